@@ -1,0 +1,1 @@
+"""The cloud's JSON as pydantic models, one module a noun: what is sent and what is received."""

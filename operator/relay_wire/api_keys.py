@@ -1,0 +1,41 @@
+"""API keys of an organization (section 2, "API key")."""
+
+from pydantic import Field
+
+from relay_wire.base import Identifier, Items, Lenient, ListOf, NonEmpty, Received, Sent
+
+
+class ApiKeyCreate(Sent):
+    """Create API key request; it never expires unless `expires_in_seconds` is greater than 0."""
+
+    name: NonEmpty
+    scopes: list[str] | None = None
+    expires_in_seconds: int | None = None
+
+
+class ApiKeyCreated(Received):
+    """The answer to a create: the only one that shows the key in plain text."""
+
+    id: Identifier
+    key: str = Field(min_length=1, repr=False)
+    key_prefix: str
+    name: str
+    scopes: ListOf[str]
+    created_at: str
+    organization_id: str
+
+
+class ApiKeySummary(Received):
+    """An API key as lists show it."""
+
+    id: Identifier
+    name: str
+    key_prefix: str
+    scopes: ListOf[str]
+    created_at: str
+    expires_at: Lenient[str] = None
+    last_used_at: Lenient[str] = None
+    revoked_at: Lenient[str] = None
+
+
+ApiKeyList = Items[ApiKeySummary]

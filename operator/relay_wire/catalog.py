@@ -1,0 +1,91 @@
+"""The public catalog: GPU models, availability, prices, locations, templates (sections 2 and 4, "Catalog")."""
+
+from pydantic import Field
+
+from relay_wire.base import Identifier, Items, Lenient, ListOf, Received
+
+
+class GpuModel(Received):
+    """A GPU model; all fields are assumed, since section 2 does not show them."""
+
+    id: Identifier
+    name: Lenient[str] = None
+    memory_gb: Lenient[int] = None
+    price_per_hour_cents: Lenient[int] = None  # per GPU
+
+
+class NodeClassCap(Received):
+    """What one node can take; all fields are assumed, since section 2 does not show them."""
+
+    node_id: Lenient[str] = None
+    total_gpus: Lenient[int] = None
+    free_gpus: Lenient[int] = None
+
+
+class ClassAvailability(Received):
+    """Capacity of one GPU model in one consumption mode, for the calling organization."""
+
+    total_gpus: int
+    free_gpus: int
+    max_placeable_gpus: int  # the largest single allocation: a workload lands on one node
+    placeable_gpu_counts: ListOf[int] = Field(default_factory=list)
+    spot_free_gpus: Lenient[int] = None  # not part of free_gpus; only with tier `spot`
+    spot_placeable_gpu_counts: Lenient[list[int]] = None
+    reserved_free_gpus: Lenient[int] = None  # part of free_gpus
+    tile_lattice: Lenient[list[int]] = None  # VM view only
+    nodes: Lenient[list[NodeClassCap]] = None
+
+
+class GpuAvailability(Received):
+    """Capacity of one GPU model: `vm` is VFIO passthrough, `cluster` container device requests."""
+
+    gpu_model_id: Identifier
+    vm: ClassAvailability | None = None
+    cluster: ClassAvailability | None = None
+
+
+class GpuPrice(Received):
+    """The price of one GPU of a model; its fields are assumed, since section 2 does not show them."""
+
+    gpu_model_id: Identifier
+    name: Lenient[str] = None
+    price_per_hour_cents: int
+
+
+class CpuPrice(Received):
+    """The price of a CPU size (section 2, "Balance and billing")."""
+
+    resource_size: str
+    price_per_hour_cents: int
+    vcpu: int  # cores
+    ram_mb: int  # MiB
+
+
+class Pricing(Received):
+    """GPU and CPU prices; the names of the two lists are assumed."""
+
+    gpu: ListOf[GpuPrice] = Field(default_factory=list)
+    cpu: ListOf[CpuPrice] = Field(default_factory=list)
+
+
+class Location(Received):
+    """A place where nodes are; its fields are assumed, since section 2 does not show them."""
+
+    id: Identifier
+    name: Lenient[str] = None
+    region: Lenient[str] = None
+
+
+class VmTemplate(Received):
+    """A template for VMs and clusters; its fields are assumed, since section 2 does not show them."""
+
+    id: Identifier
+    name: Lenient[str] = None
+    description: Lenient[str] = None
+    image_url: Lenient[str] = None
+
+
+GpuModelList = Items[GpuModel]
+GpuAvailabilityList = Items[GpuAvailability]
+LocationList = Items[Location]
+VmTemplateList = Items[VmTemplate]

@@ -1,0 +1,58 @@
+"""Bring-your-own-container GPU pods (section 2, "Pod"; section 3, "Pod status").
+
+Pods are answered with a `relay_wire.vms.VmRecord`.
+"""
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field
+
+from relay_wire.base import Identifier, Items, Lenient, Name, NonEmpty, Port, Received, Sent
+
+
+class PodStatus(StrEnum):
+    """The pod states of section 3, `failed` and the assumed `stopping` included.
+
+    A received status may be any other word.
+    """
+
+    DEPLOYING = "deploying"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+    TERMINATED = "terminated"
+
+
+class PodCreate(Sent):
+    """Create pod request (section 2, "Pod").
+
+    `interruptible` is well-formed here: the cloud refuses it with its own code, COMPUTE_CLASS_RETIRED.
+    """
+
+    image: NonEmpty
+    name: Name | None = None
+    gpu_model_id: str | None = None
+    gpu_count: int = Field(default=1, ge=1, le=8)
+    compute_class: Literal["on_demand", "reserved", "interruptible"] = "on_demand"
+    http_port: Port = 80
+    public: bool = False
+    env_vars: dict[str, str] | None = Field(default=None, repr=False)
+    ssh_keys: list[str] | None = None
+    shm_size_gb: int | None = Field(default=None, ge=1, le=8192)  # GiB; absent: the platform chooses
+    volume_gb: int = Field(default=50, ge=10, le=1024)
+
+
+class PodCapacity(Received):
+    """What can be had of one GPU model now; only `freeUnits` and `maxGpuCount` are named by section 4."""
+
+    gpu_model_id: Identifier
+    name: Lenient[str] = None
+    free_units: int  # over all nodes
+    max_gpu_count: int  # the largest single allocation
+    price_per_hour_cents: Lenient[int] = None  # per GPU
+
+
+PodCapacityList = Items[PodCapacity]

@@ -1,0 +1,22 @@
+"""SSH keys registered on the organization, which its SSH gateway takes (section 2, "misc requests")."""
+
+from relay_wire.base import Identifier, Items, Lenient, NonEmpty, Received, Sent
+
+
+class SshKeyCreate(Sent):
+    """Create SSH key request."""
+
+    name: NonEmpty
+    public_key: NonEmpty
+
+
+class SshKey(Received):
+    """A registered SSH key; its fields are assumed, since section 2 does not show them."""
+
+    id: Identifier
+    name: Lenient[str] = None
+    public_key: Lenient[str] = None
+    created_at: Lenient[str] = None
+
+
+SshKeyList = Items[SshKey]

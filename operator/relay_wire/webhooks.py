@@ -1,0 +1,54 @@
+"""Webhook subscriptions and their deliveries (section 2, "Webhook"); what is delivered is in `relay_wire.events`."""
+
+from pydantic import Field
+
+from relay_wire.base import Identifier, Items, Lenient, ListOf, NonEmpty, Received, Sent
+
+
+class WebhookCreate(Sent):
+    """Create webhook request; no events means all of them. Which names and addresses it takes, the cloud says."""
+
+    name: NonEmpty
+    url: NonEmpty
+    events: list[str] = Field(default_factory=list)
+
+
+class Webhook(Received):
+    """A subscription as lists show it: the create response without its secret (assumed)."""
+
+    id: Identifier
+    name: Lenient[str] = None
+    url: Lenient[str] = None
+    secret_prefix: Lenient[str] = None
+    events: ListOf[str] = Field(default_factory=list)
+    enabled: bool = True
+    created_at: Lenient[str] = None
+
+
+class WebhookCreated(Webhook):
+    """The answer to a create, and (assumed) to a rolled secret: the only two that show the `whsec_` secret."""
+
+    secret: str = Field(min_length=1, repr=False)
+
+
+class WebhookToggle(Sent):
+    """Pauses or resumes a subscription; the shape is assumed. Without `enabled` it flips."""
+
+    enabled: bool | None = None
+
+
+class WebhookDelivery(Received):
+    """One attempt to deliver an event; its fields are assumed, since section 6 does not show them."""
+
+    id: Identifier
+    delivery_id: Lenient[str] = None  # the X-Relay-Delivery header, the same on retries
+    event_type: Lenient[str] = None
+    attempt: Lenient[int] = None
+    status_code: Lenient[int] = None
+    error: Lenient[str] = None
+    requested_at: Lenient[str] = None
+    duration_ms: Lenient[int] = None
+
+
+WebhookList = Items[Webhook]
+WebhookDeliveryList = Items[WebhookDelivery]
