@@ -40,8 +40,7 @@ class Event(Received):
     def resource_ids(self) -> tuple[str, ...]:
         """Every id that `data` names, likeliest first: `vmId`, `podId`, `replicaId`, `clusterId`, `id`; then one level down.
 
-        A replica event may name both the replica and its cluster. An event is a hint: look the ids up before
-        believing it.
+        A replica event may name both the replica and its cluster. An event is a hint: look the ids up before believing.
         """
         return tuple(dict.fromkeys(_named_ids(self.data)))
 

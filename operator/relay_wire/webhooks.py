@@ -26,7 +26,13 @@ class Webhook(Received):
 
 
 class WebhookCreated(Webhook):
-    """The answer to a create, and (assumed) to a rolled secret: the only two that show the `whsec_` secret."""
+    """The answer to a create; it shows the `whsec_` secret, once."""
+
+    secret: str = Field(min_length=1, repr=False)
+
+
+class RolledSecret(Received):
+    """The answer to regenerate-secret; only its `secret` is relied on, since section 4 does not show the shape."""
 
     secret: str = Field(min_length=1, repr=False)
 
