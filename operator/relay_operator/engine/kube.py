@@ -1,0 +1,213 @@
+"""The Kubernetes API as typed calls. With `leader`, the only import of `kubernetes.aio`."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+from urllib.parse import quote
+
+import aiohttp
+from kubernetes.aio import client
+from pydantic import JsonValue, TypeAdapter
+
+JsonObject: TypeAlias = dict[str, JsonValue]
+
+MERGE_PATCH = "application/merge-patch+json"
+REQUEST_TIMEOUT = 30.0
+PAGE_SIZE = 500
+THROTTLED_ATTEMPTS = 5
+"""How often a request that API priority and fairness turned away (429) is sent; it was not processed."""
+
+_OBJECT: TypeAdapter[JsonObject] = TypeAdapter(JsonObject)
+
+
+class KubeError(Exception):
+    """The API server refused, or could not be asked. `status` is 0 where there was no answer."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(f"{reason}: {message}" if message else reason)
+        self.status = status
+        self.reason = reason
+
+
+class NotFound(KubeError):
+    """404: the object, or its kind, does not exist."""
+
+
+class Conflict(KubeError):
+    """409: somebody else wrote first, or a precondition (resourceVersion, uid) does not hold."""
+
+
+class AlreadyExists(Conflict):
+    """409 on a create: the name is taken."""
+
+
+class Refused(KubeError):
+    """400, 401, 403, 422: the same request will be refused again."""
+
+
+class Unavailable(KubeError):
+    """No answer, 429 or 5xx: the request may or may not have been processed."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceType:
+    """Where a kind lives in the API."""
+
+    plural: str
+    group: str = ""
+    version: str = "v1"
+    namespaced: bool = True
+
+    def path(self, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        parts = [root]
+        if self.namespaced and namespace is not None:
+            parts += ["namespaces", quote(namespace, safe="")]
+        parts.append(self.plural)
+        parts += [quote(part, safe="") for part in (name, subresource) if part is not None]
+        return "/".join(parts)
+
+
+SECRETS = ResourceType("secrets")
+CONFIG_MAPS = ResourceType("configmaps")
+EVENTS = ResourceType("events", "events.k8s.io")
+PODS = ResourceType("pods")
+NAMESPACES = ResourceType("namespaces", namespaced=False)
+
+
+class WriteObserver(Protocol):
+    """Told of every write, for metrics: plural, verb and the status answered (0: none)."""
+
+    def __call__(self, plural: str, verb: str, status: int) -> None: ...
+
+
+def _ignore_write(plural: str, verb: str, status: int) -> None:
+    """The default: nobody counts."""
+
+
+class Kube:
+    """Reads and writes objects as plain JSON; every failure is a `KubeError`."""
+
+    def __init__(
+        self,
+        api: client.ApiClient,
+        *,
+        field_manager: str = "relay-operator",
+        on_write: WriteObserver = _ignore_write,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._api = api
+        self._field_manager = field_manager
+        self._on_write = on_write
+        self._sleep = sleep
+
+    async def get(self, kind: ResourceType, namespace: str | None, name: str) -> JsonObject:
+        """One object. Raises NotFound."""
+        return await self._request("GET", kind.path(namespace, name))
+
+    async def pages(self, kind: ResourceType, namespace: str | None = None) -> AsyncIterator[list[JsonObject]]:
+        """All objects of a kind, page by page; a failure midway raises, so a finished loop was complete."""
+        token = ""
+        while True:
+            query = f"?limit={PAGE_SIZE}" + (f"&continue={quote(token, safe='')}" if token else "")
+            page = await self._request("GET", kind.path(namespace) + query)
+            items = page.get("items")
+            yield [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+            metadata = page.get("metadata")
+            token = str(metadata.get("continue") or "") if isinstance(metadata, dict) else ""
+            if not token:
+                return
+
+    async def create(self, kind: ResourceType, namespace: str | None, body: Mapping[str, JsonValue]) -> JsonObject:
+        """Raises AlreadyExists where the name is taken."""
+        return await self._write("POST", kind, kind.path(namespace), body)
+
+    async def patch(
+        self,
+        kind: ResourceType,
+        namespace: str | None,
+        name: str,
+        body: Mapping[str, JsonValue],
+        *,
+        subresource: str | None = None,
+    ) -> JsonObject:
+        """A merge patch; `metadata.resourceVersion` and `metadata.uid` in it are preconditions (Conflict)."""
+        return await self._write("PATCH", kind, kind.path(namespace, name, subresource), body)
+
+    async def delete(self, kind: ResourceType, namespace: str | None, name: str, *, uid: str) -> None:
+        """Delete this very object; one of the same name with another uid is left alone. Absence is success."""
+        try:
+            await self._write("DELETE", kind, kind.path(namespace, name), {"preconditions": {"uid": uid}})
+        except NotFound:
+            return
+
+    async def _write(self, method: str, kind: ResourceType, path: str, body: Mapping[str, JsonValue]) -> JsonObject:
+        query = "" if method == "DELETE" else f"?fieldManager={self._field_manager}"
+        status = 200
+        try:
+            return await self._request(method, path + query, body)
+        except KubeError as error:
+            status = error.status
+            raise
+        finally:
+            self._on_write(kind.plural, method.lower(), status)
+
+    async def _request(self, method: str, path: str, body: Mapping[str, JsonValue] | None = None) -> JsonObject:
+        for attempt in range(1, THROTTLED_ATTEMPTS + 1):
+            status, retry_after, text = await self._send(method, path, body)
+            if 200 <= status < 300:
+                return _OBJECT.validate_python(json.loads(text))
+            if status == 429 and attempt < THROTTLED_ATTEMPTS:
+                await self._sleep(min(retry_after, 5.0) * attempt)
+                continue
+            raise _error(method, status, text)
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    async def _send(self, method: str, path: str, body: Mapping[str, JsonValue] | None) -> tuple[int, float, str]:
+        headers = {"Accept": "application/json"}
+        if body is not None:
+            headers["Content-Type"] = MERGE_PATCH if method == "PATCH" else "application/json"
+        try:
+            # Serialized by the client, so that rotating credentials are read anew for every request.
+            request = await self._api.param_serialize(
+                method, path, header_params=headers, body=body, auth_settings=["BearerToken"]
+            )
+            response = await self._api.call_api(*request, _request_timeout=REQUEST_TIMEOUT)
+            text = await response.response.text(errors="replace")
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise Unavailable(0, "Unreachable", f"{method} {path.partition('?')[0]}: {error!r}") from error
+        return response.status, _seconds(response.response.headers.get("Retry-After")), text
+
+
+def _seconds(header: str | None) -> float:
+    return float(header) if header is not None and header.isdigit() else 1.0
+
+
+def _error(method: str, status: int, text: str) -> KubeError:
+    reason, message = _status(text)
+    match status:
+        case 404:
+            return NotFound(status, reason, message)
+        case 409 if method == "POST" and reason == "AlreadyExists":
+            return AlreadyExists(status, reason, message)
+        case 409:
+            return Conflict(status, reason, message)
+        case 429:
+            return Unavailable(status, reason, message)
+        case _ if 400 <= status < 500:
+            return Refused(status, reason, message)
+        case _:
+            return Unavailable(status, reason, message)
+
+
+def _status(text: str) -> tuple[str, str]:
+    """Reason and message of a Kubernetes Status; what is not one is not quoted."""
+    try:
+        body = json.loads(text)
+    except ValueError:
+        return "Unreadable", "the API server's answer is not JSON"
+    if not isinstance(body, dict):
+        return "Unreadable", "the API server's answer is not an object"
+    return str(body.get("reason") or "Unknown"), str(body.get("message") or "")[:500]

@@ -1,0 +1,138 @@
+"""One queue for all kinds: deduplicating, serialised per key, by priority, with delays."""
+
+import asyncio
+import heapq
+import itertools
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Generic, TypeVar
+
+KeyT = TypeVar("KeyT", bound=Hashable)
+
+
+class Priority(IntEnum):
+    """Lower goes first. What stops billing leads; what only looks comes last."""
+
+    DELETE = 0
+    EVENT = 1  # the cloud says that something changed
+    CHANGE = 2  # people changed something
+    RETRY = 3
+    POLL = 4
+    REPAIR = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Taken(Generic[KeyT]):
+    """A key handed to a worker, why, and when that became known (monotonic seconds)."""
+
+    key: KeyT
+    priority: Priority
+    since: float
+
+
+@dataclass(slots=True)
+class _Pending:
+    priority: Priority
+    since: float
+
+
+@dataclass(slots=True)
+class Queue(Generic[KeyT]):
+    """Keys waiting for a worker.
+
+    A key is ready at most once and with one worker at most: what is added while it is worked on runs
+    after, once. A delayed key that is added again, or ready sooner, keeps the earlier of both times.
+    Work per operation is O(log n); nothing polls.
+    """
+
+    clock: Callable[[], float]
+    _ready: list[tuple[Priority, int, KeyT]] = field(default_factory=list)
+    _pending: dict[KeyT, _Pending] = field(default_factory=dict)
+    _working: set[KeyT] = field(default_factory=set)
+    _delayed: dict[KeyT, tuple[float, Priority]] = field(default_factory=dict)
+    _due: list[tuple[float, int, KeyT]] = field(default_factory=list)
+    _order: itertools.count[int] = field(default_factory=itertools.count)
+    _arrived: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def add(self, key: KeyT, priority: Priority) -> None:
+        """Make the key ready; a more urgent reason than the one it waits for moves it forward."""
+        waiting = self._pending.get(key)
+        if waiting is None:
+            self._pending[key] = _Pending(priority, self.clock())
+        elif priority < waiting.priority:
+            waiting.priority = priority
+        else:
+            return
+        self._delayed.pop(key, None)
+        if key not in self._working:
+            self._push(key, priority)
+
+    def add_after(self, key: KeyT, delay: float, priority: Priority) -> None:
+        """Make the key ready in `delay` seconds, unless it is ready or due sooner."""
+        if delay <= 0:
+            self.add(key, priority)
+            return
+        due = self.clock() + delay
+        current = self._delayed.get(key)
+        if key in self._pending or (current is not None and current[0] <= due):
+            return
+        self._delayed[key] = (due, priority)
+        heapq.heappush(self._due, (due, next(self._order), key))
+        self._arrived.set()
+
+    def forget(self, key: KeyT) -> None:
+        """Drop what waits for the key; work under way is not touched."""
+        self._pending.pop(key, None)
+        self._delayed.pop(key, None)
+
+    async def take(self) -> Taken[KeyT]:
+        """The most urgent ready key; waits for one. The caller must call `done` with it."""
+        while True:
+            self._promote()
+            while self._ready:
+                priority, _, key = heapq.heappop(self._ready)
+                waiting = self._pending.get(key)
+                if waiting is None or waiting.priority != priority or key in self._working:
+                    continue  # forgotten, or moved forward and already taken
+                del self._pending[key]
+                self._working.add(key)
+                return Taken(key, priority, waiting.since)
+            self._arrived.clear()
+            await self._wait()
+
+    def done(self, key: KeyT) -> None:
+        """The worker is through with the key; what was added meanwhile becomes ready."""
+        self._working.discard(key)
+        waiting = self._pending.get(key)
+        if waiting is not None:
+            self._push(key, waiting.priority)
+
+    def __len__(self) -> int:
+        """Keys ready for a worker, not counting those that are delayed."""
+        return len(self._pending)
+
+    @property
+    def oldest(self) -> float | None:
+        """Since when the longest waiting key has been ready, in the clock's seconds."""
+        return min((waiting.since for waiting in self._pending.values()), default=None)
+
+    def _push(self, key: KeyT, priority: Priority) -> None:
+        heapq.heappush(self._ready, (priority, next(self._order), key))
+        self._arrived.set()
+
+    def _promote(self) -> None:
+        now = self.clock()
+        while self._due and self._due[0][0] <= now:
+            due, _, key = heapq.heappop(self._due)
+            current = self._delayed.get(key)
+            if current is not None and current[0] == due:
+                self.add(key, current[1])
+
+    async def _wait(self) -> None:
+        timeout = max(self._due[0][0] - self.clock(), 0) if self._due else None
+        try:
+            async with asyncio.timeout(timeout):
+                await self._arrived.wait()
+        except TimeoutError:
+            return
