@@ -1,0 +1,189 @@
+"""Every setting of the operator: read once from the environment, prefix RELAY_."""
+
+import re
+from typing import Annotated, Literal, NamedTuple, Self
+
+from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from relay_operator.allowed_urls import UrlPrefix
+
+PREFIX = "RELAY_"
+_DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+_LISTEN = re.compile(r"(?P<host>\[[0-9a-fA-F:.]+\]|[^\s:\[\]]+):(?P<port>[0-9]{1,5})")
+
+Seconds = Annotated[float, Field(gt=0, le=86_400)]
+
+
+class SettingsError(Exception):
+    """A setting has a value that cannot be used; the text names the variable and what it takes."""
+
+
+class ListenAddress(NamedTuple):
+    """Where a server listens; port 0 lets the system choose."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Reads `host:port`, IPv6 hosts in brackets; raises ValueError."""
+        match = _LISTEN.fullmatch(text)
+        if match is None or int(match["port"]) > 65535:
+            raise ValueError("must be host:port, as in 0.0.0.0:8088")
+        return cls(match["host"].strip("[]"), int(match["port"]))
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+def _split(value: object) -> object:
+    return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
+
+
+def _listen(value: object) -> object:
+    return ListenAddress.parse(value) if isinstance(value, str) else value
+
+
+def _namespace(name: str) -> str:
+    if not _DNS_LABEL.fullmatch(name):
+        raise ValueError(f"{name!r} cannot be the name of a namespace")
+    return name
+
+
+Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+Listen = Annotated[ListenAddress, NoDecode, BeforeValidator(_listen)]
+
+
+class Settings(BaseSettings):
+    """The operator's settings; the descriptions are what `relay-operator settings` prints."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
+
+    watch_namespaces: Words = Field((), description="Namespaces whose objects are reconciled; empty: all.")
+    namespace: str = Field(
+        "default",
+        description="The operator's own namespace: its Lease, its Pod and the Secrets of ClusterCloudAccounts.",
+    )
+    allowed_base_urls: Words = Field(
+        (),
+        description="URL prefixes an account may name, matched on whole scheme, host, port and path segments. "
+        "The default URLs are always allowed; empty: only those.",
+    )
+    default_base_url: str = Field("", description="Management API of accounts that name no baseUrl.")
+    default_inference_url: str = Field("", description="Inference API of accounts that name no inferenceUrl.")
+
+    webhook_listen: Listen = Field(
+        ListenAddress("0.0.0.0", 8088),  # noqa: S104 - a container is reached from outside of it
+        description="Address of the webhook receiver.",
+    )
+    webhook_public_url: str = Field(
+        "",
+        description="Where the cloud reaches the webhook receiver; empty: no subscriptions are made, polling alone.",
+    )
+    webhook_body_limit_bytes: int = Field(1_048_576, ge=1, description="A larger delivery is refused unread.")
+    webhook_deduplication_size: int = Field(4096, ge=1, description="Delivery ids remembered for each account.")
+    webhook_secret_overlap_seconds: Seconds = Field(
+        900, description="How long a webhook's former secret is still accepted after it was rolled."
+    )
+
+    metrics_listen: Listen = Field(
+        ListenAddress("0.0.0.0", 9090),  # noqa: S104
+        description="Address of /metrics, /healthz and /readyz.",
+    )
+    leader_election: bool = Field(True, description="Whether replicas agree on one leader through a Lease.")
+    lease_name: str = Field("relay-operator", description="Name of the Lease, in the operator's namespace.")
+    lease_duration_seconds: Seconds = Field(15, ge=1, description="A standby takes over when the Lease is this old.")
+    lease_renew_deadline_seconds: Seconds = Field(10, description="A leader that could not renew for so long ends.")
+    lease_retry_seconds: Seconds = Field(2, description="Time between two attempts to take or renew the Lease.")
+
+    workers: int = Field(16, ge=1, le=1024, description="Objects reconciled at the same time.")
+    poll_transition_seconds: Seconds = Field(5, description="Interval of looking at an object that is changing.")
+    poll_settled_seconds: Seconds = Field(300, description="Interval of looking at an object that is as asked.")
+    poll_jitter: float = Field(0.2, ge=0, le=1, description="Share by which an interval is varied at random.")
+    resync_seconds: Seconds = Field(600, description="Interval of the full list that repairs the cache.")
+    secret_reread_seconds: Seconds = Field(60, description="Interval of reading an account's Secret again.")
+    backoff_initial_seconds: Seconds = Field(1, description="First wait after a failed attempt on an object.")
+    backoff_max_seconds: Seconds = Field(300, description="Longest wait after failed attempts on an object.")
+    unavailable_after_failures: int = Field(
+        3, ge=1, description="Failures in a row after which an unreachable cloud makes an object Stalled."
+    )
+    cloud_timeout_seconds: Seconds = Field(30, description="Bound of one request to the cloud.")
+    kubernetes_timeout_seconds: Seconds = Field(30, description="Bound of one request to the Kubernetes API.")
+    shutdown_seconds: Seconds = Field(20, description="Time that work under way gets to finish after SIGTERM.")
+
+    log_format: Literal["json", "console"] = Field("json", description="One JSON object a line, or text for people.")
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
+
+    @field_validator("allowed_base_urls")
+    @classmethod
+    def _prefixes_are_plain(cls, prefixes: tuple[str, ...]) -> tuple[str, ...]:
+        for prefix in prefixes:
+            UrlPrefix.parse(prefix)
+        return prefixes
+
+    @field_validator("default_base_url", "default_inference_url", "webhook_public_url")
+    @classmethod
+    def _url_is_plain(cls, url: str) -> str:
+        if url:
+            UrlPrefix.parse(url)
+        return url.rstrip("/")
+
+    @field_validator("watch_namespaces")
+    @classmethod
+    def _namespaces_are_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(_namespace(name) for name in names)
+
+    @field_validator("namespace")
+    @classmethod
+    def _namespace_is_a_name(cls, name: str) -> str:
+        return _namespace(name)
+
+    @model_validator(mode="after")
+    def _lease_times_fit(self) -> Self:
+        if not self.lease_retry_seconds < self.lease_renew_deadline_seconds < self.lease_duration_seconds:
+            raise ValueError(
+                "RELAY_LEASE_RETRY_SECONDS must be below RELAY_LEASE_RENEW_DEADLINE_SECONDS, and that below "
+                "RELAY_LEASE_DURATION_SECONDS: otherwise two replicas could lead at once"
+            )
+        if self.backoff_initial_seconds > self.backoff_max_seconds:
+            raise ValueError("RELAY_BACKOFF_INITIAL_SECONDS must not be above RELAY_BACKOFF_MAX_SECONDS")
+        return self
+
+    def allowed_prefixes(self) -> tuple[UrlPrefix, ...]:
+        """What an account's URLs are checked against: the allow-list and the operator's own default URLs."""
+        urls = (*self.allowed_base_urls, self.default_base_url, self.default_inference_url)
+        return tuple(UrlPrefix.parse(url) for url in urls if url)
+
+
+def load_settings() -> Settings:
+    """Reads the environment; raises `SettingsError` with one sentence about the first bad value."""
+    try:
+        return Settings()
+    except ValidationError as invalid:
+        raise SettingsError(_sentence(invalid)) from None
+
+
+def _sentence(invalid: ValidationError) -> str:
+    problem = invalid.errors(include_url=False)[0]
+    reason = problem["msg"].removeprefix("Value error, ")
+    if not problem["loc"]:
+        return f"The settings do not fit together: {reason}."
+    variable = f"{PREFIX}{problem['loc'][0]}".upper()
+    return f"{variable}={str(problem['input'])[:200]!r} cannot be used: {reason}. See `relay-operator settings`."
+
+
+def describe_settings() -> str:
+    """Every variable with its default and meaning, as `relay-operator settings` prints it."""
+    paragraphs = [
+        f"{PREFIX}{name.upper()} (default: {_shown(field.default)})\n    {field.description}\n"
+        for name, field in Settings.model_fields.items()
+    ]
+    return "\n".join(paragraphs)
+
+
+def _shown(default: object) -> str:
+    if isinstance(default, bool):
+        return str(default).lower()
+    return str(default) if default not in ((), "") else "empty"
