@@ -1,0 +1,154 @@
+"""One line an action on stderr, JSON or for people, and never a secret."""
+
+import json
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Literal, TextIO
+
+FIELDS = ("kind", "namespace", "name", "uid", "action", "outcome", "durationSeconds", "requestId")
+"""What a line can say beside time, level, logger and message; absent where it does not apply."""
+
+EXPECTED_ERRORS: tuple[type[BaseException], ...] = (OSError, TimeoutError)
+"""Failures of the world: one line says enough. Everything else is a mistake of ours and keeps its traceback."""
+
+_QUIET_LOGGERS = ("kopf", "aiohttp", "asyncio", "httpx2", "httpcore2", "kubernetes")
+_EXTRA = "relay_fields"
+_MASK = "[redacted]"
+# The texts are redacted where they arise, with the secrets known there; this catches what looks like one.
+_SECRETS = re.compile(
+    r"\b(?:or|vl|whsec)_[A-Za-z0-9][\w-]{5,}"
+    r"|(?i:\bbearer\s+)[^\s\"',;]+"
+    r"|\beyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*"
+    r"|(?<=://)[^\s/@\"']+:[^\s/@\"']+(?=@)"
+)
+_context: ContextVar[Mapping[str, str]] = ContextVar("log_context", default=MappingProxyType({}))
+
+
+def redact(text: str) -> str:
+    """The text without API keys, webhook secrets, bearer tokens and passwords in URLs."""
+    return _SECRETS.sub(_MASK, text)
+
+
+@contextmanager
+def log_context(
+    *, kind: str, namespace: str | None, name: str, uid: str | None = None, request_id: str | None = None
+) -> Iterator[None]:
+    """Names the object, and the pass over it, in every line logged by this task until the block ends."""
+    fields = {"kind": kind, "namespace": namespace, "name": name, "uid": uid, "requestId": request_id}
+    token = _context.set({field: value for field, value in fields.items() if value})
+    try:
+        yield
+    finally:
+        _context.reset(token)
+
+
+def log_action(
+    logger: logging.Logger,
+    message: str,
+    *,
+    action: str,
+    outcome: str,
+    duration_seconds: float | None = None,
+    level: int = logging.INFO,
+) -> None:
+    """Logs one action and what came of it; the object is that of the surrounding `log_context`."""
+    fields: dict[str, str | float] = {"action": action, "outcome": outcome}
+    if duration_seconds is not None:
+        fields["durationSeconds"] = round(duration_seconds, 4)
+    logger.log(level, "%s", message, extra={_EXTRA: fields})
+
+
+def configure_logging(
+    log_format: Literal["json", "console"],
+    level: str,
+    stream: TextIO,
+    expected_errors: tuple[type[BaseException], ...] = EXPECTED_ERRORS,
+) -> None:
+    """Makes every logger of the process write to the stream in one format; libraries speak from warnings on."""
+    formatter = JsonLines(expected_errors) if log_format == "json" else ConsoleLines(expected_errors)
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(formatter)
+    logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
+    logging.captureWarnings(capture=True)
+    for name in _QUIET_LOGGERS:
+        library = logging.getLogger(name)
+        library.handlers.clear()
+        library.propagate = True
+        library.setLevel(logging.NOTSET if level == "debug" else logging.WARNING)
+
+
+class _Lines(logging.Formatter):
+    """What both formats share: the fields of a record, redacted."""
+
+    def __init__(self, expected_errors: tuple[type[BaseException], ...]) -> None:
+        super().__init__()
+        self._expected_errors = expected_errors
+
+    def fields(self, record: logging.LogRecord) -> dict[str, str | float]:
+        found: dict[str, str | float] = {**_kopf_reference(record), **_context.get()}
+        found.update(getattr(record, _EXTRA, {}))
+        return {field: _redacted(found[field]) for field in FIELDS if field in found}
+
+    def message(self, record: logging.LogRecord) -> str:
+        text = record.getMessage()
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None and self._is_expected(error):
+            text = f"{text}: {type(error).__name__}: {error}"
+        return redact(" ".join(text.split()))
+
+    def traceback(self, record: logging.LogRecord) -> str | None:
+        error = record.exc_info[1] if record.exc_info else None
+        if record.exc_info is None or error is None or self._is_expected(error):
+            return None
+        return redact(self.formatException(record.exc_info))
+
+    def _is_expected(self, error: BaseException) -> bool:
+        return isinstance(error, self._expected_errors)
+
+
+class JsonLines(_Lines):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, str | float] = {
+            "time": _time(record).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": self.message(record),
+            **self.fields(record),
+        }
+        traceback = self.traceback(record)
+        if traceback is not None:
+            line["traceback"] = traceback
+        return json.dumps(line, ensure_ascii=False)
+
+
+class ConsoleLines(_Lines):
+    """Time, level, message and `field=value` pairs, for people."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields = " ".join(f"{field}={value}" for field, value in self.fields(record).items())
+        line = f"{_time(record):%H:%M:%S.%f}"[:-3] + f" {record.levelname:<7} {self.message(record)} {fields}".rstrip()
+        traceback = self.traceback(record)
+        return line if traceback is None else f"{line}\n{traceback}"
+
+
+def _time(record: logging.LogRecord) -> datetime:
+    return datetime.fromtimestamp(record.created, tz=UTC)
+
+
+def _redacted(value: str | float) -> str | float:
+    return redact(value) if isinstance(value, str) else value
+
+
+def _kopf_reference(record: logging.LogRecord) -> dict[str, str]:
+    """The object that kopf attaches to its own lines."""
+    reference = getattr(record, "k8s_ref", None)
+    if not isinstance(reference, Mapping):
+        return {}
+    return {field: str(reference[field]) for field in ("kind", "namespace", "name", "uid") if reference.get(field)}
