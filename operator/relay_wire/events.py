@@ -38,7 +38,7 @@ class Event(Received):
 
     @property
     def resource_ids(self) -> tuple[str, ...]:
-        """Every id that `data` names, likeliest first: `vmId`, `podId`, `replicaId`, `clusterId`, `id`; then one level down.
+        """Every id in `data`, likeliest first: `vmId`, `podId`, `replicaId`, `clusterId`, `id`; then one level down.
 
         A replica event may name both the replica and its cluster. An event is a hint: look the ids up before believing.
         """

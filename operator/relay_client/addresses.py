@@ -1,0 +1,42 @@
+"""Where a call goes: base URL, path and query. Pure."""
+
+from collections.abc import Mapping
+from urllib.parse import quote, urlencode, urlsplit
+
+from relay_client.operations import AnyOperation
+
+
+def checked_base_url(url: str) -> str:
+    """The URL without a trailing slash. Raises ValueError where calls cannot be made below it."""
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError("the base URL must begin with http:// or https:// and name a host")
+    if parts.username or parts.password or parts.query or parts.fragment:
+        raise ValueError("the base URL must not contain credentials, a query or a fragment")
+    return url.rstrip("/")
+
+
+def checked_key(api_key: str) -> str:
+    """The key. Raises ValueError, which does not repeat it, where it cannot be sent in a header."""
+    if not api_key or not api_key.isascii() or not api_key.isprintable() or " " in api_key:
+        raise ValueError("the API key is empty, or contains spaces, line ends or characters outside ASCII")
+    return api_key
+
+
+def target(operation: AnyOperation, path_params: Mapping[str, str], query: Mapping[str, str | int] | None) -> str:
+    """Path and query of one call. Raises TypeError for a missing or unknown parameter, ValueError for one unfit."""
+    path = operation.path
+    for name, value in path_params.items():
+        if (slot := f"{{{name}}}") not in path:
+            raise TypeError(f"{operation.name} has no path parameter {name}")
+        path = path.replace(slot, _segment(operation, name, value))
+    if "{" in path:
+        raise TypeError(f"{operation.name} needs every parameter of {operation.path}")
+    return f"{path}?{urlencode(query)}" if query else path
+
+
+def _segment(operation: AnyOperation, name: str, value: str) -> str:
+    # Identifiers are opaque, so they may hold anything; these would name another resource than the one meant.
+    if value in {"", ".", ".."}:
+        raise ValueError(f"{operation.name}: {value!r} cannot be the path parameter {name}")
+    return quote(value, safe="")

@@ -1,0 +1,169 @@
+"""What an answer means: a result, or an error with the right outcome. Pure; the statuses are those of section 7."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+import pydantic
+from pydantic_core import from_json
+
+from relay_client import errors
+from relay_client.errors import CloudError, Outcome
+from relay_client.operations import NOTHING, AnyOperation, Operation
+from relay_client.redaction import presentable
+from relay_client.retry import retry_after
+from relay_wire.errors import ErrorBody, ErrorCode
+
+ResultT = TypeVar("ResultT")
+
+CAPACITY_CODES = frozenset(
+    {
+        ErrorCode.NODE_AT_CAPACITY,
+        ErrorCode.INSUFFICIENT_GPU_CAPACITY,
+        ErrorCode.INSUFFICIENT_CPU_CAPACITY,
+        ErrorCode.INSUFFICIENT_IP_CAPACITY,
+    }
+)
+"""Saturation, recognised by code, since its status is not shown (section 7)."""
+
+_BY_STATUS: Mapping[int, type[CloudError]] = {
+    400: errors.BadRequest,
+    401: errors.Unauthorized,
+    402: errors.PaymentRequired,
+    403: errors.Forbidden,
+    404: errors.NotFound,
+    # The server gave up waiting for the request, or a proxy for the server: it may have been acted upon.
+    408: errors.CloudUnavailable,
+    409: errors.Conflict,
+    410: errors.Gone,
+    422: errors.Invalid,
+    429: errors.RateLimited,
+}
+
+_AFTER_AUTHENTICATION = frozenset({402, 403, 404, 409, 410, 422})
+_READ_AS_GONE = frozenset({404, 410})
+_MAX_CODE_CHARS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One HTTP response; `broken` says why its body could not be read to the end."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    broken: str | None = None
+
+    @property
+    def is_success(self) -> bool:
+        """A 2xx."""
+        return 200 <= self.status < 300
+
+    @property
+    def proves_key(self) -> bool:
+        """An error that comes after the key was found valid."""
+        return self.status in _AFTER_AUTHENTICATION
+
+
+class NoAnswerError(Exception):
+    """There was no response; `begun` says whether any of the request was sent."""
+
+    def __init__(self, reason: str, *, begun: bool) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.begun = begun
+
+
+def result_of(operation: Operation[Any, ResultT], answer: Answer) -> ResultT:
+    """The result of a 2xx answer. Raises Unreadable where it is not what the operation answers."""
+    if answer.broken is not None:
+        text = presentable(f"the answer broke off ({_looks(answer)})")
+        raise errors.Truncated(operation.name, text, status=answer.status)
+    if operation.result is NOTHING:
+        _must_not_be_foreign(operation, answer)
+        return cast("ResultT", None)
+    model = cast("type[pydantic.BaseModel]", operation.result)
+    try:
+        return cast("ResultT", model.model_validate_json(answer.body))
+    except pydantic.ValidationError as error:
+        raise _unreadable(operation, answer, _complaint(error)) from None
+
+
+def error_of(operation: AnyOperation, answer: Answer, wall_now: float, secrets: Iterable[str] = ()) -> CloudError:
+    """The error that an answer other than 2xx means; `secrets` are strings that its text must not repeat."""
+    said = _error_body(answer)
+    code = said.code[:_MAX_CODE_CHARS] if said and said.code else None
+    kind, outcome = _kind(answer.status, code, said_by_cloud=said is not None and bool(said.error or said.code))
+    text = said.error if said and said.error else _unexplained(answer)
+    return kind(
+        operation.name,
+        presentable(text, secrets),
+        status=answer.status,
+        code=presentable(code, secrets) if code else None,
+        retry_after=retry_after(answer.headers.get("retry-after"), wall_now),
+        outcome=outcome,
+    )
+
+
+def error_without_answer(operation: AnyOperation, failure: NoAnswerError, secrets: Iterable[str] = ()) -> CloudError:
+    """The error that a missing answer means: harmless only if not a byte of the request was sent."""
+    outcome = Outcome.UNKNOWN if failure.begun else Outcome.NOT_SENT
+    return errors.CloudUnavailable(operation.name, presentable(failure.reason, secrets), outcome=outcome)
+
+
+def _kind(status: int, code: str | None, *, said_by_cloud: bool) -> tuple[type[CloudError], Outcome | None]:
+    if code in CAPACITY_CODES:
+        return errors.CapacityExhausted, None
+    if status >= 500:
+        return errors.CloudUnavailable, None
+    if status < 400:
+        # A redirect is not followed. Whether something was done before it was answered, it does not say.
+        return errors.Unreadable, None
+    if status in _READ_AS_GONE and not said_by_cloud:
+        # An ingress without a backend answers 404 as well. That must never read as "the resource is gone".
+        return errors.Unreadable, Outcome.REJECTED
+    return _BY_STATUS.get(status, errors.BadRequest), None
+
+
+def _error_body(answer: Answer) -> ErrorBody | None:
+    if answer.broken is not None:
+        return None
+    try:
+        return ErrorBody.model_validate_json(answer.body)
+    except pydantic.ValidationError:
+        return None
+
+
+def _unexplained(answer: Answer) -> str:
+    if 300 <= answer.status < 400:
+        where = answer.headers.get("location", "nowhere").partition("?")[0]
+        return f"answered with a redirect to {where}, which is not followed: check the account's base URL"
+    return f"HTTP {answer.status} without an error text of the cloud's ({_looks(answer)})"
+
+
+def _must_not_be_foreign(operation: AnyOperation, answer: Answer) -> None:
+    content_type = answer.headers.get("content-type", "").lower()
+    if "html" in content_type or answer.body.lstrip()[:1] == b"<":
+        raise _unreadable(operation, answer, "the body is HTML")
+    if answer.body and "json" in content_type:
+        try:
+            from_json(answer.body)
+        except ValueError:
+            raise _unreadable(operation, answer, "the body is not JSON") from None
+
+
+def _unreadable(operation: AnyOperation, answer: Answer, reason: str) -> errors.Unreadable:
+    return errors.Unreadable(
+        operation.name, presentable(f"cannot read the answer: {reason} ({_looks(answer)})"), status=answer.status
+    )
+
+
+def _looks(answer: Answer) -> str:
+    content_type = answer.headers.get("content-type", "no content type")
+    return f"{content_type}, {answer.broken}" if answer.broken else f"{content_type}, {len(answer.body)} bytes"
+
+
+def _complaint(error: pydantic.ValidationError) -> str:
+    details = error.errors(include_url=False, include_context=False, include_input=False)
+    shown = [f"{'.'.join(str(part) for part in detail['loc']) or 'body'}: {detail['msg']}" for detail in details[:3]]
+    return "; ".join(shown)

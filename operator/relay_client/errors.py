@@ -1,0 +1,153 @@
+"""Everything that can go wrong with a call, and what it means for money.
+
+    CloudError                  any failed call; `outcome` says whether the cloud may have acted
+    ├── BadRequest              400 and every 4xx without a class of its own
+    │   └── Invalid             422: well-formed but meaningless together
+    ├── Unauthorized            401: missing, invalid, expired or revoked key
+    │   └── CircuitOpen         not sent: the key was refused a moment ago
+    ├── PaymentRequired         402: balance or spend limit
+    ├── Forbidden               403: scope lacking, or another organization's
+    ├── NotFound                404, said by the cloud itself
+    ├── Gone                    410, said by the cloud itself
+    ├── Conflict                409: `code` says why (POD_NODE_BUSY, a name clash, ...)
+    ├── RateLimited             429, or not sent because the account's own budget is used up
+    ├── CapacityExhausted       NODE_AT_CAPACITY, INSUFFICIENT_*_CAPACITY, whatever the status
+    ├── CloudUnavailable        5xx, 408, no connection, connection lost, no answer in time
+    └── Unreadable              an answer that is not the cloud's: HTML, a redirect, a 404 without its error body
+        └── Truncated           an answer that broke off, or is larger than allowed
+
+`outcome` is a value, not a class, because the same failure means different things: a connection that was refused did
+nothing, one that broke after the request had begun may have created something that is paid for.
+
+Statuses and codes are those of section 7. Texts are safe to show: see `relay_client.redaction`.
+"""
+
+from enum import StrEnum
+from typing import ClassVar
+
+
+class Outcome(StrEnum):
+    """Whether a failed call may have changed anything in the cloud."""
+
+    NOT_SENT = "NotSent"
+    """No byte of the request left: nothing happened."""
+    REJECTED = "Rejected"
+    """The cloud, or something before it, said no: nothing happened."""
+    UNKNOWN = "Unknown"
+    """The request may have been acted upon: look before sending it again."""
+
+
+_BY_HARM = (Outcome.NOT_SENT, Outcome.REJECTED, Outcome.UNKNOWN)
+
+
+def worse(one: Outcome, other: Outcome) -> Outcome:
+    """The outcome of two attempts at the same call."""
+    return max(one, other, key=_BY_HARM.index)
+
+
+class CloudError(Exception):
+    """A failed call.
+
+    `status` and `code` are the cloud's, `None` where there was no answer; `retry_after` is in seconds.
+    After retries in place, `outcome` is the worst of all attempts.
+    """
+
+    default_outcome: ClassVar[Outcome] = Outcome.UNKNOWN
+
+    def __init__(
+        self,
+        operation: str,
+        message: str,
+        *,
+        status: int | None = None,
+        code: str | None = None,
+        retry_after: float | None = None,
+        outcome: Outcome | None = None,
+    ) -> None:
+        super().__init__(operation, message)
+        self.operation = operation
+        self.message = message
+        self.status = status
+        self.code = code
+        self.retry_after = retry_after
+        self.outcome = self.default_outcome if outcome is None else outcome
+
+    def __str__(self) -> str:
+        answer = " ".join(str(part) for part in (self.status, self.code) if part is not None)
+        return f"{self.operation}: {answer}: {self.message}" if answer else f"{self.operation}: {self.message}"
+
+
+class BadRequest(CloudError):
+    """The request is malformed or out of bounds (400), or refused with a status that has no class of its own."""
+
+    default_outcome = Outcome.REJECTED
+
+
+class Invalid(BadRequest):
+    """The request is well-formed but semantically invalid (422)."""
+
+
+class Unauthorized(CloudError):
+    """The key is missing, invalid, expired or revoked (401)."""
+
+    default_outcome = Outcome.REJECTED
+
+
+class CircuitOpen(Unauthorized):
+    """The call was not sent, since the key was refused a moment ago; `retry_after` is when it will be tried again."""
+
+    default_outcome = Outcome.NOT_SENT
+
+
+class PaymentRequired(CloudError):
+    """The balance, or the monthly limit, does not allow it (402)."""
+
+    default_outcome = Outcome.REJECTED
+
+
+class Forbidden(CloudError):
+    """The key lacks the scope, or belongs to another organization (403)."""
+
+    default_outcome = Outcome.REJECTED
+
+
+class NotFound(CloudError):
+    """The resource is absent, or not visible to the organization (404 with the cloud's own error body)."""
+
+    default_outcome = Outcome.REJECTED
+
+
+class Gone(CloudError):
+    """The resource existed and is no longer usable (410 with the cloud's own error body)."""
+
+    default_outcome = Outcome.REJECTED
+
+
+class Conflict(CloudError):
+    """The current state does not allow it (409)."""
+
+    default_outcome = Outcome.REJECTED
+
+
+class RateLimited(CloudError):
+    """Too many requests (429); with the outcome NOT_SENT it was the account's own budget that refused."""
+
+    default_outcome = Outcome.REJECTED
+
+
+class CapacityExhausted(CloudError):
+    """The request is valid, but there is no room now: send the same again later."""
+
+    default_outcome = Outcome.REJECTED
+
+
+class CloudUnavailable(CloudError):
+    """The cloud did not answer, or answered that it cannot (5xx, 408)."""
+
+
+class Unreadable(CloudError):
+    """What answered does not speak the cloud's API."""
+
+
+class Truncated(Unreadable):
+    """The status of the answer was read, its body not to the end."""

@@ -1,0 +1,183 @@
+"""Every operation of the cloud that this client can call, in one table (section 4).
+
+`Operation` rows are values: `Cloud.call(CREATE_POD, PodCreate(...))`. A new call is a wire model and a row.
+"""
+
+from dataclasses import dataclass
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from relay_wire.account import Me, Whoami
+from relay_wire.billing import AutoRecharge, AutoRechargeUpdate, Balance, CurrentUsage
+from relay_wire.catalog import GpuAvailabilityList, GpuModelList, LocationList, Pricing, VmTemplateList
+from relay_wire.clusters import ClusterCreate, ClusterDetail, ClusterPage, ClusterScale, ClusterSummary
+from relay_wire.pods import PodCapacityList, PodCreate
+from relay_wire.ssh_keys import SshKey, SshKeyCreate, SshKeyList
+from relay_wire.vms import CreatedResource, Visibility, VmCreate, VmPage, VmRecord
+from relay_wire.webhooks import (
+    RolledSecret,
+    WebhookCreate,
+    WebhookCreated,
+    WebhookDeliveryList,
+    WebhookList,
+    WebhookToggle,
+)
+
+BodyT = TypeVar("BodyT")
+ResultT_co = TypeVar("ResultT_co", covariant=True)
+
+NOTHING: type[None] = type(None)
+"""No request body, or no answer that anything relies on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation(Generic[BodyT, ResultT_co]):
+    """One operation: what is sent where, and what comes back."""
+
+    name: str
+    method: str
+    path: str
+    """A template; `{orgId}` is filled by the `Cloud`, the rest by the caller."""
+    body: type[BodyT]
+    result: type[ResultT_co]
+    repeatable: bool = False
+    """Sending it twice is the same as sending it once, so it may be retried in place."""
+    assumed: bool = False
+    """The specification does not show its path or method; `interpretations.md` says how the silence is read."""
+    priority: bool = False
+    """It stops billing: it may use the rate limiter's reserved share."""
+
+
+AnyOperation: TypeAlias = Operation[Any, object]
+
+WHOAMI = Operation("whoami", "GET", "/v1/whoami", NOTHING, Whoami, repeatable=True)
+GET_ME = Operation("get_me", "GET", "/v1/me", NOTHING, Me, repeatable=True)
+
+LIST_GPU_MODELS = Operation("list_gpu_models", "GET", "/v1/gpu-models", NOTHING, GpuModelList, repeatable=True)
+GET_GPU_AVAILABILITY = Operation(
+    "get_gpu_availability", "GET", "/v1/gpu-availability", NOTHING, GpuAvailabilityList, repeatable=True
+)
+GET_PRICING = Operation("get_pricing", "GET", "/v1/pricing", NOTHING, Pricing, repeatable=True)
+LIST_LOCATIONS = Operation("list_locations", "GET", "/v1/locations", NOTHING, LocationList, repeatable=True)
+LIST_VM_TEMPLATES = Operation("list_vm_templates", "GET", "/v1/vm-templates", NOTHING, VmTemplateList, repeatable=True)
+
+GET_BALANCE = Operation("get_balance", "GET", "/v1/orgs/{orgId}/billing/balance", NOTHING, Balance, repeatable=True)
+GET_CURRENT_USAGE = Operation(
+    "get_current_usage", "GET", "/v1/orgs/{orgId}/billing/usage", NOTHING, CurrentUsage, repeatable=True, assumed=True
+)
+GET_AUTO_RECHARGE = Operation(
+    "get_auto_recharge", "GET", "/v1/orgs/{orgId}/billing/auto-recharge", NOTHING, AutoRecharge, repeatable=True
+)
+PUT_AUTO_RECHARGE = Operation(
+    "put_auto_recharge",
+    "PUT",
+    "/v1/orgs/{orgId}/billing/auto-recharge",
+    AutoRechargeUpdate,
+    AutoRecharge,
+    repeatable=True,
+)
+
+CREATE_POD = Operation("create_pod", "POST", "/v1/pods", PodCreate, VmRecord)
+GET_POD_CAPACITY = Operation("get_pod_capacity", "GET", "/v1/pods/capacity", NOTHING, PodCapacityList, repeatable=True)
+
+# Pods are read and acted upon through the VM paths (assumed).
+CREATE_VM = Operation("create_vm", "POST", "/v1/orgs/{orgId}/vms/create", VmCreate, CreatedResource)
+GET_VM = Operation("get_vm", "GET", "/v1/vms/{id}", NOTHING, VmRecord, repeatable=True)
+STOP_VM = Operation("stop_vm", "POST", "/v1/vms/{id}/stop", NOTHING, VmRecord, priority=True)
+RESTART_VM = Operation("restart_vm", "POST", "/v1/vms/{id}/restart", NOTHING, VmRecord)
+TERMINATE_VM = Operation(
+    "terminate_vm", "POST", "/v1/vms/{id}/terminate", NOTHING, NOTHING, repeatable=True, priority=True
+)
+SET_VM_VISIBILITY = Operation(
+    "set_vm_visibility", "POST", "/v1/vms/{id}/visibility", Visibility, NOTHING, repeatable=True
+)
+LIST_VMS = Operation("list_vms", "GET", "/v1/orgs/{orgId}/vms", NOTHING, VmPage, repeatable=True, assumed=True)
+
+CREATE_CLUSTER = Operation("create_cluster", "POST", "/v1/orgs/{orgId}/clusters/create", ClusterCreate, CreatedResource)
+LIST_CLUSTERS = Operation("list_clusters", "GET", "/v1/orgs/{orgId}/clusters", NOTHING, ClusterPage, repeatable=True)
+GET_CLUSTER = Operation("get_cluster", "GET", "/v1/clusters/{id}", NOTHING, ClusterSummary, repeatable=True)
+GET_CLUSTER_DETAIL = Operation(
+    "get_cluster_detail", "GET", "/v1/clusters/{id}/detail", NOTHING, ClusterDetail, repeatable=True
+)
+SCALE_CLUSTER = Operation("scale_cluster", "POST", "/v1/clusters/{id}/scale", ClusterScale, NOTHING, repeatable=True)
+RESTART_CLUSTER = Operation("restart_cluster", "POST", "/v1/clusters/{id}/restart", NOTHING, ClusterSummary)
+STOP_CLUSTER = Operation("stop_cluster", "POST", "/v1/clusters/{id}/stop", NOTHING, NOTHING, priority=True)
+TERMINATE_CLUSTER = Operation(
+    "terminate_cluster", "POST", "/v1/clusters/{id}/terminate", NOTHING, NOTHING, repeatable=True, priority=True
+)
+
+CREATE_SSH_KEY = Operation("create_ssh_key", "POST", "/v1/orgs/{orgId}/ssh-keys/create", SshKeyCreate, SshKey)
+LIST_SSH_KEYS = Operation(
+    "list_ssh_keys", "GET", "/v1/orgs/{orgId}/ssh-keys", NOTHING, SshKeyList, repeatable=True, assumed=True
+)
+DELETE_SSH_KEY = Operation(
+    "delete_ssh_key", "DELETE", "/v1/orgs/{orgId}/ssh-keys/{id}", NOTHING, NOTHING, repeatable=True, assumed=True
+)
+
+CREATE_WEBHOOK = Operation("create_webhook", "POST", "/v1/orgs/{orgId}/webhooks/create", WebhookCreate, WebhookCreated)
+LIST_WEBHOOKS = Operation(
+    "list_webhooks", "GET", "/v1/orgs/{orgId}/webhooks", NOTHING, WebhookList, repeatable=True, assumed=True
+)
+DELETE_WEBHOOK = Operation(
+    "delete_webhook", "DELETE", "/v1/orgs/{orgId}/webhooks/{id}", NOTHING, NOTHING, repeatable=True, assumed=True
+)
+TOGGLE_WEBHOOK = Operation(
+    "toggle_webhook", "POST", "/v1/orgs/{orgId}/webhooks/{id}/toggle", WebhookToggle, NOTHING, assumed=True
+)
+REGENERATE_WEBHOOK_SECRET = Operation(
+    "regenerate_webhook_secret",
+    "POST",
+    "/v1/orgs/{orgId}/webhooks/{id}/regenerate-secret",
+    NOTHING,
+    RolledSecret,
+    assumed=True,
+)
+LIST_WEBHOOK_DELIVERIES = Operation(
+    "list_webhook_deliveries",
+    "GET",
+    "/v1/orgs/{orgId}/webhooks/{id}/deliveries",
+    NOTHING,
+    WebhookDeliveryList,
+    repeatable=True,
+    assumed=True,
+)
+
+OPERATIONS: tuple[AnyOperation, ...] = (
+    WHOAMI,
+    GET_ME,
+    LIST_GPU_MODELS,
+    GET_GPU_AVAILABILITY,
+    GET_PRICING,
+    LIST_LOCATIONS,
+    LIST_VM_TEMPLATES,
+    GET_BALANCE,
+    GET_CURRENT_USAGE,
+    GET_AUTO_RECHARGE,
+    PUT_AUTO_RECHARGE,
+    CREATE_POD,
+    GET_POD_CAPACITY,
+    CREATE_VM,
+    GET_VM,
+    STOP_VM,
+    RESTART_VM,
+    TERMINATE_VM,
+    SET_VM_VISIBILITY,
+    LIST_VMS,
+    CREATE_CLUSTER,
+    LIST_CLUSTERS,
+    GET_CLUSTER,
+    GET_CLUSTER_DETAIL,
+    SCALE_CLUSTER,
+    RESTART_CLUSTER,
+    STOP_CLUSTER,
+    TERMINATE_CLUSTER,
+    CREATE_SSH_KEY,
+    LIST_SSH_KEYS,
+    DELETE_SSH_KEY,
+    CREATE_WEBHOOK,
+    LIST_WEBHOOKS,
+    DELETE_WEBHOOK,
+    TOGGLE_WEBHOOK,
+    REGENERATE_WEBHOOK_SECRET,
+    LIST_WEBHOOK_DELIVERIES,
+)
+"""Every row above."""

@@ -1,0 +1,98 @@
+"""Keeps an account below its request rate, and lets what stops billing go first.
+
+`TokenBucket` is the arithmetic; `RateLimiter` waits. One limiter an account, shared by everything that uses its key.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+
+class BudgetSpentError(Exception):
+    """A token would take longer than the caller may wait; `retry_after` is the estimate in seconds."""
+
+    def __init__(self, retry_after: float) -> None:
+        super().__init__(retry_after)
+        self.retry_after = retry_after
+
+
+class TokenBucket:
+    """`burst` tokens, refilled at `rate` a second; the last `reserved` of them are for priority requests only.
+
+    The whole rate is everybody's as long as the reserve is full; once it was drawn on, it fills up first.
+    """
+
+    def __init__(self, rate: float, burst: float, reserved: float, now: float) -> None:
+        if rate <= 0 or reserved < 0 or burst < reserved + 1:
+            raise ValueError("a token bucket needs rate > 0 and burst >= reserved + 1 >= 1")
+        self._rate = rate
+        self._burst = burst
+        self._reserved = reserved
+        self._tokens = burst
+        self._at = now
+
+    def wait(self, now: float, *, priority: bool, ahead: int = 0) -> float:
+        """Seconds until a token can be taken, with `ahead` others of the same class before."""
+        self._refill(now)
+        floor = 0.0 if priority else self._reserved
+        return max(0.0, (floor + ahead + 1 - self._tokens) / self._rate)
+
+    def take(self, now: float) -> None:
+        """Takes a token, after `wait` has said 0."""
+        self._refill(now)
+        self._tokens -= 1
+
+    def _refill(self, now: float) -> None:
+        # A clock that went back gives nothing, and takes nothing either.
+        self._tokens = min(self._burst, self._tokens + max(0.0, now - self._at) * self._rate)
+        self._at = now
+
+
+class RateLimiter:
+    """Waits for a token, in order, for a bounded time.
+
+    `burst` defaults to two seconds' worth of requests and a reserve of a fifth of that for priority requests.
+    """
+
+    def __init__(
+        self,
+        rate_per_second: float,
+        *,
+        burst: float | None = None,
+        reserved_share: float = 0.2,
+        max_wait_seconds: float = 30.0,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        size = max(2.0, 2 * rate_per_second) if burst is None else burst
+        self._bucket = TokenBucket(rate_per_second, size, min(size * reserved_share, size - 1), clock())
+        self._max_wait = max_wait_seconds
+        self._clock = clock
+        self._sleep = sleep
+        # One waiter of each class looks at the bucket at a time, the others queue behind it.
+        self._turn = {False: asyncio.Lock(), True: asyncio.Lock()}
+        self._waiting = {False: 0, True: 0}
+
+    async def acquire(self, *, priority: bool = False, max_wait_seconds: float | None = None) -> None:
+        """Returns once a token was taken.
+
+        Raises BudgetSpentError at once where the wait is expected to be too long, later where it turned out to be.
+        """
+        longest = self._max_wait if max_wait_seconds is None else min(self._max_wait, max_wait_seconds)
+        deadline = self._clock() + longest
+        self._affordable(deadline, priority=priority, ahead=self._waiting[priority])
+        self._waiting[priority] += 1
+        try:
+            async with self._turn[priority]:
+                while (wait := self._affordable(deadline, priority=priority)) > 0:
+                    await self._sleep(wait)
+                self._bucket.take(self._clock())
+        finally:
+            self._waiting[priority] -= 1
+
+    def _affordable(self, deadline: float, *, priority: bool, ahead: int = 0) -> float:
+        now = self._clock()
+        wait = self._bucket.wait(now, priority=priority, ahead=ahead)
+        if wait > 0 and now + wait > deadline:
+            raise BudgetSpentError(wait)
+        return wait
