@@ -1,0 +1,152 @@
+"""Every metric of the operator, declared once. Labels come from closed sets, never from names or ids."""
+
+from enum import StrEnum
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
+from prometheus_client.gc_collector import GCCollector
+from prometheus_client.platform_collector import PlatformCollector
+from prometheus_client.process_collector import ProcessCollector
+
+_RECONCILE_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_QUEUE_SECONDS = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300)
+_CLOUD_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+_WEBHOOK_TO_STATUS_SECONDS = (
+    *(0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.075, 0.1, 0.15, 0.2, 0.25),
+    *(0.3, 0.4, 0.5, 0.75, 1, 1.5, 2, 3, 5),
+)
+
+
+class WebhookOutcome(StrEnum):
+    """What came of one delivery; each is counted."""
+
+    ACCEPTED = "accepted"
+    BAD_SIGNATURE = "bad_signature"
+    DUPLICATE = "duplicate"
+    TOO_LARGE = "too_large"
+    UNKNOWN_ACCOUNT = "unknown_account"
+    MALFORMED = "malformed"
+    """The signature held, and yet the body is no event; or the sender never finished it."""
+
+
+class Metrics:
+    """The table of metrics in one registry; `/metrics` shows what the registry holds."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.registry = registry
+        self.build = Info("gpurelay_build", "Version of the operator.", registry=registry)
+        self.leader = Gauge("gpurelay_leader", "1 while this replica leads.", registry=registry)
+
+        self.reconciles = Counter(
+            "gpurelay_reconciles", "Passes over an object.", ["kind", "outcome"], registry=registry
+        )
+        self.reconcile_seconds = Histogram(
+            "gpurelay_reconcile_duration_seconds",
+            "Time of one pass over an object.",
+            ["kind"],
+            buckets=_RECONCILE_SECONDS,
+            registry=registry,
+        )
+        self.objects = Gauge(
+            "gpurelay_objects",
+            "Objects by kind and the reason of their Ready condition.",
+            ["kind", "reason"],
+            registry=registry,
+        )
+        self.creates_unknown = Gauge(
+            "gpurelay_create_outcome_unknown",
+            "Objects whose create may or may not have been acted on: a person has to decide.",
+            ["kind"],
+            registry=registry,
+        )
+
+        self.queue_depth = Gauge("gpurelay_queue_depth", "Objects ready for a worker.", registry=registry)
+        self.queue_oldest_seconds = Gauge(
+            "gpurelay_queue_oldest_seconds", "How long the longest waiting object has been ready.", registry=registry
+        )
+        self.queue_wait_seconds = Histogram(
+            "gpurelay_queue_wait_seconds",
+            "Time from an object being ready to a worker taking it, by priority.",
+            ["priority"],
+            buckets=_QUEUE_SECONDS,
+            registry=registry,
+        )
+
+        self.cloud_requests = Counter(
+            "gpurelay_cloud_requests",
+            "Requests to the cloud; status is the answer's, or `none` where there was no answer.",
+            ["operation", "status"],
+            registry=registry,
+        )
+        self.cloud_request_seconds = Histogram(
+            "gpurelay_cloud_request_duration_seconds",
+            "Time of one request to the cloud, retries apart.",
+            ["operation"],
+            buckets=_CLOUD_SECONDS,
+            registry=registry,
+        )
+        self.kubernetes_writes = Counter(
+            "gpurelay_kubernetes_writes",
+            "Writes to the Kubernetes API by plural name; outcome is the status answered, or `none`.",
+            ["kind", "verb", "outcome"],
+            registry=registry,
+        )
+        self.watch_errors = Counter(
+            "gpurelay_watch_errors", "Watches that ended with an error.", ["kind"], registry=registry
+        )
+
+        self.webhook_deliveries = Counter(
+            "gpurelay_webhook_deliveries", "Webhook deliveries received.", ["outcome"], registry=registry
+        )
+        self.webhook_to_status_seconds = Histogram(
+            "gpurelay_webhook_to_status_seconds",
+            "Time from a webhook being received to the status it led to being written.",
+            buckets=_WEBHOOK_TO_STATUS_SECONDS,
+            registry=registry,
+        )
+        for outcome in WebhookOutcome:  # present from the start, so that a rate() sees the first one
+            self.webhook_deliveries.labels(outcome)
+
+        # One series an account: as many as there are CloudAccount objects, removed with them.
+        self.account_available_cents = Gauge(
+            "gpurelay_account_available_cents",
+            "Available balance of an account's organization, in cents.",
+            ["namespace", "account"],
+            registry=registry,
+        )
+        self.account_burn_cents_per_hour = Gauge(
+            "gpurelay_account_burn_cents_per_hour",
+            "What an account's organization spends at this moment, in cents an hour.",
+            ["namespace", "account"],
+            registry=registry,
+        )
+
+    def on_write(self, plural: str, verb: str, status: int) -> None:
+        """Counts one write to the Kubernetes API; status 0 is no answer."""
+        self.kubernetes_writes.labels(plural, verb, str(status) if status else "none").inc()
+
+    def on_cloud_request(self, operation: str, status: int | None, seconds: float) -> None:
+        """Counts one request to the cloud; no status is no answer."""
+        self.cloud_requests.labels(operation, "none" if status is None else str(status)).inc()
+        self.cloud_request_seconds.labels(operation).observe(seconds)
+
+    def on_balance(self, namespace: str, account: str, available_cents: int, burn_cents_per_hour: int | None) -> None:
+        """Shows an account's balance; a burn that the cloud does not tell is not shown as zero."""
+        self.account_available_cents.labels(namespace, account).set(available_cents)
+        if burn_cents_per_hour is not None:
+            self.account_burn_cents_per_hour.labels(namespace, account).set(burn_cents_per_hour)
+
+    def forget_account(self, namespace: str, account: str) -> None:
+        """Ends the series of an account that is gone."""
+        self.account_available_cents.remove_by_labels({"namespace": namespace, "account": account})
+        self.account_burn_cents_per_hour.remove_by_labels({"namespace": namespace, "account": account})
+
+
+def process_metrics(version: str) -> Metrics:
+    """The metrics of a whole process: the table, and what Python and the system say of the process itself."""
+    registry = CollectorRegistry(auto_describe=True)
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    GCCollector(registry=registry)
+    metrics = Metrics(registry)
+    metrics.build.info({"version": version})
+    return metrics
