@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long check generate bench controlplane controlplane-down lock
+.PHONY: help binaries demo test test-long check generate bench controlplane controlplane-down lock
 
 help: ## what each target does
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,3 +22,34 @@ lock: $(VENV)/.installed ## writes requirements/*.txt anew from pyproject.toml
 	  $(BIN)/uv pip compile pyproject.toml $$flag --universal --python-version 3.11 --generate-hashes \
 	    --no-emit-index-url --no-annotate --custom-compile-command "make lock" --quiet --output-file requirements/$$extra.txt || exit 1; \
 	done
+
+binaries: $(VENV)/.installed
+	@$(BIN)/python -m tests.support.binaries
+
+demo: binaries ## a running system with real resources, from nothing; ONCE=1 ends when everything is ready
+	@$(BIN)/python -m hack.demo $(if $(ONCE),--once)
+
+test: binaries ## all tests but the long ones
+	$(BIN)/pytest -m "not long"
+
+test-long: binaries ## the full fault plans and the largest object counts
+	$(BIN)/pytest -m long
+
+check: $(VENV)/.installed ## ruff, mypy --strict, import contracts, generated files up to date
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m relay_operator.crds --check
+
+generate: $(VENV)/.installed ## CRDs, chart CRDs, RBAC and reference pages from the models
+	$(BIN)/python -m relay_operator.crds
+
+bench: binaries ## performance as ratios; writes bench/results.md
+	$(BIN)/python -m bench
+
+controlplane: $(VENV)/.installed ## starts a local API server that stays, prints its kubeconfig's path
+	@$(BIN)/python -m tests.support.controlplane up
+
+controlplane-down: $(VENV)/.installed ## ends it
+	@$(BIN)/python -m tests.support.controlplane down

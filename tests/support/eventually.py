@@ -1,0 +1,46 @@
+"""Waiting for a condition, never for time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pprint import pformat
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+T = TypeVar("T")
+_UNSEEN = "nothing: the first look did not end"
+
+
+async def eventually(
+    look: Callable[[], Awaitable[T]],
+    wanted: Callable[[T], object] = bool,
+    *,
+    within: float = 30.0,
+    every: float = 0.1,
+    what: str = "",
+) -> T:
+    """Looks again and again until what it sees is wanted, and answers that.
+
+    `within` and `every` are seconds. An AssertionError raised by `look` or `wanted` means "not yet", so either may
+    hold plain asserts. Raises AssertionError, telling what was seen last, when the time is over.
+    """
+    deadline = time.monotonic() + within
+    seen: object = _UNSEEN
+    while True:
+        try:
+            async with asyncio.timeout(max(deadline - time.monotonic(), every)):
+                value = await look()
+            seen = value
+            if wanted(value):
+                return value
+        except AssertionError as refused:
+            seen = f"{pformat(seen)}\n{refused}" if seen is not _UNSEEN else str(refused)
+        except TimeoutError:
+            pass
+        if time.monotonic() + every > deadline:
+            subject = what or getattr(wanted, "__name__", "the condition")
+            raise AssertionError(f"{subject} did not come true within {within:g} s; last seen:\n{pformat(seen)}")
+        await asyncio.sleep(every)

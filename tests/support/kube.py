@@ -1,0 +1,192 @@
+"""A small Kubernetes client for tests, independent of the one the operator uses."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import aiohttp
+from kubernetes.aio.client import Configuration
+from kubernetes.aio.client.rest import RESTClientObject
+from kubernetes.aio.config import load_kube_config
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+    from types import TracebackType
+
+Manifest = dict[str, Any]
+FIELD_MANAGER = "relay-tests"
+
+
+class KubeError(Exception):
+    """The API server refused: `status` is the HTTP status, the text its message."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(f"{status} {reason}: {message}")
+        self.status = status
+        self.reason = reason
+        self.message = message
+
+
+@dataclass(frozen=True)
+class Resource:
+    """Where objects of a kind live."""
+
+    prefix: str
+    plural: str
+    namespaced: bool = True
+
+    def path(self, namespace: str | None, name: str = "", subresource: str = "") -> str:
+        """The path of an object, or of the collection without a name; without a namespace, of all namespaces."""
+        inside = f"namespaces/{namespace}" if self.namespaced and namespace else ""
+        return "/".join(part for part in (self.prefix, inside, self.plural, name, subresource) if part)
+
+
+_RBAC = "/apis/rbac.authorization.k8s.io/v1"
+_RELAY = "/apis/gpurelay.dev/v1alpha1"
+RESOURCES = {
+    "Namespace": Resource("/api/v1", "namespaces", namespaced=False),
+    "Secret": Resource("/api/v1", "secrets"),
+    "ConfigMap": Resource("/api/v1", "configmaps"),
+    "Service": Resource("/api/v1", "services"),
+    "ServiceAccount": Resource("/api/v1", "serviceaccounts"),
+    "Pod": Resource("/api/v1", "pods"),
+    "Event": Resource("/api/v1", "events"),
+    "Lease": Resource("/apis/coordination.k8s.io/v1", "leases"),
+    "Deployment": Resource("/apis/apps/v1", "deployments"),
+    "Role": Resource(_RBAC, "roles"),
+    "RoleBinding": Resource(_RBAC, "rolebindings"),
+    "ClusterRole": Resource(_RBAC, "clusterroles", namespaced=False),
+    "ClusterRoleBinding": Resource(_RBAC, "clusterrolebindings", namespaced=False),
+    "CustomResourceDefinition": Resource(
+        "/apis/apiextensions.k8s.io/v1", "customresourcedefinitions", namespaced=False
+    ),
+    "CloudAccount": Resource(_RELAY, "cloudaccounts"),
+    "ClusterCloudAccount": Resource(_RELAY, "clustercloudaccounts", namespaced=False),
+    "GpuPod": Resource(_RELAY, "gpupods"),
+    "GpuCluster": Resource(_RELAY, "gpuclusters"),
+}
+
+
+class Kube:
+    """Calls an API server as whoever the kubeconfig says. Use it as an async context manager, one per event loop.
+
+    `namespace` is where namespaced objects are looked for that do not name one. Refusals raise KubeError.
+    """
+
+    def __init__(self, kubeconfig: Path, namespace: str = "default") -> None:
+        self.kubeconfig = kubeconfig
+        self.namespace = namespace
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        settings = Configuration()
+        await load_kube_config(  # type: ignore[no-untyped-call]
+            config_file=str(self.kubeconfig), client_configuration=settings, persist_config=False
+        )
+        bearer = await settings.get_api_key_with_prefix("BearerToken", alias="authorization")
+        auth = {"Authorization": bearer} if bearer else {}
+        rest = RESTClientObject(settings)
+        self._session = aiohttp.ClientSession(
+            settings.host, headers=auth, connector=aiohttp.TCPConnector(ssl=rest.ssl_context), read_bufsize=2**21
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        content_type: str = "application/json",
+        params: dict[str, str] | None = None,
+    ) -> Manifest:
+        """One request; answers the decoded object."""
+        if self._session is None:
+            raise RuntimeError("Kube is used outside `async with`")
+        data = None if body is None else json.dumps(body)
+        async with self._session.request(
+            method, path, data=data, params=params, headers={"Content-Type": content_type}
+        ) as reply:
+            text = await reply.text()
+            answer: Manifest = json.loads(text) if text.startswith("{") else {"message": text}
+            if reply.status >= 400:
+                raise KubeError(reply.status, answer.get("reason", ""), answer.get("message", ""))
+            return answer
+
+    async def get(self, kind: str, name: str, namespace: str | None = None) -> Manifest:
+        """The object; KubeError 404 where there is none."""
+        return await self.call("GET", self._path(kind, name, namespace))
+
+    async def find(self, kind: str, name: str, namespace: str | None = None) -> Manifest | None:
+        """The object, or None where there is none."""
+        try:
+            return await self.get(kind, name, namespace)
+        except KubeError as refused:
+            if refused.status == 404:
+                return None
+            raise
+
+    def looking_at(
+        self, kind: str, name: str, namespace: str | None = None
+    ) -> Callable[[], Awaitable[Manifest | None]]:
+        """What `eventually` asks for: finds the object at each call."""
+        return lambda: self.find(kind, name, namespace)
+
+    async def list(self, kind: str, namespace: str | None = None, **params: str) -> list[Manifest]:
+        """The objects of one namespace, or with `namespace=""` of all; `params` as in `labelSelector="app=x"`."""
+        path = RESOURCES[kind].path(self.namespace if namespace is None else namespace)
+        items: list[Manifest] = (await self.call("GET", path, params=params))["items"]
+        return items
+
+    async def create(self, manifest: Manifest) -> Manifest:
+        """POSTs the manifest."""
+        resource = RESOURCES[manifest["kind"]]
+        return await self.call("POST", resource.path(self._namespace_of(manifest)), manifest)
+
+    async def apply(self, manifest: Manifest, manager: str = FIELD_MANAGER, *, force: bool = True) -> Manifest:
+        """Server-side apply."""
+        path = RESOURCES[manifest["kind"]].path(self._namespace_of(manifest), manifest["metadata"]["name"])
+        params = {"fieldManager": manager, "force": str(force).lower()}
+        return await self.call("PATCH", path, manifest, content_type="application/apply-patch+yaml", params=params)
+
+    async def replace(self, manifest: Manifest) -> Manifest:
+        """PUTs the manifest, as `kubectl replace` does."""
+        path = RESOURCES[manifest["kind"]].path(self._namespace_of(manifest), manifest["metadata"]["name"])
+        return await self.call("PUT", path, manifest)
+
+    async def patch(
+        self, kind: str, name: str, change: Manifest, namespace: str | None = None, subresource: str = ""
+    ) -> Manifest:
+        """JSON merge patch."""
+        path = self._path(kind, name, namespace, subresource)
+        return await self.call("PATCH", path, change, content_type="application/merge-patch+json")
+
+    async def annotate(
+        self, kind: str, name: str, annotations: dict[str, str | None], namespace: str | None = None
+    ) -> Manifest:
+        """Sets annotations, removes those that are None."""
+        return await self.patch(kind, name, {"metadata": {"annotations": annotations}}, namespace)
+
+    async def delete(self, kind: str, name: str, namespace: str | None = None, **options: object) -> None:
+        """Asks for deletion and does not wait for it; nothing happens where there is no such object."""
+        try:
+            await self.call("DELETE", self._path(kind, name, namespace), options or None)
+        except KubeError as refused:
+            if refused.status != 404:
+                raise
+
+    def _path(self, kind: str, name: str, namespace: str | None, subresource: str = "") -> str:
+        return RESOURCES[kind].path(namespace or self.namespace, name, subresource)
+
+    def _namespace_of(self, manifest: Manifest) -> str:
+        namespace: str = manifest["metadata"].get("namespace", self.namespace)
+        return namespace

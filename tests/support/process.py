@@ -1,0 +1,164 @@
+"""Child processes that a test can kill and start again, and that never outlive it."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+# Below Linux' range for outgoing connections (32768 and up): while a server is down, no client can be given its port.
+_PORTS = range(20000, 32000)
+
+
+class StartError(Exception):
+    """A process did not become ready; the text ends with the last lines of its log."""
+
+
+def free_port() -> int:
+    """A port on 127.0.0.1 that nobody listens on and that no outgoing connection is given."""
+    for port in random.sample(_PORTS, 200):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise StartError(f"found no free port among {_PORTS.start}..{_PORTS.stop - 1}")
+
+
+def tail(path: Path, lines: int = 25) -> str:
+    """The last lines of a log file; empty where there is no file."""
+    if not path.exists():
+        return ""
+    return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
+
+
+def _die_with_parent() -> None:
+    if _LIBC is not None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+async def _always() -> bool:
+    return True
+
+
+@dataclass
+class Process:
+    """One server process: its command line, its log, and how to tell that it answers.
+
+    `ready` is asked until it answers True. A process dies with its parent unless `outlives_parent`.
+    It is started from the thread that calls `start`, which should be the main one: the kernel ends it with that thread.
+    """
+
+    name: str
+    argv: Sequence[str]
+    log: Path
+    ready: Callable[[], Awaitable[bool]] = _always
+    env: Mapping[str, str] | None = None
+    stdout: Path | None = None
+    start_within: float = 90.0
+    outlives_parent: bool = False
+    _child: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
+
+    @property
+    def pid(self) -> int:
+        """The process id; raises StartError before the first start."""
+        if self._child is None:
+            raise StartError(f"{self.name} was never started")
+        return self._child.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether the process is alive."""
+        return self._child is not None and self._child.poll() is None
+
+    @property
+    def exit_code(self) -> int | None:
+        """How it ended (negative: by that signal); None while it is alive or was never started."""
+        return None if self._child is None else self._child.poll()
+
+    def spawn(self) -> None:
+        """Starts the process without waiting for it; appends to its log."""
+        if self.running:
+            raise StartError(f"{self.name} is running already (pid {self.pid})")
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log, (self.stdout or self.log).open("ab") as out:
+            self._child = subprocess.Popen(
+                self.argv,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=log,
+                env=self.env,
+                start_new_session=True,  # Ctrl-C reaches the parent alone, which ends its children in order.
+                preexec_fn=None if self.outlives_parent else _die_with_parent,  # noqa: PLW1509  one system call
+            )
+
+    async def start(self) -> None:
+        """Starts the process and returns when it is ready; raises StartError with the end of its log otherwise."""
+        self.spawn()
+        await self.until_ready()
+
+    async def until_ready(self) -> None:
+        """Returns when the process answers; raises StartError when it ends first or takes too long."""
+        deadline = time.monotonic() + self.start_within
+        while not await self.ready():
+            if not self.running:
+                raise StartError(self._why(f"ended with exit code {self.exit_code} before it was ready"))
+            if time.monotonic() > deadline:
+                await self.kill()
+                raise StartError(self._why(f"was not ready after {self.start_within:g} s"))
+            await asyncio.sleep(0.05)
+        if not self.running:
+            raise StartError(self._why(f"ended with exit code {self.exit_code}"))
+
+    async def kill(self) -> None:
+        """SIGKILL, and waits until it is gone. Harmless on a process that has ended."""
+        await self._signal(signal.SIGKILL)
+
+    async def stop(self, within: float = 15.0) -> int | None:
+        """SIGTERM, then SIGKILL after `within` seconds; answers the exit code."""
+        await self._signal(signal.SIGTERM, within)
+        await self.kill()
+        return self.exit_code
+
+    def end_now(self) -> None:
+        """SIGKILL from code that cannot await."""
+        if self._child is not None and self._child.poll() is None:
+            self._child.kill()
+            self._child.wait(timeout=10)
+
+    async def until_ended(self, within: float = 30.0) -> int:
+        """Waits until the process has ended and answers its exit code; raises TimeoutError."""
+        async with asyncio.timeout(within):
+            while self.running:  # noqa: ASYNC110  a child process sets no event
+                await asyncio.sleep(0.02)
+        code = self.exit_code
+        if code is None:
+            raise StartError(f"{self.name} was never started")
+        return code
+
+    async def _signal(self, number: signal.Signals, within: float = 10.0) -> None:
+        if self._child is None or self._child.poll() is not None:
+            return
+        self._child.send_signal(number)
+        try:
+            await self.until_ended(within)
+        except TimeoutError:
+            return
+
+    def _why(self, what: str) -> str:
+        return f"{self.name} {what}. Its log {self.log} ends:\n{tail(self.log)}"
