@@ -43,7 +43,7 @@ class _Endpoint:
         self.metrics = Metrics(CollectorRegistry())
         self.secrets: dict[ObjectKey, tuple[str, ...]] = {TEAM: (CURRENT, OLD), SHARED: (CURRENT,)}
         self.asked: list[ObjectKey] = []
-        self.events: list[tuple[ObjectKey, "Event"]] = []
+        self.events: list[tuple[ObjectKey, Event]] = []
         self.address = ListenAddress("127.0.0.1", 0)
         self.receiver = Receiver(
             secrets_for=self._secrets_for,
