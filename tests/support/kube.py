@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import aiohttp
-from kubernetes.aio.client import Configuration
-from kubernetes.aio.client.rest import RESTClientObject
-from kubernetes.aio.config import load_kube_config
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -82,6 +79,11 @@ class Kube:
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
+        # Imported here: it takes a second, which tests without a cluster should not pay for.
+        from kubernetes.aio.client import Configuration  # noqa: PLC0415
+        from kubernetes.aio.client.rest import RESTClientObject  # noqa: PLC0415
+        from kubernetes.aio.config import load_kube_config  # noqa: PLC0415
+
         settings = Configuration()
         await load_kube_config(  # type: ignore[no-untyped-call]
             config_file=str(self.kubeconfig), client_configuration=settings, persist_config=False
@@ -183,6 +185,10 @@ class Kube:
         except KubeError as refused:
             if refused.status != 404:
                 raise
+
+    async def delete_all(self, kind: str, namespace: str | None = None) -> None:
+        """Asks for the deletion of every object of the kind in the namespace and does not wait for it."""
+        await self.call("DELETE", RESOURCES[kind].path(namespace or self.namespace))
 
     def _path(self, kind: str, name: str, namespace: str | None, subresource: str = "") -> str:
         return RESOURCES[kind].path(namespace or self.namespace, name, subresource)

@@ -1,0 +1,83 @@
+"""The control plane itself keeps what the other scenarios lean on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.eventually import eventually
+from tests.support.kube import Kube, KubeError
+from tests.support.kubectl import Kubectl
+
+if TYPE_CHECKING:
+    from tests.support.controlplane import ControlPlane
+
+
+def _config_map(name: str) -> dict[str, object]:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"kept": "yes"}}
+
+
+async def test_the_api_server_alone_is_killed_and_comes_back_with_its_data(private_controlplane: ControlPlane) -> None:
+    async with Kube(private_controlplane.kubeconfig) as kube:
+        await kube.create(_config_map("before"))
+        await private_controlplane.apiserver.kill()
+        assert private_controlplane.etcd.running
+        assert private_controlplane.controller_manager.running
+        await private_controlplane.apiserver.start()
+        assert (await kube.get("ConfigMap", "before"))["data"] == {"kept": "yes"}
+
+
+async def test_a_service_account_has_the_rights_of_its_role_and_no_others(private_controlplane: ControlPlane) -> None:
+    async with Kube(private_controlplane.kubeconfig) as admin:
+        await admin.apply({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "reader"}})
+        rules = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "create"]}]
+        await admin.apply(
+            {
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": "Role",
+                "metadata": {"name": "reader"},
+                "rules": rules,
+            }
+        )
+        await admin.apply(
+            {
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": "RoleBinding",
+                "metadata": {"name": "reader"},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reader"},
+                "subjects": [{"kind": "ServiceAccount", "name": "reader", "namespace": "default"}],
+            }
+        )
+        kubeconfig = await private_controlplane.service_account_kubeconfig("default", "reader")
+        async with Kube(kubeconfig) as reader:
+
+            async def may_list() -> bool:
+                try:
+                    await reader.list("ConfigMap")
+                except KubeError:
+                    return False
+                return True
+
+            await eventually(may_list, what="the role is in force")
+            with pytest.raises(KubeError, match="403"):
+                await reader.list("Secret")
+
+            start = private_controlplane.audit.position()
+            await reader.create(_config_map("counted"))
+
+        async def writes() -> list[tuple[str, str, str, int]]:
+            found = private_controlplane.writes_by("system:serviceaccount:default:reader", after=start)
+            return [(one.verb, one.resource, one.name, one.status) for one in found]
+
+        assert await eventually(writes) == [("create", "configmaps", "counted", 201)]
+
+
+async def test_a_deleted_namespace_goes_away_with_what_is_in_it(private_controlplane: ControlPlane) -> None:
+    kubectl = Kubectl(private_controlplane.kubeconfig, "short-lived")
+    await kubectl("create", "namespace", "short-lived")
+    await kubectl("create", "configmap", "inside")
+    await kubectl("delete", "namespace", "short-lived", "--timeout=30s", within=40)
+    ran = await kubectl.attempt("get", "configmap", "inside")
+    assert ran.exit_code == 1
+    assert "not found" in ran.stderr

@@ -1,0 +1,203 @@
+"""What tests share: one control plane, one local cloud and one operator for the whole run, a corner of them each.
+
+Everything starts when the first test asks for it, so that tests without a cluster pay nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import pytest
+import pytest_asyncio
+
+from tests.support import binaries, chart
+from tests.support.controlplane import Cluster, ControlPlane
+from tests.support.kube import Kube
+from tests.support.localcloud import LocalCloud, Ports
+from tests.support.operator import Operator
+from tests.support.workspace import Workspace
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+OPERATOR_NAMESPACE = "relay-system"
+# Seconds of each transition: long enough to be seen, short enough to wait for.
+QUICK = {"placementSeconds": 0.2, "startSeconds": 0.2, "stopSeconds": 0.2}
+session_fixture = pytest_asyncio.fixture(scope="session", loop_scope="session")
+
+
+class StartOperator(Protocol):
+    """Starts an operator for one workspace alone; settings are RELAY_ variables in lower case, without the prefix."""
+
+    async def __call__(self, workspace: Workspace, **settings: str) -> Operator: ...
+
+
+class SharedOperator:
+    """The operator that ordinary scenarios use; it rests while a scenario runs one of its own."""
+
+    def __init__(self, operator: Operator) -> None:
+        self.operator = operator
+
+    async def ensure_running(self) -> Operator:
+        """Starts it where it is not running."""
+        if not self.operator.process.running:
+            await self.operator.start()
+        return self.operator
+
+
+@pytest.fixture(scope="session")
+def server_binaries(request: pytest.FixtureRequest) -> Iterator[binaries.ServerBinaries]:
+    """The servers' programs; a first build shows its progress in spite of pytest's capturing."""
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+    if capture is None:
+        yield binaries.server_binaries()
+        return
+    with capture.global_and_fixture_disabled():
+        found = binaries.server_binaries()
+    yield found
+
+
+@session_fixture
+async def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
+    """The API server of this run: RELAY_TEST_KUBECONFIG's, else a control plane of its own. Nobody may kill it."""
+    folder = tmp_path_factory.mktemp("controlplane")
+    given = os.environ.get("RELAY_TEST_KUBECONFIG")
+    if given:
+        yield Cluster(Path(given), folder)
+        return
+    plane = await ControlPlane.start(folder, request.getfixturevalue("server_binaries"))
+    yield plane
+    await plane.stop()
+
+
+@pytest_asyncio.fixture
+async def private_controlplane(server_binaries: binaries.ServerBinaries, tmp_path: Path) -> AsyncIterator[ControlPlane]:
+    """A control plane for one test, whose servers it may kill and start again."""
+    plane = await ControlPlane.start(tmp_path / "controlplane", server_binaries)
+    yield plane
+    await plane.stop()
+
+
+@session_fixture
+async def cloud(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LocalCloud]:
+    """The local cloud of this run. Nobody may move its clock or change its settings."""
+    shared = LocalCloud(tmp_path_factory.mktemp("localcloud"), Ports.free())
+    await shared.start()
+    await shared.control.settings(**QUICK)
+    yield shared
+    await shared.process.stop()
+
+
+@pytest.fixture(scope="session")
+def private_cloud_ports() -> Ports:
+    """Where private local clouds listen, one after another: the shared operator is told once that it may call them."""
+    return Ports.free()
+
+
+@pytest_asyncio.fixture
+async def private_cloud(private_cloud_ports: Ports, tmp_path: Path) -> AsyncIterator[LocalCloud]:
+    """A local cloud for one test, to move its clock, change its settings or kill it. The shared operator may use it."""
+    own = LocalCloud(tmp_path / "localcloud", private_cloud_ports)
+    await own.start()
+    await own.control.settings(**QUICK)
+    yield own
+    await own.process.kill()
+
+
+@session_fixture
+async def operator_kubeconfig(cluster: Cluster) -> Path:
+    """CRDs installed, and a kubeconfig that acts as the chart's ServiceAccount with the chart's rights."""
+    async with Kube(cluster.kubeconfig) as kube:
+        await chart.install_crds(kube)
+    return await chart.grant_access(cluster, OPERATOR_NAMESPACE)
+
+
+@session_fixture
+async def shared_operator(
+    operator_kubeconfig: Path,
+    cloud: LocalCloud,
+    private_cloud_ports: Ports,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncIterator[SharedOperator]:
+    """The operator of this run, not yet started: ask for `operator`."""
+    allowed = (*cloud.ports.urls(), *private_cloud_ports.urls())
+    operator = Operator(tmp_path_factory.mktemp("operator"), operator_kubeconfig, OPERATOR_NAMESPACE, allowed)
+    yield SharedOperator(operator)
+    await operator.stop()
+
+
+@pytest_asyncio.fixture
+async def operator(shared_operator: SharedOperator) -> Operator:
+    """The operator of this run, ready, watching every namespace. Nobody may end it."""
+    return await shared_operator.ensure_running()
+
+
+@pytest_asyncio.fixture
+async def kube(cluster: Cluster) -> AsyncIterator[Kube]:
+    """The API server as its administrator."""
+    async with Kube(cluster.kubeconfig) as connected:
+        yield connected
+
+
+@pytest_asyncio.fixture
+async def workspace(
+    request: pytest.FixtureRequest, operator: Operator, cloud: LocalCloud, kube: Kube
+) -> AsyncIterator[Workspace]:
+    """A namespace and an organization with an account, under the shared operator and in the shared local cloud."""
+    assert operator.process.running
+    own = await Workspace.create(kube, cloud, _label(request))
+    yield own
+    await own.remove()
+
+
+@pytest_asyncio.fixture
+async def private_cloud_workspace(
+    request: pytest.FixtureRequest, operator: Operator, private_cloud: LocalCloud, kube: Kube
+) -> AsyncIterator[Workspace]:
+    """The same in a private local cloud, whose clock and settings are the test's."""
+    assert operator.process.running
+    own = await Workspace.create(kube, private_cloud, _label(request))
+    yield own
+    await own.remove()
+
+
+@pytest_asyncio.fixture
+async def unattended_workspace(
+    request: pytest.FixtureRequest, shared_operator: SharedOperator, private_cloud: LocalCloud, kube: Kube
+) -> AsyncIterator[Workspace]:
+    """A workspace in a private local cloud and no operator at all, until `start_operator` starts one."""
+    await shared_operator.operator.stop()
+    own = await Workspace.create(kube, private_cloud, _label(request))
+    yield own
+    await own.remove()
+
+
+@pytest_asyncio.fixture
+async def start_operator(
+    operator_kubeconfig: Path, shared_operator: SharedOperator, tmp_path: Path
+) -> AsyncIterator[StartOperator]:
+    """Starts operators that the test may kill; each watches the workspace's namespace alone."""
+    started: list[Operator] = []
+
+    async def start(workspace: Workspace, **settings: str) -> Operator:
+        await shared_operator.operator.stop()
+        folder = tmp_path / f"operator-{len(started)}"
+        # Without a Lease, since one killed would keep the next waiting for it; scenarios of leadership ask for one.
+        chosen = {"watch_namespaces": workspace.namespace, "leader_election": "false"} | settings
+        urls = workspace.cloud.ports.urls()
+        operator = Operator(folder, operator_kubeconfig, OPERATOR_NAMESPACE, urls, chosen)
+        started.append(operator)
+        await operator.start()
+        return operator
+
+    yield start
+    for operator in started:
+        await operator.kill()
+
+
+def _label(request: pytest.FixtureRequest) -> str:
+    """The test's name as the beginning of a namespace's name."""
+    return re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).removeprefix("test-")[:40].strip("-")

@@ -1,0 +1,67 @@
+"""What the chart gives the operator in a cluster: CRDs, a ServiceAccount and its rights, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from functools import partial
+from typing import TYPE_CHECKING
+
+import yaml
+
+from tests.support.binaries import helm
+from tests.support.eventually import eventually
+from tests.support.kube import Kube, KubeError, Manifest
+from tests.support.toolchain import REPOSITORY
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.support.controlplane import Cluster
+
+CHART = REPOSITORY / "charts" / "relay-operator"
+RELEASE = "relay-operator"
+_ACCESS = ("ServiceAccount", "ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding")
+
+
+async def rendered(namespace: str, *values: str) -> list[Manifest]:
+    """What `helm template` makes of the chart, with `--set` for each of the values; raises AssertionError."""
+    sets = [part for value in values for part in ("--set", value)]
+    command = [str(helm()), "template", RELEASE, str(CHART), "--namespace", namespace, *sets]
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60, check=False)
+    if done.returncode:
+        raise AssertionError(f"`{' '.join(command)}` failed:\n{done.stderr}")
+    return [manifest for manifest in yaml.safe_load_all(done.stdout) if manifest]
+
+
+async def install_crds(kube: Kube) -> None:
+    """Applies crds/ and returns when the API server serves each of them."""
+    definitions = [yaml.safe_load(path.read_text()) for path in sorted((REPOSITORY / "crds").glob("*.yaml"))]
+    for definition in definitions:
+        await kube.apply(definition)
+    for definition in definitions:
+        spec = definition["spec"]
+        path = f"/apis/{spec['group']}/{spec['versions'][0]['name']}/{spec['names']['plural']}"
+        # `Established` is not enough: the first answers are 404 and 429 "storage is (re)initializing".
+        await eventually(partial(_is_served, kube, path), what=f"{path} is served")
+
+
+async def grant_access(cluster: Cluster, namespace: str, *values: str) -> Path:
+    """Makes the namespace and the chart's ServiceAccount with its rights; answers a kubeconfig that acts as it."""
+    manifests = [one for one in await rendered(namespace, *values) if one["kind"] in _ACCESS]
+    accounts = [one["metadata"]["name"] for one in manifests if one["kind"] == "ServiceAccount"]
+    if len(accounts) != 1:
+        raise AssertionError(f"the chart should render one ServiceAccount, not {accounts}")
+    async with Kube(cluster.kubeconfig, namespace) as kube:
+        await kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+        for manifest in sorted(manifests, key=lambda one: _ACCESS.index(one["kind"])):
+            await kube.apply(manifest)
+    return await cluster.service_account_kubeconfig(namespace, accounts[0])
+
+
+async def _is_served(kube: Kube, path: str) -> bool:
+    try:
+        await kube.call("GET", path, params={"limit": "1"})
+    except KubeError:
+        return False
+    return True

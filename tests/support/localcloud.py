@@ -1,0 +1,226 @@
+"""The local cloud as a process of its own, and what a test does to it from outside."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import aiohttp
+
+from tests.support.process import Process, free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Json = dict[str, Any]
+_COMMAND = Path(sys.executable).with_name("relay-localcloud")
+
+
+class CloudRefusal(Exception):
+    """The local cloud answered with an error: `status` is the HTTP status, `code` its machine-readable code."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(f"{status} {code}: {message}")
+        self.status = status
+        self.code = code
+
+
+async def _call(method: str, url: str, body: Json | None, key: str = "", params: Json | None = None) -> Any:
+    """One request on a connection of its own, so that any event loop may make it; 204 answers None."""
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    query = {name: str(value) for name, value in (params or {}).items() if value is not None}
+    timeout = aiohttp.ClientTimeout(total=60)
+    async with (
+        aiohttp.ClientSession(timeout=timeout, headers=headers) as session,
+        session.request(method, url, json=body, params=query) as reply,
+    ):
+        text = await reply.text()
+        answer = json.loads(text) if text else None
+        if reply.status >= 400:
+            raise CloudRefusal(reply.status, (answer or {}).get("code", ""), (answer or {}).get("error", ""))
+        return answer
+
+
+@dataclass(frozen=True)
+class Organization:
+    """An organization of the local cloud and the key that acts for it: the cloud as its customer sees it."""
+
+    id: str
+    api_key: str
+    user_session_token: str
+    management_url: str
+
+    async def call(self, method: str, path: str, body: Json | None = None, **params: object) -> Any:
+        """Any management call with the organization's key; raises CloudRefusal."""
+        return await _call(method, self.management_url + path, body, self.api_key, params)
+
+    async def vm(self, workload_id: str) -> Json:
+        """The record of a pod or VM."""
+        record: Json = await self.call("GET", f"/v1/vms/{workload_id}")
+        return record
+
+    async def cluster(self, cluster_id: str) -> Json:
+        """The detail of a cluster."""
+        detail: Json = await self.call("GET", f"/v1/clusters/{cluster_id}/detail")
+        return detail
+
+    async def clusters(self) -> list[Json]:
+        """The first 200 clusters."""
+        page: list[Json] = (await self.call("GET", f"/v1/orgs/{self.id}/clusters", limit=200))["items"]
+        return page
+
+    async def billed(self) -> list[Json]:
+        """Everything that cost money this month, by the cloud's own books: `{resourceId, kind, name, ...}`."""
+        usage: list[Json] = (await self.call("GET", f"/v1/orgs/{self.id}/billing/usage"))["breakdown"]
+        return usage
+
+
+class Control:
+    """The control interface of a local cloud (`/_localcloud`)."""
+
+    def __init__(self, url: str, management_url: str) -> None:
+        self.url = url
+        self.management_url = management_url
+
+    async def call(self, method: str, path: str, body: Json | None = None, **params: object) -> Any:
+        """Any control call; raises CloudRefusal."""
+        return await _call(method, self.url + path, body, params=params)
+
+    async def clock(self, **change: object) -> Json:
+        """`{now, mode, rate}`, after the change (`mode`, `rate`, `set`) if there is one."""
+        method = "POST" if change else "GET"
+        answer: Json = await self.call(method, "/clock", change or None)
+        return answer
+
+    async def advance(self, seconds: float) -> Json:
+        """Moves the clock on; when it returns, all that fell due is done, webhook attempts included."""
+        return await self.clock(advanceSeconds=seconds)
+
+    async def create_organization(
+        self, name: str, *, balance_cents: int = 100_000, scopes: Sequence[str] | None = None
+    ) -> Organization:
+        """A fresh organization with a key that has every scope, or those given."""
+        body: Json = {"name": name, "balanceCents": balance_cents} | ({"scopes": list(scopes)} if scopes else {})
+        made = await self.call("POST", "/orgs", body)
+        return Organization(made["organizationId"], made["apiKey"], made["userSessionToken"], self.management_url)
+
+    async def change_organization(self, organization_id: str, **change: object) -> None:
+        """`balanceCents`, `suspended`, `autoStopFloorCents` and the rest that no API call can change."""
+        await self.call("PATCH", f"/orgs/{organization_id}", change)
+
+    async def nodes(self) -> list[Json]:
+        """Every node with the workloads on its GPUs."""
+        items: list[Json] = (await self.call("GET", "/nodes"))["items"]
+        return items
+
+    async def add_node(self, gpu_model_id: str, gpu_count: int, **more: object) -> Json:
+        """A further node; answers it."""
+        node: Json = await self.call("POST", "/nodes", {"gpuModelId": gpu_model_id, "gpuCount": gpu_count, **more})
+        return node
+
+    async def change_node(self, node_id: str, **change: object) -> None:
+        """`reporting`, `removed`, `infinibandAgent`."""
+        await self.call("PATCH", f"/nodes/{node_id}", change)
+
+    async def node_of(self, workload_id: str) -> Json:
+        """The node on which a workload holds GPUs; raises AssertionError where it holds none."""
+        for node in await self.nodes():
+            if any(unit["workloadId"] == workload_id for unit in node["units"]):
+                return node
+        raise AssertionError(f"{workload_id} holds no GPU on any node")
+
+    async def event(self, workload_id: str, event: str, **more: object) -> None:
+        """`exit`, `fail` (`reason`), `unhealthy`, `healthy`, `terminateReplica` (`replicaId`)."""
+        await self.call("POST", f"/workloads/{workload_id}/events", {"event": event, **more})
+
+    async def settings(self, **change: object) -> Json:
+        """Changes latencies and behaviours; answers all of them."""
+        answer: Json = await self.call("PATCH", "/settings", change)
+        return answer
+
+    async def fault(self, operation: str, effect: Json, **more: object) -> str:
+        """A fault on `METHOD /path/{template}` or `webhook`, with `count`, `skip`, `organizationId`; answers its id."""
+        made: Json = await self.call("POST", "/faults", {"operation": operation, "effect": effect, **more})
+        fault_id: str = made["id"]
+        return fault_id
+
+    async def clear_faults(self) -> None:
+        """Removes every fault."""
+        await self.call("DELETE", "/faults")
+
+    async def requests(self, *, organization: Organization | None = None, after: int | None = None) -> list[Json]:
+        """The log of management and inference requests, oldest first."""
+        organization_id = organization.id if organization else None
+        items: list[Json] = (await self.call("GET", "/requests", organizationId=organization_id, after=after))["items"]
+        return items
+
+    async def deliveries(self) -> list[Json]:
+        """Every webhook attempt."""
+        items: list[Json] = (await self.call("GET", "/deliveries"))["items"]
+        return items
+
+    async def replay(self, delivery_id: str) -> None:
+        """Sends a delivery once more."""
+        await self.call("POST", f"/deliveries/{delivery_id}/replay")
+
+
+@dataclass(frozen=True)
+class Ports:
+    """Where a local cloud listens."""
+
+    management: int
+    inference: int
+    gateway: int
+
+    @classmethod
+    def free(cls) -> Ports:
+        """Three that are free."""
+        return cls(free_port(), free_port(), free_port())
+
+    def urls(self) -> tuple[str, str]:
+        """What an account names: the management and the inference URL."""
+        return f"http://127.0.0.1:{self.management}", f"http://127.0.0.1:{self.inference}"
+
+
+class LocalCloud:
+    """A `relay-localcloud serve` process. Its state is in its folder, so it can be killed and started again."""
+
+    def __init__(self, folder: Path, ports: Ports, clock: Literal["real", "frozen"] = "real") -> None:
+        self.ports = ports
+        self.management_url, self.inference_url = ports.urls()
+        self.control = Control(f"{self.management_url}/_localcloud", self.management_url)
+        self._stdout = folder / "localcloud.out"
+        flags = {
+            "--port": ports.management,
+            "--inference-port": ports.inference,
+            "--gateway-port": ports.gateway,
+            "--state": folder / "state",
+            "--clock": clock,
+        }
+        argv = [str(_COMMAND), "serve", *(str(part) for flag in flags.items() for part in flag)]
+        self.process = Process(
+            "relay-localcloud", argv, folder / "localcloud.log", ready=self._announced, stdout=self._stdout
+        )
+
+    async def start(self) -> None:
+        """Starts it and returns once it answers; raises StartError."""
+        self._stdout.parent.mkdir(parents=True, exist_ok=True)
+        self._stdout.write_bytes(b"")
+        await self.process.start()
+
+    @property
+    def announced(self) -> Json:
+        """Its first line: URLs, the seeded organization, its key."""
+        line: Json = json.loads(self._stdout.read_text().partition("\n")[0])
+        return line
+
+    def seeded_organization(self) -> Organization:
+        """The organization that every local cloud begins with."""
+        line = self.announced
+        return Organization(line["organizationId"], line["apiKey"], line["userSessionToken"], self.management_url)
+
+    async def _announced(self) -> bool:
+        return "\n" in self._stdout.read_text()

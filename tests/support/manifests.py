@@ -1,0 +1,81 @@
+"""Manifests as tests write them: what matters in a call, the rest as people would have it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tests.support.kube import Manifest
+
+API_VERSION = "gpurelay.dev/v1alpha1"
+SECRET, SECRET_KEY = "relay-api-key", "api-key"
+
+
+def api_key_secret(api_key: str, name: str = SECRET) -> Manifest:
+    """The Secret that a CloudAccount refers to."""
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": {SECRET_KEY: api_key}}
+
+
+def cloud_account(base_url: str, inference_url: str, name: str = "default", **spec: object) -> Manifest:
+    """A CloudAccount whose key is in the Secret of `api_key_secret`."""
+    return relay_object(
+        "CloudAccount",
+        name,
+        baseUrl=base_url,
+        inferenceUrl=inference_url,
+        apiKeySecretRef={"name": SECRET, "key": SECRET_KEY},
+        **spec,
+    )
+
+
+def gpu_pod(name: str = "trainer", *, model: str = "l40s", count: int = 1, **spec: object) -> Manifest:
+    """A GpuPod with one GPU; further fields of its spec as keywords."""
+    fields = {"image": "pytorch/pytorch:2.9.0", "gpu": {"modelId": model, "count": count}} | spec
+    return relay_object("GpuPod", name, **fields)
+
+
+def gpu_cluster(
+    name: str = "llm", *, replicas: int = 2, model: str = "l40s", count: int = 1, **spec: object
+) -> Manifest:
+    """A GpuCluster of two replicas with one GPU each; further fields of its spec as keywords."""
+    fields: dict[str, object] = {
+        "image": "vllm/vllm-openai:latest",
+        "replicas": replicas,
+        "gpu": {"modelId": model, "count": count},
+        "containerPort": 8000,
+    }
+    return relay_object("GpuCluster", name, **(fields | spec))
+
+
+def relay_object(kind: str, name: str, **spec: object) -> Manifest:
+    """An object of the operator's group; a field given as None is left out."""
+    return {
+        "apiVersion": API_VERSION,
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": {field: value for field, value in spec.items() if value is not None},
+    }
+
+
+def condition(item: Manifest | None, kind: str) -> Manifest:
+    """The condition of that type; empty where it is absent."""
+    conditions = ((item or {}).get("status") or {}).get("conditions") or []
+    return next((one for one in conditions if one["type"] == kind), {})
+
+
+def ready(item: Manifest | None) -> bool:
+    """Ready, and for the spec as it is now."""
+    return condition(item, "Ready").get("status") == "True" and up_to_date(item)
+
+
+def stalled(item: Manifest | None) -> str:
+    """The reason for which it is Stalled; empty where it is not, or not about the spec as it is now."""
+    found = condition(item, "Stalled")
+    reason: str = found.get("reason", "")
+    return reason if found.get("status") == "True" and up_to_date(item) else ""
+
+
+def up_to_date(item: Manifest | None) -> bool:
+    """Whether the status speaks of the spec as it is now."""
+    status = (item or {}).get("status") or {}
+    return item is not None and status.get("observedGeneration") == item["metadata"]["generation"]

@@ -1,0 +1,84 @@
+"""A test's own corner: a namespace, an organization of the local cloud, and the account that joins them."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING
+
+from tests.support.eventually import eventually
+from tests.support.kube import Kube, KubeError, Manifest
+from tests.support.kubectl import Kubectl
+from tests.support.manifests import api_key_secret, cloud_account, ready
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.support.localcloud import LocalCloud, Organization
+
+_WORKLOADS = ("GpuPod", "GpuCluster")
+_KINDS = (*_WORKLOADS, "CloudAccount")
+
+
+class Workspace:
+    """Namespace and organization of one test. `kube` and `kubectl` act as administrator in the namespace."""
+
+    def __init__(self, kube: Kube, cloud: LocalCloud, organization: Organization) -> None:
+        self.kube = kube
+        self.kubectl = Kubectl(kube.kubeconfig, kube.namespace)
+        self.namespace = kube.namespace
+        self.cloud = cloud
+        self.organization = organization
+
+    @classmethod
+    async def create(cls, kube: Kube, cloud: LocalCloud, label: str) -> Workspace:
+        """Makes namespace, organization, Secret `relay-api-key` and CloudAccount `default`."""
+        kube.namespace = f"{label}-{secrets.token_hex(3)}"
+        organization = await cloud.control.create_organization(kube.namespace)
+        await kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": kube.namespace}})
+        await kube.create(api_key_secret(organization.api_key))
+        await kube.create(cloud_account(cloud.management_url, cloud.inference_url))
+        return cls(kube, cloud, organization)
+
+    async def apply(self, manifest: Manifest) -> Manifest:
+        """Server-side apply; answers the object as stored."""
+        return await self.kube.apply(manifest)
+
+    async def becomes(
+        self, kind: str, name: str, wanted: Callable[[Manifest | None], object] = ready, *, within: float = 30.0
+    ) -> Manifest:
+        """Waits until the object is as wanted (Ready unless said otherwise) and answers it."""
+        what = f"{kind} {name}: {getattr(wanted, '__name__', 'the condition')}"
+        item = await eventually(self.kube.looking_at(kind, name), wanted, within=within, what=what)
+        return item or {}
+
+    async def is_gone(self, kind: str, name: str, *, within: float = 30.0) -> None:
+        """Waits until there is no such object."""
+        look = self.kube.looking_at(kind, name)
+        await eventually(look, lambda item: item is None, within=within, what=f"{kind} {name} is gone")
+
+    async def remove(self) -> None:
+        """Deletes everything as a person would; what the operator does not release soon is let go by force."""
+        for kind in _WORKLOADS:
+            await self.kube.delete_all(kind)
+        try:
+            await eventually(self._workloads, lambda left: not left, within=10, every=0.05)
+        except AssertionError:
+            await self._release_by_force()
+        await self.kube.delete_all("CloudAccount")
+        await self.kube.delete("Namespace", self.namespace)
+        await self._release_by_force()
+
+    async def _workloads(self) -> list[Manifest]:
+        return [item for kind in _WORKLOADS for item in await self.kube.list(kind)]
+
+    async def _release_by_force(self) -> None:
+        for kind in _KINDS:
+            for item in await self.kube.list(kind):
+                await self._drop_finalizers(kind, item["metadata"]["name"])
+
+    async def _drop_finalizers(self, kind: str, name: str) -> None:
+        try:
+            await self.kube.patch(kind, name, {"metadata": {"finalizers": None}})
+        except KubeError as refused:
+            if refused.status != 404:
+                raise

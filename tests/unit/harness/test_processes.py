@@ -1,0 +1,83 @@
+"""Processes that tests start end when they should, and say why when they do not start."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.support.eventually import eventually
+from tests.support.process import Process, StartError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_SLEEPER = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(300)"]
+_PARENT = """
+import asyncio, pathlib, sys, time
+from tests.support.process import Process
+child = Process("child", [sys.executable, "-c", "import time; time.sleep(300)"], pathlib.Path(sys.argv[1]))
+asyncio.run(child.start())
+print(child.pid, flush=True)
+time.sleep(300)
+"""
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    said = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False).stdout
+    return bool(said.strip()) and not said.startswith("Z")
+
+
+async def test_a_killed_process_is_started_again_on_the_same_command(tmp_path: Path) -> None:
+    process = Process("sleeper", _SLEEPER, tmp_path / "log")
+    await process.start()
+    first = process.pid
+    await process.kill()
+    assert process.exit_code == -signal.SIGKILL
+    await process.start()
+    assert process.pid != first
+    await process.stop()
+    assert not process.running
+
+
+async def test_a_process_that_ends_early_is_reported_with_the_end_of_its_log(tmp_path: Path) -> None:
+    async def never() -> bool:
+        return False
+
+    argv = [sys.executable, "-c", "import sys; sys.exit('the port is taken')"]
+    with pytest.raises(StartError, match=r"exit code 1 before it was ready(.|\n)*the port is taken"):
+        await Process("server", argv, tmp_path / "log", ready=never).start()
+
+
+def _child_of_a_killed_parent(log: Path) -> int:
+    with subprocess.Popen([sys.executable, "-c", _PARENT, str(log)], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        assert _alive(child)
+        parent.kill()
+    return child
+
+
+async def test_a_process_dies_with_a_parent_that_was_killed(tmp_path: Path) -> None:
+    child = _child_of_a_killed_parent(tmp_path / "log")
+
+    async def gone() -> bool:
+        return not _alive(child)
+
+    await eventually(gone, within=10)
+
+
+async def test_what_never_comes_true_is_told_with_what_was_seen_last() -> None:
+    async def look() -> dict[str, int]:
+        return {"replicas": 1}
+
+    with pytest.raises(AssertionError, match=r"two replicas did not come true within 0.2 s(.|\n)*'replicas': 1"):
+        await eventually(look, lambda seen: seen["replicas"] == 2, within=0.2, what="two replicas")
