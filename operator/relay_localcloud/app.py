@@ -1,0 +1,120 @@
+"""The composition of the local cloud: its handlers, its routes, its layers. The one place where they are listed.
+
+Layers, outermost first: request log, authentication, rate limit, faults, then the routes.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fastapi import APIRouter, FastAPI
+from starlette.types import ASGIApp
+
+from relay_localcloud import console, errors, nodes, openapi, organizations, state_file
+from relay_localcloud.authentication import Authentication
+from relay_localcloud.clock import Clock, Mode
+from relay_localcloud.cloud import Cloud
+from relay_localcloud.control import clock as control_clock
+from relay_localcloud.control import faults as control_faults
+from relay_localcloud.control import orgs as control_orgs
+from relay_localcloud.control import records as control_records
+from relay_localcloud.control import settings as control_settings
+from relay_localcloud.control import state as control_state
+from relay_localcloud.control.access import ControlAccess
+from relay_localcloud.deliveries import Deliveries
+from relay_localcloud.due import DueHandler
+from relay_localcloud.exchange import Operations
+from relay_localcloud.fault_layer import FaultInjection, FaultRegistry
+from relay_localcloud.organizations import Founded
+from relay_localcloud.ratelimit import RateLimit, RateLimiter
+from relay_localcloud.requestlog import RequestLog, RequestLogging
+from relay_localcloud.routes import account, api_keys, orgs, ssh_keys, webhooks
+from relay_localcloud.store import Store
+
+HANDLERS: Mapping[str, DueHandler] = {}
+"""What happens when a transition falls due, by its kind; composed of each noun's own table."""
+
+ROUTERS: tuple[APIRouter, ...] = (account.router, orgs.router, api_keys.router, ssh_keys.router, webhooks.router)
+"""The management API."""
+
+LIST_VMS_ROUTERS: tuple[APIRouter, ...] = ()
+"""What `--list-vms` adds: the lists that the specification does not have."""
+
+CONTROL_ROUTERS: tuple[APIRouter, ...] = (
+    control_clock.router,
+    control_orgs.router,
+    control_settings.router,
+    control_faults.router,
+    control_records.router,
+    control_state.router,
+)
+"""The control interface, under `/_localcloud`."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What `serve` is told on its command line, as far as the cloud itself is concerned."""
+
+    state: Path | None = None
+    first_mode: Mode = "real"
+    seed: Path | None = None
+    list_vms: bool = False
+    public_control: bool = False
+
+
+def open_cloud(store: Store, first_mode: Mode) -> Cloud:
+    """Put the parts of a cloud together on its state."""
+    deliveries = Deliveries(store)
+    clock = Clock(store, HANDLERS, deliveries, lambda: time.time_ns() // 1000, first_mode)
+    return Cloud(store, clock, deliveries, RequestLog(clock), FaultRegistry(store), RateLimiter(time.monotonic))
+
+
+def seed(cloud: Cloud, document: Any | None) -> Founded:  # noqa: ANN401 - an exported state, checked by state_file
+    """Fill a fresh state, from an exported one where given, and answer the seeded organization's credentials."""
+    with cloud.store.transaction() as tx:
+        if document is not None and state_file.is_fresh(tx):
+            state_file.replace(tx, document)
+    cloud.store.reload()
+    cloud.clock.reload()
+    cloud.faults.reload()
+    with cloud.store.transaction() as tx:
+        founded, made = organizations.seed(tx)
+        if made:
+            nodes.seed_nodes(tx)
+    return founded
+
+
+def management_app(cloud: Cloud, options: Options) -> ASGIApp:
+    """The management API, the control interface and the console, with all their layers."""
+    app = FastAPI(
+        title="The local cloud",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        responses=dict(openapi.ERRORS),
+        telemetry={"tracing": False, "metrics": False, "logs": False},
+    )
+    errors.install(app)
+    for router in (*ROUTERS, *(LIST_VMS_ROUTERS if options.list_vms else ())):
+        app.include_router(router)
+    for router in CONTROL_ROUTERS:
+        app.include_router(router, prefix="/_localcloud", tags=["Control"])
+    app.include_router(console.router)
+    operations = Operations(openapi.operations(app))
+    app.state.cloud = cloud
+    app.state.operations = operations
+    document: list[dict[str, Any]] = []
+
+    def describe() -> dict[str, Any]:
+        if not document:
+            document.append(openapi.described(app))
+        return document[0]
+
+    app.openapi = describe  # type: ignore[method-assign]
+    layered: ASGIApp = FaultInjection(app, cloud.faults)
+    layered = RateLimit(layered, cloud.store, cloud.rate_limiter)
+    layered = Authentication(layered, cloud.store)
+    layered = ControlAccess(layered, anywhere=options.public_control)
+    return RequestLogging(layered, operations, cloud.requests)

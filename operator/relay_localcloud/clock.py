@@ -1,0 +1,234 @@
+"""The cloud's own clock, and the settling of what falls due on it.
+
+Modes: `real` (one second a second, with an offset once it was set or advanced), `frozen` (moves only when told to) and
+`scaled` (`rate` seconds a second). Everything that takes time in the cloud is an item on the due-queue.
+
+Order is exact: before a transaction opens, every transition that fell due runs, in order of due time, each at its own
+due time. Calls to webhook receivers take real time, so they run beside; while the clock is moved by hand no
+transition overtakes them by `OVERTAKING` or more, and the move is over when they are.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from pydantic import BaseModel
+from sqlalchemy import Connection
+
+from relay_localcloud import due
+from relay_localcloud.due import DueHandler, DueItem
+from relay_localcloud.instants import LAST, SECOND, timestamp
+from relay_localcloud.store import Store, read_meta, write_meta
+
+Mode = Literal["real", "frozen", "scaled"]
+
+OVERTAKING = 10 * SECOND
+"""The shortest wait before a failed call is repeated: what falls due within it cannot be changed by that call."""
+
+SLICE = 100
+"""Transitions run in a row while the clock is moved, before requests get a turn."""
+
+LONGEST_SLEEP_SECONDS = 60.0
+
+
+class ClockError(ValueError):
+    """The clock cannot be changed like that; the message says why."""
+
+
+class ClockState(BaseModel):
+    """How the cloud's time follows from the wall's: `cloud` was the time when the wall showed `wall`."""
+
+    mode: Mode
+    rate: float
+    cloud: int
+    wall: int
+
+    def at(self, wall: int) -> int:
+        """The cloud's time when the wall shows `wall`."""
+        return min(self.cloud + round(max(wall - self.wall, 0) * self.rate), LAST)
+
+
+@dataclass(frozen=True)
+class ClockChange:
+    """A mode, its rate, and how to move: to an instant, or by a span in microseconds; None leaves it as it is."""
+
+    mode: Mode | None = None
+    rate: float | None = None
+    move_to: int | None = None
+    advance_by: int = 0
+
+
+class Outbound(Protocol):
+    """Who calls the receivers of webhooks."""
+
+    def begin(self, until: int, at_due_time: bool) -> None:
+        """Start the calls due by `until`, as many as may run at once; their time is the clock's, or their due time."""
+
+    def next_due(self) -> int | None:
+        """When the next call falls due that is not under way and may be started; None where there is none."""
+
+    async def one_finished(self) -> None:
+        """Return once a call that is under way has ended; at once where none is."""
+
+
+class Clock:
+    """Tells the cloud's time, and makes what falls due happen."""
+
+    def __init__(
+        self,
+        store: Store,
+        handlers: Mapping[str, DueHandler],
+        outbound: Outbound,
+        wall: Callable[[], int],
+        first_mode: Mode,
+    ) -> None:
+        self._store = store
+        self._handlers = handlers
+        self._outbound = outbound
+        self._wall = wall
+        self._first_mode = first_mode
+        self._held: int | None = None  # how far a move has got
+        self._settling = False
+        self._moving = asyncio.Lock()
+        self._wake = asyncio.Event()
+        self._next: DueItem | None = None
+        self._next_is_known = False
+        self.state = self._load()
+        store.current_time = self._settled_now
+        store.queue_changed = self._look_again
+
+    def now(self) -> int:
+        """The cloud's time; while the clock is moved, how far the move has got."""
+        return self.state.at(self._wall()) if self._held is None else self._held
+
+    async def change(self, change: ClockChange) -> ClockState:
+        """Change mode and rate, then move; returns when all that fell due is done, calls to receivers included."""
+        async with self._moving:
+            now = self.now()
+            target = (now if change.move_to is None else change.move_to) + change.advance_by
+            state = _changed(self.state, change, now, target, self._wall())
+            # Written before anything runs: a process killed on the way finds all of it overdue, and none in the future.
+            with self._store.transaction() as tx:
+                _write(tx.connection, state)
+            self.state, self._held = state, now
+            try:
+                await self._move(target)
+            finally:
+                self._held = None
+                self._wake.set()
+            return self.state
+
+    async def run(self) -> None:
+        """Wake whenever something falls due, for ever."""
+        while True:
+            self._wake.clear()
+            if self._held is None:
+                now = self.now()
+                self._settle(now)
+                self._outbound.begin(now, at_due_time=False)
+            try:
+                await asyncio.wait_for(self._wake.wait(), self._pause())
+            except TimeoutError:
+                continue
+
+    def reload(self) -> None:
+        """Read the time again, after an import."""
+        self.state = self._load()
+        self._look_again()
+
+    def _load(self) -> ClockState:
+        with self._store.transaction(at=0) as tx:
+            kept = read_meta(tx.connection, "clock")
+            if kept is not None:
+                return ClockState.model_validate_json(kept)
+            wall = self._wall()
+            state = ClockState(mode=self._first_mode, rate=_rate(self._first_mode, 1.0), cloud=wall, wall=wall)
+            _write(tx.connection, state)
+            return state
+
+    def _settled_now(self) -> int:
+        now = self.now()
+        if not self._settling:
+            self._settle(now)
+        return now
+
+    def _settle(self, until: int, at_most: int | None = None) -> None:
+        """Run the transitions due by `until`, in order; `at_most` bounds how many."""
+        self._settling = True
+        try:
+            while (at_most is None or at_most > 0) and (item := self._next_transition()) and item.due_at <= until:
+                self._run(item)
+                at_most = None if at_most is None else at_most - 1
+        finally:
+            self._settling = False
+
+    def _run(self, item: DueItem) -> None:
+        with self._store.transaction(at=item.due_at) as tx:
+            due.remove(tx.connection, item.id)
+            self._handlers[item.kind](tx, item)
+        self._next_is_known = False
+
+    async def _move(self, target: int) -> None:
+        while True:
+            item, call = self._next_transition(), self._next_call()
+            at = min((due.due_at for due in (item, call) if due is not None), default=target + 1)
+            if at > target:
+                return
+            if item is not None and item.due_at <= target and (call is None or item.due_at < call.due_at + OVERTAKING):
+                self._held = max(self.now(), item.due_at)
+                self._settle(self._held, SLICE)
+                self._outbound.begin(self._held, at_due_time=True)
+                await asyncio.sleep(0)
+            else:
+                self._held = max(self.now(), at)
+                self._outbound.begin(self._held, at_due_time=True)
+                await self._outbound.one_finished()
+
+    def _next_transition(self) -> DueItem | None:
+        if not self._next_is_known:
+            with self._store.transaction(at=0) as tx:
+                self._next = due.next_transition(tx.connection)
+            self._next_is_known = True
+        return self._next
+
+    def _next_call(self) -> DueItem | None:
+        with self._store.transaction(at=0) as tx:
+            return due.next_outbound(tx.connection)
+
+    def _look_again(self) -> None:
+        self._next_is_known = False
+        self._wake.set()
+
+    def _pause(self) -> float | None:
+        """Real seconds until something falls due; None where only a change can make that happen."""
+        if self._held is not None or self.state.rate == 0:
+            return None
+        transition = self._next_transition()
+        candidates = (None if transition is None else transition.due_at, self._outbound.next_due())
+        dues = [due_at for due_at in candidates if due_at is not None]
+        if not dues:
+            return None
+        return min(max(min(dues) - self.now(), 0) / self.state.rate / SECOND, LONGEST_SLEEP_SECONDS)
+
+
+def _rate(mode: Mode, scaled: float) -> float:
+    return {"real": 1.0, "frozen": 0.0, "scaled": scaled}[mode]
+
+
+def _changed(state: ClockState, change: ClockChange, now: int, target: int, wall: int) -> ClockState:
+    mode = change.mode or state.mode
+    if change.rate is not None and mode != "scaled":
+        raise ClockError(f"rate goes with mode scaled, and the mode is {mode}")
+    if mode == "scaled" and state.mode != "scaled" and change.rate is None:
+        raise ClockError("mode scaled needs a rate")
+    if target < now:
+        raise ClockError(f"the clock cannot go back: it shows {timestamp(now)} already")
+    if target > LAST:
+        raise ClockError("the clock ends with the year 9999")
+    rate = _rate(mode, state.rate if change.rate is None else change.rate)
+    return ClockState(mode=mode, rate=rate, cloud=target, wall=wall)
+
+
+def _write(connection: Connection, state: ClockState) -> None:
+    write_meta(connection, "clock", state.model_dump_json())

@@ -1,0 +1,35 @@
+"""What every route works with: the parts of one running local cloud, and how an endpoint gets at them."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from relay_localcloud.clock import Clock
+from relay_localcloud.deliveries import Deliveries
+from relay_localcloud.fault_layer import FaultRegistry
+from relay_localcloud.ratelimit import RateLimiter
+from relay_localcloud.requestlog import RequestLog
+from relay_localcloud.store import Store
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """One local cloud. `app.state.cloud` holds it."""
+
+    store: Store
+    clock: Clock
+    deliveries: Deliveries
+    requests: RequestLog
+    faults: FaultRegistry
+    rate_limiter: RateLimiter
+
+
+async def _cloud_of(request: Request) -> Cloud:
+    cloud = request.app.state.cloud
+    assert isinstance(cloud, Cloud)
+    return cloud
+
+
+CurrentCloud = Annotated[Cloud, Depends(_cloud_of)]
+"""A parameter of an endpoint: `async def stop(cloud: CurrentCloud, ...)`."""

@@ -1,0 +1,69 @@
+"""`/_localcloud/faults`: what is made to go wrong."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Request, Response
+from pydantic import ValidationError
+
+from relay_localcloud import faults
+from relay_localcloud.bodies import ControlBody, answer, no_content
+from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.errors import ApiError, not_found, sentence
+from relay_localcloud.exchange import Operations
+from relay_localcloud.faults import WEBHOOK, FaultCreate
+from relay_localcloud.identity import ResourceId
+
+router = APIRouter()
+
+
+@router.post("/faults", summary="Make something go wrong")
+async def create_fault(
+    body: Annotated[FaultCreate, ControlBody(FaultCreate)], cloud: CurrentCloud, request: Request
+) -> Response:
+    """Answers the fault with its id. The oldest fault that matches is the one that applies."""
+    operations = request.app.state.operations
+    assert isinstance(operations, Operations)
+    if body.operation != WEBHOOK and not operations.known(body.operation):
+        raise ApiError(
+            400,
+            f"operation: {body.operation!r} is not served; give `webhook`, or `METHOD /path` as /openapi.json has it, "
+            "such as `POST /v1/pods`.",
+        )
+    try:
+        faults.parse_effect(body.operation, body.effect)
+    except ValidationError as error:
+        raise ApiError(400, "effect." + sentence(error.errors(include_url=False, include_input=False))) from None
+    except ValueError as error:
+        raise ApiError(400, f"{error}.") from None
+    with cloud.store.transaction() as tx:
+        fault_id = faults.add(tx, body)
+        shown = faults.shown(tx, fault_id)[0]
+    cloud.faults.reload()
+    return answer(shown)
+
+
+@router.get("/faults", summary="The faults there are")
+async def list_faults(cloud: CurrentCloud) -> Response:
+    """Answers `{items}`, oldest first, each with how often it was seen and applied."""
+    with cloud.store.transaction() as tx:
+        items = faults.shown(tx)
+    return answer({"items": items})
+
+
+@router.delete("/faults", status_code=204, summary="Remove every fault")
+async def remove_faults(cloud: CurrentCloud) -> Response:
+    """Answers 204."""
+    with cloud.store.transaction() as tx:
+        faults.remove(tx)
+    cloud.faults.reload()
+    return no_content()
+
+
+@router.delete("/faults/{id}", status_code=204, summary="Remove a fault")
+async def remove_fault(fault_id: ResourceId, cloud: CurrentCloud) -> Response:
+    """Answers 204, or 404 where there is none of this id."""
+    with cloud.store.transaction() as tx:
+        if faults.remove(tx, fault_id) == 0:
+            raise not_found("fault", fault_id)
+    cloud.faults.reload()
+    return no_content()

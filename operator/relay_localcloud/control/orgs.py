@@ -1,0 +1,130 @@
+"""`/_localcloud/orgs`: fresh organizations, their credentials, and what no API call changes about them."""
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Response
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+from sqlalchemy import update
+
+from relay_localcloud import billing, credentials, organizations, tables
+from relay_localcloud.bodies import ControlBody, answer
+from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.credentials import LEGACY_KEY_PREFIX
+from relay_localcloud.errors import ApiError
+from relay_localcloud.identity import SCOPES, OrganizationId
+from relay_localcloud.store import Tx
+
+router = APIRouter()
+
+Cents = Annotated[int, Field(ge=-(10**15), le=10**15)]
+
+
+class _Request(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, frozen=True, strict=True)
+
+
+class OrganizationCreate(_Request):
+    """A fresh organization; every scope and no cents unless it says otherwise."""
+
+    name: Annotated[str, Field(min_length=1, max_length=200)]
+    balance_cents: Cents = 0
+    scopes: list[str] | None = None
+
+
+class OrganizationChange(_Request):
+    """What to change; absent fields stay."""
+
+    balance_cents: Cents | None = None
+    suspended: bool | Literal["review"] | None = None
+    infiniband: bool | None = None
+    provider: bool | None = None
+    batch_access: bool | None = None
+    deposit_cap_cents: Annotated[int, Field(ge=0, le=10**15)] | None = None
+    auto_stop_floor_cents: Cents | None = None
+    monthly_spend_limit_cents: Annotated[int, Field(ge=0, le=10**15)] | None = None
+
+
+class SessionCreate(_Request):
+    """A session of the owner, or of a new member where a role is given."""
+
+    role: Literal["owner", "admin", "member", "viewer"] | None = None
+
+
+@router.post("/orgs", summary="Make a fresh organization")
+async def create_organization(
+    body: Annotated[OrganizationCreate, ControlBody(OrganizationCreate)], cloud: CurrentCloud
+) -> Response:
+    """Answers `{organizationId, apiKey, userSessionToken, userId}`."""
+    scopes = SCOPES if body.scopes is None else tuple(body.scopes)
+    unknown = sorted(set(scopes) - set(SCOPES))
+    if unknown:
+        raise ApiError(400, f"scopes: there is no scope {unknown[0]!r}; there are {', '.join(SCOPES)}.")
+    with cloud.store.transaction() as tx:
+        founded = organizations.found(tx, body.name, body.balance_cents, scopes)
+    return answer(
+        {
+            "organizationId": founded.organization_id,
+            "apiKey": founded.api_key,
+            "userSessionToken": founded.user_session_token,
+            "userId": founded.user_id,
+        }
+    )
+
+
+@router.patch("/orgs/{orgId}", summary="Change what no API call can")
+async def change_organization(
+    organization_id: OrganizationId,
+    body: Annotated[OrganizationChange, ControlBody(OrganizationChange)],
+    cloud: CurrentCloud,
+) -> Response:
+    """Answers the organization with everything that can be changed here, but for its balance."""
+    with cloud.store.transaction() as tx:
+        organizations.organization(tx, organization_id)
+        values = {name: getattr(body, name) for name in body.model_fields_set - {"balance_cents", "suspended"}}
+        nullable = {"monthly_spend_limit_cents"}
+        values = {name: value for name, value in values.items() if value is not None or name in nullable}
+        if body.suspended is not None:
+            values["suspended"] = {True: "balance", False: None, "review": "review"}[body.suspended]
+        if values:
+            changed = update(tables.organizations).where(tables.organizations.c.id == organization_id).values(**values)
+            tx.connection.execute(changed)
+            billing.floor_changed(tx, organization_id)
+        if body.balance_cents is not None:
+            billing.set_balance(tx, organization_id, body.balance_cents)
+        shown = _shown(tx, organization_id)
+    return answer(shown)
+
+
+@router.post("/orgs/{orgId}/legacy-key", summary="Make a key with the legacy prefix")
+async def create_legacy_key(organization_id: OrganizationId, cloud: CurrentCloud) -> Response:
+    """Answers `{apiKey}` with a `vl_` key of every scope."""
+    with cloud.store.transaction() as tx:
+        organizations.organization(tx, organization_id)
+        key = credentials.create_key(tx, organization_id, "legacy", SCOPES, prefix=LEGACY_KEY_PREFIX)
+    return answer({"apiKey": key.plaintext})
+
+
+@router.post("/orgs/{orgId}/session", summary="Open a user session")
+async def create_session(
+    organization_id: OrganizationId,
+    body: Annotated[SessionCreate, ControlBody(SessionCreate, optional=True)],
+    cloud: CurrentCloud,
+) -> Response:
+    """Answers `{userSessionToken, userId}`: the owner's, or a new member's with the role given."""
+    with cloud.store.transaction() as tx:
+        organizations.organization(tx, organization_id)
+        if body.role is None:
+            user_id = organizations.owner_of(tx, organization_id)
+        else:
+            user_id = organizations.add_member(tx, organization_id, body.role)
+        token = credentials.create_session(tx, user_id, organization_id)
+    return answer({"userSessionToken": token, "userId": user_id})
+
+
+def _shown(tx: Tx, organization_id: str) -> dict[str, object]:
+    row = organizations.organization(tx, organization_id)
+    fields = ("suspended", "infiniband", "provider", "batch_access", "deposit_cap_cents", "auto_stop_floor_cents")
+    shown = {to_camel(name): row[name] for name in (*fields, "monthly_spend_limit_cents")}
+    shown["suspended"] = {None: False, "balance": True}.get(row["suspended"], row["suspended"])
+    return {"organizationId": organization_id, "name": row["name"], **shown}

@@ -1,0 +1,63 @@
+"""What the cloud did: `/_localcloud/requests`, `/deliveries` and `/outbox`."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+from sqlalchemy import select
+
+from relay_localcloud import attempts, tables
+from relay_localcloud.bodies import answer
+from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.errors import not_found
+from relay_localcloud.identity import ResourceId
+from relay_localcloud.instants import timestamp
+
+router = APIRouter()
+
+OrganizationFilter = Annotated[str | None, Query(alias="organizationId", description="Only this organization's.")]
+
+
+@router.get("/requests", summary="The requests to the API")
+async def list_requests(
+    cloud: CurrentCloud,
+    after: Annotated[int, Query(ge=0, le=2**62, description="Only those with a greater `seq`.")] = 0,
+    organization_id: OrganizationFilter = None,
+) -> Response:
+    """Answers `{items}`, oldest first; the newest 50,000 are kept. `status` is null where it was never acted on."""
+    return answer({"items": [logged.as_json() for logged in cloud.requests.after(after, organization_id)]})
+
+
+@router.get("/deliveries", summary="Every webhook attempt")
+async def list_deliveries(cloud: CurrentCloud, organization_id: OrganizationFilter = None) -> Response:
+    """Answers `{items}`, oldest first; the newest 20,000 are kept."""
+    with cloud.store.transaction() as tx:
+        items = attempts.every(tx, organization_id)
+    return answer({"items": items})
+
+
+@router.post("/deliveries/{id}/replay", summary="Send a delivery again")
+async def replay_delivery(delivery_id: ResourceId, cloud: CurrentCloud) -> Response:
+    """Takes the id of a delivery or of one of its attempts; sends the same bytes under the same delivery id."""
+    with cloud.store.transaction() as tx:
+        found = attempts.replay(tx, delivery_id)
+        if found is None:
+            raise not_found("delivery", delivery_id)
+    return answer({"deliveryId": found})
+
+
+@router.get("/outbox", summary="E-mails the cloud would have sent")
+async def list_outbox(cloud: CurrentCloud) -> Response:
+    """Answers `{items: [{at, organizationId, to, subject, body}]}`, oldest first."""
+    with cloud.store.transaction() as tx:
+        rows = tx.connection.execute(select(tables.outbox).order_by(tables.outbox.c.sequence)).mappings().all()
+    items = [
+        {
+            "at": timestamp(row["at"]),
+            "organizationId": row["organization_id"],
+            "to": row["recipient"],
+            "subject": row["subject"],
+            "body": row["body"],
+        }
+        for row in rows
+    ]
+    return answer({"items": items})

@@ -1,0 +1,36 @@
+"""`/_localcloud/settings`: latencies and behaviours."""
+
+from fastapi import APIRouter, Request, Response
+from pydantic import ValidationError
+
+from relay_localcloud.bodies import answer, parse, read_body
+from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.errors import ApiError, sentence
+from relay_localcloud.settings import Settings
+
+router = APIRouter()
+
+
+@router.patch(
+    "/settings",
+    summary="Change latencies and behaviours",
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": Settings.model_json_schema(by_alias=True)}},
+        }
+    },
+)
+async def change_settings(request: Request, cloud: CurrentCloud) -> Response:
+    """Takes any of the settings, and answers all of them."""
+    document = parse(await read_body(request))
+    if not isinstance(document, dict):
+        raise ApiError(400, "The body must be a JSON object.")
+    with cloud.store.transaction() as tx:
+        kept = tx.settings.model_dump(by_alias=True)
+        try:
+            changed = Settings.model_validate({**kept, **document}, by_alias=True, by_name=False)
+        except ValidationError as error:
+            raise ApiError(400, sentence(error.errors(include_url=False, include_input=False))) from None
+        cloud.store.change_settings(tx, changed)
+    return answer(changed.model_dump(by_alias=True))

@@ -1,0 +1,56 @@
+"""`/_localcloud/export` and `/import`: the whole state as one JSON file."""
+
+from fastapi import APIRouter, Request, Response
+from pydantic import JsonValue
+from pydantic_core import from_json
+
+from relay_localcloud import state_file
+from relay_localcloud.bodies import answer
+from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.errors import ApiError
+from relay_localcloud.state_file import StateFileError
+
+router = APIRouter()
+
+LARGEST_FILE = 512 * 1024 * 1024
+
+
+@router.get("/export", summary="The whole state as one file")
+async def export_state(cloud: CurrentCloud) -> Response:
+    """Answers every table. It contains secrets: digests of keys, signing keys, the seeded key."""
+    with cloud.store.transaction() as tx:
+        document = state_file.exported(tx)
+    return answer(document)
+
+
+@router.post(
+    "/import",
+    summary="Replace the whole state",
+    openapi_extra={"requestBody": {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}},
+)
+async def import_state(request: Request, cloud: CurrentCloud) -> Response:
+    """Takes what an export answered; clock, organizations, workloads and due work go on from there."""
+    document = await _document(request)
+    await cloud.deliveries.abandon()
+    try:
+        with cloud.store.transaction() as tx:
+            counts = state_file.replace(tx, document)
+    except StateFileError as error:
+        raise ApiError(400, f"Nothing was imported: {error}.") from error
+    cloud.store.reload()
+    cloud.clock.reload()
+    cloud.faults.reload()
+    return answer({"rows": counts})
+
+
+async def _document(request: Request) -> JsonValue:
+    raw = bytearray()
+    async for chunk in request.stream():
+        raw += chunk
+        if len(raw) > LARGEST_FILE:
+            raise ApiError(413, f"The file is over {LARGEST_FILE} bytes.")
+    try:
+        document: JsonValue = from_json(bytes(raw))
+    except ValueError as error:
+        raise ApiError(400, f"The body is not valid JSON: {error}.") from None
+    return document

@@ -1,0 +1,118 @@
+"""API keys and user sessions: made, found again, revoked. Only digests are kept (section 5)."""
+
+import hashlib
+import json
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import insert, select, update
+
+from relay_localcloud import tables
+from relay_localcloud.errors import ApiError
+from relay_localcloud.identity import SCOPES, Principal
+from relay_localcloud.instants import DAY, LAST, MINUTE, SECOND
+from relay_localcloud.store import Tx
+
+KEY_PREFIX = "or_"
+LEGACY_KEY_PREFIX = "vl_"  # earlier-issued keys still authenticate (section 5, rule 2)
+SESSION_LIFE = DAY
+
+_SHOWN = 11  # the prefix and 8 characters, which say nothing about the other 40
+_USE_IS_WRITTEN_EVERY = MINUTE
+
+
+@dataclass(frozen=True)
+class NewKey:
+    """A key that was just made; nothing else ever has its plain text."""
+
+    id: str
+    plaintext: str
+    prefix: str
+    expires_at: int | None
+
+
+def new_secret(prefix: str) -> str:
+    """A fresh secret of 48 hexadecimal digits after its prefix."""
+    return prefix + secrets.token_hex(24)
+
+
+def create_key(
+    tx: Tx,
+    organization_id: str,
+    name: str,
+    scopes: Sequence[str],
+    expires_in_seconds: int | None = None,
+    prefix: str = KEY_PREFIX,
+) -> NewKey:
+    """Make an API key; `expires_in_seconds` absent or not above 0 means that it never expires (section 2)."""
+    plaintext = new_secret(prefix)
+    lives = expires_in_seconds if expires_in_seconds is not None and expires_in_seconds > 0 else None
+    expires_at = None if lives is None else min(tx.now + lives * SECOND, LAST)
+    key = NewKey(tx.new_id("key"), plaintext, plaintext[:_SHOWN], expires_at)
+    values = {
+        "id": key.id,
+        "organization_id": organization_id,
+        "name": name,
+        "key_prefix": key.prefix,
+        "digest": _digest(plaintext),
+        "scopes": json.dumps(list(scopes)),
+        "created_at": tx.now,
+        "expires_at": expires_at,
+    }
+    tx.connection.execute(insert(tables.api_keys), values)
+    return key
+
+
+def create_session(tx: Tx, user_id: str, organization_id: str) -> str:
+    """Open a user session, which lasts 24 hours of the cloud's clock (assumed), and return its token."""
+    token = new_secret("ust_")
+    values = {
+        "digest": _digest(token),
+        "user_id": user_id,
+        "organization_id": organization_id,
+        "created_at": tx.now,
+        "expires_at": tx.now + SESSION_LIFE,
+    }
+    tx.connection.execute(insert(tables.sessions), values)
+    return token
+
+
+def authenticate(tx: Tx, credential: str) -> Principal:
+    """Who this key or session token belongs to; ApiError 401 where it is invalid, revoked or expired (section 5)."""
+    if credential.startswith((KEY_PREFIX, LEGACY_KEY_PREFIX)):
+        return _key_holder(tx, credential)
+    return _session_user(tx, credential)
+
+
+def _key_holder(tx: Tx, credential: str) -> Principal:
+    query = select(tables.api_keys).where(tables.api_keys.c.digest == _digest(credential))
+    key = tx.connection.execute(query).mappings().first()
+    if key is None:
+        raise ApiError(401, "This API key is not valid.")
+    if key["revoked_at"] is not None:
+        raise ApiError(401, "This API key was revoked.")
+    if key["expires_at"] is not None and key["expires_at"] <= tx.now:
+        raise ApiError(401, "This API key has expired.")
+    if key["last_used_at"] is None or tx.now - key["last_used_at"] >= _USE_IS_WRITTEN_EVERY:
+        used = update(tables.api_keys).where(tables.api_keys.c.id == key["id"]).values(last_used_at=tx.now)
+        tx.connection.execute(used)
+    return Principal("api_key", key["organization_id"], frozenset(json.loads(key["scopes"])))
+
+
+def _session_user(tx: Tx, credential: str) -> Principal:
+    query = select(tables.sessions).where(tables.sessions.c.digest == _digest(credential))
+    session = tx.connection.execute(query).mappings().first()
+    if session is None:
+        raise ApiError(401, "This credential is neither a valid API key nor a valid user session token.")
+    if session["expires_at"] <= tx.now:
+        raise ApiError(401, "This user session has expired.")
+    memberships = select(tables.members.c.organization_id, tables.members.c.role).where(
+        tables.members.c.user_id == session["user_id"]
+    )
+    roles = {row.organization_id: row.role for row in tx.connection.execute(memberships)}
+    return Principal("user", session["organization_id"], frozenset(SCOPES), session["user_id"], roles)
+
+
+def _digest(credential: str) -> str:
+    return hashlib.sha256(credential.encode()).hexdigest()

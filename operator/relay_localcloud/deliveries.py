@@ -1,0 +1,248 @@
+"""Calls to the receivers of webhooks: at least once, three retries, real HTTP (section 6).
+
+A call stays on the due-queue until its outcome is written, so a process killed on the way makes it again. Up to
+`IN_ALL` calls run at once, up to `PER_RECEIVER` of them to one subscription: a slow receiver holds up nobody else.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+import aiohttp
+from sqlalchemy import delete, insert, select
+
+from relay_localcloud import due, tables, webhook_faults
+from relay_localcloud.due import DueItem
+from relay_localcloud.instants import SECOND
+from relay_localcloud.store import Store, Tx
+from relay_localcloud.webhook_faults import Interference
+from relay_localcloud.webhooks import ATTEMPT, signature
+
+RETRY_AFTER = (10 * SECOND, 60 * SECOND, 300 * SECOND)
+"""How long after the first, second and third failed attempt the next one follows (section 8)."""
+
+IN_ALL = 64
+PER_RECEIVER = 8
+
+ATTEMPTS_KEPT = 20_000
+_PRUNED_EVERY = 1_000
+_ANSWER_READ = 65_536
+
+
+@dataclass(frozen=True)
+class Call:
+    """One attempt about to be made: what is sent where, and what a fault does to it."""
+
+    item: DueItem
+    at: int
+    webhook_id: str
+    organization_id: str
+    url: str
+    key: str
+    event_type: str
+    body: bytes
+    interference: Interference
+
+    @property
+    def number(self) -> int:
+        """1 for the first attempt; a replayed delivery starts at 1 again."""
+        number = self.item.payload["attempt"]
+        assert isinstance(number, int)
+        return number
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a receiver answered: a status, or why there is none; `duration_ms` is real time."""
+
+    status: int | None
+    error: str | None
+    duration_ms: int
+
+    @property
+    def delivered(self) -> bool:
+        """Whether the receiver took it: 2xx only, redirects are failures."""
+        return self.error is None and self.status is not None and 200 <= self.status < 300
+
+
+class Deliveries:
+    """Makes the calls that the clock says are due."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._under_way: dict[int, asyncio.Task[None]] = {}
+        self._lanes: Counter[str] = Counter()
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        """Open the connections' pool."""
+        # Receivers on a laptop have certificates of their own making; idle connections go before servers close them.
+        connector = aiohttp.TCPConnector(limit=IN_ALL, ssl=False, keepalive_timeout=2)
+        self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Give up what is under way; it stays due."""
+        await self.abandon()
+        if self._session is not None:
+            await self._session.close()
+
+    async def abandon(self) -> None:
+        """End the calls under way without an outcome; they stay due."""
+        tasks = list(self._under_way.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def begin(self, until: int, at_due_time: bool) -> None:
+        """Start the calls due by `until`, as many as may run at once; their time is `until`, or when they fell due."""
+        while (free := IN_ALL - len(self._under_way)) > 0:
+            items = self._startable(until, free)
+            if not items:
+                return
+            for item in items:
+                assert item.lane is not None
+                if self._lanes[item.lane] < PER_RECEIVER:
+                    self._start(item, item.due_at if at_due_time else until)
+
+    def next_due(self) -> int | None:
+        """When the next call falls due that is not under way and may be started; None where there is none."""
+        if len(self._under_way) >= IN_ALL:
+            return None
+        items = self._startable(None, 1)
+        return items[0].due_at if items else None
+
+    async def one_finished(self) -> None:
+        """Return once a call that is under way has ended; at once where none is."""
+        if self._under_way:
+            await asyncio.wait(self._under_way.values(), return_when=asyncio.FIRST_COMPLETED)
+
+    def _startable(self, until: int | None, limit: int) -> list[DueItem]:
+        full = [lane for lane, count in self._lanes.items() if count >= PER_RECEIVER]
+        with self._store.transaction(at=0) as tx:
+            return due.outbound(tx.connection, until, self._under_way.keys(), full, limit)
+
+    def _start(self, item: DueItem, at: int) -> None:
+        assert item.lane is not None
+        lane = item.lane
+        self._lanes[lane] += 1
+        task = asyncio.create_task(self._attempt(item, at), name=f"webhook attempt {item.subject}")
+        self._under_way[item.id] = task
+
+        def ended(task: asyncio.Task[None]) -> None:
+            del self._under_way[item.id]
+            self._lanes -= Counter((lane,))
+            self._store.queue_changed()
+            if not task.cancelled() and (error := task.exception()) is not None:
+                asyncio.get_running_loop().call_exception_handler(
+                    {"message": "a webhook attempt failed inside the local cloud", "exception": error, "task": task}
+                )
+
+        task.add_done_callback(ended)
+
+    async def _attempt(self, item: DueItem, at: int) -> None:
+        with self._store.transaction(at=at) as tx:
+            call = _prepare(tx, item, at)
+        if call is None:
+            return
+        limit_seconds = self._store.settings.webhook_timeout_seconds
+        outcomes = [await self._send(call, limit_seconds) for _ in range(call.interference.copies)]
+        with self._store.transaction(at=at) as tx:
+            _conclude(tx, call, outcomes)
+
+    async def _send(self, call: Call, limit_seconds: float) -> Outcome:
+        assert self._session is not None
+        headers = {
+            "Content-Type": "application/json",
+            "User-Agent": "relay-localcloud",
+            "X-Relay-Signature": signature(call.key, call.body),
+            "X-Relay-Event": call.event_type,
+            "X-Relay-Delivery": call.item.subject,
+        }
+        started = time.monotonic()
+        status: int | None = None
+        error: str | None = None
+        try:
+            async with (
+                asyncio.timeout(limit_seconds),
+                self._session.post(call.url, data=call.body, headers=headers, allow_redirects=False) as response,
+            ):
+                status = response.status
+                await response.content.read(_ANSWER_READ)  # a connection whose answer was read serves the next call
+        except TimeoutError:
+            error = f"no answer within {limit_seconds:g} seconds"
+        except (aiohttp.ClientError, OSError, ValueError) as failure:
+            error = f"{type(failure).__name__}: {failure}"[:500]
+        return Outcome(status, error, round((time.monotonic() - started) * 1000))
+
+
+def _prepare(tx: Tx, item: DueItem, at: int) -> Call | None:
+    """What is to be sent now; None where the delivery, its subscription or a fault says that nothing is."""
+    delivery, webhook = tables.webhook_deliveries.c, tables.webhooks.c
+    query = (
+        select(delivery.event_type, delivery.body, *tables.webhooks.c)
+        .join_from(tables.webhook_deliveries, tables.webhooks, delivery.webhook_id == webhook.id)
+        .where(delivery.id == item.subject)
+    )
+    row = tx.connection.execute(query).first()
+    if row is None or not (row.enabled or "replay" in item.payload):  # deletion and pausing end retries
+        due.remove(tx.connection, item.id)
+        return None
+    interference = webhook_faults.interfere(tx, item, row.organization_id)
+    if interference is None:
+        return None
+    body = row.body.encode()
+    return Call(item, at, row.id, row.organization_id, row.url, row.signing_key, row.event_type, body, interference)
+
+
+def _conclude(tx: Tx, call: Call, outcomes: list[Outcome]) -> None:
+    """Write the attempts down; a failed one is made again while the schedule has a next."""
+    for outcome in outcomes:
+        record_attempt(tx, call, outcome)
+    still_queued = due.remove(tx.connection, call.item.id)
+    webhook_faults.release_held(tx, call.webhook_id, call.item.subject)
+    delivered = any(outcome.delivered for outcome in outcomes)
+    if delivered or not still_queued or call.number > len(RETRY_AFTER):
+        return
+    payload = {**call.item.payload, "attempt": call.number + 1}
+    tx.schedule(call.at + RETRY_AFTER[call.number - 1], ATTEMPT, call.item.subject, payload, lane=call.webhook_id)
+
+
+def record_attempt(tx: Tx, call: Call, outcome: Outcome) -> None:
+    """Keep the record that deliveries lists show; the newest 20,000 stay."""
+    values = {
+        "id": tx.new_id("wha"),
+        "delivery_id": call.item.subject,
+        "webhook_id": call.webhook_id,
+        "organization_id": call.organization_id,
+        "event_type": call.event_type,
+        "attempt": call.number,
+        "status_code": outcome.status,
+        "error": outcome.error,
+        "fault_id": call.interference.fault_id,
+        "requested_at": call.at,
+        "duration_ms": outcome.duration_ms,
+    }
+    result = tx.connection.execute(insert(tables.webhook_attempts), values)
+    assert result.inserted_primary_key is not None
+    newest: int = result.inserted_primary_key[0]
+    if newest % _PRUNED_EVERY == 0:
+        _prune(tx, newest - ATTEMPTS_KEPT)
+
+
+def _prune(tx: Tx, last_dropped: int) -> None:
+    attempt, delivery = tables.webhook_attempts.c, tables.webhook_deliveries.c
+    dropped = select(attempt.delivery_id).where(attempt.sequence <= last_dropped)
+    kept = select(attempt.delivery_id).where(attempt.sequence > last_dropped)
+    queued = select(tables.due.c.subject).where(tables.due.c.kind == ATTEMPT)
+    tx.connection.execute(
+        delete(tables.webhook_deliveries).where(
+            delivery.id.in_(dropped), delivery.id.not_in(kept), delivery.id.not_in(queued)
+        )
+    )
+    tx.connection.execute(delete(tables.webhook_attempts).where(attempt.sequence <= last_dropped))

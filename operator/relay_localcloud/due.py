@@ -1,0 +1,103 @@
+"""The persisted due-queue: the only timer of the local cloud.
+
+An item falls due at an instant of the cloud's clock. There is at most one per `kind` and `subject`: scheduling again
+replaces it. Items come in order of `due_at`, then of scheduling. Items with a `lane` are calls to webhook receivers,
+which are sent concurrently (`deliveries.py`); all others are transitions, run by a `DueHandler`, each in a transaction
+of its own whose `now` is exactly `due_at`.
+"""
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic import JsonValue
+from sqlalchemy import Connection, RowMapping, Select, delete, insert, select
+
+from relay_localcloud import tables
+
+if TYPE_CHECKING:
+    from relay_localcloud.store import Tx
+
+
+@dataclass(frozen=True)
+class DueItem:
+    """Something that happens to `subject` (an id) at `due_at`; `payload` is what the scheduler wanted remembered."""
+
+    id: int
+    due_at: int
+    kind: str
+    subject: str
+    lane: str | None
+    payload: Mapping[str, JsonValue]
+
+
+DueHandler = Callable[["Tx", DueItem], None]
+"""What a transition does. The item is already off the queue; it may schedule itself again."""
+
+
+def schedule(
+    connection: Connection,
+    due_at: int,
+    kind: str,
+    subject: str,
+    payload: Mapping[str, JsonValue],
+    lane: str | None = None,
+) -> None:
+    """Put an item on the queue, in place of an earlier one of the same kind and subject."""
+    values = {"due_at": due_at, "kind": kind, "subject": subject, "lane": lane, "payload": json.dumps(payload)}
+    connection.execute(insert(tables.due).prefix_with("OR REPLACE"), values)
+
+
+def cancel(connection: Connection, kind: str, subject: str) -> None:
+    """Take an item off the queue; none there is fine."""
+    connection.execute(delete(tables.due).where(tables.due.c.kind == kind, tables.due.c.subject == subject))
+
+
+def cancel_lane(connection: Connection, lane: str) -> None:
+    """Take every call to a webhook's receiver off the queue."""
+    connection.execute(delete(tables.due).where(tables.due.c.lane == lane))
+
+
+def remove(connection: Connection, item_id: int) -> bool:
+    """Take exactly this item off the queue; False where it was cancelled or replaced meanwhile."""
+    return connection.execute(delete(tables.due).where(tables.due.c.id == item_id)).rowcount == 1
+
+
+def next_transition(connection: Connection) -> DueItem | None:
+    """The transition that falls due first."""
+    query = (
+        select(tables.due).where(tables.due.c.lane.is_(None)).order_by(tables.due.c.due_at, tables.due.c.id).limit(1)
+    )
+    return _first(connection, query)
+
+
+def next_outbound(connection: Connection) -> DueItem | None:
+    """The call to a receiver that falls due first, those under way included."""
+    query = select(tables.due).where(tables.due.c.lane.is_not(None)).order_by(tables.due.c.due_at, tables.due.c.id)
+    return _first(connection, query.limit(1))
+
+
+def outbound(
+    connection: Connection, until: int | None, under_way: Collection[int], full_lanes: Collection[str], limit: int
+) -> list[DueItem]:
+    """The calls to receivers that may be made: due by `until` (None: whenever), not under way, their lane not full."""
+    item = tables.due.c
+    query = select(tables.due).where(item.lane.is_not(None))
+    if until is not None:
+        query = query.where(item.due_at <= until)
+    if under_way:
+        query = query.where(item.id.not_in(under_way))
+    if full_lanes:
+        query = query.where(item.lane.not_in(full_lanes))
+    rows = connection.execute(query.order_by(item.due_at, item.id).limit(limit))
+    return [_item(row._mapping) for row in rows]  # noqa: SLF001 - SQLAlchemy's documented name
+
+
+def _first(connection: Connection, query: Select[Any]) -> DueItem | None:
+    row = connection.execute(query).mappings().first()
+    return None if row is None else _item(row)
+
+
+def _item(row: RowMapping) -> DueItem:
+    return DueItem(row["id"], row["due_at"], row["kind"], row["subject"], row["lane"], json.loads(row["payload"]))

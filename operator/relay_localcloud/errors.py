@@ -1,0 +1,92 @@
+"""Errors as the management API answers them: `{error, code}` with the statuses of section 7.
+
+Raise `ApiError` anywhere below a route; it rolls the transaction back and becomes the answer. Nothing a caller sends
+may end in a 500: that means a defect here, and its traceback goes to stderr.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+# Section 7 names `not_found` only; the others follow its spelling.
+CODES: Mapping[int, str] = {
+    400: "invalid_request",
+    401: "unauthorized",
+    402: "payment_required",
+    403: "forbidden",
+    404: "not_found",
+    405: "method_not_allowed",
+    409: "conflict",
+    410: "gone",
+    413: "payload_too_large",
+    422: "unprocessable",
+    429: "rate_limited",
+    500: "internal",
+    502: "bad_upstream",
+    503: "unavailable",
+}
+
+
+class ApiError(Exception):
+    """An answer that is an error: its status, a sentence for people, and a code for programs."""
+
+    def __init__(
+        self, status: int, message: str, code: str | None = None, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.code = code or CODES.get(status, "error")
+        self.headers = dict(headers or {})
+
+
+def not_found(noun: str, identifier: str) -> ApiError:
+    """The answer for what is absent, or not visible to the caller's organization."""
+    return ApiError(404, f"There is no {noun} {identifier!r} in this organization.")
+
+
+def error_response(error: ApiError) -> Response:
+    """The error as an HTTP answer."""
+    body = json.dumps({"error": error.message, "code": error.code})
+    return Response(body, error.status, error.headers, "application/json")
+
+
+def sentence(errors: Sequence[Mapping[str, Any]]) -> str:
+    """What is wrong with a request, the first field first, in one sentence; values are never quoted."""
+    first = errors[0]
+    field = ".".join(str(part) for part in first["loc"])
+    more = f" ({len(errors) - 1} more)" if len(errors) > 1 else ""
+    return f"{field or 'The body'}: {first['msg']}{more}."
+
+
+def install(app: FastAPI) -> None:
+    """Replace the framework's own error answers."""
+
+    async def api_error(_: Request, error: Exception) -> Response:
+        assert isinstance(error, ApiError)
+        return error_response(error)
+
+    async def http_exception(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        messages = {
+            404: f"There is nothing at {request.url.path}.",
+            405: f"{request.method} is not served at {request.url.path}.",
+        }
+        message = messages.get(error.status_code, str(error.detail))
+        return error_response(ApiError(error.status_code, message, headers=error.headers))
+
+    async def invalid(_: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        return error_response(ApiError(400, sentence([{**e, "loc": e["loc"][1:]} for e in error.errors()])))
+
+    async def defect(_: Request, __: Exception) -> Response:
+        return error_response(ApiError(500, "The local cloud failed at this; its log on stderr has the traceback."))
+
+    app.add_exception_handler(ApiError, api_error)
+    app.add_exception_handler(HTTPException, http_exception)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(Exception, defect)

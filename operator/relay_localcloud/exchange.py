@@ -1,0 +1,73 @@
+"""What is known of one request while it passes the layers; the request log is written from it."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from starlette.types import Scope
+
+if TYPE_CHECKING:
+    from relay_localcloud.identity import Principal
+
+_KEY = "relay_localcloud.exchange"
+
+
+@dataclass
+class Exchange:
+    """One request: its operation (`METHOD /path/{template}`, None where no route matches) and what the layers found."""
+
+    operation: str | None
+    path_params: Mapping[str, str]
+    principal: "Principal | None" = None
+    unread_fields: list[str] = field(default_factory=list)
+    fault_id: str | None = None
+    status: int | None = None
+
+
+def attach(scope: Scope, exchange: Exchange) -> None:
+    """Make it known to the layers below."""
+    scope[_KEY] = exchange
+
+
+def exchange_of(scope: Scope) -> Exchange:
+    """The exchange of the request that this scope belongs to."""
+    exchange = scope[_KEY]
+    assert isinstance(exchange, Exchange)
+    return exchange
+
+
+class Operations:
+    """Finds the operation of a request: which `METHOD /path/{template}` it is."""
+
+    def __init__(self, operations: Iterator[tuple[str, str]]) -> None:
+        self._by_length: dict[tuple[str, int], list[tuple[tuple[str, ...], str]]] = {}
+        for method, template in operations:
+            parts = tuple(template.split("/"))
+            self._by_length.setdefault((method, len(parts)), []).append((parts, f"{method} {template}"))
+        for candidates in self._by_length.values():
+            candidates.sort(key=lambda candidate: [part.startswith("{") for part in candidate[0]])  # fixed words first
+
+    def find(self, method: str, path: str) -> tuple[str | None, dict[str, str]]:
+        """The operation and its path parameters; (None, {}) where there is none."""
+        parts = path.split("/")
+        for template, operation in self._by_length.get((method, len(parts)), ()):
+            params = _match(template, parts)
+            if params is not None:
+                return operation, params
+        return None, {}
+
+    def known(self, operation: str) -> bool:
+        """Whether an operation of this name is served."""
+        return any(operation == name for candidates in self._by_length.values() for _, name in candidates)
+
+
+def _match(template: tuple[str, ...], parts: list[str]) -> dict[str, str] | None:
+    params: dict[str, str] = {}
+    for expected, part in zip(template, parts, strict=True):
+        if expected.startswith("{"):
+            if not part:
+                return None
+            params[expected[1:-1]] = part
+        elif expected != part:
+            return None
+    return params

@@ -1,0 +1,83 @@
+"""The OpenAPI description of everything that is served, at `/openapi.json`.
+
+Routes declare what is theirs: `openapi_extra=ASSUMED` for an operation that the specification does not show,
+`response_model` for the answer. Request bodies come from the `Body` and `ControlBody` markers of `bodies.py`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.dependencies.models import Dependant
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import iter_route_contexts
+from pydantic.json_schema import JsonSchemaMode, models_json_schema
+
+from relay_localcloud.bodies import BodyReader
+from relay_wire.errors import ErrorBody
+
+ASSUMED: dict[str, Any] = {"x-assumed": True}
+"""Marks an operation whose method, path or shape the specification does not show."""
+
+ERRORS: Mapping[int | str, dict[str, Any]] = {
+    "4XX": {"model": ErrorBody, "description": "The request cannot be granted (section 7)."},
+    "5XX": {"model": ErrorBody, "description": "Try again later (section 7)."},
+}
+"""What every route answers besides its result."""
+
+_KEY = {"type": "http", "scheme": "bearer", "description": "An API key, or a user session token."}
+_REF = "#/components/schemas/{model}"
+
+
+def operations(app: FastAPI) -> Iterator[tuple[str, str]]:
+    """Every (method, path template) that is served and described."""
+    for route in iter_route_contexts(app.routes):
+        if route.path is not None and getattr(route, "dependant", None) is not None:
+            for method in sorted(route.methods or ()):
+                yield method, route.path
+
+
+def described(app: FastAPI) -> dict[str, Any]:
+    """The description of everything the application serves."""
+    document = get_openapi(
+        title="The local cloud",
+        version="v1",
+        description="The GPU cloud on one machine. `x-assumed: true` marks what its specification does not show.",
+        routes=app.routes,
+    )
+    readers = dict(_readers(app))
+    schemas = _schemas([reader.model for reader in readers.values()])
+    components = document.setdefault("components", {})
+    components.setdefault("schemas", {}).update(schemas)
+    components["securitySchemes"] = {"key": _KEY}
+    for (method, path), reader in readers.items():
+        operation = document["paths"][path][method.lower()]
+        schema = {"$ref": _REF.format(model=reader.model.__name__)}
+        operation["requestBody"] = {
+            "required": not reader.optional,
+            "content": {"application/json": {"schema": schema}},
+        }
+    for path, operations_of_path in document["paths"].items():
+        for operation in operations_of_path.values():
+            operation["responses"].pop("422", None)  # the framework's own; invalid parameters are 400 here
+            if path.startswith("/v1/"):
+                operation["security"] = [{"key": []}]
+    return document
+
+
+def _readers(app: FastAPI) -> Iterator[tuple[tuple[str, str], BodyReader[Any]]]:
+    for route in iter_route_contexts(app.routes):
+        dependant = getattr(route, "dependant", None)
+        if not isinstance(dependant, Dependant) or route.path is None:
+            continue
+        for dependency in dependant.dependencies:
+            if isinstance(dependency.call, BodyReader):
+                for method in route.methods or ():
+                    yield (method, route.path), dependency.call
+
+
+def _schemas(models: Sequence[type[Any]]) -> dict[str, Any]:
+    inputs: list[tuple[type[Any], JsonSchemaMode]] = [(model, "validation") for model in dict.fromkeys(models)]
+    _, document = models_json_schema(inputs, by_alias=True, ref_template=_REF)
+    schemas: dict[str, Any] = document.get("$defs", {})
+    return schemas

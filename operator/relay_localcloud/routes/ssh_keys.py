@@ -1,0 +1,89 @@
+"""SSH keys registered on the organization (section 4, "VMs and pods"); listing and deleting are assumed."""
+
+from typing import Annotated
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import load_ssh_public_key
+from fastapi import APIRouter, Response
+from sqlalchemy import RowMapping, delete, insert, select
+
+from relay_localcloud import tables
+from relay_localcloud.bodies import Body, answer, no_content
+from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.errors import ApiError, not_found
+from relay_localcloud.identity import OrganizationId, ResourceId, ToolingReader, ToolingWriter
+from relay_localcloud.instants import timestamp
+from relay_localcloud.openapi import ASSUMED
+from relay_wire.ssh_keys import SshKey, SshKeyCreate, SshKeyList
+
+router = APIRouter(tags=["SSH keys"])
+
+LONGEST_NAME = 200
+
+
+@router.post("/v1/orgs/{orgId}/ssh-keys/create", response_model=SshKey, summary="Register an SSH key")
+async def create_ssh_key(
+    caller: ToolingWriter,
+    organization_id: OrganizationId,
+    body: Annotated[SshKeyCreate, Body(SshKeyCreate)],
+    cloud: CurrentCloud,
+) -> Response:
+    """Takes an OpenSSH public key; 409 where the organization has one of this name."""
+    del caller
+    if len(body.name) > LONGEST_NAME:
+        raise ApiError(400, f"name: at most {LONGEST_NAME} characters.")
+    if not is_public_key(body.public_key):
+        raise ApiError(400, "publicKey: this is no OpenSSH public key, such as `ssh-ed25519 AAAA... you@host`.")
+    ssh_key = tables.ssh_keys.c
+    clash = select(ssh_key.id).where(ssh_key.organization_id == organization_id, ssh_key.name == body.name)
+    with cloud.store.transaction() as tx:
+        if tx.connection.execute(clash).first() is not None:
+            raise ApiError(409, f"There is an SSH key {body.name!r} already.")
+        values = {
+            "id": tx.new_id("ssh"),
+            "organization_id": organization_id,
+            "name": body.name,
+            "public_key": body.public_key,
+            "created_at": tx.now,
+        }
+        tx.connection.execute(insert(tables.ssh_keys), values)
+        row = tx.connection.execute(select(tables.ssh_keys).where(ssh_key.id == values["id"])).mappings().one()
+    return answer(_shown(row))
+
+
+@router.get("/v1/orgs/{orgId}/ssh-keys", response_model=SshKeyList, summary="List SSH keys", openapi_extra=ASSUMED)
+async def list_ssh_keys(caller: ToolingReader, organization_id: OrganizationId, cloud: CurrentCloud) -> Response:
+    """Answers `{items}`, oldest first."""
+    del caller
+    query = select(tables.ssh_keys).where(tables.ssh_keys.c.organization_id == organization_id)
+    query = query.order_by(tables.ssh_keys.c.created_at, tables.ssh_keys.c.id)
+    with cloud.store.transaction() as tx:
+        rows = tx.connection.execute(query).mappings().all()
+    return answer({"items": [_shown(row) for row in rows]})
+
+
+@router.delete("/v1/orgs/{orgId}/ssh-keys/{id}", status_code=204, summary="Remove an SSH key", openapi_extra=ASSUMED)
+async def delete_ssh_key(
+    caller: ToolingWriter, organization_id: OrganizationId, key_id: ResourceId, cloud: CurrentCloud
+) -> Response:
+    """Answers 204."""
+    del caller
+    ssh_key = tables.ssh_keys.c
+    removal = delete(tables.ssh_keys).where(ssh_key.id == key_id, ssh_key.organization_id == organization_id)
+    with cloud.store.transaction() as tx:
+        if tx.connection.execute(removal).rowcount == 0:
+            raise not_found("SSH key", key_id)
+    return no_content()
+
+
+def is_public_key(text: str) -> bool:
+    """Whether this is an OpenSSH public key of a kind that is still in use."""
+    try:
+        load_ssh_public_key(text.strip().encode())
+    except (ValueError, UnsupportedAlgorithm):
+        return False
+    return True
+
+
+def _shown(row: RowMapping) -> SshKey:
+    return SshKey(id=row["id"], name=row["name"], public_key=row["public_key"], created_at=timestamp(row["created_at"]))

@@ -1,0 +1,13 @@
+"""The one MetaData that every table of the local cloud belongs to.
+
+Each noun declares its tables in its own module, on this MetaData; `app.py` imports them all before the store is opened.
+Rules for tables: instants are integers, microseconds since 1970 UTC (`instants.py`); JSON is text; no binary columns,
+since `GET /_localcloud/export` writes every table as JSON.
+"""
+
+from sqlalchemy import MetaData
+
+metadata = MetaData()
+
+SCHEMA_VERSION = 1
+"""Stamped into every state directory; a state with another number is refused. Raise it when a table changes shape."""

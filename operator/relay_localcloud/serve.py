@@ -1,0 +1,119 @@
+"""`relay-localcloud serve`: three ports, one process, the ready line, and a clean end."""
+
+import asyncio
+import json
+import logging
+import signal
+import socket
+import ssl
+import sys
+import tempfile
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import JsonValue
+from pydantic_core import from_json
+
+from relay_localcloud import app, certificate
+from relay_localcloud.app import Options
+from relay_localcloud.cloud import Cloud
+from relay_localcloud.organizations import Founded
+from relay_localcloud.other_apps import gateway_app, inference_app
+from relay_localcloud.servers import Server, listen
+from relay_localcloud.state_file import StateFileError
+from relay_localcloud.store import Store
+
+_log = logging.getLogger("relay_localcloud")
+
+
+@dataclass(frozen=True)
+class Binding:
+    """Where to listen."""
+
+    host: str
+    management_port: int
+    inference_port: int
+    gateway_port: int
+    tls: bool
+
+
+async def serve(binding: Binding, options: Options) -> None:
+    """Serve until SIGTERM or SIGINT. Raises StateError, ListenError and StateFileError before the ready line."""
+    document = None if options.seed is None else _read_seed(options.seed)
+    with ExitStack() as stack:
+        ports = (binding.management_port, binding.inference_port, binding.gateway_port)
+        listeners = [stack.enter_context(listen(binding.host, port)) for port in ports]
+        store = Store.ephemeral() if options.state is None else Store.at(options.state)
+        stack.callback(store.close)
+        cloud = app.open_cloud(store, options.first_mode)
+        founded = app.seed(cloud, document)
+        tls = _tls(binding, options, stack)
+        apps = (app.management_app(cloud, options), inference_app(), gateway_app())
+        servers = [Server(served, listener, tls) for served, listener in zip(apps, listeners, strict=True)]
+        line = _ready_line(binding, listeners, founded)
+        async with cloud.deliveries:
+            await _run(cloud, servers, line)
+
+
+async def _run(cloud: Cloud, servers: list[Server], line: str) -> None:
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ended.set)
+    serving = [asyncio.create_task(server.run_until_told()) for server in servers]
+    for server in servers:
+        await server.ready()
+    clock = asyncio.create_task(cloud.clock.run())
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+    stopping = asyncio.create_task(ended.wait())
+    # Nothing but the signal may end: a defect in the clock must not leave a cloud behind whose time stands still.
+    done, _ = await asyncio.wait([clock, stopping, *serving], return_when=asyncio.FIRST_COMPLETED)
+    for server in servers:
+        server.should_exit = True
+    clock.cancel()
+    stopping.cancel()
+    await asyncio.gather(*serving)
+    with suppress(asyncio.CancelledError):
+        await clock
+    if stopping not in done:
+        raise RuntimeError("a server ended by itself")
+
+
+def _ready_line(binding: Binding, listeners: list[socket.socket], founded: Founded) -> str:
+    scheme = "https" if binding.tls else "http"
+    host = f"[{binding.host}]" if ":" in binding.host else binding.host
+    urls = [f"{scheme}://{host}:{listener.getsockname()[1]}" for listener in listeners]
+    return json.dumps(
+        {
+            "managementUrl": urls[0],
+            "inferenceUrl": urls[1],
+            "gatewayUrl": urls[2],
+            "consoleUrl": urls[0] + "/",
+            "controlUrl": urls[0] + "/_localcloud",
+            "organizationId": founded.organization_id,
+            "apiKey": founded.api_key,
+            "userSessionToken": founded.user_session_token,
+        }
+    )
+
+
+def _tls(binding: Binding, options: Options, stack: ExitStack) -> ssl.SSLContext | None:
+    if not binding.tls:
+        return None
+    if options.state is None:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="relay-localcloud-")))
+    else:
+        directory = options.state
+    context = certificate.server_context(directory, binding.host)
+    _log.info("The certificate to trust is %s", directory / "tls.crt")
+    return context
+
+
+def _read_seed(path: Path) -> JsonValue:
+    try:
+        document: JsonValue = from_json(path.read_bytes())
+    except (OSError, ValueError) as error:
+        raise StateFileError(f"the seed {path} cannot be read: {error}") from error
+    return document

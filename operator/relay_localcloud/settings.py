@@ -1,0 +1,40 @@
+"""Latencies and behaviours that `PATCH /_localcloud/settings` changes; kept with the state."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+Latency = Annotated[float, Field(ge=0, le=31_536_000, allow_inf_nan=False)]
+"""Seconds of the cloud's clock, at most a year."""
+
+
+class Settings(BaseModel):
+    """Every setting with its default; camelCase in JSON."""
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, strict=True, validate_by_name=True)
+
+    placement_seconds: Latency = 1.0
+    """From create to the container starting."""
+    start_seconds: Latency = 1.0
+    """From the container starting to `running`."""
+    stop_seconds: Latency = 1.0
+    """How long `stopping` lasts; GPUs are free after it."""
+    interruption_grace_seconds: Latency = 180.0
+    """How long a silent node is waited for ("a few minutes", section 3)."""
+    webhook_timeout_seconds: Annotated[float, Field(gt=0, le=300, allow_inf_nan=False)] = 10.0
+    """How long a receiver may take, in real time."""
+    batch_record_seconds: Latency = 0.1
+    """How long one record of a batch takes."""
+    rate_limit_per_second: Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)] | None = None
+    """Requests of one organization in real time; null means no limit."""
+    capacity_status: Annotated[int, Field(ge=400, le=599)] = 503
+    """The HTTP status of NODE_AT_CAPACITY and the INSUFFICIENT_*_CAPACITY codes, which section 7 does not show."""
+    max_concurrent_uploads: Annotated[int, Field(ge=0, le=10_000)] = 4
+    allow_loopback_executors: bool = False
+    inference_floor_cents: Annotated[int, Field(ge=-1_000_000_000, le=1_000_000_000)] | None = None
+    """Overrides the organization's floor for inference; null means that it does not."""
+    cpu_slots: Annotated[int, Field(ge=0, le=1_000_000)] = 1_000
+    """How many CPU VMs run at once before INSUFFICIENT_CPU_CAPACITY."""
+    ip_addresses: Annotated[int, Field(ge=0, le=1_000_000)] = 100_000
+    """How many workloads run at once before INSUFFICIENT_IP_CAPACITY."""

@@ -1,0 +1,71 @@
+"""The state as one JSON document: `{schemaVersion, tables: {name: [row, ...]}}`, rows as objects."""
+
+from collections.abc import Mapping
+from typing import cast
+
+from pydantic import JsonValue
+from sqlalchemy import Table, delete, func, insert, select
+from sqlalchemy.exc import SQLAlchemyError
+
+from relay_localcloud.schema import SCHEMA_VERSION, metadata
+from relay_localcloud.store import Tx
+
+Row = dict[str, JsonValue]
+
+
+class StateFileError(ValueError):
+    """The document is no state of this version; the message says what is wrong."""
+
+
+def exported(tx: Tx) -> dict[str, JsonValue]:
+    """Every row of every table."""
+    tables: dict[str, JsonValue] = {
+        table.name: [dict(row) for row in tx.connection.execute(select(table)).mappings()]
+        for table in metadata.sorted_tables
+    }
+    return {"schemaVersion": SCHEMA_VERSION, "tables": tables}
+
+
+def replace(tx: Tx, document: JsonValue) -> int:
+    """Put a document's rows in the place of all there are, and return how many; StateFileError leaves all as it was."""
+    if not isinstance(document, dict) or document.get("schemaVersion") != SCHEMA_VERSION:
+        raise StateFileError(f"this is no exported state with schemaVersion {SCHEMA_VERSION}")
+    given = document.get("tables")
+    if not isinstance(given, dict):
+        raise StateFileError("tables is missing")
+    unknown = sorted(given.keys() - metadata.tables.keys())
+    if unknown:
+        raise StateFileError(f"there is no table {unknown[0]!r}")
+    rows = {table.name: _rows(table, given.get(table.name, [])) for table in metadata.sorted_tables}
+    for table in reversed(metadata.sorted_tables):
+        tx.connection.execute(delete(table))
+    try:
+        for table in metadata.sorted_tables:
+            if rows[table.name]:
+                tx.connection.execute(insert(table), rows[table.name])
+    except (SQLAlchemyError, OverflowError) as error:
+        raise StateFileError(f"a row does not fit its table ({type(error).__name__})") from error
+    return sum(map(len, rows.values()))
+
+
+def is_fresh(tx: Tx) -> bool:
+    """Whether nothing was ever kept here but the clock."""
+    return tx.connection.execute(select(func.count()).select_from(metadata.tables["organizations"])).scalar() == 0
+
+
+def _rows(table: Table, given: JsonValue) -> list[Row]:
+    if not isinstance(given, list):
+        raise StateFileError(f"tables.{table.name} is no list")
+    names = {column.name for column in table.columns}
+    for row in given:
+        if not isinstance(row, dict) or row.keys() != names:
+            raise StateFileError(f"a row of tables.{table.name} has other fields than {', '.join(sorted(names))}")
+        if not all(_fits(table, row)):
+            raise StateFileError(f"a row of tables.{table.name} has a value of the wrong type")
+    return cast("list[Row]", given)
+
+
+def _fits(table: Table, row: Mapping[str, JsonValue]) -> list[bool]:
+    return [
+        row[column.name] is None or isinstance(row[column.name], column.type.python_type) for column in table.columns
+    ]

@@ -1,0 +1,59 @@
+"""What faults do to the calls to webhook receivers: lost, late, duplicated, held back."""
+
+from dataclasses import dataclass
+
+from sqlalchemy import select, update
+
+from relay_localcloud import due, faults, tables
+from relay_localcloud.due import DueItem
+from relay_localcloud.instants import seconds
+from relay_localcloud.store import Tx
+from relay_localcloud.webhooks import ATTEMPT
+
+
+@dataclass(frozen=True)
+class Interference:
+    """How a call is made: how often the same is sent, and the fault that says so."""
+
+    copies: int = 1
+    fault_id: str | None = None
+
+
+UNDISTURBED = Interference()
+
+
+def interfere(tx: Tx, item: DueItem, organization_id: str) -> Interference | None:
+    """What a fault makes of this call; None where nothing is sent now. A delivery meets a fault once, at first."""
+    if item.payload.get("attempt") != 1 or "faultId" in item.payload or "replay" in item.payload:
+        return UNDISTURBED
+    fault = faults.meet(tx, faults.WEBHOOK, organization_id)
+    match fault and fault.effect:
+        case faults.Duplicate(duplicate=extra):
+            return Interference(1 + extra, fault and fault.id)
+        case faults.Lose():
+            due.remove(tx.connection, item.id)
+        case faults.DelaySeconds(delay_seconds=delay):
+            payload = {**item.payload, "faultId": fault and fault.id}
+            tx.schedule(item.due_at + seconds(delay), ATTEMPT, item.subject, payload, lane=item.lane)
+        case faults.Reorder():
+            due.remove(tx.connection, item.id)
+            _hold(tx, item.subject, held=True)
+        case _:
+            return UNDISTURBED
+    return None
+
+
+def release_held(tx: Tx, webhook_id: str, delivery_id: str) -> None:
+    """Send what a `reorder` fault held back, since another one of the subscription went out."""
+    delivery = tables.webhook_deliveries.c
+    query = select(delivery.id).where(
+        delivery.webhook_id == webhook_id, delivery.held.is_(True), delivery.id != delivery_id
+    )
+    for held_id in tx.connection.execute(query).scalars().all():
+        _hold(tx, held_id, held=False)
+        tx.schedule(tx.now, ATTEMPT, held_id, {"attempt": 1, "faultId": "reorder"}, lane=webhook_id)
+
+
+def _hold(tx: Tx, delivery_id: str, *, held: bool) -> None:
+    row = tables.webhook_deliveries
+    tx.connection.execute(update(row).where(row.c.id == delivery_id).values(held=held))
