@@ -6,6 +6,7 @@ from sqlalchemy import select, update
 
 from relay_localcloud import due, faults, tables
 from relay_localcloud.due import DueItem
+from relay_localcloud.faults import Fault
 from relay_localcloud.instants import seconds
 from relay_localcloud.store import Tx
 from relay_localcloud.webhooks import ATTEMPT
@@ -27,19 +28,23 @@ def interfere(tx: Tx, item: DueItem, organization_id: str) -> Interference | Non
     if item.payload.get("attempt") != 1 or "faultId" in item.payload or "replay" in item.payload:
         return UNDISTURBED
     fault = faults.meet(tx, faults.WEBHOOK, organization_id)
-    match fault and fault.effect:
+    return UNDISTURBED if fault is None else _disturbed(tx, item, fault)
+
+
+def _disturbed(tx: Tx, item: DueItem, fault: Fault) -> Interference | None:
+    match fault.effect:
         case faults.Duplicate(duplicate=extra):
-            return Interference(1 + extra, fault and fault.id)
+            return Interference(1 + extra, fault.id)
         case faults.Lose():
             due.remove(tx.connection, item.id)
         case faults.DelaySeconds(delay_seconds=delay):
-            payload = {**item.payload, "faultId": fault and fault.id}
+            payload = {**item.payload, "faultId": fault.id}
             tx.schedule(item.due_at + seconds(delay), ATTEMPT, item.subject, payload, lane=item.lane)
         case faults.Reorder():
             due.remove(tx.connection, item.id)
             _hold(tx, item.subject, held=True)
         case _:
-            return UNDISTURBED
+            raise AssertionError(f"{fault.effect} is no effect on webhooks")
     return None
 
 
