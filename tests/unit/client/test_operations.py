@@ -1,0 +1,93 @@
+"""The table of operations, against section 4 as it reads."""
+
+import re
+
+import pytest
+
+from relay_client import OPERATIONS, AnyOperation, operations
+from relay_wire.base import Received, Sent
+
+DOCUMENTED = """
+GET /v1/me
+GET /v1/whoami
+GET /v1/orgs/{orgId}/billing/balance
+GET /v1/orgs/{orgId}/billing/auto-recharge
+PUT /v1/orgs/{orgId}/billing/auto-recharge
+GET /v1/gpu-models
+GET /v1/gpu-availability
+GET /v1/pricing
+GET /v1/locations
+GET /v1/vm-templates
+POST /v1/orgs/{orgId}/vms/create
+GET /v1/vms/{id}
+POST /v1/vms/{id}/stop
+POST /v1/vms/{id}/restart
+POST /v1/vms/{id}/terminate
+POST /v1/vms/{id}/visibility
+POST /v1/pods
+GET /v1/pods/capacity
+POST /v1/orgs/{orgId}/ssh-keys/create
+POST /v1/orgs/{orgId}/clusters/create
+GET /v1/orgs/{orgId}/clusters
+GET /v1/clusters/{id}
+GET /v1/clusters/{id}/detail
+POST /v1/clusters/{id}/scale
+POST /v1/clusters/{id}/restart
+POST /v1/clusters/{id}/stop
+POST /v1/clusters/{id}/terminate
+POST /v1/orgs/{orgId}/webhooks/create
+"""
+ASSUMED = """
+GET /v1/orgs/{orgId}/billing/usage
+GET /v1/orgs/{orgId}/vms
+GET /v1/orgs/{orgId}/ssh-keys
+DELETE /v1/orgs/{orgId}/ssh-keys/{id}
+GET /v1/orgs/{orgId}/webhooks
+DELETE /v1/orgs/{orgId}/webhooks/{id}
+POST /v1/orgs/{orgId}/webhooks/{id}/toggle
+POST /v1/orgs/{orgId}/webhooks/{id}/regenerate-secret
+GET /v1/orgs/{orgId}/webhooks/{id}/deliveries
+"""
+
+
+def routes(*, assumed: bool) -> set[str]:
+    return {f"{row.method} {row.path}" for row in OPERATIONS if row.assumed is assumed}
+
+
+def test_the_documented_operations_are_those_of_the_specification() -> None:
+    assert routes(assumed=False) == set(DOCUMENTED.split("\n")) - {""}
+
+
+def test_what_the_specification_does_not_show_is_marked() -> None:
+    assert routes(assumed=True) == set(ASSUMED.split("\n")) - {""}
+
+
+def test_every_row_is_in_the_table_once_under_its_own_name() -> None:
+    rows = {name: row for name, row in vars(operations).items() if isinstance(row, operations.Operation)}
+    assert sorted(rows.values(), key=id) == sorted(OPERATIONS, key=id)
+    assert {name.lower() for name in rows} == {row.name for row in OPERATIONS}
+
+
+@pytest.mark.parametrize("row", OPERATIONS, ids=[row.name for row in OPERATIONS])
+def test_a_row_makes_sense(row: AnyOperation) -> None:
+    assert row.body is operations.NOTHING or issubclass(row.body, Sent)
+    assert row.result is operations.NOTHING or issubclass(row.result, Received)
+    assert re.fullmatch(r"(/[a-z0-9-]+|/\{(orgId|id)\})+", row.path)
+    assert row.repeatable or row.method == "POST"
+    assert row.priority is bool(re.search(r"/(stop|terminate)$", row.path))
+
+
+def test_nothing_that_makes_or_restarts_something_is_repeated_in_place() -> None:
+    assert {row.name for row in OPERATIONS if not row.repeatable} == {
+        "create_pod",
+        "create_vm",
+        "create_cluster",
+        "create_ssh_key",
+        "create_webhook",
+        "stop_vm",
+        "stop_cluster",
+        "restart_vm",
+        "restart_cluster",
+        "toggle_webhook",
+        "regenerate_webhook_secret",
+    }

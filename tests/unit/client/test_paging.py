@@ -1,0 +1,68 @@
+"""Lists in pages: walked to the end, and never taken for complete when they are not."""
+
+import json
+
+import pytest
+
+from relay_client import LIST_CLUSTERS, Cloud, CloudError, CloudUnavailable, Unreadable, list_clusters, listing
+from tests.unit.client.scripted import Reply, ScriptedServer
+
+
+def page(*ids: str, cursor: str | None = None, **fields: object) -> Reply:
+    items = [{"id": id_, "organizationId": "org_1", "name": id_, "status": "running"} for id_ in ids]
+    return Reply(200, json.dumps({"items": items, "nextCursor": cursor, **fields}).encode())
+
+
+@pytest.mark.parametrize(
+    "last", [page("c"), page("c", cursor=""), Reply(200, page("c").body.replace(b"nextCursor", b"x"))]
+)
+async def test_pages_are_walked_until_there_is_no_cursor(last: Reply, cloud: Cloud, server: ScriptedServer) -> None:
+    server.will(page("a", cursor="1+/="), page("b", cursor="2"), last)
+    found = await list_clusters(cloud, limit=1)
+    assert [cluster.id for cluster in found.items] == ["a", "b", "c"]
+    assert found.complete
+    path = "GET /v1/orgs/org_1/clusters?limit=1"
+    assert server.targets == [path, f"{path}&cursor=1%2B%2F%3D", f"{path}&cursor=2"]
+
+
+async def test_an_empty_list_is_complete(cloud: Cloud, server: ScriptedServer) -> None:
+    server.will(Reply(200, b'{"items":null}'))
+    found = await list_clusters(cloud)
+    assert (found.items, found.complete) == ((), True)
+
+
+async def test_an_answer_without_items_is_not_an_empty_list(cloud: Cloud, server: ScriptedServer) -> None:
+    server.will(Reply(200, b"{}"))
+    with pytest.raises(Unreadable, match="items: Field required"):
+        await list_clusters(cloud)
+
+
+@pytest.mark.parametrize("cursors", [["1", "1"], ["1", "2", "1"]])
+async def test_a_cursor_that_comes_again_is_an_error(cursors: list[str], cloud: Cloud, server: ScriptedServer) -> None:
+    server.will(*(page("a", cursor=cursor) for cursor in cursors))
+    with pytest.raises(Unreadable, match="repeats a cursor"):
+        await list_clusters(cloud)
+    assert len(server.seen) == len(cursors)
+
+
+async def test_a_list_with_too_many_pages_is_not_complete(cloud: Cloud, server: ScriptedServer) -> None:
+    server.will(*(page(str(n), cursor=str(n)) for n in range(5)))
+    found = await listing(cloud, LIST_CLUSTERS, max_pages=3)
+    assert len(found.items) == 3
+    assert not found.complete
+
+
+@pytest.mark.parametrize(
+    ("step", "error"),
+    [
+        (Reply(500), CloudUnavailable),
+        (Reply(200, b"<html>", content_type="text/html"), Unreadable),
+        (Reply(200, b'{"items":[{"id":"b"}]}'), Unreadable),
+    ],
+)
+async def test_a_page_that_cannot_be_read_fails_the_list(
+    step: Reply, error: type[CloudError], cloud: Cloud, server: ScriptedServer
+) -> None:
+    server.will(page("a", cursor="1"), step)
+    with pytest.raises(error):
+        await list_clusters(cloud)

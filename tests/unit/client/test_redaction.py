@@ -1,0 +1,79 @@
+"""Texts of the cloud that end up in logs, status and exceptions."""
+
+import json
+import traceback
+
+import pytest
+
+from relay_client import CREATE_POD, CREATE_WEBHOOK, GET_VM, Cloud, CloudError
+from relay_client.redaction import MAX_MESSAGE_CHARS, presentable
+from relay_wire.pods import PodCreate
+from relay_wire.webhooks import WebhookCreate
+from tests.unit.client.conftest import KEY
+from tests.unit.client.scripted import Reply, ScriptedServer
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain words, or not", "plain words, or not"),
+        ("key or_live_0123456789 is revoked", "key [redacted] is revoked"),
+        ("key VL_0123456789abcdef.", "key [redacted]."),
+        ("secret=whsec_Zm9vYmFy", "secret=[redacted]"),
+        ('sent "Authorization: Bearer abc.def-1"', 'sent "Authorization: [redacted]"'),
+        ("color_depth and error_message stay", "color_depth and error_message stay"),
+        ("two\nlines\tand\x1b[31m red\x00", "two lines and [31m red"),
+        ("right\u202eto left", "right to left"),
+        ("  ", ""),
+    ],
+)
+def test_a_text_is_made_presentable(text: str, shown: str) -> None:
+    assert presentable(text) == shown
+
+
+def test_a_long_text_is_cut() -> None:
+    assert len(presentable("x" * 10_000)) == MAX_MESSAGE_CHARS
+    assert presentable("x" * MAX_MESSAGE_CHARS) == "x" * MAX_MESSAGE_CHARS
+
+
+def test_a_secret_is_masked_before_the_text_is_cut() -> None:
+    assert "canary" not in presentable("x" * (MAX_MESSAGE_CHARS - 10) + "canary-value-1", ["canary-value-1"])
+
+
+async def shown(cloud: Cloud, server: ScriptedServer, said: str, body: PodCreate) -> str:
+    server.will(Reply(400, json.dumps({"error": said, "code": said}).encode()))
+    with pytest.raises(CloudError) as caught:
+        await cloud.call(CREATE_POD, body)
+    error = caught.value
+    return " ".join([str(error), repr(error), str(vars(error)), "".join(traceback.format_exception(error))])
+
+
+async def test_an_error_repeats_no_secret_of_its_own_request(cloud: Cloud, server: ScriptedServer) -> None:
+    pod = PodCreate(image="busybox", env_vars={"TOKEN": "canary-env", "PEM": "-----BEGIN\ncanary-line\n", "N": "3"})
+    told = await shown(cloud, server, f"bad env TOKEN=canary-env, canary-line, N=3 with {KEY}", pod)
+    assert "canary" not in told
+    assert KEY not in told
+    assert "bad env TOKEN=[redacted], [redacted], N=3 with [redacted]" in told
+
+
+async def test_an_unreadable_answer_is_described_not_quoted(cloud: Cloud, server: ScriptedServer) -> None:
+    server.will(Reply(201, b'{"id":"wh_1","secret":{"value":"canary"}}'))
+    with pytest.raises(CloudError) as caught:
+        await cloud.call(CREATE_WEBHOOK, WebhookCreate(name="n", url="https://x.example"))
+    told = "".join(traceback.format_exception(caught.value))
+    assert "secret: Input should be a valid string" in told
+    assert "canary" not in told
+
+
+async def test_models_do_not_show_their_secrets(cloud: Cloud, server: ScriptedServer) -> None:
+    server.will(Reply(201, b'{"id":"wh_1","secret":"whsec_canary"}'))
+    created = await cloud.call(CREATE_WEBHOOK, WebhookCreate(name="n", url="https://x.example"))
+    assert created.secret == "whsec_canary"
+    assert "canary" not in repr(created) + str(created)
+    assert "canary" not in repr(PodCreate(image="i", env_vars={"A": "canary"}))
+
+
+async def test_an_error_without_a_text_still_says_what_came(cloud: Cloud, server: ScriptedServer) -> None:
+    server.will(Reply(403, b"<html>", content_type="text/html"))
+    with pytest.raises(CloudError, match=r"get_vm: 403: HTTP 403 without an error text .* \(text/html, 6 bytes\)"):
+        await cloud.call(GET_VM, id="x")

@@ -1,0 +1,188 @@
+"""The error table: what each answer to a create means, and whether money could have been spent."""
+
+from dataclasses import dataclass
+
+import pytest
+
+from relay_client import (
+    CREATE_POD,
+    GET_VM,
+    TERMINATE_VM,
+    BadRequest,
+    CapacityExhausted,
+    Cloud,
+    CloudError,
+    CloudUnavailable,
+    Conflict,
+    Forbidden,
+    Gone,
+    Invalid,
+    NotFound,
+    Outcome,
+    PaymentRequired,
+    RateLimited,
+    Truncated,
+    Unauthorized,
+    Unreadable,
+)
+from relay_wire.pods import PodCreate
+from tests.unit.client.conftest import KEY, QUICK
+from tests.unit.client.scripted import Drop, Hang, Raw, Reply, ScriptedServer, Step
+
+POD = PodCreate(image="busybox")
+REJECTED, UNKNOWN = Outcome.REJECTED, Outcome.UNKNOWN
+
+
+@dataclass(frozen=True)
+class Row:
+    says: str
+    step: Step
+    error: type[CloudError]
+    outcome: Outcome
+    status: int | None = None
+    code: str | None = None
+    retry_after: float | None = None
+
+
+def refusal(status: int, code: str | None = None, **headers: str) -> Reply:
+    body = b'{"error":"no"}' if code is None else f'{{"error":"no","code":"{code}"}}'.encode()
+    return Reply(status, body, headers={name.replace("_", "-"): value for name, value in headers.items()})
+
+
+HTML = b"<!doctype html><title>Welcome</title>"
+ROWS = [
+    Row("malformed", refusal(400), BadRequest, REJECTED, 400),
+    Row("retired class", refusal(400, "COMPUTE_CLASS_RETIRED"), BadRequest, REJECTED, 400, "COMPUTE_CLASS_RETIRED"),
+    Row("key refused", refusal(401), Unauthorized, REJECTED, 401),
+    Row("no funds", refusal(402, "INSUFFICIENT_BALANCE"), PaymentRequired, REJECTED, 402, "INSUFFICIENT_BALANCE"),
+    Row("scope lacking", refusal(403), Forbidden, REJECTED, 403),
+    Row("absent", refusal(404, "not_found"), NotFound, REJECTED, 404, "not_found"),
+    Row("a 404 that is not the cloud's", Reply(404, HTML, content_type="text/html"), Unreadable, REJECTED, 404),
+    Row("a 404 without a body", Reply(404), Unreadable, REJECTED, 404),
+    Row("a 410 without a body", Reply(410), Unreadable, REJECTED, 410),
+    Row("method not allowed", Reply(405), BadRequest, REJECTED, 405),
+    Row("proxy wants credentials", Reply(407, HTML, content_type="text/html"), BadRequest, REJECTED, 407),
+    Row("request timed out", Reply(408), CloudUnavailable, UNKNOWN, 408),
+    Row("name clash", refusal(409), Conflict, REJECTED, 409),
+    Row("node busy", refusal(409, "POD_NODE_BUSY"), Conflict, REJECTED, 409, "POD_NODE_BUSY"),
+    Row("gone", refusal(410), Gone, REJECTED, 410),
+    Row("body too large", Reply(413), BadRequest, REJECTED, 413),
+    Row("meaningless", refusal(422), Invalid, REJECTED, 422),
+    Row("rate limited", refusal(429, Retry_After="7"), RateLimited, REJECTED, 429, None, 7.0),
+    Row("rate limited by a proxy", Reply(429, HTML, content_type="text/html"), RateLimited, REJECTED, 429),
+    Row("server error", refusal(500), CloudUnavailable, UNKNOWN, 500),
+    Row("a server error as HTML", Reply(500, HTML, content_type="text/html"), CloudUnavailable, UNKNOWN, 500),
+    Row("bad gateway", Reply(502, HTML, content_type="text/html"), CloudUnavailable, UNKNOWN, 502),
+    Row("not configured", refusal(503, Retry_After="3"), CloudUnavailable, UNKNOWN, 503, None, 3.0),
+    Row("gateway timeout", Reply(504), CloudUnavailable, UNKNOWN, 504),
+    Row("an odd status", Reply(599), CloudUnavailable, UNKNOWN, 599),
+    Row("moved", Reply(301, headers={"Location": "/elsewhere"}), Unreadable, UNKNOWN, 301),
+    Row("see other", Reply(303, headers={"Location": "/v1/vms/pod_1"}), Unreadable, UNKNOWN, 303),
+    Row("moved for now", Reply(307, headers={"Location": "https://other.example/v1/pods"}), Unreadable, UNKNOWN, 307),
+    Row("accepted, but HTML", Reply(200, HTML, content_type="text/html"), Unreadable, UNKNOWN, 200),
+    Row("accepted, but empty", Reply(200), Unreadable, UNKNOWN, 200),
+    Row("accepted, but no content", Reply(204, content_type=None), Unreadable, UNKNOWN, 204),
+    Row("accepted, but no id", Reply(201, b'{"name":"x"}'), Unreadable, UNKNOWN, 201),
+    Row("accepted, but an empty id", Reply(201, b'{"id":""}'), Unreadable, UNKNOWN, 201),
+    Row("accepted, but not JSON", Reply(200, b'{"id":"po'), Unreadable, UNKNOWN, 200),
+    Row("accepted, but cut", Reply(200, b'{"id":"po', announced=500), Truncated, UNKNOWN, 200),
+    Row("accepted, then silence", Reply(200, b'{"id":', announced=500, linger=True), Truncated, UNKNOWN, 200),
+    Row("refused, but cut", Reply(409, b'{"err', announced=500), Conflict, REJECTED, 409),
+    Row("server error, but cut", Reply(500, b'{"err', announced=500), CloudUnavailable, UNKNOWN, 500),
+    Row("head cut", Raw(b"HTTP/1.1 201 Crea"), CloudUnavailable, UNKNOWN),
+    Row("not HTTP", Raw(b"SSH-2.0-OpenSSH_9.9\r\n"), CloudUnavailable, UNKNOWN),
+    Row("dropped after the request", Drop(), CloudUnavailable, UNKNOWN),
+    Row("dropped while it was sent", Drop(unread=True), CloudUnavailable, UNKNOWN),
+    Row("no answer in time", Hang(), CloudUnavailable, UNKNOWN),
+]
+CAPACITY = ["NODE_AT_CAPACITY", "INSUFFICIENT_GPU_CAPACITY", "INSUFFICIENT_CPU_CAPACITY", "INSUFFICIENT_IP_CAPACITY"]
+ROWS += [
+    Row(f"{code} as {status}", refusal(status, code, Retry_After="30"), CapacityExhausted, REJECTED, status, code, 30.0)
+    for code in CAPACITY
+    for status in (400, 408, 409, 429, 500, 503)
+]
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row.says for row in ROWS])
+async def test_a_create_that_fails_says_whether_anything_may_exist(row: Row, server: ScriptedServer) -> None:
+    server.will(row.step)
+    async with Cloud(server.url, KEY, policy=QUICK) as cloud:
+        with pytest.raises(CloudError) as caught:
+            await cloud.call(CREATE_POD, POD)
+    error = caught.value
+    assert type(error) is row.error
+    assert (error.outcome, error.status, error.code) == (row.outcome, row.status, row.code)
+    assert error.retry_after == row.retry_after
+    assert error.operation == "create_pod"
+    assert error.message
+    assert server.connections == 1, "a create was sent again"
+
+
+async def test_an_accepted_create_is_a_record_whatever_else_the_answer_says(
+    cloud: Cloud, server: ScriptedServer
+) -> None:
+    server.will(Reply(201, b'{"id":"pod_1","gpuCount":"eight","pricePerHourCents":2.5,"status":null,"odd":{}}'))
+    pod = await cloud.call(CREATE_POD, POD)
+    assert (pod.id, pod.gpu_count, pod.price_per_hour_cents, pod.status) == ("pod_1", None, None, "")
+
+
+async def test_an_answer_after_an_interim_one_is_the_answer(cloud: Cloud, server: ScriptedServer) -> None:
+    server.will(Raw(b'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Created\r\nContent-Length: 14\r\n\r\n{"id":"pod_1"}'))
+    assert (await cloud.call(CREATE_POD, POD)).id == "pod_1"
+
+
+async def test_a_refusal_that_comes_before_the_body_was_taken_is_read(cloud: Cloud, server: ScriptedServer) -> None:
+    server.will(Raw(b'HTTP/1.1 413 Too Large\r\nContent-Length: 17\r\n\r\n{"error":"large"}'))
+    with pytest.raises(BadRequest, match="large"):
+        await cloud.call(CREATE_POD, PodCreate(image="busybox", env_vars={"BIG": "x" * 300_000}))
+
+
+@pytest.mark.parametrize(
+    ("step", "fine"),
+    [
+        (Reply(204, content_type=None), True),
+        (Reply(200), True),
+        (Reply(200, b'{"id":"pod_1","status":"terminated"}'), True),
+        (Reply(200, b"OK", content_type="text/plain"), True),
+        (Reply(200, HTML, content_type="text/html"), False),
+        (Reply(200, HTML, content_type=None), False),
+        (Reply(200, b'{"id":', content_type="application/json"), False),
+    ],
+)
+async def test_a_terminate_is_not_taken_for_done_because_something_answered_200(
+    step: Reply, fine: bool, cloud: Cloud, server: ScriptedServer
+) -> None:
+    server.will(step)
+    if fine:
+        await cloud.call(TERMINATE_VM, id="pod_1")
+    else:
+        with pytest.raises(Unreadable) as caught:
+            await cloud.call(TERMINATE_VM, id="pod_1")
+        assert caught.value.outcome is Outcome.UNKNOWN
+
+
+async def test_a_redirect_is_not_followed_with_the_key(cloud: Cloud, server: ScriptedServer) -> None:
+    server.will(Reply(302, headers={"Location": "/login?next=secret"}))
+    with pytest.raises(Unreadable, match="redirect to /login, which is not followed: check the account's base URL"):
+        await cloud.call(GET_VM, id="pod_1")
+    assert server.targets == ["GET /v1/vms/pod_1"]
+
+
+@pytest.mark.parametrize("size", [1000, 1001])
+async def test_an_answer_larger_than_allowed_is_given_up(size: int, server: ScriptedServer) -> None:
+    body = b'{"id":"pod_1"}'.ljust(size)
+    server.will(Reply(200, body), Reply(200, body))
+    policy = QUICK.__class__(max_response_bytes=1000, max_attempts=1)
+    async with Cloud(server.url, KEY, policy=policy) as cloud:
+        if size <= 1000:
+            assert (await cloud.call(GET_VM, id="pod_1")).id == "pod_1"
+        else:
+            with pytest.raises(Truncated, match="over 1000 bytes"):
+                await cloud.call(GET_VM, id="pod_1")
+
+
+async def test_a_body_that_drips_for_ever_ends_with_the_attempt(server: ScriptedServer) -> None:
+    server.will(Reply(200, b'{"id":"pod_1"}'.ljust(2000), drip=0.01))
+    async with Cloud(server.url, KEY, policy=QUICK) as cloud:
+        with pytest.raises(Truncated, match=r"no complete answer within 0\.5 s"):
+            await cloud.call(CREATE_POD, POD)

@@ -1,0 +1,181 @@
+"""Answers: what must be there, what may be missing, and what must not matter."""
+
+import json
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from relay_wire.account import Me, Whoami
+from relay_wire.api_keys import ApiKeyCreated, ApiKeyList, ApiKeySummary
+from relay_wire.base import Received
+from relay_wire.billing import AutoRecharge, Balance, CurrentUsage
+from relay_wire.catalog import ClassAvailability, CpuPrice, GpuAvailability, GpuModelList, Pricing
+from relay_wire.clusters import ClusterDetail, ClusterPage, ClusterSummary, Replica
+from relay_wire.errors import ErrorBody, InferenceErrorBody
+from relay_wire.events import Event
+from relay_wire.pods import PodCapacity
+from relay_wire.vms import CreatedResource, VmRecord
+from relay_wire.webhooks import Webhook, WebhookCreated
+
+# Transcribed from section 2; `!` marks what an answer cannot do without.
+FIELDS: dict[type[Received], str] = {
+    Whoami: "principalType! organizationId! organizationName scopes",
+    Me: "user! memberships",
+    Balance: "balanceCents! availableCents! accruedUsageCents! currentMonthUsageCents! minDepositCents "
+    "monthlySpendLimitCents transactions!",
+    CurrentUsage: "usageCents! usageHours! breakdown! burnPerHourCents autoStopFloorCents projectedRunwayHours",
+    AutoRecharge: "enabled! thresholdCents! amountCents!",
+    CpuPrice: "resourceSize! pricePerHourCents! vcpu! ramMb!",
+    ClassAvailability: "totalGpus! freeGpus! maxPlaceableGpus! placeableGpuCounts spotFreeGpus spotPlaceableGpuCounts "
+    "reservedFreeGpus tileLattice nodes",
+    VmRecord: "id! organizationId name status statusReason gpuModelId gpuCount endpointUrl volumeGb public createdAt "
+    "provisioningStage resourceSize tier diskSizeGb gpuModelName pricePerHourCents serviceType managedBy "
+    "capabilityTier computeClass imageUrl",
+    CreatedResource: "id! name status",
+    ClusterSummary: "id! organizationId! name! status! activeReplicas replicaCount endpointUrl gpuModelId createdAt",
+    ClusterDetail: "id! organizationId! name! status! gpusPerReplica! resourceSize! replicaCount! tier! allowFallback! "
+    "diskSizeGb! privileged! replicas! createdAt! updatedAt! statusReason deployToken endpointUrl envVars gpuModel "
+    "gpuModelId healthCheckPath healthCheckPort healthChecks imageUrl notes preferredRegions containerPort",
+    Replica: "id! gpuCount! status! healthy! nvlinkEnabled! createdAt! consecutiveFailures diskTotalBytes "
+    "diskUsedBytes diskUpdatedAt endpointUrl internalIp lastHealthCheckAt nodeHostname nodeId nodeLocation "
+    "nodeRegion port sshPort startedAt",
+    ClusterPage: "items! nextCursor",
+    Webhook: "id! name url secretPrefix events enabled createdAt",
+    WebhookCreated: "id! name url secretPrefix events enabled createdAt secret!",
+    ApiKeySummary: "id! name! keyPrefix! scopes! createdAt! expiresAt lastUsedAt revokedAt",
+    ApiKeyCreated: "id! key! keyPrefix! name! scopes! createdAt! organizationId!",
+    ErrorBody: "error code",
+    Event: "id! type! created_at data",
+}
+
+
+@pytest.mark.parametrize(("model", "fields"), FIELDS.items(), ids=[model.__name__ for model in FIELDS])
+def test_an_answer_has_the_fields_of_the_specification(model: type[Received], fields: str) -> None:
+    assert {f"{field.alias}{'!' if field.is_required() else ''}" for field in model.model_fields.values()} == set(
+        fields.split()
+    )
+
+
+DETAIL: dict[str, Any] = {
+    "id": "cl_1",
+    "organizationId": "org_1",
+    "name": "llm",
+    "status": "running",
+    "gpusPerReplica": 1,
+    "resourceSize": "gpu",
+    "replicaCount": 2,
+    "tier": "standard",
+    "allowFallback": False,
+    "diskSizeGb": 50,
+    "privileged": False,
+    "replicas": [],
+    "createdAt": "2026-11-21T00:00:00Z",
+    "updatedAt": "2026-11-21T00:00:00Z",
+}
+ODD: list[object] = [None, "odd", -1.5, [], {}, [None], {"odd": None}]
+
+
+def optional(model: type[Received]) -> list[str]:
+    return [str(field.alias) for field in model.model_fields.values() if not field.is_required()]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=repr)
+@pytest.mark.parametrize(
+    ("model", "least", "strings"),
+    [(VmRecord, {"id": "pod_1"}, ["name", "status"]), (ClusterDetail, DETAIL, [])],
+    ids=["VmRecord", "ClusterDetail"],
+)
+def test_no_optional_field_makes_a_workload_unreadable(
+    model: type[Received], least: dict[str, Any], strings: list[str], odd: object
+) -> None:
+    names = [name for name in optional(model) if name not in strings]
+    assert model.model_validate_json(json.dumps(least | dict.fromkeys(names, odd)))
+
+
+def test_a_value_that_is_not_what_it_should_be_reads_as_absent() -> None:
+    record = VmRecord.model_validate_json('{"id":"vm_1","gpuCount":"many","pricePerHourCents":2.5,"public":"perhaps"}')
+    assert (record.gpu_count, record.price_per_hour_cents, record.public) == (None, None, None)
+
+
+def test_a_status_that_nobody_knows_is_kept_as_it_is() -> None:
+    assert VmRecord.model_validate({"id": "x", "status": "Warming-Up"}).status == "Warming-Up"
+
+
+def test_an_id_that_looks_like_a_number_is_a_string() -> None:
+    assert CreatedResource.model_validate_json('{"id":42}').id == "42"
+
+
+@pytest.mark.parametrize("id_", ["", None, [], {}])
+def test_an_answer_without_an_id_is_not_read(id_: object) -> None:
+    with pytest.raises(ValidationError):
+        CreatedResource.model_validate({"id": id_})
+
+
+def test_a_required_field_of_the_detail_is_required() -> None:
+    for name in DETAIL:
+        with pytest.raises(ValidationError):
+            ClusterDetail.model_validate({key: value for key, value in DETAIL.items() if key != name})
+
+
+def test_null_is_an_empty_list() -> None:
+    assert ClusterPage.model_validate({"items": None}).items == []
+    assert Whoami.model_validate({"principalType": "api_key", "organizationId": "o", "scopes": None}).scopes == []
+    assert ClusterDetail.model_validate(DETAIL | {"replicas": None}).replicas == []
+
+
+def test_a_list_may_come_bare_or_as_items() -> None:
+    assert GpuModelList.model_validate([{"id": "h100"}]) == GpuModelList.model_validate({"items": [{"id": "h100"}]})
+    key = {"id": "k", "name": "n", "keyPrefix": "or_", "scopes": [], "createdAt": "2026-11-21T00:00:00Z"}
+    assert ApiKeyList.model_validate_json(json.dumps([key])).items[0].key_prefix == "or_"
+
+
+def test_money_is_whole_cents() -> None:
+    balance = {
+        "balanceCents": 100000,
+        "availableCents": -3,
+        "accruedUsageCents": 7,
+        "currentMonthUsageCents": 7,
+        "minDepositCents": 1000,
+        "monthlySpendLimitCents": None,
+        "transactions": [{"id": "t", "type": "usage", "amountCents": -5}],
+    }
+    read = Balance.model_validate(balance)
+    assert (read.available_cents, read.monthly_spend_limit_cents, read.transactions[0].amount_cents) == (-3, None, -5)
+    with pytest.raises(ValidationError):
+        Balance.model_validate(balance | {"balanceCents": 0.5})
+
+
+def test_availability_pricing_and_capacity_are_read() -> None:
+    mode = {"totalGpus": 16, "freeGpus": 8, "maxPlaceableGpus": 8, "placeableGpuCounts": [1, 2, 4, 8], "nodes": []}
+    available = GpuAvailability.model_validate(
+        {"gpuModelId": "h100", "vm": mode, "cluster": mode | {"spotFreeGpus": 2}}
+    )
+    assert available.vm is not None
+    assert available.cluster is not None
+    assert (available.vm.max_placeable_gpus, available.vm.spot_free_gpus, available.cluster.spot_free_gpus) == (
+        8,
+        None,
+        2,
+    )
+    prices = {"gpu": [{"gpuModelId": "h100", "pricePerHourCents": 250}], "cpu": None}
+    assert Pricing.model_validate(prices).gpu[0].price_per_hour_cents == 250
+    capacity = PodCapacity.model_validate({"gpuModelId": "h100", "freeUnits": 8, "maxGpuCount": 4})
+    assert (capacity.free_units, capacity.max_gpu_count) == (8, 4)
+
+
+def test_secrets_are_not_shown() -> None:
+    detail = ClusterDetail.model_validate(DETAIL | {"deployToken": "canary", "envVars": {"A": "canary"}})
+    assert detail.deploy_token == "canary"
+    assert "canary" not in repr(detail)
+
+
+def test_both_error_bodies_are_read() -> None:
+    assert ErrorBody.model_validate_json('{"error":"gone","code":"not_found","more":1}').code == "not_found"
+    read = InferenceErrorBody.model_validate_json('{"error":{"message":"m","type":"api_error","code":null}}')
+    assert (read.error.message, read.error.code) == ("m", None)
+
+
+def test_answers_are_written_in_the_wires_spelling() -> None:
+    assert '"gpuModelId":"h100"' in VmRecord(id="x", gpu_model_id="h100").model_dump_json()
+    assert '"created_at":"t"' in Event(id="e", type="vm.running", created_at="t").model_dump_json()
