@@ -1,0 +1,136 @@
+"""What happens in the demo, as it happens: objects' states, the operator's calls to the cloud, the cloud's webhooks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from tests.support.kube import RESOURCES, KubeError, Manifest
+from tests.support.manifests import condition, up_to_date
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from hack.demo.stage import Stage
+    from tests.support.localcloud import Json
+
+SHOWN = tuple(kind for kind, resource in RESOURCES.items() if resource.prefix.endswith("gpurelay.dev/v1alpha1"))
+
+
+class Source(Enum):
+    """Who is heard."""
+
+    OBJECT = "kubernetes"
+    CALL = "operator"
+    WEBHOOK = "cloud"
+
+
+class Tone(Enum):
+    """Whether it is good news."""
+
+    PLAIN = "plain"
+    GOOD = "good"
+    BAD = "bad"
+
+
+@dataclass(frozen=True)
+class Happening:
+    """One line of the demo."""
+
+    source: Source
+    subject: str
+    text: str
+    tone: Tone = Tone.PLAIN
+
+
+class Watcher:
+    """Asked again and again, tells what happened since it was asked before."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage = stage
+        self._told: dict[str, Happening] = {}
+        self._request = 0
+        self._deliveries: set[str] = set()
+
+    async def look(self) -> list[Happening]:
+        """In the order of causes: what the operator asked of the cloud, what the cloud sent, what objects say."""
+        return [*await self._calls(), *await self._webhooks(), *await self._objects()]
+
+    async def _calls(self) -> list[Happening]:
+        items = await self._stage.cloud.control.requests(after=self._request)
+        self._request = max([self._request, *(item["seq"] for item in items)])
+        return [_call(item) for item in items if item["method"] != "GET"]
+
+    async def _webhooks(self) -> list[Happening]:
+        items = await self._stage.cloud.control.deliveries()
+        fresh = [item for item in items if item["id"] not in self._deliveries]
+        self._deliveries.update(item["id"] for item in fresh)
+        return [_webhook(item) for item in sorted(fresh, key=lambda item: str(item["requestedAt"]))]
+
+    async def _objects(self) -> list[Happening]:
+        found = {f"{item['kind']} {item['metadata']['name']}": item for item in await objects(self._stage)}
+        happenings = [said for key, item in found.items() if (said := _object(key, item)) != self._told.get(key)]
+        gone = [Happening(Source.OBJECT, key, "gone") for key in self._told if key not in found]
+        self._told = {key: _object(key, item) for key, item in found.items()}
+        return happenings + gone
+
+
+async def objects(stage: Stage) -> list[Manifest]:
+    """Every object of the operator's kinds in the demo's namespace."""
+    found: list[Manifest] = []
+    for kind in SHOWN:
+        try:
+            found += [item | {"kind": kind} for item in await stage.kube.list(kind)]
+        except KubeError as refused:
+            if refused.status != 404:
+                raise
+    return found
+
+
+def unfinished(items: Iterable[Manifest]) -> list[str]:
+    """A sentence for each object that is neither Ready nor Complete, and why."""
+    return [f"{item['kind']} {item['metadata']['name']}: {_why(item)}" for item in items if not _finished(item)]
+
+
+def _finished(item: Manifest) -> bool:
+    done = any(condition(item, kind).get("status") == "True" for kind in ("Ready", "Complete"))
+    return done and up_to_date(item)
+
+
+def _why(item: Manifest) -> str:
+    for kind in ("Stalled", "Reconciling", "Ready"):
+        found = condition(item, kind)
+        if found:
+            return f"{found.get('reason', kind)}: {found.get('message', '')}".strip(": ")
+    return "the operator has not looked at it"
+
+
+def _object(key: str, item: Manifest) -> Happening:
+    status = item.get("status") or {}
+    if _finished(item):
+        facts = [status.get("state"), _replicas(status), _price(status), status.get("endpointUrl")]
+        return Happening(Source.OBJECT, key, "  ".join(["Ready", *filter(None, facts)]), Tone.GOOD)
+    stalled = condition(item, "Stalled").get("status") == "True"
+    deleting = "deleting, " if item["metadata"].get("deletionTimestamp") else ""
+    return Happening(Source.OBJECT, key, deleting + _why(item), Tone.BAD if stalled else Tone.PLAIN)
+
+
+def _replicas(status: Json) -> str:
+    return f"{status.get('readyReplicas', 0)}/{status['replicas']} replicas" if "replicas" in status else ""
+
+
+def _price(status: Json) -> str:
+    cents = status.get("pricePerHourCents")
+    return f"${cents / 100:.2f}/h" if cents else ""
+
+
+def _call(item: Json) -> Happening:
+    tone = Tone.BAD if item["status"] >= 400 else Tone.PLAIN
+    return Happening(Source.CALL, "calls the cloud", f"{item['method']} {item['path']} → {item['status']}", tone)
+
+
+def _webhook(item: Json) -> Happening:
+    status = item.get("statusCode") or item.get("error") or "no answer"
+    tone = Tone.PLAIN if str(status).startswith("2") else Tone.BAD
+    return Happening(Source.WEBHOOK, "sends a signed webhook", f"{item['eventType']} → {status}", tone)
