@@ -1,0 +1,99 @@
+"""Every condition and reason that a status can show, and the type that carries them."""
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field
+
+from relay_operator.api.meta import Model, Time
+
+
+class ConditionType(StrEnum):
+    """What is told about an object; `relay_operator.api.reasons` says when each is present."""
+
+    READY = "Ready"
+    RECONCILING = "Reconciling"
+    STALLED = "Stalled"
+    CAPACITY_AVAILABLE = "CapacityAvailable"
+    CREATE_OUTCOME_UNKNOWN = "CreateOutcomeUnknown"
+    PAUSED = "Paused"
+    BUDGET_EXCEEDED = "BudgetExceeded"
+    ENV_OUTDATED = "EnvOutdated"
+    FUNDS_LOW = "FundsLow"
+    WEBHOOK_READY = "WebhookReady"
+
+
+class Reason(StrEnum):
+    """Why a condition is as it is; `relay_operator.api.reasons` says when each appears and who can resolve it."""
+
+    # On the way
+    CREATING = "Creating"
+    WAITING_FOR_ACCOUNT = "WaitingForAccount"
+    WAITING_FOR_BUDGET = "WaitingForBudget"
+    WAITING_FOR_CAPACITY = "WaitingForCapacity"
+    WAITING_FOR_RETRY = "WaitingForRetry"
+    DEPLOYING = "Deploying"
+    STARTING = "Starting"
+    STOPPING = "Stopping"
+    RESTARTING = "Restarting"
+    SCALING = "Scaling"
+    UPDATING = "Updating"
+    RECREATING = "Recreating"
+    DELETING = "Deleting"
+    SEARCHING = "Searching"
+    ADOPTING = "Adopting"
+
+    # As asked
+    RUNNING = "Running"
+    STOPPED = "Stopped"
+    MAX_RUNTIME_REACHED = "MaxRuntimeReached"
+    PAUSED = "Paused"
+    AVAILABLE = "Available"
+    SUBSCRIBED = "Subscribed"
+
+    # What the cloud says
+    POD_NODE_BUSY = "PodNodeBusy"
+    POD_NODE_OFFLINE = "PodNodeOffline"
+    POD_STOPPING = "PodStopping"
+    POD_NODE_NO_INFINIBAND = "PodNodeNoInfiniband"
+    INTERRUPTED = "Interrupted"
+    DEGRADED = "Degraded"
+    FAILED = "Failed"
+    BALANCE_EXHAUSTED = "BalanceExhausted"
+    TERMINATED_EXTERNALLY = "TerminatedExternally"
+    CONFLICT = "Conflict"
+    RATE_LIMITED = "RateLimited"
+    CLOUD_UNAVAILABLE = "CloudUnavailable"
+
+    # What a person has to resolve
+    CREATE_OUTCOME_UNKNOWN = "CreateOutcomeUnknown"
+    ADOPTION_REFUSED = "AdoptionRefused"
+    IMMUTABLE_FIELD_CHANGED = "ImmutableFieldChanged"
+    SPEC_INVALID = "SpecInvalid"
+    ENV_MISSING = "EnvMissing"
+    ENV_CHANGED = "EnvChanged"
+
+    # Accounts
+    ACCOUNT_MISSING = "AccountMissing"
+    ACCOUNT_REFUSED = "AccountRefused"
+    ACCOUNT_UNAUTHORIZED = "AccountUnauthorized"
+    ACCOUNT_FORBIDDEN = "AccountForbidden"
+    ACCOUNT_NOT_ALLOWED = "AccountNotAllowed"
+    SECRET_MISSING = "SecretMissing"  # noqa: S105 - a reason, not a secret
+    IN_USE = "InUse"
+    RUNWAY_SHORT = "RunwayShort"
+    WEBHOOK_REFUSED = "WebhookRefused"
+    DELIVERIES_MISSING = "DeliveriesMissing"
+
+
+class Condition(Model):
+    """One fact about the object, as all of Kubernetes' tools read it."""
+
+    type: str = Field(min_length=1, max_length=64, description="What the condition is about.")
+    status: Literal["True", "False", "Unknown"] = Field(description="Whether it holds.")
+    reason: str = Field(
+        min_length=1, max_length=64, pattern="^[A-Z][A-Za-z0-9]*$", description="Why, in one word for programs."
+    )
+    message: str = Field(default="", max_length=4096, description="Why, in a sentence for people.")
+    last_transition_time: Time = Field(description="When `status` last changed.")
+    observed_generation: int = Field(default=0, ge=0, description="The generation of the spec it was made from.")

@@ -1,0 +1,49 @@
+"""What the API server needs to know of a kind beside its fields."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from relay_operator.api.meta import Model
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of `kubectl get`; priority 1 shows with `-o wide` alone."""
+
+    name: str
+    path: str
+    type: Literal["string", "integer", "date", "boolean"] = "string"
+    priority: Literal[0, 1] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Where the scale subresource finds its numbers."""
+
+    spec_replicas: str
+    status_replicas: str
+    label_selector: str
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """One kind: its model, its names, and how it shows."""
+
+    kind: str
+    plural: str
+    short_name: str
+    spec: type[Model]
+    status: type[Model]
+    columns: tuple[Column, ...]
+    summary: str
+    namespaced: bool = True
+    scale: Scale | None = None
+
+    @property
+    def singular(self) -> str:
+        return self.kind.lower()
+
+
+READY = Column("Ready", '.status.conditions[?(@.type=="Ready")].status')
+REASON = Column("Reason", '.status.conditions[?(@.type=="Ready")].reason', priority=1)
+AGE = Column("Age", ".metadata.creationTimestamp", "date")

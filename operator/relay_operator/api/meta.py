@@ -1,0 +1,135 @@
+"""What every object has: its metadata, its place in the API, and the annotations that people and the operator use."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Generic, Self, TypeVar
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, PlainSerializer, ValidationError
+from pydantic.alias_generators import to_camel
+
+GROUP = "gpurelay.dev"
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+CATEGORY = "gpurelay"
+
+FINALIZER = f"{GROUP}/cloud-resource"
+LEADER_LABEL = f"{GROUP}/leader"
+
+ANNOTATION_PREFIX = f"{GROUP}/"
+CREATE_INTENT = f"{ANNOTATION_PREFIX}create-intent"  # written by the operator alone
+PAUSED = f"{ANNOTATION_PREFIX}paused"
+RESTARTED_AT = f"{ANNOTATION_PREFIX}restarted-at"
+RECONCILE_AT = f"{ANNOTATION_PREFIX}reconcile-at"
+ADOPT_ID = f"{ANNOTATION_PREFIX}adopt-id"
+RETRY_CREATE = f"{ANNOTATION_PREFIX}retry-create"
+ABANDON = f"{ANNOTATION_PREFIX}abandon"
+
+
+def rfc3339(moment: datetime) -> str:
+    """A moment as Kubernetes writes it: UTC, whole seconds."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+Time = Annotated[AwareDatetime, PlainSerializer(rfc3339, return_type=str, when_used="json")]
+"""A moment; in JSON it is RFC 3339, UTC, whole seconds."""
+
+
+class Model(BaseModel):
+    """A part of an object: snake_case here, camelCase in JSON.
+
+    Unknown fields are ignored, so that an older operator survives a newer CRD; the API server refuses them at apply.
+    Bounds become the CRD's bounds; defaults stay here (a default in the schema would show as drift in GitOps).
+    Dump with `mode="json", exclude_none=True`.
+    """
+
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        validate_by_alias=True,
+        validate_by_name=True,
+        serialize_by_alias=True,
+        extra="ignore",
+        frozen=True,
+        hide_input_in_errors=True,  # specs may carry secrets in plain environment variables
+    )
+
+
+SpecT = TypeVar("SpecT", bound=Model)
+StatusT = TypeVar("StatusT", bound=Model)
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectKey:
+    """Which object; the namespace of a cluster-scoped one is empty."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return "/".join(part for part in (self.kind, self.namespace, self.name) if part)
+
+
+class ObjectMeta(Model):
+    """The part of Kubernetes' own metadata that the operator reads."""
+
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    generation: int = 0
+    resource_version: str = ""
+    creation_timestamp: Time | None = None
+    deletion_timestamp: Time | None = None
+    finalizers: list[str] = Field(default_factory=list)
+    annotations: dict[str, str] = Field(default_factory=dict, repr=False)
+    labels: dict[str, str] = Field(default_factory=dict)
+
+
+class Resource(Model, Generic[SpecT, StatusT]):
+    """One object of a kind; concrete kinds fix `kind` and give `status` its default."""
+
+    api_version: str = API_VERSION
+    kind: str
+    metadata: ObjectMeta
+    spec: SpecT
+    status: StatusT
+
+    @property
+    def key(self) -> ObjectKey:
+        return ObjectKey(self.kind, self.metadata.namespace, self.metadata.name)
+
+
+class MalformedIntent(ValueError):
+    """The text of the create-intent annotation is not an intent: somebody edited it."""
+
+
+class CreateIntent(Model):
+    """What was decided before anything was sent, kept in the create-intent annotation.
+
+    `status.createToken` closes it. While it is open, the cloud may have acted on it, whatever else is lost.
+    """
+
+    token: str = Field(min_length=1, max_length=64)
+    name: str = Field(min_length=1, max_length=63)  # the name sent to the cloud
+    attempt: int = Field(ge=1)
+    spec_hash: str = Field(max_length=128)
+    started_at: Time
+
+    @classmethod
+    def parse(cls, text: str | None) -> "Self | MalformedIntent | None":
+        """Reads the annotation: None where there is none, the error as a value where it cannot be understood.
+
+        A malformed intent must be treated as open: what it stood for may exist.
+        """
+        if not text:
+            return None
+        try:
+            return cls.model_validate_json(text)
+        except ValidationError as invalid:
+            problem = invalid.errors(include_url=False, include_input=False)[0]
+            where = ".".join(str(part) for part in problem["loc"])
+            return MalformedIntent(
+                f"the annotation {CREATE_INTENT} cannot be read: {where or 'text'}: {problem['msg']}"
+            )
+
+    def to_annotation(self) -> str:
+        return self.model_dump_json()

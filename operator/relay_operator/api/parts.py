@@ -1,0 +1,170 @@
+"""What the specs of several kinds share."""
+
+from enum import StrEnum
+from typing import Annotated, TypeAlias
+
+from pydantic import Field
+
+from relay_operator.api.meta import Model
+from relay_operator.api.references import ObjectName, ValueSource
+from relay_operator.api.schema import atomic, rules
+
+DAY = 86_400
+
+ModelId: TypeAlias = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^\S+$")]
+Port: TypeAlias = Annotated[int, Field(ge=1, le=65535)]
+"""A TCP port. The bounds are assumed: section 2 gives none."""
+Image: TypeAlias = Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^\S+$")]
+
+
+class EnvVar(Model):
+    """One environment variable of the container."""
+
+    model_config = rules(("has(self.value) != has(self.valueFrom)", "set exactly one of value and valueFrom"))
+
+    name: str = Field(min_length=1, max_length=253, pattern=r"^[^=\s]+$", description="Name of the variable.")
+    value: str | None = Field(None, max_length=32_768, repr=False, description="The value, in plain text.")
+    value_from: ValueSource | None = Field(
+        None, description="Where the value is read from, when the resource is created."
+    )
+
+
+class EnvFromRef(Model):
+    """A whole Secret or ConfigMap of the object's own namespace."""
+
+    name: ObjectName = Field(description="Its name.")
+
+
+class EnvFromSource(Model):
+    """Every key of a Secret or ConfigMap as an environment variable; later sources and `env` win."""
+
+    model_config = rules(
+        ("has(self.secretRef) != has(self.configMapRef)", "set exactly one of secretRef and configMapRef")
+    )
+
+    prefix: str | None = Field(
+        None, min_length=1, max_length=64, pattern=r"^[^=\s]+$", description="Put before each key."
+    )
+    secret_ref: EnvFromRef | None = Field(None, description="A Secret.")
+    config_map_ref: EnvFromRef | None = Field(None, description="A ConfigMap.")
+    optional: bool = Field(False, description="Whether it may be missing; it is then left out.")
+
+
+class Gpu(Model):
+    """Which GPUs, and how many; all of them on one node."""
+
+    model_config = rules(
+        ("!(has(self.modelId) && has(self.modelIds))", "set modelId or modelIds (tried in order), not both")
+    )
+
+    model_id: ModelId | None = Field(None, description="GPU model, as the cloud's catalog names it.")
+    model_ids: list[ModelId] | None = Field(
+        None,
+        min_length=1,
+        max_length=16,
+        json_schema_extra=atomic(),
+        description="GPU models, tried in this order while the cloud has no room for the one before.",
+    )
+    count: int = Field(1, ge=1, le=8, description="GPUs, claimed on one node.")
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """The models to try, in order; empty where the cloud chooses."""
+        return (self.model_id,) if self.model_id is not None else tuple(self.model_ids or ())
+
+
+class ReplicaGpu(Gpu):
+    """Which GPUs each replica has, and how many."""
+
+    # The cloud gives no bound for clusters; the largest machines have 16.
+    count: int = Field(1, ge=1, le=16, description="GPUs of each replica, claimed on one node.")
+
+
+class DeletionPolicy(StrEnum):
+    """What happens in the cloud when the object is deleted."""
+
+    DELETE = "Delete"
+    STOP = "Stop"
+    ORPHAN = "Orphan"
+
+
+class PowerState(StrEnum):
+    """Whether it is to run."""
+
+    RUNNING = "Running"
+    STOPPED = "Stopped"
+
+
+class UpdateType(StrEnum):
+    """What to do when a field changes that the cloud cannot change."""
+
+    NEVER = "Never"
+    RECREATE = "Recreate"
+
+
+class UpdateStrategy(Model):
+    """What to do when a field changes that the cloud cannot change in place."""
+
+    type: UpdateType = Field(
+        UpdateType.NEVER,
+        description="Never: report it and change nothing. Recreate: delete the resource, its volume included, and "
+        "make another.",
+    )
+
+
+class Lifetime(Model):
+    """How long it may run, and how long it is kept."""
+
+    max_runtime_seconds: int | None = Field(
+        None, ge=60, le=366 * DAY, description="Stopped after running for so long without a break; absent: never."
+    )
+    ttl_seconds_after_stopped: int | None = Field(
+        None,
+        ge=0,
+        le=366 * DAY,
+        description="This object is deleted, and the resource with it, so long after it stopped as asked; absent: never.",
+    )
+
+
+class OnTerminated(StrEnum):
+    """What to do when it is gone and the operator did not end it."""
+
+    STALL = "Stall"
+    RECREATE = "Recreate"
+
+
+class OnInterrupted(StrEnum):
+    """What to do when its node stopped reporting."""
+
+    WAIT = "Wait"
+    RECREATE = "Recreate"
+
+
+class OnFailed(StrEnum):
+    """What to do when the cloud says that it failed."""
+
+    STALL = "Stall"
+    RESTART = "Restart"
+    RECREATE = "Recreate"
+
+
+class Recovery(Model):
+    """What to do when something ends it; recreating loses the volume."""
+
+    model_config = rules(
+        (
+            "!has(self.afterSeconds) || (has(self.onInterrupted) && self.onInterrupted == 'Recreate')",
+            "afterSeconds is the wait before an interrupted resource is recreated: set onInterrupted: Recreate too",
+        )
+    )
+
+    on_terminated: OnTerminated = Field(
+        OnTerminated.STALL, description="When it is gone and the operator did not end it."
+    )
+    on_interrupted: OnInterrupted = Field(
+        OnInterrupted.WAIT, description="When its node stopped reporting. The cloud keeps it for 7 days."
+    )
+    after_seconds: int = Field(
+        900, ge=0, le=7 * DAY, description="How long an interruption may last before onInterrupted: Recreate acts."
+    )
+    on_failed: OnFailed = Field(OnFailed.STALL, description="When the cloud says that it failed.")

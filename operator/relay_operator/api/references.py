@@ -1,0 +1,64 @@
+"""Names of other objects, and of keys in them."""
+
+from enum import StrEnum
+from typing import Annotated, TypeAlias
+
+from pydantic import Field
+
+from relay_operator.api.meta import Model
+from relay_operator.api.schema import rules
+
+ObjectName: TypeAlias = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
+NamespaceName: TypeAlias = Annotated[
+    str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+]
+DataKey: TypeAlias = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")]
+LabelKey: TypeAlias = Annotated[
+    str,
+    Field(
+        min_length=1, max_length=317, pattern=r"^([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
+    ),
+]
+LabelValue: TypeAlias = Annotated[str, Field(max_length=63, pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$")]
+
+
+class AccountKind(StrEnum):
+    """Where the key to the cloud comes from."""
+
+    CLOUD_ACCOUNT = "CloudAccount"
+    CLUSTER_CLOUD_ACCOUNT = "ClusterCloudAccount"
+
+
+class AccountRef(Model):
+    """The account whose key is used and whose organization pays."""
+
+    kind: AccountKind = Field(
+        AccountKind.CLOUD_ACCOUNT, description="CloudAccount of the same namespace, or ClusterCloudAccount."
+    )
+    name: ObjectName = Field(description="Name of the account.")
+
+
+class SecretKeyRef(Model):
+    """One key of a Secret in the object's own namespace."""
+
+    name: ObjectName = Field(description="Name of the Secret.")
+    key: DataKey = Field(description="Key in it.")
+
+
+class ConfigMapKeyRef(Model):
+    """One key of a ConfigMap in the object's own namespace."""
+
+    name: ObjectName = Field(description="Name of the ConfigMap.")
+    key: DataKey = Field(description="Key in it.")
+
+
+class ValueSource(Model):
+    """Where a text is read from; exactly one."""
+
+    model_config = rules(
+        ("has(self.secretKeyRef) != has(self.configMapKeyRef)", "set exactly one of secretKeyRef and configMapKeyRef")
+    )
+
+    secret_key_ref: SecretKeyRef | None = Field(None, description="A key of a Secret.")
+    config_map_key_ref: ConfigMapKeyRef | None = Field(None, description="A key of a ConfigMap.")
+    optional: bool = Field(False, description="Whether it may be missing; it is then left out.")

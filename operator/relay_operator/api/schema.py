@@ -1,0 +1,31 @@
+"""What a model says about its Kubernetes schema beyond types and bounds."""
+
+from pydantic import ConfigDict
+from pydantic.config import JsonDict
+
+VALIDATIONS = "x-kubernetes-validations"
+
+
+def rules(*validations: tuple[str, str]) -> ConfigDict:
+    """CEL rules on an object, each with the sentence that says what to do; merged into the model's config."""
+    return ConfigDict(json_schema_extra=field_rules(*validations))
+
+
+def field_rules(*validations: tuple[str, str]) -> JsonDict:
+    """The same on one field, for `Field(json_schema_extra=...)`."""
+    return {VALIDATIONS: [{"rule": rule, "message": message} for rule, message in validations]}
+
+
+def map_by(*keys: str) -> JsonDict:
+    """A list whose items are known by these keys: two writers can own different items."""
+    return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
+
+
+def as_set() -> JsonDict:
+    """A list whose items are unique and without order."""
+    return {"x-kubernetes-list-type": "set"}
+
+
+def atomic() -> JsonDict:
+    """A list that has one owner and is replaced as a whole."""
+    return {"x-kubernetes-list-type": "atomic"}

@@ -1,0 +1,112 @@
+"""The parts that every kind of workload has, in its spec and in its status."""
+
+from pydantic import Field
+
+from relay_operator.api.conditions import Condition
+from relay_operator.api.connection import Connection
+from relay_operator.api.meta import Model, Time
+from relay_operator.api.parts import (
+    DeletionPolicy,
+    EnvFromSource,
+    EnvVar,
+    Lifetime,
+    PowerState,
+    Recovery,
+    UpdateStrategy,
+)
+from relay_operator.api.references import AccountRef
+from relay_operator.api.schema import atomic, map_by
+
+_ACCOUNT_UNCHANGED = (
+    "has(self.accountRef) == has(oldSelf.accountRef) && "
+    "(!has(self.accountRef) || (self.accountRef.name == oldSelf.accountRef.name && "
+    "has(self.accountRef.kind) == has(oldSelf.accountRef.kind) && "
+    "(!has(self.accountRef.kind) || self.accountRef.kind == oldSelf.accountRef.kind)))"
+)
+_USE_ANOTHER_OBJECT = (
+    "accountRef cannot be changed, since the resource belongs to that account's organization: "
+    "delete this object and create it with the other account"
+)
+SAME_ACCOUNT = (_ACCOUNT_UNCHANGED, _USE_ANOTHER_OBJECT)
+"""The one change that no update strategy allows; a rule for every workload's spec."""
+
+
+class WorkloadSpec(Model):
+    """What people can say about any workload."""
+
+    account_ref: AccountRef | None = Field(
+        None,
+        description="The account to use; cannot be changed later. Absent: the CloudAccount named default of this "
+        "namespace, else the ClusterCloudAccount named default where it admits this namespace.",
+    )
+    power_state: PowerState = Field(
+        PowerState.RUNNING, description="Whether it is to run. A stopped one is not billed."
+    )
+    deletion_policy: DeletionPolicy = Field(
+        DeletionPolicy.DELETE,
+        description="What happens in the cloud when this object is deleted. Delete: terminated, its volume too. "
+        "Stop: stopped and kept. Orphan: left as it is, and billed.",
+    )
+    update_strategy: UpdateStrategy | None = Field(
+        None, description="What to do when a field changes that the cloud cannot change in place."
+    )
+    lifetime: Lifetime | None = Field(None, description="How long it may run, and how long it is kept.")
+    recovery: Recovery | None = Field(None, description="What to do when something ends it.")
+    connection: Connection | None = Field(
+        None, description="Writes the endpoint and its token into a Secret or ConfigMap of this namespace."
+    )
+    env: list[EnvVar] | None = Field(
+        None,
+        max_length=256,
+        repr=False,
+        json_schema_extra=map_by("name"),
+        description="Environment variables of the container; they win over envFrom.",
+    )
+    env_from: list[EnvFromSource] | None = Field(
+        None,
+        max_length=32,
+        json_schema_extra=atomic(),
+        description="Secrets and ConfigMaps whose keys become environment variables; later ones win.",
+    )
+
+
+class CommonStatus(Model):
+    """What every workload's status tells."""
+
+    id: str | None = Field(None, max_length=253, description="The cloud's identifier.")
+    cloud_name: str | None = Field(None, max_length=63, description="The name it has in the cloud.")
+    create_token: str | None = Field(
+        None, max_length=64, description="Token of the last create whose outcome is known; an other one is still open."
+    )
+    attempt: int | None = Field(None, ge=0, description="Creates whose outcome is known, so far.")
+    account: AccountRef | None = Field(None, description="The account that it was created with.")
+    state: str | None = Field(None, max_length=64, description="The cloud's word for its state.")
+    state_since: Time | None = Field(None, description="When `state` was first seen.")
+    status_reason: str | None = Field(None, max_length=1024, description="The cloud's own explanation.")
+    endpoint_url: str | None = Field(None, max_length=2048, description="Where it is reached.")
+    price_per_hour_cents: int | None = Field(None, ge=0, description="Price while it runs, in cents.")
+    gpu_model_id: str | None = Field(None, max_length=128, description="The GPU model it got.")
+    gpu_count: int | None = Field(None, ge=0, description="GPUs it got; of a cluster, those of each replica.")
+    env_digest: str | None = Field(
+        None, max_length=64, description="A keyed digest of the environment it was created with."
+    )
+    running_since: Time | None = Field(None, description="Start of the present run.")
+    deletion_deadline: Time | None = Field(
+        None, description="When the cloud will delete it, with its volume, unless something changes."
+    )
+    restarted_at: str | None = Field(
+        None, max_length=64, description="The value of the annotation gpurelay.dev/restarted-at that was acted on."
+    )
+    reconcile_at: str | None = Field(
+        None, max_length=64, description="The value of the annotation gpurelay.dev/reconcile-at that was acted on."
+    )
+    replacing: bool | None = Field(None, description="True while it is deleted to be made anew.")
+    failures: int | None = Field(None, ge=0, description="Attempts that failed in a row.")
+    next_attempt_time: Time | None = Field(None, description="When the next attempt is made, where one is waited for.")
+    observed_generation: int = Field(-1, ge=-1, description="Generation of the spec that this status is about.")
+    conditions: list[Condition] = Field(
+        default_factory=list,
+        max_length=16,
+        json_schema_extra=map_by("type"),
+        description="Ready always; others where they have something to say.",
+    )

@@ -1,0 +1,231 @@
+"""CloudAccount and ClusterCloudAccount: an organization's key, for one namespace or for several."""
+
+from enum import StrEnum
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
+
+from relay_operator.api.conditions import Condition
+from relay_operator.api.definition import AGE, READY, REASON, Column, Definition
+from relay_operator.api.meta import Model, Resource, Time
+from relay_operator.api.references import LabelKey, LabelValue, NamespaceName, SecretKeyRef
+from relay_operator.api.schema import as_set, atomic, map_by, rules
+
+Url: TypeAlias = Annotated[str, Field(min_length=1, max_length=2048, pattern=r"^https?://[^\s/?#@]+(/[^\s?#]*)?$")]
+
+
+class WebhookSpec(Model):
+    """How the operator hears of changes."""
+
+    enabled: bool = Field(
+        True, description="Whether the operator subscribes to the cloud's webhooks; it polls in any case, then faster."
+    )
+
+
+class RateLimit(Model):
+    """How fast the operator may ask the cloud, with this key."""
+
+    requests_per_second: int = Field(20, ge=1, le=1000, description="Requests a second, in the long run.")
+    burst: int = Field(40, ge=1, le=1000, description="Requests at once, after a quiet time.")
+
+
+class AutoRechargeSpec(Model):
+    """Auto-recharge, as the operator keeps it set in the cloud. It charges the organization's default card."""
+
+    enabled: bool = Field(description="Whether the card is charged when the balance runs low.")
+    threshold_cents: int = Field(
+        ge=0, le=100_000_000, description="Charged when the available balance drops below this."
+    )
+    amount_cents: int = Field(ge=1000, le=50_000, description="Charged each time.")
+
+
+class CreateRecovery(StrEnum):
+    """What to do about a create whose answer was lost, where the cloud offers no way to find out."""
+
+    HOLD = "Hold"
+    RETRY_BY_NAME = "RetryByName"
+
+
+class AccountSpec(Model):
+    """What both kinds of account have."""
+
+    base_url: Url | None = Field(
+        None,
+        description="Management API; only where the operator's allow-list admits it. Absent: the operator's default.",
+    )
+    inference_url: Url | None = Field(
+        None, description="Inference API; only where the allow-list admits it. Absent: the operator's default."
+    )
+    webhook: WebhookSpec | None = Field(None, description="How the operator hears of changes.")
+    rate_limit: RateLimit | None = Field(None, description="How fast the operator may ask the cloud, with this key.")
+    auto_recharge: AutoRechargeSpec | None = Field(
+        None, description="Auto-recharge settings kept in the cloud; absent: left as they are."
+    )
+    create_recovery: CreateRecovery = Field(
+        CreateRecovery.HOLD,
+        description="What to do about a create whose answer was lost, where the cloud cannot tell. Hold: wait for a "
+        "person. RetryByName: send the same name again, at the risk of paying twice.",
+    )
+
+
+class CloudAccountSpec(AccountSpec):
+    """The account of one namespace."""
+
+    api_key_secret_ref: SecretKeyRef = Field(description="The organization's API key, in a Secret of this namespace.")
+    allow_adoption: bool = Field(
+        True, description="Whether gpurelay.dev/adopt-id may take over resources that exist in the organization."
+    )
+
+
+class ClusterSecretKeyRef(SecretKeyRef):
+    """One key of a Secret in a named namespace."""
+
+    namespace: NamespaceName = Field(description="Namespace of the Secret: the operator's own.")
+
+
+class LabelOperator(StrEnum):
+    """How a label is compared."""
+
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+
+
+class LabelRequirement(Model):
+    """One comparison of a label."""
+
+    model_config = rules(
+        (
+            "self.operator in ['In', 'NotIn'] ? has(self.values) : !has(self.values)",
+            "In and NotIn need values; Exists and DoesNotExist have none",
+        )
+    )
+
+    key: LabelKey = Field(description="The label.")
+    operator: LabelOperator = Field(description="How it is compared.")
+    values: list[LabelValue] | None = Field(
+        None, min_length=1, max_length=64, json_schema_extra=as_set(), description="What In and NotIn compare with."
+    )
+
+
+class LabelSelector(Model):
+    """Namespaces by their labels; an empty selector is all of them."""
+
+    match_labels: dict[LabelKey, LabelValue] | None = Field(
+        None, max_length=32, description="Labels that a namespace must have."
+    )
+    match_expressions: list[LabelRequirement] | None = Field(
+        None, max_length=32, json_schema_extra=atomic(), description="Comparisons that must all hold."
+    )
+
+
+class ClusterCloudAccountSpec(AccountSpec):
+    """An account that several namespaces share."""
+
+    api_key_secret_ref: ClusterSecretKeyRef = Field(
+        description="The organization's API key, in a Secret of the operator's own namespace."
+    )
+    allowed_namespaces: LabelSelector = Field(
+        description="Namespaces that may use it, by their labels; {} is all of them."
+    )
+    allow_adoption: bool = Field(
+        False,
+        description="Whether gpurelay.dev/adopt-id may take over resources that exist in the organization: any "
+        "namespace that may use the account could take those of another.",
+    )
+
+
+class InUse(Model):
+    """How many objects depend on the account."""
+
+    gpu_pods: int = Field(0, ge=0, description="GpuPods.")
+    gpu_clusters: int = Field(0, ge=0, description="GpuClusters.")
+
+
+class WebhookStatus(Model):
+    """The subscription that the operator made."""
+
+    id: str | None = Field(None, max_length=253, description="The cloud's identifier.")
+    url: str | None = Field(None, max_length=2048, description="Where the cloud delivers.")
+    secret_prefix: str | None = Field(None, max_length=64, description="First characters of the signing secret.")
+    secret_name: str | None = Field(None, max_length=253, description="The Secret that keeps the signing secret.")
+    last_delivery_time: Time | None = Field(None, description="When a delivery last came, to within some minutes.")
+
+
+class AccountStatus(Model):
+    """What the cloud says about the account's organization."""
+
+    organization_id: str | None = Field(None, max_length=253, description="The organization of the key.")
+    organization_name: str | None = Field(None, max_length=253, description="Its name.")
+    scopes: list[Annotated[str, Field(max_length=64)]] | None = Field(
+        None, max_length=64, json_schema_extra=as_set(), description="What the key may do."
+    )
+    balance_cents: int | None = Field(None, description="Deposits and credits less settled usage, in cents.")
+    available_cents: int | None = Field(None, description="What is left for new workloads, in cents; can be negative.")
+    burn_per_hour_cents: int | None = Field(None, ge=0, description="What runs now costs so many cents an hour.")
+    auto_stop_floor_cents: int | None = Field(
+        None, description="Below this the cloud stops what runs, in cents of the available balance."
+    )
+    runway_hours: int | None = Field(None, ge=0, description="Whole hours until then; absent while nothing burns.")
+    in_use: InUse | None = Field(None, description="Objects that depend on the account.")
+    webhook: WebhookStatus | None = Field(None, description="The webhook subscription.")
+    reconcile_at: str | None = Field(
+        None, max_length=64, description="The value of the annotation gpurelay.dev/reconcile-at that was acted on."
+    )
+    failures: int | None = Field(None, ge=0, description="Attempts that failed in a row.")
+    next_attempt_time: Time | None = Field(None, description="When the next attempt is made, where one is waited for.")
+    observed_generation: int = Field(-1, ge=-1, description="Generation of the spec that this status is about.")
+    conditions: list[Condition] = Field(
+        default_factory=list,
+        max_length=16,
+        json_schema_extra=map_by("type"),
+        description="Ready always; others where they have something to say.",
+    )
+
+
+class CloudAccount(Resource[CloudAccountSpec, AccountStatus]):
+    """The account of one namespace."""
+
+    kind: Literal["CloudAccount"] = "CloudAccount"
+    status: AccountStatus = Field(default_factory=AccountStatus)
+
+
+class ClusterCloudAccount(Resource[ClusterCloudAccountSpec, AccountStatus]):
+    """An account that several namespaces share."""
+
+    kind: Literal["ClusterCloudAccount"] = "ClusterCloudAccount"
+    status: AccountStatus = Field(default_factory=AccountStatus)
+
+
+_COLUMNS = (
+    Column("Organization", ".status.organizationName"),
+    READY,
+    Column("Available", ".status.availableCents", "integer"),
+    Column("Burn/h", ".status.burnPerHourCents", "integer"),
+    Column("Runway-h", ".status.runwayHours", "integer"),
+    AGE,
+    REASON,
+    Column("URL", ".spec.baseUrl", priority=1),
+    Column("Webhook", ".status.webhook.id", priority=1),
+)
+
+CLOUD_ACCOUNT = Definition(
+    kind="CloudAccount",
+    plural="cloudaccounts",
+    short_name="cacct",
+    spec=CloudAccountSpec,
+    status=AccountStatus,
+    summary="An organization's API key, for the workloads of one namespace.",
+    columns=_COLUMNS,
+)
+CLUSTER_CLOUD_ACCOUNT = Definition(
+    kind="ClusterCloudAccount",
+    plural="clustercloudaccounts",
+    short_name="ccacct",
+    spec=ClusterCloudAccountSpec,
+    status=AccountStatus,
+    namespaced=False,
+    summary="An organization's API key that several namespaces share.",
+    columns=_COLUMNS,
+)
