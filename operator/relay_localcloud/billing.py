@@ -1,0 +1,288 @@
+"""Money: the ledger, the meter of each organization, and one usage record per running stint.
+
+Usage is never accrued by a timer: a meter is read forward when somebody asks (`accrual.py`). The only due item is the
+auto-stop, set for the first second in which the available balance is below the floor, and set again whenever the burn,
+the balance or the floor changes.
+"""
+
+from dataclasses import asdict, dataclass, replace
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Connection,
+    Index,
+    Integer,
+    RowMapping,
+    String,
+    Table,
+    Text,
+    insert,
+    or_,
+    select,
+    text,
+    update,
+)
+
+from relay_localcloud import accrual, tables
+from relay_localcloud.accrual import MICROSECONDS, Meter
+from relay_localcloud.errors import ApiError
+from relay_localcloud.instants import LAST
+from relay_localcloud.schema import metadata
+from relay_localcloud.store import Tx
+
+AUTO_STOP = "billing.auto_stop"
+SHOWN_TRANSACTIONS = 200
+DEFAULT_RECHARGE_THRESHOLD_CENTS = 1000
+DEFAULT_RECHARGE_AMOUNT_CENTS = 5000
+
+accounts = Table(
+    "accounts",
+    metadata,
+    Column("organization_id", String, primary_key=True),
+    Column("balance_cents", BigInteger, nullable=False),
+    Column("read_at", BigInteger, nullable=False),  # whole seconds, as month_start; see accrual.Meter
+    Column("month_start", BigInteger, nullable=False),
+    Column("month_units", BigInteger, nullable=False),
+    Column("earlier_units", BigInteger, nullable=False),
+    Column("burn", BigInteger, nullable=False),
+    Column("funded_at", BigInteger),  # when money last came in that lifted it over the floor
+    Column("recharge_enabled", Boolean, nullable=False, default=False),
+    Column("recharge_threshold_cents", BigInteger, nullable=False, default=DEFAULT_RECHARGE_THRESHOLD_CENTS),
+    Column("recharge_amount_cents", BigInteger, nullable=False, default=DEFAULT_RECHARGE_AMOUNT_CENTS),
+)
+
+transactions = Table(
+    "transactions",
+    metadata,
+    Column("sequence", Integer, primary_key=True),
+    Column("id", String, nullable=False, unique=True),
+    Column("organization_id", String, nullable=False),
+    Column("type", String, nullable=False),  # deposit, usage, credit, refund
+    Column("amount_cents", BigInteger, nullable=False),  # signed
+    Column("created_at", BigInteger, nullable=False),
+    Column("description", Text, nullable=False),
+    Index("transactions_of_organization", "organization_id", "sequence"),
+)
+
+usage_records = Table(
+    "usage_records",
+    metadata,
+    Column("sequence", Integer, primary_key=True),
+    Column("organization_id", String, nullable=False),
+    Column("holder_id", String, nullable=False),  # a pod, a VM or a replica
+    Column("resource_id", String, nullable=False),  # the pod, the VM or the replica's cluster
+    Column("kind", String, nullable=False),
+    Column("name", String, nullable=False),
+    Column("gpu_model_id", String),
+    Column("rate_cents", BigInteger, nullable=False),  # an hour, locked
+    Column("started_at", BigInteger, nullable=False),  # whole seconds, as ended_at
+    Column("ended_at", BigInteger),
+    Index("open_usage_of_holder", "holder_id", unique=True, sqlite_where=text("ended_at IS NULL")),
+    Index("usage_of_organization", "organization_id", "ended_at"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """An organization's money, its meter read at the time of asking."""
+
+    organization_id: str
+    balance_cents: int
+    meter: Meter
+    floor_cents: int
+    deposit_cap_cents: int
+    monthly_spend_limit_cents: int | None
+    funded_at: int | None
+
+    @property
+    def available_cents(self) -> int:
+        """What the deploy gate checks (section 2, "Balance")."""
+        return self.balance_cents - accrual.cents(self.meter.accrued_units)
+
+    @property
+    def min_deposit_cents(self) -> int:
+        """The smallest deposit allowed now."""
+        return accrual.min_deposit_cents(
+            self.available_cents, self.floor_cents, self.meter.burn, self.deposit_cap_cents
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Billed:
+    """Who a stint is billed for; the rate is for all of it, in cents an hour, and stays as it is."""
+
+    organization_id: str
+    holder_id: str
+    resource_id: str
+    kind: str
+    name: str
+    gpu_model_id: str | None
+    rate_cents: int
+
+
+def account(tx: Tx, organization_id: str) -> Account:
+    """The organization's account as of `tx.now`; empty where nothing was ever posted or used."""
+    organizations = tables.organizations
+    query = (
+        select(
+            accounts,
+            organizations.c.auto_stop_floor_cents,
+            organizations.c.deposit_cap_cents,
+            organizations.c.monthly_spend_limit_cents,
+        )
+        .join_from(organizations, accounts, organizations.c.id == accounts.c.organization_id, isouter=True)
+        .where(organizations.c.id == organization_id)
+    )
+    row = tx.connection.execute(query).mappings().one()
+    second = tx.now // MICROSECONDS
+    if row["organization_id"] is None:
+        meter = Meter(second, accrual.month_start(second), 0, 0, 0)
+    else:
+        kept = Meter(row["read_at"], row["month_start"], row["month_units"], row["earlier_units"], row["burn"])
+        meter = accrual.read(kept, second)
+    return Account(
+        organization_id,
+        row["balance_cents"] or 0,
+        meter,
+        row["auto_stop_floor_cents"],
+        row["deposit_cap_cents"],
+        row["monthly_spend_limit_cents"],
+        row["funded_at"],
+    )
+
+
+def require_funds(tx: Tx, organization_id: str) -> None:
+    """The deploy gate: refuses with 402 where nothing is available above the floor."""
+    has = account(tx, organization_id)
+    if has.available_cents <= has.floor_cents:
+        raise ApiError(
+            402,
+            f"The available balance of {has.available_cents} cents is at or below the floor of {has.floor_cents}: "
+            "add funds, then try again.",
+            "INSUFFICIENT_BALANCE",
+        )
+
+
+def start_billing(tx: Tx, billed: Billed) -> None:
+    """Open a usage record: a running stint begins now, at the rate given."""
+    second = tx.now // MICROSECONDS
+    tx.connection.execute(
+        insert(usage_records),
+        {
+            "organization_id": billed.organization_id,
+            "holder_id": billed.holder_id,
+            "resource_id": billed.resource_id,
+            "kind": billed.kind,
+            "name": billed.name,
+            "gpu_model_id": billed.gpu_model_id,
+            "rate_cents": billed.rate_cents,
+            "started_at": second,
+        },
+    )
+    _change_burn(tx, billed.organization_id, billed.rate_cents)
+
+
+def stop_billing(tx: Tx, organization_id: str, holder_id: str) -> None:
+    """Close the open usage record of a holder; none open is fine."""
+    record = usage_records.c
+    closing = (
+        update(usage_records)
+        .where(record.holder_id == holder_id, record.ended_at.is_(None))
+        .values(ended_at=tx.now // MICROSECONDS)
+        .returning(record.rate_cents)
+    )
+    rate = tx.connection.execute(closing).scalar()
+    if rate is not None:
+        _change_burn(tx, organization_id, -rate)
+
+
+def post(tx: Tx, organization_id: str, kind: str, amount_cents: int, description: str) -> None:
+    """Write a transaction and change the balance by it; money that comes in counts as funding."""
+    tx.connection.execute(
+        insert(transactions),
+        {
+            "id": tx.new_id("txn"),
+            "organization_id": organization_id,
+            "type": kind,
+            "amount_cents": amount_cents,
+            "created_at": tx.now,
+            "description": description,
+        },
+    )
+    _ensure_account(tx, organization_id)
+    change = update(accounts).where(accounts.c.organization_id == organization_id)
+    tx.connection.execute(change.values(balance_cents=accounts.c.balance_cents + amount_cents))
+    _funded(tx, organization_id)
+
+
+def set_balance(tx: Tx, organization_id: str, balance_cents: int) -> None:
+    """Make the balance this value, by a credit of the difference (control interface)."""
+    difference = balance_cents - account(tx, organization_id).balance_cents
+    if difference:
+        post(tx, organization_id, "credit", difference, "Balance set through the control interface")
+    else:
+        _ensure_account(tx, organization_id)
+        _funded(tx, organization_id)
+
+
+def floor_changed(tx: Tx, organization_id: str) -> None:
+    """Compute the auto-stop anew after the organization's floor was changed."""
+    _set_auto_stop(tx, account(tx, organization_id))
+
+
+def recent_transactions(connection: Connection, organization_id: str) -> list[RowMapping]:
+    """The newest transactions first."""
+    query = select(transactions).where(transactions.c.organization_id == organization_id)
+    query = query.order_by(transactions.c.sequence.desc()).limit(SHOWN_TRANSACTIONS)
+    return list(connection.execute(query).mappings())
+
+
+def records_since(connection: Connection, organization_id: str, since: int) -> list[RowMapping]:
+    """Usage records with a part after the second `since`, the oldest first."""
+    record = usage_records.c
+    query = select(usage_records).where(
+        record.organization_id == organization_id, or_(record.ended_at.is_(None), record.ended_at > since)
+    )
+    return list(connection.execute(query.order_by(record.sequence)).mappings())
+
+
+def _ensure_account(tx: Tx, organization_id: str) -> None:
+    second = tx.now // MICROSECONDS
+    empty = {
+        "organization_id": organization_id,
+        "balance_cents": 0,
+        "read_at": second,
+        "month_start": accrual.month_start(second),
+        "month_units": 0,
+        "earlier_units": 0,
+        "burn": 0,
+    }
+    tx.connection.execute(insert(accounts).prefix_with("OR IGNORE"), empty)
+
+
+def _funded(tx: Tx, organization_id: str) -> None:
+    has = account(tx, organization_id)
+    if has.available_cents > has.floor_cents:
+        change = update(accounts).where(accounts.c.organization_id == organization_id)
+        tx.connection.execute(change.values(funded_at=tx.now))
+    _set_auto_stop(tx, has)
+
+
+def _change_burn(tx: Tx, organization_id: str, by: int) -> None:
+    has = account(tx, organization_id)
+    if has.funded_at is None and has.balance_cents == 0:
+        _ensure_account(tx, organization_id)
+    meter = replace(has.meter, burn=has.meter.burn + by)
+    change = update(accounts).where(accounts.c.organization_id == organization_id)
+    tx.connection.execute(change.values(**asdict(meter)))
+    _set_auto_stop(tx, replace(has, meter=meter))
+
+
+def _set_auto_stop(tx: Tx, has: Account) -> None:
+    second = accrual.second_below(has.meter, has.balance_cents, has.floor_cents) if has.meter.burn else None
+    if second is None or second * MICROSECONDS > LAST:
+        tx.cancel(AUTO_STOP, has.organization_id)
+    else:
+        tx.schedule(max(second * MICROSECONDS, tx.now), AUTO_STOP, has.organization_id)

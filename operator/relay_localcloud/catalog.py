@@ -1,0 +1,109 @@
+"""What is on sale: GPU models, CPU sizes, places and VM templates, with their prices.
+
+The catalog is fixed; how much of it is free is computed from the nodes (`placement.py`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+EVERY_COUNT: Final = (1, 2, 3, 4, 5, 6, 7, 8)
+NVSWITCH_TILES: Final = (1, 2, 4, 8)  # the partitions that an NVSwitch board can be passed through in
+LARGEST_NODE: Final = 8  # GPUs of a node as they are sold
+DEFAULT_CPU_SIZE: Final = "small"
+DEFAULT_DISK_GB: Final = 50
+
+
+@dataclass(frozen=True, slots=True)
+class GpuModel:
+    """A GPU model on sale; `vm_tiles` are the counts that VFIO passthrough can carve out of a node."""
+
+    id: str
+    name: str
+    memory_gb: int
+    price_per_hour_cents: int  # of one GPU
+    nvlink: bool
+    node_ram_gb: int
+    vm_tiles: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CpuSize:
+    """A machine without GPUs, as a VM or a cluster replica."""
+
+    resource_size: str
+    vcpu: int
+    ram_mb: int
+    price_per_hour_cents: int
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """A data centre and the region that it counts to."""
+
+    id: str
+    name: str
+    region: str
+
+
+@dataclass(frozen=True, slots=True)
+class VmTemplate:
+    """A prepared image for VMs and clusters."""
+
+    id: str
+    name: str
+    description: str
+    image_url: str
+
+
+GPU_MODELS: Final[Mapping[str, GpuModel]] = MappingProxyType(
+    {
+        model.id: model
+        for model in (
+            GpuModel("h100", "NVIDIA H100 SXM 80GB", 80, 249, True, 2048, NVSWITCH_TILES),
+            GpuModel("a100", "NVIDIA A100 SXM 80GB", 80, 139, True, 1024, NVSWITCH_TILES),
+            GpuModel("l40s", "NVIDIA L40S 48GB", 48, 89, False, 768, EVERY_COUNT),
+            GpuModel("rtx4090", "NVIDIA GeForce RTX 4090", 24, 39, False, 512, EVERY_COUNT),
+        )
+    }
+)
+
+MODELS_CHEAPEST_FIRST: Final = tuple(sorted(GPU_MODELS.values(), key=lambda model: model.price_per_hour_cents))
+
+CPU_SIZES: Final[Mapping[str, CpuSize]] = MappingProxyType(
+    {
+        size.resource_size: size
+        for size in (
+            CpuSize("small", 2, 4096, 4),
+            CpuSize("medium", 4, 8192, 8),
+            CpuSize("large", 8, 16384, 16),
+            CpuSize("xlarge", 16, 32768, 32),
+        )
+    }
+)
+
+LOCATIONS: Final[Mapping[str, Location]] = MappingProxyType(
+    {
+        location.id: location
+        for location in (
+            Location("ams1", "Amsterdam", "eu-west"),
+            Location("iad1", "Ashburn", "us-east"),
+            Location("sjc1", "San Jose", "us-west"),
+        )
+    }
+)
+
+VM_TEMPLATES: Final[Mapping[str, VmTemplate]] = MappingProxyType(
+    {
+        template.id: template
+        for template in (
+            VmTemplate("ubuntu-24-04", "Ubuntu 24.04", "Ubuntu with GPU drivers", "docker.io/library/ubuntu:24.04"),
+            VmTemplate("pytorch", "PyTorch", "Ubuntu with CUDA and PyTorch", "docker.io/pytorch/pytorch:latest"),
+            VmTemplate("vllm", "vLLM", "An OpenAI-compatible model server", "docker.io/vllm/vllm-openai:latest"),
+        )
+    }
+)
+
+SEEDED_NODE_LOCATIONS: Final = ("ams1", "iad1")
+"""Every model has one node in each; more come and go through the control interface."""

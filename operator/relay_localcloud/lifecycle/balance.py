@@ -1,0 +1,26 @@
+"""The auto-stop: what happens when an organization's balance falls below its floor (sections 3 and 8)."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from relay_localcloud import billing
+from relay_localcloud.due import DueHandler, DueItem
+from relay_localcloud.lifecycle import cluster_moves, clusters, moves, workloads
+from relay_localcloud.lifecycle.cluster_states import SERVING, ClusterTrigger
+from relay_localcloud.lifecycle.transitions import Trigger
+from relay_localcloud.store import Tx
+
+
+def _auto_stop(tx: Tx, item: DueItem) -> None:
+    organization_id = item.subject
+    reason = "The balance ran out: add funds, then restart it."
+    for workload in workloads.running_of(tx.connection, organization_id):
+        pods_end = " It is deleted with its volume 7 days after the stop unless funds are added."
+        notice = pods_end if workload.kind == workloads.POD else ""
+        moves.apply(tx, workload, Trigger.BALANCE_RAN_OUT, reason + notice)
+    for cluster in clusters.live_of(tx.connection, organization_id):
+        if cluster.status in SERVING:
+            cluster_moves.apply(tx, cluster, ClusterTrigger.BALANCE_RAN_OUT, reason)
+
+
+HANDLERS: Final[Mapping[str, DueHandler]] = {billing.AUTO_STOP: _auto_stop}

@@ -1,0 +1,86 @@
+"""What happens to workloads when their node falls silent, returns, or is removed (section 3)."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from relay_localcloud import nodes
+from relay_localcloud.due import DueHandler, DueItem
+from relay_localcloud.instants import seconds
+from relay_localcloud.lifecycle import cluster_moves, clusters, moves, replicas, workloads
+from relay_localcloud.lifecycle.cluster_states import ReplicaState, ReplicaTrigger
+from relay_localcloud.lifecycle.clusters import Cluster
+from relay_localcloud.lifecycle.transitions import Trigger
+from relay_localcloud.lifecycle.vacancies import announce_vacancy
+from relay_localcloud.store import Tx
+from relay_wire.pods import PodStatus
+
+GRACE: Final = "node.grace"
+"""A node that is still silent when this falls due is lost."""
+
+
+def came(tx: Tx, gpu_model_id: str) -> None:
+    """A node of this model joined, empty."""
+    announce_vacancy(tx, gpu_model_id)
+
+
+def fell_silent(tx: Tx, node_id: str) -> None:
+    """The node stopped reporting: replicas on it are unhealthy at once, pods and VMs have the grace."""
+    nodes.set_reporting(tx, node_id, reporting=False)
+    tx.schedule(tx.now + seconds(tx.settings.interruption_grace_seconds), GRACE, node_id)
+    _to_replicas(tx, node_id, ReplicaTrigger.NODE_SILENT, "Its node does not report.")
+
+
+def returned(tx: Tx, node_id: str) -> None:
+    """The node reports again: everything on it goes on."""
+    nodes.set_reporting(tx, node_id, reporting=True)
+    tx.cancel(GRACE, node_id)
+    for workload in workloads.on_node(tx.connection, node_id):
+        start_is_overdue = workload.status is PodStatus.DEPLOYING and workload.due_at is None
+        moves.apply(tx, workload, Trigger.STARTED if start_is_overdue else Trigger.NODE_RETURNED)
+    _to_replicas(tx, node_id, ReplicaTrigger.NODE_RETURNED, None)
+    node = nodes.node_row(tx.connection, node_id)
+    assert node is not None
+    announce_vacancy(tx, node["gpu_model_id"])
+
+
+def was_removed(tx: Tx, node_id: str) -> None:
+    """The node left the platform: pods and VMs end with their volumes, replicas are replaced where there is room."""
+    reason = "Its node was removed from the platform."
+    for workload in workloads.on_node(tx.connection, node_id):
+        moves.apply(tx, workload, Trigger.NODE_REMOVED, reason)
+    affected = _to_replicas(tx, node_id, ReplicaTrigger.TERMINATE, reason, settle=False)
+    tx.cancel(GRACE, node_id)
+    nodes.set_removed(tx, node_id)
+    for cluster in affected:
+        cluster_moves.fill(tx, cluster)
+
+
+def _grace_over(tx: Tx, item: DueItem) -> None:
+    reason = "Its node stopped reporting; it runs again when the node returns within 7 days."
+    for workload in workloads.on_node(tx.connection, item.subject):
+        moves.apply(tx, workload, Trigger.NODE_LOST, reason)
+    lost = [r for r in clusters.replicas_on(tx.connection, item.subject) if r.status is ReplicaState.LOST]
+    for replica in lost:
+        clusters.change_replica(tx, replica.id, replacement_due=True)
+    for cluster_id in dict.fromkeys(replica.cluster_id for replica in lost):
+        cluster = clusters.find(tx, cluster_id)
+        assert cluster is not None, "a replica that is lost belongs to a live cluster"
+        cluster_moves.fill(tx, cluster)
+
+
+def _to_replicas(
+    tx: Tx, node_id: str, trigger: ReplicaTrigger, reason: str | None, *, settle: bool = True
+) -> list[Cluster]:
+    affected: dict[str, Cluster] = {}
+    for replica in clusters.replicas_on(tx.connection, node_id):
+        cluster = affected.get(replica.cluster_id) or clusters.find(tx, replica.cluster_id)
+        assert cluster is not None, "a live replica belongs to a live cluster"
+        affected[cluster.id] = cluster
+        replicas.apply(tx, cluster, replica, trigger, reason)
+    if settle:
+        for cluster in affected.values():
+            cluster_moves.settle(tx, cluster)
+    return list(affected.values())
+
+
+HANDLERS: Final[Mapping[str, DueHandler]] = {GRACE: _grace_over}

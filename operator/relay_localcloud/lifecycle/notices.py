@@ -1,0 +1,31 @@
+"""The e-mails that go out before a workload and its volume are deleted (section 3)."""
+
+from sqlalchemy import select
+
+from relay_localcloud import tables
+from relay_localcloud.lifecycle.workloads import Workload
+from relay_localcloud.store import Tx
+
+
+def send_notice(tx: Tx, workload: Workload, reason: str) -> None:
+    """Tell the organization's owners that a workload is about to be deleted with its volume, and why."""
+    subject = f"{workload.name} is being deleted"
+    body = f"The {workload.kind} {workload.name} ({workload.id}) is being deleted with its volume. {reason}"
+    for address in _owners(tx, workload.organization_id):
+        tx.email(workload.organization_id, address, subject, body)
+
+
+def _owners(tx: Tx, organization_id: str) -> list[str]:
+    organization, member, user = tables.organizations.c, tables.members.c, tables.users.c
+    billing_email = tx.connection.execute(
+        select(organization.billing_email).where(organization.id == organization_id)
+    ).scalar()
+    if billing_email:
+        return [billing_email]
+    query = (
+        select(user.email)
+        .join(tables.members, member.user_id == user.id)
+        .where(member.organization_id == organization_id, member.role == "owner")
+        .order_by(member.joined_at)
+    )
+    return list(tx.connection.execute(query).scalars())

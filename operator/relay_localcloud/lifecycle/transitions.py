@@ -1,0 +1,179 @@
+"""The states of pods and VMs and what moves them: section 3, "Pod status", as one table.
+
+Every pair of state and trigger is in `TRANSITIONS`. Assumed are: `stopping` lies between running and stopped; `failed`
+holds no GPU and keeps the volume; a node that stays away during a start interrupts it; VMs follow the same table, their
+`deploying` is shown as `provisioning`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+from relay_wire.pods import PodStatus as S
+
+
+class Trigger(Enum):
+    """What happens to a workload."""
+
+    STOP = auto()  # by the caller, as the next two
+    RESTART = auto()
+    TERMINATE = auto()
+    STARTED = auto()
+    STOPPED = auto()
+    CONTAINER_EXITED = auto()
+    FAILED = auto()
+    NODE_LOST = auto()  # silent for longer than the grace
+    NODE_RETURNED = auto()
+    NODE_REMOVED = auto()
+    BALANCE_RAN_OUT = auto()
+    RETENTION_OVER = auto()
+
+
+class Effect(Enum):
+    """What a move does beside changing the state."""
+
+    CLAIM_GPUS = auto()
+    RELEASE_GPUS = auto()
+    START_BILLING = auto()
+    STOP_BILLING = auto()
+    SEND_EMAIL = auto()
+    TELL_RUNNING = auto()
+    TELL_STOPPED = auto()
+    TELL_TERMINATED = auto()
+
+
+class Timer(Enum):
+    """What comes of itself after a move, and how long that takes."""
+
+    START = auto()  # placementSeconds, then startSeconds
+    STOP = auto()  # stopSeconds
+    RETENTION = auto()  # 7 days
+    RETENTION_IF_UNFUNDED = auto()  # 7 days, where the balance stopped it
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """To another state, or to the same one again; effects happen in their order, then the timer is set."""
+
+    to: S
+    effects: tuple[Effect, ...] = ()
+    timer: Timer | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A 409: the state does not allow it."""
+
+    message: str
+    code: str = "conflict"
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """Nothing happens; a caller's action succeeds."""
+
+
+Outcome = Move | Refusal | Stay
+
+STAY: Final = Stay()
+
+_START: Final = Move(S.DEPLOYING, (Effect.CLAIM_GPUS,), Timer.START)
+_RUN: Final = Move(S.RUNNING, (Effect.START_BILLING, Effect.TELL_RUNNING))
+_RECREATE: Final = Move(S.RUNNING)
+_WIND_DOWN: Final = Move(S.STOPPING, (Effect.STOP_BILLING,), Timer.STOP)
+_HALT: Final = Move(S.STOPPED, (Effect.RELEASE_GPUS, Effect.TELL_STOPPED), Timer.RETENTION_IF_UNFUNDED)
+_FAIL: Final = Move(S.FAILED, (Effect.STOP_BILLING, Effect.RELEASE_GPUS))
+_INTERRUPT: Final = Move(S.INTERRUPTED, (Effect.STOP_BILLING,), Timer.RETENTION)
+_TERMINATE: Final = Move(S.TERMINATED, (Effect.STOP_BILLING, Effect.RELEASE_GPUS, Effect.TELL_TERMINATED))
+_TERMINATE_WITH_NOTICE: Final = Move(S.TERMINATED, (Effect.SEND_EMAIL, *_TERMINATE.effects))
+
+_NOT_STARTED_YET: Final = Refusal("It is still being started: wait until it is running.")
+_STOPPING: Final = Refusal("Its previous run is still being torn down: try again in a moment.", "POD_STOPPING")
+_INTERRUPTED: Final = Refusal("It is interrupted: it runs again when its node returns; stop or terminate it otherwise.")
+_NOTHING_TO_STOP: Final = Refusal("It has failed: there is nothing to stop; restart or terminate it.")
+_GONE: Final = Refusal("It is terminated.")
+
+_ALWAYS: Final[Mapping[Trigger, Outcome]] = {
+    Trigger.TERMINATE: _TERMINATE,
+    Trigger.NODE_REMOVED: _TERMINATE_WITH_NOTICE,
+}
+
+_ROWS: Final[Mapping[S, Mapping[Trigger, Outcome]]] = {
+    S.DEPLOYING: {
+        Trigger.STOP: _NOT_STARTED_YET,
+        Trigger.RESTART: _NOT_STARTED_YET,
+        Trigger.STARTED: _RUN,
+        Trigger.FAILED: _FAIL,
+        Trigger.NODE_LOST: _INTERRUPT,
+    },
+    S.RUNNING: {
+        Trigger.STOP: _WIND_DOWN,
+        Trigger.RESTART: _RECREATE,
+        Trigger.CONTAINER_EXITED: _RECREATE,
+        Trigger.FAILED: _FAIL,
+        Trigger.NODE_LOST: _INTERRUPT,
+        Trigger.BALANCE_RAN_OUT: _WIND_DOWN,
+    },
+    S.STOPPING: {
+        Trigger.RESTART: _STOPPING,
+        Trigger.STOPPED: _HALT,
+    },
+    S.STOPPED: {
+        Trigger.RESTART: _START,
+        Trigger.RETENTION_OVER: _TERMINATE_WITH_NOTICE,
+    },
+    S.INTERRUPTED: {
+        Trigger.STOP: _HALT,
+        Trigger.RESTART: _INTERRUPTED,
+        Trigger.NODE_RETURNED: _RUN,
+        Trigger.RETENTION_OVER: _TERMINATE_WITH_NOTICE,
+    },
+    S.FAILED: {
+        Trigger.STOP: _NOTHING_TO_STOP,
+        Trigger.RESTART: _START,
+    },
+    S.TERMINATED: {
+        Trigger.STOP: _GONE,
+        Trigger.RESTART: _GONE,
+        Trigger.TERMINATE: STAY,
+        Trigger.NODE_REMOVED: STAY,
+    },
+}
+
+TRANSITIONS: Final[Mapping[tuple[S, Trigger], Outcome]] = {
+    (state, trigger): row.get(trigger) or _ALWAYS.get(trigger, STAY)
+    for state, row in _ROWS.items()
+    for trigger in Trigger
+}
+
+BILLED: Final = frozenset({S.RUNNING})
+HOLDS_GPUS: Final = frozenset({S.DEPLOYING, S.RUNNING, S.STOPPING, S.INTERRUPTED})
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The node of the volume, as a start finds it; the pod starts there or not at all."""
+
+    reporting: bool
+    free_gpus: int
+    infiniband_agent: bool
+
+
+def start_refusal(home: Home, gpu_count: int, infiniband: bool) -> Refusal | None:
+    """Why a stopped or failed workload cannot start on its node, or None where it can (section 3, rows 3 to 5).
+
+    `infiniband` says whether the organization is enabled for it.
+    """
+    if not home.reporting:
+        return Refusal("The node that has its volume is offline.", "POD_NODE_OFFLINE")
+    if infiniband and not home.infiniband_agent:
+        return Refusal(
+            "The organization is enabled for InfiniBand, but the agent of the node that has its volume is older.",
+            "POD_NODE_NO_INFINIBAND",
+        )
+    if home.free_gpus < gpu_count:
+        return Refusal(
+            f"The node that has its volume has {home.free_gpus} free GPUs, {gpu_count} are needed.", "POD_NODE_BUSY"
+        )
+    return None

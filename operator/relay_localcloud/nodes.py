@@ -1,0 +1,250 @@
+"""The machines: what they have, who holds which GPU of them, and how they come, fall silent and go.
+
+`free_count` of a node is kept beside its claims, so that finding room reads a few index entries and no claim.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ColumnElement,
+    Connection,
+    ForeignKey,
+    Index,
+    Integer,
+    RowMapping,
+    Select,
+    String,
+    Table,
+    delete,
+    func,
+    insert,
+    select,
+    text,
+    update,
+)
+
+from relay_localcloud.catalog import GPU_MODELS, LARGEST_NODE, LOCATIONS, SEEDED_NODE_LOCATIONS, GpuModel
+from relay_localcloud.placement import Demand, NodeRoom, choose_node, choose_units
+from relay_localcloud.schema import metadata
+from relay_localcloud.store import Tx
+
+SHORTLIST = 16
+"""Nodes, tightest fit first, that placement chooses among: its order of preference needs one of each kind only."""
+
+nodes = Table(
+    "nodes",
+    metadata,
+    Column("sequence", Integer, primary_key=True),
+    Column("id", String, nullable=False, unique=True),
+    Column("gpu_model_id", String, nullable=False),
+    Column("gpu_count", Integer, nullable=False),
+    Column("free_count", Integer, nullable=False),
+    Column("ram_gb", Integer, nullable=False),
+    Column("location", String, nullable=False),
+    Column("region", String, nullable=False),
+    Column("organization_id", String, nullable=False),  # the owner; empty: the platform's own
+    Column("reporting", Boolean, nullable=False),
+    Column("schedulable", Boolean, nullable=False),
+    Column("infiniband_agent", Boolean, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("removed_at", BigInteger),
+    Index("nodes_with_room", "organization_id", "gpu_model_id", "schedulable", "free_count", "sequence"),
+)
+
+claims = Table(
+    "claims",
+    metadata,
+    Column("node_id", ForeignKey("nodes.id"), primary_key=True),
+    Column("unit", Integer, primary_key=True),
+    Column("holder_id", String, nullable=False),  # a pod, a VM or a replica
+    Column("workload_id", String, nullable=False),  # the pod, the VM or the replica's cluster
+    Index("claims_of_holder", "holder_id"),
+    sqlite_with_rowid=False,
+)
+
+_ROOM = (
+    nodes.c.id,
+    nodes.c.gpu_model_id,
+    nodes.c.gpu_count,
+    nodes.c.free_count,
+    nodes.c.ram_gb,
+    nodes.c.region,
+    nodes.c.organization_id,
+    nodes.c.schedulable,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NewNode:
+    """A node to add; `organization_id` is its owner, empty for the platform's own."""
+
+    gpu_model_id: str
+    gpu_count: int
+    location: str
+    region: str
+    ram_gb: int
+    organization_id: str = ""
+
+
+def seed_nodes(tx: Tx) -> None:
+    """The nodes that a fresh cloud starts with: two of eight GPUs of every model, in two places."""
+    for model in GPU_MODELS.values():
+        for location in SEEDED_NODE_LOCATIONS:
+            add_node(tx, platform_node(model, location))
+
+
+def platform_node(model: GpuModel, location: str) -> NewNode:
+    """A node of the usual size at a location of the catalog."""
+    return NewNode(model.id, LARGEST_NODE, location, LOCATIONS[location].region, model.node_ram_gb)
+
+
+def add_node(tx: Tx, node: NewNode) -> str:
+    """Bring a node in, empty and reporting; returns its id."""
+    node_id = tx.new_id("node")
+    tx.connection.execute(
+        insert(nodes),
+        {
+            "id": node_id,
+            "gpu_model_id": node.gpu_model_id,
+            "gpu_count": node.gpu_count,
+            "free_count": node.gpu_count,
+            "ram_gb": node.ram_gb,
+            "location": node.location,
+            "region": node.region,
+            "organization_id": node.organization_id,
+            "reporting": True,
+            "schedulable": True,
+            "infiniband_agent": True,
+            "created_at": tx.now,
+        },
+    )
+    return node_id
+
+
+def node_row(connection: Connection, node_id: str) -> RowMapping | None:
+    """A node, removed ones included."""
+    return connection.execute(select(nodes).where(nodes.c.id == node_id)).mappings().first()
+
+
+def node_rows(connection: Connection) -> list[RowMapping]:
+    """Every node of the platform in the order in which they came."""
+    query = select(nodes).where(nodes.c.removed_at.is_(None)).order_by(nodes.c.sequence)
+    return list(connection.execute(query).mappings())
+
+
+def unit_holders(connection: Connection) -> dict[tuple[str, int], str]:
+    """Who holds each claimed unit: (node, unit) to the id of the pod, VM or cluster."""
+    rows = connection.execute(select(claims.c.node_id, claims.c.unit, claims.c.workload_id))
+    return {(row.node_id, row.unit): row.workload_id for row in rows}
+
+
+def rooms_of_model(connection: Connection, gpu_model_id: str, organization_id: str) -> list[NodeRoom]:
+    """The nodes of a model that an organization may use, up or not."""
+    query = select(*_ROOM).where(
+        nodes.c.organization_id.in_(("", organization_id)),
+        nodes.c.gpu_model_id == gpu_model_id,
+        nodes.c.removed_at.is_(None),
+    )
+    return _rooms(connection, query.order_by(nodes.c.sequence))
+
+
+def room_of(connection: Connection, node_id: str) -> NodeRoom | None:
+    """One node that was not removed."""
+    query = select(*_ROOM).where(nodes.c.id == node_id, nodes.c.removed_at.is_(None))
+    return next(iter(_rooms(connection, query)), None)
+
+
+def find_room(connection: Connection, demand: Demand) -> NodeRoom | None:
+    """The node to place the demand on now, or None."""
+    return choose_node(_shortlist(connection, demand), demand)
+
+
+def any_could_hold(connection: Connection, demand: Demand) -> bool:
+    """Whether some node, empty and up, would hold the demand."""
+    n = nodes.c
+    query = select(n.id).where(
+        n.organization_id.in_(("", demand.organization_id)),
+        n.gpu_model_id == demand.gpu_model_id,
+        n.removed_at.is_(None),
+        n.gpu_count >= demand.gpu_count,
+        _entitlement_holds(demand),
+    )
+    return connection.execute(query.limit(1)).first() is not None
+
+
+def claim(tx: Tx, room: NodeRoom, gpu_count: int, holder_id: str, workload_id: str) -> None:
+    """Give whole GPUs of a node with room to a holder."""
+    taken: set[int] = set()
+    if room.free_count < room.gpu_count:
+        taken.update(tx.connection.execute(select(claims.c.unit).where(claims.c.node_id == room.id)).scalars())
+    rows = [
+        {"node_id": room.id, "unit": unit, "holder_id": holder_id, "workload_id": workload_id}
+        for unit in choose_units(room.gpu_count, taken, gpu_count)
+    ]
+    tx.connection.execute(insert(claims), rows)
+    _change_free_count(tx, room.id, -gpu_count)
+
+
+def release(tx: Tx, holder_id: str) -> None:
+    """Take back every GPU of a holder; none held is fine."""
+    query = select(claims.c.node_id, func.count()).where(claims.c.holder_id == holder_id).group_by(claims.c.node_id)
+    for node_id, count in tx.connection.execute(query).all():
+        tx.connection.execute(delete(claims).where(claims.c.holder_id == holder_id))
+        _change_free_count(tx, node_id, count)
+
+
+def set_reporting(tx: Tx, node_id: str, reporting: bool) -> None:
+    """Make a node fall silent or report again; a silent one takes nothing on."""
+    change = update(nodes).where(nodes.c.id == node_id, nodes.c.removed_at.is_(None))
+    tx.connection.execute(change.values(reporting=reporting, schedulable=reporting))
+
+
+def set_infiniband_agent(tx: Tx, node_id: str, capable: bool) -> None:
+    """Say whether the node's agent is recent enough for InfiniBand."""
+    tx.connection.execute(update(nodes).where(nodes.c.id == node_id).values(infiniband_agent=capable))
+
+
+def set_removed(tx: Tx, node_id: str) -> None:
+    """Take a node off the platform; whatever sat on it must have been terminated before."""
+    change = update(nodes).where(nodes.c.id == node_id)
+    tx.connection.execute(change.values(reporting=False, schedulable=False, removed_at=tx.now))
+
+
+def _change_free_count(tx: Tx, node_id: str, by: int) -> None:
+    change = update(nodes).where(nodes.c.id == node_id).values(free_count=nodes.c.free_count + by)
+    tx.connection.execute(change)
+
+
+def _shortlist(connection: Connection, demand: Demand) -> Iterator[NodeRoom]:
+    """Candidates of each preference: the organization's own nodes before shared ones, its regions before others."""
+    for owner in (demand.organization_id, ""):
+        fitting = _with_room(demand, owner)
+        for region in demand.preferred_regions:
+            yield from _rooms(connection, fitting.where(nodes.c.region == region))
+        if demand.allow_fallback or not demand.preferred_regions:
+            yield from _rooms(connection, fitting)
+
+
+def _with_room(demand: Demand, owner: str) -> Select[str, str, int, int, int, str, str, bool]:
+    n = nodes.c
+    query = select(*_ROOM).where(
+        n.organization_id == owner,
+        n.gpu_model_id == demand.gpu_model_id,
+        n.schedulable == text("1"),
+        n.free_count >= demand.gpu_count,
+    )
+    if demand.shm_gb:
+        query = query.where(_entitlement_holds(demand))
+    return query.order_by(n.free_count, n.sequence).limit(SHORTLIST)
+
+
+def _entitlement_holds(demand: Demand) -> ColumnElement[bool]:
+    return nodes.c.ram_gb * demand.gpu_count >= demand.shm_gb * nodes.c.gpu_count
+
+
+def _rooms(connection: Connection, query: Select[str, str, int, int, int, str, str, bool]) -> list[NodeRoom]:
+    return [NodeRoom(*row._tuple()) for row in connection.execute(query)]  # noqa: SLF001 - SQLAlchemy's documented name

@@ -1,0 +1,105 @@
+"""Where a workload lands, decided without I/O.
+
+All GPUs of one pod, VM or replica are whole units of ONE node, and a unit has one holder (section 2, "Pod").
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What one pod, VM or replica needs of a single node; `shm_gb` is shared memory in GiB."""
+
+    organization_id: str
+    gpu_model_id: str
+    gpu_count: int
+    shm_gb: int = 0
+    preferred_regions: tuple[str, ...] = ()
+    allow_fallback: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRoom:
+    """A node as placement sees it; `organization_id` is its owner, empty for the platform's own nodes."""
+
+    id: str
+    gpu_model_id: str
+    gpu_count: int
+    free_count: int
+    ram_gb: int
+    region: str
+    organization_id: str
+    schedulable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Availability:
+    """How much of one GPU model an organization can place now, in one consumption mode."""
+
+    total_gpus: int
+    free_gpus: int
+    max_placeable_gpus: int
+    placeable_gpu_counts: tuple[int, ...]
+
+
+def memory_entitlement_gb(room: NodeRoom, gpu_count: int) -> int:
+    """The GPU-proportional share of the node's RAM, which bounds shared memory (section 2, `shmSizeGb`)."""
+    return room.ram_gb * gpu_count // room.gpu_count
+
+
+def could_ever_hold(room: NodeRoom, demand: Demand) -> bool:
+    """Whether the node, empty and up, would hold the demand."""
+    return (
+        room.gpu_model_id == demand.gpu_model_id
+        and room.organization_id in ("", demand.organization_id)
+        and room.gpu_count >= demand.gpu_count
+        and memory_entitlement_gb(room, demand.gpu_count) >= demand.shm_gb
+    )
+
+
+def choose_node(rooms: Iterable[NodeRoom], demand: Demand) -> NodeRoom | None:
+    """The node to place the demand on, or None when none has room.
+
+    The organization's own nodes come first, then its regions in the order of preference, then the tightest fit,
+    so that whole nodes stay free for those who need them.
+    """
+    regions = demand.preferred_regions
+    rank = {region: position for position, region in reversed(list(enumerate(regions)))}
+    fitting = [
+        room
+        for room in rooms
+        if room.schedulable
+        and room.free_count >= demand.gpu_count
+        and could_ever_hold(room, demand)
+        and (demand.allow_fallback or not regions or room.region in rank)
+    ]
+
+    def preference(room: NodeRoom) -> tuple[bool, int, int, str]:
+        return (room.organization_id == "", rank.get(room.region, len(rank)), room.free_count, room.id)
+
+    return min(fitting, key=preference, default=None)
+
+
+def choose_units(gpu_count: int, taken: Collection[int], wanted: int) -> tuple[int, ...]:
+    """The lowest free unit indexes of a node, `wanted` of them.
+
+    Raises ValueError when fewer are free, which means that the node's free count and its units disagree.
+    """
+    free = [index for index in range(gpu_count) if index not in taken]
+    if len(free) < wanted:
+        raise ValueError(f"{wanted} units wanted, {len(free)} free")
+    return tuple(free[:wanted])
+
+
+def availability(rooms: Iterable[NodeRoom], tiles: Sequence[int] | None = None) -> Availability:
+    """Sums up the schedulable among the nodes; `tiles` are the only counts that can be had, None for every count."""
+    usable = [room for room in rooms if room.schedulable]
+    most = max((room.free_count for room in usable), default=0)
+    counts = tuple(count for count in tiles or range(1, most + 1) if count <= most)
+    return Availability(
+        total_gpus=sum(room.gpu_count for room in usable),
+        free_gpus=sum(room.free_count for room in usable),
+        max_placeable_gpus=counts[-1] if counts else 0,
+        placeable_gpu_counts=counts,
+    )
