@@ -16,7 +16,7 @@ _KNOWN_ALONE = (
     "self.all(key, !self[key].replace('{{endpointUrl}}', '').replace('{{host}}', '').replace('{{id}}', '')"
     ".replace('{{deployToken}}', '').contains('{{'))"
 )
-_NO_TOKEN_IN_CONFIG_MAP = (
+_ONLY_IN_SECRETS = (
     "!has(self.configMap) || !has(self.configMap.keys) || "
     "self.configMap.keys.all(key, !self.configMap.keys[key].contains('{{deployToken}}'))"
 )
@@ -45,7 +45,7 @@ class Connection(Model):
     model_config = rules(
         ("has(self.secret) || has(self.configMap)", "set secret, configMap or both"),
         (
-            _NO_TOKEN_IN_CONFIG_MAP,
+            _ONLY_IN_SECRETS,
             "deployToken is a secret: it can go into connection.secret, not into connection.configMap",
         ),
     )

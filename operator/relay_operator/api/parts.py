@@ -122,7 +122,7 @@ class Lifetime(Model):
         None,
         ge=0,
         le=366 * DAY,
-        description="This object is deleted, and the resource with it, so long after it stopped as asked; absent: never.",
+        description="This object and its resource are deleted so long after it stopped as asked. Absent: never.",
     )
 
 

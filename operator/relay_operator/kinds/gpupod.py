@@ -12,7 +12,6 @@ from relay_operator.api.references import ValueSource
 from relay_operator.api.schema import as_set, atomic, field_rules, rules
 from relay_operator.api.workload import SAME_ACCOUNT, CommonStatus, WorkloadSpec
 
-
 # Not an enum in the schema: the API server checks no rule where an enum fails, and the rule has the better sentence.
 OPEN_WORD = WithJsonSchema({"type": "string", "maxLength": 32})
 
