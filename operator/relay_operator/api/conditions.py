@@ -68,6 +68,7 @@ class Reason(StrEnum):
     # What a person has to resolve
     CREATE_OUTCOME_UNKNOWN = "CreateOutcomeUnknown"
     ADOPTION_REFUSED = "AdoptionRefused"
+    IDENTITY_MISMATCH = "IdentityMismatch"
     IMMUTABLE_FIELD_CHANGED = "ImmutableFieldChanged"
     SPEC_INVALID = "SpecInvalid"
     ENV_MISSING = "EnvMissing"

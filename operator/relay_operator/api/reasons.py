@@ -175,6 +175,11 @@ REASONS: Final[dict[Reason, ReasonDoc]] = {
         "the account does not allow adoption; the message says which.",
         Resolver.AUTHOR,
     ),
+    Reason.IDENTITY_MISMATCH: ReasonDoc(
+        "The resource of `status.id` does not have this object's name in the cloud: `status` was edited or copied. It "
+        "is neither changed nor deleted.",
+        Resolver.AUTHOR,
+    ),
     Reason.IMMUTABLE_FIELD_CHANGED: ReasonDoc(
         "The cloud cannot change these fields of a living resource, and `updateStrategy` is Never: put them back, or "
         "set `updateStrategy.type: Recreate`.",
