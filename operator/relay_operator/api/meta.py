@@ -111,7 +111,7 @@ class CreateIntent(Model):
     token: str = Field(min_length=1, max_length=64)
     name: str = Field(min_length=1, max_length=63)  # the name sent to the cloud
     attempt: int = Field(ge=1)
-    spec_hash: str = Field(max_length=128)
+    spec_hash: str = Field(max_length=1024)
     started_at: Time
 
     @classmethod

@@ -79,7 +79,9 @@ class CommonStatus(Model):
         None, max_length=64, description="Token of the last create whose outcome is known; an other one is still open."
     )
     attempt: int | None = Field(None, ge=0, description="Creates whose outcome is known, so far.")
-    spec_hash: str | None = Field(None, max_length=128, description="Fingerprint of what the create sent.")
+    spec_hash: str | None = Field(
+        None, max_length=1024, description="Fingerprints of the fields the create sent that the cloud cannot change."
+    )
     account: AccountRef | None = Field(None, description="The account that it was created with.")
     state: str | None = Field(None, max_length=64, description="The cloud's word for its state.")
     state_since: Time | None = Field(None, description="When `state` was first seen.")

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 
 from pydantic import JsonValue
 
@@ -22,7 +23,17 @@ def cloud_name(namespace: str, name: str, uid: str, attempt: int) -> str:
     return readable[: MAX_NAME - len(suffix)].rstrip("-") + suffix
 
 
-def fingerprint(fields: JsonValue) -> str:
-    """A short, stable hash of what a create sends; secrets must not be in it."""
-    text = json.dumps(fields, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+def fingerprints(fields: Mapping[str, JsonValue]) -> str:
+    """A short, stable hash of every field, so that a later difference can be named; secrets must not be in it."""
+    return ",".join(f"{name}={_digest(value)}" for name, value in sorted(fields.items()))
+
+
+def changed_fields(recorded: str, fields: Mapping[str, JsonValue]) -> tuple[str, ...]:
+    """The fields that are not what `recorded` was made from; none where nothing was recorded."""
+    known = dict(part.split("=", 1) for part in recorded.split(",") if "=" in part)
+    return tuple(name for name, value in sorted(fields.items()) if name in known and known[name] != _digest(value))
+
+
+def _digest(value: JsonValue) -> str:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:8]

@@ -1,18 +1,40 @@
 """GpuCluster: replicas of a container behind one endpoint (section 2, "Cluster")."""
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, JsonValue
 
+from relay_client import Cloud, list_clusters, operations
 from relay_operator.api.definition import AGE, READY, REASON, Column, Definition, Scale
-from relay_operator.api.meta import Model, Resource, Time
+from relay_operator.api.meta import GROUP, VERSION, CreateIntent, Model, Resource, Time
 from relay_operator.api.parts import Image, Port, ReplicaGpu
 from relay_operator.api.schema import atomic, field_rules, map_by, rules
 from relay_operator.api.workload import SAME_ACCOUNT, CommonStatus, WorkloadSpec
+from relay_operator.engine.actions import Step
+from relay_operator.engine.kube import ResourceType
+from relay_operator.engine.resource import (
+    CannotTell,
+    ExternalResource,
+    Finding,
+    Found,
+    InputRefs,
+    Inputs,
+    Look,
+    NotSeen,
+    Progress,
+)
+from relay_operator.engine.sightings import Sightings
+from relay_operator.kinds.clusterlists import ClusterLists
+from relay_operator.kinds.comparison import differing, env_fields, power_step, texts
+from relay_wire.clusters import ClusterCreate, ClusterDetail, ClusterScale, ClusterStatus, ClusterSummary, Replica
 
 MAX_REPLICAS = 1000
 SHOWN_REPLICAS = 100
 """Rows of the table in status; the counts beside it are over all replicas."""
+_NAMED_REPLICAS = 5
+"""Unhealthy replicas that a condition's message names."""
 
 
 class GpuClusterSpec(WorkloadSpec):
@@ -123,3 +145,233 @@ DEFINITION = Definition(
         Column("Image", ".spec.image", priority=1),
     ),
 )
+
+
+Cluster: TypeAlias = Resource[GpuClusterSpec, GpuClusterStatus]
+
+
+@dataclass(frozen=True, slots=True)
+class SeenCluster:
+    """A cluster as a list shows it, and in detail where that was asked for."""
+
+    summary: ClusterSummary
+    detail: ClusterDetail | None = None
+
+
+_PROGRESS: Mapping[str, Progress] = {
+    ClusterStatus.RUNNING: Progress.READY,
+    ClusterStatus.DEGRADED: Progress.DEGRADED,
+    ClusterStatus.STOPPED: Progress.STOPPED,
+    ClusterStatus.FAILED: Progress.FAILED,
+    ClusterStatus.TERMINATED: Progress.GONE,
+}
+_SCALABLE = frozenset({Progress.READY, Progress.DEGRADED})
+
+
+class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster]):
+    """How a GpuCluster maps to a cluster of the cloud (sections 2 and 4)."""
+
+    kind = DEFINITION.kind
+    type = ResourceType(DEFINITION.plural, GROUP, VERSION)
+
+    def __init__(self, lists: ClusterLists) -> None:
+        self._lists = lists
+
+    def parse(self, body: bytes) -> GpuCluster:
+        return GpuCluster.model_validate_json(body)
+
+    async def observe(self, cloud: Cloud, cloud_id: str, last: GpuClusterStatus, look: Look) -> SeenCluster:
+        """A settled cluster that the shared list shows unchanged costs no request of its own."""
+        if look is Look.ROUTINE:
+            summary = (await self._lists.recent(cloud)).get(cloud_id)
+            if summary is not None and _unchanged(summary, last):
+                return SeenCluster(summary)
+        return await self._detailed(cloud, cloud_id)
+
+    async def _detailed(self, cloud: Cloud, cloud_id: str) -> SeenCluster:
+        detail = await cloud.call(operations.GET_CLUSTER_DETAIL, id=cloud_id)
+        healthy = sum(replica.healthy for replica in detail.replicas)
+        summary = ClusterSummary(
+            id=detail.id,
+            organization_id=detail.organization_id,
+            name=detail.name,
+            status=detail.status,
+            active_replicas=healthy,
+            replica_count=detail.replica_count,
+            endpoint_url=detail.endpoint_url,
+            gpu_model_id=detail.gpu_model_id,
+            created_at=detail.created_at,
+        )
+        return SeenCluster(summary, detail)
+
+    async def find(self, cloud: Cloud, name: str, sightings: Sightings) -> Finding[SeenCluster]:
+        clusters = await list_clusters(cloud)
+        found = next((cluster for cluster in clusters.items if cluster.name == name), None)
+        if found is not None:
+            return Found(await self._detailed(cloud, found.id))
+        return NotSeen() if clusters.complete else CannotTell()
+
+    async def create(self, cloud: Cloud, obj: Cluster, intent: CreateIntent, inputs: Inputs) -> SeenCluster:
+        spec = obj.spec
+        request = ClusterCreate(
+            name=intent.name,
+            replica_count=spec.replicas,
+            gpu_model_id=inputs.model_id or None,
+            gpus_per_replica=spec.gpu.count if spec.gpu is not None else None,
+            image_url=spec.image,
+            resource_size=spec.resource_size,
+            tier=spec.tier,
+            container_port=spec.container_port,
+            container_command=spec.container_command,
+            env_vars=dict(inputs.env) or None,
+            health_check_path=spec.health_check_path,
+            health_check_port=spec.health_check_port,
+            health_checks=spec.health_checks,
+            preferred_regions=spec.preferred_regions,
+            allow_fallback=spec.allow_fallback,
+            disk_size_gb=spec.disk_size_gb,
+            registry_credential_id=spec.registry_credential_id,
+            privileged=spec.privileged,
+            kernel_modules=spec.kernel_modules,
+            template_id=spec.template_id,
+        )
+        created = await cloud.call(operations.CREATE_CLUSTER, request)
+        return SeenCluster(
+            ClusterSummary(
+                id=created.id,
+                organization_id="",
+                name=created.name or intent.name,
+                status=created.status,
+                replica_count=spec.replicas,
+                gpu_model_id=inputs.model_id or None,
+            )
+        )
+
+    async def update(self, cloud: Cloud, obj: Cluster, observed: SeenCluster, step: Step) -> None:
+        cloud_id = observed.summary.id
+        match step:
+            case Step.STOP:
+                await cloud.call(operations.STOP_CLUSTER, id=cloud_id)
+            case Step.START | Step.RESTART:
+                await cloud.call(operations.RESTART_CLUSTER, id=cloud_id)
+            case Step.SCALE:
+                await cloud.call(operations.SCALE_CLUSTER, ClusterScale(replica_count=obj.spec.replicas), id=cloud_id)
+            case Step.VISIBILITY:
+                raise AssertionError("a cluster's endpoint is never made public")
+
+    async def delete(self, cloud: Cloud, cloud_id: str) -> None:
+        await cloud.call(operations.TERMINATE_CLUSTER, id=cloud_id)
+
+    def fields(self, obj: Cluster) -> Mapping[str, JsonValue]:
+        spec = obj.spec
+        return {
+            "image": spec.image,
+            "gpu.count": spec.gpu.count if spec.gpu is not None else None,
+            "resourceSize": spec.resource_size,
+            "tier": spec.tier,
+            "containerPort": spec.container_port,
+            "containerCommand": texts(spec.container_command),
+            "healthCheckPath": spec.health_check_path,
+            "healthCheckPort": spec.health_check_port,
+            "healthChecks": texts(spec.health_checks),
+            "preferredRegions": texts(spec.preferred_regions),
+            "allowFallback": spec.allow_fallback,
+            "diskSizeGb": spec.disk_size_gb,
+            "registryCredentialId": spec.registry_credential_id,
+            "privileged": spec.privileged,
+            "kernelModules": texts(spec.kernel_modules),
+            "templateId": spec.template_id,
+            **env_fields(spec),
+        }
+
+    def models(self, obj: Cluster) -> tuple[str, ...]:
+        return obj.spec.gpu.candidates if obj.spec.gpu is not None else ()
+
+    def input_refs(self, obj: Cluster) -> InputRefs:
+        return InputRefs(obj.spec.env or (), obj.spec.env_from or ())
+
+    def differences(self, obj: Cluster, observed: SeenCluster) -> tuple[str, ...]:
+        spec, detail = obj.spec, observed.detail
+        model = ("gpu.modelIds", self.models(obj), observed.summary.gpu_model_id)
+        if detail is None:
+            return differing(model)
+        return differing(
+            model,
+            ("image", spec.image, detail.image_url),
+            ("gpu.count", spec.gpu.count if spec.gpu is not None else None, detail.gpus_per_replica),
+            ("resourceSize", spec.resource_size, detail.resource_size),
+            ("tier", spec.tier, detail.tier),
+            ("containerPort", spec.container_port, detail.container_port),
+            ("diskSizeGb", spec.disk_size_gb, detail.disk_size_gb),
+        )
+
+    def steps(self, obj: Cluster, observed: SeenCluster, *, running: bool) -> tuple[Step, ...]:
+        progress = self.progress(observed)
+        scale = progress in _SCALABLE and observed.summary.replica_count not in {None, obj.spec.replicas}
+        return (*power_step(progress, running=running), *((Step.SCALE,) if scale and running else ()))
+
+    def progress(self, observed: SeenCluster) -> Progress:
+        return _PROGRESS.get(observed.summary.status, Progress.PENDING)
+
+    def identity(self, observed: SeenCluster) -> tuple[str, str]:
+        return observed.summary.id, observed.summary.name
+
+    def detail(self, observed: SeenCluster) -> str:
+        summary, detail = observed.summary, observed.detail
+        counts = f"{summary.active_replicas or 0} of {summary.replica_count} replicas healthy"
+        if detail is None:
+            return f"the cloud says {summary.status}, {counts}"
+        ailing = [f"{replica.id} {replica.status}" for replica in detail.replicas if not replica.healthy]
+        reason = f": {detail.status_reason}" if detail.status_reason else ""
+        which = f"; not: {', '.join(ailing[:_NAMED_REPLICAS])}" if ailing else ""
+        return f"the cloud says {detail.status}, {counts}{which}{reason}"
+
+    def status(self, obj: Cluster, observed: SeenCluster) -> GpuClusterStatus:
+        summary, detail = observed.summary, observed.detail
+        mirrored: dict[str, object] = {
+            "id": summary.id,
+            "state": summary.status,
+            "replicas": summary.replica_count,
+            "ready_replicas": summary.active_replicas or 0,
+            "selector": f"{GROUP}/cluster={obj.metadata.name}",
+            "endpoint_url": summary.endpoint_url,
+            "gpu_model_id": summary.gpu_model_id,
+        }
+        if detail is not None:
+            mirrored |= _detail_fields(detail)
+        return obj.status.model_copy(update=mirrored)
+
+
+def _unchanged(summary: ClusterSummary, last: GpuClusterStatus) -> bool:
+    settled = summary.status in {ClusterStatus.RUNNING, ClusterStatus.STOPPED}
+    seen = (summary.status, summary.replica_count, summary.active_replicas or 0)
+    return settled and seen == (last.state, last.replicas, last.ready_replicas or 0)
+
+
+def _detail_fields(detail: ClusterDetail) -> dict[str, object]:
+    rows = sorted(detail.replicas, key=lambda replica: (replica.healthy, replica.id))[:SHOWN_REPLICAS]
+    return {
+        "status_reason": detail.status_reason,
+        "unhealthy_replicas": sum(not replica.healthy for replica in detail.replicas),
+        "replica_statuses": [_replica_status(replica) for replica in rows],
+        "gpu_count": detail.gpus_per_replica,
+        "resource_size": detail.resource_size,
+        "tier": detail.tier,
+        "disk_size_gb": detail.disk_size_gb,
+    }
+
+
+def _replica_status(replica: Replica) -> ReplicaStatus:
+    return ReplicaStatus.model_validate(
+        {
+            "id": replica.id,
+            "status": replica.status,
+            "healthy": replica.healthy,
+            "gpuCount": replica.gpu_count,
+            "consecutiveFailures": replica.consecutive_failures,
+            "endpointUrl": replica.endpoint_url,
+            "nodeId": replica.node_id,
+            "nodeRegion": replica.node_region,
+            "startedAt": replica.started_at,
+        }
+    )

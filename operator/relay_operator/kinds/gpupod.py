@@ -1,16 +1,35 @@
 """GpuPod: one container with its volume on GPUs of one node (section 2, "Pod"; section 3, "Pod status")."""
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field, WithJsonSchema
+from pydantic import Field, JsonValue, WithJsonSchema
 
+from relay_client import Cloud, NotFound, Unreadable, listing, operations
 from relay_operator.api.definition import AGE, READY, REASON, Column, Definition
-from relay_operator.api.meta import Resource
+from relay_operator.api.meta import GROUP, VERSION, CreateIntent, Resource
 from relay_operator.api.parts import Gpu, Image, Port
 from relay_operator.api.references import ValueSource
 from relay_operator.api.schema import as_set, atomic, field_rules, rules
 from relay_operator.api.workload import SAME_ACCOUNT, CommonStatus, WorkloadSpec
+from relay_operator.engine.actions import Step
+from relay_operator.engine.kube import ResourceType
+from relay_operator.engine.resource import (
+    CannotTell,
+    ExternalResource,
+    Finding,
+    Found,
+    InputRefs,
+    Inputs,
+    Look,
+    NotSeen,
+    Progress,
+)
+from relay_operator.engine.sightings import Sightings
+from relay_operator.kinds.comparison import differing, env_fields, power_step, texts
+from relay_wire.pods import PodCreate, PodStatus
+from relay_wire.vms import Visibility, VmRecord
 
 # Not an enum in the schema: the API server checks no rule where an enum fails, and the rule has the better sentence.
 OPEN_WORD = WithJsonSchema({"type": "string", "maxLength": 32})
@@ -103,3 +122,150 @@ DEFINITION = Definition(
         Column("Image", ".spec.image", priority=1),
     ),
 )
+
+
+Pod: TypeAlias = Resource[GpuPodSpec, GpuPodStatus]
+
+_PROGRESS: Mapping[str, Progress] = {
+    PodStatus.RUNNING: Progress.READY,
+    PodStatus.STOPPED: Progress.STOPPED,
+    PodStatus.INTERRUPTED: Progress.INTERRUPTED,
+    PodStatus.FAILED: Progress.FAILED,
+    PodStatus.TERMINATED: Progress.GONE,
+}
+_COMPUTE_CLASSES: Mapping[ComputeClass, Literal["on_demand", "reserved"]] = {
+    ComputeClass.ON_DEMAND: "on_demand",
+    ComputeClass.RESERVED: "reserved",
+}
+
+
+class GpuPods(ExternalResource[GpuPodSpec, GpuPodStatus, VmRecord]):
+    """How a GpuPod maps to a pod of the cloud (sections 3 and 4)."""
+
+    kind = DEFINITION.kind
+    type = ResourceType(DEFINITION.plural, GROUP, VERSION)
+
+    def parse(self, body: bytes) -> GpuPod:
+        return GpuPod.model_validate_json(body)
+
+    async def observe(self, cloud: Cloud, cloud_id: str, last: GpuPodStatus, look: Look) -> VmRecord:
+        return await cloud.call(operations.GET_VM, id=cloud_id)
+
+    async def find(self, cloud: Cloud, name: str, sightings: Sightings) -> Finding[VmRecord]:
+        """By what webhooks named, then by the list that a cloud may or may not have."""
+        for cloud_id in sightings.nameless():
+            try:
+                record = await cloud.call(operations.GET_VM, id=cloud_id)
+            except NotFound:
+                sightings.discard(cloud_id)
+            else:
+                sightings.learn(cloud_id, record.name)
+        known = sightings.named(name)
+        if known is not None:
+            return Found(await cloud.call(operations.GET_VM, id=known))
+        try:
+            records = await listing(cloud, operations.LIST_VMS)
+        except (NotFound, Unreadable):
+            return CannotTell()
+        found = next((record for record in records.items if record.name == name), None)
+        if found is not None:
+            return Found(found)
+        return NotSeen() if records.complete else CannotTell()
+
+    async def create(self, cloud: Cloud, obj: Pod, intent: CreateIntent, inputs: Inputs) -> VmRecord:
+        spec = obj.spec
+        request = PodCreate(
+            image=spec.image,
+            name=intent.name,
+            gpu_model_id=inputs.model_id or None,
+            gpu_count=_gpu_count(spec),
+            compute_class=_COMPUTE_CLASSES[spec.compute_class],
+            http_port=spec.http_port,
+            public=spec.public,
+            env_vars=dict(inputs.env) or None,
+            ssh_keys=[*(spec.ssh_keys or ()), *inputs.ssh_keys] or None,
+            shm_size_gb=spec.shm_size_gb,
+            volume_gb=spec.volume_gb,
+        )
+        return await cloud.call(operations.CREATE_POD, request)
+
+    async def update(self, cloud: Cloud, obj: Pod, observed: VmRecord, step: Step) -> None:
+        match step:
+            case Step.STOP:
+                await cloud.call(operations.STOP_VM, id=observed.id)
+            case Step.START | Step.RESTART:
+                await cloud.call(operations.RESTART_VM, id=observed.id)
+            case Step.VISIBILITY:
+                await cloud.call(operations.SET_VM_VISIBILITY, Visibility(public=obj.spec.public), id=observed.id)
+            case Step.SCALE:
+                raise AssertionError("a pod is never scaled")
+
+    async def delete(self, cloud: Cloud, cloud_id: str) -> None:
+        await cloud.call(operations.TERMINATE_VM, id=cloud_id)
+
+    def fields(self, obj: Pod) -> Mapping[str, JsonValue]:
+        spec = obj.spec
+        return {
+            "image": spec.image,
+            "gpu.count": _gpu_count(spec),
+            "httpPort": spec.http_port,
+            "shmSizeGb": spec.shm_size_gb,
+            "volumeGb": spec.volume_gb,
+            **env_fields(spec),
+            "sshKeys": texts(sorted(spec.ssh_keys or ())),
+            "sshKeyRefs": [ref.model_dump(mode="json", exclude_none=True) for ref in spec.ssh_key_refs or ()],
+        }
+
+    def models(self, obj: Pod) -> tuple[str, ...]:
+        return obj.spec.gpu.candidates if obj.spec.gpu is not None else ()
+
+    def input_refs(self, obj: Pod) -> InputRefs:
+        return InputRefs(obj.spec.env or (), obj.spec.env_from or (), obj.spec.ssh_key_refs or ())
+
+    def differences(self, obj: Pod, observed: VmRecord) -> tuple[str, ...]:
+        spec = obj.spec
+        return differing(
+            ("image", spec.image, observed.image_url),
+            ("gpu.count", _gpu_count(spec), observed.gpu_count),
+            ("volumeGb", spec.volume_gb, observed.volume_gb),
+            ("gpu.modelIds", self.models(obj), observed.gpu_model_id),
+        )
+
+    def steps(self, obj: Pod, observed: VmRecord, *, running: bool) -> tuple[Step, ...]:
+        power = power_step(self.progress(observed), running=running)
+        shown = observed.public is not None and observed.public != obj.spec.public
+        return (*power, *((Step.VISIBILITY,) if shown else ()))
+
+    def progress(self, observed: VmRecord) -> Progress:
+        return _PROGRESS.get(observed.status, Progress.PENDING)
+
+    def identity(self, observed: VmRecord) -> tuple[str, str]:
+        return observed.id, observed.name
+
+    def detail(self, observed: VmRecord) -> str:
+        stage = f" ({observed.provisioning_stage})" if observed.provisioning_stage else ""
+        reason = f": {observed.status_reason}" if observed.status_reason else ""
+        return f"the cloud says {observed.status}{stage}{reason}"
+
+    def status(self, obj: Pod, observed: VmRecord) -> GpuPodStatus:
+        return obj.status.model_copy(
+            update={
+                "id": observed.id,
+                "state": observed.status,
+                "status_reason": observed.status_reason,
+                "endpoint_url": observed.endpoint_url,
+                "price_per_hour_cents": observed.price_per_hour_cents,
+                "gpu_model_id": observed.gpu_model_id,
+                "gpu_count": observed.gpu_count,
+                "volume_gb": observed.volume_gb,
+                "public": observed.public,
+                "provisioning_stage": observed.provisioning_stage,
+            }
+        )
+
+
+def _gpu_count(spec: GpuPodSpec) -> int:
+    return spec.gpu.count if spec.gpu is not None else 1
+
+
+GPU_PODS = GpuPods()

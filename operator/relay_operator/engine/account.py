@@ -1,0 +1,55 @@
+"""What the engine needs to know of an account, and who tells it."""
+
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from relay_client import Cloud
+from relay_operator.api.conditions import Reason
+from relay_operator.api.meta import ObjectKey
+from relay_operator.api.references import AccountRef
+from relay_operator.engine.sightings import Sightings
+
+
+@dataclass(frozen=True, slots=True)
+class AccountReady:
+    """The cloud can be asked with this account's key."""
+
+    key: ObjectKey
+    """The account object."""
+    cloud: Cloud
+    organization_id: str
+    sightings: Sightings
+    resend_unknown: bool
+    """`createRecovery: RetryByName`: a create whose outcome nobody can find out is sent again."""
+    adoption_allowed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AccountWaiting:
+    """Missing, or not usable yet: somebody may still bring it."""
+
+    reason: Reason
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class AccountRefused:
+    """Key refused, URL or namespace not allowed: a person has to act."""
+
+    reason: Reason
+    message: str
+
+
+AccountState: TypeAlias = AccountReady | AccountWaiting | AccountRefused
+
+
+class Accounts(Protocol):
+    """Finds the account of an object."""
+
+    async def resolve(self, namespace: str, ref: AccountRef | None) -> AccountState:
+        """`ref` absent: the namespace's CloudAccount `default`, else the ClusterCloudAccount of that name."""
+        ...
+
+    def refused(self, account: AccountReady) -> None:
+        """The cloud answered 401: read the Secret again at once."""
+        ...

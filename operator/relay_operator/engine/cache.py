@@ -1,0 +1,141 @@
+"""What the watch last said of every object, trimmed and compact."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from relay_operator.api.meta import ANNOTATION_PREFIX, CREATE_INTENT, FINALIZER, ObjectKey
+
+_DROPPED_ANNOTATIONS = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One object: its JSON, and what is asked of it without parsing."""
+
+    body: bytes
+    uid: str
+    version: int
+    generation: int
+    deleting: bool
+    protected: bool
+    """Both our finalizer and our intent annotation are there."""
+    asked: tuple[tuple[str, str], ...]
+    """The annotations that people set and the operator heeds."""
+    cloud_id: str
+    account: tuple[str, str]
+    """Kind and name of `spec.accountRef`; empty strings where absent."""
+
+
+@dataclass(slots=True)
+class Cache:
+    """All known objects, with an index by cloud id. O(1) per event."""
+
+    _entries: dict[ObjectKey, Entry] = field(default_factory=dict)
+    _by_cloud_id: dict[str, set[ObjectKey]] = field(default_factory=dict)
+
+    def get(self, key: ObjectKey) -> Entry | None:
+        return self._entries.get(key)
+
+    def put(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> tuple[Entry | None, Entry]:
+        """Keep the newer of what is known and what is told; answers what was there before and what is there after."""
+        before = self._entries.get(key)
+        entry = _entry(raw)
+        if before is not None and before.uid == entry.uid and entry.version < before.version:
+            return before, before
+        self._entries[key] = entry
+        if before is not None and before.cloud_id != entry.cloud_id:
+            self._unindex(before.cloud_id, key)
+        if entry.cloud_id:
+            self._by_cloud_id.setdefault(entry.cloud_id, set()).add(key)
+        return before, entry
+
+    def drop(self, key: ObjectKey, uid: str | None = None) -> Entry | None:
+        """Forget an object; with `uid`, only that very one."""
+        entry = self._entries.get(key)
+        if entry is None or (uid is not None and entry.uid != uid):
+            return None
+        del self._entries[key]
+        self._unindex(entry.cloud_id, key)
+        return entry
+
+    def with_cloud_id(self, cloud_id: str) -> frozenset[ObjectKey]:
+        """Who records this cloud id in status."""
+        return frozenset(self._by_cloud_id.get(cloud_id, ()))
+
+    def keys(self, kind: str | None = None) -> Iterator[ObjectKey]:
+        return iter([key for key in self._entries if kind is None or key.kind == kind])
+
+    def items(self) -> Iterator[tuple[ObjectKey, Entry]]:
+        return iter(list(self._entries.items()))
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def _unindex(self, cloud_id: str, key: ObjectKey) -> None:
+        holders = self._by_cloud_id.get(cloud_id)
+        if holders is not None:
+            holders.discard(key)
+            if not holders:
+                del self._by_cloud_id[cloud_id]
+
+
+def needs_work(before: Entry | None, after: Entry) -> bool:
+    """Whether an event asks for a reconcile; the operator's own writes do not."""
+    return (
+        before is None
+        or before.uid != after.uid
+        or before.generation != after.generation
+        or before.deleting != after.deleting
+        or before.asked != after.asked
+        or (before.protected and not after.protected)
+        or (before.cloud_id != "" and after.cloud_id == "")
+    )
+
+
+def _entry(raw: Mapping[str, JsonValue]) -> Entry:
+    metadata = _mapping(raw.get("metadata"))
+    annotations = _mapping(metadata.get("annotations"))
+    spec, status = _mapping(raw.get("spec")), _mapping(raw.get("status"))
+    account = _mapping(spec.get("accountRef"))
+    finalizers = metadata.get("finalizers")
+    return Entry(
+        body=_compact(raw, metadata, annotations),
+        uid=str(metadata.get("uid", "")),
+        version=_version(metadata.get("resourceVersion")),
+        generation=_number(metadata.get("generation")),
+        deleting="deletionTimestamp" in metadata,
+        protected=CREATE_INTENT in annotations and isinstance(finalizers, list) and FINALIZER in finalizers,
+        asked=tuple(
+            sorted(
+                (name, str(value))
+                for name, value in annotations.items()
+                if name.startswith(ANNOTATION_PREFIX) and name != CREATE_INTENT
+            )
+        ),
+        cloud_id=str(status.get("id") or ""),
+        account=(str(account.get("kind") or ""), str(account.get("name") or "")),
+    )
+
+
+def _compact(
+    raw: Mapping[str, JsonValue], metadata: Mapping[str, JsonValue], annotations: Mapping[str, JsonValue]
+) -> bytes:
+    kept = {name: value for name, value in metadata.items() if name != "managedFields"}
+    kept["annotations"] = {name: value for name, value in annotations.items() if name not in _DROPPED_ANNOTATIONS}
+    return json.dumps({**raw, "metadata": kept}, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _mapping(value: JsonValue) -> Mapping[str, JsonValue]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _number(value: JsonValue) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _version(value: JsonValue) -> int:
+    """Resource versions are comparable integers (Kubernetes 1.35 and later; etcd revisions before)."""
+    return int(value) if isinstance(value, str) and value.isdigit() else 0

@@ -1,0 +1,51 @@
+"""Conditions as kstatus reads them: one writer, stable transition times. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from relay_operator.api.conditions import Condition, ConditionType, Reason
+
+MESSAGE_LIMIT = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a condition should say."""
+
+    type: ConditionType
+    status: Literal["True", "False", "Unknown"]
+    reason: Reason
+    message: str = ""
+
+
+def find(conditions: Iterable[Condition], wanted: ConditionType) -> Condition | None:
+    return next((condition for condition in conditions if condition.type == wanted), None)
+
+
+def since(conditions: Iterable[Condition], wanted: ConditionType) -> datetime | None:
+    """When the condition last changed its status."""
+    condition = find(conditions, wanted)
+    return None if condition is None else condition.last_transition_time
+
+
+def written(before: Sequence[Condition], wanted: Iterable[Wanted], generation: int, now: datetime) -> list[Condition]:
+    """Exactly the wanted conditions, in order; a status that stays keeps the time of its last transition."""
+    return [_written(find(before, item.type), item, generation, now) for item in wanted]
+
+
+def _written(before: Condition | None, wanted: Wanted, generation: int, now: datetime) -> Condition:
+    stays = before is not None and before.status == wanted.status
+    return Condition(
+        type=wanted.type,
+        status=wanted.status,
+        reason=wanted.reason,
+        message=_clipped(wanted.message),
+        last_transition_time=before.last_transition_time if stays and before is not None else now,
+        observed_generation=generation,
+    )
+
+
+def _clipped(message: str) -> str:
+    return message if len(message) <= MESSAGE_LIMIT else message[: MESSAGE_LIMIT - 1] + "…"

@@ -1,0 +1,250 @@
+"""The one place that looks: object, account, cloud and inputs become `Facts`. Reads only."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Generic, TypeVar
+
+from relay_client.errors import CloudError, NotFound, Unauthorized
+from relay_operator.api import meta
+from relay_operator.api.conditions import Reason
+from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey, Resource
+from relay_operator.api.workload import CommonStatus, WorkloadSpec
+from relay_operator.engine import assess
+from relay_operator.engine.account import AccountReady, Accounts, AccountState, AccountWaiting
+from relay_operator.engine.cache import Cache, Entry
+from relay_operator.engine.facts import Facts
+from relay_operator.engine.inputs import InputReader, MissingInput, ReadInputs
+from relay_operator.engine.memory import Memory
+from relay_operator.engine.plan import Account, Demand, Gate, Seen, View
+from relay_operator.engine.resource import CannotTell, ExternalResource, Found, Inputs, Look, NotSeen, Progress
+
+SpecT = TypeVar("SpecT", bound=WorkloadSpec)
+StatusT = TypeVar("StatusT", bound=CommonStatus)
+ObsT = TypeVar("ObsT")
+
+_SEEN_BY_PROGRESS = {
+    Progress.PENDING: Seen.PENDING,
+    Progress.READY: Seen.READY,
+    Progress.DEGRADED: Seen.READY,
+    Progress.STOPPED: Seen.STOPPED,
+    Progress.INTERRUPTED: Seen.INTERRUPTED,
+    Progress.FAILED: Seen.FAILED,
+    Progress.GONE: Seen.GONE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long the engine doubts before it believes what it does not see. Seconds."""
+
+    absence: float = 5.0
+    """Between the first and the last 404 that together mean gone."""
+    newborn: float = 30.0
+    """After a create, a 404 means nothing."""
+    search: float = 60.0
+    """After a create was sent, a list that lacks its name means nothing; also how long webhooks may yet name it."""
+    searches: int = 2
+    """Complete lists in a row that must lack the name."""
+    termination: float = 30.0
+    """How long a termination may take before it is sent again."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sight(Generic[ObsT]):
+    """What a look yielded."""
+
+    seen: Seen
+    observed: ObsT | None = None
+    note: str = ""
+    error: CloudError | None = None
+
+
+@dataclass(slots=True)
+class Gatherer(Generic[SpecT, StatusT, ObsT]):
+    """Gathers the facts of one kind's objects."""
+
+    resource: ExternalResource[SpecT, StatusT, ObsT]
+    accounts: Accounts
+    cache: Cache
+    inputs: InputReader
+    clock: Callable[[], float]
+    patience: Patience
+
+    async def gather(
+        self, key: ObjectKey, entry: Entry, memory: Memory, now: datetime, look: Look
+    ) -> Facts[SpecT, StatusT, ObsT]:
+        """One pass over one object: at most one look at the cloud, unless an adoption or a search needs more."""
+        obj = self.resource.parse(entry.body)
+        intent = CreateIntent.parse(obj.metadata.annotations.get(meta.CREATE_INTENT))
+        known = intent if isinstance(intent, CreateIntent) else None
+        demand, finalizer, paused = assess.demand(obj), meta.FINALIZER in obj.metadata.finalizers, assess.paused(obj)
+        unread = View(demand=demand, finalizer=finalizer, paused=paused, seen=Seen.BLIND)
+        if paused or demand is Demand.DELETE_ABANDONING or (unread.deleting and not finalizer):
+            return Facts(key, obj, now, _NOT_ASKED, unread, known)
+
+        account = await self.accounts.resolve(obj.metadata.namespace, obj.spec.account_ref)
+        if not isinstance(account, AccountReady):
+            seen = Seen.BLIND if obj.status.id or assess.intent_open(obj, intent) else Seen.NOTHING
+            standing = Account.WAITING if isinstance(account, AccountWaiting) else Account.REFUSED
+            view = View(demand=demand, finalizer=finalizer, account=standing, seen=seen)
+            return Facts(key, obj, now, account, view, known)
+
+        try:
+            sight = await self._look(key, obj, intent, account, memory, now, look)
+        except CloudError as error:
+            if isinstance(error, Unauthorized):
+                self.accounts.refused(account)
+            memory.unanswered += 1
+            sight = _Sight[ObsT](Seen.BLIND, error=error)
+        else:
+            memory.unanswered = 0
+        return await self._facts(key, obj, known, account, memory, now, sight)
+
+    async def _facts(
+        self,
+        key: ObjectKey,
+        obj: Resource[SpecT, StatusT],
+        intent: CreateIntent | None,
+        account: AccountReady,
+        memory: Memory,
+        now: datetime,
+        sight: _Sight[ObsT],
+    ) -> Facts[SpecT, StatusT, ObsT]:
+        read: ReadInputs | MissingInput | None = None
+        demand = assess.demand(obj)
+        gate, note = assess.gate(obj, now), sight.note
+        refs = self.resource.input_refs(obj)
+        wanted = sight.seen is Seen.NOTHING and gate is Gate.OPEN
+        if demand is Demand.EXIST and (wanted or (refs.any and sight.observed is not None)):
+            read = await self.inputs.read(obj.metadata.namespace, refs, obj.metadata.uid, memory)
+        if isinstance(read, MissingInput) and sight.seen is Seen.NOTHING:
+            gate, note = Gate.ENV_MISSING, read.message
+        digest = read.digest if isinstance(read, ReadInputs) else ""
+        difference, step, differs = assess.difference(self.resource, obj, sight.observed, intent, digest, now)
+        view = View(
+            demand=demand,
+            finalizer=meta.FINALIZER in obj.metadata.finalizers,
+            seen=sight.seen,
+            gate=gate,
+            undecided=assess.undecided(obj, intent, account),
+            recovery=assess.recovery(obj, sight.seen, now),
+            replacing=bool(obj.status.replacing),
+            difference=difference,
+            expired=assess.expired(obj, sight.seen, now),
+            step=step,
+        )
+        inputs = Inputs(
+            env=read.env if isinstance(read, ReadInputs) else {},
+            ssh_keys=read.ssh_keys if isinstance(read, ReadInputs) else (),
+            model_id=assess.model_id(self.resource.models(obj), obj.status.failures),
+        )
+        return Facts(key, obj, now, account, view, intent, sight.observed, sight.error, note or differs, inputs, digest)
+
+    async def _look(
+        self,
+        key: ObjectKey,
+        obj: Resource[SpecT, StatusT],
+        intent: CreateIntent | MalformedIntent | None,
+        account: AccountReady,
+        memory: Memory,
+        now: datetime,
+        look: Look,
+    ) -> _Sight[ObsT]:
+        is_open = assess.intent_open(obj, intent)
+        adopt_id = obj.metadata.annotations.get(meta.ADOPT_ID, "")
+        deleting = assess.demand(obj) is not Demand.EXIST
+        if obj.status.id:
+            if assess.demand(obj) is Demand.DELETE_ORPHANING:
+                return _Sight(Seen.PENDING)
+            return await self._look_by_id(obj, account, memory, now, look)
+        if adopt_id and (is_open or not deleting):
+            return await self._look_at_adoptee(key, obj, adopt_id, account, is_open=is_open)
+        if isinstance(intent, MalformedIntent):
+            return _Sight(Seen.UNKNOWABLE, note=str(intent))
+        if is_open and intent is not None:
+            return await self._search(key, intent, account, memory, now)
+        return _Sight(Seen.NOTHING)
+
+    async def _look_by_id(
+        self, obj: Resource[SpecT, StatusT], account: AccountReady, memory: Memory, now: datetime, look: Look
+    ) -> _Sight[ObsT]:
+        try:
+            observed = await self.resource.observe(account.cloud, obj.status.id or "", obj.status, look)
+        except NotFound:
+            return self._missing(obj, memory, now)
+        memory.missing_since = None
+        progress = self.resource.progress(observed)
+        _, name = self.resource.identity(observed)
+        if name and obj.status.cloud_name and name != obj.status.cloud_name:
+            note = f"status.id {obj.status.id} is the cloud's {name!r}, not {obj.status.cloud_name!r}"
+            return _Sight(Seen.FOREIGN, observed, note)
+        sent = memory.terminated_at
+        if progress is not Progress.GONE and sent is not None and self.clock() - sent < self.patience.termination:
+            return _Sight(Seen.GOING, observed)
+        return _Sight(_SEEN_BY_PROGRESS[progress], observed)
+
+    def _missing(self, obj: Resource[SpecT, StatusT], memory: Memory, now: datetime) -> _Sight[ObsT]:
+        """A 404 is believed when it comes again, and never right after the create."""
+        since = memory.missing_since
+        if since is None:
+            since = memory.missing_since = self.clock()
+        born = assess.created_at(obj)
+        newborn = born is not None and now - born < timedelta(seconds=self.patience.newborn)
+        if newborn or self.clock() - since < self.patience.absence:
+            return _Sight(Seen.MISSING, note=f"the cloud does not find {obj.status.id}; looking again")
+        return _Sight(Seen.GONE, note=f"the cloud does not find {obj.status.id} any more")
+
+    async def _look_at_adoptee(
+        self, key: ObjectKey, obj: Resource[SpecT, StatusT], cloud_id: str, account: AccountReady, *, is_open: bool
+    ) -> _Sight[ObsT]:
+        refused = Seen.UNKNOWABLE if is_open else Seen.ADOPTEE_REFUSED
+        holders = self.cache.with_cloud_id(cloud_id) - {key}
+        if not account.adoption_allowed:
+            return _Sight(refused, note="the account is shared and does not say allowAdoption")
+        if holders:
+            return _Sight(refused, note=f"{cloud_id} belongs to {min(map(str, holders))}")
+        try:
+            observed = await self.resource.observe(account.cloud, cloud_id, obj.status, Look.EXACT)
+        except NotFound:
+            return _Sight(refused, note=f"the cloud does not find {cloud_id}")
+        if self.resource.progress(observed) is Progress.GONE:
+            return _Sight(refused, observed, f"{cloud_id} is terminated")
+        differs = self.resource.differences(obj, observed)
+        if differs and not is_open:
+            return _Sight(refused, observed, "make the spec say what the resource is: " + "; ".join(differs))
+        return _Sight(Seen.FOUND if is_open else Seen.ADOPTEE, observed)
+
+    async def _search(
+        self,
+        key: ObjectKey,
+        intent: CreateIntent,
+        account: AccountReady,
+        memory: Memory,
+        now: datetime,
+    ) -> _Sight[ObsT]:
+        """Find out what became of a create whose answer is not known."""
+        finding = await self.resource.find(account.cloud, intent.name, account.sightings)
+        late = now - intent.started_at >= timedelta(seconds=self.patience.search)
+        match finding:
+            case Found(observed):
+                holders = self.cache.with_cloud_id(self.resource.identity(observed)[0]) - {key}
+                if holders:
+                    return _Sight(Seen.ABSENT, note=f"the intent was copied from {min(map(str, holders))}")
+                return _Sight(Seen.FOUND, observed)
+            case NotSeen():
+                return self._not_seen(intent, memory, late=late)
+            case CannotTell():
+                note = f"look in the cloud for a resource named {intent.name!r}"
+                return _Sight(Seen.UNKNOWABLE if late else Seen.UNSURE, note=note)
+
+    def _not_seen(self, intent: CreateIntent, memory: Memory, *, late: bool) -> _Sight[ObsT]:
+        if late and (memory.not_seen == 0 or self.clock() - memory.not_seen_at >= self.patience.absence):
+            memory.not_seen += 1
+            memory.not_seen_at = self.clock()
+        absent = memory.not_seen >= self.patience.searches
+        note = f"{intent.name!r} is not in the cloud's list"
+        return _Sight(Seen.ABSENT if absent else Seen.UNSURE, note=note)
+
+
+_NOT_ASKED: AccountState = AccountWaiting(Reason.PAUSED, "")

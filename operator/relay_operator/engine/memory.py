@@ -1,0 +1,46 @@
+"""What the engine remembers of an object between passes, in this process only.
+
+Nothing here may be needed for safety: a new process starts with none of it and only takes longer to be sure.
+"""
+
+from dataclasses import dataclass, field
+
+from relay_operator.api.meta import ObjectKey
+
+
+@dataclass(slots=True)
+class Memory:
+    """One object's; all times are monotonic seconds."""
+
+    uid: str
+    missing_since: float | None = None
+    """Since when the recorded id reads as not found."""
+    not_seen: int = 0
+    """Complete lists in a row that did not have the open intent's name."""
+    not_seen_at: float = 0.0
+    terminated_at: float | None = None
+    """When a termination was last sent."""
+    unanswered: int = 0
+    """Looks in a row that the cloud did not answer."""
+    kube_failures: int = 0
+    """Passes in a row that the Kubernetes API did not let finish."""
+    quiet_looks: int = 0
+    """Looks in a row that showed nothing different: transitions are polled ever more slowly."""
+    env_digest: tuple[str, str] = ("", "")
+    """The versions of the sources that were read last, and the digest of what they held."""
+
+
+@dataclass(slots=True)
+class Memories:
+    """Every object's memory; a namesake with another uid starts afresh."""
+
+    _by_key: dict[ObjectKey, Memory] = field(default_factory=dict)
+
+    def of(self, key: ObjectKey, uid: str) -> Memory:
+        memory = self._by_key.get(key)
+        if memory is None or memory.uid != uid:
+            memory = self._by_key[key] = Memory(uid)
+        return memory
+
+    def drop(self, key: ObjectKey) -> None:
+        self._by_key.pop(key, None)

@@ -1,0 +1,245 @@
+"""One pass over one object, in order: gather, plan, act, report, come back later."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Generic, Protocol, TypeVar
+
+from pydantic import ValidationError
+
+from relay_client.errors import CloudError
+from relay_client.errors import NotFound as CloudNotFound
+from relay_operator.api.meta import ObjectKey
+from relay_operator.api.workload import CommonStatus, WorkloadSpec
+from relay_operator.engine import actions, assess
+from relay_operator.engine.account import AccountReady
+from relay_operator.engine.act import Actor
+from relay_operator.engine.backoff import Backoff, jittered
+from relay_operator.engine.cache import Cache, Entry
+from relay_operator.engine.facts import Facts
+from relay_operator.engine.gather import Gatherer
+from relay_operator.engine.kube import Conflict, JsonObject, Kube, KubeError, NotFound
+from relay_operator.engine.memory import Memories, Memory
+from relay_operator.engine.plan import plan
+from relay_operator.engine.queue import Priority, Queue, Taken
+from relay_operator.engine.report import Pacing, new_status, status_patch
+from relay_operator.engine.resource import ExternalResource, Look
+from relay_operator.engine.result import Accepted, Result
+from relay_operator.engine.standing import Return, Standing, stand
+from relay_operator.logs import log_action, log_context
+
+SpecT = TypeVar("SpecT", bound=WorkloadSpec)
+StatusT = TypeVar("StatusT", bound=CommonStatus)
+ObsT = TypeVar("ObsT")
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Tempo:
+    """When objects are looked at again. Seconds."""
+
+    transition: float
+    settled: float
+    jitter: float
+    unreachable_after: int
+    """Looks in a row without an answer after which an object says so."""
+    persist: float = 600.0
+    """How long the id of something just paid for is tried to be written."""
+
+
+class PassObserver(Protocol):
+    """Told of every pass: kind, action or error, seconds it took, and how urgent it was since when."""
+
+    def __call__(self, kind: str, outcome: str, seconds: float, taken: Taken[ObjectKey]) -> None: ...
+
+
+class KindReconciler(Protocol):
+    """A reconciler of some kind, whatever its types."""
+
+    async def reconcile(self, taken: Taken[ObjectKey]) -> None: ...
+
+
+@dataclass(slots=True)
+class Reconciler(Generic[SpecT, StatusT, ObsT]):
+    """Reconciles the objects of one kind. Never two passes over one object at a time: the queue sees to that."""
+
+    resource: ExternalResource[SpecT, StatusT, ObsT]
+    kube: Kube
+    cache: Cache
+    queue: Queue[ObjectKey]
+    gatherer: Gatherer[SpecT, StatusT, ObsT]
+    actor: Actor[SpecT, StatusT, ObsT]
+    pacing: Pacing
+    tempo: Tempo
+    wall_clock: Callable[[], datetime]
+    on_pass: PassObserver
+    memories: Memories = field(default_factory=Memories)
+
+    async def reconcile(self, taken: Taken[ObjectKey]) -> None:
+        """One pass. Failures of the Kubernetes API are retried by the queue; nothing is lost by them."""
+        key, started = taken.key, time.monotonic()
+        entry = self.cache.get(key)
+        if entry is None:
+            self.memories.drop(key)
+            return
+        memory = self.memories.of(key, entry.uid)
+        outcome = "error"
+        with log_context(kind=key.kind, namespace=key.namespace, name=key.name, uid=entry.uid):
+            try:
+                outcome = await self._pass(taken, entry, memory)
+                memory.kube_failures = 0
+            except KubeError as error:
+                memory.kube_failures += 1
+                self.queue.add_after(key, self._kube_backoff(memory), Priority.RETRY)
+                logger.info("the Kubernetes API did not take it: %s", error)
+            except ValidationError as error:
+                logger.error("the object cannot be read: %s", error.errors(include_input=False, include_url=False)[0])  # noqa: TRY400
+            finally:
+                self.on_pass(key.kind, outcome, time.monotonic() - started, taken)
+
+    async def _pass(self, taken: Taken[ObjectKey], entry: Entry, memory: Memory) -> str:
+        look = Look.ROUTINE if taken.priority >= Priority.POLL else Look.EXACT
+        facts = await self.gatherer.gather(taken.key, entry, memory, self.wall_clock(), look)
+        action = plan(facts.view)
+        await self.actor.protect(facts)
+        started = time.monotonic()
+        result = await self.actor.act(facts, action, memory)
+        unreachable = memory.unanswered >= self.tempo.unreachable_after
+        standing = stand(self.resource, facts, action, result, unreachable=unreachable)
+        status = facts.obj.status
+        if standing is not None:
+            status = new_status(self.resource, facts, action, result, standing, self.pacing)
+        wrote = await self._report(facts, result, status)
+        memory.quiet_looks = 0 if wrote else memory.quiet_looks + 1
+        self._come_back(facts, action, result, status, standing, memory)
+        name = type(action).__name__
+        if wrote or not isinstance(action, actions.Keep | actions.Wait | actions.Stall | actions.Ignore):
+            message = standing.message if standing is not None else name
+            outcome = standing.reason if standing is not None else type(result).__name__
+            log_action(
+                logger, message or name, action=name, outcome=outcome, duration_seconds=time.monotonic() - started
+            )
+        return name
+
+    async def _report(self, facts: Facts[SpecT, StatusT, ObsT], result: Result[ObsT], status: StatusT) -> bool:
+        """At most one status write, and only if something changed."""
+        patch = status_patch(facts.obj, status)
+        if not patch:
+            return False
+        body: JsonObject = {"metadata": {"uid": facts.obj.metadata.uid}, "status": patch}
+        if isinstance(result, Accepted):
+            await self._persist(facts, result.resource, body)
+        else:
+            await self._write(facts.key, body)
+        return True
+
+    async def _write(self, key: ObjectKey, body: JsonObject) -> None:
+        try:
+            raw = await self.kube.patch(self.resource.type, key.namespace, key.name, body, subresource="status")
+        except NotFound:
+            return  # deleted meanwhile: the watch will tell
+        self.cache.put(key, raw)
+
+    async def _persist(self, facts: Facts[SpecT, StatusT, ObsT], observed: ObsT, body: JsonObject) -> None:
+        """Write the id of something that is paid for, through conflicts and outages, even while shutting down."""
+        task = asyncio.ensure_future(self._persist_patiently(facts, observed, body))
+        await asyncio.shield(task)
+
+    async def _persist_patiently(self, facts: Facts[SpecT, StatusT, ObsT], observed: ObsT, body: JsonObject) -> None:
+        key, deadline, failures = facts.key, time.monotonic() + self.tempo.persist, 0
+        while True:
+            try:
+                raw = await self.kube.patch(self.resource.type, key.namespace, key.name, body, subresource="status")
+            except (NotFound, Conflict) as error:
+                # The object is gone, or another took its name: nobody else could ever end what was just made.
+                if isinstance(error, NotFound) or not await self._is_still(facts):
+                    await self._terminate_ownerless(facts, observed)
+                    return
+            except KubeError:
+                if time.monotonic() >= deadline:
+                    raise
+            else:
+                self.cache.put(key, raw)
+                return
+            failures += 1
+            await asyncio.sleep(_PERSIST_BACKOFF.after(failures, self.pacing.random))
+
+    async def _is_still(self, facts: Facts[SpecT, StatusT, ObsT]) -> bool:
+        raw = await self.kube.get(self.resource.type, facts.key.namespace, facts.key.name)
+        metadata = raw.get("metadata")
+        return isinstance(metadata, dict) and metadata.get("uid") == facts.obj.metadata.uid
+
+    async def _terminate_ownerless(self, facts: Facts[SpecT, StatusT, ObsT], observed: ObsT) -> None:
+        cloud_id, _ = self.resource.identity(observed)
+        logger.warning("the object vanished while %s was created for it: terminating that", cloud_id)
+        if not isinstance(facts.account, AccountReady):
+            return
+        deadline, failures = time.monotonic() + self.tempo.persist, 0
+        while True:
+            try:
+                await self.resource.delete(facts.account.cloud, cloud_id)
+            except CloudError as error:
+                if isinstance(error, CloudNotFound):
+                    return
+                if time.monotonic() >= deadline:
+                    logger.error("%s is left in the cloud without an owner: %s", cloud_id, error)  # noqa: TRY400
+                    return
+                failures += 1
+                await asyncio.sleep(_PERSIST_BACKOFF.after(failures, self.pacing.random))
+            else:
+                return
+
+    def _come_back(
+        self,
+        facts: Facts[SpecT, StatusT, ObsT],
+        action: actions.Action,
+        result: Result[ObsT],
+        status: StatusT,
+        standing: Standing | None,
+        memory: Memory,
+    ) -> None:
+        key, cloud_id = facts.key, self._new_id(result)
+        if cloud_id and isinstance(facts.account, AccountReady) and facts.account.sightings.discard(cloud_id):
+            self.queue.add(key, Priority.EVENT)  # a webhook was faster than the create's answer
+            return
+        if isinstance(action, actions.Release | actions.Ignore | actions.Expire):
+            return
+        due = self._due(facts, status, standing, memory)
+        if due is not None:
+            self.queue.add_after(key, *due)
+        for moment in assess.deadlines(facts.obj.spec, status):
+            self.queue.add_after(key, (moment - facts.now).total_seconds(), Priority.CHANGE)
+
+    def _new_id(self, result: Result[ObsT]) -> str:
+        return self.resource.identity(result.resource)[0] if isinstance(result, Accepted) else ""
+
+    def _due(
+        self, facts: Facts[SpecT, StatusT, ObsT], status: StatusT, standing: Standing | None, memory: Memory
+    ) -> tuple[float, Priority] | None:
+        """Seconds until the next pass, and how urgent it is."""
+        if standing is None and facts.error is not None:
+            return self.pacing.quick.after(memory.unanswered, self.pacing.random), Priority.RETRY
+        if standing is None or standing.pace is not None:
+            agreed = status.next_attempt_time or facts.now
+            return max((agreed - facts.now).total_seconds(), 0), Priority.RETRY
+        match standing.back:
+            case Return.NEVER:
+                return None
+            case Return.SOON:
+                return 0.0, Priority.DELETE if facts.view.deleting else Priority.CHANGE
+            case Return.TRANSITION:
+                interval = min(self.tempo.transition * 2 ** min(memory.quiet_looks, 16), self.tempo.settled)
+                return jittered(interval, self.tempo.jitter, self.pacing.random), Priority.RETRY
+            case Return.SETTLED:
+                return jittered(self.tempo.settled, self.tempo.jitter, self.pacing.random), Priority.POLL
+
+    def _kube_backoff(self, memory: Memory) -> float:
+        return _KUBE_BACKOFF.after(memory.kube_failures, self.pacing.random)
+
+
+_PERSIST_BACKOFF = Backoff(initial=0.1, limit=5.0)
+_KUBE_BACKOFF = Backoff(initial=0.1, limit=30.0)

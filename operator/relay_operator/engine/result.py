@@ -1,0 +1,46 @@
+"""What came of an action."""
+
+from dataclasses import dataclass
+from typing import Generic, TypeAlias, TypeVar
+
+from relay_client.errors import CloudError
+from relay_operator.api.meta import CreateIntent
+
+ObsT = TypeVar("ObsT")
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """The action needed no call, or the object is as decided."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted(Generic[ObsT]):
+    """The resource is ours: created, or found and adopted. Its id must reach status whatever happens."""
+
+    resource: ObsT
+    intent: CreateIntent
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """The cloud took the change; what it makes of it is yet to be seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """The cloud said no, or was never asked: nothing happened. `intent` is the attempt this ends, if any."""
+
+    error: CloudError
+    intent: CreateIntent | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeUnknown:
+    """A create may or may not have been acted upon; its intent stays open."""
+
+    error: CloudError
+    intent: CreateIntent
+
+
+Result: TypeAlias = Nothing | Accepted[ObsT] | Sent | Rejected | OutcomeUnknown

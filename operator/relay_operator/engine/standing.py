@@ -1,0 +1,290 @@
+"""What to tell of an object, and when to come back: one table for errors, one for actions. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum, auto
+from typing import Literal, TypeVar, assert_never
+
+from relay_client import errors
+from relay_client.errors import CloudError
+from relay_operator.api.conditions import ConditionType, Reason
+from relay_operator.api.meta import rfc3339
+from relay_operator.api.workload import CommonStatus, WorkloadSpec
+from relay_operator.engine import actions, assess
+from relay_operator.engine.account import AccountReady
+from relay_operator.engine.actions import Action, Step
+from relay_operator.engine.conditions import Wanted
+from relay_operator.engine.facts import Facts
+from relay_operator.engine.resource import ExternalResource, Progress
+from relay_operator.engine.result import Accepted, Nothing, OutcomeUnknown, Rejected, Result, Sent
+
+SpecT = TypeVar("SpecT", bound=WorkloadSpec)
+StatusT = TypeVar("StatusT", bound=CommonStatus)
+ObsT = TypeVar("ObsT")
+
+
+RETENTION = timedelta(days=7)
+"""How long the cloud keeps what is interrupted, or stopped for want of funds (section 3)."""
+
+
+class Return(Enum):
+    """When the object is looked at again, where no attempt is agreed."""
+
+    NEVER = auto()  # an event will wake it, or it is going
+    SOON = auto()  # there is a next step
+    TRANSITION = auto()  # the cloud is on its way
+    SETTLED = auto()  # as asked, or waiting for people
+
+
+class Pace(Enum):
+    """How a refused attempt is repeated."""
+
+    QUICK = auto()  # backoff from its beginning
+    SLOW = auto()  # only people, or a change elsewhere, can help: the longest backoff
+    ADVISED = auto()  # the cloud's Retry-After where it gave one, else backoff
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """`ready` None leaves the Ready condition as it was last known."""
+
+    ready: Literal["True", "False"] | None
+    trouble: Literal[ConditionType.RECONCILING, ConditionType.STALLED] | None
+    reason: Reason
+    message: str
+    back: Return = Return.TRANSITION
+    pace: Pace | None = None
+    retry_after: float | None = None
+    extra: tuple[Wanted, ...] = ()
+    deletion_deadline: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """How one kind of refusal reads in status."""
+
+    reason: Reason
+    stalled: bool
+    pace: Pace
+
+
+_CONFLICTS: Mapping[str, Refusal] = {
+    "POD_NODE_BUSY": Refusal(Reason.POD_NODE_BUSY, stalled=False, pace=Pace.QUICK),
+    "POD_NODE_OFFLINE": Refusal(Reason.POD_NODE_OFFLINE, stalled=False, pace=Pace.QUICK),
+    "POD_STOPPING": Refusal(Reason.POD_STOPPING, stalled=False, pace=Pace.QUICK),
+    "POD_NODE_NO_INFINIBAND": Refusal(Reason.POD_NODE_NO_INFINIBAND, stalled=True, pace=Pace.SLOW),
+}
+_REFUSALS: tuple[tuple[type[CloudError], Refusal], ...] = (
+    (errors.CapacityExhausted, Refusal(Reason.WAITING_FOR_CAPACITY, stalled=False, pace=Pace.ADVISED)),
+    (errors.RateLimited, Refusal(Reason.RATE_LIMITED, stalled=False, pace=Pace.ADVISED)),
+    (errors.PaymentRequired, Refusal(Reason.BALANCE_EXHAUSTED, stalled=True, pace=Pace.SLOW)),
+    (errors.Unauthorized, Refusal(Reason.ACCOUNT_UNAUTHORIZED, stalled=True, pace=Pace.ADVISED)),
+    (errors.Forbidden, Refusal(Reason.ACCOUNT_FORBIDDEN, stalled=True, pace=Pace.SLOW)),
+    (errors.BadRequest, Refusal(Reason.SPEC_INVALID, stalled=True, pace=Pace.SLOW)),
+    (errors.Conflict, Refusal(Reason.CONFLICT, stalled=False, pace=Pace.QUICK)),
+    (errors.NotFound, Refusal(Reason.CONFLICT, stalled=False, pace=Pace.QUICK)),
+    (errors.Gone, Refusal(Reason.CONFLICT, stalled=False, pace=Pace.QUICK)),
+)
+_UNREACHABLE = Refusal(Reason.CLOUD_UNAVAILABLE, stalled=False, pace=Pace.ADVISED)
+
+_STEP_REASONS: Mapping[Step, Reason] = {
+    Step.STOP: Reason.STOPPING,
+    Step.START: Reason.STARTING,
+    Step.SCALE: Reason.SCALING,
+    Step.VISIBILITY: Reason.UPDATING,
+    Step.RESTART: Reason.RESTARTING,
+}
+
+
+def refusal(error: CloudError) -> Refusal:
+    """The row for an error: conflicts by their code, the rest by their class."""
+    by_code = _CONFLICTS.get(error.code or "") if isinstance(error, errors.Conflict) else None
+    return by_code or next((row for kind, row in _REFUSALS if isinstance(error, kind)), _UNREACHABLE)
+
+
+def stand(
+    resource: ExternalResource[SpecT, StatusT, ObsT],
+    facts: Facts[SpecT, StatusT, ObsT],
+    action: Action,
+    result: Result[ObsT],
+    *,
+    unreachable: bool,
+) -> Standing | None:
+    """What to write; None leaves status as it is. `unreachable`: the cloud has not answered too often in a row."""
+    match result:
+        case Rejected(error):
+            return _rejected(facts, error)
+        case OutcomeUnknown(error):
+            message = f"{error}; finding out whether it was created"
+            return _searching(Reason.CREATE_OUTCOME_UNKNOWN, message)
+        case Accepted(observed):
+            return _progressing(resource, facts, observed)
+        case Sent():
+            return _sent(facts, action)
+        case Nothing():
+            return _decided(resource, facts, action, unreachable=unreachable)
+        case _ as never:
+            assert_never(never)
+
+
+def _rejected(facts: Facts[SpecT, StatusT, ObsT], error: CloudError) -> Standing:
+    row = refusal(error)
+    extra: tuple[Wanted, ...] = ()
+    message = error.message
+    if isinstance(error, errors.CapacityExhausted):
+        extra = (Wanted(ConditionType.CAPACITY_AVAILABLE, "False", row.reason, f"{error.code}: {error.message}"),)
+    deadline = None
+    if isinstance(error, errors.PaymentRequired) and facts.observed is not None:
+        deadline = (facts.obj.status.state_since or facts.now) + RETENTION
+        message += f"; {_deleted_on(deadline)}"
+    return Standing(
+        "False",
+        ConditionType.STALLED if row.stalled else ConditionType.RECONCILING,
+        row.reason,
+        message,
+        pace=row.pace,
+        retry_after=error.retry_after,
+        extra=extra,
+        deletion_deadline=deadline,
+    )
+
+
+def _deleted_on(deadline: datetime) -> str:
+    return f"deleted by the cloud with its volume on {rfc3339(deadline)} unless it runs again"
+
+
+def _searching(reason: Reason, message: str) -> Standing:
+    unknown = Wanted(ConditionType.CREATE_OUTCOME_UNKNOWN, "True", reason, message)
+    return Standing("False", ConditionType.RECONCILING, reason, message, extra=(unknown,))
+
+
+def _sent(facts: Facts[SpecT, StatusT, ObsT], action: Action) -> Standing:
+    if isinstance(action, actions.Update):
+        reason = _STEP_REASONS[action.step]
+        return Standing("False", ConditionType.RECONCILING, reason, f"{action.step} sent to the cloud")
+    reason = Reason.RECREATING if facts.view.replacing and not facts.view.deleting else Reason.DELETING
+    return Standing("False", ConditionType.RECONCILING, reason, "termination sent to the cloud")
+
+
+def _decided(
+    resource: ExternalResource[SpecT, StatusT, ObsT],
+    facts: Facts[SpecT, StatusT, ObsT],
+    action: Action,
+    *,
+    unreachable: bool,
+) -> Standing | None:
+    match action:
+        case actions.Wait(reason):
+            return _waiting(facts, reason, unreachable=unreachable)
+        case actions.Stall(reason):
+            return _stalled(facts, reason)
+        case actions.Replace():
+            message = facts.note or f"recovery: {facts.view.recovery.name.lower()}"
+            return Standing("False", ConditionType.RECONCILING, Reason.RECREATING, message, Return.SOON)
+        case actions.Forget():
+            return Standing("False", ConditionType.RECONCILING, Reason.RECREATING, "making it anew", Return.SOON)
+        case actions.CloseIntent():
+            message = facts.note or "the last attempt came to nothing"
+            return Standing("False", ConditionType.RECONCILING, Reason.CREATING, message, Return.SOON)
+        case actions.Keep():
+            if facts.observed is None:
+                return None
+            return _progressing(resource, facts, facts.observed)
+        case _:
+            return None
+
+
+def _waiting(facts: Facts[SpecT, StatusT, ObsT], reason: Reason, *, unreachable: bool) -> Standing | None:
+    match reason:
+        case Reason.WAITING_FOR_RETRY:
+            return None
+        case Reason.PAUSED:
+            paused = Wanted(ConditionType.PAUSED, "True", Reason.PAUSED, "the annotation paused is set")
+            return Standing(None, None, Reason.PAUSED, paused.message, Return.NEVER, extra=(paused,))
+        case Reason.CLOUD_UNAVAILABLE:
+            return _blind(facts, unreachable=unreachable)
+        case Reason.WAITING_FOR_ACCOUNT:
+            return _without_account(facts)
+        case Reason.SEARCHING if not facts.obj.status.id:
+            return _searching(reason, facts.note)
+        case _:
+            return Standing("False", ConditionType.RECONCILING, reason, facts.note)
+
+
+def _blind(facts: Facts[SpecT, StatusT, ObsT], *, unreachable: bool) -> Standing | None:
+    """`Ready` stays what it was last seen to be; a key that is refused is told at once, silence after a while."""
+    if facts.error is None:
+        return None
+    row = refusal(facts.error)
+    if row.reason is Reason.CLOUD_UNAVAILABLE and not unreachable:
+        return None
+    return Standing(
+        None, ConditionType.STALLED, row.reason, facts.error.message, pace=row.pace, retry_after=facts.error.retry_after
+    )
+
+
+def _without_account(facts: Facts[SpecT, StatusT, ObsT]) -> Standing:
+    if isinstance(facts.account, AccountReady):
+        raise AssertionError("an account that is ready is not waited for")
+    reason, message = facts.account.reason, facts.account.message
+    if facts.view.deleting:
+        message += "; the deletion waits for it (the annotation abandon lets go without touching the cloud)"
+    if not facts.obj.status.id:
+        return Standing("False", ConditionType.RECONCILING, Reason.WAITING_FOR_ACCOUNT, message, Return.SETTLED)
+    return Standing(None, ConditionType.STALLED, reason, message, Return.SETTLED)
+
+
+def _stalled(facts: Facts[SpecT, StatusT, ObsT], reason: Reason) -> Standing:
+    message = facts.note
+    if not isinstance(facts.account, AccountReady):
+        without = _without_account(facts)
+        return Standing(without.ready, ConditionType.STALLED, facts.account.reason, without.message, Return.SETTLED)
+    if reason is Reason.CREATE_OUTCOME_UNKNOWN:
+        return _outcome_unknown(facts)
+    if reason is Reason.IMMUTABLE_FIELD_CHANGED:
+        message += ": the cloud cannot change this; put the old value back, or set updateStrategy.type: Recreate"
+    if reason is Reason.TERMINATED_EXTERNALLY:
+        message = message or "the cloud says it is terminated"
+        message += "; recovery.onTerminated: Recreate makes another"
+    return Standing("False", ConditionType.STALLED, reason, message, Return.SETTLED)
+
+
+def _outcome_unknown(facts: Facts[SpecT, StatusT, ObsT]) -> Standing:
+    token = facts.intent.token if facts.intent is not None else "the token in the annotation create-intent"
+    message = (
+        f"a create was sent and its answer is lost: {facts.note}. If it exists, annotate "
+        f"gpurelay.dev/adopt-id=<its id>; if it does not, annotate gpurelay.dev/retry-create={token}"
+    )
+    unknown = Wanted(ConditionType.CREATE_OUTCOME_UNKNOWN, "True", Reason.CREATE_OUTCOME_UNKNOWN, message)
+    return Standing(
+        "False", ConditionType.STALLED, Reason.CREATE_OUTCOME_UNKNOWN, message, Return.SETTLED, extra=(unknown,)
+    )
+
+
+def _progressing(
+    resource: ExternalResource[SpecT, StatusT, ObsT], facts: Facts[SpecT, StatusT, ObsT], observed: ObsT
+) -> Standing:
+    """The resource is left to itself: its own state speaks."""
+    detail = resource.detail(observed)
+    match resource.progress(observed):
+        case Progress.READY:
+            return Standing("True", None, Reason.RUNNING, detail, Return.SETTLED)
+        case Progress.STOPPED:
+            expired = assess.runtime_used_up(facts.obj, facts.now)
+            return Standing(
+                "True", None, Reason.MAX_RUNTIME_REACHED if expired else Reason.STOPPED, detail, Return.SETTLED
+            )
+        case Progress.DEGRADED:
+            return Standing("False", ConditionType.RECONCILING, Reason.DEGRADED, detail)
+        case Progress.INTERRUPTED:
+            since = assess.interrupted_since(facts.obj, facts.now)
+            deadline = since + RETENTION
+            message = f"{detail}; interrupted since {rfc3339(since)}, {_deleted_on(deadline)}"
+            return Standing("False", ConditionType.RECONCILING, Reason.INTERRUPTED, message, deletion_deadline=deadline)
+        case Progress.FAILED:
+            return Standing("False", ConditionType.STALLED, Reason.FAILED, detail, Return.SETTLED)
+        case Progress.PENDING | Progress.GONE:
+            return Standing("False", ConditionType.RECONCILING, Reason.DEPLOYING, detail)
+        case _ as never:
+            assert_never(never)
