@@ -1,0 +1,123 @@
+{{- /* Generated from the models by `make generate`; edits here are lost. */ -}}
+{{- define "relay-operator.rules.watched" -}}
+# the intent annotation and the finalizer
+- apiGroups:
+  - gpurelay.dev
+  resources:
+  - cloudaccounts
+  - gpuclusters
+  - gpupods
+  verbs:
+  - get
+  - list
+  - watch
+  - patch
+# what the cloud says
+- apiGroups:
+  - gpurelay.dev
+  resources:
+  - cloudaccounts/status
+  - gpuclusters/status
+  - gpupods/status
+  verbs:
+  - patch
+# lifetime.ttlSecondsAfterStopped
+- apiGroups:
+  - gpurelay.dev
+  resources:
+  - gpuclusters
+  - gpupods
+  verbs:
+  - delete
+# keys and env are read; connections and webhook secrets are written
+- apiGroups:
+  - ''
+  resources:
+  - secrets
+  verbs:
+  - get
+  - create
+  - patch
+# env is read; connections are written
+- apiGroups:
+  - ''
+  resources:
+  - configmaps
+  verbs:
+  - get
+  - create
+  - patch
+# what happened, for people
+- apiGroups:
+  - events.k8s.io
+  resources:
+  - events
+  verbs:
+  - create
+  - patch
+{{- end }}
+
+{{- define "relay-operator.rules.clusterAccounts" -}}
+# the intent annotation and the finalizer
+- apiGroups:
+  - gpurelay.dev
+  resources:
+  - clustercloudaccounts
+  verbs:
+  - get
+  - list
+  - watch
+  - patch
+# what the cloud says
+- apiGroups:
+  - gpurelay.dev
+  resources:
+  - clustercloudaccounts/status
+  verbs:
+  - patch
+# the labels that allowedNamespaces selects
+- apiGroups:
+  - ''
+  resources:
+  - namespaces
+  verbs:
+  - get
+{{- end }}
+
+{{- define "relay-operator.rules.own" -}}
+# leader election
+- apiGroups:
+  - coordination.k8s.io
+  resources:
+  - leases
+  verbs:
+  - get
+  - update
+  - patch
+  resourceNames:
+  - '{{ .Values.leaderElection.leaseName }}'
+# the first replica makes the Lease; a create has no name to restrict
+- apiGroups:
+  - coordination.k8s.io
+  resources:
+  - leases
+  verbs:
+  - create
+# the label that the webhook Service selects
+- apiGroups:
+  - ''
+  resources:
+  - pods
+  verbs:
+  - get
+  - patch
+# keys and webhook secrets of cluster-wide accounts
+- apiGroups:
+  - ''
+  resources:
+  - secrets
+  verbs:
+  - get
+  - create
+  - patch
+{{- end }}

@@ -1,0 +1,74 @@
+"""What the operator may do in the cluster: no wildcards, and Secrets are neither listed nor watched."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from relay_operator.api.definition import Definition
+from relay_operator.api.meta import GROUP
+from relay_operator.crds.structural import Schema
+
+LEASE_NAME_TEMPLATE = "{{ .Values.leaderElection.leaseName }}"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule of a Role."""
+
+    why: str
+    group: str
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+    names: tuple[str, ...] = ()
+
+    def as_json(self) -> Schema:
+        rule: Schema = {
+            "apiGroups": [self.group],
+            "resources": list(self.resources),
+            "verbs": list(self.verbs),
+        }
+        return rule | {"resourceNames": list(self.names)} if self.names else rule
+
+
+def own_kinds(definitions: Iterable[Definition]) -> tuple[Rule, ...]:
+    """Rights on the operator's own kinds."""
+    known = tuple(definitions)
+    objects = tuple(definition.plural for definition in known)
+    mortal = tuple(definition.plural for definition in known if "lifetime" in definition.spec.model_fields)
+    rules = (
+        Rule("the intent annotation and the finalizer", GROUP, objects, ("get", "list", "watch", "patch")),
+        Rule("what the cloud says", GROUP, tuple(f"{plural}/status" for plural in objects), ("patch",)),
+    )
+    expiry = Rule("lifetime.ttlSecondsAfterStopped", GROUP, mortal, ("delete",))
+    return (*rules, expiry) if mortal else rules
+
+
+def in_watched_namespaces(definitions: Iterable[Definition]) -> tuple[Rule, ...]:
+    """Rights wherever objects are reconciled."""
+    return (
+        *own_kinds(definition for definition in definitions if definition.namespaced),
+        Rule("keys and env are read; connections and webhook secrets are written", "", ("secrets",), _KEEP),
+        Rule("env is read; connections are written", "", ("configmaps",), _KEEP),
+        Rule("what happened, for people", "events.k8s.io", ("events",), ("create", "patch")),
+    )
+
+
+def for_cluster_accounts(definitions: Iterable[Definition]) -> tuple[Rule, ...]:
+    """Rights outside of namespaces, for accounts that namespaces share."""
+    return (
+        *own_kinds(definition for definition in definitions if not definition.namespaced),
+        Rule("the labels that allowedNamespaces selects", "", ("namespaces",), ("get",)),
+    )
+
+
+def in_own_namespace() -> tuple[Rule, ...]:
+    """Rights in the namespace where the operator itself runs."""
+    leases = "coordination.k8s.io"
+    return (
+        Rule("leader election", leases, ("leases",), ("get", "update", "patch"), (LEASE_NAME_TEMPLATE,)),
+        Rule("the first replica makes the Lease; a create has no name to restrict", leases, ("leases",), ("create",)),
+        Rule("the label that the webhook Service selects", "", ("pods",), ("get", "patch")),
+        Rule("keys and webhook secrets of cluster-wide accounts", "", ("secrets",), _KEEP),
+    )
+
+
+_KEEP = ("get", "create", "patch")

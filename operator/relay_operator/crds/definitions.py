@@ -1,0 +1,85 @@
+"""A kind as the API server wants to know it."""
+
+from typing import Final
+
+from pydantic import JsonValue
+
+from relay_operator.api.definition import Column, Definition
+from relay_operator.api.meta import CATEGORY, GROUP, VERSION
+from relay_operator.crds.structural import Schema, as_object, structural
+from relay_operator.kinds import cloudaccount, gpucluster, gpupod
+
+DEFINITIONS: Final = (
+    cloudaccount.CLOUD_ACCOUNT,
+    cloudaccount.CLUSTER_CLOUD_ACCOUNT,
+    gpucluster.DEFINITION,
+    gpupod.DEFINITION,
+)
+NEVER_OBSERVED: Final = -1
+"""What `status.observedGeneration` reads before the operator saw an object, so that nobody takes it for ready."""
+
+
+def custom_resource_definition(definition: Definition) -> Schema:
+    """The CRD of a kind."""
+    version: Schema = {
+        "name": VERSION,
+        "served": True,
+        "storage": True,
+        "additionalPrinterColumns": [_column(column) for column in definition.columns],
+        "schema": {"openAPIV3Schema": object_schema(definition)},
+        "subresources": _subresources(definition),
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{definition.plural}.{GROUP}"},
+        "spec": {
+            "group": GROUP,
+            "names": {
+                "kind": definition.kind,
+                "listKind": f"{definition.kind}List",
+                "plural": definition.plural,
+                "singular": definition.singular,
+                "shortNames": [definition.short_name],
+                "categories": [CATEGORY],
+            },
+            "scope": "Namespaced" if definition.namespaced else "Cluster",
+            "versions": [version],
+        },
+    }
+
+
+def object_schema(definition: Definition) -> Schema:
+    """The schema of a whole object."""
+    properties: Schema = {
+        "apiVersion": {"type": "string"},
+        "kind": {"type": "string"},
+        "metadata": {"type": "object"},
+        "spec": structural(definition.spec),
+        "status": _status(definition),
+    }
+    return {"type": "object", "description": definition.summary, "required": ["spec"], "properties": properties}
+
+
+def _status(definition: Definition) -> Schema:
+    schema = structural(definition.status)
+    observed = as_object(as_object(schema["properties"])["observedGeneration"])
+    observed["default"] = NEVER_OBSERVED
+    schema["default"] = {"observedGeneration": NEVER_OBSERVED}
+    return schema
+
+
+def _column(column: Column) -> JsonValue:
+    shown: Schema = {"name": column.name, "type": column.type, "jsonPath": column.path}
+    return shown | {"priority": column.priority} if column.priority else shown
+
+
+def _subresources(definition: Definition) -> Schema:
+    subresources: Schema = {"status": {}}
+    if definition.scale is not None:
+        subresources["scale"] = {
+            "specReplicasPath": definition.scale.spec_replicas,
+            "statusReplicasPath": definition.scale.status_replicas,
+            "labelSelectorPath": definition.scale.label_selector,
+        }
+    return subresources

@@ -1,0 +1,63 @@
+"""Every generated file: where it is, and what it must contain."""
+
+from typing import Final
+
+import yaml
+
+from relay_operator.api.meta import GROUP
+from relay_operator.crds.access import Rule, for_cluster_accounts, in_own_namespace, in_watched_namespaces
+from relay_operator.crds.definitions import DEFINITIONS, custom_resource_definition
+from relay_operator.crds.reference import conditions_page, kind_page
+from relay_operator.crds.structural import Schema, as_object
+
+_NOTICE: Final = "Generated from the models by `make generate`; edits here are lost."
+_CHART: Final = "charts/relay-operator/templates"
+
+
+def generated_files() -> dict[str, str]:
+    """Path below the repository's root to text, in a stable order."""
+    files: dict[str, str] = {}
+    for definition in DEFINITIONS:
+        crd = custom_resource_definition(definition)
+        name = f"{GROUP}_{definition.plural}.yaml"
+        files[f"crds/{name}"] = f"# {_NOTICE}\n{_yaml(crd)}"
+        files[f"{_CHART}/crds/{name}"] = _chart_crd(crd)
+        files[f"docs/reference/{definition.singular}.md"] = kind_page(definition)
+    files[f"{_CHART}/_rules.tpl"] = _rules()
+    files["docs/reference/conditions.md"] = conditions_page()
+    return files
+
+
+GENERATED_FOLDERS: Final = ("crds", f"{_CHART}/crds", "docs/reference")
+"""Folders in which nothing else may be."""
+
+
+def _yaml(document: Schema | list[Schema]) -> str:
+    return yaml.safe_dump(document, sort_keys=False, width=120)
+
+
+def _chart_crd(crd: Schema) -> str:
+    """The CRD as a template: upgraded with the chart, and kept when the chart goes, since objects would go with it."""
+    name = as_object(crd["metadata"])["name"]
+    kept: Schema = {"name": name, "annotations": {"helm.sh/resource-policy": "keep"}, "labels": "LABELS"}
+    text = _yaml({**crd, "metadata": kept}).replace("{{", '{{ "{{" }}')
+    labels = '\n    {{- include "relay-operator.labels" . | nindent 4 }}'
+    text = text.replace(" LABELS", labels, 1)
+    return f"{{{{- /* {_NOTICE} */ -}}}}\n{{{{- if .Values.crds.install }}}}\n{text}{{{{- end }}}}\n"
+
+
+def _rules() -> str:
+    sections = (
+        ("watched", in_watched_namespaces(DEFINITIONS)),
+        ("clusterAccounts", for_cluster_accounts(DEFINITIONS)),
+        ("own", in_own_namespace()),
+    )
+    bodies = [
+        f'{{{{- define "relay-operator.rules.{name}" -}}}}\n{"".join(map(_rule, rules))}{{{{- end }}}}\n'
+        for name, rules in sections
+    ]
+    return "\n".join([f"{{{{- /* {_NOTICE} */ -}}}}", *bodies])
+
+
+def _rule(rule: Rule) -> str:
+    return f"# {rule.why}\n{_yaml([rule.as_json()])}"
