@@ -7,14 +7,13 @@ import asyncio
 import signal
 import sys
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import aiohttp
 from rich.console import Console
 from rich.text import Text
 
-from hack.demo import happenings, stage
+from hack.demo import happenings, promise, stage
 from hack.demo.happenings import Happening, Source, Tone, Watcher
 from tests.support.process import StartError
 from tests.support.toolchain import REPOSITORY, BuildError
@@ -33,16 +32,28 @@ _console = Console(highlight=False, soft_wrap=True)
 class Narrator:
     """Prints what happens, each line with the seconds since the examples were applied."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_stage: Stage) -> None:
         self._start = time.monotonic()
+        self._stage = on_stage
+        self._watcher = Watcher(on_stage)
 
     def tell(self, happening: Happening) -> None:
         """One line: when, who, what."""
         line = Text(f"{time.monotonic() - self._start:7.1f} s  ", style="dim")
         line.append(f"{happening.source.value:<11}", style=_COLOURS[happening.source])
-        line.append(f"{happening.subject:<24}")
-        line.append(happening.text, style=_TONES[happening.tone])
+        line.append(f"{happening.subject:<24}", style="default")
+        line.append(happening.text, style=_TONES[happening.tone] or "default")
         _console.print(line)
+
+    async def tick(self) -> None:
+        """Tells what happened since the last time; an operator that ended is started again, as Kubernetes would."""
+        process = self._stage.operator.process
+        if not process.running:
+            text = f"exit code {process.exit_code}; started again, as Kubernetes would"
+            self.tell(Happening(Source.CALL, "has ended", text, Tone.BAD))
+            await self._stage.operator.start()
+        for happening in await self._watcher.look():
+            self.tell(happening)
 
 
 async def play(*, once: bool) -> int:
@@ -54,29 +65,27 @@ async def play(*, once: bool) -> int:
     async with stage.set_up(_announce) as on_stage:
         manifests = stage.examples(on_stage.organization, on_stage.cloud.ports.urls())
         _console.print("\n[bold]$ kubectl apply -f examples/[/]")
-        narrator, watcher = Narrator(), Watcher(on_stage)
+        narrator = Narrator(on_stage)
         for manifest in manifests:
             await on_stage.kube.apply(manifest, "kubectl")
-        problems = await _until_ready(on_stage, watcher, narrator, manifests)
+        problems = await _until_ready(on_stage, narrator, manifests)
         if problems:
-            _console.print(f"\n[bold red]Not ready after {_READY_WITHIN:g} s:[/]")
-            for problem in problems:
-                _console.print(Text(f"  {problem}"))
-            _console.print(Text(f"The operator's log: {on_stage.operator.log}"))
+            _complain(on_stage, problems)
         if once:
             return 1 if problems else 0
+        if not problems:
+            await _second_act(on_stage, narrator)
         _invite(on_stage)
-        await _go_on(on_stage, watcher, narrator)
+        await _go_on(narrator)
     return 0
 
 
-async def _until_ready(on_stage: Stage, watcher: Watcher, narrator: Narrator, wanted: list[Manifest]) -> list[str]:
+async def _until_ready(on_stage: Stage, narrator: Narrator, wanted: list[Manifest]) -> list[str]:
     """Tells what happens until all of examples/ is Ready or Complete; answers what is not when the time is over."""
     names = {(one["kind"], one["metadata"]["name"]) for one in wanted if one["kind"] in happenings.SHOWN}
     deadline = time.monotonic() + _READY_WITHIN
     while True:
-        for happening in await watcher.look():
-            narrator.tell(happening)
+        await narrator.tick()
         items = await happenings.objects(on_stage)
         problems = happenings.unfinished(one for one in items if (one["kind"], one["metadata"]["name"]) in names)
         if not problems or time.monotonic() > deadline:
@@ -84,21 +93,40 @@ async def _until_ready(on_stage: Stage, watcher: Watcher, narrator: Narrator, wa
         await asyncio.sleep(_TICK)
 
 
-async def _go_on(on_stage: Stage, watcher: Watcher, narrator: Narrator) -> None:
-    """Tells what people do, until Ctrl-C; an operator that ended is started again, as Kubernetes would."""
+async def _second_act(on_stage: Stage, narrator: Narrator) -> None:
+    _console.print(
+        "\n[bold]One promise: nothing that costs money is created twice or forgotten.[/] The next create is acted on "
+        "by the\ncloud, but its answer is lost, and the operator is killed in that very moment:"
+    )
+    try:
+        created = await promise.keep(on_stage, narrator.tell, narrator.tick)
+    except promise.PromiseError as broken:
+        _complain(on_stage, [str(broken)])
+        return
+    _console.print(f"Creates that the cloud has acted on: [bold green]{created}[/]. Now it is deleted again:")
+    await on_stage.kube.delete("GpuCluster", promise.NAME)
+
+
+async def _go_on(narrator: Narrator) -> None:
+    """Tells what people do, until Ctrl-C."""
     while True:
-        if not on_stage.operator.process.running:
-            _console.print(f"[dim]the operator ended with {on_stage.operator.process.exit_code}: started again[/]")
-            await on_stage.operator.start()
-        # Somebody may have killed a server to see what happens: the next look tells.
-        with suppress(aiohttp.ClientError, TimeoutError):
-            for happening in await watcher.look():
-                narrator.tell(happening)
+        try:
+            await narrator.tick()
+        except (aiohttp.ClientError, TimeoutError):
+            _console.print("[dim]a server does not answer; looking again[/]")
+            await asyncio.sleep(1)
         await asyncio.sleep(_TICK)
 
 
 def _announce(part: str, what: str, seconds: float) -> None:
     _console.print(Text.assemble(("  ✓ ", "green"), f"{part:<15}", what, (f"  {seconds:.1f} s", "dim")))
+
+
+def _complain(on_stage: Stage, problems: list[str]) -> None:
+    _console.print("\n[bold red]Not as it should be:[/]")
+    for problem in problems:
+        _console.print(Text(f"  {problem}"))
+    _console.print(Text(f"The operator's log: {on_stage.operator.log}"))
 
 
 def _invite(on_stage: Stage) -> None:
@@ -110,7 +138,6 @@ def _invite(on_stage: Stage) -> None:
         (f"  {kubectl} scale gcl/llm --replicas=4", "through the scale subresource, as an autoscaler does"),
         (f"  {kubectl} describe gpod trainer", "conditions say what is going on, and why"),
         (f"  {kubectl} delete gpod trainer", "ends it in the cloud, and the bill with it"),
-        (f"  kill -9 {on_stage.operator.process.pid}", "nothing is created twice, nothing is forgotten"),
         ("The cloud's side:", ""),
         (f"  {on_stage.cloud.announced['consoleUrl']}", "its console: workloads, nodes, webhooks, faults"),
         (f"  {on_stage.operator.log.relative_to(REPOSITORY)}", "the operator's log, one line an action"),
@@ -118,7 +145,7 @@ def _invite(on_stage: Stage) -> None:
     _console.print()
     for text, meaning in lines:
         style = "" if text.startswith(" ") else "bold"
-        _console.print(Text.assemble((f"{text:<48}", style), (f"  # {meaning}" if meaning else "", "dim")))
+        _console.print(Text.assemble((f"{text:<46}", style), (f"  # {meaning}" if meaning else "", "dim")))
     _console.print("\n[dim]Here you see what happens. Ctrl-C ends everything.[/]\n")
 
 

@@ -63,7 +63,9 @@ async def set_up(announce: Callable[[str, str, float], None]) -> AsyncIterator[S
         ending.push_async_callback(cloud.process.stop, 5.0)
         await cloud.start()
         announce("local cloud", f"{cloud.management_url}, the GPU cloud's API on this machine", clock.lap())
-        operator = Operator(FOLDER / "operator", kubeconfig, OPERATOR_NAMESPACE, cloud.ports.urls())
+        # Alone, so without a Lease: one that was killed is then back at once instead of after the Lease's time.
+        settings = {"leader_election": "false"}
+        operator = Operator(FOLDER / "operator", kubeconfig, OPERATOR_NAMESPACE, cloud.ports.urls(), settings)
         ending.push_async_callback(operator.stop, 10.0)
         await operator.start()
         announce("operator", "relay-operator run, as that ServiceAccount", clock.lap())

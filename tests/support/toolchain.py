@@ -114,7 +114,7 @@ def _run_showing_progress(name: str, command: Sequence[str], folder: Path, env: 
     """Runs a `go` command, telling every few seconds how far it is; raises BuildError with the end of its output."""
     said: list[str] = []
     started = time.monotonic()
-    _say(f"building {name} from its Go modules: about 5 minutes on 2 cores, once; kept in {cache_folder()}")
+    _say(f"building {name} from its Go modules, once: some minutes on 2 cores; kept in {cache_folder()}")
     child = subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     reader = threading.Thread(target=lambda: said.extend(child.stdout or ()), daemon=True)
     reader.start()

@@ -1,0 +1,69 @@
+"""The demo's second act: the operator dies in the middle of a create, and nothing is doubled or lost."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+from hack.demo.happenings import Happening, Source, Tone, objects, unfinished
+from tests.support.manifests import gpu_cluster
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from hack.demo.stage import Stage
+
+NAME = "survivor"
+CREATE = "POST /v1/orgs/{orgId}/clusters/create"
+_WITHIN = 60.0
+_TICK = 0.05
+
+
+class PromiseError(Exception):
+    """The second act went otherwise than promised."""
+
+
+async def keep(stage: Stage, tell: Callable[[Happening], None], tick: Callable[[], Awaitable[None]]) -> int:
+    """Plays the act and answers how many clusters the cloud was made to create: one, if the promise holds.
+
+    `tick` tells what happens meanwhile. Raises PromiseError where the object does not become ready in a minute.
+    """
+    control = stage.cloud.control
+    start = max([0, *(item["seq"] for item in await control.requests())])
+    await control.fault(CREATE, {"drop": "after"}, count=1)
+    await stage.kube.apply(gpu_cluster(NAME, replicas=1, model="a100"), "kubectl")
+    await _until(stage, tick, lambda: _created(stage, start), "the operator asked the cloud for it")
+    await stage.operator.kill()
+    tell(
+        Happening(
+            Source.CALL, "is dead", "SIGKILL; the cloud had created the cluster, its answer never arrived", Tone.BAD
+        )
+    )
+    await stage.operator.start()
+    tell(Happening(Source.CALL, "is back", "and finds an open create intent on the object: it looks before it writes"))
+    await _until(stage, tick, lambda: _is_ready(stage), f"GpuCluster {NAME} is ready")
+    return await _created(stage, start)
+
+
+async def _created(stage: Stage, after: int) -> int:
+    items = await stage.cloud.control.requests(after=after)
+    return sum(item["operation"] == CREATE and item["status"] < 300 for item in items)
+
+
+async def _is_ready(stage: Stage) -> bool:
+    mine = [item for item in await objects(stage) if item["metadata"]["name"] == NAME]
+    return bool(mine) and not unfinished(mine)
+
+
+async def _until(
+    stage: Stage, tick: Callable[[], Awaitable[None]], happened: Callable[[], Awaitable[object]], what: str
+) -> None:
+    deadline = time.monotonic() + _WITHIN
+    while not await happened():
+        if time.monotonic() > deadline:
+            mine = [item for item in await objects(stage) if item["metadata"]["name"] == NAME]
+            raise PromiseError("; ".join([f"not within {_WITHIN:g} s: {what}", *unfinished(mine)]))
+        await tick()
+        await asyncio.sleep(_TICK)
+    await tick()
