@@ -18,32 +18,64 @@ from relay_localcloud.clock import Clock, Mode
 from relay_localcloud.cloud import Cloud
 from relay_localcloud.control import clock as control_clock
 from relay_localcloud.control import faults as control_faults
+from relay_localcloud.control import nodes as control_nodes
 from relay_localcloud.control import orgs as control_orgs
 from relay_localcloud.control import records as control_records
 from relay_localcloud.control import settings as control_settings
 from relay_localcloud.control import state as control_state
+from relay_localcloud.control import workloads as control_workloads
 from relay_localcloud.control.access import ControlAccess
 from relay_localcloud.deliveries import Deliveries
 from relay_localcloud.due import DueHandler
 from relay_localcloud.exchange import Operations
 from relay_localcloud.fault_layer import FaultInjection, FaultRegistry
+from relay_localcloud.lifecycle import balance, cluster_moves, moves, node_events
 from relay_localcloud.organizations import Founded
 from relay_localcloud.ratelimit import RateLimit, RateLimiter
 from relay_localcloud.requestlog import RequestLog, RequestLogging
-from relay_localcloud.routes import account, api_keys, orgs, ssh_keys, webhooks
+from relay_localcloud.routes import (
+    account,
+    api_keys,
+    billing,
+    catalog,
+    clusters,
+    orgs,
+    pods,
+    ssh_keys,
+    vms,
+    webhooks,
+)
 from relay_localcloud.store import Store
 
-HANDLERS: Mapping[str, DueHandler] = {}
+HANDLERS: Mapping[str, DueHandler] = {
+    **moves.HANDLERS,
+    **cluster_moves.HANDLERS,
+    **node_events.HANDLERS,
+    **balance.HANDLERS,
+}
 """What happens when a transition falls due, by its kind; composed of each noun's own table."""
 
-ROUTERS: tuple[APIRouter, ...] = (account.router, orgs.router, api_keys.router, ssh_keys.router, webhooks.router)
+ROUTERS: tuple[APIRouter, ...] = (
+    account.router,
+    orgs.router,
+    api_keys.router,
+    ssh_keys.router,
+    webhooks.router,
+    catalog.router,
+    pods.router,
+    vms.router,
+    clusters.router,
+    billing.router,
+)
 """The management API."""
 
-LIST_VMS_ROUTERS: tuple[APIRouter, ...] = ()
+LIST_VMS_ROUTERS: tuple[APIRouter, ...] = (vms.list_router,)
 """What `--list-vms` adds: the lists that the specification does not have."""
 
 CONTROL_ROUTERS: tuple[APIRouter, ...] = (
     control_clock.router,
+    control_nodes.router,
+    control_workloads.router,
     control_orgs.router,
     control_settings.router,
     control_faults.router,
@@ -64,11 +96,12 @@ class Options:
     public_control: bool = False
 
 
-def open_cloud(store: Store, first_mode: Mode) -> Cloud:
-    """Put the parts of a cloud together on its state."""
+def open_cloud(store: Store, first_mode: Mode, gateway_url: str) -> Cloud:
+    """Put the parts of a cloud together on its state; `gateway_url` is where workloads have their endpoints."""
     deliveries = Deliveries(store)
     clock = Clock(store, HANDLERS, deliveries, lambda: time.time_ns() // 1000, first_mode)
-    return Cloud(store, clock, deliveries, RequestLog(clock), FaultRegistry(store), RateLimiter(time.monotonic))
+    limiter = RateLimiter(time.monotonic)
+    return Cloud(store, clock, deliveries, RequestLog(clock), FaultRegistry(store), limiter, gateway_url)
 
 
 def seed(cloud: Cloud, document: Any | None) -> Founded:  # noqa: ANN401 - an exported state, checked by state_file

@@ -31,11 +31,11 @@ from relay_localcloud.errors import ApiError
 from relay_localcloud.instants import LAST
 from relay_localcloud.schema import metadata
 from relay_localcloud.store import Tx
+from relay_wire.billing import AutoRecharge, AutoRechargeUpdate
 
 AUTO_STOP = "billing.auto_stop"
 SHOWN_TRANSACTIONS = 200
-DEFAULT_RECHARGE_THRESHOLD_CENTS = 1000
-DEFAULT_RECHARGE_AMOUNT_CENTS = 5000
+RECHARGE_DEFAULTS = AutoRecharge(enabled=False, threshold_cents=1000, amount_cents=5000)
 
 accounts = Table(
     "accounts",
@@ -49,8 +49,8 @@ accounts = Table(
     Column("burn", BigInteger, nullable=False),
     Column("funded_at", BigInteger),  # when money last came in that lifted it over the floor
     Column("recharge_enabled", Boolean, nullable=False, default=False),
-    Column("recharge_threshold_cents", BigInteger, nullable=False, default=DEFAULT_RECHARGE_THRESHOLD_CENTS),
-    Column("recharge_amount_cents", BigInteger, nullable=False, default=DEFAULT_RECHARGE_AMOUNT_CENTS),
+    Column("recharge_threshold_cents", BigInteger, nullable=False, default=RECHARGE_DEFAULTS.threshold_cents),
+    Column("recharge_amount_cents", BigInteger, nullable=False, default=RECHARGE_DEFAULTS.amount_cents),
 )
 
 transactions = Table(
@@ -230,6 +230,30 @@ def set_balance(tx: Tx, organization_id: str, balance_cents: int) -> None:
 def floor_changed(tx: Tx, organization_id: str) -> None:
     """Compute the auto-stop anew after the organization's floor was changed."""
     _set_auto_stop(tx, account(tx, organization_id))
+
+
+def recharge_settings(tx: Tx, organization_id: str) -> AutoRecharge:
+    """The auto-recharge settings; the defaults where they were never set."""
+    a = accounts.c
+    query = select(a.recharge_enabled, a.recharge_threshold_cents, a.recharge_amount_cents)
+    row = tx.connection.execute(query.where(a.organization_id == organization_id)).first()
+    if row is None:
+        return RECHARGE_DEFAULTS
+    return AutoRecharge(enabled=row[0], threshold_cents=row[1], amount_cents=row[2])
+
+
+def save_recharge_settings(tx: Tx, organization_id: str, settings: AutoRechargeUpdate) -> None:
+    """Keep other auto-recharge settings."""
+    _ensure_account(tx, organization_id)
+    tx.connection.execute(
+        update(accounts)
+        .where(accounts.c.organization_id == organization_id)
+        .values(
+            recharge_enabled=settings.enabled,
+            recharge_threshold_cents=settings.threshold_cents,
+            recharge_amount_cents=settings.amount_cents,
+        )
+    )
 
 
 def recent_transactions(connection: Connection, organization_id: str) -> list[RowMapping]:

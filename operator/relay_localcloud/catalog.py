@@ -27,6 +27,16 @@ class GpuModel:
     node_ram_gb: int
     vm_tiles: tuple[int, ...]
 
+    @property
+    def shown(self) -> dict[str, object]:
+        """The model as the catalog and the details of clusters have it."""
+        return {
+            "id": self.id,
+            "name": self.name,
+            "memoryGb": self.memory_gb,
+            "pricePerHourCents": self.price_per_hour_cents,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class CpuSize:

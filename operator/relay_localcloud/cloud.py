@@ -23,6 +23,7 @@ class Cloud:
     requests: RequestLog
     faults: FaultRegistry
     rate_limiter: RateLimiter
+    gateway_url: str
 
 
 async def _cloud_of(request: Request) -> Cloud:

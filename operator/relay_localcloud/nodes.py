@@ -3,7 +3,7 @@
 `free_count` of a node is kept beside its claims, so that finding room reads a few index entries and no claim.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from sqlalchemy import (
@@ -136,10 +136,18 @@ def node_rows(connection: Connection) -> list[RowMapping]:
     return list(connection.execute(query).mappings())
 
 
-def unit_holders(connection: Connection) -> dict[tuple[str, int], str]:
-    """Who holds each claimed unit: (node, unit) to the id of the pod, VM or cluster."""
-    rows = connection.execute(select(claims.c.node_id, claims.c.unit, claims.c.workload_id))
-    return {(row.node_id, row.unit): row.workload_id for row in rows}
+def rows_by_id(connection: Connection, node_ids: Iterable[str]) -> dict[str, RowMapping]:
+    """These nodes, removed ones included, by their ids."""
+    query = select(nodes).where(nodes.c.id.in_(list(node_ids)))
+    return {row["id"]: row for row in connection.execute(query).mappings()}
+
+
+def unit_holders(connection: Connection, node_id: str | None = None) -> dict[tuple[str, int], str]:
+    """Who holds each claimed unit, of one node or of all: (node, unit) to the id of the pod, VM or cluster."""
+    query = select(claims.c.node_id, claims.c.unit, claims.c.workload_id)
+    if node_id is not None:
+        query = query.where(claims.c.node_id == node_id)
+    return {(row.node_id, row.unit): row.workload_id for row in connection.execute(query)}
 
 
 def rooms_of_model(connection: Connection, gpu_model_id: str, organization_id: str) -> list[NodeRoom]:

@@ -46,12 +46,13 @@ async def serve(binding: Binding, options: Options) -> None:
         listeners = [stack.enter_context(listen(binding.host, port)) for port in ports]
         store = Store.ephemeral() if options.state is None else Store.at(options.state)
         stack.callback(store.close)
-        cloud = app.open_cloud(store, options.first_mode)
+        urls = _urls(binding, listeners)
+        cloud = app.open_cloud(store, options.first_mode, gateway_url=urls[2])
         founded = app.seed(cloud, document)
         tls = _tls(binding, options, stack)
         apps = (app.management_app(cloud, options), inference_app(), gateway_app())
         servers = [Server(served, listener, tls) for served, listener in zip(apps, listeners, strict=True)]
-        line = _ready_line(binding, listeners, founded)
+        line = _ready_line(urls, founded)
         async with cloud.deliveries:
             await _run(cloud, servers, line)
 
@@ -81,10 +82,13 @@ async def _run(cloud: Cloud, servers: list[Server], line: str) -> None:
         raise RuntimeError("a server ended by itself")
 
 
-def _ready_line(binding: Binding, listeners: list[socket.socket], founded: Founded) -> str:
+def _urls(binding: Binding, listeners: list[socket.socket]) -> list[str]:
     scheme = "https" if binding.tls else "http"
     host = f"[{binding.host}]" if ":" in binding.host else binding.host
-    urls = [f"{scheme}://{host}:{listener.getsockname()[1]}" for listener in listeners]
+    return [f"{scheme}://{host}:{listener.getsockname()[1]}" for listener in listeners]
+
+
+def _ready_line(urls: list[str], founded: Founded) -> str:
     return json.dumps(
         {
             "managementUrl": urls[0],

@@ -1,5 +1,7 @@
 """The VM record: how pods and VMs are answered (section 2, "VM")."""
 
+from urllib.parse import urlsplit
+
 from relay_localcloud.catalog import GPU_MODELS
 from relay_localcloud.instants import timestamp
 from relay_localcloud.lifecycle.workloads import VM, Workload
@@ -17,12 +19,13 @@ def shown_status(workload: Workload) -> str:
     return workload.status.value
 
 
-def endpoint_url(label: str, gateway_port: int) -> str:
-    """Where the gateway answers for a label."""
-    return f"http://{label}.localhost:{gateway_port}/"
+def endpoint_url(label: str, gateway_url: str) -> str:
+    """Where the gateway answers for a label; every `*.localhost` name is this machine."""
+    gateway = urlsplit(gateway_url)
+    return f"{gateway.scheme}://{label}.localhost:{gateway.port}/"
 
 
-def vm_record(workload: Workload, now: int, gateway_port: int) -> dict[str, object]:
+def vm_record(workload: Workload, now: int, gateway_url: str) -> dict[str, object]:
     """Every field of the record that has a value."""
     model = GPU_MODELS.get(workload.gpu_model_id or "")
     per_port = workload.capability_tier == PRODUCTION
@@ -36,7 +39,7 @@ def vm_record(workload: Workload, now: int, gateway_port: int) -> dict[str, obje
         "gpuModelId": workload.gpu_model_id,
         "gpuModelName": model.name if model else None,
         "gpuCount": workload.gpu_count,
-        "endpointUrl": endpoint_url(host, gateway_port),
+        "endpointUrl": endpoint_url(host, gateway_url),
         "volumeGb": workload.volume_gb,
         "diskSizeGb": workload.disk_size_gb,
         "public": workload.public,

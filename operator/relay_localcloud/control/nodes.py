@@ -1,0 +1,133 @@
+"""`/_localcloud/nodes`: capacity comes, goes and stops reporting."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Response
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+from sqlalchemy import RowMapping
+
+from relay_localcloud import nodes, organizations
+from relay_localcloud.bodies import ControlBody, answer
+from relay_localcloud.catalog import GPU_MODELS, LOCATIONS, SEEDED_NODE_LOCATIONS
+from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.errors import ApiError
+from relay_localcloud.identity import ResourceId
+from relay_localcloud.lifecycle import node_events
+from relay_localcloud.nodes import NewNode
+from relay_localcloud.store import Tx
+
+router = APIRouter()
+
+Word = Annotated[str, Field(min_length=1, max_length=100)]
+
+
+class _Request(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, frozen=True, strict=True)
+
+
+class NodeCreate(_Request):
+    """A node to bring in; `ramGb` is the model's usual unless given, `orgId` makes it that organization's own."""
+
+    gpu_model_id: Word
+    gpu_count: Annotated[int, Field(ge=1, le=16384)]
+    location: Word | None = None
+    region: Word | None = None
+    ram_gb: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    org_id: Word | None = None
+
+
+class NodeChange(_Request):
+    """What happens to a node; absent fields leave it as it is."""
+
+    reporting: bool | None = None
+    removed: bool | None = None
+    infiniband_agent: bool | None = None
+
+
+@router.get("/nodes", summary="The nodes, and what sits on them")
+async def list_nodes(cloud: CurrentCloud) -> Response:
+    """Answers `{items}`; removed nodes are left out."""
+    with cloud.store.transaction() as tx:
+        holders = nodes.unit_holders(tx.connection)
+        items = [_shown(row, holders) for row in nodes.node_rows(tx.connection)]
+    return answer({"items": items})
+
+
+@router.post("/nodes", summary="Bring a node in")
+async def create_node(body: Annotated[NodeCreate, ControlBody(NodeCreate)], cloud: CurrentCloud) -> Response:
+    """Answers the node; workloads that wait for room get it at once."""
+    model = GPU_MODELS.get(body.gpu_model_id)
+    if model is None:
+        raise ApiError(400, f"gpuModelId: there is no {body.gpu_model_id!r}; there are {', '.join(GPU_MODELS)}.")
+    location = body.location or SEEDED_NODE_LOCATIONS[0]
+    place = LOCATIONS.get(location)
+    node = NewNode(
+        gpu_model_id=model.id,
+        gpu_count=body.gpu_count,
+        location=location,
+        region=body.region or (place.region if place else location),
+        ram_gb=body.ram_gb or model.node_ram_gb,
+        organization_id=body.org_id or "",
+    )
+    with cloud.store.transaction() as tx:
+        if body.org_id is not None:
+            organizations.organization(tx, body.org_id)
+        node_id = nodes.add_node(tx, node)
+        node_events.came(tx, model.id)
+        shown = _shown_now(tx, node_id)
+    return answer(shown)
+
+
+@router.patch("/nodes/{id}", summary="Make a node fall silent, return, or go")
+async def change_node(
+    node_id: ResourceId, body: Annotated[NodeChange, ControlBody(NodeChange)], cloud: CurrentCloud
+) -> Response:
+    """Answers the node. A removed one stays removed."""
+    with cloud.store.transaction() as tx:
+        row = nodes.node_row(tx.connection, node_id)
+        if row is None:
+            raise ApiError(404, f"There is no node {node_id!r}.")
+        if row["removed_at"] is not None:
+            raise ApiError(409, f"The node {node_id!r} was removed.")
+        if body.removed is False:
+            raise ApiError(400, "removed: a node that was removed does not come back; bring in another.")
+        if body.infiniband_agent is not None:
+            nodes.set_infiniband_agent(tx, node_id, body.infiniband_agent)
+        if body.reporting is not None and body.reporting != row["reporting"]:
+            (node_events.returned if body.reporting else node_events.fell_silent)(tx, node_id)
+        if body.removed:
+            node_events.was_removed(tx, node_id)
+        shown = _shown_now(tx, node_id)
+    return answer(shown)
+
+
+def _shown_now(tx: Tx, node_id: str) -> dict[str, object]:
+    row = nodes.node_row(tx.connection, node_id)
+    assert row is not None
+    return _shown(row, nodes.unit_holders(tx.connection, node_id))
+
+
+def _shown(row: RowMapping, holders: dict[tuple[str, int], str]) -> dict[str, object]:
+    return {
+        "id": row["id"],
+        "gpuModelId": row["gpu_model_id"],
+        "gpuCount": row["gpu_count"],
+        "location": row["location"],
+        "region": row["region"],
+        "ramGb": row["ram_gb"],
+        "status": _status(row),
+        "reporting": row["reporting"],
+        "infinibandAgent": row["infiniband_agent"],
+        "organizationId": row["organization_id"] or None,
+        "units": [
+            {"id": f"{row['id']}-gpu{unit}", "workloadId": holders.get((row["id"], unit))}
+            for unit in range(row["gpu_count"])
+        ],
+    }
+
+
+def _status(row: RowMapping) -> str:
+    if row["removed_at"] is not None:
+        return "removed"
+    return "online" if row["reporting"] else "offline"

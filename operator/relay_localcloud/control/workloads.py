@@ -1,0 +1,97 @@
+"""`/_localcloud/workloads/{id}/events`: what happens inside workloads, where nobody's API call reaches."""
+
+from typing import Annotated, Final, Literal
+
+from fastapi import APIRouter, Response
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from relay_localcloud.bodies import ControlBody, answer
+from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.errors import ApiError
+from relay_localcloud.identity import ResourceId
+from relay_localcloud.lifecycle import cluster_moves, clusters, moves, replicas, workloads
+from relay_localcloud.lifecycle.cluster_states import (
+    CLUSTER_TRANSITIONS,
+    REPLICA_TRANSITIONS,
+    ClusterTrigger,
+    ReplicaTrigger,
+)
+from relay_localcloud.lifecycle.clusters import Cluster, Replica
+from relay_localcloud.lifecycle.transitions import STAY, TRANSITIONS, Trigger
+from relay_localcloud.lifecycle.workloads import Workload
+from relay_localcloud.store import Tx
+
+router = APIRouter()
+
+_WORKLOAD_TRIGGERS: Final = {"exit": Trigger.CONTAINER_EXITED, "fail": Trigger.FAILED}
+_REPLICA_TRIGGERS: Final = {
+    "unhealthy": ReplicaTrigger.CHECK_FAILED,
+    "healthy": ReplicaTrigger.CHECK_PASSED,
+    "terminateReplica": ReplicaTrigger.TERMINATE,
+}
+DEFAULT_REASON: Final = "It failed."
+
+
+class WorkloadEvent(BaseModel):
+    """Something that happens; without `replicaId`, an event of replicas happens to all of a cluster's."""
+
+    model_config = ConfigDict(alias_generator=to_camel, frozen=True, strict=True)
+
+    event: Literal["exit", "fail", "unhealthy", "healthy", "terminateReplica"]
+    reason: Annotated[str, Field(min_length=1, max_length=2000)] | None = None
+    replica_id: str | None = None
+
+
+@router.post("/workloads/{id}/events", summary="Make something happen to a workload")
+async def workload_event(
+    workload_id: ResourceId, body: Annotated[WorkloadEvent, ControlBody(WorkloadEvent)], cloud: CurrentCloud
+) -> Response:
+    """Answers `{id, status}`; 409 where it cannot happen in the present state."""
+    with cloud.store.transaction() as tx:
+        workload = workloads.find(tx, workload_id)
+        cluster = clusters.find(tx, workload_id) if workload is None else None
+        if workload is not None:
+            status = _to_workload(tx, workload, body).status.value
+        elif cluster is not None:
+            status = _to_cluster(tx, cluster, body).status.value
+        else:
+            raise ApiError(404, f"There is no workload {workload_id!r}.")
+    return answer({"id": workload_id, "status": status})
+
+
+def _to_workload(tx: Tx, workload: Workload, body: WorkloadEvent) -> Workload:
+    trigger = _WORKLOAD_TRIGGERS.get(body.event)
+    if trigger is None:
+        raise ApiError(400, f"event: {body.event} is for clusters.")
+    if TRANSITIONS[workload.status, trigger] == STAY:
+        raise ApiError(409, f"A workload that is {workload.status.value} cannot {body.event}.")
+    reason = body.reason or DEFAULT_REASON if trigger is Trigger.FAILED else None
+    return moves.apply(tx, workload, trigger, reason)
+
+
+def _to_cluster(tx: Tx, cluster: Cluster, body: WorkloadEvent) -> Cluster:
+    if body.event == "fail":
+        if CLUSTER_TRANSITIONS[cluster.status, ClusterTrigger.FAILED] == STAY:
+            raise ApiError(409, f"A cluster that is {cluster.status.value} cannot fail.")
+        return cluster_moves.apply(tx, cluster, ClusterTrigger.FAILED, body.reason or DEFAULT_REASON)
+    members = _members(tx, cluster, body.replica_id)
+    trigger = _REPLICA_TRIGGERS.get(body.event)
+    if trigger is None:  # a container that exits is recreated in place
+        return cluster
+    movable = [replica for replica in members if (replica.status, trigger) in REPLICA_TRANSITIONS]
+    if not movable:
+        raise ApiError(409, f"No replica of the cluster is in a state for {body.event}.")
+    for replica in movable:
+        replicas.apply(tx, cluster, replica, trigger, body.reason)
+    return cluster_moves.fill(tx, cluster)
+
+
+def _members(tx: Tx, cluster: Cluster, replica_id: str | None) -> list[Replica]:
+    members = clusters.replicas_of(tx.connection, cluster.id)
+    if replica_id is None:
+        return members
+    named = [replica for replica in members if replica.id == replica_id]
+    if not named:
+        raise ApiError(404, f"replicaId: the cluster has no replica {replica_id!r}.")
+    return named

@@ -1,0 +1,72 @@
+"""What must hold before a cluster exists, then its row and its first replicas."""
+
+import secrets
+from dataclasses import dataclass
+
+from relay_localcloud import billing
+from relay_localcloud.catalog import DEFAULT_CPU_SIZE
+from relay_localcloud.errors import ApiError
+from relay_localcloud.lifecycle import admission, cluster_moves, clusters, replicas
+from relay_localcloud.lifecycle.capacity import no_room
+from relay_localcloud.lifecycle.clusters import Cluster
+from relay_localcloud.store import Tx
+from relay_wire.clusters import ClusterCreate, ClusterStatus
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaShape:
+    """What each replica is and costs, in cents an hour."""
+
+    gpu_model_id: str | None
+    gpu_count: int
+    price_cents: int
+    resource_size: str
+
+
+def create(tx: Tx, organization_id: str, body: ClusterCreate) -> Cluster:
+    """Make a cluster and place its replicas; the capacity codes where not even one finds room."""
+    tier = body.tier or "standard"
+    admission.require_known(tier, admission.TIERS, body.template_id, body.registry_credential_id)
+    shape = _shape(body)
+    if clusters.name_is_taken(tx.connection, organization_id, body.name):
+        raise ApiError(409, f"There is a live cluster {body.name!r} already; names are free again after termination.")
+    billing.require_funds(tx, organization_id)
+    cluster = clusters.insert_cluster(tx, _columns(tx, organization_id, body, shape, tier))
+    if not replicas.place(tx, cluster, cluster.replica_count) and cluster.demand is not None:
+        raise no_room(tx, cluster.demand)
+    return cluster_moves.settle(tx, cluster)
+
+
+def _shape(body: ClusterCreate) -> ReplicaShape:
+    if body.gpu_model_id is None:
+        if body.gpus_per_replica:
+            raise ApiError(422, "gpusPerReplica: it needs a gpuModelId.")
+        size = admission.known_cpu_size(body.resource_size or DEFAULT_CPU_SIZE)
+        return ReplicaShape(None, 0, size.price_per_hour_cents, size.resource_size)
+    model = admission.known_model(body.gpu_model_id)
+    count = 1 if body.gpus_per_replica is None else body.gpus_per_replica
+    if count < 1:
+        raise ApiError(400, "gpusPerReplica: a cluster with a gpuModelId has at least one.")
+    return ReplicaShape(model.id, count, model.price_per_hour_cents * count, body.resource_size or f"gpu-{count}x")
+
+
+def _columns(tx: Tx, organization_id: str, body: ClusterCreate, shape: ReplicaShape, tier: str) -> dict[str, object]:
+    cluster_id = tx.new_id("cluster")
+    return {
+        "id": cluster_id,
+        "organization_id": organization_id,
+        "name": body.name,
+        "status": ClusterStatus.PROVISIONING.value,
+        "replica_count": 1 if body.replica_count is None else body.replica_count,
+        "active_replicas": 0,
+        "gpu_model_id": shape.gpu_model_id,
+        "gpus_per_replica": shape.gpu_count,
+        "replica_price_cents": shape.price_cents,
+        "resource_size": shape.resource_size,
+        "tier": tier,
+        "label": cluster_id.replace("_", "-"),
+        "deploy_token": f"dt_{secrets.token_hex(24)}",
+        "request": body.model_dump_json(by_alias=True, exclude_none=True),
+        "created_at": tx.now,
+        "updated_at": tx.now,
+    }

@@ -1,0 +1,101 @@
+"""The public catalog (section 4, "Catalog"): what there is, what is free, what it costs. It needs a key, no scope."""
+
+from fastapi import APIRouter, Response
+
+from relay_localcloud import nodes, placement
+from relay_localcloud.bodies import answer
+from relay_localcloud.catalog import CPU_SIZES, GPU_MODELS, LOCATIONS, VM_TEMPLATES
+from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.identity import Anyone
+from relay_localcloud.placement import Availability, NodeRoom
+from relay_wire.catalog import GpuAvailabilityList, GpuModelList, LocationList, Pricing, VmTemplateList
+
+router = APIRouter(tags=["Catalog"])
+
+
+@router.get("/v1/gpu-models", response_model=GpuModelList, summary="GPU models")
+async def gpu_models(caller: Anyone) -> Response:
+    """Answers `{items}`; prices are of one GPU."""
+    del caller
+    return answer({"items": [model.shown for model in GPU_MODELS.values()]})
+
+
+@router.get("/v1/gpu-availability", response_model=GpuAvailabilityList, summary="Free GPUs per model and mode")
+async def gpu_availability(caller: Anyone, cloud: CurrentCloud) -> Response:
+    """Answers `{items: [{gpuModelId, vm, cluster}]}` as the calling organization sees it."""
+    items = []
+    with cloud.store.transaction() as tx:
+        for model in GPU_MODELS.values():
+            rooms = nodes.rooms_of_model(tx.connection, model.id, caller.organization_id)
+            vm = _mode(rooms, placement.availability(rooms, model.vm_tiles))
+            vm["tileLattice"] = list(model.vm_tiles)
+            cluster = _mode(rooms, placement.availability(rooms))
+            items.append({"gpuModelId": model.id, "vm": vm, "cluster": cluster})
+    return answer({"items": items})
+
+
+@router.get("/v1/pricing", response_model=Pricing, summary="GPU and CPU prices")
+async def pricing(caller: Anyone) -> Response:
+    """Answers `{gpu, cpu}`; a GPU entry is the price of one GPU."""
+    del caller
+    gpu = [
+        {"gpuModelId": model.id, "name": model.name, "pricePerHourCents": model.price_per_hour_cents}
+        for model in GPU_MODELS.values()
+    ]
+    cpu = [
+        {
+            "resourceSize": size.resource_size,
+            "pricePerHourCents": size.price_per_hour_cents,
+            "vcpu": size.vcpu,
+            "ramMb": size.ram_mb,
+        }
+        for size in CPU_SIZES.values()
+    ]
+    return answer({"gpu": gpu, "cpu": cpu})
+
+
+@router.get("/v1/locations", response_model=LocationList, summary="Locations and regions")
+async def locations(caller: Anyone) -> Response:
+    """Answers `{items}`."""
+    del caller
+    items = [{"id": place.id, "name": place.name, "region": place.region} for place in LOCATIONS.values()]
+    return answer({"items": items})
+
+
+@router.get("/v1/vm-templates", response_model=VmTemplateList, summary="VM templates")
+async def vm_templates(caller: Anyone) -> Response:
+    """Answers `{items}`."""
+    del caller
+    items = [
+        {
+            "id": template.id,
+            "name": template.name,
+            "description": template.description,
+            "imageUrl": template.image_url,
+        }
+        for template in VM_TEMPLATES.values()
+    ]
+    return answer({"items": items})
+
+
+def _mode(rooms: list[NodeRoom], now: Availability) -> dict[str, object]:
+    # Nobody can reserve units, so nothing is lent to spot and nothing is reserved.
+    return {
+        "totalGpus": now.total_gpus,
+        "freeGpus": now.free_gpus,
+        "maxPlaceableGpus": now.max_placeable_gpus,
+        "placeableGpuCounts": list(now.placeable_gpu_counts),
+        "spotFreeGpus": 0,
+        "spotPlaceableGpuCounts": list(now.placeable_gpu_counts),
+        "reservedFreeGpus": 0,
+        "nodes": [
+            {
+                "nodeId": room.id,
+                "region": room.region,
+                "totalGpus": room.gpu_count,
+                "freeGpus": room.free_count,
+            }
+            for room in rooms
+            if room.schedulable
+        ],
+    }
