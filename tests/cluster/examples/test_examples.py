@@ -15,6 +15,7 @@ from tests.support.toolchain import REPOSITORY
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
     from tests.support.kube import Kube
 
 EXAMPLES = sorted((REPOSITORY / "examples").glob("*.yaml"))
