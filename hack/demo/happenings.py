@@ -126,8 +126,10 @@ def _price(status: Json) -> str:
 
 
 def _call(item: Json) -> Happening:
-    tone = Tone.BAD if item["status"] >= 400 else Tone.PLAIN
-    return Happening(Source.CALL, "calls the cloud", f"{item['method']} {item['path']} → {item['status']}", tone)
+    status = item["status"] or "cut off"
+    tone = Tone.PLAIN if str(status).startswith("2") else Tone.BAD
+    lost = ", but the reply was lost" if item["faultId"] else ""
+    return Happening(Source.CALL, "calls the cloud", f"{item['method']} {item['path']} → {status}{lost}", tone)
 
 
 def _webhook(item: Json) -> Happening:

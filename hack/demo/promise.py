@@ -48,7 +48,7 @@ async def keep(stage: Stage, tell: Callable[[Happening], None], tick: Callable[[
 
 async def _created(stage: Stage, after: int) -> int:
     items = await stage.cloud.control.requests(after=after)
-    return sum(item["operation"] == CREATE and item["status"] < 300 for item in items)
+    return sum(item["operation"] == CREATE and item["status"] in {200, 201} for item in items)
 
 
 async def _is_ready(stage: Stage) -> bool:
