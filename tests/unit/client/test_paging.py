@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from relay_client import LIST_CLUSTERS, Cloud, CloudError, CloudUnavailable, Unreadable, list_clusters, listing
+from relay_client import Cloud, CloudError, CloudUnavailable, Unreadable, list_clusters, listing
+from relay_client.operations import LIST_CLUSTERS
 from tests.unit.client.scripted import Reply, ScriptedServer
 
 

@@ -5,7 +5,8 @@ import traceback
 
 import pytest
 
-from relay_client import CREATE_POD, CREATE_WEBHOOK, GET_VM, Cloud, CloudError
+from relay_client import Cloud, CloudError
+from relay_client.operations import CREATE_POD, CREATE_WEBHOOK, GET_VM
 from relay_client.redaction import MAX_MESSAGE_CHARS, presentable
 from relay_wire.pods import PodCreate
 from relay_wire.webhooks import WebhookCreate

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from relay_client import (
+from relay_client import Cloud
+from relay_client.operations import (
     CREATE_CLUSTER,
     CREATE_POD,
     CREATE_VM,
@@ -12,7 +13,6 @@ from relay_client import (
     GET_VM,
     LIST_CLUSTERS,
     TERMINATE_VM,
-    Cloud,
 )
 from relay_wire.clusters import ClusterCreate
 from relay_wire.pods import PodCreate
@@ -125,7 +125,20 @@ async def test_a_wrong_or_missing_parameter_is_an_error_of_the_caller(cloud: Clo
 
 @pytest.mark.parametrize(
     "url",
-    ["", "api.example.com", "ftp://api.example.com", "https://", "https://u:p@host", "https://h/?a=b", "https://h/#f"],
+    [
+        "",
+        "api.example.com",
+        "ftp://api.example.com",
+        "https://",
+        "https://u:p@host",
+        "https://h/?a=b",
+        "https://h/#f",
+        "http://h:99999",
+        "http://h:x",
+        "http://h:0",
+        "http://a b",
+        "http://h/\n",
+    ],
 )
 def test_a_base_url_that_calls_cannot_be_made_below_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match="the base URL must"):

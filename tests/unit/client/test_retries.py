@@ -3,10 +3,6 @@
 import pytest
 
 from relay_client import (
-    GET_VM,
-    RESTART_VM,
-    SCALE_CLUSTER,
-    TERMINATE_VM,
     CallPolicy,
     Cloud,
     CloudError,
@@ -17,6 +13,7 @@ from relay_client import (
     RateLimited,
     RateLimiter,
 )
+from relay_client.operations import GET_VM, RESTART_VM, SCALE_CLUSTER, TERMINATE_VM
 from relay_wire.clusters import ClusterScale
 from tests.unit.client.conftest import KEY, QUICK, Timeline
 from tests.unit.client.scripted import Drop, Hang, Raw, Reply, ScriptedServer, Step
@@ -94,7 +91,7 @@ async def test_retry_after_as_a_date_is_waited_for(cloud: Cloud, server: Scripte
     assert timeline.slept == pytest.approx([4.125])
 
 
-@pytest.mark.parametrize(("asked", "told"), [("60", 60.0), ("99999999999999999999999", 3600.0)])
+@pytest.mark.parametrize(("asked", "told"), [("6", 6.0), ("60", 60.0), ("99999999999999999999999", 3600.0)])
 async def test_a_long_retry_after_is_left_to_the_caller(
     asked: str, told: float, cloud: Cloud, server: ScriptedServer, timeline: Timeline
 ) -> None:

@@ -5,9 +5,6 @@ from dataclasses import dataclass
 import pytest
 
 from relay_client import (
-    CREATE_POD,
-    GET_VM,
-    TERMINATE_VM,
     BadRequest,
     CapacityExhausted,
     Cloud,
@@ -25,6 +22,7 @@ from relay_client import (
     Unauthorized,
     Unreadable,
 )
+from relay_client.operations import CREATE_POD, GET_VM, TERMINATE_VM
 from relay_wire.pods import PodCreate
 from tests.unit.client.conftest import KEY, QUICK
 from tests.unit.client.scripted import Drop, Hang, Raw, Reply, ScriptedServer, Step
