@@ -25,6 +25,12 @@ class Entry:
     asked: tuple[tuple[str, str], ...]
     """The annotations that people set and the operator heeds."""
     cloud_id: str
+    searching: bool
+    """An intent is there, and no status closes it."""
+    settled: bool
+    """Ready, and status is about this very spec."""
+    reason: str
+    """Of the Ready condition."""
     account: tuple[str, str]
     """Kind and name of `spec.accountRef`; empty strings where absent."""
 
@@ -35,6 +41,7 @@ class Cache:
 
     _entries: dict[ObjectKey, Entry] = field(default_factory=dict)
     _by_cloud_id: dict[str, set[ObjectKey]] = field(default_factory=dict)
+    _searching: set[ObjectKey] = field(default_factory=set)
 
     def get(self, key: ObjectKey) -> Entry | None:
         return self._entries.get(key)
@@ -48,6 +55,7 @@ class Cache:
         self._entries[key] = entry
         if before is not None and before.cloud_id != entry.cloud_id:
             self._unindex(before.cloud_id, key)
+        (self._searching.add if entry.searching else self._searching.discard)(key)
         if entry.cloud_id:
             self._by_cloud_id.setdefault(entry.cloud_id, set()).add(key)
         return before, entry
@@ -58,12 +66,17 @@ class Cache:
         if entry is None or (uid is not None and entry.uid != uid):
             return None
         del self._entries[key]
+        self._searching.discard(key)
         self._unindex(entry.cloud_id, key)
         return entry
 
     def with_cloud_id(self, cloud_id: str) -> frozenset[ObjectKey]:
         """Who records this cloud id in status."""
         return frozenset(self._by_cloud_id.get(cloud_id, ()))
+
+    def searching(self) -> tuple[ObjectKey, ...]:
+        """Objects with an intent and no id: what a webhook names may be theirs."""
+        return tuple(self._searching)
 
     def keys(self, kind: str | None = None) -> Iterator[ObjectKey]:
         return iter([key for key in self._entries if kind is None or key.kind == kind])
@@ -100,6 +113,7 @@ def _entry(raw: Mapping[str, JsonValue]) -> Entry:
     annotations = _mapping(metadata.get("annotations"))
     spec, status = _mapping(raw.get("spec")), _mapping(raw.get("status"))
     account = _mapping(spec.get("accountRef"))
+    ready = _ready_condition(status)
     finalizers = metadata.get("finalizers")
     return Entry(
         body=_compact(raw, metadata, annotations),
@@ -116,6 +130,9 @@ def _entry(raw: Mapping[str, JsonValue]) -> Entry:
             )
         ),
         cloud_id=str(status.get("id") or ""),
+        searching=not status.get("id") and CREATE_INTENT in annotations,
+        settled=ready.get("status") == "True" and status.get("observedGeneration") == metadata.get("generation"),
+        reason=str(ready.get("reason") or ""),
         account=(str(account.get("kind") or ""), str(account.get("name") or "")),
     )
 
@@ -126,6 +143,14 @@ def _compact(
     kept = {name: value for name, value in metadata.items() if name != "managedFields"}
     kept["annotations"] = {name: value for name, value in annotations.items() if name not in _DROPPED_ANNOTATIONS}
     return json.dumps({**raw, "metadata": kept}, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _ready_condition(status: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+    conditions = status.get("conditions")
+    for condition in conditions if isinstance(conditions, list) else ():
+        if isinstance(condition, Mapping) and condition.get("type") == "Ready":
+            return condition
+    return {}
 
 
 def _mapping(value: JsonValue) -> Mapping[str, JsonValue]:

@@ -108,6 +108,10 @@ class Queue(Generic[KeyT]):
         if waiting is not None:
             self._push(key, waiting.priority)
 
+    def is_working(self, key: KeyT) -> bool:
+        """Whether a worker has the key."""
+        return key in self._working
+
     def __len__(self) -> int:
         """Keys ready for a worker, not counting those that are delayed."""
         return len(self._pending)

@@ -1,0 +1,79 @@
+"""Every observation of an object, from watch or list, on its way to cache and queue. O(1) each."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from relay_operator.api.meta import ObjectKey
+from relay_operator.engine.backoff import Random
+from relay_operator.engine.cache import Cache, Entry, needs_work
+from relay_operator.engine.kube import Kube, ResourceType
+from relay_operator.engine.queue import Priority, Queue
+
+logger = logging.getLogger(__name__)
+
+_SETTLED_PER_SECOND = 10.0
+"""How many settled objects a start has looked at: what needs work must not wait behind them."""
+
+
+@dataclass(slots=True)
+class Feed:
+    """What the watch, the repairing list and the operator's own writes feed."""
+
+    cache: Cache
+    queue: Queue[ObjectKey]
+    random: Random
+    poll_settled: float
+
+    def seen(self, kind: str, raw: Mapping[str, JsonValue]) -> None:
+        """An object as it is, or was a moment ago."""
+        key = key_of(kind, raw)
+        before, after = self.cache.put(key, raw)
+        if not needs_work(before, after):
+            return
+        if before is None and after.settled:
+            interval = min(self.poll_settled, len(self.cache) / _SETTLED_PER_SECOND)
+            self.queue.add_after(key, interval * self.random(), Priority.POLL)
+            return
+        self.queue.add(key, Priority.DELETE if after.deleting else Priority.CHANGE)
+
+    def gone(self, kind: str, raw: Mapping[str, JsonValue]) -> None:
+        """The API server says that this very object is deleted."""
+        self._drop(key_of(kind, raw), uid_of(raw))
+
+    async def relist(self, kube: Kube, kind: str, resource: ResourceType, namespaces: tuple[str, ...]) -> None:
+        """Read all objects of a kind: drops ghosts that no event told of, and repairs what is stale.
+
+        Raises KubeError, and drops nothing, where the list could not be read to its end.
+        """
+        known = {key: self.cache.get(key) for key in self.cache.keys(kind)}
+        present: set[ObjectKey] = set()
+        for namespace in namespaces if resource.namespaced and namespaces else (None,):
+            async for page in kube.pages(resource, namespace):
+                for raw in page:
+                    present.add(key_of(kind, raw))
+                    self.seen(kind, raw)
+        for key, entry in known.items():
+            if key not in present and entry is not None and self.cache.get(key) is entry:
+                logger.info("%s is gone, and no event told: dropping it", key)
+                self._drop(key, entry.uid)
+
+    def _drop(self, key: ObjectKey, uid: str) -> Entry | None:
+        dropped = self.cache.drop(key, uid)
+        if dropped is not None:
+            self.queue.add(key, Priority.REPAIR)  # the reconciler forgets what it remembers of it
+        return dropped
+
+
+def key_of(kind: str, raw: Mapping[str, JsonValue]) -> ObjectKey:
+    metadata = raw.get("metadata")
+    if not isinstance(metadata, Mapping):
+        raise TypeError(f"a {kind} without metadata")
+    return ObjectKey(kind, str(metadata.get("namespace") or ""), str(metadata["name"]))
+
+
+def uid_of(raw: Mapping[str, JsonValue]) -> str:
+    metadata = raw.get("metadata")
+    return str(metadata.get("uid")) if isinstance(metadata, Mapping) else ""

@@ -1,0 +1,66 @@
+"""A fixed number of workers between the queue and the reconcilers."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from relay_operator.api.meta import ObjectKey
+from relay_operator.engine.queue import Priority, Queue, Taken
+from relay_operator.engine.reconciler import KindReconciler
+from relay_operator.logs import log_context
+
+logger = logging.getLogger(__name__)
+
+_MISTAKE_DELAY = 60.0
+"""How long an object rests whose pass failed in a way that nobody foresaw."""
+
+
+@dataclass(slots=True)
+class Workers:
+    """Runs passes until it is told to drain."""
+
+    queue: Queue[ObjectKey]
+    reconcilers: Mapping[str, KindReconciler]
+    count: int
+    _idle: set[asyncio.Task[None]] = field(default_factory=set)
+    _tasks: list[asyncio.Task[None]] = field(default_factory=list)
+    _draining: bool = False
+
+    async def run(self) -> None:
+        """Works until cancelled or drained."""
+        self._tasks = [asyncio.create_task(self._work(), name=f"worker-{number}") for number in range(self.count)]
+        try:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        finally:
+            for task in self._tasks:
+                task.cancel()
+
+    async def drain(self, seconds: float) -> None:
+        """Take nothing new; let passes under way finish, for so long at most."""
+        self._draining = True
+        for task in list(self._idle):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=seconds)
+
+    async def _work(self) -> None:
+        me = asyncio.current_task()
+        while me is not None and not self._draining:
+            self._idle.add(me)
+            taken = await self.queue.take()
+            self._idle.discard(me)
+            try:
+                await self._reconcile(taken)
+            finally:
+                self.queue.done(taken.key)
+
+    async def _reconcile(self, taken: Taken[ObjectKey]) -> None:
+        key = taken.key
+        try:
+            await self.reconcilers[key.kind].reconcile(taken)
+        except Exception:
+            # The last line: a mistake of ours in one object must not end the others' reconciling.
+            with log_context(kind=key.kind, namespace=key.namespace, name=key.name):
+                logger.exception("a pass failed in a way nobody foresaw; the object rests for a minute")
+            self.queue.add_after(key, _MISTAKE_DELAY, Priority.RETRY)
