@@ -1,0 +1,53 @@
+"""The label by which the webhook Service finds the leader's Pod."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from pydantic import JsonValue
+
+from relay_operator.api.meta import LEADER_LABEL
+from relay_operator.engine.kube import PODS, JsonObject, KubeError, NotFound, Refused, ResourceType
+
+_RETRY_SECONDS = 5.0
+
+_log = logging.getLogger(__name__)
+
+
+class PodApi(Protocol):
+    """The part of `Kube` that the label needs."""
+
+    async def patch(
+        self, kind: ResourceType, namespace: str | None, name: str, body: Mapping[str, JsonValue]
+    ) -> JsonObject: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderLabel:
+    """The mark on this process's own Pod; outside of a cluster (no Pod name) there is nothing to mark."""
+
+    api: PodApi
+    namespace: str
+    pod: str | None
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+    async def put(self, *, leading: bool) -> None:
+        """Marks the Pod, or takes away what a former process in it left; tries until it is done or refused.
+
+        Call it with False before standing for election, and with True, beside the work, once elected.
+        """
+        if self.pod is None:
+            return
+        body: JsonObject = {"metadata": {"labels": {LEADER_LABEL: "true" if leading else None}}}
+        while True:
+            try:
+                await self.api.patch(PODS, self.namespace, self.pod, body)
+            except (NotFound, Refused) as refused:
+                _log.warning("webhooks may not arrive, since the Pod %s cannot be labelled: %s", self.pod, refused)
+            except KubeError as error:
+                _log.warning("the Pod %s cannot be labelled yet: %s", self.pod, error)
+                await self.sleep(_RETRY_SECONDS)
+                continue
+            return
