@@ -121,3 +121,42 @@
   - create
   - patch
 {{- end }}
+
+{{- define "relay-operator.rules.viewers" -}}
+# seeing
+- apiGroups:
+  - gpurelay.dev
+  resources:
+  - cloudaccounts
+  - gpuclusters
+  - gpupods
+  verbs:
+  - get
+  - list
+  - watch
+{{- end }}
+
+{{- define "relay-operator.rules.editors" -}}
+# writing
+- apiGroups:
+  - gpurelay.dev
+  resources:
+  - cloudaccounts
+  - gpuclusters
+  - gpupods
+  verbs:
+  - create
+  - update
+  - patch
+  - delete
+  - deletecollection
+# kubectl scale and autoscalers
+- apiGroups:
+  - gpurelay.dev
+  resources:
+  - gpuclusters/scale
+  verbs:
+  - get
+  - update
+  - patch
+{{- end }}

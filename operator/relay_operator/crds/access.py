@@ -71,4 +71,17 @@ def in_own_namespace() -> tuple[Rule, ...]:
     )
 
 
+def for_people(definitions: Iterable[Definition], *, editing: bool) -> tuple[Rule, ...]:
+    """Rights of those who may view, or edit, a namespace."""
+    known = tuple(definition for definition in definitions if definition.namespaced)
+    objects = tuple(definition.plural for definition in known)
+    if not editing:
+        return (Rule("seeing", GROUP, objects, ("get", "list", "watch")),)
+    scaled = tuple(f"{definition.plural}/scale" for definition in known if definition.scale is not None)
+    return (
+        Rule("writing", GROUP, objects, ("create", "update", "patch", "delete", "deletecollection")),
+        Rule("kubectl scale and autoscalers", GROUP, scaled, ("get", "update", "patch")),
+    )
+
+
 _KEEP = ("get", "create", "patch")

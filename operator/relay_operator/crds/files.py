@@ -5,7 +5,7 @@ from typing import Final
 import yaml
 
 from relay_operator.api.meta import GROUP
-from relay_operator.crds.access import Rule, for_cluster_accounts, in_own_namespace, in_watched_namespaces
+from relay_operator.crds.access import Rule, for_cluster_accounts, for_people, in_own_namespace, in_watched_namespaces
 from relay_operator.crds.definitions import DEFINITIONS, custom_resource_definition
 from relay_operator.crds.reference import conditions_page, kind_page
 from relay_operator.crds.structural import Schema, as_object
@@ -51,6 +51,8 @@ def _rules() -> str:
         ("watched", in_watched_namespaces(DEFINITIONS)),
         ("clusterAccounts", for_cluster_accounts(DEFINITIONS)),
         ("own", in_own_namespace()),
+        ("viewers", for_people(DEFINITIONS, editing=False)),
+        ("editors", for_people(DEFINITIONS, editing=True)),
     )
     bodies = [
         f'{{{{- define "relay-operator.rules.{name}" -}}}}\n{"".join(map(_rule, rules))}{{{{- end }}}}\n'

@@ -9,9 +9,13 @@ from relay_operator.api.conditions import Condition
 from relay_operator.api.definition import AGE, READY, REASON, Column, Definition
 from relay_operator.api.meta import Model, Resource, Time
 from relay_operator.api.references import LabelKey, LabelValue, NamespaceName, SecretKeyRef
-from relay_operator.api.schema import as_set, atomic, map_by, rules
+from relay_operator.api.schema import as_set, atomic, field_rules, map_by, rules
 
-Url: TypeAlias = Annotated[str, Field(min_length=1, max_length=2048, pattern=r"^https?://[^\s/?#@]+(/[^\s?#]*)?$")]
+_PLAIN_URL = (
+    r"self.matches('^https?://[^\\s/?#@]+(/[^\\s?#]*)?$')",
+    "write http(s)://host[:port][/path], without user name, query or fragment",
+)
+Url: TypeAlias = Annotated[str, Field(min_length=1, max_length=2048, json_schema_extra=field_rules(_PLAIN_URL))]
 
 
 class WebhookSpec(Model):

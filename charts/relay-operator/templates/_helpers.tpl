@@ -1,0 +1,48 @@
+{{- define "relay-operator.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 53 | trimSuffix "-" -}}
+{{- end }}
+
+{{- define "relay-operator.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 53 | trimSuffix "-" -}}
+{{- else if contains (include "relay-operator.name" .) .Release.Name -}}
+{{- .Release.Name | trunc 53 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name (include "relay-operator.name" .) | trunc 53 | trimSuffix "-" -}}
+{{- end -}}
+{{- end }}
+
+{{- /* Names of what is outside of namespaces: two releases in two namespaces must not share them. */ -}}
+{{- define "relay-operator.clusterName" -}}
+{{- printf "%s-%s" .Release.Namespace (include "relay-operator.fullname" .) -}}
+{{- end }}
+
+{{- define "relay-operator.serviceAccountName" -}}
+{{- .Values.serviceAccount.name | default (include "relay-operator.fullname" .) -}}
+{{- end }}
+
+{{- define "relay-operator.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "relay-operator.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "relay-operator.labels" -}}
+{{ include "relay-operator.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{- define "relay-operator.image" -}}
+{{- if .Values.image.digest -}}
+{{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) -}}
+{{- end -}}
+{{- end }}
+
+{{- define "relay-operator.subjects" -}}
+- kind: ServiceAccount
+  name: {{ include "relay-operator.serviceAccountName" . }}
+  namespace: {{ .Release.Namespace }}
+{{- end }}
