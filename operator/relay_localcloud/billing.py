@@ -18,6 +18,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    bindparam,
     insert,
     or_,
     select,
@@ -29,6 +30,7 @@ from relay_localcloud import accrual, tables
 from relay_localcloud.accrual import MICROSECONDS, Meter
 from relay_localcloud.errors import ApiError
 from relay_localcloud.instants import LAST
+from relay_localcloud.prepared import Prepared
 from relay_localcloud.schema import metadata
 from relay_localcloud.store import Tx
 from relay_wire.billing import AutoRecharge, AutoRechargeUpdate
@@ -83,6 +85,41 @@ usage_records = Table(
     Index("usage_of_organization", "organization_id", "ended_at"),
 )
 
+_ACCOUNT = Prepared(
+    select(
+        accounts.c.balance_cents,
+        accounts.c.read_at,
+        accounts.c.month_start,
+        accounts.c.month_units,
+        accounts.c.earlier_units,
+        accounts.c.burn,
+        accounts.c.funded_at,
+        tables.organizations.c.auto_stop_floor_cents,
+        tables.organizations.c.deposit_cap_cents,
+        tables.organizations.c.monthly_spend_limit_cents,
+    )
+    .join_from(tables.organizations, accounts, tables.organizations.c.id == accounts.c.organization_id, isouter=True)
+    .where(tables.organizations.c.id == bindparam("organization"))
+)
+_OPEN_STINT = Prepared(insert(usage_records))
+_CLOSE_STINT = Prepared(
+    update(usage_records)
+    .where(usage_records.c.holder_id == bindparam("holder"), usage_records.c.ended_at.is_(None))
+    .values(ended_at=bindparam("second"))
+    .returning(usage_records.c.rate_cents)
+)
+_SET_METER = Prepared(
+    update(accounts)
+    .where(accounts.c.organization_id == bindparam("organization"))
+    .values(
+        read_at=bindparam("read_at"),
+        month_start=bindparam("month_start"),
+        month_units=bindparam("month_units"),
+        earlier_units=bindparam("earlier_units"),
+        burn=bindparam("burn"),
+    )
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Account:
@@ -124,33 +161,16 @@ class Billed:
 
 def account(tx: Tx, organization_id: str) -> Account:
     """The organization's account as of `tx.now`; empty where nothing was ever posted or used."""
-    organizations = tables.organizations
-    query = (
-        select(
-            accounts,
-            organizations.c.auto_stop_floor_cents,
-            organizations.c.deposit_cap_cents,
-            organizations.c.monthly_spend_limit_cents,
-        )
-        .join_from(organizations, accounts, organizations.c.id == accounts.c.organization_id, isouter=True)
-        .where(organizations.c.id == organization_id)
-    )
-    row = tx.connection.execute(query).mappings().one()
+    row = _ACCOUNT.run(tx.connection, organization=organization_id).fetchone()
+    if row is None:
+        raise LookupError(f"there is no organization {organization_id!r}")
+    balance, read_at, started, month_units, earlier_units, burn, funded_at, floor, cap, limit = row
     second = tx.now // MICROSECONDS
-    if row["organization_id"] is None:
+    if balance is None:
         meter = Meter(second, accrual.month_start(second), 0, 0, 0)
     else:
-        kept = Meter(row["read_at"], row["month_start"], row["month_units"], row["earlier_units"], row["burn"])
-        meter = accrual.read(kept, second)
-    return Account(
-        organization_id,
-        row["balance_cents"] or 0,
-        meter,
-        row["auto_stop_floor_cents"],
-        row["deposit_cap_cents"],
-        row["monthly_spend_limit_cents"],
-        row["funded_at"],
-    )
+        meter = accrual.read(Meter(read_at, started, month_units, earlier_units, burn), second)
+    return Account(organization_id, balance or 0, meter, floor, cap, limit, funded_at)
 
 
 def require_funds(tx: Tx, organization_id: str) -> None:
@@ -167,35 +187,16 @@ def require_funds(tx: Tx, organization_id: str) -> None:
 
 def start_billing(tx: Tx, billed: Billed) -> None:
     """Open a usage record: a running stint begins now, at the rate given."""
-    second = tx.now // MICROSECONDS
-    tx.connection.execute(
-        insert(usage_records),
-        {
-            "organization_id": billed.organization_id,
-            "holder_id": billed.holder_id,
-            "resource_id": billed.resource_id,
-            "kind": billed.kind,
-            "name": billed.name,
-            "gpu_model_id": billed.gpu_model_id,
-            "rate_cents": billed.rate_cents,
-            "started_at": second,
-        },
-    )
+    started_at = tx.now // MICROSECONDS
+    _OPEN_STINT.run(tx.connection, sequence=None, started_at=started_at, ended_at=None, **asdict(billed))
     _change_burn(tx, billed.organization_id, billed.rate_cents)
 
 
 def stop_billing(tx: Tx, organization_id: str, holder_id: str) -> None:
     """Close the open usage record of a holder; none open is fine."""
-    record = usage_records.c
-    closing = (
-        update(usage_records)
-        .where(record.holder_id == holder_id, record.ended_at.is_(None))
-        .values(ended_at=tx.now // MICROSECONDS)
-        .returning(record.rate_cents)
-    )
-    rate = tx.connection.execute(closing).scalar()
-    if rate is not None:
-        _change_burn(tx, organization_id, -rate)
+    closed = _CLOSE_STINT.run(tx.connection, holder=holder_id, second=tx.now // MICROSECONDS).fetchone()
+    if closed is not None:
+        _change_burn(tx, organization_id, -closed[0])
 
 
 def post(tx: Tx, organization_id: str, kind: str, amount_cents: int, description: str) -> None:
@@ -299,8 +300,7 @@ def _change_burn(tx: Tx, organization_id: str, by: int) -> None:
     if has.funded_at is None and has.balance_cents == 0:
         _ensure_account(tx, organization_id)
     meter = replace(has.meter, burn=has.meter.burn + by)
-    change = update(accounts).where(accounts.c.organization_id == organization_id)
-    tx.connection.execute(change.values(**asdict(meter)))
+    _SET_METER.run(tx.connection, organization=organization_id, **asdict(meter))
     _set_auto_stop(tx, replace(has, meter=meter))
 
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
-from sqlalchemy import Connection, RowMapping, Select, delete, insert, select
+from sqlalchemy import Connection, RowMapping, Select, bindparam, delete, insert, select
 
 from relay_localcloud import tables
+from relay_localcloud.prepared import Prepared
 
 if TYPE_CHECKING:
     from relay_localcloud.store import Tx
@@ -32,6 +33,15 @@ class DueItem:
     payload: Mapping[str, JsonValue]
 
 
+_SCHEDULE = Prepared(insert(tables.due).prefix_with("OR REPLACE"))
+_CANCEL = Prepared(
+    delete(tables.due).where(tables.due.c.kind == bindparam("of_kind"), tables.due.c.subject == bindparam("of_subject"))
+)
+_REMOVE = Prepared(delete(tables.due).where(tables.due.c.id == bindparam("item")))
+_NEXT_TRANSITION = Prepared(
+    select(tables.due).where(tables.due.c.lane.is_(None)).order_by(tables.due.c.due_at, tables.due.c.id).limit(1)
+)
+
 DueHandler = Callable[["Tx", DueItem], None]
 """What a transition does. The item is already off the queue; it may schedule itself again."""
 
@@ -45,13 +55,13 @@ def schedule(
     lane: str | None = None,
 ) -> None:
     """Put an item on the queue, in place of an earlier one of the same kind and subject."""
-    values = {"due_at": due_at, "kind": kind, "subject": subject, "lane": lane, "payload": json.dumps(payload)}
-    connection.execute(insert(tables.due).prefix_with("OR REPLACE"), values)
+    text = json.dumps(payload) if payload else "{}"
+    _SCHEDULE.run(connection, id=None, due_at=due_at, kind=kind, subject=subject, lane=lane, payload=text)
 
 
 def cancel(connection: Connection, kind: str, subject: str) -> None:
     """Take an item off the queue; none there is fine."""
-    connection.execute(delete(tables.due).where(tables.due.c.kind == kind, tables.due.c.subject == subject))
+    _CANCEL.run(connection, of_kind=kind, of_subject=subject)
 
 
 def cancel_lane(connection: Connection, lane: str) -> None:
@@ -61,15 +71,13 @@ def cancel_lane(connection: Connection, lane: str) -> None:
 
 def remove(connection: Connection, item_id: int) -> bool:
     """Take exactly this item off the queue; False where it was cancelled or replaced meanwhile."""
-    return connection.execute(delete(tables.due).where(tables.due.c.id == item_id)).rowcount == 1
+    return _REMOVE.run(connection, item=item_id).rowcount == 1
 
 
 def next_transition(connection: Connection) -> DueItem | None:
     """The transition that falls due first."""
-    query = (
-        select(tables.due).where(tables.due.c.lane.is_(None)).order_by(tables.due.c.due_at, tables.due.c.id).limit(1)
-    )
-    return _first(connection, query)
+    row = _NEXT_TRANSITION.run(connection).fetchone()
+    return None if row is None else DueItem(*row[:-1], payload=json.loads(row[-1]))
 
 
 def next_outbound(connection: Connection) -> DueItem | None:

@@ -19,9 +19,10 @@ from sqlalchemy import (
     Select,
     String,
     Table,
+    bindparam,
     delete,
-    func,
     insert,
+    literal,
     select,
     text,
     update,
@@ -29,11 +30,9 @@ from sqlalchemy import (
 
 from relay_localcloud.catalog import GPU_MODELS, LARGEST_NODE, LOCATIONS, SEEDED_NODE_LOCATIONS, GpuModel
 from relay_localcloud.placement import Demand, NodeRoom, choose_node, choose_units
+from relay_localcloud.prepared import Prepared
 from relay_localcloud.schema import metadata
 from relay_localcloud.store import Tx
-
-SHORTLIST = 16
-"""Nodes, tightest fit first, that placement chooses among: its order of preference needs one of each kind only."""
 
 nodes = Table(
     "nodes",
@@ -75,6 +74,34 @@ _ROOM = (
     nodes.c.region,
     nodes.c.organization_id,
     nodes.c.schedulable,
+)
+
+
+def _entitlement_holds(gpu_count: ColumnElement[int], shm_gb: ColumnElement[int]) -> ColumnElement[bool]:
+    return nodes.c.ram_gb * gpu_count >= shm_gb * nodes.c.gpu_count
+
+
+def _tightest(*more: ColumnElement[bool]) -> Prepared:
+    n = nodes.c
+    count, shm = bindparam("count", type_=Integer), bindparam("shm", type_=Integer)
+    query = select(*_ROOM).where(
+        n.organization_id == bindparam("owner"),
+        n.gpu_model_id == bindparam("model"),
+        n.schedulable == text("1"),
+        n.free_count >= count,
+        _entitlement_holds(count, shm),
+        *more,
+    )
+    return Prepared(query.order_by(n.free_count, n.sequence).limit(1))
+
+
+_TIGHTEST = _tightest()
+_TIGHTEST_IN_REGION = _tightest(nodes.c.region == bindparam("region"))
+_TAKEN = Prepared(select(claims.c.unit).where(claims.c.node_id == bindparam("node")))
+_CLAIM = Prepared(insert(claims))
+_RELEASE = Prepared(delete(claims).where(claims.c.holder_id == bindparam("holder")).returning(claims.c.node_id))
+_CHANGE_FREE = Prepared(
+    update(nodes).where(nodes.c.id == bindparam("node")).values(free_count=nodes.c.free_count + bindparam("by"))
 )
 
 
@@ -179,7 +206,7 @@ def any_could_hold(connection: Connection, demand: Demand) -> bool:
         n.gpu_model_id == demand.gpu_model_id,
         n.removed_at.is_(None),
         n.gpu_count >= demand.gpu_count,
-        _entitlement_holds(demand),
+        _entitlement_holds(literal(demand.gpu_count), literal(demand.shm_gb)),
     )
     return connection.execute(query.limit(1)).first() is not None
 
@@ -188,21 +215,17 @@ def claim(tx: Tx, room: NodeRoom, gpu_count: int, holder_id: str, workload_id: s
     """Give whole GPUs of a node with room to a holder."""
     taken: set[int] = set()
     if room.free_count < room.gpu_count:
-        taken.update(tx.connection.execute(select(claims.c.unit).where(claims.c.node_id == room.id)).scalars())
-    rows = [
-        {"node_id": room.id, "unit": unit, "holder_id": holder_id, "workload_id": workload_id}
-        for unit in choose_units(room.gpu_count, taken, gpu_count)
-    ]
-    tx.connection.execute(insert(claims), rows)
-    _change_free_count(tx, room.id, -gpu_count)
+        taken.update(unit for (unit,) in _TAKEN.run(tx.connection, node=room.id))
+    for unit in choose_units(room.gpu_count, taken, gpu_count):
+        _CLAIM.run(tx.connection, node_id=room.id, unit=unit, holder_id=holder_id, workload_id=workload_id)
+    _CHANGE_FREE.run(tx.connection, node=room.id, by=-gpu_count)
 
 
 def release(tx: Tx, holder_id: str) -> None:
     """Take back every GPU of a holder; none held is fine."""
-    query = select(claims.c.node_id, func.count()).where(claims.c.holder_id == holder_id).group_by(claims.c.node_id)
-    for node_id, count in tx.connection.execute(query).all():
-        tx.connection.execute(delete(claims).where(claims.c.holder_id == holder_id))
-        _change_free_count(tx, node_id, count)
+    released = [node_id for (node_id,) in _RELEASE.run(tx.connection, holder=holder_id)]
+    if released:
+        _CHANGE_FREE.run(tx.connection, node=released[0], by=len(released))  # a holder's GPUs are all on one node
 
 
 def set_reporting(tx: Tx, node_id: str, reporting: bool) -> None:
@@ -222,37 +245,38 @@ def set_removed(tx: Tx, node_id: str) -> None:
     tx.connection.execute(change.values(reporting=False, schedulable=False, removed_at=tx.now))
 
 
-def _change_free_count(tx: Tx, node_id: str, by: int) -> None:
-    change = update(nodes).where(nodes.c.id == node_id).values(free_count=nodes.c.free_count + by)
-    tx.connection.execute(change)
-
-
 def _shortlist(connection: Connection, demand: Demand) -> Iterator[NodeRoom]:
-    """Candidates of each preference: the organization's own nodes before shared ones, its regions before others."""
+    """The tightest fit of each preference: the organization's own nodes before shared ones, its regions before others.
+
+    Placement prefers by owner, region and fit alone, so the best of all nodes is among them.
+    """
+    any_region = demand.allow_fallback or not demand.preferred_regions
     for owner in (demand.organization_id, ""):
-        fitting = _with_room(demand, owner)
-        for region in demand.preferred_regions:
-            yield from _rooms(connection, fitting.where(nodes.c.region == region))
-        if demand.allow_fallback or not demand.preferred_regions:
-            yield from _rooms(connection, fitting)
-
-
-def _with_room(demand: Demand, owner: str) -> Select[str, str, int, int, int, str, str, bool]:
-    n = nodes.c
-    query = select(*_ROOM).where(
-        n.organization_id == owner,
-        n.gpu_model_id == demand.gpu_model_id,
-        n.schedulable == text("1"),
-        n.free_count >= demand.gpu_count,
-    )
-    if demand.shm_gb:
-        query = query.where(_entitlement_holds(demand))
-    return query.order_by(n.free_count, n.sequence).limit(SHORTLIST)
-
-
-def _entitlement_holds(demand: Demand) -> ColumnElement[bool]:
-    return nodes.c.ram_gb * demand.gpu_count >= demand.shm_gb * nodes.c.gpu_count
+        for region in (*demand.preferred_regions, *((None,) if any_region else ())):
+            query = _TIGHTEST if region is None else _TIGHTEST_IN_REGION
+            row = query.run(
+                connection,
+                owner=owner,
+                model=demand.gpu_model_id,
+                count=demand.gpu_count,
+                shm=demand.shm_gb,
+                **({} if region is None else {"region": region}),
+            ).fetchone()
+            if row is not None:
+                yield NodeRoom(*row)
 
 
 def _rooms(connection: Connection, query: Select[str, str, int, int, int, str, str, bool]) -> list[NodeRoom]:
-    return [NodeRoom(*row._tuple()) for row in connection.execute(query)]  # noqa: SLF001 - SQLAlchemy's documented name
+    return [
+        NodeRoom(
+            id=row.id,
+            gpu_model_id=row.gpu_model_id,
+            gpu_count=row.gpu_count,
+            free_count=row.free_count,
+            ram_gb=row.ram_gb,
+            region=row.region,
+            organization_id=row.organization_id,
+            schedulable=row.schedulable,
+        )
+        for row in connection.execute(query)
+    ]

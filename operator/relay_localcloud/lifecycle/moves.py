@@ -80,17 +80,7 @@ def _carry_out(tx: Tx, workload: Workload, move: Move, cause: Cause) -> Workload
         due_at=due_at,
         terminated_at=tx.now if move.to is PodStatus.TERMINATED else None,
     )
-    workloads.change(
-        tx,
-        workload.id,
-        status=changed.status.value,
-        status_reason=changed.status_reason,
-        out_of_funds_at=changed.out_of_funds_at,
-        changed_at=changed.changed_at,
-        placed_at=changed.placed_at,
-        due_at=changed.due_at,
-        terminated_at=changed.terminated_at,
-    )
+    workloads.move(tx, changed)
     return changed
 
 

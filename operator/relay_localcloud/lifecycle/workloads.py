@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from pydantic import JsonValue
 from sqlalchemy import (
@@ -17,6 +17,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    bindparam,
     insert,
     select,
     text,
@@ -25,6 +26,7 @@ from sqlalchemy import (
 
 from relay_localcloud.billing import Billed
 from relay_localcloud.instants import DAY
+from relay_localcloud.prepared import Prepared
 from relay_localcloud.schema import metadata
 from relay_localcloud.store import Tx
 from relay_wire.pods import PodStatus
@@ -126,10 +128,52 @@ class Workload:
         return {**named, "podId": self.id} if self.kind == POD else named
 
 
+_COLUMNS: Final = tuple(column.name for column in workloads.columns)
+_INSERT: Final = Prepared(insert(workloads))
+_FIND: Final = Prepared(select(workloads).where(workloads.c.id == bindparam("wanted")))
+_MOVE: Final = Prepared(
+    update(workloads)
+    .where(workloads.c.id == bindparam("wanted"))
+    .values(
+        status=bindparam("status"),
+        status_reason=bindparam("status_reason"),
+        out_of_funds_at=bindparam("out_of_funds_at"),
+        changed_at=bindparam("changed_at"),
+        placed_at=bindparam("placed_at"),
+        due_at=bindparam("due_at"),
+        terminated_at=bindparam("terminated_at"),
+    )
+)
+_LIVE_NAME: Final = Prepared(
+    select(workloads.c.id).where(
+        workloads.c.organization_id == bindparam("organization"),
+        workloads.c.kind == bindparam("of_kind"),
+        workloads.c.name == bindparam("wanted"),
+        workloads.c.terminated_at.is_(None),
+    )
+)
+
+
 def insert_workload(tx: Tx, columns: Mapping[str, object]) -> Workload:
-    """Keep a workload that was just admitted."""
-    row = tx.connection.execute(insert(workloads).returning(workloads), columns).mappings().one()
-    return _workload(row)
+    """Keep a workload that was just admitted; absent columns are null."""
+    values = dict.fromkeys(_COLUMNS) | dict(columns)
+    values["sequence"] = _INSERT.run(tx.connection, **values).lastrowid
+    return _workload(values)
+
+
+def move(tx: Tx, workload: Workload) -> None:
+    """Keep what a move changed: status, reason and instants."""
+    _MOVE.run(
+        tx.connection,
+        wanted=workload.id,
+        status=workload.status.value,
+        status_reason=workload.status_reason,
+        out_of_funds_at=workload.out_of_funds_at,
+        changed_at=workload.changed_at,
+        placed_at=workload.placed_at,
+        due_at=workload.due_at,
+        terminated_at=workload.terminated_at,
+    )
 
 
 def change(tx: Tx, workload_id: str, **columns: object) -> None:
@@ -139,20 +183,17 @@ def change(tx: Tx, workload_id: str, **columns: object) -> None:
 
 def find(tx: Tx, workload_id: str) -> Workload | None:
     """A workload by its id; a terminated one for 24 hours only."""
-    row = tx.connection.execute(select(workloads).where(workloads.c.id == workload_id)).mappings().first()
+    row = _FIND.run(tx.connection, wanted=workload_id).fetchone()
     if row is None:
         return None
-    gone = row["terminated_at"]
-    return None if gone is not None and tx.now - gone >= READABLE_AFTER_TERMINATION else _workload(row)
+    workload = _workload(dict(zip(_COLUMNS, row, strict=True)))
+    gone = workload.terminated_at
+    return None if gone is not None and tx.now - gone >= READABLE_AFTER_TERMINATION else workload
 
 
 def name_is_taken(connection: Connection, organization_id: str, kind: str, name: str) -> bool:
     """Whether a live workload of the kind has the name."""
-    w = workloads.c
-    query = select(w.id).where(
-        w.organization_id == organization_id, w.kind == kind, w.name == name, w.terminated_at.is_(None)
-    )
-    return connection.execute(query).first() is not None
+    return _LIVE_NAME.run(connection, organization=organization_id, of_kind=kind, wanted=name).fetchone() is not None
 
 
 def on_node(connection: Connection, node_id: str) -> list[Workload]:
@@ -184,8 +225,8 @@ def kept_request(body: Mapping[str, JsonValue]) -> str:
 
 
 def _all(rows: Sequence[RowMapping]) -> list[Workload]:
-    return [_workload(row) for row in rows]
+    return [_workload({name: row[name] for name in _COLUMNS}) for row in rows]
 
 
-def _workload(row: RowMapping) -> Workload:
-    return Workload(**{**row, "status": PodStatus(row["status"])})
+def _workload(row: Mapping[str, Any]) -> Workload:
+    return Workload(**{**row, "status": PodStatus(row["status"]), "public": bool(row["public"])})

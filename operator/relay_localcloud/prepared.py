@@ -1,0 +1,29 @@
+"""Statements that are compiled once, for those that run on every request or transition.
+
+Building a Core statement and looking it up in the cache costs several times what SQLite needs to run it.
+"""
+
+import sqlite3
+from typing import cast
+
+from sqlalchemy import ClauseElement, Connection
+from sqlalchemy.dialects import sqlite
+
+_DIALECT = sqlite.dialect(paramstyle="named")
+
+
+class Prepared:
+    """A Core statement as SQL; its `bindparam`s, or an insert's columns, are the parameters of `run`.
+
+    Rows come as SQLite has them: plain tuples in the order of the statement's columns, booleans as 0 and 1.
+    """
+
+    def __init__(self, statement: ClauseElement) -> None:
+        compiled = statement.compile(dialect=_DIALECT)
+        self._sql = str(compiled)
+        self._fixed = {name: value for name, value in compiled.params.items() if value is not None}
+
+    def run(self, connection: Connection, **parameters: object) -> sqlite3.Cursor:
+        """Execute it in the connection's open transaction."""
+        driver = cast("sqlite3.Connection", connection.connection.driver_connection)
+        return driver.execute(self._sql, self._fixed | parameters)
