@@ -73,6 +73,7 @@ class Reason(StrEnum):
     SPEC_INVALID = "SpecInvalid"
     ENV_MISSING = "EnvMissing"
     ENV_CHANGED = "EnvChanged"
+    CONNECTION_REFUSED = "ConnectionRefused"
 
     # Accounts
     ACCOUNT_MISSING = "AccountMissing"

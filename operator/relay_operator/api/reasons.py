@@ -191,6 +191,10 @@ REASONS: Final[dict[Reason, ReasonDoc]] = {
     Reason.ENV_MISSING: ReasonDoc(
         "A Secret or ConfigMap that the spec refers to does not exist, or lacks the key.", Resolver.AUTHOR
     ),
+    Reason.CONNECTION_REFUSED: ReasonDoc(
+        "The Secret or ConfigMap of `connection` cannot be written: it is another's, or the API server refuses it.",
+        Resolver.AUTHOR,
+    ),
     Reason.ENV_CHANGED: ReasonDoc(
         "What the environment refers to has another content than when the resource was created.", Resolver.AUTHOR
     ),

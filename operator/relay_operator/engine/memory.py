@@ -26,6 +26,8 @@ class Memory:
     """Passes in a row that the Kubernetes API did not let finish."""
     quiet_looks: int = 0
     """Looks in a row that showed nothing different: transitions are polled ever more slowly."""
+    connections: dict[str, int] = field(default_factory=dict)
+    """Hashes of what was written for others to connect, by plural name."""
     env_digest: tuple[str, str] = ("", "")
     """The versions of the sources that were read last, and the digest of what they held."""
 

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Generic, Protocol, TypeVar
 
@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from relay_client.errors import CloudError
 from relay_client.errors import NotFound as CloudNotFound
+from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import ObjectKey
 from relay_operator.api.workload import CommonStatus, WorkloadSpec
 from relay_operator.engine import actions, assess
@@ -19,6 +20,7 @@ from relay_operator.engine.account import AccountReady
 from relay_operator.engine.act import Actor
 from relay_operator.engine.backoff import Backoff, jittered
 from relay_operator.engine.cache import Cache, Entry
+from relay_operator.engine.connection import ConnectionWriter
 from relay_operator.engine.facts import Facts
 from relay_operator.engine.gather import Gatherer
 from relay_operator.engine.kube import Conflict, JsonObject, Kube, KubeError, NotFound
@@ -73,6 +75,7 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
     queue: Queue[ObjectKey]
     gatherer: Gatherer[SpecT, StatusT, ObsT]
     actor: Actor[SpecT, StatusT, ObsT]
+    connections: ConnectionWriter
     pacing: Pacing
     tempo: Tempo
     wall_clock: Callable[[], datetime]
@@ -110,6 +113,7 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
         result = await self.actor.act(facts, action, memory)
         unreachable = memory.unanswered >= self.tempo.unreachable_after
         standing = stand(self.resource, facts, action, result, unreachable=unreachable)
+        standing = await self._connect(facts, standing, memory)
         status = facts.obj.status
         if standing is not None:
             status = new_status(self.resource, facts, action, result, standing, self.pacing)
@@ -124,6 +128,21 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
                 logger, message or name, action=name, outcome=outcome, duration_seconds=time.monotonic() - started
             )
         return name
+
+    async def _connect(
+        self, facts: Facts[SpecT, StatusT, ObsT], standing: Standing | None, memory: Memory
+    ) -> Standing | None:
+        """Tell others where it is reached; what is in the way is told instead of Ready."""
+        reached = None if facts.observed is None else self.resource.reached(facts.observed)
+        if reached is None or standing is None or facts.view.deleting:
+            return standing
+        connection = facts.obj.spec.connection
+        problem = await self.connections.write(facts.key, facts.obj.metadata.uid, connection, reached, memory)
+        if problem is None:
+            return standing
+        return replace(
+            standing, ready="False", trouble=ConditionType.STALLED, reason=Reason.CONNECTION_REFUSED, message=problem
+        )
 
     async def _report(self, facts: Facts[SpecT, StatusT, ObsT], result: Result[ObsT], status: StatusT) -> bool:
         """At most one status write, and only if something changed."""

@@ -13,6 +13,7 @@ from relay_operator.api.parts import EnvFromSource, EnvVar
 from relay_operator.api.references import ValueSource
 from relay_operator.api.workload import CommonStatus, WorkloadSpec
 from relay_operator.engine.actions import Step
+from relay_operator.engine.connection import Reached
 from relay_operator.engine.kube import ResourceType
 from relay_operator.engine.sightings import Sightings
 
@@ -153,6 +154,10 @@ class ExternalResource(Protocol[SpecT, StatusT, ObsT]):
 
     def detail(self, observed: ObsT) -> str:
         """One sentence of what the cloud says, `statusReason` verbatim."""
+        ...
+
+    def reached(self, observed: ObsT) -> Reached | None:
+        """Where it is reached; None where this observation does not tell all of it."""
         ...
 
     def status(self, obj: Resource[SpecT, StatusT], observed: ObsT) -> StatusT:

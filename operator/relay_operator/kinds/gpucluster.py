@@ -13,6 +13,7 @@ from relay_operator.api.parts import Image, Port, ReplicaGpu
 from relay_operator.api.schema import atomic, field_rules, map_by, rules
 from relay_operator.api.workload import SAME_ACCOUNT, CommonStatus, WorkloadSpec
 from relay_operator.engine.actions import Step
+from relay_operator.engine.connection import Reached
 from relay_operator.engine.kube import ResourceType
 from relay_operator.engine.resource import (
     CannotTell,
@@ -325,6 +326,10 @@ class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster
         reason = f": {detail.status_reason}" if detail.status_reason else ""
         which = f"; not: {', '.join(ailing[:_NAMED_REPLICAS])}" if ailing else ""
         return f"the cloud says {detail.status}, {counts}{which}{reason}"
+
+    def reached(self, observed: SeenCluster) -> Reached | None:
+        detail = observed.detail
+        return None if detail is None else Reached(detail.endpoint_url or "", detail.id, detail.deploy_token or "")
 
     def status(self, obj: Cluster, observed: SeenCluster) -> GpuClusterStatus:
         summary, detail = observed.summary, observed.detail

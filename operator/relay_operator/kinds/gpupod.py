@@ -14,6 +14,7 @@ from relay_operator.api.references import ValueSource
 from relay_operator.api.schema import as_set, atomic, field_rules, rules
 from relay_operator.api.workload import SAME_ACCOUNT, CommonStatus, WorkloadSpec
 from relay_operator.engine.actions import Step
+from relay_operator.engine.connection import Reached
 from relay_operator.engine.kube import ResourceType
 from relay_operator.engine.resource import (
     CannotTell,
@@ -246,6 +247,9 @@ class GpuPods(ExternalResource[GpuPodSpec, GpuPodStatus, VmRecord]):
         stage = f" ({observed.provisioning_stage})" if observed.provisioning_stage else ""
         reason = f": {observed.status_reason}" if observed.status_reason else ""
         return f"the cloud says {observed.status}{stage}{reason}"
+
+    def reached(self, observed: VmRecord) -> Reached:
+        return Reached(observed.endpoint_url or "", observed.id)
 
     def status(self, obj: Pod, observed: VmRecord) -> GpuPodStatus:
         return obj.status.model_copy(
