@@ -1,0 +1,177 @@
+"""The CRDs keep the rules that hold for every kind, and the generated files are those of the models."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from relay_operator.crds import DEFINITIONS, crds_as_yaml, custom_resource_definition
+from relay_operator.crds.access import for_cluster_accounts, for_people, in_own_namespace, in_watched_namespaces
+from relay_operator.crds.files import generated_files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from relay_operator.api.definition import Definition
+
+ROOT = Path(__file__).resolve().parents[3]
+SCHEMA_KEYS = {"type", "format", "description", "enum", "default", "properties", "required", "items"} | {
+    "additionalProperties",
+    *(f"{end}{what}" for end in ("min", "max") for what in ("imum", "Length", "Items", "Properties")),
+    "pattern",
+    "x-kubernetes-list-type",
+    "x-kubernetes-list-map-keys",
+    "x-kubernetes-validations",
+}
+
+
+def nodes(schema: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every schema inside, with its path."""
+    yield path, schema
+    for name, inner in schema.get("properties", {}).items():
+        yield from nodes(inner, f"{path}.{name}")
+    for key in ("items", "additionalProperties"):
+        if key in schema:
+            yield from nodes(schema[key], f"{path}[]")
+
+
+def all_nodes(definition: Definition) -> list[tuple[str, dict[str, Any]]]:
+    """Every schema of spec and status."""
+    crd: dict[str, Any] = custom_resource_definition(definition)
+    whole = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    return [*nodes(whole["spec"], "spec"), *nodes(whole["status"], "status")]
+
+
+each_kind = pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda one: one.kind)
+
+
+@each_kind
+def test_every_field_has_a_type_and_bounds(definition: Definition) -> None:
+    for path, node in all_nodes(definition):
+        match node.get("type"):
+            case "string":
+                bounded = "maxLength" in node or "enum" in node or node.get("format") == "date-time"
+            case "integer" if path.startswith("spec"):
+                bounded = "minimum" in node and "maximum" in node
+            case "array":
+                bounded = "maxItems" in node and "x-kubernetes-list-type" in node
+            case "object":
+                bounded = ("properties" in node) != ("maxProperties" in node)
+            case "integer" | "boolean":
+                bounded = True
+            case _:
+                bounded = False  # no number: floats do not survive a round trip
+        assert bounded, f"{path}: {node}"
+
+
+@each_kind
+def test_a_schema_says_nothing_that_the_api_server_ignores_or_forbids(definition: Definition) -> None:
+    for path, node in all_nodes(definition):
+        assert set(node) <= SCHEMA_KEYS, path
+
+
+@each_kind
+def test_every_field_is_explained(definition: Definition) -> None:
+    for path, node in all_nodes(definition):
+        if not path.endswith("[]"):
+            assert node.get("description", "").strip(), path
+
+
+@each_kind
+def test_the_only_default_is_that_nothing_was_observed(definition: Definition) -> None:
+    defaults = {path: node["default"] for path, node in all_nodes(definition) if "default" in node}
+    assert defaults == {"status": {"observedGeneration": -1}, "status.observedGeneration": -1}
+
+
+@each_kind
+def test_words_to_choose_from_are_in_camel_case(definition: Definition) -> None:
+    for path, node in all_nodes(definition):
+        for word in node.get("enum", []):
+            assert re.fullmatch(r"[A-Z][A-Za-z]*", word), path
+
+
+@each_kind
+def test_conditions_are_a_map_by_type(definition: Definition) -> None:
+    conditions = dict(all_nodes(definition))["status.conditions"]
+    assert conditions["x-kubernetes-list-map-keys"] == ["type"]
+    assert conditions["items"]["required"] == ["lastTransitionTime", "reason", "status", "type"]
+
+
+def test_only_clusters_scale_and_replicas_have_no_default() -> None:
+    scaled = {definition.kind for definition in DEFINITIONS if definition.scale is not None}
+    assert scaled == {"GpuCluster"}
+    crds: dict[str, dict[str, Any]] = {one.kind: custom_resource_definition(one) for one in DEFINITIONS}
+    version = crds["GpuCluster"]["spec"]["versions"][0]
+    assert "replicas" in version["schema"]["openAPIV3Schema"]["properties"]["spec"]["required"]
+    assert version["subresources"]["scale"] == {
+        "specReplicasPath": ".spec.replicas",
+        "statusReplicasPath": ".status.replicas",
+        "labelSelectorPath": ".status.selector",
+    }
+
+
+def test_every_kind_is_found_by_its_short_name_and_category() -> None:
+    names = {one.kind: (one.short_name, custom_resource_definition(one)) for one in DEFINITIONS}
+    assert {kind: short for kind, (short, _) in names.items()} == {
+        "CloudAccount": "cacct",
+        "ClusterCloudAccount": "ccacct",
+        "GpuPod": "gpod",
+        "GpuCluster": "gcl",
+    }
+    for _, crd in names.values():
+        assert isinstance(crd["spec"], dict)
+        assert "gpurelay" in str(crd["spec"]["names"])
+
+
+def test_rules_name_everything_and_never_list_secrets() -> None:
+    rules = [
+        *in_watched_namespaces(DEFINITIONS),
+        *for_cluster_accounts(DEFINITIONS),
+        *in_own_namespace(),
+        *for_people(DEFINITIONS, editing=False),
+        *for_people(DEFINITIONS, editing=True),
+    ]
+    for rule in rules:
+        assert "*" not in (rule.group, *rule.resources, *rule.verbs, *rule.names)
+        if "secrets" in rule.resources:
+            assert set(rule.verbs) == {"get", "create", "patch"}
+
+
+def test_generated_files_are_those_of_the_models() -> None:
+    for name, text in generated_files().items():
+        assert (ROOT / name).read_text() == text, f"{name} differs: run `make generate`"
+
+
+def test_printed_crds_are_those_in_the_folder() -> None:
+    printed = {one["metadata"]["name"]: one for one in yaml.safe_load_all(crds_as_yaml())}
+    stored = [yaml.safe_load(path.read_text()) for path in sorted((ROOT / "crds").glob("*.yaml"))]
+    assert printed == {one["metadata"]["name"]: one for one in stored}
+
+
+def test_the_check_names_what_drifted_and_writing_repairs_it(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").touch()
+
+    def generate(*options: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "relay_operator.crds", "--root", str(tmp_path), *options]
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    assert generate().returncode == 0
+    assert generate("--check").returncode == 0
+    (tmp_path / "crds/gpurelay.dev_gpupods.yaml").write_text("edited")
+    (tmp_path / "docs/reference/conditions.md").unlink()
+    (tmp_path / "crds/stray.yaml").touch()
+    checked = generate("--check")
+    assert checked.returncode == 1
+    assert checked.stderr.splitlines() == [
+        "crds/gpurelay.dev_gpupods.yaml differs: run `make generate` and commit the result",
+        "docs/reference/conditions.md is missing: run `make generate` and commit the result",
+        "crds/stray.yaml belongs to no kind: run `make generate` and commit the result",
+    ]
+    assert generate().returncode == 0
+    assert generate("--check").returncode == 0

@@ -1,0 +1,130 @@
+"""What users write, read and written by the operator."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from pydantic import ValidationError
+
+from relay_operator.api.conditions import Condition, ConditionType, Reason
+from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey
+from relay_operator.api.parts import Gpu
+from relay_operator.api.reasons import REASONS, TYPES
+from relay_operator.kinds.cloudaccount import CloudAccount, ClusterCloudAccount
+from relay_operator.kinds.gpucluster import GpuCluster, GpuClusterSpec
+from relay_operator.kinds.gpupod import ComputeClass, GpuPod, GpuPodSpec
+from relay_wire.clusters import ClusterCreate
+from relay_wire.pods import PodCreate
+
+NOON = datetime(2026, 11, 21, 12, 0, 0, 123456, tzinfo=UTC)
+INTENT = CreateIntent(token="t-1", name="ns-trainer-0123456789", attempt=1, spec_hash="abc", started_at=NOON)
+
+RENAMED = {
+    "name": None,  # derived from the object
+    "gpuModelId": "gpu",
+    "gpuCount": "gpu",
+    "gpusPerReplica": "gpu",
+    "envVars": "env",
+    "imageUrl": "image",
+    "replicaCount": "replicas",
+}
+"""Fields of a create request that are called otherwise in a spec."""
+
+
+def test_an_intent_survives_the_annotation() -> None:
+    read = CreateIntent.parse(INTENT.to_annotation())
+    assert read == INTENT.model_copy(update={"started_at": NOON.replace(microsecond=0)})
+    assert set(json.loads(INTENT.to_annotation())) == {"token", "name", "attempt", "specHash", "startedAt"}
+
+
+@pytest.mark.parametrize("text", [None, ""])
+def test_no_annotation_is_no_intent(text: str | None) -> None:
+    assert CreateIntent.parse(text) is None
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "null", '{"token": ""}', '{"token": "s3cret", "attempt": 0}'])
+def test_a_malformed_intent_is_an_error_and_not_the_absence_of_one(text: str) -> None:
+    read = CreateIntent.parse(text)
+    assert isinstance(read, MalformedIntent)
+    assert "gpurelay.dev/create-intent" in str(read)
+    assert "s3cret" not in str(read)
+
+
+def test_moments_are_written_as_kubernetes_writes_them() -> None:
+    berlin = datetime(2026, 11, 21, 13, 0, 0, 999999, tzinfo=timezone(timedelta(hours=1)))
+    condition = Condition(type="Ready", status="True", reason=Reason.RUNNING, last_transition_time=berlin)
+    assert condition.model_dump(mode="json")["lastTransitionTime"] == "2026-11-21T12:00:00Z"
+
+
+def test_fields_of_a_newer_crd_are_ignored() -> None:
+    pod = GpuPod.model_validate(
+        {
+            "metadata": {"name": "a", "managedFields": []},
+            "spec": {"image": "x", "shiny": {"new": 1}},
+            "status": {"shiny": True},
+        }
+    )
+    assert pod.spec.image == "x"
+    assert pod.status.observed_generation == -1
+    assert pod.key == ObjectKey("GpuPod", "", "a")
+
+
+def test_every_kind_knows_its_name_and_reads_its_smallest_object() -> None:
+    secret = {"name": "relay-api-key", "key": "api-key"}
+    smallest: dict[type[GpuPod | GpuCluster | CloudAccount | ClusterCloudAccount], dict[str, object]] = {
+        GpuPod: {"image": "x"},
+        GpuCluster: {"replicas": 1},
+        CloudAccount: {"apiKeySecretRef": secret},
+        ClusterCloudAccount: {"apiKeySecretRef": {**secret, "namespace": "relay"}, "allowedNamespaces": {}},
+    }
+    for kind, spec in smallest.items():
+        read = kind.model_validate({"metadata": {"name": "a"}, "spec": spec})
+        assert read.kind == kind.__name__
+        assert read.status.conditions == []
+
+
+@pytest.mark.parametrize(
+    ("gpu", "candidates"),
+    [(Gpu(), ()), (Gpu(model_id="h100"), ("h100",)), (Gpu(model_ids=["h100", "a100"]), ("h100", "a100"))],
+)
+def test_models_are_tried_in_the_order_they_are_written(gpu: Gpu, candidates: tuple[str, ...]) -> None:
+    assert gpu.candidates == candidates
+
+
+def test_plain_environment_values_appear_in_no_representation_and_no_error() -> None:
+    spec = GpuPodSpec.model_validate({"image": "x", "env": [{"name": "TOKEN", "value": "s3cret"}]})
+    assert "s3cret" not in repr(spec)
+    with pytest.raises(ValidationError) as refused:
+        GpuPodSpec.model_validate({"image": "x", "env": [{"name": "TOKEN", "value": ["s3cret"]}]})
+    assert "s3cret" not in str(refused.value)
+
+
+def test_every_type_and_reason_is_explained() -> None:
+    assert set(TYPES) == set(ConditionType)
+    assert set(REASONS) == set(Reason)
+    assert all(doc.appears.endswith(".") for doc in REASONS.values())
+
+
+def test_reasons_fit_the_schema_of_conditions() -> None:
+    for reason in Reason:
+        Condition(type="Ready", status="False", reason=reason, last_transition_time=NOON)
+
+
+@pytest.mark.parametrize(("spec", "request_body"), [(GpuPodSpec, PodCreate), (GpuClusterSpec, ClusterCreate)])
+def test_a_spec_offers_every_field_of_the_create_request(
+    spec: type[GpuPodSpec | GpuClusterSpec], request_body: type[PodCreate | ClusterCreate]
+) -> None:
+    offered = set(spec.model_json_schema()["properties"])
+    wanted = {RENAMED.get(name, name) for name in request_body.model_json_schema()["properties"]} - {None}
+    assert wanted <= offered
+
+
+def test_what_the_spec_allows_the_wire_can_carry() -> None:
+    for value in (1, 8):
+        assert Gpu(count=value).count == PodCreate(image="x", gpu_count=value).gpu_count
+    for bad in (0, 9):
+        with pytest.raises(ValidationError):
+            Gpu(count=bad)
+    assert {one.value for one in ComputeClass} == {"OnDemand", "Reserved"}
