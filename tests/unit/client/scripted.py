@@ -62,6 +62,7 @@ class ScriptedServer:
         self.script: deque[Step] = deque()
         self.seen: list[Seen] = []
         self.asked = asyncio.Event()
+        self.ended = asyncio.Event()
         self.connections = 0
         self.url = ""
         self._open: set[asyncio.StreamWriter] = set()
@@ -93,6 +94,9 @@ class ScriptedServer:
                     break
         self._open.discard(writer)
         writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+        self.ended.set()
 
     def _advance(self) -> Step:
         return self.script.popleft() if len(self.script) > 1 else self.script[0]

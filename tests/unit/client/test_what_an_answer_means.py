@@ -1,5 +1,6 @@
 """The error table: what each answer to a create means, and whether money could have been spent."""
 
+import asyncio
 from dataclasses import dataclass
 
 import pytest
@@ -127,6 +128,18 @@ async def test_an_accepted_create_is_a_record_whatever_else_the_answer_says(
 async def test_an_answer_after_an_interim_one_is_the_answer(cloud: Cloud, server: ScriptedServer) -> None:
     server.will(Raw(b'HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Created\r\nContent-Length: 14\r\n\r\n{"id":"pod_1"}'))
     assert (await cloud.call(CREATE_POD, POD)).id == "pod_1"
+
+
+async def test_a_create_is_not_sent_on_a_connection_that_the_server_has_closed(
+    cloud: Cloud, server: ScriptedServer
+) -> None:
+    body = b'{"id":"pod_1"}'
+    server.will(Raw(b"HTTP/1.1 200 OK\r\nContent-Length: 14\r\n\r\n" + body), Reply(201, body))
+    await cloud.call(GET_VM, id="pod_1")
+    async with asyncio.timeout(5):
+        await server.ended.wait()
+    assert (await cloud.call(CREATE_POD, POD)).id == "pod_1"
+    assert server.connections == 2
 
 
 async def test_a_refusal_that_comes_before_the_body_was_taken_is_read(cloud: Cloud, server: ScriptedServer) -> None:

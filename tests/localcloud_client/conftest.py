@@ -1,0 +1,49 @@
+"""A local cloud with a frozen clock, and the client with an organization of the test's own."""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from relay_client import CallPolicy, Cloud
+from tests.support.localcloud import Control, Organization
+from tests.support.process import Process
+
+_COMMAND = Path(sys.executable).with_name("relay-localcloud")
+# A reply that a fault took away is not waited for longer than this.
+POLICY = CallPolicy(attempt_seconds=10, total_seconds=20, first_backoff_seconds=0.01)
+
+
+@pytest.fixture(scope="module")
+def control(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Control]:
+    """The control interface of the module's local cloud, which also lists VMs."""
+    folder = tmp_path_factory.mktemp("localcloud")
+    ready = folder / "ready.json"
+
+    async def announced() -> bool:
+        return "\n" in ready.read_text()
+
+    ports = ["--port", "0", "--inference-port", "0", "--gateway-port", "0"]
+    argv = [str(_COMMAND), "serve", "--ephemeral", "--clock", "frozen", "--list-vms", *ports]
+    process = Process("relay-localcloud", argv, folder / "log", ready=announced, stdout=ready)
+    asyncio.run(process.start())
+    line = json.loads(ready.read_text().partition("\n")[0])
+    yield Control(line["controlUrl"], line["managementUrl"])
+    process.end_now()
+
+
+@pytest_asyncio.fixture
+async def organization(control: Control) -> Organization:
+    """A fresh organization with funds and a key with every scope."""
+    return await control.create_organization("Client")
+
+
+@pytest_asyncio.fixture
+async def cloud(organization: Organization) -> AsyncIterator[Cloud]:
+    """The client with that organization's key."""
+    async with Cloud(organization.management_url, organization.api_key, policy=POLICY) as made:
+        yield made
