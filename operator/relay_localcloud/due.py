@@ -77,7 +77,10 @@ def remove(connection: Connection, item_id: int) -> bool:
 def next_transition(connection: Connection) -> DueItem | None:
     """The transition that falls due first."""
     row = _NEXT_TRANSITION.run(connection).fetchone()
-    return None if row is None else DueItem(*row[:-1], payload=json.loads(row[-1]))
+    if row is None:
+        return None
+    number, due_at, kind, subject, lane, payload = row
+    return DueItem(number, due_at, kind, subject, lane, json.loads(payload))
 
 
 def next_outbound(connection: Connection) -> DueItem | None:
