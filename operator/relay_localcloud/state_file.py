@@ -1,16 +1,26 @@
 """The state as one JSON document: `{schemaVersion, tables: {name: [row, ...]}}`, rows as objects."""
 
 from collections.abc import Mapping
-from typing import cast
+from typing import Any, cast
 
-from pydantic import JsonValue
+from pydantic import JsonValue, TypeAdapter, ValidationError
 from sqlalchemy import Table, delete, func, insert, select
 from sqlalchemy.exc import SQLAlchemyError
 
+from relay_localcloud.clock import ClockState
+from relay_localcloud.organizations import Founded
 from relay_localcloud.schema import SCHEMA_VERSION, metadata
-from relay_localcloud.store import Tx
+from relay_localcloud.settings import Settings
+from relay_localcloud.store import Tx, read_meta
 
 Row = dict[str, JsonValue]
+
+_FACTS: Mapping[str, TypeAdapter[Any]] = {
+    "clock": TypeAdapter(ClockState),
+    "settings": TypeAdapter(Settings),
+    "seed": TypeAdapter(Founded),
+}
+"""The single facts of the table `meta`, all read when a state is opened."""
 
 
 class StateFileError(ValueError):
@@ -45,12 +55,23 @@ def replace(tx: Tx, document: JsonValue) -> int:
                 tx.connection.execute(insert(table), rows[table.name])
     except (SQLAlchemyError, OverflowError) as error:
         raise StateFileError(f"a row does not fit its table ({type(error).__name__})") from error
+    _check_facts(tx)
     return sum(map(len, rows.values()))
 
 
 def is_fresh(tx: Tx) -> bool:
     """Whether nothing was ever kept here but the clock."""
     return tx.connection.execute(select(func.count()).select_from(metadata.tables["organizations"])).scalar() == 0
+
+
+def _check_facts(tx: Tx) -> None:
+    for name, shape in _FACTS.items():
+        kept = read_meta(tx.connection, name)
+        try:
+            if kept is not None:
+                shape.validate_json(kept)
+        except ValidationError as error:
+            raise StateFileError(f"the row {name!r} of tables.meta cannot be read") from error
 
 
 def _rows(table: Table, given: JsonValue) -> list[Row]:

@@ -90,7 +90,6 @@ async def change_organization(
             changed = update(tables.organizations).where(tables.organizations.c.id == organization_id).values(**values)
             tx.connection.execute(changed)
             billing.floor_changed(tx, organization_id)
-            billing.floor_changed(tx, organization_id)
         if body.balance_cents is not None:
             billing.set_balance(tx, organization_id, body.balance_cents)
         shown = _shown(tx, organization_id)

@@ -31,12 +31,13 @@ async def export_state(cloud: CurrentCloud) -> Response:
 async def import_state(request: Request, cloud: CurrentCloud) -> Response:
     """Takes what an export answered; clock, organizations, workloads and due work go on from there."""
     document = await _document(request)
-    await cloud.deliveries.abandon()
     try:
         with cloud.store.transaction() as tx:
             counts = state_file.replace(tx, document)
     except StateFileError as error:
         raise ApiError(400, f"Nothing was imported: {error}.") from error
+    # Nothing is awaited since the commit: no call of the replaced state can write into this one.
+    await cloud.deliveries.abandon()
     cloud.store.reload()
     cloud.clock.reload()
     cloud.faults.reload()

@@ -1,0 +1,169 @@
+"""The local cloud as a process, and raw HTTP to it: paths and bodies in tests are literal, from the specification."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+_COMMAND = Path(sys.executable).with_name("relay-localcloud")
+_LONGEST_START_SECONDS = 60.0
+_LONGEST_CALL_SECONDS = 60.0
+UNSENT = object()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back: `body` is the parsed JSON, None where there is none."""
+
+    status: int
+    headers: dict[str, str]
+    raw: bytes
+
+    @property
+    def body(self) -> Any:
+        return json.loads(self.raw) if self.raw else None
+
+    @property
+    def refusal(self) -> tuple[int, str]:
+        """Status and code of an error, whose body must be exactly `{error, code}`."""
+        assert sorted(self.body) == ["code", "error"], self.raw
+        assert self.body["error"]
+        return self.status, self.body["code"]
+
+
+async def request(
+    method: str,
+    url: str,
+    body: object = UNSENT,
+    *,
+    key: str | None = None,
+    raw: bytes | None = None,
+    headers: dict[str, str] | None = None,
+) -> Answer:
+    """One request on a connection of its own; `raw` sends exactly these bytes."""
+    sent = dict(headers or {})
+    if key is not None:
+        sent["Authorization"] = f"Bearer {key}"
+    data = raw
+    if body is not UNSENT:
+        data = json.dumps(body).encode()
+        sent.setdefault("Content-Type", "application/json")
+    timeout = aiohttp.ClientTimeout(total=_LONGEST_CALL_SECONDS)
+    async with (
+        aiohttp.ClientSession(timeout=timeout) as session,
+        session.request(method, url, data=data, headers=sent, allow_redirects=False) as reply,
+    ):
+        return Answer(reply.status, {k.lower(): v for k, v in reply.headers.items()}, await reply.read())
+
+
+@dataclass(frozen=True)
+class Organization:
+    """An organization and its credentials; `call` acts with its key."""
+
+    server: Server
+    id: str
+    api_key: str
+    user_session_token: str
+    user_id: str
+
+    async def call(self, method: str, path: str, body: object = UNSENT, **more: Any) -> Answer:
+        """A request to the management API; `{org}` in the path becomes the organization's id."""
+        more.setdefault("key", self.api_key)
+        return await request(method, self.server.url + path.replace("{org}", self.id), body, **more)
+
+    async def ok(self, method: str, path: str, body: object = UNSENT, **more: Any) -> Any:
+        """The JSON of a request that must succeed."""
+        answer = await self.call(method, path, body, **more)
+        assert answer.status in {200, 204}, (method, path, answer.status, answer.raw)
+        return answer.body
+
+
+@dataclass
+class Server:
+    """One `relay-localcloud serve` process."""
+
+    arguments: tuple[str, ...]
+    ready: dict[str, str] = field(default_factory=dict)
+    _child: subprocess.Popen[bytes] | None = None
+    _log: list[bytes] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return self.ready["managementUrl"]
+
+    @property
+    def log(self) -> str:
+        """What it wrote to stderr so far."""
+        return b"".join(self._log).decode(errors="replace")
+
+    @property
+    def child(self) -> subprocess.Popen[bytes]:
+        assert self._child is not None
+        return self._child
+
+    def start(self) -> None:
+        """Start it and wait for its ready line."""
+        ports = ("--port", "0", "--inference-port", "0", "--gateway-port", "0")
+        given = self.arguments if "--port" in self.arguments else (*ports, *self.arguments)
+        command = [str(_COMMAND), "serve", *given]
+        self._child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        threading.Thread(target=self._read_log, args=(self._child,), daemon=True).start()
+        assert self._child.stdout is not None
+        impatient = threading.Timer(_LONGEST_START_SECONDS, self._child.kill)
+        impatient.start()
+        line = self._child.stdout.readline()
+        impatient.cancel()
+        assert line, f"the local cloud ended before it was ready:\n{self.log}"
+        self.ready = json.loads(line)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self.child.kill()
+        self.child.wait(timeout=10)
+
+    def stop(self) -> int:
+        """SIGTERM; its exit code."""
+        self.child.send_signal(signal.SIGTERM)
+        try:
+            return self.child.wait(timeout=10)
+        finally:
+            self.child.kill()
+
+    async def control(self, method: str, path: str, body: object = UNSENT, **more: Any) -> Answer:
+        """A request to the control interface."""
+        return await request(method, self.ready["controlUrl"] + path, body, **more)
+
+    async def ok(self, method: str, path: str, body: object = UNSENT, **more: Any) -> Any:
+        """The JSON of a control call that must succeed."""
+        answer = await self.control(method, path, body, **more)
+        assert answer.status in {200, 204}, (method, path, answer.status, answer.raw)
+        return answer.body
+
+    async def advance(self, seconds: float) -> str:
+        """Move the clock on; the time it shows."""
+        shown: dict[str, str] = await self.ok("POST", "/clock", {"advanceSeconds": seconds})
+        return shown["now"]
+
+    async def organization(self, **body: object) -> Organization:
+        """A fresh organization with 100,000 cents and every scope, unless the body says otherwise."""
+        made = await self.ok("POST", "/orgs", {"name": "Test", "balanceCents": 100_000, **body})
+        return Organization(self, made["organizationId"], made["apiKey"], made["userSessionToken"], made["userId"])
+
+    def seeded(self) -> Organization:
+        """The organization of the ready line."""
+        return Organization(
+            self, self.ready["organizationId"], self.ready["apiKey"], self.ready["userSessionToken"], ""
+        )
+
+    def _read_log(self, child: subprocess.Popen[bytes]) -> None:
+        assert child.stderr is not None
+        for line in child.stderr:
+            self._log.append(line)

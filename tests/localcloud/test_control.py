@@ -1,0 +1,295 @@
+"""The control interface: settings, organizations, the request log, export and import."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.localcloud.support.server import request
+from tests.localcloud.support.workloads import create_pod, create_webhook, make_event, settle
+
+if TYPE_CHECKING:
+    from tests.localcloud.conftest import StartServer
+    from tests.localcloud.support.receiver import Receiver
+    from tests.localcloud.support.server import Organization, Server
+
+FROZEN = ("--ephemeral", "--clock", "frozen")
+
+
+async def test_a_fresh_organization_comes_with_its_credentials(server: Server) -> None:
+    made = await server.ok("POST", "/orgs", {"name": "Fresh"})
+    assert sorted(made) == ["apiKey", "organizationId", "userId", "userSessionToken"]
+    assert made["apiKey"].startswith("or_")
+    for credential in (made["apiKey"], made["userSessionToken"]):
+        shown = (await request("GET", server.url + "/v1/whoami", key=credential)).body
+        assert (shown["organizationId"], shown["organizationName"]) == (made["organizationId"], "Fresh")
+
+
+async def test_a_fresh_organization_may_have_fewer_scopes(server: Server) -> None:
+    made = await server.ok("POST", "/orgs", {"name": "Narrow", "scopes": ["vms:read"]})
+    shown = await request("GET", server.url + "/v1/whoami", key=made["apiKey"])
+    assert shown.body["scopes"] == ["vms:read"]
+
+
+@pytest.mark.parametrize("balance", [0, 1, 2_500_000, -5])
+async def test_a_balance_is_set_to_that_value(server: Server, balance: int) -> None:
+    organization = await server.organization(balanceCents=balance)
+    path = "/v1/orgs/{org}/billing/balance"
+    assert (await organization.ok("GET", path))["balanceCents"] == balance
+    await server.ok("PATCH", f"/orgs/{organization.id}", {"balanceCents": 77})
+    assert (await organization.ok("GET", path))["balanceCents"] == 77
+
+
+async def test_a_session_of_a_new_member_may_be_opened(organization: Organization) -> None:
+    owner = await organization.server.ok("POST", f"/orgs/{organization.id}/session")
+    assert owner["userId"] == organization.user_id
+    member = await organization.server.ok("POST", f"/orgs/{organization.id}/session", {"role": "member"})
+    assert sorted(member) == ["userId", "userSessionToken"]
+    assert member["userId"] != owner["userId"]
+
+
+async def test_changes_of_an_organization_are_shown(organization: Organization) -> None:
+    change = {"suspended": "review", "infiniband": True, "provider": True, "batchAccess": False, "depositCapCents": 9}
+    shown = await organization.server.ok("PATCH", f"/orgs/{organization.id}", change)
+    assert {name: shown[name] for name in change} == change
+    shown = await organization.server.ok("PATCH", f"/orgs/{organization.id}", {"suspended": False})
+    assert (shown["suspended"], shown["infiniband"]) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/orgs", {}),
+        ("POST", "/orgs", {"name": ""}),
+        ("POST", "/orgs", {"name": "x", "balanceCents": 1.5}),
+        ("POST", "/orgs", {"name": "x", "balanceCents": 10**30}),
+        ("POST", "/orgs", {"name": "x", "scopes": ["root"]}),
+        ("POST", "/orgs", {"name": "x", "colour": "red"}),
+        ("PATCH", "/orgs/{id}", {"balanceCents": "7"}),
+        ("PATCH", "/orgs/{id}", {"suspended": "maybe"}),
+        ("PATCH", "/orgs/{id}", {"color": 1}),
+        ("PATCH", "/orgs/{id}", []),
+        ("POST", "/orgs/{id}/session", {"role": "king"}),
+        ("PATCH", "/settings", {"placementSeconds": -1}),
+        ("PATCH", "/settings", {"placementSeconds": "1"}),
+        ("PATCH", "/settings", {"placementSeconds": 10**30}),
+        ("PATCH", "/settings", {"capacityStatus": 200}),
+        ("PATCH", "/settings", {"placement_seconds": 1}),
+        ("PATCH", "/settings", {"unknown": 1}),
+        ("PATCH", "/settings", []),
+        ("GET", "/requests?after=x", None),
+        ("GET", "/requests?after=-1", None),
+        ("POST", "/import", {}),
+        ("POST", "/import", []),
+        ("POST", "/import", {"schemaVersion": 1}),
+        ("POST", "/import", {"schemaVersion": 1, "tables": {"nothing": []}}),
+        ("POST", "/import", {"schemaVersion": 1, "tables": {"organizations": [{"id": 1}]}}),
+        ("POST", "/import", {"schemaVersion": 1, "tables": {"meta": [{"name": "clock", "value": 5}]}}),
+        ("POST", "/import", {"schemaVersion": 1, "tables": {"meta": [{"name": "clock", "value": "{}"}]}}),
+        ("POST", "/import", {"schemaVersion": 1, "tables": {"meta": [{"name": "settings", "value": "?"}]}}),
+        ("POST", "/import", {"schemaVersion": 999, "tables": {}}),
+    ],
+)
+async def test_bad_input_to_the_control_interface_is_400_and_changes_nothing(
+    organization: Organization, method: str, path: str, body: object
+) -> None:
+    before = await organization.server.ok("GET", "/export")
+    answer = await organization.server.control(method, path.replace("{id}", organization.id), body)
+    assert answer.refusal == (400, "invalid_request")
+    assert await organization.server.ok("GET", "/export") == before
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("PATCH", "/orgs/org_nowhere"),
+        ("POST", "/orgs/org_nowhere/legacy-key"),
+        ("POST", "/orgs/org_nowhere/session"),
+        ("GET", "/nothing"),
+    ],
+)
+async def test_what_is_not_there_is_404(server: Server, method: str, path: str) -> None:
+    assert (await server.control(method, path, {})).refusal == (404, "not_found")
+
+
+async def test_settings_are_answered_whole_and_kept(start_server: StartServer) -> None:
+    server = start_server(*FROZEN)
+    everything = await server.ok("PATCH", "/settings", {})
+    assert {
+        "placementSeconds",
+        "startSeconds",
+        "stopSeconds",
+        "interruptionGraceSeconds",
+        "webhookTimeoutSeconds",
+        "batchRecordSeconds",
+        "rateLimitPerSecond",
+        "capacityStatus",
+        "maxConcurrentUploads",
+        "allowLoopbackExecutors",
+    } <= set(everything)
+    assert everything["rateLimitPerSecond"] is None
+    changed = await server.ok("PATCH", "/settings", {"placementSeconds": 0, "capacityStatus": 429})
+    assert changed == {**everything, "placementSeconds": 0, "capacityStatus": 429}
+    assert await server.ok("PATCH", "/settings", {}) == changed
+
+
+async def test_the_rate_limit_answers_429_with_whole_seconds(start_server: StartServer) -> None:
+    server = start_server(*FROZEN)
+    organization, other = await server.organization(), await server.organization()
+    await server.ok("PATCH", "/settings", {"rateLimitPerSecond": 0.01})
+    assert (await organization.call("GET", "/v1/whoami")).status == 200
+    limited = await organization.call("GET", "/v1/whoami")
+    assert limited.refusal == (429, "rate_limited")
+    assert 1 <= int(limited.headers["retry-after"]) <= 100
+    assert (await other.call("GET", "/v1/whoami")).status == 200
+    await server.ok("PATCH", "/settings", {"rateLimitPerSecond": None})
+    assert (await organization.call("GET", "/v1/whoami")).status == 200
+
+
+async def test_requests_are_logged_with_their_operation(organization: Organization) -> None:
+    last = max((item["seq"] for item in (await organization.server.ok("GET", "/requests"))["items"]), default=0)
+    await organization.ok("GET", "/v1/orgs/{org}")
+    await organization.call("DELETE", "/v1/orgs/{org}/webhooks/wh_none")
+    await organization.call("GET", "/v1/nothing/here")
+    await request("GET", organization.server.url + "/v1/whoami")
+    items = (await organization.server.ok("GET", f"/requests?after={last}"))["items"]
+    assert [item["seq"] for item in items] == [last + 1, last + 2, last + 3, last + 4]
+    assert sorted(items[0]) == [
+        "at",
+        "faultId",
+        "method",
+        "operation",
+        "organizationId",
+        "path",
+        "seq",
+        "status",
+        "unreadFields",
+    ]
+    shown = [(item["operation"], item["status"], item["organizationId"]) for item in items]
+    assert shown == [
+        ("GET /v1/orgs/{orgId}", 200, organization.id),
+        ("DELETE /v1/orgs/{orgId}/webhooks/{id}", 404, organization.id),
+        (None, 404, None),
+        ("GET /v1/whoami", 401, None),
+    ]
+    assert items[1]["path"] == f"/v1/orgs/{organization.id}/webhooks/wh_none"
+    mine = (await organization.server.ok("GET", f"/requests?organizationId={organization.id}"))["items"]
+    assert mine == items[:2]
+
+
+async def test_fields_that_are_not_read_are_accepted_and_flagged(organization: Organization) -> None:
+    body = {"name": "h", "url": "http://127.0.0.1:9/", "colour": "red", "retries": {"max": 3}}
+    await organization.ok("POST", "/v1/orgs/{org}/webhooks/create", body)
+    (item,) = (await organization.server.ok("GET", f"/requests?organizationId={organization.id}"))["items"]
+    assert sorted(item["unreadFields"]) == ["colour", "retries"]
+
+
+async def test_a_wrong_field_beside_an_unread_one_is_still_400(organization: Organization) -> None:
+    body = {"name": "h", "url": 5, "colour": "red"}
+    answer = await organization.call("POST", "/v1/orgs/{org}/webhooks/create", body)
+    assert answer.refusal == (400, "invalid_request")
+    assert answer.body["error"].startswith("url: ")
+
+
+async def test_control_calls_are_not_in_the_request_log(server: Server) -> None:
+    await server.ok("GET", "/clock")
+    assert not [item for item in (await server.ok("GET", "/requests"))["items"] if "_localcloud" in item["path"]]
+
+
+async def test_an_exported_state_goes_on_elsewhere(start_server: StartServer, receiver: Receiver) -> None:
+    here, there = start_server(*FROZEN), start_server(*FROZEN)
+    organization = await here.organization()
+    webhook = await create_webhook(organization, receiver)
+    receiver.answers = [500]
+    await make_event(organization)
+    await settle(organization)
+    pod = await create_pod(organization)
+    await here.ok("PATCH", "/settings", {"capacityStatus": 429})
+    await here.ok("POST", "/faults", {"operation": "GET /v1/orgs/{orgId}", "effect": {"status": 503}})
+    document = await here.ok("GET", "/export")
+
+    stranger = await there.organization()
+    await there.ok("POST", "/import", document)
+    assert await there.ok("GET", "/export") == document
+    assert await there.ok("GET", "/clock") == await here.ok("GET", "/clock")
+    moved = {"server": there, "key": organization.api_key}
+    shown = await request("GET", there.url + "/v1/whoami", key=str(moved["key"]))
+    assert shown.body["organizationId"] == organization.id
+    assert (await request("GET", there.url + "/v1/whoami", key=stranger.api_key)).status == 401
+    assert (await request("GET", f"{there.url}/v1/orgs/{organization.id}", key=organization.api_key)).status == 503
+    assert (await there.ok("PATCH", "/settings", {}))["capacityStatus"] == 429
+    here.kill()
+    await there.advance(600)
+    retried = [received for received in receiver.received if received.event["type"] == "vm.terminated"]
+    assert len(retried) == 2
+    assert retried[1].is_signed_with(webhook["secret"])
+    record = await request("GET", f"{there.url}/v1/vms/{pod}", key=organization.api_key)
+    assert record.body["status"] == "running"
+
+
+async def test_the_outbox_is_empty_at_first(start_server: StartServer) -> None:
+    assert await start_server(*FROZEN).ok("GET", "/outbox") == {"items": []}
+
+
+async def test_the_console_shows_what_there_is_and_escapes_it(server: Server) -> None:
+    await server.ok("POST", "/orgs", {"name": "<script>alert(1)</script>"})
+    page = await request("GET", server.url + "/")
+    assert page.headers["content-type"].startswith("text/html")
+    assert b"&lt;script&gt;alert(1)" in page.raw
+    assert b"<script>" not in page.raw
+    assert b"://" not in page.raw.replace(b"http://127.0.0.1", b"")
+
+
+def described(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {
+        f"{method.upper()} {path}": operation
+        for path, operations in document["paths"].items()
+        for method, operation in operations.items()
+    }
+
+
+async def test_openapi_describes_what_is_served_and_marks_what_is_assumed(server: Server) -> None:
+    document = (await request("GET", server.url + "/openapi.json")).body
+    operations = described(document)
+    documented = {
+        "GET /v1/whoami",
+        "GET /v1/orgs/{orgId}",
+        "POST /v1/orgs/{orgId}/api-keys/create",
+        "GET /v1/orgs/{orgId}/api-keys",
+        "DELETE /v1/orgs/{orgId}/api-keys/{id}",
+        "POST /v1/orgs/{orgId}/webhooks/create",
+        "POST /v1/orgs/{orgId}/ssh-keys/create",
+    }
+    assumed = {
+        "GET /v1/orgs/{orgId}/webhooks",
+        "DELETE /v1/orgs/{orgId}/webhooks/{id}",
+        "POST /v1/orgs/{orgId}/webhooks/{id}/toggle",
+        "POST /v1/orgs/{orgId}/webhooks/{id}/regenerate-secret",
+        "GET /v1/orgs/{orgId}/webhooks/{id}/deliveries",
+        "GET /v1/orgs/{orgId}/ssh-keys",
+        "DELETE /v1/orgs/{orgId}/ssh-keys/{id}",
+    }
+    assert documented | assumed | {"POST /_localcloud/clock", "GET /_localcloud/export"} <= set(operations)
+    assert not [name for name in documented if operations[name].get("x-assumed")]
+    assert all(operations[name]["x-assumed"] is True for name in assumed)
+
+
+async def test_openapi_has_the_bodies_of_requests(server: Server) -> None:
+    document = (await request("GET", server.url + "/openapi.json")).body
+    operation = described(document)["POST /v1/orgs/{orgId}/webhooks/create"]
+    reference = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"]
+    schema = document["components"]["schemas"][reference.rpartition("/")[2]]
+    assert sorted(schema["required"]) == ["name", "url"]
+    assert set(schema["properties"]) == {"name", "url", "events"}
+    toggle = described(document)["POST /v1/orgs/{orgId}/webhooks/{id}/toggle"]
+    assert toggle["requestBody"]["required"] is False
+
+
+async def test_every_reference_in_openapi_leads_somewhere(server: Server) -> None:
+    document = (await request("GET", server.url + "/openapi.json")).body
+    named = {text.partition('"')[0] for text in json.dumps(document).split('"$ref": "')[1:]}
+    assert named
+    schemas = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
+    assert named <= schemas

@@ -1,0 +1,280 @@
+"""`relay-localcloud serve` as a process: its ready line, its ports, and what a kill leaves behind."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+import ssl
+from typing import TYPE_CHECKING
+
+import aiohttp
+import pytest
+
+from relay_localcloud.control.access import ControlAccess
+from tests.localcloud.support.server import Server, request
+from tests.localcloud.support.workloads import create_pod, create_webhook, make_event, settle
+from tests.support.eventually import eventually
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from starlette.types import Message, Receive, Scope, Send
+
+    from tests.localcloud.conftest import StartServer
+    from tests.localcloud.support.receiver import Receiver
+
+KEYS = [
+    "apiKey",
+    "consoleUrl",
+    "controlUrl",
+    "gatewayUrl",
+    "inferenceUrl",
+    "managementUrl",
+    "organizationId",
+    "userSessionToken",
+]
+
+
+async def test_the_ready_line_is_true(server: Server) -> None:
+    assert sorted(server.ready) == KEYS
+    assert server.ready["controlUrl"] == server.ready["managementUrl"] + "/_localcloud"
+    for credential in (server.ready["apiKey"], server.ready["userSessionToken"]):
+        shown = await request("GET", server.url + "/v1/whoami", key=credential)
+        assert shown.body["organizationId"] == server.ready["organizationId"]
+    assert (await request("GET", server.ready["consoleUrl"])).status == 200
+
+
+async def test_the_seeded_organization_has_100000_cents_and_all_scopes(start_server: StartServer) -> None:
+    seeded = start_server("--ephemeral").seeded()
+    assert (await seeded.ok("GET", "/v1/orgs/{org}/billing/balance"))["balanceCents"] == 100_000
+    scopes = (await seeded.ok("GET", "/v1/whoami"))["scopes"]
+    assert {"clusters:read", "clusters:write", "vms:read", "vms:write", "inference", "billing:read"} < set(scopes)
+
+
+async def test_the_other_ports_answer_in_their_own_error_shapes(server: Server) -> None:
+    inference = await request("GET", server.ready["inferenceUrl"] + "/v1/nothing")
+    assert inference.status == 404
+    assert sorted(inference.body["error"]) == ["code", "message", "type"]
+    gateway = await request("GET", server.ready["gatewayUrl"] + "/")
+    assert gateway.refusal == (404, "not_found")
+
+
+async def test_sigterm_ends_it_cleanly_with_one_line_on_stdout(start_server: StartServer) -> None:
+    server = start_server("--ephemeral")
+    async with aiohttp.ClientSession() as idle, idle.get(server.url + "/openapi.json") as answer:
+        await answer.read()
+        assert await asyncio.to_thread(server.stop) == 0
+    assert server.child.stdout is not None
+    assert server.child.stdout.read() == b""
+    assert "Traceback" not in server.log
+
+
+async def test_a_port_in_use_is_named(server: Server) -> None:
+    port = server.url.rpartition(":")[2]
+    second = Server(("--port", port, "--inference-port", "0", "--gateway-port", "0"))
+    with pytest.raises(AssertionError, match="ended before it was ready"):
+        second.start()
+    assert second.child.wait(timeout=10) == 1
+    await eventually(lambda: _log_of(second), lambda log: f"Port {port} on 127.0.0.1" in log, every=0.02)
+    assert "Traceback" not in second.log
+
+
+async def test_a_killed_cloud_goes_on_where_it_was(
+    start_server: StartServer, tmp_path: Path, receiver: Receiver
+) -> None:
+    arguments = ("--state", str(tmp_path / "state"), "--clock", "frozen")
+    first = start_server(*arguments)
+    organization = await first.organization()
+    webhook = await create_webhook(organization, receiver)
+    receiver.answers = [500]
+    await make_event(organization)
+    await settle(organization)
+    pod = await create_pod(organization)
+    await first.ok("PATCH", "/settings", {"capacityStatus": 429})
+    clock = await first.ok("GET", "/clock")
+    state = await first.ok("GET", "/export")
+    first.kill()
+
+    second = start_server(*arguments)
+    assert await second.ok("GET", "/clock") == clock
+    assert second.ready["apiKey"] == first.ready["apiKey"]
+    assert second.ready["organizationId"] == first.ready["organizationId"]
+    assert (await second.ok("PATCH", "/settings", {}))["capacityStatus"] == 429
+    kept = await second.ok("GET", "/export")
+    for table in state["tables"].keys() - {"sessions", "meta", "api_keys"}:
+        assert kept["tables"][table] == state["tables"][table], table
+    await second.advance(600)
+    terminated = [received for received in receiver.received if received.event["type"] == "vm.terminated"]
+    assert [received.is_signed_with(webhook["secret"]) for received in terminated] == [True, True]
+    record = await request("GET", f"{second.url}/v1/vms/{pod}", key=organization.api_key)
+    assert record.body["status"] == "running"
+
+
+async def test_nothing_that_was_acknowledged_is_lost_by_a_kill(start_server: StartServer, tmp_path: Path) -> None:
+    arguments = ("--state", str(tmp_path / "state"))
+    first = start_server(*arguments)
+    seeded = first.seeded()
+    acknowledged: list[str] = []
+
+    async def keep_creating() -> None:
+        while True:
+            created = await seeded.call("POST", "/v1/orgs/{org}/api-keys/create", {"name": "k"})
+            acknowledged.append(created.body["key"])
+
+    creating = [asyncio.create_task(keep_creating()) for _ in range(4)]
+
+    async def count() -> int:
+        return len(acknowledged)
+
+    await eventually(count, lambda made: made >= 40, every=0.01)
+    first.kill()
+    await asyncio.gather(*creating, return_exceptions=True)
+    second = start_server(*arguments)
+    for key in acknowledged:
+        assert (await request("GET", second.url + "/v1/whoami", key=key)).status == 200
+
+
+async def test_a_call_to_a_receiver_that_was_cut_by_a_kill_is_made_again(
+    start_server: StartServer, tmp_path: Path, receiver: Receiver
+) -> None:
+    arguments = ("--state", str(tmp_path / "state"), "--clock", "frozen")
+    first = start_server(*arguments)
+    organization = await first.organization()
+    await create_webhook(organization, receiver)
+    receiver.hang = asyncio.Event()
+    await make_event(organization)
+
+    async def received() -> int:
+        return len(receiver.received)
+
+    await eventually(received, lambda count: count == 1, every=0.01)
+    first.kill()
+    receiver.hang = None
+    start_server(*arguments)
+    await eventually(received, lambda count: count == 2, every=0.01)
+    assert len({(call.delivery, call.raw) for call in receiver.received}) == 1
+
+
+async def test_a_real_clock_is_kept_with_its_offset(start_server: StartServer, tmp_path: Path) -> None:
+    arguments = ("--state", str(tmp_path / "state"))
+    first = start_server(*arguments)
+    moved = (await first.ok("POST", "/clock", {"advanceSeconds": 400 * 86_400}))["now"]
+    first.kill()
+    second = start_server(*arguments)
+    shown = await second.ok("GET", "/clock")
+    assert shown["mode"] == "real"
+    assert shown["now"] > moved
+
+
+async def test_a_revoked_seeded_key_is_replaced_at_the_next_start(start_server: StartServer, tmp_path: Path) -> None:
+    first = start_server("--state", str(tmp_path / "state"))
+    seeded = first.seeded()
+    (key,) = await seeded.ok("GET", "/v1/orgs/{org}/api-keys")
+    await seeded.ok("DELETE", f"/v1/orgs/{{org}}/api-keys/{key['id']}")
+    first.kill()
+    second = start_server("--state", str(tmp_path / "state"))
+    assert second.ready["apiKey"] != first.ready["apiKey"]
+    assert (await second.seeded().call("GET", "/v1/whoami")).status == 200
+
+
+async def test_two_processes_cannot_share_a_state(start_server: StartServer, tmp_path: Path) -> None:
+    first = start_server("--state", str(tmp_path / "state"))
+    second = Server(("--state", str(tmp_path / "state")))
+    with pytest.raises(AssertionError, match="ended before it was ready"):
+        second.start()
+    assert second.child.wait(timeout=10) == 1
+    await eventually(lambda: _log_of(second), lambda log: f"in use by another process (pid {first.child.pid})" in log)
+    assert "Traceback" not in second.log
+    assert (await first.seeded().call("GET", "/v1/whoami")).status == 200
+
+
+async def test_a_state_of_another_version_is_refused(start_server: StartServer, tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    start_server("--state", str(folder)).stop()
+    with sqlite3.connect(folder / "state.db") as newer:
+        newer.execute("PRAGMA user_version=999")
+    newer.close()
+    second = Server(("--state", str(folder)))
+    with pytest.raises(AssertionError, match="ended before it was ready"):
+        second.start()
+    assert second.child.wait(timeout=10) == 1
+    await eventually(lambda: _log_of(second), lambda log: "has version 999" in log)
+    assert "Traceback" not in second.log
+
+
+async def test_a_fresh_state_may_start_from_an_exported_one(start_server: StartServer, tmp_path: Path) -> None:
+    first = start_server("--ephemeral", "--clock", "frozen")
+    organization = await first.organization()
+    exported = tmp_path / "exported.json"
+    exported.write_bytes((await first.control("GET", "/export")).raw)
+    second = start_server("--ephemeral", "--seed", str(exported))
+    assert (await request("GET", second.url + "/v1/whoami", key=organization.api_key)).status == 200
+    assert second.ready["organizationId"] == first.ready["organizationId"]
+    assert (await second.ok("GET", "/clock"))["mode"] == "frozen"
+
+
+async def test_tls_serves_https_with_a_certificate_that_can_be_trusted(
+    start_server: StartServer, tmp_path: Path
+) -> None:
+    folder = tmp_path / "state"
+    server = start_server("--state", str(folder), "--tls")
+    assert all(server.ready[name].startswith("https://") for name in KEYS if name.endswith("Url"))
+    trusting = ssl.create_default_context(cafile=str(folder / "tls.crt"))
+    headers = {"Authorization": f"Bearer {server.ready['apiKey']}"}
+    async with aiohttp.ClientSession(headers=headers) as session:
+        async with session.get(server.url + "/v1/whoami", ssl=trusting) as reply:
+            assert reply.status == 200
+        with pytest.raises(aiohttp.ClientConnectorCertificateError):
+            await session.get(server.url + "/v1/whoami")
+        made = await session.post(
+            server.ready["controlUrl"] + "/faults",
+            json={"operation": "POST /v1/pods", "effect": {"drop": "before"}},
+            ssl=trusting,
+        )
+        assert made.status == 200
+        with pytest.raises(aiohttp.ClientConnectionError):
+            await session.post(server.url + "/v1/pods", json={"image": "nginx"}, ssl=trusting)
+
+
+async def _log_of(server: Server) -> str:
+    return server.log
+
+
+@pytest.mark.parametrize(
+    ("client", "path", "anywhere", "passes"),
+    [
+        ("127.0.0.1", "/_localcloud/clock", False, True),
+        ("::1", "/_localcloud/clock", False, True),
+        ("::ffff:127.0.0.1", "/_localcloud/clock", False, True),
+        ("10.0.0.7", "/_localcloud/clock", False, False),
+        ("10.0.0.7", "/_localcloud", False, False),
+        ("10.0.0.7", "/", False, False),
+        ("2001:db8::1", "/_localcloud/export", False, False),
+        ("10.0.0.7", "/v1/whoami", False, True),
+        ("10.0.0.7", "/openapi.json", False, True),
+        ("10.0.0.7", "/_localcloud/clock", True, True),
+    ],
+)
+async def test_other_machines_reach_the_control_interface_only_where_told(
+    client: str, path: str, anywhere: bool, passes: bool
+) -> None:
+    reached: list[str] = []
+    sent: list[Message] = []
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        del receive, send
+        reached.append(scope["path"])
+
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "GET", "path": path, "headers": [], "client": (client, 40000)}
+    await ControlAccess(app, anywhere=anywhere)(scope, receive, send)
+    assert bool(reached) is passes
+    if not passes:
+        assert sent[0]["status"] == 403
+        assert json.loads(sent[1]["body"])["code"] == "forbidden"

@@ -1,0 +1,131 @@
+"""Nothing a caller sends ends in a 500: it is 400 in the one error shape, and the server goes on."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.localcloud.support.server import request
+
+if TYPE_CHECKING:
+    from tests.localcloud.support.server import Organization, Server
+
+CREATE = "/v1/orgs/{org}/webhooks/create"
+GOOD = b'{"name": "hook", "url": "http://127.0.0.1:9/"}'
+
+BAD_BODIES = {
+    "empty": b"",
+    "blank": b"   ",
+    "not JSON": b"name=hook",
+    "cut off": GOOD[:-1],
+    "two documents": GOOD + GOOD,
+    "trailing comma": b'{"name": "hook",}',
+    "an array": b"[]",
+    "a string": b'"hook"',
+    "a number": b"1",
+    "null": b"null",
+    "deep nesting": b'{"name": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    "deep nesting in an unread field": GOOD[:-1] + b', "x": ' + b"[" * 5_000 + b"]" * 5_000 + b"}",
+    "invalid UTF-8": b'{"name": "\xff\xfe", "url": "http://127.0.0.1:9/"}',
+    "UTF-16": GOOD.decode().encode("utf-16"),
+    "a NUL byte": b'{"name": "a\x00b", "url": "http://127.0.0.1:9/"}',
+    "an escaped NUL": b'{"name": "a\\u0000b", "url": "http://127.0.0.1:9/"}',
+    "an escaped NUL in a key": GOOD[:-1] + b', "a\\u0000b": 1}',
+    "a lone surrogate": b'{"name": "\\ud800", "url": "http://127.0.0.1:9/"}',
+    "a huge integer": GOOD[:-1] + b', "x": ' + b"9" * 30 + b"}",
+    "a number of 10,000 digits": GOOD[:-1] + b', "x": ' + b"9" * 10_000 + b"}",
+    "NaN": GOOD[:-1] + b', "x": NaN}',
+    "Infinity": GOOD[:-1] + b', "x": -Infinity}',
+    "a number beyond doubles": GOOD[:-1] + b', "x": 1e999}',
+    "a field missing": b'{"name": "hook"}',
+    "null in a required field": b'{"name": null, "url": "http://127.0.0.1:9/"}',
+    "an integer for a string": b'{"name": 1, "url": "http://127.0.0.1:9/"}',
+    "a boolean for a string": b'{"name": true, "url": "http://127.0.0.1:9/"}',
+    "the snake_case spelling": b'{"name": "key", "expires_in_seconds": "x", "url": 1}',
+}
+
+
+@pytest.mark.parametrize("raw", BAD_BODIES.values(), ids=BAD_BODIES.keys())
+async def test_a_bad_body_is_400(organization: Organization, raw: bytes) -> None:
+    answer = await organization.call("POST", CREATE, raw=raw)
+    assert answer.refusal == (400, "invalid_request")
+    assert len(answer.body["error"]) < 500
+    assert await organization.ok("GET", "/v1/orgs/{org}/webhooks") == {"items": []}
+
+
+@pytest.mark.parametrize("raw", BAD_BODIES.values(), ids=BAD_BODIES.keys())
+async def test_a_bad_body_is_400_on_the_control_interface_too(server: Server, raw: bytes) -> None:
+    for method, path in (("POST", "/clock"), ("POST", "/faults"), ("PATCH", "/settings"), ("POST", "/import")):
+        assert (await server.control(method, path, raw=raw)).refusal == (400, "invalid_request"), path
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/json; charset=latin-1", ""],
+)
+async def test_the_content_type_does_not_matter_where_the_body_parses(
+    organization: Organization, content_type: str
+) -> None:
+    answer = await organization.call("POST", CREATE, raw=GOOD, headers={"Content-Type": content_type})
+    assert answer.status == 200
+
+
+@pytest.mark.parametrize("value", [True, "1", 1.5, [1], {"a": 1}])
+async def test_integers_are_not_coerced(organization: Organization, value: object) -> None:
+    body = {"name": "key", "expiresInSeconds": value}
+    answer = await organization.call("POST", "/v1/orgs/{org}/api-keys/create", body)
+    assert answer.refusal == (400, "invalid_request")
+    assert answer.body["error"].startswith("expiresInSeconds: ")
+
+
+async def test_the_sentence_names_the_field_and_never_repeats_the_value(organization: Organization) -> None:
+    body = {"name": "hook", "url": "http://127.0.0.1:9/", "events": ["vm.running", {"secret": "hunter2"}]}
+    answer = await organization.call("POST", CREATE, body)
+    assert answer.body["error"].startswith("events.1: ")
+    assert "hunter2" not in answer.raw.decode()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "refusal"),
+    [
+        ("GET", "/v1/nothing", (404, "not_found")),
+        ("GET", "/v2/whoami", (404, "not_found")),
+        ("GET", "/v1/whoami/", (404, "not_found")),
+        ("GET", "/v1//whoami", (404, "not_found")),
+        ("GET", "/v1/orgs//api-keys", (404, "not_found")),
+        ("GET", "/v1/%00", (404, "not_found")),
+        ("GET", "/v1/%ff%fe", (404, "not_found")),
+        ("GET", "/docs", (404, "not_found")),
+        ("POST", "/v1/whoami", (405, "method_not_allowed")),
+        ("DELETE", "/v1/orgs/{org}", (405, "method_not_allowed")),
+        ("PUT", CREATE, (405, "method_not_allowed")),
+        ("GET", "/v1/orgs/%00", (403, "forbidden")),
+        ("DELETE", "/v1/orgs/{org}/webhooks/%00%ff", (404, "not_found")),
+        ("GET", "/v1/orgs/{org}/webhooks/x/deliveries?cursor=%00", (404, "not_found")),
+        ("GET", "/v1/orgs/{org}/webhooks/x/deliveries?limit=99999999999999999999999", (400, "invalid_request")),
+        ("GET", "/v1/orgs/{org}/webhooks/x/deliveries?limit=1&limit=x", (400, "invalid_request")),
+    ],
+)
+async def test_a_bad_address_gets_the_one_error_shape(
+    organization: Organization, method: str, path: str, refusal: tuple[int, str]
+) -> None:
+    assert (await organization.call(method, path)).refusal == refusal
+
+
+async def test_405_names_what_is_allowed(organization: Organization) -> None:
+    answer = await organization.call("POST", "/v1/whoami")
+    assert answer.headers["allow"] == "GET"
+
+
+async def test_a_body_over_8_mib_is_413(organization: Organization) -> None:
+    answer = await organization.call("POST", CREATE, raw=b'{"name": "' + b"x" * 9_000_000 + b'"}')
+    assert answer.refusal == (413, "payload_too_large")
+
+
+async def test_the_server_has_met_no_defect(server: Server) -> None:
+    for raw in BAD_BODIES.values():
+        await request("POST", server.url + "/v1/pods", raw=raw, key=server.ready["apiKey"])
+    assert "Traceback" not in server.log
+    assert json.loads((await request("GET", server.url + "/openapi.json")).raw)
