@@ -1,0 +1,294 @@
+"""From an object's accountRef to a `Cloud`: account, Secret, key, organization; cached for each key."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from pydantic import ValidationError
+
+from relay_client import Cloud, CloudError, RateLimiter, Unauthorized
+from relay_client.operations import WHOAMI
+from relay_operator.admission import admits, admits_all
+from relay_operator.allowed_urls import UrlPrefix, why_refused
+from relay_operator.api.conditions import Reason
+from relay_operator.api.meta import ObjectKey
+from relay_operator.api.references import AccountKind, AccountRef
+from relay_operator.engine.account import AccountReady, AccountRefused, AccountState, AccountWaiting
+from relay_operator.engine.cache import Cache, Entry
+from relay_operator.engine.kube import NAMESPACES, Kube, NotFound, Refused
+from relay_operator.engine.sightings import Sightings
+from relay_operator.key_secret import ApiKey, NoKey, read_api_key
+from relay_operator.kinds.cloudaccount import CloudAccount, ClusterCloudAccount, CreateRecovery, RateLimit
+from relay_wire.account import Whoami
+
+DEFAULT_NAME = "default"
+_CLOUD_RETRY_SECONDS = 5.0
+_RECHECK_SECONDS = 300.0
+"""After a key was refused, until the same key is tried once more."""
+_LABELS_SECONDS = 60.0
+
+AnyAccount = CloudAccount | ClusterCloudAccount
+Connect = Callable[[str, str, str | None, RateLimiter], Cloud]
+"""A Cloud from base URL, API key, organization (where known) and the account's limiter."""
+OnChange = Callable[[ObjectKey, bool], None]
+"""Told that an account became usable or stopped being so; True the first time that it is looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccountRules:
+    """What the operator's administrator allows, and how often Secrets are read again (seconds)."""
+
+    allowed: tuple[UrlPrefix, ...]
+    default_base_url: str
+    namespace: str
+    """The operator's own: the only one where ClusterCloudAccounts may keep their Secrets."""
+    reread: float
+
+
+@dataclass(slots=True)
+class _Connection:
+    """What is known of one account; `state` is None until it was looked at."""
+
+    limiter: RateLimiter
+    rate_limit: RateLimit
+    sightings: Sightings = field(default_factory=Sightings)
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    state: AccountState | None = None
+    who: Whoami | None = None
+    made_of: tuple[str, ...] = ()
+    """Account uid and generation, Secret version: another one means another Cloud."""
+    seen: tuple[str, int] = ("", 0)
+    fresh_until: float = 0.0
+    recheck_at: float = 0.0
+    suspected: bool = False
+    """The cloud refused the key to somebody."""
+
+
+@dataclass(slots=True)
+class KnownAccounts:
+    """The engine's `Accounts`. Reads objects from the cache, Secrets from the API server, and asks the cloud whoami."""
+
+    cache: Cache
+    kube: Kube
+    rules: AccountRules
+    connect: Connect
+    clock: Callable[[], float]
+    on_change: OnChange
+    _connections: dict[ObjectKey, _Connection] = field(default_factory=dict)
+    _labels: dict[str, tuple[float, Mapping[str, str]]] = field(default_factory=dict)
+
+    async def resolve(self, namespace: str, ref: AccountRef | None) -> AccountState:
+        """The account of an object of this namespace. Raises KubeError where the API server cannot be asked."""
+        key = self.key_for(namespace, ref)
+        if key is None:
+            return AccountWaiting(Reason.ACCOUNT_MISSING, _no_default(namespace))
+        if key.kind == AccountKind.CLUSTER_CLOUD_ACCOUNT and not await self._admitted(key, namespace):
+            if ref is None:
+                return AccountWaiting(Reason.ACCOUNT_MISSING, _no_default(namespace))
+            message = f"the {key} does not admit the namespace {namespace}: see its allowedNamespaces"
+            return AccountRefused(Reason.ACCOUNT_NOT_ALLOWED, message)
+        return await self.state(key)
+
+    def key_for(self, namespace: str, ref: AccountRef | None) -> ObjectKey | None:
+        """The account that a reference names, whether it exists or not; None where there is no default."""
+        if ref is not None:
+            inside = namespace if ref.kind is AccountKind.CLOUD_ACCOUNT else ""
+            return ObjectKey(ref.kind, inside, ref.name)
+        own = ObjectKey(AccountKind.CLOUD_ACCOUNT, namespace, DEFAULT_NAME)
+        shared = ObjectKey(AccountKind.CLUSTER_CLOUD_ACCOUNT, "", DEFAULT_NAME)
+        return next((key for key in (own, shared) if self.cache.get(key) is not None), None)
+
+    async def state(self, key: ObjectKey) -> AccountState:
+        """Whether the account can be used; its Secret is read again after a while, and once the key was refused."""
+        entry = self.cache.get(key)
+        if entry is None:
+            return AccountWaiting(Reason.ACCOUNT_MISSING, f"the {key} does not exist")
+        connection = self._connections.setdefault(key, _connection(RateLimit()))
+        async with connection.turn:
+            known = connection.state
+            if known is not None and not self._is_stale(connection, entry):
+                return known
+            state = await self._look(key, entry, connection)
+            connection.state, connection.seen, connection.suspected = state, (entry.uid, entry.generation), False
+            if type(state) is not type(known):
+                self.on_change(key, known is None)
+            return state
+
+    def refused(self, account: AccountReady) -> None:
+        """The cloud answered 401 to this account's Cloud."""
+        connection = self._connections.get(account.key)
+        if connection is not None and connection.state is account:
+            connection.suspected = True
+
+    def whoami(self, key: ObjectKey) -> Whoami | None:
+        """What the cloud said of the account's key."""
+        connection = self._connections.get(key)
+        return None if connection is None else connection.who
+
+    def sightings(self, key: ObjectKey) -> Sightings:
+        """Ids that webhooks of this account named and nobody records."""
+        return self._connections.setdefault(key, _connection(RateLimit())).sightings
+
+    def forget(self, key: ObjectKey) -> None:
+        """The account object is gone."""
+        self._connections.pop(key, None)
+
+    def dependents(self, key: ObjectKey) -> Iterator[tuple[ObjectKey, Entry]]:
+        """The workloads that use, or would use, this account."""
+        for other, entry in self.cache.items():
+            if other.kind in _ACCOUNT_KINDS:
+                continue
+            kind, name = entry.account
+            ref = AccountRef(kind=AccountKind(kind or AccountKind.CLOUD_ACCOUNT), name=name) if name else None
+            if self.key_for(other.namespace, ref) == key:
+                yield other, entry
+
+    def _is_stale(self, connection: _Connection, entry: Entry) -> bool:
+        changed = connection.seen != (entry.uid, entry.generation)
+        return changed or connection.suspected or self.clock() >= connection.fresh_until
+
+    async def _look(self, key: ObjectKey, entry: Entry, connection: _Connection) -> AccountState:
+        connection.fresh_until = self.clock() + self.rules.reread
+        try:
+            account = parse_account(key, entry)
+        except ValidationError as invalid:
+            problem = invalid.errors(include_url=False, include_input=False)[0]
+            return AccountRefused(Reason.SPEC_INVALID, f"the {key} cannot be read: {problem['msg']}")
+        refusal = self._not_allowed(account)
+        if refusal is not None:
+            return AccountRefused(Reason.ACCOUNT_NOT_ALLOWED, refusal)
+        api_key = await self._api_key(account)
+        if isinstance(api_key, NoKey):
+            return AccountWaiting(Reason.SECRET_MISSING, api_key.message)
+        made_of = (entry.uid, str(entry.generation), api_key.version)
+        if connection.state is not None and connection.made_of == made_of:
+            same = self._unchanged(connection)
+            if same is not None:
+                return same
+        connection.made_of = made_of
+        return await self._connected(key, account, api_key, connection)
+
+    def _unchanged(self, connection: _Connection) -> AccountState | None:
+        """The state of the same key as before; None where it must be tried."""
+        now, state = self.clock(), connection.state
+        if isinstance(state, AccountReady) and connection.suspected:
+            connection.recheck_at = now + _RECHECK_SECONDS
+            return _unauthorized("the cloud refuses the API key")
+        if isinstance(state, AccountReady) or now < connection.recheck_at:
+            return state
+        return None
+
+    async def _connected(
+        self, key: ObjectKey, account: AnyAccount, api_key: ApiKey, connection: _Connection
+    ) -> AccountState:
+        _limit(connection, account.spec.rate_limit or RateLimit())
+        base_url = account.spec.base_url or self.rules.default_base_url
+        try:
+            who = await self.connect(base_url, api_key.value, None, connection.limiter).call(WHOAMI)
+            cloud = self.connect(base_url, api_key.value, who.organization_id, connection.limiter)
+        except Unauthorized as error:
+            connection.recheck_at = self.clock() + _RECHECK_SECONDS
+            return _unauthorized(error.message)
+        except CloudError as error:
+            connection.fresh_until = self.clock() + _CLOUD_RETRY_SECONDS
+            return AccountWaiting(Reason.CLOUD_UNAVAILABLE, error.message)
+        except ValueError as unfit:
+            connection.recheck_at = self.clock() + _RECHECK_SECONDS
+            return _unauthorized(str(unfit))
+        # What exists in one organization reads as "not found" with the key of another: it must never be asked with it.
+        former = connection.who.organization_id if connection.who else account.status.organization_id
+        if former and former != who.organization_id and next(self.dependents(key), None) is not None:
+            connection.recheck_at = self.clock() + _RECHECK_SECONDS
+            message = (
+                f"the key belongs to the organization {who.organization_id}, and the objects of this account live in "
+                f"{former}: put a key of that one back, or make another account"
+            )
+            return AccountRefused(Reason.ACCOUNT_FORBIDDEN, message)
+        connection.who = who
+        resend = account.spec.create_recovery is CreateRecovery.RETRY_BY_NAME
+        adoption = account.spec.allow_adoption
+        return AccountReady(key, cloud, who.organization_id, connection.sightings, resend, adoption)
+
+    def _not_allowed(self, account: AnyAccount) -> str | None:
+        spec = account.spec
+        if not spec.base_url and not self.rules.default_base_url:
+            return "spec.baseUrl is not set, and the operator has no default (RELAY_DEFAULT_BASE_URL)"
+        for url in (spec.base_url, spec.inference_url):
+            refusal = why_refused(url, self.rules.allowed) if url else None
+            if refusal is not None:
+                return refusal
+        if isinstance(account, ClusterCloudAccount) and secret_namespace(account) != self.rules.namespace:
+            return f"apiKeySecretRef.namespace must be the operator's own namespace, {self.rules.namespace}"
+        return None
+
+    async def _api_key(self, account: AnyAccount) -> ApiKey | NoKey:
+        ref, namespace = account.spec.api_key_secret_ref, secret_namespace(account)
+        try:
+            return await read_api_key(self.kube, namespace, ref.name, ref.key)
+        except Refused as refused:
+            return NoKey(f"the operator may not read the Secret {ref.name} in the namespace {namespace}: {refused}")
+
+    async def _admitted(self, key: ObjectKey, namespace: str) -> bool:
+        entry = self.cache.get(key)
+        if entry is None:
+            return True  # that it does not exist is told elsewhere
+        try:
+            selector = ClusterCloudAccount.model_validate_json(entry.body).spec.allowed_namespaces
+        except ValidationError:
+            return False
+        return admits_all(selector) or admits(selector, await self._labels_of(namespace))
+
+    async def _labels_of(self, namespace: str) -> Mapping[str, str]:
+        read_at, labels = self._labels.get(namespace, (float("-inf"), {}))
+        if self.clock() - read_at > _LABELS_SECONDS:
+            labels = await self._read_labels(namespace)
+            self._labels[namespace] = (self.clock(), labels)
+        return labels
+
+    async def _read_labels(self, namespace: str) -> Mapping[str, str]:
+        try:
+            metadata = (await self.kube.get(NAMESPACES, None, namespace)).get("metadata")
+        except NotFound:
+            return {}
+        labels = metadata.get("labels") if isinstance(metadata, dict) else None
+        return {name: str(value) for name, value in labels.items()} if isinstance(labels, dict) else {}
+
+
+_ACCOUNT_KINDS = frozenset(AccountKind)
+
+
+def parse_account(key: ObjectKey, entry: Entry) -> AnyAccount:
+    """Raises ValidationError."""
+    model = CloudAccount if key.kind == AccountKind.CLOUD_ACCOUNT else ClusterCloudAccount
+    return model.model_validate_json(entry.body)
+
+
+def secret_namespace(account: AnyAccount) -> str:
+    """Where the account's Secrets are."""
+    if isinstance(account, ClusterCloudAccount):
+        return account.spec.api_key_secret_ref.namespace
+    return account.metadata.namespace
+
+
+def _no_default(namespace: str) -> str:
+    return (
+        f"the namespace {namespace} has no CloudAccount named {DEFAULT_NAME}, and no ClusterCloudAccount of that name "
+        "admits it: create one, or name an account in accountRef"
+    )
+
+
+def _unauthorized(message: str) -> AccountRefused:
+    return AccountRefused(Reason.ACCOUNT_UNAUTHORIZED, f"{message}: put a key that is valid into the Secret")
+
+
+def _connection(rate_limit: RateLimit) -> _Connection:
+    return _Connection(_limiter(rate_limit), rate_limit)
+
+
+def _limiter(rate_limit: RateLimit) -> RateLimiter:
+    return RateLimiter(rate_limit.requests_per_second, burst=float(max(rate_limit.burst, 2)))
+
+
+def _limit(connection: _Connection, rate_limit: RateLimit) -> None:
+    if connection.rate_limit != rate_limit:
+        connection.rate_limit, connection.limiter = rate_limit, _limiter(rate_limit)

@@ -1,0 +1,106 @@
+"""The Secret that holds an account's API key: read by GET alone, and kept until nothing depends on the account."""
+
+import base64
+import binascii
+import hashlib
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from pydantic import JsonValue
+
+from relay_operator.api.meta import GROUP
+from relay_operator.engine.kube import SECRETS, Conflict, JsonObject, Kube, NotFound
+
+_DELETION_DOUBT = timedelta(seconds=30)
+"""A namespace's end reaches its Secrets and its accounts within this time of each other."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """A key as it was read; `version` changes with the Secret's identity and the key, not with its labels."""
+
+    value: str = field(repr=False)
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoKey:
+    """A sentence that says what is missing."""
+
+    message: str
+
+
+def finalizer_of(account_uid: str) -> str:
+    """The finalizer by which one account holds its Secret: several may share one."""
+    return f"{GROUP}/account.{account_uid}"
+
+
+def api_key_in(secret: JsonObject, name: str, key: str) -> ApiKey | NoKey:
+    """The key in a Secret; spaces and line ends around it are nobody's intention. Pure."""
+    data = secret.get("data")
+    encoded = data.get(key) if isinstance(data, dict) else None
+    if not isinstance(encoded, str):
+        return NoKey(f"the Secret {name} has no key {key}")
+    try:
+        value = base64.b64decode(encoded, validate=True).decode().strip()
+    except (binascii.Error, UnicodeDecodeError):
+        return NoKey(f"the key {key} of the Secret {name} is not text")
+    if not value:
+        return NoKey(f"the key {key} of the Secret {name} is empty")
+    digest = hashlib.sha256(value.encode()).hexdigest()
+    return ApiKey(value, f"{_metadata(secret).get('uid')}/{digest}")
+
+
+async def read_api_key(kube: Kube, namespace: str, name: str, key: str) -> ApiKey | NoKey:
+    """Raises KubeError where the API server cannot be asked."""
+    try:
+        return api_key_in(await kube.get(SECRETS, namespace, name), name, key)
+    except NotFound:
+        return NoKey(f"the Secret {name} does not exist in the namespace {namespace}")
+
+
+async def hold(kube: Kube, namespace: str, name: str, account_uid: str, now: datetime) -> None:
+    """Keeps the Secret from vanishing before the account does, as it would with its namespace.
+
+    A Secret that somebody deletes on its own, to put another in its place, is let go: that is how keys are rotated.
+    Raises KubeError.
+    """
+    try:
+        secret = await kube.get(SECRETS, namespace, name)
+    except NotFound:
+        return
+    deleted = _metadata(secret).get("deletionTimestamp")
+    if deleted is None:
+        await _set(kube, namespace, name, secret, account_uid, held=True)
+    elif now - datetime.fromisoformat(str(deleted)) > _DELETION_DOUBT:
+        await _set(kube, namespace, name, secret, account_uid, held=False)
+
+
+async def release(kube: Kube, namespace: str, name: str, account_uid: str) -> None:
+    """Lets the Secret go. Raises KubeError."""
+    try:
+        secret = await kube.get(SECRETS, namespace, name)
+    except NotFound:
+        return
+    await _set(kube, namespace, name, secret, account_uid, held=False)
+
+
+async def _set(kube: Kube, namespace: str, name: str, secret: JsonObject, account_uid: str, *, held: bool) -> None:
+    metadata, ours = _metadata(secret), finalizer_of(account_uid)
+    listed = metadata.get("finalizers")
+    before = list(listed) if isinstance(listed, list) else []
+    if (ours in before) == held:
+        return
+    after: list[JsonValue] = [*before, ours] if held else [item for item in before if item != ours]
+    patch: JsonObject = {"metadata": {"resourceVersion": metadata.get("resourceVersion"), "finalizers": after}}
+    try:
+        await kube.patch(SECRETS, namespace, name, patch)
+    except NotFound:
+        return
+    except Conflict:
+        return  # somebody wrote in between: the next pass, within a minute, looks again
+
+
+def _metadata(secret: JsonObject) -> dict[str, JsonValue]:
+    metadata = secret.get("metadata")
+    return metadata if isinstance(metadata, dict) else {}
