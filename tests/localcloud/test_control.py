@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.localcloud.support.events import create_pod, create_webhook, make_event, settle
 from tests.localcloud.support.server import request
-from tests.localcloud.support.workloads import create_pod, create_webhook, make_event, settle
 
 if TYPE_CHECKING:
     from tests.localcloud.conftest import StartServer

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import pytest
 
+from tests.localcloud.support.events import create_webhook, make_event, settle
 from tests.localcloud.support.server import request
-from tests.localcloud.support.workloads import create_webhook, make_event, settle
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -12,8 +12,8 @@ import aiohttp
 import pytest
 
 from relay_localcloud.control.access import ControlAccess
+from tests.localcloud.support.events import create_pod, create_webhook, make_event, settle
 from tests.localcloud.support.server import Server, request
-from tests.localcloud.support.workloads import create_pod, create_webhook, make_event, settle
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.localcloud.support.events import create_pod, create_webhook, make_event, settle
 from tests.localcloud.support.receiver import Receiver
-from tests.localcloud.support.workloads import create_pod, create_webhook, make_event, settle
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
