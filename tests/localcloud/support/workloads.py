@@ -87,6 +87,11 @@ async def usage(organization: Organization) -> Any:
     return await organization.ok("GET", "/v1/orgs/{org}/billing/usage")
 
 
+async def spent(organization: Organization) -> int:
+    """Cents used since the organization was made, settled or not, where its balance was never changed."""
+    return 100_000 - int((await balance(organization))["availableCents"])
+
+
 async def emails(organization: Organization) -> list[Any]:
     """What the cloud wrote to the organization, oldest first."""
     items = (await organization.server.ok("GET", "/outbox"))["items"]
