@@ -1,24 +1,30 @@
 """From an object's accountRef to a `Cloud`: account, Secret, key, organization; cached for each key."""
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
-from relay_client import Cloud, CloudError, RateLimiter, Unauthorized
+from relay_client import CallPolicy, Cloud, CloudError, RateLimiter, Unauthorized
 from relay_client.operations import WHOAMI
 from relay_operator.admission import admits, admits_all
-from relay_operator.allowed_urls import UrlPrefix, why_refused
+from relay_operator.allowed_urls import why_refused
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import ObjectKey
 from relay_operator.api.references import AccountKind, AccountRef
 from relay_operator.engine.account import AccountReady, AccountRefused, AccountState, AccountWaiting
 from relay_operator.engine.cache import Cache, Entry
 from relay_operator.engine.kube import NAMESPACES, Kube, NotFound, Refused
+from relay_operator.engine.queue import Priority, Queue
 from relay_operator.engine.sightings import Sightings
 from relay_operator.key_secret import ApiKey, NoKey, read_api_key
 from relay_operator.kinds.cloudaccount import CloudAccount, ClusterCloudAccount, CreateRecovery, RateLimit
+from relay_operator.metered import MeteredPool
+from relay_operator.metrics import Metrics
+from relay_operator.settings import Settings
+from relay_operator.webhook_secrets import WebhookSecrets
 from relay_wire.account import Whoami
 
 DEFAULT_NAME = "default"
@@ -28,21 +34,6 @@ _RECHECK_SECONDS = 300.0
 _LABELS_SECONDS = 60.0
 
 AnyAccount = CloudAccount | ClusterCloudAccount
-Connect = Callable[[str, str, str | None, RateLimiter], Cloud]
-"""A Cloud from base URL, API key, organization (where known) and the account's limiter."""
-OnChange = Callable[[ObjectKey, bool], None]
-"""Told that an account became usable or stopped being so; True the first time that it is looked at."""
-
-
-@dataclass(frozen=True, slots=True)
-class AccountRules:
-    """What the operator's administrator allows, and how often Secrets are read again (seconds)."""
-
-    allowed: tuple[UrlPrefix, ...]
-    default_base_url: str
-    namespace: str
-    """The operator's own: the only one where ClusterCloudAccounts may keep their Secrets."""
-    reread: float
 
 
 @dataclass(slots=True)
@@ -64,18 +55,32 @@ class _Connection:
     """The cloud refused the key to somebody."""
 
 
-@dataclass(slots=True)
-class KnownAccounts:
+class Accounts:
     """The engine's `Accounts`. Reads objects from the cache, Secrets from the API server, and asks the cloud whoami."""
 
-    cache: Cache
-    kube: Kube
-    rules: AccountRules
-    connect: Connect
-    clock: Callable[[], float]
-    on_change: OnChange
-    _connections: dict[ObjectKey, _Connection] = field(default_factory=dict)
-    _labels: dict[str, tuple[float, Mapping[str, str]]] = field(default_factory=dict)
+    def __init__(
+        self,
+        settings: Settings,
+        kube: Kube,
+        cache: Cache,
+        queue: Queue[ObjectKey],
+        metrics: Metrics,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings = settings
+        self._allowed = settings.allowed_prefixes()
+        self._kube = kube
+        self._cache = cache
+        self._queue = queue
+        self._clock = clock
+        self._pool = MeteredPool(metrics.on_cloud_request, clock)
+        self._connections: dict[ObjectKey, _Connection] = {}
+        self._labels: dict[str, tuple[float, Mapping[str, str]]] = {}
+        self._webhook_secrets = WebhookSecrets(settings.webhook_secret_overlap_seconds, clock)
+
+    async def close(self) -> None:
+        """Closes the connections to all clouds."""
+        await self._pool.aclose()
 
     async def resolve(self, namespace: str, ref: AccountRef | None) -> AccountState:
         """The account of an object of this namespace. Raises KubeError where the API server cannot be asked."""
@@ -96,11 +101,11 @@ class KnownAccounts:
             return ObjectKey(ref.kind, inside, ref.name)
         own = ObjectKey(AccountKind.CLOUD_ACCOUNT, namespace, DEFAULT_NAME)
         shared = ObjectKey(AccountKind.CLUSTER_CLOUD_ACCOUNT, "", DEFAULT_NAME)
-        return next((key for key in (own, shared) if self.cache.get(key) is not None), None)
+        return next((key for key in (own, shared) if self._cache.get(key) is not None), None)
 
     async def state(self, key: ObjectKey) -> AccountState:
         """Whether the account can be used; its Secret is read again after a while, and once the key was refused."""
-        entry = self.cache.get(key)
+        entry = self._cache.get(key)
         if entry is None:
             return AccountWaiting(Reason.ACCOUNT_MISSING, f"the {key} does not exist")
         connection = self._connections.setdefault(key, _connection(RateLimit()))
@@ -111,7 +116,7 @@ class KnownAccounts:
             state = await self._look(key, entry, connection)
             connection.state, connection.seen, connection.suspected = state, (entry.uid, entry.generation), False
             if type(state) is not type(known):
-                self.on_change(key, known is None)
+                self._wake(key, first=known is None)
             return state
 
     def refused(self, account: AccountReady) -> None:
@@ -129,13 +134,23 @@ class KnownAccounts:
         """Ids that webhooks of this account named and nobody records."""
         return self._connections.setdefault(key, _connection(RateLimit())).sightings
 
+    @property
+    def webhook_secrets(self) -> WebhookSecrets:
+        """The secrets that webhook deliveries may be signed with."""
+        return self._webhook_secrets
+
+    def secrets_for(self, account: ObjectKey) -> tuple[str, ...] | None:
+        """The receiver's question; answered from memory."""
+        return self._webhook_secrets.of(account)
+
     def forget(self, key: ObjectKey) -> None:
         """The account object is gone."""
         self._connections.pop(key, None)
+        self._webhook_secrets.drop(key)
 
     def dependents(self, key: ObjectKey) -> Iterator[tuple[ObjectKey, Entry]]:
         """The workloads that use, or would use, this account."""
-        for other, entry in self.cache.items():
+        for other, entry in self._cache.items():
             if other.kind in _ACCOUNT_KINDS:
                 continue
             kind, name = entry.account
@@ -143,12 +158,31 @@ class KnownAccounts:
             if self.key_for(other.namespace, ref) == key:
                 yield other, entry
 
+    def _wake(self, key: ObjectKey, *, first: bool) -> None:
+        """The account became usable, or stopped being so: what waits for it, or trusts in it, looks again."""
+        if not first:
+            self._queue.add(key, Priority.CHANGE)
+        for dependent, entry in self.dependents(key):
+            if not (first and entry.settled):
+                self._queue.add(dependent, Priority.CHANGE)
+
+    def _connect(self, base_url: str, api_key: str, organization_id: str | None, limiter: RateLimiter) -> Cloud:
+        return Cloud(
+            base_url,
+            api_key,
+            organization_id=organization_id,
+            pool=self._pool,
+            limiter=limiter,
+            policy=CallPolicy(recheck_seconds=_RECHECK_SECONDS),
+            user_agent="relay-operator",
+        )
+
     def _is_stale(self, connection: _Connection, entry: Entry) -> bool:
         changed = connection.seen != (entry.uid, entry.generation)
-        return changed or connection.suspected or self.clock() >= connection.fresh_until
+        return changed or connection.suspected or self._clock() >= connection.fresh_until
 
     async def _look(self, key: ObjectKey, entry: Entry, connection: _Connection) -> AccountState:
-        connection.fresh_until = self.clock() + self.rules.reread
+        connection.fresh_until = self._clock() + self._settings.secret_reread_seconds
         try:
             account = parse_account(key, entry)
         except ValidationError as invalid:
@@ -170,7 +204,7 @@ class KnownAccounts:
 
     def _unchanged(self, connection: _Connection) -> AccountState | None:
         """The state of the same key as before; None where it must be tried."""
-        now, state = self.clock(), connection.state
+        now, state = self._clock(), connection.state
         if isinstance(state, AccountReady) and connection.suspected:
             connection.recheck_at = now + _RECHECK_SECONDS
             return _unauthorized("the cloud refuses the API key")
@@ -182,23 +216,23 @@ class KnownAccounts:
         self, key: ObjectKey, account: AnyAccount, api_key: ApiKey, connection: _Connection
     ) -> AccountState:
         _limit(connection, account.spec.rate_limit or RateLimit())
-        base_url = account.spec.base_url or self.rules.default_base_url
+        base_url = account.spec.base_url or self._settings.default_base_url
         try:
-            who = await self.connect(base_url, api_key.value, None, connection.limiter).call(WHOAMI)
-            cloud = self.connect(base_url, api_key.value, who.organization_id, connection.limiter)
+            who = await self._connect(base_url, api_key.value, None, connection.limiter).call(WHOAMI)
+            cloud = self._connect(base_url, api_key.value, who.organization_id, connection.limiter)
         except Unauthorized as error:
-            connection.recheck_at = self.clock() + _RECHECK_SECONDS
+            connection.recheck_at = self._clock() + _RECHECK_SECONDS
             return _unauthorized(error.message)
         except CloudError as error:
-            connection.fresh_until = self.clock() + _CLOUD_RETRY_SECONDS
+            connection.fresh_until = self._clock() + _CLOUD_RETRY_SECONDS
             return AccountWaiting(Reason.CLOUD_UNAVAILABLE, error.message)
         except ValueError as unfit:
-            connection.recheck_at = self.clock() + _RECHECK_SECONDS
+            connection.recheck_at = self._clock() + _RECHECK_SECONDS
             return _unauthorized(str(unfit))
         # What exists in one organization reads as "not found" with the key of another: it must never be asked with it.
         former = connection.who.organization_id if connection.who else account.status.organization_id
         if former and former != who.organization_id and next(self.dependents(key), None) is not None:
-            connection.recheck_at = self.clock() + _RECHECK_SECONDS
+            connection.recheck_at = self._clock() + _RECHECK_SECONDS
             message = (
                 f"the key belongs to the organization {who.organization_id}, and the objects of this account live in "
                 f"{former}: put a key of that one back, or make another account"
@@ -211,25 +245,25 @@ class KnownAccounts:
 
     def _not_allowed(self, account: AnyAccount) -> str | None:
         spec = account.spec
-        if not spec.base_url and not self.rules.default_base_url:
+        if not spec.base_url and not self._settings.default_base_url:
             return "spec.baseUrl is not set, and the operator has no default (RELAY_DEFAULT_BASE_URL)"
         for url in (spec.base_url, spec.inference_url):
-            refusal = why_refused(url, self.rules.allowed) if url else None
+            refusal = why_refused(url, self._allowed) if url else None
             if refusal is not None:
                 return refusal
-        if isinstance(account, ClusterCloudAccount) and secret_namespace(account) != self.rules.namespace:
-            return f"apiKeySecretRef.namespace must be the operator's own namespace, {self.rules.namespace}"
+        if isinstance(account, ClusterCloudAccount) and secret_namespace(account) != self._settings.namespace:
+            return f"apiKeySecretRef.namespace must be the operator's own namespace, {self._settings.namespace}"
         return None
 
     async def _api_key(self, account: AnyAccount) -> ApiKey | NoKey:
         ref, namespace = account.spec.api_key_secret_ref, secret_namespace(account)
         try:
-            return await read_api_key(self.kube, namespace, ref.name, ref.key)
+            return await read_api_key(self._kube, namespace, ref.name, ref.key)
         except Refused as refused:
             return NoKey(f"the operator may not read the Secret {ref.name} in the namespace {namespace}: {refused}")
 
     async def _admitted(self, key: ObjectKey, namespace: str) -> bool:
-        entry = self.cache.get(key)
+        entry = self._cache.get(key)
         if entry is None:
             return True  # that it does not exist is told elsewhere
         try:
@@ -240,14 +274,14 @@ class KnownAccounts:
 
     async def _labels_of(self, namespace: str) -> Mapping[str, str]:
         read_at, labels = self._labels.get(namespace, (float("-inf"), {}))
-        if self.clock() - read_at > _LABELS_SECONDS:
+        if self._clock() - read_at > _LABELS_SECONDS:
             labels = await self._read_labels(namespace)
-            self._labels[namespace] = (self.clock(), labels)
+            self._labels[namespace] = (self._clock(), labels)
         return labels
 
     async def _read_labels(self, namespace: str) -> Mapping[str, str]:
         try:
-            metadata = (await self.kube.get(NAMESPACES, None, namespace)).get("metadata")
+            metadata = (await self._kube.get(NAMESPACES, None, namespace)).get("metadata")
         except NotFound:
             return {}
         labels = metadata.get("labels") if isinstance(metadata, dict) else None

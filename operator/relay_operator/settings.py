@@ -98,7 +98,7 @@ class Settings(BaseSettings):
     lease_renew_deadline_seconds: Seconds = Field(10, description="A leader that could not renew for so long ends.")
     lease_retry_seconds: Seconds = Field(2, description="Time between two attempts to take or renew the Lease.")
 
-    workers: int = Field(16, ge=1, le=1024, description="Objects reconciled at the same time.")
+    workers: int = Field(32, ge=1, le=1024, description="Objects reconciled at the same time.")
     poll_transition_seconds: Seconds = Field(5, description="Interval of looking at an object that is changing.")
     poll_settled_seconds: Seconds = Field(300, description="Interval of looking at an object that is as asked.")
     poll_jitter: float = Field(0.2, ge=0, le=1, description="Share by which an interval is varied at random.")
@@ -109,8 +109,11 @@ class Settings(BaseSettings):
     unavailable_after_failures: int = Field(
         3, ge=1, description="Failures in a row after which an unreachable cloud makes an object Stalled."
     )
-    cloud_timeout_seconds: Seconds = Field(30, description="Bound of one request to the cloud.")
-    kubernetes_timeout_seconds: Seconds = Field(30, description="Bound of one request to the Kubernetes API.")
+    absence_seconds: Seconds = Field(5, description="Time between two 404s that together mean that it is gone.")
+    newborn_seconds: Seconds = Field(30, description="After a create, a 404 means nothing for so long.")
+    search_seconds: Seconds = Field(
+        60, description="After a create whose answer was lost, a list without its name means nothing for so long."
+    )
     shutdown_seconds: Seconds = Field(20, description="Time that work under way gets to finish after SIGTERM.")
 
     log_format: Literal["json", "console"] = Field("json", description="One JSON object a line, or text for people.")

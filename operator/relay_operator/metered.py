@@ -1,0 +1,62 @@
+"""Counts every request to the cloud by its operation, whoever sends it."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Protocol
+from urllib.parse import urlsplit
+
+from relay_client import OPERATIONS, AnyOperation, CallPolicy, ConnectionPool
+from relay_client.answers import Answer
+
+_OTHER = "other"
+
+
+class RequestObserver(Protocol):
+    """Told of every request: operation, status (None: no answer) and the seconds it took."""
+
+    def __call__(self, operation: str, status: int | None, seconds: float) -> None: ...
+
+
+class MeteredPool(ConnectionPool):
+    """A pool that tells of every request."""
+
+    def __init__(self, on_request: RequestObserver, clock: Callable[[], float]) -> None:
+        super().__init__()
+        self._on_request = on_request
+        self._clock = clock
+
+    async def exchange(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        content: bytes | None,
+        seconds: float,
+        policy: CallPolicy,
+    ) -> Answer:
+        """One request, one answer. Raises NoAnswerError."""
+        started, status = self._clock(), None
+        try:
+            answer = await super().exchange(method, url, headers, content, seconds, policy)
+            status = answer.status
+            return answer
+        finally:
+            self._on_request(operation_at(method, url), status, self._clock() - started)
+
+
+def operation_at(method: str, url: str) -> str:
+    """The name of the operation that a request does; ids in paths never become labels."""
+    path = urlsplit(url).path
+    candidates = _OPERATIONS.get((method, path.count("/", path.find("/v1/"))), [])
+    return next((name for name, pattern in candidates if pattern.search(path)), _OTHER)
+
+
+def _index(operations: tuple[AnyOperation, ...]) -> dict[tuple[str, int], list[tuple[str, re.Pattern[str]]]]:
+    index: dict[tuple[str, int], list[tuple[str, re.Pattern[str]]]] = {}
+    for operation in operations:
+        pattern = re.compile(re.sub(r"\\\{\w+\\\}", "[^/]+", re.escape(operation.path)) + "$")
+        index.setdefault((operation.method, operation.path.count("/")), []).append((operation.name, pattern))
+    return index
+
+
+_OPERATIONS = _index(OPERATIONS)
