@@ -1,0 +1,191 @@
+"""What the chart renders, with helm itself."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+
+from relay_operator.metrics import Metrics
+from relay_operator.settings import PREFIX, Settings
+from tests.support.binaries import helm
+from tests.support.chart import CHART, RELEASE, rendered
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tests.support.kube import Manifest
+
+GOLDENS = Path(__file__).with_name("goldens")
+EVERYTHING = (
+    "cloud.baseUrl=https://api.example.com",
+    "cloud.allowedBaseUrls[0]=https://eu.example.com/api",
+    "webhook.publicUrl=https://relay.example.com",
+    "webhook.ingress.enabled=true",
+    "webhook.ingress.host=relay.example.com",
+    "webhook.ingress.tlsSecretName=relay-tls",
+    "webhook.httpRoute.enabled=true",
+    "webhook.httpRoute.host=relay.example.com",
+    "webhook.httpRoute.parentRefs[0].name=public",
+    "networkPolicy.enabled=true",
+    "metrics.serviceMonitor.enabled=true",
+    "metrics.prometheusRule.enabled=true",
+    "settings.pollSettledSeconds=120",
+)
+
+
+def helm_run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([str(helm()), *arguments], capture_output=True, text=True, timeout=60, check=False)
+
+
+def of_kind(manifests: Iterable[Manifest], *kinds: str) -> list[Manifest]:
+    return [one for one in manifests if one["kind"] in kinds]
+
+
+def only(manifests: Iterable[Manifest], kind: str) -> Manifest:
+    (found,) = of_kind(manifests, kind)
+    return found
+
+
+def pod_of(manifests: Iterable[Manifest]) -> dict[str, Any]:
+    spec: dict[str, Any] = only(manifests, "Deployment")["spec"]["template"]["spec"]
+    return spec
+
+
+def rules_of(manifests: Iterable[Manifest]) -> list[dict[str, Any]]:
+    return [rule for role in of_kind(manifests, "Role", "ClusterRole") for rule in role["rules"]]
+
+
+def test_the_chart_lints_without_a_warning() -> None:
+    linted = helm_run("lint", "--strict", str(CHART))
+    assert linted.returncode == 0, linted.stdout
+
+
+@pytest.mark.parametrize(
+    ("golden", "values", "kinds"),
+    [
+        ("access", (), ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")),
+        ("workload", EVERYTHING, ("Deployment", "Service", "Ingress", "HTTPRoute", "PodDisruptionBudget")),
+    ],
+)
+async def test_what_is_rendered_is_what_was_reviewed(
+    golden: str, values: tuple[str, ...], kinds: tuple[str, ...]
+) -> None:
+    """After a change that is meant: look at the difference, then write what the failure shows into the file."""
+    manifests = of_kind(await rendered("relay-system", *values), *kinds)
+    expected = list(yaml.safe_load_all((GOLDENS / f"{golden}.yaml").read_text()))
+    assert manifests == expected
+
+
+@pytest.mark.parametrize("values", [(), EVERYTHING, ("watchNamespaces[0]=team", "rbac.clusterCloudAccounts=false")])
+async def test_rights_name_what_they_are_for_and_never_list_secrets(values: tuple[str, ...]) -> None:
+    for rule in rules_of(await rendered("relay-system", *values)):
+        assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]], rule
+        if "secrets" in rule["resources"]:
+            assert not {"list", "watch", "delete", "update"} & set(rule["verbs"]), rule
+
+
+async def test_with_watched_namespaces_nothing_is_granted_outside_of_them() -> None:
+    values = (
+        "watchNamespaces[0]=team",
+        "watchNamespaces[1]=lab",
+        "rbac.clusterCloudAccounts=false",
+        "rbac.aggregate=false",
+    )
+    manifests = await rendered("relay-system", *values)
+    assert not of_kind(manifests, "ClusterRole", "ClusterRoleBinding")
+    assert {one["metadata"]["namespace"] for one in of_kind(manifests, "Role")} == {"team", "lab", "relay-system"}
+    env = {one["name"]: one.get("value") for one in pod_of(manifests)["containers"][0]["env"]}
+    assert env["RELAY_WATCH_NAMESPACES"] == "team,lab"
+
+
+async def test_the_pod_meets_the_restricted_standard_and_writes_nowhere() -> None:
+    pod = pod_of(await rendered("relay-system"))
+    (container,) = pod["containers"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert not {"hostNetwork", "hostPID", "hostIPC", "hostUsers"} & set(pod)
+    assert [list(volume) for volume in pod["volumes"]] == [["name", "emptyDir"]]
+    assert not container.get("command"), "the image has no shell to run one with"
+
+
+async def test_every_variable_is_a_setting_of_the_operator() -> None:
+    (container,) = pod_of(await rendered("relay-system", *EVERYTHING))["containers"]
+    known = {f"{PREFIX}{name}".upper() for name in Settings.model_fields} | {"RELAY_POD_NAME"}
+    assert {one["name"] for one in container["env"]} <= known
+
+
+async def test_webhooks_reach_the_leader_alone_and_metrics_come_from_every_replica() -> None:
+    manifests = await rendered("relay-system")
+    services = {one["metadata"]["name"]: one["spec"] for one in of_kind(manifests, "Service")}
+    labels = only(manifests, "Deployment")["spec"]["template"]["metadata"]["labels"]
+    webhook, metrics = services["relay-operator-webhook"], services["relay-operator-metrics"]
+    assert webhook["selector"].pop("gpurelay.dev/leader") == "true"
+    assert "gpurelay.dev/leader" not in labels, "the leader puts it on its own Pod"
+    for service in (webhook, metrics):
+        assert service["selector"].items() <= labels.items()
+
+
+async def test_crds_are_kept_when_the_chart_goes_and_are_those_of_the_folder() -> None:
+    crds = of_kind(await rendered("relay-system"), "CustomResourceDefinition")
+    folder = [yaml.safe_load(path.read_text()) for path in sorted((CHART.parents[1] / "crds").glob("*.yaml"))]
+    assert [one["spec"] for one in sorted(crds, key=lambda one: str(one["metadata"]["name"]))] == [
+        one["spec"] for one in folder
+    ]
+    assert {one["metadata"]["annotations"]["helm.sh/resource-policy"] for one in crds} == {"keep"}
+    assert not of_kind(await rendered("relay-system", "crds.install=false"), "CustomResourceDefinition")
+
+
+async def test_alerts_ask_for_metrics_that_exist() -> None:
+    rule = only(await rendered("relay-system", *EVERYTHING), "PrometheusRule")
+    expressions = [one["expr"] for group in rule["spec"]["groups"] for one in group["rules"]]
+    families = [(family.name, family.type) for family in Metrics(CollectorRegistry()).registry.collect()]
+    shown = {f"{name}_total" if kind == "counter" else name for name, kind in families}
+    asked = {name for one in expressions for name in re.findall(r"gpurelay_\w+", one)}
+    assert asked
+    assert asked <= shown
+    assert all('job="relay-operator-metrics",namespace="relay-system"' in one for one in expressions)
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ("replica=3", "additional properties 'replica' not allowed"),
+        ("replicas=two", "got string, want integer"),
+        ("replicas=6", "maximum"),
+        ("cloud.baseUrl=ftp://x", "does not match pattern"),
+        ("cloud.baseUrl=https://user@host", "does not match pattern"),
+        ("watchNamespaces[0]=Team", "does not match pattern"),
+        ("image.digest=sha256:1", "does not match pattern"),
+        ("webhook.ingress.enabled=true", "minLength"),
+        ("webhook.httpRoute.enabled=true", "minLength"),
+        ("settings.poll-seconds=3", "does not match pattern"),
+        ("settings.watchNamespaces=a", "'not' failed"),
+        ("serviceAccount.create=false", "minLength"),
+        ("leaderElection.leaseName=", "does not match pattern"),
+    ],
+)
+def test_a_bad_value_is_refused_before_anything_is_installed(value: str, says: str) -> None:
+    tried = helm_run("template", RELEASE, str(CHART), "--set", value)
+    assert tried.returncode != 0
+    assert says in tried.stderr
+
+
+def test_notes_tell_the_next_command() -> None:
+    shown = helm_run("install", RELEASE, str(CHART), "--dry-run=client", "--output=json")
+    assert shown.returncode == 0, shown.stderr
+    notes = json.loads(shown.stdout)["info"]["notes"]
+    assert "kubectl create secret generic relay-api-key" in notes
+    assert "kind: CloudAccount" in notes
+    assert "--set cloud.baseUrl" in notes
