@@ -1,15 +1,14 @@
 """kopf's watches, feeding the cache and the queue. With `__main__`, the only import of kopf."""
 
 import asyncio
-import contextlib
 from collections.abc import Collection, Mapping
-from typing import Any, TypedDict
+from typing import Any, cast
 
 import kopf
-from pydantic import JsonValue
 
 from relay_operator.api.meta import GROUP, VERSION
 from relay_operator.engine.feed import Feed
+from relay_operator.engine.kube import JsonObject
 
 
 class _NoDiffs(kopf.DiffBaseStorage):
@@ -25,21 +24,12 @@ class _NoDiffs(kopf.DiffBaseStorage):
         """Nothing is ever stored."""
 
 
-class _Event(TypedDict):
-    """A raw watch event; type None marks what the initial list found."""
-
-    type: str | None
-    object: dict[str, JsonValue]
-
-
 def _registry(feed: Feed, plurals: Mapping[str, str]) -> kopf.OperatorRegistry:
     registry = kopf.OperatorRegistry()
 
-    async def observe(event: _Event, param: str, **_: object) -> None:
-        if event["type"] == "DELETED":
-            feed.gone(param, event["object"])
-        else:
-            feed.seen(param, event["object"])
+    async def observe(event: kopf.RawEvent, param: str = "", **_: object) -> None:
+        raw = cast("JsonObject", event["object"])
+        (feed.gone if event["type"] == "DELETED" else feed.seen)(param, raw)
 
     for kind, plural in plurals.items():
         kopf.on.event(GROUP, VERSION, plural, registry=registry, param=kind)(observe)
@@ -62,18 +52,23 @@ def _settings() -> kopf.OperatorSettings:
     return settings
 
 
+class WatchEndedError(Exception):
+    """A watch failed in another way than by expiring."""
+
+
 async def watch(feed: Feed, plurals: Mapping[str, str], namespaces: Collection[str], stop: asyncio.Event) -> None:
     """Watch every kind until told to stop.
 
     `plurals` by kind; no namespaces means all. Ends with an error where a watch fails in another way than by
     expiring: the process must end with it, and start again.
     """
-    with contextlib.suppress(asyncio.CancelledError):
-        await kopf.operator(
-            registry=_registry(feed, plurals),
-            settings=_settings(),
-            clusterwide=not namespaces,
-            namespaces=tuple(namespaces),
-            standalone=True,
-            stop_flag=stop,
-        )
+    await kopf.operator(
+        registry=_registry(feed, plurals),
+        settings=_settings(),
+        clusterwide=not namespaces,
+        namespaces=tuple(namespaces),
+        standalone=True,
+        stop_flag=stop,
+    )
+    if not stop.is_set():
+        raise WatchEndedError("the watches ended, and nobody asked them to")

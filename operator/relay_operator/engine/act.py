@@ -35,6 +35,8 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
     accounts: Accounts
     clock: Callable[[], float]
     new_token: Callable[[], str]
+    leading: Callable[[], bool]
+    """Whether this replica may still send something that is paid for."""
     on_object: Callable[[JsonObject], None]
     """Told of every object a write answered."""
 
@@ -121,6 +123,8 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
 
     async def _create(self, facts: Facts[SpecT, StatusT, ObsT], intent: CreateIntent) -> Result[ObsT]:
         account = _ready(facts)
+        if not self.leading():
+            raise kube.Unavailable(0, "NotLeading", "another replica may lead: nothing is sent")
         try:
             observed = await self.resource.create(account.cloud, facts.obj, intent, facts.inputs or Inputs())
         except CloudError as error:

@@ -53,10 +53,15 @@ class Tempo:
     """How long the id of something just paid for is tried to be written."""
 
 
-class PassObserver(Protocol):
-    """Told of every pass: kind, action or error, seconds it took, and how urgent it was since when."""
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What a pass amounted to, for metrics."""
 
-    def __call__(self, kind: str, outcome: str, seconds: float, taken: Taken[ObjectKey]) -> None: ...
+    taken: Taken[ObjectKey]
+    outcome: str
+    """The action's name, or `error`."""
+    seconds: float
+    wrote: bool
 
 
 class KindReconciler(Protocol):
@@ -79,7 +84,7 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
     pacing: Pacing
     tempo: Tempo
     wall_clock: Callable[[], datetime]
-    on_pass: PassObserver
+    on_pass: Callable[[Pass], None]
     memories: Memories = field(default_factory=Memories)
 
     async def reconcile(self, taken: Taken[ObjectKey]) -> None:
@@ -90,10 +95,10 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
             self.memories.drop(key)
             return
         memory = self.memories.of(key, entry.uid)
-        outcome = "error"
+        outcome, wrote = "error", False
         with log_context(kind=key.kind, namespace=key.namespace, name=key.name, uid=entry.uid):
             try:
-                outcome = await self._pass(taken, entry, memory)
+                outcome, wrote = await self._pass(taken, entry, memory)
                 memory.kube_failures = 0
             except KubeError as error:
                 memory.kube_failures += 1
@@ -102,9 +107,9 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
             except ValidationError as error:
                 logger.error("the object cannot be read: %s", error.errors(include_input=False, include_url=False)[0])  # noqa: TRY400
             finally:
-                self.on_pass(key.kind, outcome, time.monotonic() - started, taken)
+                self.on_pass(Pass(taken, outcome, time.monotonic() - started, wrote))
 
-    async def _pass(self, taken: Taken[ObjectKey], entry: Entry, memory: Memory) -> str:
+    async def _pass(self, taken: Taken[ObjectKey], entry: Entry, memory: Memory) -> tuple[str, bool]:
         look = Look.ROUTINE if taken.priority >= Priority.POLL else Look.EXACT
         facts = await self.gatherer.gather(taken.key, entry, memory, self.wall_clock(), look)
         action = plan(facts.view)
@@ -127,7 +132,7 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
             log_action(
                 logger, message or name, action=name, outcome=outcome, duration_seconds=time.monotonic() - started
             )
-        return name
+        return name, wrote
 
     async def _connect(
         self, facts: Facts[SpecT, StatusT, ObsT], standing: Standing | None, memory: Memory

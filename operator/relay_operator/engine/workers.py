@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from relay_operator.api.meta import ObjectKey
@@ -23,6 +23,8 @@ class Workers:
     queue: Queue[ObjectKey]
     reconcilers: Mapping[str, KindReconciler]
     count: int
+    leading: Callable[[], bool]
+    """Asked before every pass: a replica that leads no longer must not touch the cloud."""
     _idle: set[asyncio.Task[None]] = field(default_factory=set)
     _tasks: list[asyncio.Task[None]] = field(default_factory=list)
     _draining: bool = False
@@ -50,6 +52,8 @@ class Workers:
             self._idle.add(me)
             taken = await self.queue.take()
             self._idle.discard(me)
+            if not self.leading():
+                return
             try:
                 await self._reconcile(taken)
             finally:

@@ -270,6 +270,3 @@ class GpuPods(ExternalResource[GpuPodSpec, GpuPodStatus, VmRecord]):
 
 def _gpu_count(spec: GpuPodSpec) -> int:
     return spec.gpu.count if spec.gpu is not None else 1
-
-
-GPU_PODS = GpuPods()

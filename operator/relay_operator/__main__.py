@@ -1,0 +1,42 @@
+"""The composition root: the commands, and the one place where a replica is wired."""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Sequence
+
+from relay_operator.crds import crds_as_yaml
+from relay_operator.replica import run
+from relay_operator.settings import SettingsError, describe_settings, load_settings
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """`relay-operator run | crds | settings`; the exit status is 2 for settings that cannot be used."""
+    parser = argparse.ArgumentParser(
+        prog="relay-operator", description="Runs GPU-cloud workloads from Kubernetes objects."
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands.add_parser("run", help="reconcile; KUBECONFIG or in-cluster, settings from the environment (RELAY_*)")
+    commands.add_parser("crds", help="print the CRDs, for kubectl apply -f -")
+    commands.add_parser("settings", help="print every setting, its default and its meaning")
+    match parser.parse_args(arguments).command:
+        case "crds":
+            sys.stdout.write(crds_as_yaml())
+        case "settings":
+            sys.stdout.write(describe_settings())
+        case _:
+            return _run()
+    return 0
+
+
+def _run() -> int:
+    try:
+        settings = load_settings()
+    except SettingsError as error:
+        sys.stderr.write(f"relay-operator: {error}\n")
+        return 2
+    return asyncio.run(run(settings))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

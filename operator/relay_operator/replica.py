@@ -1,0 +1,310 @@
+"""One replica: what it is made of, and how it starts, leads and ends."""
+
+import asyncio
+import logging
+import os
+import random
+import secrets
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import TypeVar
+
+from kubernetes.aio import client, config
+
+from relay_operator.account_reconciler import AccountReconciler
+from relay_operator.accounts import Accounts
+from relay_operator.api.definition import Definition
+from relay_operator.api.meta import GROUP, VERSION, ObjectKey
+from relay_operator.api.workload import CommonStatus, WorkloadSpec
+from relay_operator.census import Census
+from relay_operator.crds import DEFINITIONS
+from relay_operator.engine.act import Actor
+from relay_operator.engine.backoff import Backoff, jittered
+from relay_operator.engine.cache import Cache
+from relay_operator.engine.connection import ConnectionWriter
+from relay_operator.engine.feed import Feed, key_of
+from relay_operator.engine.gather import Gatherer, Patience
+from relay_operator.engine.inputs import InputReader
+from relay_operator.engine.kube import JsonObject, Kube, KubeError, ResourceType
+from relay_operator.engine.queue import Queue
+from relay_operator.engine.reconciler import KindReconciler, Reconciler, Tempo
+from relay_operator.engine.report import Pacing
+from relay_operator.engine.resource import ExternalResource
+from relay_operator.engine.workers import Workers
+from relay_operator.health import health_app
+from relay_operator.hints import Hints
+from relay_operator.kinds import cloudaccount, gpucluster, gpupod
+from relay_operator.kinds.clusterlists import ClusterLists
+from relay_operator.leader import Election, LeaseLostError
+from relay_operator.leader_label import LeaderLabel
+from relay_operator.lease import LeaseTimes
+from relay_operator.logs import configure_logging
+from relay_operator.metrics import Metrics, process_metrics
+from relay_operator.receiver import Receiver
+from relay_operator.serving import serving
+from relay_operator.settings import Settings
+from relay_operator.watch import WatchEndedError, watch
+
+SpecT = TypeVar("SpecT", bound=WorkloadSpec)
+StatusT = TypeVar("StatusT", bound=CommonStatus)
+ObsT = TypeVar("ObsT")
+
+logger = logging.getLogger(__name__)
+
+_FIRST_LIST_BACKOFF = Backoff(initial=0.2, limit=10.0)
+
+
+async def run(settings: Settings) -> int:
+    """Serve, stand for election, lead until told to stop; answers the process's exit status.
+
+    0 where it was told to stop; 1 where it cannot go on (a lost Lease, a broken watch) and has to be started again.
+    """
+    configure_logging(settings.log_format, settings.log_level, sys.stderr)
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    status = 0
+    try:
+        async with AsyncExitStack() as stack:
+            api = await stack.enter_async_context(await _kubernetes())
+            replica = _assemble(settings, api)
+            await replica.serve(stop, stack)
+    except* (LeaseLostError, WatchEndedError, KubeError, OSError, config.ConfigException) as errors:
+        for error in _leaves(errors):
+            logger.error("ending: %s", error)  # noqa: TRY400 - a failure of the world: the sentence says enough
+        status = 1
+    return status
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error
+
+
+async def _kubernetes() -> client.ApiClient:
+    """Credentials of the cluster this runs in, else of KUBECONFIG."""
+    if "KUBERNETES_SERVICE_HOST" in os.environ and "KUBECONFIG" not in os.environ:
+        config.load_incluster_config()  # type: ignore[no-untyped-call]
+    else:
+        await config.load_kube_config()  # type: ignore[no-untyped-call]
+    configuration = client.Configuration.get_default_copy()
+    configuration.connection_pool_maxsize = 100
+    return client.ApiClient(configuration)
+
+
+@dataclass(slots=True)
+class Replica:
+    """The parts that run; `serve` is their order."""
+
+    settings: Settings
+    kube: Kube
+    feed: Feed
+    workers: Workers
+    accounts: Accounts
+    receiver: Receiver
+    election: Election
+    label: LeaderLabel
+    metrics: Metrics
+    census: Census
+    synced: asyncio.Event = field(default_factory=asyncio.Event)
+    standing_by: bool = True
+
+    async def serve(self, stop: asyncio.Event, stack: AsyncExitStack) -> None:
+        """Answers health checks at once; reconciles once it leads. Returns when told to stop."""
+        await stack.enter_async_context(
+            serving(
+                health_app(self.metrics, {}, {"objects": self._not_ready}),
+                self.settings.metrics_listen,
+            )
+        )
+        await stack.enter_async_context(serving(self.receiver.app(), self.settings.webhook_listen))
+        stack.push_async_callback(self.accounts.close)
+        if not self.settings.leader_election:
+            await self._lead(stop)
+            return
+        await self.label.put(leading=False)
+        if await _unless(stop, self.election.acquire()):
+            stack.push_async_callback(self.election.release)
+            await self._lead(stop, self._hold())
+
+    def _not_ready(self) -> str | None:
+        return None if self.standing_by or self.synced.is_set() else "the first list of objects is under way"
+
+    async def _hold(self) -> None:
+        await self.election.hold()
+
+    async def _lead(self, stop: asyncio.Event, *beside: Coroutine[None, None, None]) -> None:
+        """Runs until told to stop, or until a part fails: then all end with it."""
+        self.standing_by = False
+        self.metrics.leader.set(1)
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(part)
+                for part in (*beside, self._mark(), self._reconcile(stop), self._repair(), self.census.run())
+            ]
+            await stop.wait()
+            await self.workers.drain(self.settings.shutdown_seconds)
+            for task in tasks:
+                task.cancel()
+
+    async def _mark(self) -> None:
+        if self.settings.leader_election:
+            await self.label.put(leading=True)
+
+    async def _reconcile(self, stop: asyncio.Event) -> None:
+        """The whole picture first: who owns which id must be known before anything is adopted."""
+        failures = 0
+        while not self.synced.is_set():
+            try:
+                await self._relist()
+            except KubeError as error:
+                failures += 1
+                logger.warning("the objects cannot be listed yet: %s", error)
+                await asyncio.sleep(_FIRST_LIST_BACKOFF.after(failures, random.random))
+            else:
+                self.synced.set()
+        plurals = {definition.kind: definition.plural for definition in DEFINITIONS}
+        async with asyncio.TaskGroup() as group:
+            group.create_task(watch(self.feed, plurals, self.settings.watch_namespaces, stop))
+            group.create_task(self.workers.run())
+
+    async def _repair(self) -> None:
+        """The paged list that finds what no event told of."""
+        await self.synced.wait()
+        while True:
+            await asyncio.sleep(jittered(self.settings.resync_seconds, self.settings.poll_jitter, random.random))
+            try:
+                await self._relist()
+            except KubeError as error:
+                logger.warning("the repairing list failed, the next will do: %s", error)
+
+    async def _relist(self) -> None:
+        for definition in DEFINITIONS:
+            await self.feed.relist(
+                self.kube, definition.kind, resource_type(definition), self.settings.watch_namespaces
+            )
+
+
+def resource_type(definition: Definition) -> ResourceType:
+    """Where a kind's objects live."""
+    return ResourceType(definition.plural, GROUP, VERSION, definition.namespaced)
+
+
+async def _unless(stop: asyncio.Event, work: Coroutine[None, None, None]) -> bool:
+    """Whether the work was done before the stop; it is cancelled otherwise."""
+    tasks = [asyncio.create_task(work), asyncio.create_task(stop.wait())]
+    done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in pending:
+        task.cancel()
+    if tasks[0] in done:
+        await tasks[0]
+        return True
+    return False
+
+
+def _assemble(settings: Settings, api: client.ApiClient) -> Replica:
+    metrics = process_metrics(version("relay-operator"))
+    kube = Kube(api, on_write=metrics.on_write)
+    cache, queue = Cache(), Queue[ObjectKey](time.monotonic)
+    feed = Feed(cache, queue, random.random, settings.poll_settled_seconds)
+    accounts = Accounts(settings, kube, cache, queue, metrics)
+    election = _election(settings, kube)
+    leading = election.leading if settings.leader_election else _alone
+    census = Census(cache, queue, metrics, time.monotonic)
+    common = _Common(settings, kube, cache, queue, accounts, census, leading)
+    lists = ClusterLists(settings.poll_settled_seconds / 2, time.monotonic)
+    account_reconciler = AccountReconciler(settings, kube, cache, queue, accounts, metrics)
+    reconcilers: dict[str, KindReconciler] = {
+        gpupod.DEFINITION.kind: common.reconciler(gpupod.GpuPods()),
+        gpucluster.DEFINITION.kind: common.reconciler(gpucluster.GpuClusters(lists)),
+        cloudaccount.CLOUD_ACCOUNT.kind: account_reconciler,
+        cloudaccount.CLUSTER_CLOUD_ACCOUNT.kind: account_reconciler,
+    }
+    return Replica(
+        settings=settings,
+        kube=kube,
+        feed=feed,
+        workers=Workers(queue, reconcilers, settings.workers, leading),
+        accounts=accounts,
+        receiver=Receiver(
+            secrets_for=accounts.secrets_for,
+            on_event=Hints(cache, queue, accounts.sightings).on_event,
+            deliveries=metrics.webhook_deliveries,
+            body_limit=settings.webhook_body_limit_bytes,
+            deduplication_size=settings.webhook_deduplication_size,
+        ),
+        election=election,
+        label=LeaderLabel(kube, settings.namespace, os.environ.get("POD_NAME")),
+        metrics=metrics,
+        census=census,
+    )
+
+
+def _alone() -> bool:
+    return True
+
+
+def _election(settings: Settings, kube: Kube) -> Election:
+    times = LeaseTimes(
+        settings.lease_duration_seconds, settings.lease_renew_deadline_seconds, settings.lease_retry_seconds
+    )
+    identity = os.environ.get("POD_NAME") or f"{socket.gethostname()}-{secrets.token_hex(4)}"
+    return Election(kube, settings.namespace, settings.lease_name, identity, times)
+
+
+@dataclass(slots=True)
+class _Common:
+    """What the reconcilers of all workload kinds share."""
+
+    settings: Settings
+    kube: Kube
+    cache: Cache
+    queue: Queue[ObjectKey]
+    accounts: Accounts
+    census: Census
+    leading: Callable[[], bool]
+
+    def reconciler(self, resource: ExternalResource[SpecT, StatusT, ObsT]) -> Reconciler[SpecT, StatusT, ObsT]:
+        settings = self.settings
+        patience = Patience(
+            absence=settings.absence_seconds, newborn=settings.newborn_seconds, search=settings.search_seconds
+        )
+        return Reconciler(
+            resource=resource,
+            kube=self.kube,
+            cache=self.cache,
+            queue=self.queue,
+            gatherer=Gatherer(resource, self.accounts, self.cache, InputReader(self.kube), time.monotonic, patience),
+            actor=Actor(
+                resource,
+                self.kube,
+                self.accounts,
+                time.monotonic,
+                lambda: secrets.token_hex(16),
+                self.leading,
+                lambda raw: self._keep(resource.kind, raw),
+            ),
+            connections=ConnectionWriter(self.kube),
+            pacing=Pacing(Backoff(settings.backoff_initial_seconds, settings.backoff_max_seconds), random.random),
+            tempo=Tempo(
+                transition=settings.poll_transition_seconds,
+                settled=settings.poll_settled_seconds,
+                jitter=settings.poll_jitter,
+                unreachable_after=settings.unavailable_after_failures,
+            ),
+            wall_clock=lambda: datetime.now(UTC),
+            on_pass=self.census.on_pass,
+        )
+
+    def _keep(self, kind: str, raw: JsonObject) -> None:
+        self.cache.put(key_of(kind, raw), raw)
