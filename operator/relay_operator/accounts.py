@@ -28,7 +28,6 @@ from relay_operator.webhook_secrets import WebhookSecrets
 from relay_wire.account import Whoami
 
 DEFAULT_NAME = "default"
-_CLOUD_RETRY_SECONDS = 5.0
 _RECHECK_SECONDS = 300.0
 """After a key was refused, until the same key is tried once more."""
 _LABELS_SECONDS = 60.0
@@ -115,6 +114,8 @@ class Accounts:
                 return known
             state = await self._look(key, entry, connection)
             connection.state, connection.seen, connection.suspected = state, (entry.uid, entry.generation), False
+            if not isinstance(state, AccountReady):
+                connection.fresh_until = self._clock() + self._settings.poll_transition_seconds
             if type(state) is not type(known):
                 self._wake(key, first=known is None)
             return state
@@ -224,7 +225,6 @@ class Accounts:
             connection.recheck_at = self._clock() + _RECHECK_SECONDS
             return _unauthorized(error.message)
         except CloudError as error:
-            connection.fresh_until = self._clock() + _CLOUD_RETRY_SECONDS
             return AccountWaiting(Reason.CLOUD_UNAVAILABLE, error.message)
         except ValueError as unfit:
             connection.recheck_at = self._clock() + _RECHECK_SECONDS

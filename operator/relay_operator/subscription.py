@@ -1,0 +1,191 @@
+"""An account's webhook subscription: made, found again, repaired, removed. Safe to end at any point.
+
+The cloud shows a subscription's secret once. A process that ends between the create and the writing of the Secret
+leaves a subscription without a known secret: the next pass finds it by its name and rolls its secret.
+"""
+
+import base64
+import binascii
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from relay_client import Cloud
+from relay_client.errors import NotFound as CloudNotFound
+from relay_client.operations import (
+    CREATE_WEBHOOK,
+    DELETE_WEBHOOK,
+    LIST_WEBHOOKS,
+    REGENERATE_WEBHOOK_SECRET,
+    TOGGLE_WEBHOOK,
+)
+from relay_operator.api.meta import API_VERSION, ObjectKey
+from relay_operator.engine.kube import SECRETS, AlreadyExists, JsonObject, Kube, NotFound
+from relay_wire.events import EventType
+from relay_wire.webhooks import Webhook, WebhookCreate, WebhookToggle
+
+NAME_PREFIX = "relay-operator/"
+SECRET_KEY = "webhook-secret"  # noqa: S105 - the key in the Secret, not its value
+ID_KEY = "webhook-id"
+_SECRET_PREFIX = "whsec_"  # noqa: S105 - how every secret begins (section 2, "Webhook")
+_MANAGED_BY = {"app.kubernetes.io/managed-by": "relay-operator"}
+
+
+class SecretNameTakenError(Exception):
+    """The Secret that would keep the signing secret exists and is somebody else's; the text names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What the Secret keeps: which subscription, and its secret; both empty where there is none."""
+
+    webhook_id: str = ""
+    secret: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """What has to be done to have exactly one good subscription; `keep` None: make one."""
+
+    keep: Webhook | None
+    remove: tuple[Webhook, ...]
+    roll: bool
+    resume: bool
+
+
+def plan_repair(webhooks: Sequence[Webhook], name: str, url: str, recorded: Recorded) -> Repair:
+    """Which of the organization's subscriptions is ours and good, which are ours and superfluous. Pure."""
+    ours = [hook for hook in webhooks if is_ours(hook, name, url)]
+    good = [hook for hook in ours if hook.url == url and _hears_all(hook)]
+    keep = next((hook for hook in good if hook.id == recorded.webhook_id), good[0] if good else None)
+    return Repair(
+        keep=keep,
+        remove=tuple(hook for hook in ours if hook is not keep),
+        roll=keep is not None and not _secret_fits(keep, recorded),
+        resume=keep is not None and not keep.enabled,
+    )
+
+
+def is_ours(hook: Webhook, name: str, url: str) -> bool:
+    """By its name; or made for the same address by an account object that was since made anew."""
+    return hook.name == name or (hook.url == url and (hook.name or "").startswith(NAME_PREFIX))
+
+
+def _hears_all(hook: Webhook) -> bool:
+    return not hook.events or set(hook.events) >= set(EventType)
+
+
+def _secret_fits(hook: Webhook, recorded: Recorded) -> bool:
+    if not recorded.secret or recorded.webhook_id != hook.id:
+        return False
+    shown = (hook.secret_prefix or "").rstrip(".…*")
+    # Only what begins like a secret is one's beginning: rolling at every pass for another notation would be worse.
+    return not shown.startswith(_SECRET_PREFIX) or recorded.secret.startswith(shown)
+
+
+@dataclass(frozen=True, slots=True)
+class Subscriber:
+    """Who subscribes: one account object, and where its signing secret is kept."""
+
+    key: ObjectKey
+    uid: str
+    namespace: str
+    """Of the Secret."""
+
+    @property
+    def webhook_name(self) -> str:
+        return f"{NAME_PREFIX}{self.uid}"
+
+    @property
+    def secret_name(self) -> str:
+        # The operator's own namespace may have a CloudAccount of the same name.
+        suffix = "-webhook" if self.key.namespace else "-cluster-webhook"
+        return f"{self.key.name[: 253 - len(suffix)]}{suffix}"
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribed:
+    """The one subscription, as it is after the pass."""
+
+    webhook_id: str
+    secret: str = field(repr=False)
+
+
+async def subscribe(kube: Kube, cloud: Cloud, who: Subscriber, url: str) -> Subscribed:
+    """Makes sure of exactly one subscription of ours with a known secret. Raises CloudError, KubeError,
+    SecretNameTakenError."""
+    recorded = await _recorded(kube, who)
+    repair = plan_repair((await cloud.call(LIST_WEBHOOKS)).items, who.webhook_name, url, recorded)
+    for superfluous in repair.remove:
+        await _remove(cloud, superfluous.id)
+    if repair.keep is None:
+        made = await cloud.call(CREATE_WEBHOOK, WebhookCreate(name=who.webhook_name, url=url))
+        subscribed = Subscribed(made.id, made.secret)
+    elif repair.roll:
+        rolled = await cloud.call(REGENERATE_WEBHOOK_SECRET, id=repair.keep.id)
+        subscribed = Subscribed(repair.keep.id, rolled.secret)
+    else:
+        subscribed = Subscribed(repair.keep.id, recorded.secret)
+    if Recorded(subscribed.webhook_id, subscribed.secret) != recorded:
+        await _record(kube, who, subscribed)
+    if repair.resume:
+        await cloud.call(TOGGLE_WEBHOOK, WebhookToggle(enabled=True), id=subscribed.webhook_id)
+    return subscribed
+
+
+async def unsubscribe(cloud: Cloud, who: Subscriber, url: str) -> None:
+    """Removes every subscription of ours; the Secret goes with its owner. Raises CloudError."""
+    for hook in (await cloud.call(LIST_WEBHOOKS)).items:
+        if is_ours(hook, who.webhook_name, url):
+            await _remove(cloud, hook.id)
+
+
+async def _remove(cloud: Cloud, webhook_id: str) -> None:
+    try:
+        await cloud.call(DELETE_WEBHOOK, id=webhook_id)
+    except CloudNotFound:
+        return
+
+
+async def _recorded(kube: Kube, who: Subscriber) -> Recorded:
+    try:
+        secret = await kube.get(SECRETS, who.namespace, who.secret_name)
+    except NotFound:
+        return Recorded()
+    metadata, data = secret.get("metadata"), secret.get("data")
+    labels = metadata.get("labels") if isinstance(metadata, dict) else None
+    if not isinstance(labels, dict) or not labels.items() >= _MANAGED_BY.items():
+        # Found before anything is sent to the cloud: a secret that cannot be kept must not be asked for.
+        raise SecretNameTakenError(
+            f"the Secret {who.secret_name} in the namespace {who.namespace} is not the operator's: rename it, since "
+            "the webhook's signing secret is to be kept there"
+        )
+    return Recorded(_text(data, ID_KEY), _text(data, SECRET_KEY))
+
+
+async def _record(kube: Kube, who: Subscriber, subscribed: Subscribed) -> None:
+    data: JsonObject = {ID_KEY: _encoded(subscribed.webhook_id), SECRET_KEY: _encoded(subscribed.secret)}
+    metadata: JsonObject = {
+        "name": who.secret_name,
+        "namespace": who.namespace,
+        "labels": {**_MANAGED_BY},
+        "ownerReferences": [{"apiVersion": API_VERSION, "kind": who.key.kind, "name": who.key.name, "uid": who.uid}],
+    }
+    body: JsonObject = {"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "metadata": metadata, "data": data}
+    try:
+        await kube.create(SECRETS, who.namespace, body)
+    except AlreadyExists:
+        await kube.patch(SECRETS, who.namespace, who.secret_name, {"metadata": metadata, "data": data})
+
+
+def _encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def _text(data: JsonValue, key: str) -> str:
+    encoded = data.get(key) if isinstance(data, dict) else None
+    try:
+        return base64.b64decode(encoded, validate=True).decode() if isinstance(encoded, str) else ""
+    except (binascii.Error, UnicodeDecodeError):
+        return ""
