@@ -6,12 +6,13 @@ import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import bindparam, insert, select, update
 
 from relay_localcloud import tables
 from relay_localcloud.errors import ApiError
 from relay_localcloud.identity import SCOPES, Principal
 from relay_localcloud.instants import DAY, LAST, MINUTE, SECOND
+from relay_localcloud.prepared import Prepared
 from relay_localcloud.store import Tx
 
 KEY_PREFIX = "or_"
@@ -20,6 +21,17 @@ SESSION_LIFE = DAY
 
 _SHOWN = 11  # the prefix and 8 characters, which say nothing about the other 40
 _USE_IS_WRITTEN_EVERY = MINUTE
+
+_FIND_KEY = Prepared(
+    select(
+        tables.api_keys.c.id,
+        tables.api_keys.c.organization_id,
+        tables.api_keys.c.scopes,
+        tables.api_keys.c.expires_at,
+        tables.api_keys.c.last_used_at,
+        tables.api_keys.c.revoked_at,
+    ).where(tables.api_keys.c.digest == bindparam("digest"))
+)
 
 
 @dataclass(frozen=True)
@@ -86,18 +98,18 @@ def authenticate(tx: Tx, credential: str) -> Principal:
 
 
 def _key_holder(tx: Tx, credential: str) -> Principal:
-    query = select(tables.api_keys).where(tables.api_keys.c.digest == _digest(credential))
-    key = tx.connection.execute(query).mappings().first()
+    key = _FIND_KEY.run(tx.connection, digest=_digest(credential)).fetchone()
     if key is None:
         raise ApiError(401, "This API key is not valid.")
-    if key["revoked_at"] is not None:
+    key_id, organization_id, scopes, expires_at, last_used_at, revoked_at = key
+    if revoked_at is not None:
         raise ApiError(401, "This API key was revoked.")
-    if key["expires_at"] is not None and key["expires_at"] <= tx.now:
+    if expires_at is not None and expires_at <= tx.now:
         raise ApiError(401, "This API key has expired.")
-    if key["last_used_at"] is None or tx.now - key["last_used_at"] >= _USE_IS_WRITTEN_EVERY:
-        used = update(tables.api_keys).where(tables.api_keys.c.id == key["id"]).values(last_used_at=tx.now)
+    if last_used_at is None or tx.now - last_used_at >= _USE_IS_WRITTEN_EVERY:
+        used = update(tables.api_keys).where(tables.api_keys.c.id == key_id).values(last_used_at=tx.now)
         tx.connection.execute(used)
-    return Principal("api_key", key["organization_id"], frozenset(json.loads(key["scopes"])))
+    return Principal("api_key", organization_id, frozenset(json.loads(scopes)))
 
 
 def _session_user(tx: Tx, credential: str) -> Principal:

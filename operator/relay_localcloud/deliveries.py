@@ -12,11 +12,12 @@ from types import TracebackType
 from typing import Self
 
 import aiohttp
-from sqlalchemy import delete, insert, select
+from sqlalchemy import bindparam, delete, insert, select
 
 from relay_localcloud import due, tables, webhook_faults
 from relay_localcloud.due import DueItem
 from relay_localcloud.instants import SECOND
+from relay_localcloud.prepared import Prepared
 from relay_localcloud.store import Store, Tx
 from relay_localcloud.webhook_faults import Interference
 from relay_localcloud.webhooks import ATTEMPT, signature
@@ -30,6 +31,22 @@ PER_RECEIVER = 8
 ATTEMPTS_KEPT = 20_000
 _PRUNED_EVERY = 1_000
 _ANSWER_READ = 65_536
+
+_delivery, _webhook = tables.webhook_deliveries.c, tables.webhooks.c
+_FIND = Prepared(
+    select(
+        _delivery.event_type,
+        _delivery.body,
+        _webhook.id,
+        _webhook.organization_id,
+        _webhook.url,
+        _webhook.signing_key,
+        _webhook.enabled,
+    )
+    .join_from(tables.webhook_deliveries, tables.webhooks, _delivery.webhook_id == _webhook.id)
+    .where(_delivery.id == bindparam("of_delivery"))
+)
+_RECORD_ATTEMPT = Prepared(insert(tables.webhook_attempts))
 
 
 @dataclass(frozen=True)
@@ -183,21 +200,18 @@ class Deliveries:
 
 def _prepare(tx: Tx, item: DueItem, at: int) -> Call | None:
     """What is to be sent now; None where the delivery, its subscription or a fault says that nothing is."""
-    delivery, webhook = tables.webhook_deliveries.c, tables.webhooks.c
-    query = (
-        select(delivery.event_type, delivery.body, *tables.webhooks.c)
-        .join_from(tables.webhook_deliveries, tables.webhooks, delivery.webhook_id == webhook.id)
-        .where(delivery.id == item.subject)
-    )
-    row = tx.connection.execute(query).first()
-    if row is None or not (row.enabled or "replay" in item.payload):  # deletion and pausing end retries
+    row = _FIND.run(tx.connection, of_delivery=item.subject).fetchone()
+    if row is None:  # deletion ends retries
         due.remove(tx.connection, item.id)
         return None
-    interference = webhook_faults.interfere(tx, item, row.organization_id)
+    event_type, body, webhook_id, organization_id, url, key, enabled = row
+    if not enabled and "replay" not in item.payload:  # so does pausing
+        due.remove(tx.connection, item.id)
+        return None
+    interference = webhook_faults.interfere(tx, item, organization_id)
     if interference is None:
         return None
-    body = row.body.encode()
-    return Call(item, at, row.id, row.organization_id, row.url, row.signing_key, row.event_type, body, interference)
+    return Call(item, at, webhook_id, organization_id, url, key, event_type, body.encode(), interference)
 
 
 def _conclude(tx: Tx, call: Call, outcomes: list[Outcome]) -> None:
@@ -215,22 +229,22 @@ def _conclude(tx: Tx, call: Call, outcomes: list[Outcome]) -> None:
 
 def record_attempt(tx: Tx, call: Call, outcome: Outcome) -> None:
     """Keep the record that deliveries lists show; the newest 20,000 stay."""
-    values = {
-        "id": tx.new_id("wha"),
-        "delivery_id": call.item.subject,
-        "webhook_id": call.webhook_id,
-        "organization_id": call.organization_id,
-        "event_type": call.event_type,
-        "attempt": call.number,
-        "status_code": outcome.status,
-        "error": outcome.error,
-        "fault_id": call.interference.fault_id,
-        "requested_at": call.at,
-        "duration_ms": outcome.duration_ms,
-    }
-    result = tx.connection.execute(insert(tables.webhook_attempts), values)
-    assert result.inserted_primary_key is not None
-    newest: int = result.inserted_primary_key[0]
+    written = _RECORD_ATTEMPT.run(
+        tx.connection,
+        sequence=None,
+        id=tx.new_id("wha"),
+        delivery_id=call.item.subject,
+        webhook_id=call.webhook_id,
+        organization_id=call.organization_id,
+        event_type=call.event_type,
+        attempt=call.number,
+        status_code=outcome.status,
+        error=outcome.error,
+        fault_id=call.interference.fault_id,
+        requested_at=call.at,
+        duration_ms=outcome.duration_ms,
+    )
+    newest = written.lastrowid or 0
     if newest % _PRUNED_EVERY == 0:
         _prune(tx, newest - ATTEMPTS_KEPT)
 

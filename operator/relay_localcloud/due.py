@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
-from sqlalchemy import Connection, RowMapping, Select, bindparam, delete, insert, select
+from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from relay_localcloud import tables
 from relay_localcloud.prepared import Prepared
@@ -40,6 +40,9 @@ _CANCEL = Prepared(
 _REMOVE = Prepared(delete(tables.due).where(tables.due.c.id == bindparam("item")))
 _NEXT_TRANSITION = Prepared(
     select(tables.due).where(tables.due.c.lane.is_(None)).order_by(tables.due.c.due_at, tables.due.c.id).limit(1)
+)
+_NEXT_OUTBOUND = Prepared(
+    select(tables.due).where(tables.due.c.lane.is_not(None)).order_by(tables.due.c.due_at, tables.due.c.id).limit(1)
 )
 
 DueHandler = Callable[["Tx", DueItem], None]
@@ -77,16 +80,13 @@ def remove(connection: Connection, item_id: int) -> bool:
 def next_transition(connection: Connection) -> DueItem | None:
     """The transition that falls due first."""
     row = _NEXT_TRANSITION.run(connection).fetchone()
-    if row is None:
-        return None
-    number, due_at, kind, subject, lane, payload = row
-    return DueItem(number, due_at, kind, subject, lane, json.loads(payload))
+    return None if row is None else _item(row)
 
 
 def next_outbound(connection: Connection) -> DueItem | None:
     """The call to a receiver that falls due first, those under way included."""
-    query = select(tables.due).where(tables.due.c.lane.is_not(None)).order_by(tables.due.c.due_at, tables.due.c.id)
-    return _first(connection, query.limit(1))
+    row = _NEXT_OUTBOUND.run(connection).fetchone()
+    return None if row is None else _item(row)
 
 
 def outbound(
@@ -102,13 +102,9 @@ def outbound(
     if full_lanes:
         query = query.where(item.lane.not_in(full_lanes))
     rows = connection.execute(query.order_by(item.due_at, item.id).limit(limit))
-    return [_item(row._mapping) for row in rows]  # noqa: SLF001 - SQLAlchemy's documented name
+    return [_item(tuple(row)) for row in rows]
 
 
-def _first(connection: Connection, query: Select[Any]) -> DueItem | None:
-    row = connection.execute(query).mappings().first()
-    return None if row is None else _item(row)
-
-
-def _item(row: RowMapping) -> DueItem:
-    return DueItem(row["id"], row["due_at"], row["kind"], row["subject"], row["lane"], json.loads(row["payload"]))
+def _item(row: tuple[Any, ...]) -> DueItem:
+    number, due_at, kind, subject, lane, payload = row
+    return DueItem(number, due_at, kind, subject, lane, json.loads(payload))

@@ -4,15 +4,18 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import RowMapping, insert, select
+from sqlalchemy import RowMapping, bindparam, insert, select
 
 from relay_localcloud import billing, credentials, tables
 from relay_localcloud.errors import ApiError
 from relay_localcloud.identity import SCOPES
+from relay_localcloud.prepared import Prepared
 from relay_localcloud.store import Tx, read_meta, write_meta
 
 SEEDED_NAME = "Local"
 SEEDED_BALANCE_CENTS = 100_000
+
+_NAME = Prepared(select(tables.organizations.c.name).where(tables.organizations.c.id == bindparam("of_id")))
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,14 @@ def organization(tx: Tx, organization_id: str) -> RowMapping:
     if row is None:
         raise ApiError(404, f"There is no organization {organization_id!r}.")
     return row
+
+
+def name_of(tx: Tx, organization_id: str) -> str:
+    """An organization's name; ApiError 404 where there is none."""
+    row = _NAME.run(tx.connection, of_id=organization_id).fetchone()
+    if row is None:
+        raise ApiError(404, f"There is no organization {organization_id!r}.")
+    return str(row[0])
 
 
 def seed(tx: Tx) -> tuple[Founded, bool]:

@@ -171,7 +171,7 @@ def _connect(path: str) -> Connection:
             "start it with the release that wrote it, export, and import here; or choose another directory."
         )
     engine = create_engine("sqlite://", creator=lambda: raw, poolclass=StaticPool)
-    event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE"))
+    event.listen(engine, "begin", lambda _: raw.execute("BEGIN IMMEDIATE"))
     connection = engine.connect()
     with connection.begin():
         metadata.create_all(connection)

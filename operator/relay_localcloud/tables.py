@@ -136,6 +136,7 @@ webhook_deliveries = Table(
     Column("body", Text, nullable=False),  # the exact bytes that are signed and sent
     Column("held", Boolean, nullable=False, default=False),  # by a `reorder` fault, until the next one went out
     Index("deliveries_of_webhook", "webhook_id"),
+    Index("deliveries_held", "webhook_id", sqlite_where=text("held IS 1")),
 )
 
 webhook_attempts = Table(

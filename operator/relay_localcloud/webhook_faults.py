@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 
-from sqlalchemy import select, update
+from sqlalchemy import bindparam, select, update
 
 from relay_localcloud import due, faults, tables
 from relay_localcloud.due import DueItem
 from relay_localcloud.faults import Fault
 from relay_localcloud.instants import seconds
+from relay_localcloud.prepared import Prepared
 from relay_localcloud.store import Tx
 from relay_localcloud.webhooks import ATTEMPT
 
@@ -21,6 +22,13 @@ class Interference:
 
 
 UNDISTURBED = Interference()
+
+_delivery = tables.webhook_deliveries.c
+_HELD = Prepared(
+    select(_delivery.id).where(
+        _delivery.webhook_id == bindparam("of_webhook"), _delivery.held.is_(True), _delivery.id != bindparam("but")
+    )
+)
 
 
 def interfere(tx: Tx, item: DueItem, organization_id: str) -> Interference | None:
@@ -50,11 +58,8 @@ def _disturbed(tx: Tx, item: DueItem, fault: Fault) -> Interference | None:
 
 def release_held(tx: Tx, webhook_id: str, delivery_id: str) -> None:
     """Send what a `reorder` fault held back, since another one of the subscription went out."""
-    delivery = tables.webhook_deliveries.c
-    query = select(delivery.id).where(
-        delivery.webhook_id == webhook_id, delivery.held.is_(True), delivery.id != delivery_id
-    )
-    for held_id in tx.connection.execute(query).scalars().all():
+    held = _HELD.run(tx.connection, of_webhook=webhook_id, but=delivery_id).fetchall()
+    for (held_id,) in held:
         _hold(tx, held_id, held=False)
         tx.schedule(tx.now, ATTEMPT, held_id, {"attempt": 1, "faultId": "reorder"}, lane=webhook_id)
 

@@ -3,14 +3,15 @@
 import hashlib
 import hmac
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
-from sqlalchemy import Row, insert, select
+from sqlalchemy import bindparam, insert, select
 
 from relay_localcloud import tables
 from relay_localcloud.instants import timestamp
+from relay_localcloud.prepared import Prepared
 
 if TYPE_CHECKING:
     from relay_localcloud.store import Tx
@@ -18,26 +19,36 @@ if TYPE_CHECKING:
 ATTEMPT = "webhook.attempt"
 """The kind of the due items that are calls to receivers; their subject is the delivery, their lane the webhook."""
 
+_webhook = tables.webhooks.c
+_ENABLED = Prepared(
+    select(_webhook.id, _webhook.events)
+    .where(_webhook.organization_id == bindparam("of_organization"), _webhook.enabled.is_(True))
+    .order_by(_webhook.created_at, _webhook.id)
+)
+_RECORD = Prepared(insert(tables.webhook_deliveries))
+
 
 def emit(tx: "Tx", organization_id: str, event_type: str, data: Mapping[str, JsonValue]) -> None:
     """Record an event once for every subscription of the organization that wants it; paused ones never get it."""
-    subscribers = [row for row in _enabled(tx, organization_id) if _wants(row.events, event_type)]
+    enabled = _ENABLED.run(tx.connection, of_organization=organization_id).fetchall()
+    subscribers = [webhook_id for webhook_id, events in enabled if _wants(events, event_type)]
     if not subscribers:
         return
     event_id = tx.new_id("evt")
     payload = {"id": event_id, "type": event_type, "created_at": timestamp(tx.now), "data": dict(data)}
     body = json.dumps(payload, separators=(",", ":"))
-    for subscriber in subscribers:
+    for webhook_id in subscribers:
         delivery_id = tx.new_id("whd")
-        values = {
-            "id": delivery_id,
-            "webhook_id": subscriber.id,
-            "event_id": event_id,
-            "event_type": event_type,
-            "body": body,
-        }
-        tx.connection.execute(insert(tables.webhook_deliveries), values)
-        tx.schedule(tx.now, ATTEMPT, delivery_id, {"attempt": 1}, lane=subscriber.id)
+        _RECORD.run(
+            tx.connection,
+            id=delivery_id,
+            webhook_id=webhook_id,
+            event_id=event_id,
+            event_type=event_type,
+            body=body,
+            held=False,
+        )
+        tx.schedule(tx.now, ATTEMPT, delivery_id, {"attempt": 1}, lane=webhook_id)
 
 
 def signing_key(secret: str) -> str:
@@ -48,14 +59,6 @@ def signing_key(secret: str) -> str:
 def signature(key: str, body: bytes) -> str:
     """The X-Relay-Signature of exactly these bytes (section 6)."""
     return "sha256=" + hmac.new(key.encode(), body, hashlib.sha256).hexdigest()
-
-
-def _enabled(tx: "Tx", organization_id: str) -> Sequence[Row[str, str]]:
-    webhook = tables.webhooks.c
-    query = select(webhook.id, webhook.events).where(
-        webhook.organization_id == organization_id, webhook.enabled.is_(True)
-    )
-    return tx.connection.execute(query.order_by(webhook.created_at, webhook.id)).all()
 
 
 def _wants(events: str, event_type: str) -> bool:

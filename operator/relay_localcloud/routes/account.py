@@ -15,7 +15,7 @@ router = APIRouter(tags=["Account and identity"])
 async def whoami(caller: Anyone, cloud: CurrentCloud) -> Response:
     """Needs no scope and works for every key (section 5, rule 5)."""
     with cloud.store.transaction() as tx:
-        name = organizations.organization(tx, caller.organization_id)["name"]
+        name = organizations.name_of(tx, caller.organization_id)
     return answer(
         Whoami(
             principal_type=caller.kind,
