@@ -1,0 +1,43 @@
+# syntax=docker/dockerfile:1
+#
+#   docker buildx build --platform linux/amd64,linux/arm64 --tag relay-operator:0.1.0 .
+#   docker build --target localcloud --tag relay-localcloud:0.1.0 .
+#
+# Nothing is compiled: every dependency is a wheel whose hash is in requirements/, so both platforms build alike.
+ARG PYTHON=3.11
+
+FROM python:${PYTHON}-slim AS build
+ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ONLY_BINARY=:all: PIP_ROOT_USER_ACTION=ignore
+WORKDIR /src
+COPY requirements ./requirements
+# Without pip inside: what runs cannot install anything.
+RUN python -m venv --without-pip /opt/relay \
+ && pip --python /opt/relay/bin/python install --require-hashes --requirement requirements/operator.txt
+# The build backend, from the same lock as everything else.
+RUN awk '/^[A-Za-z]/ {kept = /^(hatchling|packaging|pathspec|pluggy|trove-classifiers)==/} kept' requirements/dev.txt > backend.txt \
+ && pip install --require-hashes --no-deps --requirement backend.txt
+COPY pyproject.toml README.md LICENSE ./
+COPY operator ./operator
+RUN pip wheel --no-deps --no-build-isolation --wheel-dir /wheel . \
+ && pip --python /opt/relay/bin/python install --no-deps /wheel/*.whl
+
+FROM build AS build-localcloud
+RUN pip --python /opt/relay/bin/python install --require-hashes --requirement requirements/localcloud.txt
+
+FROM python:${PYTHON}-slim AS base
+ENV PATH=/opt/relay/bin:$PATH PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+WORKDIR /
+# A number, so that Kubernetes can see that it is not root.
+USER 65532:65532
+
+FROM base AS localcloud
+COPY --from=build-localcloud /opt/relay /opt/relay
+EXPOSE 8400 8401 8402
+ENTRYPOINT ["relay-localcloud"]
+CMD ["serve", "--host", "0.0.0.0", "--ephemeral"]
+
+FROM base AS operator
+COPY --from=build /opt/relay /opt/relay
+EXPOSE 8088 9090
+ENTRYPOINT ["relay-operator"]
+CMD ["run"]
