@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from typing import TYPE_CHECKING
 
@@ -56,14 +57,16 @@ class Workspace:
         look = self.kube.looking_at(kind, name)
         await eventually(look, lambda item: item is None, within=within, what=f"{kind} {name} is gone")
 
-    async def remove(self) -> None:
-        """Deletes everything as a person would; what the operator does not release soon is let go by force."""
+    async def remove(self, *, patience: float = 10.0) -> None:
+        """Deletes everything as a person would; what the operator has not released then is let go by force.
+
+        `patience` is in seconds; 0 where no operator runs.
+        """
         for kind in _WORKLOADS:
             await self.kube.delete_all(kind)
-        try:
-            await eventually(self._workloads, lambda left: not left, within=10, every=0.05)
-        except AssertionError:
-            await self._release_by_force()
+        with contextlib.suppress(AssertionError):
+            await eventually(self._workloads, lambda left: not left, within=patience, every=0.05)
+        await self._release_by_force()
         await self.kube.delete_all("CloudAccount")
         await self.kube.delete("Namespace", self.namespace)
         await self._release_by_force()
