@@ -18,7 +18,7 @@ from tests.support.binaries import helm
 from tests.support.chart import CHART, RELEASE, rendered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from tests.support.kube import Manifest
 
@@ -189,3 +189,16 @@ def test_notes_tell_the_next_command() -> None:
     assert "kubectl create secret generic relay-api-key" in notes
     assert "kind: CloudAccount" in notes
     assert "--set cloud.baseUrl" in notes
+
+
+def paths_of(values: dict[str, Any], prefix: str = "") -> Iterator[str]:
+    for name, value in values.items():
+        if isinstance(value, dict) and value and name != "resources":
+            yield from paths_of(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}"
+
+
+def test_every_value_is_explained() -> None:
+    explained = set(re.findall(r"`([\w.]+)`", (CHART / "README.md").read_text()))
+    assert set(paths_of(yaml.safe_load((CHART / "values.yaml").read_text()))) <= explained
