@@ -55,6 +55,8 @@ class _Memory:
     unready: int = 0
     """Passes in a row that found it unusable."""
     kube_failures: int = 0
+    holds: str = ""
+    """The Secret that it holds."""
 
 
 @dataclass(slots=True)
@@ -77,7 +79,7 @@ class AccountReconciler:
         key, started, outcome = taken.key, self.clock(), "Error"
         entry = self.cache.get(key)
         if entry is None:
-            self._forget(key)
+            await self._forget(key)
             return
         memory = self._memory(key, entry)
         with log_context(kind=key.kind, namespace=key.namespace, name=key.name, uid=entry.uid):
@@ -104,7 +106,7 @@ class AccountReconciler:
         if not deleting:
             await self._protect(key, account)
         state = await self.accounts.state(key)
-        await self._hold(account)
+        await self._hold(account, memory)
         state, seen = await self._look(key, account, state, memory)
         finding = Finding(
             state=state,
@@ -172,13 +174,11 @@ class AccountReconciler:
             change["annotations"] = {KEY_SECRET: wanted}
         await self._patch(key, {"metadata": change})
 
-    async def _hold(self, account: AnyAccount) -> None:
+    async def _hold(self, account: AnyAccount, memory: _Memory) -> None:
         name = _secret_to_hold(account)
-        if name is None:
-            return
-        if account.metadata.deletion_timestamp is None:
-            uid, namespace = account.metadata.uid, account.metadata.namespace
-            await key_secret.hold(self.kube, namespace, name, uid, self.wall_clock())
+        if name is not None and account.metadata.deletion_timestamp is None:
+            memory.holds = name
+            await key_secret.hold(self.kube, account.metadata.namespace, name, account.metadata.uid, self.wall_clock())
 
     async def _end(self, key: ObjectKey, account: AnyAccount) -> str:
         """Nothing depends on it any longer: subscription, Secret and finalizer go, in this order."""
@@ -250,8 +250,14 @@ class AccountReconciler:
             memory = self._memories[key] = _Memory(entry.uid)
         return memory
 
-    def _forget(self, key: ObjectKey) -> None:
-        self._memories.pop(key, None)
+    async def _forget(self, key: ObjectKey) -> None:
+        memory = self._memories.pop(key, None)
+        if memory is not None and memory.holds:
+            # Somebody took the account's finalizer off by hand: its Secret must not stay behind, undeletable.
+            try:
+                await key_secret.release(self.kube, key.namespace, memory.holds, memory.uid)
+            except KubeError as error:
+                logger.warning("the Secret %s of %s may keep a finalizer: %s", memory.holds, key, error)
         self.accounts.forget(key)
         self.metrics.forget_account(key.namespace, key.name)
 
