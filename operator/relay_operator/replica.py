@@ -68,8 +68,7 @@ async def run(settings: Settings) -> int:
     """
     configure_logging(settings.log_format, settings.log_level, sys.stderr)
     stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    _stop_on_signals(stop)
     status = 0
     try:
         async with AsyncExitStack() as stack:
@@ -81,6 +80,11 @@ async def run(settings: Settings) -> int:
             logger.error("ending: %s", error)  # noqa: TRY400 - a failure of the world: the sentence says enough
         status = 1
     return status
+
+
+def _stop_on_signals(stop: asyncio.Event) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
@@ -175,7 +179,7 @@ class Replica:
                 self.synced.set()
         plurals = {definition.kind: definition.plural for definition in DEFINITIONS}
         async with asyncio.TaskGroup() as group:
-            group.create_task(watch(self.feed, plurals, self.settings.watch_namespaces, stop))
+            group.create_task(watch(self.feed, plurals, self.settings.watch_namespaces, lambda: _stop_on_signals(stop)))
             group.create_task(self.workers.run())
 
     async def _repair(self) -> None:

@@ -1,8 +1,8 @@
 """kopf's watches, feeding the cache and the queue. With `__main__`, the only import of kopf."""
 
 import asyncio
-from collections.abc import Collection, Mapping
-from typing import Any, cast
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NoReturn, cast
 
 import kopf
 
@@ -49,26 +49,40 @@ def _settings() -> kopf.OperatorSettings:
     settings.persistence.diffbase_storage = _NoDiffs()
     settings.queueing.idle_timeout = 1.0  # a task an object lives that long after its last event
     settings.watching.chunk_size = 500
+    settings.process.ultimate_exiting_timeout = None  # how the process ends is not kopf's to decide
     return settings
+
+
+_ENDING_SECONDS = 5.0
 
 
 class WatchEndedError(Exception):
     """A watch failed in another way than by expiring."""
 
 
-async def watch(feed: Feed, plurals: Mapping[str, str], namespaces: Collection[str], stop: asyncio.Event) -> None:
-    """Watch every kind until told to stop.
+async def watch(
+    feed: Feed, plurals: Mapping[str, str], namespaces: Collection[str], take_back_signals: Callable[[], None]
+) -> NoReturn:
+    """Watch every kind until cancelled.
 
-    `plurals` by kind; no namespaces means all. Ends with an error where a watch fails in another way than by
+    `plurals` by kind; no namespaces means all. `take_back_signals` is called once kopf has put its own handlers of
+    SIGTERM and SIGINT in place of the process's. Raises WatchEndedError where a watch fails in another way than by
     expiring: the process must end with it, and start again.
     """
-    await kopf.operator(
+    # Not `kopf.operator`: at its end that cancels every task of the loop that is younger than itself, ours included.
+    tasks = await kopf.spawn_tasks(
         registry=_registry(feed, plurals),
         settings=_settings(),
         clusterwide=not namespaces,
         namespaces=tuple(namespaces),
         standalone=True,
-        stop_flag=stop,
     )
-    if not stop.is_set():
-        raise WatchEndedError("the watches ended, and nobody asked them to")
+    take_back_signals()
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        causes = [error for task in done if not task.cancelled() and (error := task.exception()) is not None]
+        raise WatchEndedError(f"a watch failed: {causes[0] if causes else 'it ended by itself'}")
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks, timeout=_ENDING_SECONDS)

@@ -52,7 +52,7 @@ class Queue(Generic[KeyT]):
     _working: set[KeyT] = field(default_factory=set)
     _delayed: dict[KeyT, tuple[float, Priority]] = field(default_factory=dict)
     _due: list[tuple[float, int, KeyT]] = field(default_factory=list)
-    _order: itertools.count[int] = field(default_factory=itertools.count)
+    _order: "itertools.count[int]" = field(default_factory=itertools.count)
     _arrived: asyncio.Event = field(default_factory=asyncio.Event)
 
     def add(self, key: KeyT, priority: Priority) -> None:
