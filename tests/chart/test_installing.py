@@ -34,7 +34,7 @@ MAY = [
     ("delete", "gpupods.gpurelay.dev", "team"),
     ("create", "events.events.k8s.io", "team"),
     ("create", "leases.coordination.k8s.io", NAMESPACE),
-    ("update", f"leases.coordination.k8s.io/{RELEASE}", NAMESPACE),
+    ("patch", f"leases.coordination.k8s.io/{RELEASE}", NAMESPACE),
     ("patch", "pods", NAMESPACE),
 ]
 MAY_NOT = [
@@ -46,8 +46,8 @@ MAY_NOT = [
     ("delete", "cloudaccounts.gpurelay.dev", "team"),
     ("get", "pods", "team"),
     ("patch", "pods", "team"),
-    ("create", "pods", NAMESPACE),
-    ("update", "leases.coordination.k8s.io/another", NAMESPACE),
+    ("get", "pods", NAMESPACE),
+    ("patch", "leases.coordination.k8s.io/another", NAMESPACE),
     ("create", "leases.coordination.k8s.io", "team"),
 ]
 

@@ -122,7 +122,7 @@ async def test_the_pod_meets_the_restricted_standard_and_writes_nowhere() -> Non
 
 async def test_every_variable_is_a_setting_of_the_operator() -> None:
     (container,) = pod_of(await rendered("relay-system", *EVERYTHING))["containers"]
-    known = {f"{PREFIX}{name}".upper() for name in Settings.model_fields} | {"RELAY_POD_NAME"}
+    known = {f"{PREFIX}{name}".upper() for name in Settings.model_fields} | {"POD_NAME"}
     assert {one["name"] for one in container["env"]} <= known
 
 

@@ -92,7 +92,6 @@
   - leases
   verbs:
   - get
-  - update
   - patch
   resourceNames:
   - '{{ .Values.leaderElection.leaseName }}'
@@ -109,7 +108,6 @@
   resources:
   - pods
   verbs:
-  - get
   - patch
 # keys and webhook secrets of cluster-wide accounts
 - apiGroups:

@@ -64,9 +64,9 @@ def in_own_namespace() -> tuple[Rule, ...]:
     """Rights in the namespace where the operator itself runs."""
     leases = "coordination.k8s.io"
     return (
-        Rule("leader election", leases, ("leases",), ("get", "update", "patch"), (LEASE_NAME_TEMPLATE,)),
+        Rule("leader election", leases, ("leases",), ("get", "patch"), (LEASE_NAME_TEMPLATE,)),
         Rule("the first replica makes the Lease; a create has no name to restrict", leases, ("leases",), ("create",)),
-        Rule("the label that the webhook Service selects", "", ("pods",), ("get", "patch")),
+        Rule("the label that the webhook Service selects", "", ("pods",), ("patch",)),
         Rule("keys and webhook secrets of cluster-wide accounts", "", ("secrets",), _KEEP),
     )
 
