@@ -5,13 +5,12 @@ A call stays on the due-queue until its outcome is written, so a process killed 
 """
 
 import asyncio
-import time
 from collections import Counter
 from dataclasses import dataclass
+from importlib import import_module
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
-import aiohttp
 from sqlalchemy import bindparam, delete, insert, select
 
 from relay_localcloud import due, tables, webhook_faults
@@ -22,6 +21,9 @@ from relay_localcloud.store import Store, Tx
 from relay_localcloud.webhook_faults import Interference
 from relay_localcloud.webhooks import ATTEMPT, signature
 
+if TYPE_CHECKING:
+    from relay_localcloud.receivers import Caller, Outcome
+
 RETRY_AFTER = (10 * SECOND, 60 * SECOND, 300 * SECOND)
 """How long after the first, second and third failed attempt the next one follows (section 8)."""
 
@@ -30,7 +32,6 @@ PER_RECEIVER = 8
 
 ATTEMPTS_KEPT = 20_000
 _PRUNED_EVERY = 1_000
-_ANSWER_READ = 65_536
 
 _delivery, _webhook = tables.webhook_deliveries.c, tables.webhooks.c
 _FIND = Prepared(
@@ -70,19 +71,16 @@ class Call:
         assert isinstance(number, int)
         return number
 
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a receiver answered: a status, or why there is none; `duration_ms` is real time."""
-
-    status: int | None
-    error: str | None
-    duration_ms: int
-
     @property
-    def delivered(self) -> bool:
-        """Whether the receiver took it: 2xx only, redirects are failures."""
-        return self.error is None and self.status is not None and 200 <= self.status < 300
+    def headers(self) -> dict[str, str]:
+        """The headers of section 6."""
+        return {
+            "Content-Type": "application/json",
+            "User-Agent": "relay-localcloud",
+            "X-Relay-Signature": signature(self.key, self.body),
+            "X-Relay-Event": self.event_type,
+            "X-Relay-Delivery": self.item.subject,
+        }
 
 
 class Deliveries:
@@ -92,13 +90,11 @@ class Deliveries:
         self._store = store
         self._under_way: dict[int, asyncio.Task[None]] = {}
         self._lanes: Counter[str] = Counter()
-        self._session: aiohttp.ClientSession | None = None
+        self._opening: asyncio.Task[Caller] | None = None
 
     async def __aenter__(self) -> Self:
-        """Open the connections' pool."""
-        # Receivers on a laptop have certificates of their own making; idle connections go before servers close them.
-        connector = aiohttp.TCPConnector(limit=IN_ALL, ssl=False, keepalive_timeout=2)
-        self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
+        """Load the HTTP client in the background: it takes a fifth of the start, and nobody may ever subscribe."""
+        self._opening = asyncio.create_task(_open_caller(), name="load the HTTP client")
         return self
 
     async def __aexit__(
@@ -106,8 +102,8 @@ class Deliveries:
     ) -> None:
         """Give up what is under way; it stays due."""
         await self.abandon()
-        if self._session is not None:
-            await self._session.close()
+        assert self._opening is not None
+        await (await self._opening).close()
 
     async def abandon(self) -> None:
         """End the calls under way without an outcome; they stay due."""
@@ -167,35 +163,22 @@ class Deliveries:
             call = _prepare(tx, item, at)
         if call is None:
             return
-        limit_seconds = self._store.settings.webhook_timeout_seconds
-        outcomes = [await self._send(call, limit_seconds) for _ in range(call.interference.copies)]
+        caller, limit_seconds = await self._caller(), self._store.settings.webhook_timeout_seconds
+        outcomes = [
+            await caller.post(call.url, call.body, call.headers, limit_seconds) for _ in range(call.interference.copies)
+        ]
         with self._store.transaction(at=at) as tx:
             _conclude(tx, call, outcomes)
 
-    async def _send(self, call: Call, limit_seconds: float) -> Outcome:
-        assert self._session is not None
-        headers = {
-            "Content-Type": "application/json",
-            "User-Agent": "relay-localcloud",
-            "X-Relay-Signature": signature(call.key, call.body),
-            "X-Relay-Event": call.event_type,
-            "X-Relay-Delivery": call.item.subject,
-        }
-        started = time.monotonic()
-        status: int | None = None
-        error: str | None = None
-        try:
-            async with (
-                asyncio.timeout(limit_seconds),
-                self._session.post(call.url, data=call.body, headers=headers, allow_redirects=False) as response,
-            ):
-                status = response.status
-                await response.content.read(_ANSWER_READ)  # a connection whose answer was read serves the next call
-        except TimeoutError:
-            error = f"no answer within {limit_seconds:g} seconds"
-        except (aiohttp.ClientError, OSError, ValueError) as failure:
-            error = f"{type(failure).__name__}: {failure}"[:500]
-        return Outcome(status, error, round((time.monotonic() - started) * 1000))
+    async def _caller(self) -> "Caller":
+        assert self._opening is not None
+        return await asyncio.shield(self._opening)
+
+
+async def _open_caller() -> "Caller":
+    module = await asyncio.to_thread(import_module, "relay_localcloud.receivers")
+    caller: Caller = module.Caller(IN_ALL)
+    return caller
 
 
 def _prepare(tx: Tx, item: DueItem, at: int) -> Call | None:
@@ -214,7 +197,7 @@ def _prepare(tx: Tx, item: DueItem, at: int) -> Call | None:
     return Call(item, at, webhook_id, organization_id, url, key, event_type, body.encode(), interference)
 
 
-def _conclude(tx: Tx, call: Call, outcomes: list[Outcome]) -> None:
+def _conclude(tx: Tx, call: Call, outcomes: "list[Outcome]") -> None:
     """Write the attempts down; a failed one is made again while the schedule has a next."""
     for outcome in outcomes:
         record_attempt(tx, call, outcome)
@@ -227,7 +210,7 @@ def _conclude(tx: Tx, call: Call, outcomes: list[Outcome]) -> None:
     tx.schedule(call.at + RETRY_AFTER[call.number - 1], ATTEMPT, call.item.subject, payload, lane=call.webhook_id)
 
 
-def record_attempt(tx: Tx, call: Call, outcome: Outcome) -> None:
+def record_attempt(tx: Tx, call: Call, outcome: "Outcome") -> None:
     """Keep the record that deliveries lists show; the newest 20,000 stay."""
     written = _RECORD_ATTEMPT.run(
         tx.connection,

@@ -8,23 +8,26 @@ import socket
 import ssl
 import sys
 import tempfile
+from argparse import Namespace
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import uvloop
 from pydantic import JsonValue
 from pydantic_core import from_json
 
-from relay_localcloud import app, certificate
+from relay_localcloud import app
 from relay_localcloud.app import Options
 from relay_localcloud.cloud import Cloud
 from relay_localcloud.organizations import Founded
 from relay_localcloud.other_apps import gateway_app, inference_app
-from relay_localcloud.servers import Server, listen
+from relay_localcloud.servers import ListenError, Server, listen
 from relay_localcloud.state_file import StateFileError
-from relay_localcloud.store import Store
+from relay_localcloud.store import StateError, Store
 
 _log = logging.getLogger("relay_localcloud")
+_LONGEST_START_SECONDS = 30
 
 
 @dataclass(frozen=True)
@@ -36,6 +39,18 @@ class Binding:
     inference_port: int
     gateway_port: int
     tls: bool
+
+
+def start(chosen: Namespace) -> int:
+    """Serve as the command line says; 0 once told to end, 1 with a sentence on stderr where it cannot start."""
+    binding = Binding(chosen.host, chosen.port, chosen.inference_port, chosen.gateway_port, chosen.tls)
+    options = Options(chosen.state, chosen.clock, chosen.seed, chosen.list_vms, chosen.public_control)
+    try:
+        uvloop.run(serve(binding, options))
+    except (StateError, ListenError, StateFileError) as error:
+        sys.stderr.write(f"relay-localcloud: {error}\n")
+        return 1
+    return 0
 
 
 async def serve(binding: Binding, options: Options) -> None:
@@ -53,8 +68,7 @@ async def serve(binding: Binding, options: Options) -> None:
         apps = (app.management_app(cloud, options), inference_app(), gateway_app())
         servers = [Server(served, listener, tls) for served, listener in zip(apps, listeners, strict=True)]
         line = _ready_line(urls, founded)
-        async with cloud.deliveries:
-            await _run(cloud, servers, line)
+        await _run(cloud, servers, line)
 
 
 async def _run(cloud: Cloud, servers: list[Server], line: str) -> None:
@@ -63,21 +77,23 @@ async def _run(cloud: Cloud, servers: list[Server], line: str) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ended.set)
     serving = [asyncio.create_task(server.run_until_told()) for server in servers]
-    for server in servers:
-        await server.ready()
-    clock = asyncio.create_task(cloud.clock.run())
+    async with asyncio.timeout(_LONGEST_START_SECONDS):
+        for server in servers:
+            await server.ready()
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
-    stopping = asyncio.create_task(ended.wait())
-    # Nothing but the signal may end: a defect in the clock must not leave a cloud behind whose time stands still.
-    done, _ = await asyncio.wait([clock, stopping, *serving], return_when=asyncio.FIRST_COMPLETED)
-    for server in servers:
-        server.should_exit = True
-    clock.cancel()
-    stopping.cancel()
-    await asyncio.gather(*serving)
-    with suppress(asyncio.CancelledError):
-        await clock
+    async with cloud.deliveries:
+        clock = asyncio.create_task(cloud.clock.run())
+        stopping = asyncio.create_task(ended.wait())
+        # Only the signal may end it: a defect in the clock must not leave a cloud behind whose time stands still.
+        done, _ = await asyncio.wait([clock, stopping, *serving], return_when=asyncio.FIRST_COMPLETED)
+        for server in servers:
+            server.should_exit = True
+        clock.cancel()
+        stopping.cancel()
+        await asyncio.gather(*serving)
+        with suppress(asyncio.CancelledError):
+            await clock
     if stopping not in done:
         raise RuntimeError("a server ended by itself")
 
@@ -110,6 +126,8 @@ def _tls(binding: Binding, options: Options, stack: ExitStack) -> ssl.SSLContext
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="relay-localcloud-")))
     else:
         directory = options.state
+    from relay_localcloud import certificate  # noqa: PLC0415 - only --tls needs it, and loading it takes its time
+
     context = certificate.server_context(directory, binding.host)
     _log.info("The certificate to trust is %s", directory / "tls.crt")
     return context

@@ -174,7 +174,7 @@ def _connect(path: str) -> Connection:
     event.listen(engine, "begin", lambda _: raw.execute("BEGIN IMMEDIATE"))
     connection = engine.connect()
     with connection.begin():
-        metadata.create_all(connection)
+        metadata.create_all(connection, checkfirst=stamped != 0)
         connection.exec_driver_sql(f"PRAGMA user_version={SCHEMA_VERSION}")
     return connection
 

@@ -1,0 +1,55 @@
+"""HTTP to the receivers of webhooks. The only import of aiohttp, which `deliveries.py` loads once the cloud answers."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import aiohttp
+
+_ANSWER_READ = 65_536
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a receiver answered: a status, or why there is none; `duration_ms` is real time."""
+
+    status: int | None
+    error: str | None
+    duration_ms: int
+
+    @property
+    def delivered(self) -> bool:
+        """Whether the receiver took it: 2xx only, redirects are failures."""
+        return self.error is None and self.status is not None and 200 <= self.status < 300
+
+
+class Caller:
+    """Posts to receivers, over connections that are kept for the next call."""
+
+    def __init__(self, most_connections: int) -> None:
+        # Receivers on a laptop have certificates of their own making; idle connections go before servers close them.
+        connector = aiohttp.TCPConnector(limit=most_connections, ssl=False, keepalive_timeout=2)
+        self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
+
+    async def post(self, url: str, body: bytes, headers: Mapping[str, str], limit_seconds: float) -> Outcome:
+        """Post once, without following redirects; whatever goes wrong is an outcome."""
+        started = time.monotonic()
+        status: int | None = None
+        error: str | None = None
+        try:
+            async with (
+                asyncio.timeout(limit_seconds),
+                self._session.post(url, data=body, headers=headers, allow_redirects=False) as response,
+            ):
+                status = response.status
+                await response.content.read(_ANSWER_READ)  # a connection whose answer was read serves the next call
+        except TimeoutError:
+            error = f"no answer within {limit_seconds:g} seconds"
+        except (aiohttp.ClientError, OSError, ValueError) as failure:
+            error = f"{type(failure).__name__}: {failure}"[:500]
+        return Outcome(status, error, round((time.monotonic() - started) * 1000))
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._session.close()
