@@ -83,7 +83,7 @@ async def test_what_is_rendered_is_what_was_reviewed(
     assert manifests == expected
 
 
-@pytest.mark.parametrize("values", [(), EVERYTHING, ("watchNamespaces[0]=team", "rbac.clusterCloudAccounts=false")])
+@pytest.mark.parametrize("values", [(), EVERYTHING, ("watchNamespaces[0]=team",)])
 async def test_rights_name_what_they_are_for_and_never_list_secrets(values: tuple[str, ...]) -> None:
     for rule in rules_of(await rendered("relay-system", *values)):
         assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]], rule
@@ -91,15 +91,12 @@ async def test_rights_name_what_they_are_for_and_never_list_secrets(values: tupl
             assert not {"list", "watch", "delete", "update"} & set(rule["verbs"]), rule
 
 
-async def test_with_watched_namespaces_nothing_is_granted_outside_of_them() -> None:
-    values = (
-        "watchNamespaces[0]=team",
-        "watchNamespaces[1]=lab",
-        "rbac.clusterCloudAccounts=false",
-        "rbac.aggregate=false",
+async def test_with_watched_namespaces_only_accounts_are_granted_outside_of_them() -> None:
+    manifests = await rendered(
+        "relay-system", "watchNamespaces[0]=team", "watchNamespaces[1]=lab", "rbac.aggregate=false"
     )
-    manifests = await rendered("relay-system", *values)
-    assert not of_kind(manifests, "ClusterRole", "ClusterRoleBinding")
+    granted = {name for rule in only(manifests, "ClusterRole")["rules"] for name in rule["resources"]}
+    assert granted == {"clustercloudaccounts", "clustercloudaccounts/status", "namespaces"}
     assert {one["metadata"]["namespace"] for one in of_kind(manifests, "Role")} == {"team", "lab", "relay-system"}
     env = {one["name"]: one.get("value") for one in pod_of(manifests)["containers"][0]["env"]}
     assert env["RELAY_WATCH_NAMESPACES"] == "team,lab"
