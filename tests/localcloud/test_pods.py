@@ -282,7 +282,7 @@ async def test_visibility_opens_and_closes_the_endpoint(organization: Organizati
     assert (await organization.call("POST", f"/v1/vms/{pod_id}/visibility", {})).refusal[0] == 400
 
 
-async def test_pods_need_the_scopes_of_vms(server: Server, organization: Organization) -> None:
+async def test_pods_need_the_scopes_of_vms(organization: Organization) -> None:
     pod = await new_pod(organization)
     reader = await organization.ok("POST", "/v1/orgs/{org}/api-keys/create", {"name": "r", "scopes": ["vms:read"]})
     none = await organization.ok("POST", "/v1/orgs/{org}/api-keys/create", {"name": "n", "scopes": ["inference"]})

@@ -405,6 +405,25 @@ async def test_a_pod_does_not_start_on_a_node_that_fell_silent(organization: Org
     assert await status(organization, pod["id"]) == "running"
 
 
+async def test_a_start_on_a_silent_node_is_interrupted_after_the_grace(organization: Organization) -> None:
+    node = await own_node(organization)
+    pod = await new_pod(organization)
+    await set_node(organization, node, reporting=False)
+    await organization.server.advance(GRACE)
+    assert await status(organization, pod["id"]) == "interrupted"
+    await set_node(organization, node, reporting=True)
+    assert await status(organization, pod["id"]) == "running"
+
+
+async def test_a_start_can_fail(organization: Organization) -> None:
+    node = await own_node(organization)
+    pod = await new_pod(organization)
+    await happens(organization, pod["id"], "fail", reason="Image cannot be pulled.")
+    await organization.server.advance(HOUR)
+    assert await status(organization, pod["id"]) == "failed"
+    assert await units_of(organization, node) == []
+
+
 async def test_a_silent_node_takes_nothing_on(server: Server) -> None:
     organization = await server.organization()
     node = await own_node(organization, "rtx4090", count=1)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
+
+from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,9 +119,10 @@ async def subscribe(organization: Organization, receiver: Receiver) -> None:
     await organization.ok("POST", "/v1/orgs/{org}/webhooks/create", {"name": "all", "url": receiver.url})
 
 
-async def received(receiver: Receiver, enough: Callable[[list[Any]], bool]) -> list[Any]:
+async def received(receiver: Receiver, enough: Callable[[list[Any]], object]) -> list[Any]:
     """The events received, once there are enough of them."""
-    async with asyncio.timeout(20):
-        while not enough(events := [call.event for call in receiver.received]):
-            await asyncio.sleep(0.02)
-    return events
+
+    async def events() -> list[Any]:
+        return [call.event for call in receiver.received]
+
+    return await eventually(events, enough, every=0.02, what="enough events")
