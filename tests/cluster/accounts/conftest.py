@@ -1,0 +1,140 @@
+"""The account reconciler under the chart's rights, pass by pass, with a time that only the test moves."""
+
+from __future__ import annotations
+
+import random
+import secrets
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest_asyncio
+from kubernetes.aio import client, config
+from prometheus_client import CollectorRegistry
+
+from relay_operator.account_reconciler import AccountReconciler
+from relay_operator.accounts import Accounts
+from relay_operator.api.meta import ObjectKey
+from relay_operator.engine.cache import Cache
+from relay_operator.engine.feed import key_of
+from relay_operator.engine.kube import Kube
+from relay_operator.engine.queue import Priority, Queue, Taken
+from relay_operator.metrics import Metrics
+from relay_operator.settings import ListenAddress, Settings
+from tests.conftest import OPERATOR_NAMESPACE
+from tests.support.kube import Kube as Administrator
+from tests.support.kube import Manifest
+from tests.support.manifests import SECRET, api_key_secret, cloud_account
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from tests.support.localcloud import LocalCloud, Organization
+
+PUBLIC_URL = "http://127.0.0.1:1"
+
+
+@dataclass
+class Clock:
+    """Monotonic seconds that a test moves."""
+
+    now: float = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Bench:
+    """One process's reconciler, a namespace and an organization."""
+
+    admin: Administrator
+    cloud: LocalCloud
+    organization: Organization
+    kube: Kube
+    settings: Settings
+    clock: Clock = field(default_factory=Clock)
+
+    def __post_init__(self) -> None:
+        self.restart()
+
+    def restart(self) -> None:
+        """A process that knows nothing: what came before was killed."""
+        self.cache = Cache()
+        self.queue = Queue[ObjectKey](self.clock)
+        self.metrics = Metrics(CollectorRegistry())
+        self.accounts = Accounts(self.settings, self.kube, self.cache, self.queue, self.metrics, self.clock)
+        self.reconciler = AccountReconciler(
+            self.settings, self.kube, self.cache, self.queue, self.accounts, self.metrics, self.clock
+        )
+
+    @property
+    def key(self) -> ObjectKey:
+        return ObjectKey("CloudAccount", self.admin.namespace, "default")
+
+    async def account(self, key: ObjectKey | None = None) -> Manifest | None:
+        """The account as the API server has it."""
+        key = key or self.key
+        return await self.admin.find(key.kind, key.name, key.namespace or None)
+
+    async def watch(self, kind: str, name: str) -> None:
+        """What the watch would tell of an object."""
+        found = await self.admin.find(kind, name)
+        key = ObjectKey(kind, "" if kind == "ClusterCloudAccount" else self.admin.namespace, name)
+        if found is None:
+            self.cache.drop(key)
+        else:
+            self.cache.put(key_of(kind, found), found)
+
+    async def run(self, key: ObjectKey | None = None) -> Manifest:
+        """The watch tells of the account, and one pass is made; answers the object, {} where it is gone."""
+        key = key or self.key
+        await self.watch(key.kind, key.name)
+        await self.reconciler.reconcile(Taken(key, Priority.CHANGE, self.clock()))
+        return await self.account(key) or {}
+
+    async def later(self, seconds: float) -> Manifest:
+        """A pass after some time."""
+        self.clock.now += seconds
+        return await self.run()
+
+    async def webhooks(self) -> list[Manifest]:
+        """The organization's subscriptions."""
+        items: list[Manifest] = (await self.organization.call("GET", f"/v1/orgs/{self.organization.id}/webhooks"))[
+            "items"
+        ]
+        return items
+
+    async def put_key(self, api_key: str) -> None:
+        """Rotates the key in the Secret."""
+        await self.admin.patch("Secret", SECRET, {"stringData": {"api-key": api_key}})
+
+
+@pytest_asyncio.fixture
+async def operator_kube(operator_kubeconfig: Path) -> AsyncIterator[Kube]:
+    """The operator's own client, with exactly the chart's rights."""
+    configuration = client.Configuration()
+    await config.load_kube_config(  # type: ignore[no-untyped-call]
+        config_file=str(operator_kubeconfig), client_configuration=configuration, persist_config=False
+    )
+    async with client.ApiClient(configuration) as api:
+        yield Kube(api)
+
+
+@pytest_asyncio.fixture
+async def bench(kube: Administrator, cloud: LocalCloud, operator_kube: Kube) -> AsyncIterator[Bench]:
+    """An account in a namespace of its own, not looked at so far."""
+    kube.namespace = f"accounts-{secrets.token_hex(4)}"
+    organization = await cloud.control.create_organization(kube.namespace)
+    await kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": kube.namespace}})
+    await kube.create(api_key_secret(organization.api_key))
+    await kube.create(cloud_account(cloud.management_url, cloud.inference_url))
+    settings = Settings(
+        namespace=OPERATOR_NAMESPACE,
+        allowed_base_urls=cloud.ports.urls(),
+        webhook_public_url=PUBLIC_URL,
+        webhook_listen=ListenAddress("127.0.0.1", 0),
+        poll_jitter=0,
+    )
+    random.seed(0)
+    yield Bench(kube, cloud, organization, operator_kube, settings)

@@ -1,0 +1,136 @@
+"""The webhook subscription: one, with a known secret, whatever happened in between."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING
+
+from relay_operator.hints import Hints
+from relay_operator.receiver import Receiver
+from relay_operator.serving import serving
+from relay_operator.settings import ListenAddress
+from tests.support.eventually import eventually
+from tests.support.manifests import condition
+
+if TYPE_CHECKING:
+    from tests.cluster.accounts.conftest import Bench
+
+HOOKS = "/v1/orgs/{orgId}/webhooks"
+
+
+async def _secret(bench: Bench) -> str:
+    kept = await bench.admin.get("Secret", "default-webhook")
+    return base64.b64decode(kept["data"]["webhook-secret"]).decode()
+
+
+async def test_a_subscription_is_made_once_and_its_secret_is_kept_in_a_secret_of_the_account(bench: Bench) -> None:
+    account = await bench.run()
+    (hook,) = await bench.webhooks()
+    assert hook["name"] == f"relay-operator/{account['metadata']['uid']}"
+    assert hook["url"] == f"http://127.0.0.1:1/webhooks/{bench.admin.namespace}/default"
+    kept = await bench.admin.get("Secret", "default-webhook")
+    assert kept["metadata"]["ownerReferences"][0]["uid"] == account["metadata"]["uid"]
+    assert account["status"]["webhook"]["id"] == hook["id"]
+    assert condition(account, "WebhookReady")["status"] == "True"
+    assert bench.accounts.secrets_for(bench.key) == (await _secret(bench),)
+    await bench.later(400)
+    bench.restart()
+    await bench.run()
+    assert await bench.webhooks() == [hook]
+
+
+async def test_a_subscription_whose_create_was_never_recorded_is_found_and_its_secret_rolled(bench: Bench) -> None:
+    await bench.cloud.control.fault(
+        f"POST {HOOKS}/create", {"drop": "after"}, count=1, organizationId=bench.organization.id
+    )
+    await bench.run()
+    (made,) = await bench.webhooks()
+    assert bench.accounts.secrets_for(bench.key) is None
+    bench.restart()
+    await bench.run()
+    (hook,) = await bench.webhooks()
+    assert hook["id"] == made["id"]
+    assert hook["secretPrefix"] != made["secretPrefix"]
+    assert (await _secret(bench)).startswith(hook["secretPrefix"])
+
+
+async def test_a_secret_that_was_rolled_without_an_answer_is_rolled_again(bench: Bench) -> None:
+    await bench.run()
+    await bench.admin.delete("Secret", "default-webhook")
+    roll = f"POST {HOOKS}/{{id}}/regenerate-secret"
+    await bench.cloud.control.fault(roll, {"drop": "after"}, count=1, organizationId=bench.organization.id)
+    await bench.later(400)
+    await bench.later(400)
+    (hook,) = await bench.webhooks()
+    assert (await _secret(bench)).startswith(hook["secretPrefix"])
+
+
+async def test_a_lost_secret_a_paused_and_a_duplicate_subscription_are_repaired(bench: Bench) -> None:
+    account = await bench.run()
+    (hook,) = await bench.webhooks()
+    root = f"/v1/orgs/{bench.organization.id}/webhooks"
+    again = {"name": hook["name"], "url": hook["url"]}
+    await bench.organization.call("POST", f"{root}/create", again)
+    foreign = await bench.organization.call("POST", f"{root}/create", {"name": "ci", "url": "http://127.0.0.1:2/"})
+    await bench.organization.call("POST", f"{root}/{hook['id']}/toggle", {"enabled": False})
+    await bench.admin.delete("Secret", "default-webhook")
+    repaired = await bench.later(400)
+    left = {one["id"]: one for one in await bench.webhooks()}
+    assert set(left) == {hook["id"], foreign["id"]}
+    assert left[hook["id"]]["enabled"]
+    assert (await _secret(bench)).startswith(left[hook["id"]]["secretPrefix"])
+    assert len(bench.accounts.secrets_for(bench.key) or ()) == 2
+    assert condition(repaired, "Ready")["status"] == "True"
+    assert repaired["metadata"]["uid"] == account["metadata"]["uid"]
+
+
+async def test_another_public_url_replaces_the_subscription(bench: Bench) -> None:
+    await bench.run()
+    bench.settings = bench.settings.model_copy(update={"webhook_public_url": "http://127.0.0.1:2"})
+    bench.restart()
+    await bench.run()
+    (hook,) = await bench.webhooks()
+    assert hook["url"].startswith("http://127.0.0.1:2/")
+
+
+async def test_a_secret_of_somebody_else_is_not_overwritten_and_nothing_is_subscribed(bench: Bench) -> None:
+    theirs = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "default-webhook"}, "stringData": {"a": "b"}}
+    await bench.admin.create(theirs)
+    account = await bench.run()
+    assert await bench.webhooks() == []
+    assert "default-webhook" in condition(account, "WebhookReady")["message"]
+    assert set((await bench.admin.get("Secret", "default-webhook"))["data"]) == {"a"}
+
+
+async def test_webhooks_that_are_switched_off_are_unsubscribed(bench: Bench) -> None:
+    await bench.run()
+    await bench.admin.patch("CloudAccount", "default", {"spec": {"webhook": {"enabled": False}}})
+    account = await bench.run()
+    assert await bench.webhooks() == []
+    assert "webhook" not in account["status"]
+    assert bench.accounts.secrets_for(bench.key) is None
+
+
+async def test_a_delivery_of_the_cloud_wakes_the_object_it_is_about(bench: Bench) -> None:
+    settings = bench.settings
+    receiver = Receiver(
+        bench.accounts.secrets_for,
+        lambda account, event: Hints(bench.cache, bench.queue, bench.accounts.sightings).on_event(account, event),
+        bench.metrics.webhook_deliveries,
+        settings.webhook_body_limit_bytes,
+        settings.webhook_deduplication_size,
+    )
+    async with serving(receiver.app(), ListenAddress("127.0.0.1", 0)) as address:
+        bench.reconciler.settings = settings.model_copy(update={"webhook_public_url": f"http://{address}"})
+        await bench.run()
+        pod = await bench.organization.call(
+            "POST", "/v1/pods", {"image": "pytorch/pytorch", "gpuModelId": "l40s", "gpuCount": 1, "volumeGb": 10}
+        )
+
+        async def accepted() -> float | None:
+            sample = {"outcome": "accepted"}
+            return bench.metrics.registry.get_sample_value("gpurelay_webhook_deliveries_total", sample)
+
+        await eventually(accepted, what="the delivery is accepted")
+        assert pod["id"] in list(bench.accounts.sightings(bench.key).nameless())
+        await bench.organization.call("POST", f"/v1/vms/{pod['id']}/terminate")
