@@ -29,6 +29,7 @@ from relay_operator.engine.act import Actor
 from relay_operator.engine.backoff import Backoff, jittered
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.connection import ConnectionWriter
+from relay_operator.engine.events import Recorder
 from relay_operator.engine.feed import Feed, key_of
 from relay_operator.engine.gather import Gatherer, Patience
 from relay_operator.engine.inputs import InputReader
@@ -120,6 +121,7 @@ class Replica:
     label: LeaderLabel
     metrics: Metrics
     census: Census
+    recorder: Recorder
     synced: asyncio.Event = field(default_factory=asyncio.Event)
     standing_by: bool = True
 
@@ -154,7 +156,14 @@ class Replica:
         async with asyncio.TaskGroup() as group:
             tasks = [
                 group.create_task(part)
-                for part in (*beside, self._mark(), self._reconcile(stop), self._repair(), self.census.run())
+                for part in (
+                    *beside,
+                    self._mark(),
+                    self._reconcile(stop),
+                    self._repair(),
+                    self.census.run(),
+                    self.recorder.run(),
+                )
             ]
             await stop.wait()
             await self.workers.drain(self.settings.shutdown_seconds)
@@ -225,7 +234,8 @@ def _assemble(settings: Settings, api: client.ApiClient) -> Replica:
     election = _election(settings, kube)
     leading = election.leading if settings.leader_election else _alone
     census = Census(cache, queue, metrics, time.monotonic)
-    common = _Common(settings, kube, cache, queue, accounts, census, leading)
+    recorder = Recorder(kube, election.identity, _now)
+    common = _Common(settings, kube, cache, queue, accounts, census, recorder, leading)
     lists = ClusterLists(settings.poll_settled_seconds / 2, time.monotonic)
     account_reconciler = AccountReconciler(settings, kube, cache, queue, accounts, metrics)
     reconcilers: dict[str, KindReconciler] = {
@@ -251,7 +261,12 @@ def _assemble(settings: Settings, api: client.ApiClient) -> Replica:
         label=LeaderLabel(kube, settings.namespace, os.environ.get("POD_NAME")),
         metrics=metrics,
         census=census,
+        recorder=recorder,
     )
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
 
 
 def _alone() -> bool:
@@ -276,6 +291,7 @@ class _Common:
     queue: Queue[ObjectKey]
     accounts: Accounts
     census: Census
+    recorder: Recorder
     leading: Callable[[], bool]
 
     def reconciler(self, resource: ExternalResource[SpecT, StatusT, ObsT]) -> Reconciler[SpecT, StatusT, ObsT]:
@@ -299,6 +315,7 @@ class _Common:
                 lambda raw: self._keep(resource.kind, raw),
             ),
             connections=ConnectionWriter(self.kube),
+            recorder=self.recorder,
             pacing=Pacing(Backoff(settings.backoff_initial_seconds, settings.backoff_max_seconds), random.random),
             tempo=Tempo(
                 transition=settings.poll_transition_seconds,
@@ -306,7 +323,7 @@ class _Common:
                 jitter=settings.poll_jitter,
                 unreachable_after=settings.unavailable_after_failures,
             ),
-            wall_clock=lambda: datetime.now(UTC),
+            wall_clock=_now,
             on_pass=self.census.on_pass,
         )
 

@@ -21,6 +21,7 @@ from relay_operator.engine.act import Actor
 from relay_operator.engine.backoff import Backoff, jittered
 from relay_operator.engine.cache import Cache, Entry
 from relay_operator.engine.connection import ConnectionWriter
+from relay_operator.engine.events import Recorder, noteworthy
 from relay_operator.engine.facts import Facts
 from relay_operator.engine.gather import Gatherer
 from relay_operator.engine.kube import Conflict, JsonObject, Kube, KubeError, NotFound
@@ -81,6 +82,7 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
     gatherer: Gatherer[SpecT, StatusT, ObsT]
     actor: Actor[SpecT, StatusT, ObsT]
     connections: ConnectionWriter
+    recorder: Recorder
     pacing: Pacing
     tempo: Tempo
     wall_clock: Callable[[], datetime]
@@ -123,6 +125,9 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
         if standing is not None:
             status = new_status(self.resource, facts, action, result, standing, self.pacing)
         wrote = await self._report(facts, result, status)
+        note = noteworthy(facts.obj.status.conditions, status.conditions, deleting=facts.view.deleting)
+        if wrote and note is not None:
+            self.recorder.record(facts.key, facts.obj.metadata.uid, note)
         memory.quiet_looks = 0 if wrote else memory.quiet_looks + 1
         self._come_back(facts, action, result, status, standing, memory)
         name = type(action).__name__

@@ -1,0 +1,103 @@
+"""Tells people of trouble as Kubernetes Events: few, best effort, behind everything else.
+
+What goes as asked makes none, so that a create costs three writes and no more.
+"""
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from relay_operator.api.conditions import Condition, ConditionType, Reason
+from relay_operator.api.meta import API_VERSION, ObjectKey
+from relay_operator.engine import conditions
+from relay_operator.engine.kube import EVENTS, JsonObject, Kube, KubeError
+
+logger = logging.getLogger(__name__)
+
+CONTROLLER = "gpurelay.dev/relay-operator"
+NOTE_LIMIT = 1024
+_WAITING = 256
+"""Events that may wait to be written; more are dropped, since status says it all anyway."""
+_WARNED = frozenset({Reason.INTERRUPTED, Reason.DEGRADED, Reason.WAITING_FOR_CAPACITY, Reason.CREATE_OUTCOME_UNKNOWN})
+"""Reasons on the way that people should hear of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One Event."""
+
+    type: str
+    reason: str
+    text: str
+
+
+def noteworthy(before: Sequence[Condition], after: Sequence[Condition], *, deleting: bool) -> Note | None:
+    """What this status says that the last one did not: a new trouble, or the end of one."""
+    trouble = _trouble(after, deleting=deleting)
+    if trouble is not None:
+        known = _trouble(before, deleting=deleting)
+        new = known is None or known.reason != trouble.reason
+        return Note("Warning", str(trouble.reason), trouble.message) if new else None
+    ready = conditions.find(after, ConditionType.READY)
+    if ready is not None and ready.status == "True" and _trouble(before, deleting=deleting) is not None:
+        return Note("Normal", "Recovered", ready.message)
+    return None
+
+
+def _trouble(written: Sequence[Condition], *, deleting: bool) -> Condition | None:
+    stalled = conditions.find(written, ConditionType.STALLED)
+    if stalled is not None:
+        return stalled
+    reconciling = conditions.find(written, ConditionType.RECONCILING)
+    if reconciling is None:
+        return None
+    held_up = deleting and reconciling.reason not in {Reason.DELETING, Reason.STOPPING}
+    return reconciling if held_up or reconciling.reason in _WARNED else None
+
+
+@dataclass(slots=True)
+class Recorder:
+    """Writes Events one after another, in a task of its own."""
+
+    kube: Kube
+    instance: str
+    wall_clock: Callable[[], datetime]
+    _waiting: asyncio.Queue[tuple[ObjectKey, str, Note]] = field(default_factory=lambda: asyncio.Queue(_WAITING))
+
+    def record(self, key: ObjectKey, uid: str, note: Note) -> None:
+        """Never waits and never fails."""
+        try:
+            self._waiting.put_nowait((key, uid, note))
+        except asyncio.QueueFull:
+            logger.debug("too many Events: one of %s is dropped", key)
+
+    async def run(self) -> None:
+        """Writes until cancelled."""
+        while True:
+            key, uid, note = await self._waiting.get()
+            try:
+                await self.kube.create(EVENTS, key.namespace or "default", self._event(key, uid, note))
+            except KubeError as error:
+                logger.debug("an Event of %s could not be written: %s", key, error)
+
+    def _event(self, key: ObjectKey, uid: str, note: Note) -> JsonObject:
+        return {
+            "metadata": {"name": f"{key.name[:200]}.{secrets.token_hex(8)}", "namespace": key.namespace or "default"},
+            "eventTime": self.wall_clock().strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
+            "reportingController": CONTROLLER,
+            "reportingInstance": self.instance[:128],
+            "action": "Reconcile",
+            "type": note.type,
+            "reason": note.reason,
+            "note": note.text[:NOTE_LIMIT] or note.reason,
+            "regarding": {
+                "apiVersion": API_VERSION,
+                "kind": key.kind,
+                "namespace": key.namespace,
+                "name": key.name,
+                "uid": uid,
+            },
+        }
