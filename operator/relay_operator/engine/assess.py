@@ -94,11 +94,17 @@ def recovery(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> Recove
             since = interrupted_since(obj, now)
             return Recovery.RECREATE if now - since >= timedelta(seconds=asked.after_seconds) else Recovery.NONE
         case Seen.FAILED if asked.on_failed is OnFailed.RESTART and running_wanted(obj, now):
-            return Recovery.RESTART
+            due = (obj.status.state_since or now) + restart_delay(obj.status.failures)
+            return Recovery.RESTART if now >= due else Recovery.NONE
         case Seen.FAILED if asked.on_failed is OnFailed.RECREATE:
             return Recovery.RECREATE
         case _:
             return Recovery.NONE
+
+
+def restart_delay(failures: int | None) -> timedelta:
+    """Between a failure and the restart that `recovery.onFailed` asks for: none at first, then ever longer."""
+    return timedelta(seconds=min(10 * 2 ** (failures - 1), 300) if failures else 0)
 
 
 def interrupted_since(obj: Resource[SpecT, StatusT], now: datetime) -> datetime:
@@ -183,6 +189,8 @@ def deadlines(spec: WorkloadSpec, status: CommonStatus) -> tuple[datetime, ...]:
             waits.append((status.state_since, lifetime.ttl_seconds_after_stopped))
     if status.state == "interrupted" and asked.on_interrupted is OnInterrupted.RECREATE:
         waits.append((status.state_since, asked.after_seconds))
+    if status.state == "failed" and asked.on_failed is OnFailed.RESTART:
+        waits.append((status.state_since, int(restart_delay(status.failures).total_seconds())))
     return tuple(
         since + timedelta(seconds=seconds) for since, seconds in waits if since is not None and seconds is not None
     )

@@ -16,7 +16,7 @@ from relay_operator.engine.actions import Action, Step
 from relay_operator.engine.backoff import Backoff, Random
 from relay_operator.engine.conditions import Wanted
 from relay_operator.engine.facts import Facts
-from relay_operator.engine.plan import Difference
+from relay_operator.engine.plan import Difference, Recovery
 from relay_operator.engine.resource import ExternalResource, Progress
 from relay_operator.engine.result import Accepted, Rejected, Result, Sent
 from relay_operator.engine.standing import Pace, Standing
@@ -39,6 +39,9 @@ _OF_THE_RESOURCE = (
     "replacing",
 )
 """What is said of one resource alone, and goes with it."""
+
+_LASTING = timedelta(minutes=10)
+"""A run that long means that what failed before is over: restarts begin again without delay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +166,11 @@ def _attempts(
 ) -> Fields:
     """Failures in a row, and the earliest next attempt."""
     status = facts.obj.status
+    if facts.view.recovery is Recovery.RESTART and isinstance(result, Sent):
+        return {"failures": (status.failures or 0) + 1, "next_attempt_time": None}
     if standing.pace is None:
-        settled = isinstance(result, Accepted) or standing.ready == "True"
+        lasting = status.running_since is not None and facts.now - status.running_since >= _LASTING
+        settled = isinstance(result, Accepted) or (standing.ready == "True" and lasting)
         return {"failures": None if settled else status.failures, "next_attempt_time": None}
     failures = (status.failures or 0) + 1
     wait = pacing.wait(standing, failures) or 0.0

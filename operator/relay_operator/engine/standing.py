@@ -1,7 +1,7 @@
 """What to tell of an object, and when to come back: one table for errors, one for actions. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum, auto
 from typing import Literal, TypeVar, assert_never
@@ -117,7 +117,7 @@ def stand(
             return _rejected(facts, error)
         case OutcomeUnknown(error):
             message = f"{error}; finding out whether it was created"
-            return _searching(Reason.CREATE_OUTCOME_UNKNOWN, message)
+            return replace(_searching(Reason.CREATE_OUTCOME_UNKNOWN, message), back=Return.SOON)
         case Accepted(observed):
             return _progressing(resource, facts, observed)
         case Sent():
