@@ -1,0 +1,168 @@
+"""One leader at a time, on a real API server under the chart's rights, and what happens when it goes."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import TYPE_CHECKING
+
+import pytest
+import pytest_asyncio
+from kubernetes.aio import client, config
+
+from relay_operator.engine.kube import Kube
+from relay_operator.leader import Election, LeaseLostError
+from relay_operator.leader_label import LeaderLabel
+from relay_operator.lease import LeaseTimes
+from tests.conftest import OPERATOR_NAMESPACE
+from tests.support.eventually import eventually
+from tests.support.operator import Operator
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from tests.conftest import SharedOperator
+    from tests.support.kube import Kube as Administrator
+    from tests.support.localcloud import LocalCloud
+    from tests.support.workspace import Workspace
+
+LEASE = "relay-operator"
+QUICK = LeaseTimes(duration=2, renew_deadline=1.5, retry=0.2)
+LEASE_SETTINGS = {
+    "leader_election": "true",
+    "lease_duration_seconds": "3",
+    "lease_renew_deadline_seconds": "2",
+    "lease_retry_seconds": "0.25",
+}
+
+
+@pytest_asyncio.fixture
+async def operator_kube(
+    operator_kubeconfig: Path, shared_operator: SharedOperator, kube: Administrator
+) -> AsyncIterator[Kube]:
+    """The operator's own client and rights; the shared operator gave its Lease up, and no Lease is there."""
+    await shared_operator.operator.stop()
+    await kube.delete("Lease", LEASE, OPERATOR_NAMESPACE)
+    configuration = client.Configuration()
+    await config.load_kube_config(  # type: ignore[no-untyped-call]
+        config_file=str(operator_kubeconfig), client_configuration=configuration, persist_config=False
+    )
+    async with client.ApiClient(configuration) as api:
+        yield Kube(api)
+    await kube.delete("Lease", LEASE, OPERATOR_NAMESPACE)
+
+
+def _candidate(kube: Kube, identity: str) -> Election:
+    return Election(kube, OPERATOR_NAMESPACE, LEASE, identity, QUICK)
+
+
+async def test_a_standby_waits_takes_a_released_lease_and_the_lease_tells_who_leads(
+    operator_kube: Kube, kube: Administrator
+) -> None:
+    first, second = _candidate(operator_kube, "first"), _candidate(operator_kube, "second")
+    await first.acquire()
+    holding = asyncio.create_task(first.hold())
+    standing_by = asyncio.create_task(second.acquire())
+    # As long as it is renewed the Lease changes, and outlives its duration.
+    renewed = {(await kube.get("Lease", LEASE, OPERATOR_NAMESPACE))["spec"]["renewTime"]}
+
+    async def renewals() -> int:
+        renewed.add((await kube.get("Lease", LEASE, OPERATOR_NAMESPACE))["spec"]["renewTime"])
+        return len(renewed)
+
+    await eventually(renewals, lambda count: count > 12, what="the Lease is renewed past its duration")
+    assert not standing_by.done()
+    assert first.leading()
+    holding.cancel()
+    await first.release()
+    await asyncio.wait_for(standing_by, 5)
+    assert second.leading()
+    assert not first.leading()
+    spec = (await kube.get("Lease", LEASE, OPERATOR_NAMESPACE))["spec"]
+    assert (spec["holderIdentity"], spec["leaseTransitions"], spec["leaseDurationSeconds"]) == ("second", 1, 2)
+
+
+async def test_a_leader_whose_lease_another_took_ends(operator_kube: Kube, kube: Administrator) -> None:
+    first = _candidate(operator_kube, "first")
+    await first.acquire()
+    await kube.patch("Lease", LEASE, {"spec": {"holderIdentity": "somebody"}}, OPERATOR_NAMESPACE)
+    with pytest.raises(LeaseLostError, match="somebody holds it"):
+        await asyncio.wait_for(first.hold(), 5)
+    assert not first.leading()
+
+
+async def test_the_leaders_pod_carries_the_label_that_the_service_selects(
+    operator_kube: Kube, kube: Administrator
+) -> None:
+    name = f"relay-operator-{secrets.token_hex(3)}"
+    container = {"name": "operator", "image": "relay-operator"}
+    metadata = {"name": name, "namespace": OPERATOR_NAMESPACE, "labels": {"app": "relay-operator"}}
+    await kube.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}})
+    label = LeaderLabel(operator_kube, OPERATOR_NAMESPACE, name)
+    await label.put(leading=True)
+    labels = (await kube.get("Pod", name, OPERATOR_NAMESPACE))["metadata"]["labels"]
+    assert labels == {"app": "relay-operator", "gpurelay.dev/leader": "true"}
+    await label.put(leading=False)
+    assert (await kube.get("Pod", name, OPERATOR_NAMESPACE))["metadata"]["labels"] == {"app": "relay-operator"}
+    await kube.delete("Pod", name, OPERATOR_NAMESPACE, gracePeriodSeconds=0)
+
+
+@pytest.fixture
+def replicas(
+    unattended_workspace: Workspace, private_cloud: LocalCloud, operator_kubeconfig: Path, tmp_path: Path
+) -> tuple[Operator, Operator]:
+    """Two replicas as processes, not started."""
+    settings = LEASE_SETTINGS | {"watch_namespaces": unattended_workspace.namespace}
+    urls = private_cloud.ports.urls()
+    first, second = (
+        Operator(tmp_path / name, operator_kubeconfig, OPERATOR_NAMESPACE, urls, settings) for name in ("a", "b")
+    )
+    return first, second
+
+
+async def _leads(operator: Operator) -> bool:
+    return await operator.metric("gpurelay_leader") == 1
+
+
+@pytest.mark.parametrize("end", ["kill", "stop"])
+async def test_a_standby_process_goes_on_where_the_leader_ended(
+    end: str, operator_kube: Kube, replicas: tuple[Operator, Operator], unattended_workspace: Workspace
+) -> None:
+    assert operator_kube is not None
+    first, second = replicas
+    await first.start()
+    await eventually(lambda: _leads(first), what="the first leads")
+    await second.start()
+    try:
+        await unattended_workspace.becomes("CloudAccount", "default")
+        assert not await _leads(second)
+        await getattr(first, end)()
+        await eventually(lambda: _leads(second), what="the second leads")
+        shared = {"apiVersion": "gpurelay.dev/v1alpha1", "kind": "CloudAccount", "metadata": {"name": "later"}}
+        spec = (await unattended_workspace.kube.get("CloudAccount", "default"))["spec"]
+        await unattended_workspace.apply({**shared, "spec": spec})
+        await unattended_workspace.becomes("CloudAccount", "later")
+        await unattended_workspace.kube.delete("CloudAccount", "later")
+        await unattended_workspace.is_gone("CloudAccount", "later")
+        for line in (*first.log_lines(), *second.log_lines()):
+            assert "traceback" not in line
+            assert "raw" not in line
+    finally:
+        await first.kill()
+        await second.kill()
+
+
+async def test_a_process_whose_lease_another_took_ends_at_once(
+    operator_kube: Kube, replicas: tuple[Operator, Operator], kube: Administrator
+) -> None:
+    assert operator_kube is not None
+    first, _ = replicas
+    await first.start()
+    try:
+        await eventually(lambda: _leads(first), what="it leads")
+        await kube.patch("Lease", LEASE, {"spec": {"holderIdentity": "somebody"}}, OPERATOR_NAMESPACE)
+        assert await first.process.until_ended(10) == 1
+        assert "somebody holds it" in str(first.log_lines()[-1]["message"])
+    finally:
+        await first.kill()
