@@ -1,0 +1,75 @@
+"""The stage of fault plans, and `--plan FILE`, which replays one that was saved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import pytest_asyncio
+
+from tests.faults.plays import Plays
+from tests.faults.stage import Stage
+from tests.support.localcloud import LocalCloud, Ports
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.conftest import SharedOperator
+    from tests.support.controlplane import Cluster
+
+# Of the cloud, for plans: an object is Ready soon, and yet after its create was answered.
+LATENCIES = {"placementSeconds": 0.2, "startSeconds": 0.2, "stopSeconds": 0.1, "webhookTimeoutSeconds": 2}
+module_fixture = pytest_asyncio.fixture(scope="module", loop_scope="session")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`pytest tests/faults --plan FILE`."""
+    parser.addoption("--plan", type=Path, default=None, help="replay one saved fault plan, and nothing else")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With `--plan`, only the test that replays it; without, all but that."""
+    replaying = config.getoption("--plan", default=None) is not None
+    here = Path(__file__).parent
+    unwanted = [
+        item
+        for item in items
+        if here in item.path.parents and (item.name == "test_the_saved_plan_is_replayed") is not replaying
+    ]
+    if unwanted:
+        config.hook.pytest_deselected(items=unwanted)
+        items[:] = [item for item in items if item not in unwanted]
+
+
+@pytest.fixture(scope="session")
+def plan_folder(request: pytest.FixtureRequest) -> Path:
+    """Where plans that failed are saved."""
+    assert request.config.cache is not None
+    return request.config.cache.mkdir("fault-plans")
+
+
+@module_fixture
+async def fault_cloud(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LocalCloud]:
+    """A local cloud for plans, whose clock they may move."""
+    own = LocalCloud(tmp_path_factory.mktemp("faultcloud"), Ports.free())
+    await own.start()
+    await own.control.settings(**LATENCIES)
+    yield own
+    await own.process.kill()
+
+
+@module_fixture
+async def plays(
+    cluster: Cluster,
+    operator_kubeconfig: Path,
+    shared_operator: SharedOperator,
+    fault_cloud: LocalCloud,
+    plan_folder: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncIterator[Plays]:
+    """Plays plans on the shared API server. The shared operator rests meanwhile."""
+    await shared_operator.operator.stop()
+    folder = tmp_path_factory.mktemp("stage")
+    async with Stage(folder, cluster, operator_kubeconfig, fault_cloud) as stage:
+        yield Plays(stage, plan_folder)

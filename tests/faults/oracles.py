@@ -1,0 +1,116 @@
+"""What must hold after every plan, asked of the API server, the local cloud and the operator's own output."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+
+from tests.support.faultrules import Logged, Side
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tests.support.kube import Kube, Manifest
+    from tests.support.localcloud import LocalCloud, Organization
+
+# What differs from run to run by its nature. `attempt` counts creates, also those that are known to have failed.
+_PASSING = frozenset(
+    {"id", "cloudName", "createToken", "attempt", "envDigest", "endpointUrl", "nodeId", "observedGeneration", "message"}
+)
+_MOMENT = re.compile(r"(Time|Since|At|Deadline)$")
+# Of an account, who it is, and what follows from how long something has run.
+_IDENTITY = frozenset({"organizationId", "organizationName", "secretPrefix", "url"})
+_MONEY = frozenset({"balanceCents", "availableCents", "burnPerHourCents", "runwayHours", "inUse"})
+CANARY, _WEBHOOK_SECRET = "canary-", "whsec_"
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What the cloud did for one organization, by its own request log and books."""
+
+    created: int
+    """Creates it acted on."""
+    paid_for: tuple[str, ...]
+    """Everything that ever cost money."""
+    alive: tuple[str, ...]
+    """What of it is not terminated."""
+
+
+async def spent(cloud: LocalCloud, organization: Organization, creates: Iterable[str]) -> Spent:
+    """Asks the cloud; `creates` are operations with `{id}` for every identifier."""
+    wanted, log = set(creates), await cloud.control.requests(organization=organization)
+    acted = [one for one in log if one["status"] and 200 <= one["status"] < 300]
+    created = sum(re.sub(r"\{\w+\}", "{id}", f"{one['operation']}") in wanted for one in acted)
+    billed = {one["resourceId"]: one["kind"] for one in await organization.billed()}
+    states = {
+        cloud_id: (await (organization.cluster if kind == "cluster" else organization.vm)(cloud_id))["status"]
+        for cloud_id, kind in billed.items()
+    }
+    alive = tuple(sorted(cloud_id for cloud_id, state in states.items() if state != "terminated"))
+    return Spent(created, tuple(sorted(billed)), alive)
+
+
+def normalised(status: object) -> Any:
+    """A status without what differs between two runs that went equally well."""
+    if isinstance(status, dict):
+        kept = {name: normalised(value) for name, value in status.items() if not _passes(name)}
+        return {name: value for name, value in kept.items() if value not in (None, [], {})}
+    if isinstance(status, list):
+        return sorted((normalised(one) for one in status), key=json.dumps)
+    return status
+
+
+def _passes(name: str) -> bool:
+    return name in _PASSING | _IDENTITY | _MONEY or bool(_MOMENT.search(name))
+
+
+def writes(calls: Iterable[Logged], namespace: str) -> list[str]:
+    """The operator's writes to Kubernetes in a namespace; Leases, which live elsewhere, are not counted."""
+    return [
+        f"{one.call} {json.dumps(one.body)[:300]}"
+        for one in calls
+        if one.call.side is Side.KUBE and one.call.writes and one.call.namespace == namespace
+    ]
+
+
+async def canaries(kube: Kube, organization: Organization) -> tuple[str, ...]:
+    """Every secret there is in the namespace, plain and encoded, and the heart of each."""
+    kept = [value for secret in await kube.list("Secret") for value in (secret.get("data") or {}).values()]
+    plain = {base64.b64decode(value).decode(errors="replace") for value in kept}
+    secret = {organization.api_key} | {value for value in plain if value.startswith((CANARY, _WEBHOOK_SECRET))}
+    assert len(secret) == 3, "an API key, a webhook's secret and a canary were expected"
+    hearts = {value[len(value) // 3 :] for value in secret}
+    return tuple(sorted(secret | hearts | {base64.b64encode(value.encode()).decode() for value in secret}))
+
+
+async def exposed(kube: Kube, kinds: Sequence[str]) -> dict[str, str]:
+    """What people without access to Secrets can read in the namespace."""
+    items: dict[str, list[Manifest]] = {kind: await kube.list(kind) for kind in (*kinds, "Event", "ConfigMap")}
+    return {kind: json.dumps(found) for kind, found in items.items()}
+
+
+async def metrics_text(url: str) -> str:
+    """The metrics as they are scraped."""
+    async with aiohttp.ClientSession() as session, session.get(f"{url}/metrics") as reply:
+        return await reply.text()
+
+
+def assert_no_secret(secrets: Iterable[str], places: dict[str, str]) -> None:
+    """No secret is in any of the texts."""
+    known = list(secrets)
+    told = [name for name, text in places.items() if any(secret in text for secret in known)]
+    assert not told, f"a secret is told in: {', '.join(told)}"
+
+
+def assert_no_traceback(log: str) -> None:
+    """Nothing failed in a way that nobody foresaw."""
+    lines = log.splitlines()
+    at = next((number for number, line in enumerate(lines) if "Traceback (most recent" in line), None)
+    assert at is None, "the operator's log has a traceback:\n" + "\n".join(
+        lines[max((at or 0) - 3, 0) : (at or 0) + 40]
+    )

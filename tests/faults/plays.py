@@ -1,0 +1,64 @@
+"""Plays plans and compares how each ends with how it ends when nothing goes wrong."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import asdict
+from pprint import pformat
+from typing import TYPE_CHECKING
+
+from tests.faults.plans import Plan
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.faults.stage import Ending, Played, Stage
+
+
+class Plays:
+    """A stage, and what was learned on it."""
+
+    def __init__(self, stage: Stage, folder: Path) -> None:
+        self.stage = stage
+        self._folder = folder
+        self._learned: dict[str, Played] = {}
+
+    async def learned(self, scenario: str) -> Played:
+        """The undisturbed run of a scenario; played once."""
+        if scenario not in self._learned:
+            self._learned[scenario] = await self._saved_if_it_fails(Plan(f"{scenario} undisturbed", scenario))
+        return self._learned[scenario]
+
+    async def holds(self, plan: Plan, *, meets: bool = True) -> Played:
+        """Plays the plan: every oracle holds, and it ends as the undisturbed run does.
+
+        `meets`: every rule must have met a call, else the plan tests nothing.
+        """
+        learned = await self.learned(plan.scenario)
+        played = await self._saved_if_it_fails(plan)
+        failure = self._failure(plan, learned, played, meets=meets)
+        assert not failure, failure
+        return played
+
+    def _failure(self, plan: Plan, learned: Played, played: Played, *, meets: bool) -> str:
+        problems = []
+        if played.ending != learned.ending:
+            problems.append("it ends otherwise than undisturbed:\n" + _difference(learned.ending, played.ending))
+        if meets and played.unmet:
+            problems.append("these rules met no call: " + "; ".join(map(str, played.unmet)))
+        return f"{'; '.join(problems)}\n{self._how_to_replay(plan)}" if problems else ""
+
+    async def _saved_if_it_fails(self, plan: Plan) -> Played:
+        try:
+            return await self.stage.play(plan)
+        except Exception as failed:
+            failed.add_note(self._how_to_replay(plan))
+            raise
+
+    def _how_to_replay(self, plan: Plan) -> str:
+        return f"replay: pytest tests/faults --plan {plan.save(self._folder)}"
+
+
+def _difference(undisturbed: Ending, ending: Ending) -> str:
+    one, other = (pformat(asdict(which)).splitlines() for which in (undisturbed, ending))
+    return "\n".join(difflib.unified_diff(one, other, "undisturbed", "this run", lineterm="", n=1))

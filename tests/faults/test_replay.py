@@ -1,0 +1,32 @@
+"""`pytest tests/faults --plan FILE` plays one plan, as a failure saved it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.faults.plans import Plan, WebhookFault, Word
+from tests.support.faultrules import Answer, Breakage, BreakWatches, Deed, Hold, Moment, Rule, Side
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.faults.plays import Plays
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_the_saved_plan_is_replayed(plays: Plays, request: pytest.FixtureRequest) -> None:
+    await plays.holds(Plan.load(request.config.getoption("--plan")), meets=False)
+
+
+def test_a_plan_is_read_back_as_it_was_saved(tmp_path: Path) -> None:
+    rules = (
+        Rule(Side.CLOUD, "POST /v1/pods", Hold(Moment.ACTED, Deed.KILL_OPERATOR)),
+        Rule(Side.KUBE, "PATCH gpupods/status", Answer(409, "{}", (("Retry-After", "1"),)), subject="trainer", nth=2),
+        Rule(Side.KUBE, "WATCH *", BreakWatches(Breakage.ERROR, 410), times=0),
+    )
+    plan = Plan(
+        "a name/with signs", "pod", rules, (WebhookFault("lose"), WebhookFault("delaySeconds", 3.5, 2)), Word.ADOPT_ID
+    )
+    assert Plan.load(plan.save(tmp_path)) == plan

@@ -1,0 +1,20 @@
+"""What every plan is measured against."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.faults.scenarios import SCENARIOS
+
+if TYPE_CHECKING:
+    from tests.faults.plays import Plays
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+async def test_undisturbed_one_resource_is_made_used_and_ended(plays: Plays, scenario: str) -> None:
+    ending = (await plays.learned(scenario)).ending
+    assert (ending.created, ending.paid_for, ending.left_alive) == (1, 1, 0)

@@ -1,0 +1,297 @@
+"""A proxy in front of the API server and of the local cloud that logs every request and does wrong as it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+import ssl
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+from aiohttp import ClientError, web
+from multidict import CIMultiDict
+from yarl import URL
+
+from tests.support import faultrules as rules
+from tests.support.certificates import write_serving_certificate
+from tests.support.faultrules import Armed, Breakage, Call, Logged, Moment, Rule, Side
+from tests.support.faultupstream import Reply, Upstream, UpstreamLost, passed_on
+from tests.support.process import free_port
+from tests.support.servers import write_kubeconfig
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+
+    import aiohttp
+
+_DRIP_STEPS = 50
+
+
+@dataclass
+class Held:
+    """A call that waits; `rule` says at what moment, and what is to be done meanwhile."""
+
+    rule: Rule
+    action: rules.Hold
+    call: Call
+    _released: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def release(self) -> None:
+        """Lets the call go on."""
+        self._released.set()
+
+    async def until_released(self) -> None:
+        """Returns when somebody released it."""
+        await self._released.wait()
+
+
+@dataclass(eq=False)
+class _Watch:
+    """A watch that is open; `broken` is set with what is to happen to it."""
+
+    call: Call
+    broken: asyncio.Future[rules.BreakWatches]
+
+
+class FaultProxy:
+    """Stands before both servers, for one operator. Lives in the event loop that started it.
+
+    `kubeconfig` and `cloud_url` lead to the servers through it; the callers' tokens and keys are passed on. Only whole
+    answers are passed on, but for watches, which stream.
+    """
+
+    def __init__(self, folder: Path, kubeconfig: Path, cloud_url: str) -> None:
+        self.kubeconfig = folder / "proxied.kubeconfig"
+        self.cloud_url = f"http://127.0.0.1:{free_port()}"
+        self.log: list[Logged] = []
+        self.held: asyncio.Queue[Held] = asyncio.Queue()
+        self._folder = folder
+        self._armed: list[Armed] = []
+        self._watches: set[_Watch] = set()
+        self._open_gate = asyncio.Event()
+        self._open_gate.set()
+        self._upstream = Upstream(kubeconfig, cloud_url)
+        self._kube_url = f"https://127.0.0.1:{free_port()}"
+        self._ends = contextlib.AsyncExitStack()
+
+    async def start(self) -> None:
+        """Listens for both servers and writes the kubeconfig."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        write_serving_certificate(self._folder)
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        tls.load_cert_chain(self._folder / "apiserver.crt", self._folder / "apiserver.key")
+        authority = base64.b64encode((self._folder / "ca.crt").read_bytes()).decode()
+        cluster = {"server": self._kube_url, "certificate-authority-data": authority}
+        write_kubeconfig(self.kubeconfig, cluster, self._upstream.token, self._upstream.namespace)
+        await self._ends.enter_async_context(self._upstream)
+        await self._listen(self._kube_url, self._handler(Side.KUBE), tls)
+        await self._listen(self.cloud_url, self._handler(Side.CLOUD), None)
+
+    async def stop(self) -> None:
+        """Ends every connection."""
+        self._open_gate.set()
+        for watch in self._watches:
+            _break(watch, rules.BreakWatches(Breakage.CUT))
+        await self._ends.aclose()
+
+    def arm(self, *chosen: Rule) -> tuple[Armed, ...]:
+        """From here on these rules apply, and no others; answers what counts their calls."""
+        self._armed = [Armed(rule) for rule in chosen]
+        return tuple(self._armed)
+
+    def since(self, position: int) -> list[Logged]:
+        """The calls since the log was so long, in the order in which they came."""
+        return self.log[position:]
+
+    def break_watches(self, how: rules.BreakWatches) -> int:
+        """Breaks every watch that is open; answers how many there were."""
+        for watch in self._watches:
+            _break(watch, how)
+        return len(self._watches)
+
+    async def _listen(
+        self, url: str, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], tls: ssl.SSLContext | None
+    ) -> None:
+        # Cancelled when the caller goes away: what a caller that was killed did not get sent is never sent.
+        server = web.Server(handler, handler_cancellation=True, access_log=None)
+        runner = web.ServerRunner(server, shutdown_timeout=0.1)
+        await runner.setup()
+        self._ends.push_async_callback(runner.cleanup)
+        await web.TCPSite(runner, "127.0.0.1", URL(url).port, ssl_context=tls).start()
+
+    def _handler(self, side: Side) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
+        async def handle(request: web.BaseRequest) -> web.StreamResponse:
+            raw = await request.read()
+            logged = self._logged(side, request, raw)
+            await self._open_gate.wait()
+            try:
+                if logged.call.operation.startswith("WATCH "):
+                    return await self._watch(request, logged)
+                return await self._call(request, raw, logged)
+            except UpstreamLost:
+                return _dropped(request)
+
+        return handle
+
+    def _logged(self, side: Side, request: web.BaseRequest, raw: bytes) -> Logged:
+        try:
+            body = json.loads(raw) if raw else {}
+        except ValueError:
+            body = {}
+        body = body if isinstance(body, dict) else {}
+        if side is Side.KUBE:
+            call = rules.kube_call(request.method, request.path, request.query, body)
+        else:
+            call = rules.cloud_call(request.method, request.path, body)
+        applying = [armed.rule for armed in self._armed if armed.meets(call)]
+        logged = Logged(len(self.log) + 1, call, body, fault=applying[0] if applying else None)
+        self.log.append(logged)
+        return logged
+
+    async def _call(self, request: web.BaseRequest, raw: bytes, logged: Logged) -> web.StreamResponse:
+        answered = await self._before(request, logged)
+        if answered is not None:
+            return answered
+        # Shielded: what is on its way to a server arrives there, even where the caller dies meanwhile.
+        reply = await asyncio.shield(asyncio.ensure_future(self._upstream.exchange(logged.call.side, request, raw)))
+        return await self._after(request, logged, reply)
+
+    async def _before(self, request: web.BaseRequest, logged: Logged) -> web.StreamResponse | None:
+        """What happens before anything is forwarded; an answer where nothing will be."""
+        match logged.fault and logged.fault.action:
+            case rules.Drop():
+                return _dropped(request)
+            case rules.Hang(acted=False):
+                await asyncio.Event().wait()
+            case rules.Answer(acted=False) as answer:
+                return await self._send(request, logged, _made_up(answer))
+            case rules.Delay(seconds):
+                await asyncio.sleep(seconds)
+            case rules.Hold(Moment.BEFORE) as hold:
+                await self._hold(logged, hold)
+        return None
+
+    async def _after(self, request: web.BaseRequest, logged: Logged, reply: Reply) -> web.StreamResponse:
+        """What becomes of the server's answer."""
+        match logged.fault and logged.fault.action:
+            case rules.LoseReply():
+                return _dropped(request)
+            case rules.Hang():
+                await asyncio.Event().wait()
+            case rules.Answer() as answer:
+                reply = _made_up(answer)
+            case rules.Truncate(keep):
+                return await self._send(request, logged, reply, keep=keep)
+            case rules.Drip(seconds):
+                return await self._send(request, logged, reply, seconds=seconds)
+            case rules.Hold(Moment.ACTED) as hold:
+                await self._hold(logged, hold)
+            case rules.Hold(Moment.DELIVERED) as hold:
+                return await self._send_and_freeze(request, logged, reply, hold)
+            case rules.BreakWatches() as how:
+                self.break_watches(how)
+        return await self._send(request, logged, reply)
+
+    async def _hold(self, logged: Logged, action: rules.Hold) -> None:
+        assert logged.fault is not None
+        held = Held(logged.fault, action, logged.call)
+        self.held.put_nowait(held)
+        await held.until_released()
+
+    async def _send_and_freeze(
+        self, request: web.BaseRequest, logged: Logged, reply: Reply, action: rules.Hold
+    ) -> web.StreamResponse:
+        """Passes the answer on and lets no further call through until released."""
+        self._open_gate.clear()
+        try:
+            sent = await self._send(request, logged, reply)
+            await self._hold(logged, action)
+        finally:
+            self._open_gate.set()
+        return sent
+
+    async def _send(
+        self, request: web.BaseRequest, logged: Logged, reply: Reply, *, keep: int | None = None, seconds: float = 0
+    ) -> web.StreamResponse:
+        response = web.StreamResponse(status=reply.status, headers=reply.headers)
+        response.content_length = len(reply.body)
+        logged.status = reply.status
+        await response.prepare(request)
+        step = max(len(reply.body) // _DRIP_STEPS, 1) if seconds else max(len(reply.body), 1)
+        for start in range(0, len(reply.body[:keep]), step):
+            await asyncio.sleep(seconds / _DRIP_STEPS)
+            await response.write(reply.body[:keep][start : start + step])
+        if keep is not None and keep < len(reply.body):
+            assert request.transport is not None
+            request.transport.close()
+            return response
+        await response.write_eof()
+        return response
+
+    async def _watch(self, request: web.BaseRequest, logged: Logged) -> web.StreamResponse:
+        """Streams line by line, so that a watch breaks between two events."""
+        watch = _Watch(logged.call, asyncio.get_running_loop().create_future())
+        async with self._upstream.stream(request) as upstream:
+            response = web.StreamResponse(status=upstream.status, headers=passed_on(upstream.headers))
+            response.headers.pop("Content-Length", None)
+            logged.status = upstream.status
+            await response.prepare(request)
+            self._watches.add(watch)
+            try:
+                await self._stream(upstream, response, watch)
+            finally:
+                self._watches.discard(watch)
+        how = watch.broken.result() if watch.broken.done() else rules.BreakWatches(Breakage.SILENT)
+        match how.how:
+            case Breakage.SILENT if watch.broken.done():
+                await asyncio.Event().wait()
+            case Breakage.CUT:
+                return _dropped(request)
+            case Breakage.ERROR:
+                await response.write(_error_event(how.code))
+        await response.write_eof()
+        return response
+
+    async def _stream(self, upstream: aiohttp.ClientResponse, response: web.StreamResponse, watch: _Watch) -> None:
+        """Passes events on until the server ends, or the watch is to break."""
+        while not watch.broken.done():
+            reading: asyncio.Future[bytes] = asyncio.ensure_future(upstream.content.readline())
+            try:
+                either: set[asyncio.Future[Any]] = {reading, watch.broken}
+                await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+                line = await reading if reading.done() else b""
+            except ClientError as lost:
+                raise UpstreamLost from lost
+            finally:
+                reading.cancel()
+            if not line:
+                return
+            await response.write(line)
+
+
+def _break(watch: _Watch, how: rules.BreakWatches) -> None:
+    if not watch.broken.done():
+        watch.broken.set_result(how)
+
+
+def _made_up(answer: rules.Answer) -> Reply:
+    headers = CIMultiDict(answer.headers)
+    if "Content-Type" not in headers:
+        headers["Content-Type"] = "application/json" if answer.body.startswith("{") else "text/html; charset=utf-8"
+    return Reply(answer.status, headers, answer.body.encode())
+
+
+def _error_event(code: int) -> bytes:
+    reason = {410: "Expired", 500: "InternalError"}.get(code, "Unknown")
+    return f'{{"type":"ERROR","object":{rules.kube_failure(code, reason, "a watch was made to fail")}}}\n'.encode()
+
+
+def _dropped(request: web.BaseRequest) -> web.StreamResponse:
+    """Cuts the connection; what is answered reaches nobody."""
+    if request.transport is not None:
+        request.transport.abort()
+    return web.Response()

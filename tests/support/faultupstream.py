@@ -1,0 +1,108 @@
+"""The two servers behind a fault proxy."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import ssl
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import aiohttp
+import yaml
+from multidict import CIMultiDict
+from yarl import URL
+
+from tests.support.faultrules import Side
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+    from pathlib import Path
+
+    from aiohttp import web
+
+_HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "host"})
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A whole answer; the body as it was on the wire, compressed or not."""
+
+    status: int
+    headers: CIMultiDict[str]
+    body: bytes
+
+
+class UpstreamLost(Exception):
+    """The server could not be reached, or ended the connection before its answer was whole."""
+
+
+class Upstream:
+    """Passes requests on. A connection a request, so that no stale one is ever mistaken for a fault.
+
+    `token` and `namespace` are those of the kubeconfig, which must have a token and one CA or none.
+    """
+
+    def __init__(self, kubeconfig: Path, cloud_url: str) -> None:
+        config = yaml.safe_load(kubeconfig.read_text())
+        context = next(one["context"] for one in config["contexts"] if one["name"] == config["current-context"])
+        cluster = next(one["cluster"] for one in config["clusters"] if one["name"] == context["cluster"])
+        user = next(one["user"] for one in config["users"] if one["name"] == context["user"])
+        self.token: str = user["token"]
+        self.namespace: str = context.get("namespace", "default")
+        self._urls = {Side.KUBE: cluster["server"], Side.CLOUD: cloud_url}
+        self._tls = ssl.create_default_context(
+            cafile=cluster.get("certificate-authority"),
+            cadata=base64.b64decode(cluster.get("certificate-authority-data", "")).decode() or None,
+        )
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=self._tls, force_close=True, limit=0),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=5),
+            auto_decompress=False,
+            read_bufsize=2**21,
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def exchange(self, side: Side, request: web.BaseRequest, raw: bytes) -> Reply:
+        """The server's whole answer; raises UpstreamLost."""
+        try:
+            answer = await self._send(side, request, raw)
+            async with answer:
+                return Reply(answer.status, passed_on(answer.headers), await answer.read())
+        except (aiohttp.ClientError, TimeoutError) as lost:
+            raise UpstreamLost from lost
+
+    @contextlib.asynccontextmanager
+    async def stream(self, request: web.BaseRequest) -> AsyncIterator[aiohttp.ClientResponse]:
+        """The answer of the API server while it goes on; raises UpstreamLost where none begins."""
+        try:
+            answer = await self._send(Side.KUBE, request, b"")
+        except (aiohttp.ClientError, TimeoutError) as lost:
+            raise UpstreamLost from lost
+        try:
+            yield answer
+        finally:
+            answer.close()
+
+    async def _send(self, side: Side, request: web.BaseRequest, raw: bytes) -> aiohttp.ClientResponse:
+        if self._session is None:
+            raise RuntimeError("Upstream is used outside `async with`")
+        return await self._session.request(
+            request.method,
+            URL(self._urls[side] + request.path_qs, encoded=True),
+            headers=passed_on(request.headers),
+            data=raw or None,
+            allow_redirects=False,
+        )
+
+
+def passed_on(headers: Mapping[str, str]) -> CIMultiDict[str]:
+    """The headers without those that are about one connection alone."""
+    return CIMultiDict([(name, value) for name, value in headers.items() if name.lower() not in _HOP_BY_HOP])
