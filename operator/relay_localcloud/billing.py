@@ -7,83 +7,19 @@ the balance or the floor changes.
 
 from dataclasses import asdict, dataclass, replace
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    Connection,
-    Index,
-    Integer,
-    RowMapping,
-    String,
-    Table,
-    Text,
-    bindparam,
-    insert,
-    or_,
-    select,
-    text,
-    update,
-)
+from sqlalchemy import Connection, RowMapping, bindparam, insert, or_, select, update
 
 from relay_localcloud import accrual, tables
 from relay_localcloud.accrual import MICROSECONDS, Meter
 from relay_localcloud.errors import ApiError
 from relay_localcloud.instants import LAST
+from relay_localcloud.ledger import RECHARGE_DEFAULTS, accounts, transactions, usage_records
 from relay_localcloud.prepared import Prepared
-from relay_localcloud.schema import metadata
 from relay_localcloud.store import Tx
 from relay_wire.billing import AutoRecharge, AutoRechargeUpdate
 
 AUTO_STOP = "billing.auto_stop"
 SHOWN_TRANSACTIONS = 200
-RECHARGE_DEFAULTS = AutoRecharge(enabled=False, threshold_cents=1000, amount_cents=5000)
-
-accounts = Table(
-    "accounts",
-    metadata,
-    Column("organization_id", String, primary_key=True),
-    Column("balance_cents", BigInteger, nullable=False),
-    Column("read_at", BigInteger, nullable=False),  # whole seconds, as month_start; see accrual.Meter
-    Column("month_start", BigInteger, nullable=False),
-    Column("month_units", BigInteger, nullable=False),
-    Column("earlier_units", BigInteger, nullable=False),
-    Column("burn", BigInteger, nullable=False),
-    Column("funded_at", BigInteger),  # when money last came in that lifted it over the floor
-    Column("recharge_enabled", Boolean, nullable=False, default=False),
-    Column("recharge_threshold_cents", BigInteger, nullable=False, default=RECHARGE_DEFAULTS.threshold_cents),
-    Column("recharge_amount_cents", BigInteger, nullable=False, default=RECHARGE_DEFAULTS.amount_cents),
-)
-
-transactions = Table(
-    "transactions",
-    metadata,
-    Column("sequence", Integer, primary_key=True),
-    Column("id", String, nullable=False, unique=True),
-    Column("organization_id", String, nullable=False),
-    Column("type", String, nullable=False),  # deposit, usage, credit, refund
-    Column("amount_cents", BigInteger, nullable=False),  # signed
-    Column("created_at", BigInteger, nullable=False),
-    Column("description", Text, nullable=False),
-    Index("transactions_of_organization", "organization_id", "sequence"),
-)
-
-usage_records = Table(
-    "usage_records",
-    metadata,
-    Column("sequence", Integer, primary_key=True),
-    Column("organization_id", String, nullable=False),
-    Column("holder_id", String, nullable=False),  # a pod, a VM or a replica
-    Column("resource_id", String, nullable=False),  # the pod, the VM or the replica's cluster
-    Column("kind", String, nullable=False),
-    Column("name", String, nullable=False),
-    Column("gpu_model_id", String),
-    Column("rate_cents", BigInteger, nullable=False),  # an hour, locked
-    Column("started_at", BigInteger, nullable=False),  # whole seconds, as ended_at
-    Column("ended_at", BigInteger),
-    Index("open_usage_of_holder", "holder_id", unique=True, sqlite_where=text("ended_at IS NULL")),
-    Index("usage_of_organization", "organization_id", "ended_at"),
-)
 
 _ACCOUNT = Prepared(
     select(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 from sqlalchemy import select
 
-from relay_localcloud import nodes
+from relay_localcloud import claims, nodes
 from relay_localcloud.nodes import NewNode
 from relay_localcloud.placement import Demand, NodeRoom, availability, choose_node, choose_units
 from relay_localcloud.store import Store
@@ -164,31 +164,31 @@ class History(RuleBasedStateMachine):
         demand = Demand("org_1", "h100", gpu_count)
         with self.store.transaction() as tx:
             every = nodes.rooms_of_model(tx.connection, "h100", "org_1")
-            room = nodes.find_room(tx.connection, demand)
+            room = claims.find_room(tx.connection, demand)
             assert (room is None) == (choose_node(every, demand) is None), "the shortlist misses a node"
             if room is not None:
-                nodes.claim(tx, room, gpu_count, held.holder_id, held.holder_id)
+                claims.claim(tx, room, gpu_count, held.holder_id, held.holder_id)
                 self.expected[held.holder_id] = gpu_count
         return held
 
     @rule(held=consumes(holders))
     def holder_goes(self, held: Held) -> None:
         with self.store.transaction() as tx:
-            nodes.release(tx, held.holder_id)
+            claims.release(tx, held.holder_id)
         self.expected.pop(held.holder_id, None)
 
     @rule(gpu_count=st.integers(1, 8))
     def holder_comes_but_its_transaction_fails(self, gpu_count: int) -> None:
         with suppress(ConnectionError), self.store.transaction() as tx:
-            room = nodes.find_room(tx.connection, Demand("org_1", "h100", gpu_count))
+            room = claims.find_room(tx.connection, Demand("org_1", "h100", gpu_count))
             if room is not None:
-                nodes.claim(tx, room, gpu_count, "pod_lost", "pod_lost")
+                claims.claim(tx, room, gpu_count, "pod_lost", "pod_lost")
             raise ConnectionError
 
     @invariant()
     def every_holder_has_its_units_on_one_node(self) -> None:
         with self.store.transaction() as tx:
-            rows = tx.connection.execute(select(nodes.claims)).mappings().all()
+            rows = tx.connection.execute(select(claims.claims)).mappings().all()
         held: dict[str, list[str]] = {}
         for row in rows:
             held.setdefault(row["holder_id"], []).append(row["node_id"])
@@ -198,7 +198,7 @@ class History(RuleBasedStateMachine):
     @invariant()
     def free_counts_agree_with_the_claims(self) -> None:
         with self.store.transaction() as tx:
-            holders = nodes.unit_holders(tx.connection)
+            holders = claims.unit_holders(tx.connection)
             for row in nodes.node_rows(tx.connection):
                 taken = [unit for node_id, unit in holders if node_id == row["id"]]
                 assert row["free_count"] == row["gpu_count"] - len(taken)

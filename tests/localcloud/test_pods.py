@@ -291,3 +291,16 @@ async def test_pods_need_the_scopes_of_vms(organization: Organization) -> None:
     assert (await organization.call("POST", "/v1/pods", {"image": "a"}, key=reader["key"])).status == 403
     assert (await organization.call("POST", f"/v1/vms/{pod['id']}/stop", key=reader["key"])).status == 403
     assert (await organization.call("POST", f"/v1/vms/{pod['id']}/stop", key="or_wrong")).status == 401
+
+
+async def test_viewers_read_and_members_work(server: Server, organization: Organization) -> None:
+    pod = await new_pod(organization)
+    tokens = {
+        role: (await server.ok("POST", f"/orgs/{organization.id}/session", {"role": role}))["userSessionToken"]
+        for role in ("viewer", "member")
+    }
+    body = {"image": "app:1", "gpuModelId": "h100"}
+    assert (await organization.call("GET", f"/v1/vms/{pod['id']}", key=tokens["viewer"])).status == 200
+    assert (await organization.call("POST", "/v1/pods", body, key=tokens["viewer"])).status == 403
+    assert (await organization.call("POST", f"/v1/vms/{pod['id']}/terminate", key=tokens["viewer"])).status == 403
+    assert (await organization.call("POST", "/v1/pods", body, key=tokens["member"])).status == 200

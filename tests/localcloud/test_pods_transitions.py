@@ -1,4 +1,4 @@
-"""Section 3, "Pod status": every row of both tables is a test, then the settled details around them."""
+"""Section 3, "Pod status": every row of both tables is a test."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.localcloud.support.pods import burn, in_state, interrupted_pod, out_of_funds, units_of
 from tests.localcloud.support.workloads import (
     DAY,
     GRACE,
     UNTIL_RUNNING,
     act,
     emails,
-    free_gpus,
     happens,
     new_pod,
     own_node,
-    received,
     record,
     running_pod,
     set_node,
@@ -24,34 +23,12 @@ from tests.localcloud.support.workloads import (
     spent,
     status,
     stopped_pod,
-    subscribe,
-    usage,
 )
 
 if TYPE_CHECKING:
-    from tests.localcloud.support.receiver import Receiver
-    from tests.localcloud.support.server import Organization, Server
+    from tests.localcloud.support.server import Organization
 
 HOUR = 3600
-
-
-async def units_of(organization: Organization, node_id: str) -> list[str]:
-    """Who holds the claimed units of a node."""
-    nodes = (await organization.server.ok("GET", "/nodes"))["items"]
-    node = next(node for node in nodes if node["id"] == node_id)
-    return [unit["workloadId"] for unit in node["units"] if unit["workloadId"] is not None]
-
-
-async def interrupted_pod(organization: Organization, node_id: str) -> str:
-    pod_id = await running_pod(organization)
-    await set_node(organization, node_id, reporting=False)
-    await organization.server.advance(GRACE)
-    assert await status(organization, pod_id) == "interrupted"
-    return pod_id
-
-
-async def burn(organization: Organization) -> int:
-    return int((await usage(organization))["burnPerHourCents"])
 
 
 # The first table: what is billed, and who holds GPUs.
@@ -319,160 +296,3 @@ async def test_any_state_can_be_terminated_and_a_second_time_changes_nothing(
     assert await status(organization, pod_id) == "terminated"
     assert await units_of(organization, node) == []
     assert await burn(organization) == 0
-
-
-# The settled details around them.
-
-
-async def in_state(organization: Organization, node: str, state: str) -> str:
-    """The id of a pod in this state."""
-    if state == "deploying":
-        return str((await new_pod(organization))["id"])
-    if state == "stopped":
-        return await stopped_pod(organization)
-    pod_id = await running_pod(organization)
-    if state == "stopping":
-        await act(organization, pod_id, "stop")
-    if state == "failed":
-        await happens(organization, pod_id, "fail")
-    if state == "interrupted":
-        await set_node(organization, node, reporting=False)
-        await organization.server.advance(GRACE)
-    assert await status(organization, pod_id) == state
-    return pod_id
-
-
-async def out_of_funds(organization: Organization) -> str:
-    """The id of a pod that the balance stopped, a second ago."""
-    pod_id = await running_pod(organization)
-    await set_organization(organization, balanceCents=0)
-    await organization.server.advance(15)
-    assert await status(organization, pod_id) == "stopping"
-    await organization.server.advance(1)
-    assert await status(organization, pod_id) == "stopped"
-    return pod_id
-
-
-@pytest.mark.parametrize(
-    ("state", "action", "answered"),
-    [
-        ("deploying", "stop", 409),
-        ("deploying", "restart", 409),
-        ("running", "restart", 200),
-        ("stopping", "stop", 200),
-        ("stopping", "restart", 409),
-        ("stopped", "stop", 200),
-        ("failed", "stop", 409),
-        ("interrupted", "restart", 409),
-    ],
-)
-async def test_actions_that_change_no_state(organization: Organization, state: str, action: str, answered: int) -> None:
-    node = await own_node(organization)
-    pod_id = await in_state(organization, node, state)
-    assert (await organization.call("POST", f"/v1/vms/{pod_id}/{action}")).status == answered
-    assert await status(organization, pod_id) == state
-
-
-@pytest.mark.parametrize("action", ["stop", "restart"])
-async def test_actions_on_a_terminated_pod_are_409(organization: Organization, action: str) -> None:
-    await own_node(organization)
-    pod_id = await running_pod(organization)
-    await act(organization, pod_id, "terminate")
-    assert (await organization.call("POST", f"/v1/vms/{pod_id}/{action}")).refusal[0] == 409
-    answer = await organization.call("POST", f"/v1/vms/{pod_id}/visibility", {"public": True})
-    assert answer.refusal[0] == 409
-
-
-async def test_a_failed_pod_says_why_and_holds_no_gpu(organization: Organization) -> None:
-    node = await own_node(organization)
-    pod_id = await running_pod(organization)
-    await happens(organization, pod_id, "fail", reason="Image cannot be pulled.")
-    shown = await record(organization, pod_id)
-    assert (shown["status"], shown["statusReason"]) == ("failed", "Image cannot be pulled.")
-    assert await units_of(organization, node) == []
-    assert await burn(organization) == 0
-    await act(organization, pod_id, "restart")
-    assert "statusReason" not in await record(organization, pod_id)
-
-
-async def test_a_pod_does_not_start_on_a_node_that_fell_silent(organization: Organization) -> None:
-    node = await own_node(organization)
-    pod = await new_pod(organization)
-    await set_node(organization, node, reporting=False)
-    await organization.server.advance(GRACE - 1)
-    assert await status(organization, pod["id"]) == "deploying"
-    await set_node(organization, node, reporting=True)
-    assert await status(organization, pod["id"]) == "running"
-
-
-async def test_a_start_on_a_silent_node_is_interrupted_after_the_grace(organization: Organization) -> None:
-    node = await own_node(organization)
-    pod = await new_pod(organization)
-    await set_node(organization, node, reporting=False)
-    await organization.server.advance(GRACE)
-    assert await status(organization, pod["id"]) == "interrupted"
-    await set_node(organization, node, reporting=True)
-    assert await status(organization, pod["id"]) == "running"
-
-
-async def test_a_start_can_fail(organization: Organization) -> None:
-    node = await own_node(organization)
-    pod = await new_pod(organization)
-    await happens(organization, pod["id"], "fail", reason="Image cannot be pulled.")
-    await organization.server.advance(HOUR)
-    assert await status(organization, pod["id"]) == "failed"
-    assert await units_of(organization, node) == []
-
-
-async def test_a_silent_node_takes_nothing_on(server: Server) -> None:
-    organization = await server.organization()
-    node = await own_node(organization, "rtx4090", count=1)
-    before = await free_gpus(organization, "rtx4090")
-    await set_node(organization, node, reporting=False)
-    assert await free_gpus(organization, "rtx4090") == before - 1
-
-
-async def test_webhooks_tell_of_running_stopped_and_terminated(organization: Organization, receiver: Receiver) -> None:
-    await own_node(organization)
-    await subscribe(organization, receiver)
-    pod_id = await running_pod(organization, name="told")
-    await act(organization, pod_id, "restart")
-    await happens(organization, pod_id, "exit")
-    await act(organization, pod_id, "stop")
-    await organization.server.advance(1)
-    await act(organization, pod_id, "terminate")
-    events = await received(receiver, lambda events: len(events) == 3)
-    assert sorted(event["type"] for event in events) == ["vm.running", "vm.stopped", "vm.terminated"]
-    assert all(event["data"]["vmId"] == event["data"]["podId"] == pod_id for event in events)
-
-
-async def test_stopped_is_told_when_the_gpus_are_free_not_before(
-    organization: Organization, receiver: Receiver
-) -> None:
-    await own_node(organization)
-    pod_id = await running_pod(organization)
-    await subscribe(organization, receiver)
-    await act(organization, pod_id, "stop")
-    await organization.server.advance(0.5)
-    assert receiver.types == []
-    await organization.server.advance(0.5)
-    assert receiver.types == ["vm.stopped"]
-
-
-async def test_a_return_from_interruption_is_told_as_running(organization: Organization, receiver: Receiver) -> None:
-    node = await own_node(organization)
-    await interrupted_pod(organization, node)
-    await subscribe(organization, receiver)
-    await set_node(organization, node, reporting=True)
-    assert [event["type"] for event in await received(receiver, bool)] == ["vm.running"]
-
-
-async def test_usage_of_a_stopped_pod_is_what_its_stints_cost(organization: Organization) -> None:
-    await own_node(organization)
-    pod_id = await running_pod(organization)
-    await organization.server.advance(1800)
-    await act(organization, pod_id, "stop")
-    await organization.server.advance(DAY)
-    await act(organization, pod_id, "restart")
-    await organization.server.advance(UNTIL_RUNNING + 1800)
-    assert await spent(organization) == 249

@@ -155,6 +155,7 @@ async def test_cpu_vms_run_out_of_slots(start_server: StartServer) -> None:
         ({"registryCredentialId": "none"}, 422),
         ({"nodeId": "none"}, 404),
         ({"containerPort": 65536}, 400),
+        ({"diskSizeGb": 0}, 400),
         ({"envVars": {"A": 1}}, 400),
         ({"cloudInit": "echo hello"}, 400),
         ({"cloudInit": "#cloud-config\nruncmd: [echo]"}, 400),

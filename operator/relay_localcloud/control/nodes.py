@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 from sqlalchemy import RowMapping
 
-from relay_localcloud import nodes, organizations
+from relay_localcloud import claims, nodes, organizations
 from relay_localcloud.bodies import ControlBody, answer
 from relay_localcloud.catalog import GPU_MODELS, LOCATIONS, SEEDED_NODE_LOCATIONS
 from relay_localcloud.cloud import CurrentCloud
@@ -49,7 +49,7 @@ class NodeChange(_Request):
 async def list_nodes(cloud: CurrentCloud) -> Response:
     """Answers `{items}`; removed nodes are left out."""
     with cloud.store.transaction() as tx:
-        holders = nodes.unit_holders(tx.connection)
+        holders = claims.unit_holders(tx.connection)
         items = [_shown(row, holders) for row in nodes.node_rows(tx.connection)]
     return answer({"items": items})
 
@@ -105,7 +105,7 @@ async def change_node(
 def _shown_now(tx: Tx, node_id: str) -> dict[str, object]:
     row = nodes.node_row(tx.connection, node_id)
     assert row is not None
-    return _shown(row, nodes.unit_holders(tx.connection, node_id))
+    return _shown(row, claims.unit_holders(tx.connection, node_id))
 
 
 def _shown(row: RowMapping, holders: dict[tuple[str, int], str]) -> dict[str, object]:

@@ -6,7 +6,7 @@ from typing import Final
 
 from sqlalchemy import func, select
 
-from relay_localcloud import billing, nodes, tables
+from relay_localcloud import billing, claims, nodes, tables
 from relay_localcloud.catalog import CPU_SIZES, GPU_MODELS, MODELS_CHEAPEST_FIRST, VM_TEMPLATES, CpuSize, GpuModel
 from relay_localcloud.errors import ApiError
 from relay_localcloud.lifecycle import moves, workloads
@@ -65,6 +65,12 @@ def known_cpu_size(resource_size: str) -> CpuSize:
     return size
 
 
+def require_disk(disk_size_gb: int | None) -> None:
+    """Refuses a disk of nothing, with 400; section 2 gives no other bound."""
+    if disk_size_gb is not None and disk_size_gb < 1:
+        raise ApiError(400, "diskSizeGb: at least 1.")
+
+
 def require_known(tier: str, tiers: frozenset[str], template_id: str | None, credential_id: str | None) -> None:
     """Refuses unknown tiers with 400, and ids of what does not exist with 422."""
     if tier not in tiers:
@@ -86,7 +92,7 @@ def require_ssh_keys(tx: Tx, organization_id: str, key_ids: Sequence[str]) -> No
 
 def room_for(tx: Tx, demand: Demand) -> NodeRoom:
     """The node to place a demand on; the capacity codes or 422 where there is none."""
-    room = nodes.find_room(tx.connection, demand)
+    room = claims.find_room(tx.connection, demand)
     if room is None:
         raise no_room(tx, demand)
     return room
@@ -109,7 +115,7 @@ def room_on(tx: Tx, node_id: str, demand: Demand) -> NodeRoom:
 def cheapest_with_room(tx: Tx, demand_of: Callable[[GpuModel], Demand]) -> tuple[GpuModel, NodeRoom]:
     """The cheapest model that has room now, for those who name none."""
     for model in MODELS_CHEAPEST_FIRST:
-        room = nodes.find_room(tx.connection, demand_of(model))
+        room = claims.find_room(tx.connection, demand_of(model))
         if room is not None:
             return model, room
     raise no_room(tx, demand_of(MODELS_CHEAPEST_FIRST[-1]))
@@ -131,7 +137,7 @@ def create(tx: Tx, admitted: Admitted, room: NodeRoom | None) -> Workload:
     workload_id = tx.new_id(admitted.kind)
     tail = workload_id.rpartition("_")[2]
     if room is not None:
-        nodes.claim(tx, room, admitted.gpu_count, workload_id, workload_id)
+        claims.claim(tx, room, admitted.gpu_count, workload_id, workload_id)
     placed_at, due_at = moves.arm_start(tx, workload_id)
     return workloads.insert_workload(
         tx,

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from relay_localcloud import nodes
+from relay_localcloud import claims, nodes
 from relay_localcloud.errors import ApiError
 from relay_localcloud.placement import Demand
 from relay_localcloud.store import Tx
@@ -19,7 +19,7 @@ def saturated(tx: Tx, code: str, message: str) -> ApiError:
 
 def no_room(tx: Tx, demand: Demand) -> ApiError:
     """Why the demand found no node: saturation, or 422 where no node would ever hold it."""
-    if nodes.any_could_hold(tx.connection, demand):
+    if claims.any_could_hold(tx.connection, demand):
         wanted = f"{demand.gpu_count} x {demand.gpu_model_id}"
         return saturated(tx, "INSUFFICIENT_GPU_CAPACITY", f"No node has {wanted} free now: try again later.")
     rooms = nodes.rooms_of_model(tx.connection, demand.gpu_model_id, demand.organization_id)

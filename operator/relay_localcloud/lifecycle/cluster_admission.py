@@ -2,6 +2,7 @@
 
 import secrets
 from dataclasses import dataclass
+from typing import Final
 
 from relay_localcloud import billing
 from relay_localcloud.catalog import DEFAULT_CPU_SIZE
@@ -11,6 +12,9 @@ from relay_localcloud.lifecycle.capacity import no_room
 from relay_localcloud.lifecycle.clusters import Cluster
 from relay_localcloud.store import Tx
 from relay_wire.clusters import ClusterCreate, ClusterStatus
+
+MOST_REPLICAS: Final = 1000
+"""Of one cluster (assumed): replicas without GPUs have nothing else to run out of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,8 @@ class ReplicaShape:
 def create(tx: Tx, organization_id: str, body: ClusterCreate) -> Cluster:
     """Make a cluster and place its replicas; the capacity codes where not even one finds room."""
     tier = body.tier or "standard"
+    admission.require_disk(body.disk_size_gb)
+    require_replica_count(body.replica_count or 1)
     admission.require_known(tier, admission.TIERS, body.template_id, body.registry_credential_id)
     shape = _shape(body)
     if clusters.name_is_taken(tx.connection, organization_id, body.name):
@@ -35,6 +41,12 @@ def create(tx: Tx, organization_id: str, body: ClusterCreate) -> Cluster:
     if not replicas.place(tx, cluster, cluster.replica_count) and cluster.demand is not None:
         raise no_room(tx, cluster.demand)
     return cluster_moves.settle(tx, cluster)
+
+
+def require_replica_count(replica_count: int) -> None:
+    """Refuses more replicas than a cluster may have, with 400."""
+    if replica_count > MOST_REPLICAS:
+        raise ApiError(400, f"replicaCount: at most {MOST_REPLICAS}.")
 
 
 def _shape(body: ClusterCreate) -> ReplicaShape:

@@ -6,7 +6,7 @@ from typing import Final
 
 from sqlalchemy import select
 
-from relay_localcloud import billing, nodes, tables
+from relay_localcloud import billing, claims, nodes, tables
 from relay_localcloud.due import DueHandler, DueItem
 from relay_localcloud.errors import ApiError
 from relay_localcloud.instants import DAY, seconds
@@ -122,7 +122,7 @@ def _claim_gpus(tx: Tx, workload: Workload, _: Cause) -> None:
     if refusal is not None:
         raise ApiError(409, refusal.message, refusal.code)
     if workload.gpu_count:
-        nodes.claim(tx, room, workload.gpu_count, workload.id, workload.id)
+        claims.claim(tx, room, workload.gpu_count, workload.id, workload.id)
 
 
 def _infiniband(tx: Tx, organization_id: str) -> bool:
@@ -132,7 +132,7 @@ def _infiniband(tx: Tx, organization_id: str) -> bool:
 
 
 def _release_gpus(tx: Tx, workload: Workload, _: Cause) -> None:
-    nodes.release(tx, workload.id)
+    claims.release(tx, workload.id)
     if workload.gpu_model_id is not None:
         announce_vacancy(tx, workload.gpu_model_id)
 

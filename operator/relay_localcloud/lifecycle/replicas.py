@@ -6,7 +6,7 @@ from typing import Final
 
 from sqlalchemy import delete, insert
 
-from relay_localcloud import billing, nodes
+from relay_localcloud import billing, claims
 from relay_localcloud.instants import seconds
 from relay_localcloud.lifecycle import clusters
 from relay_localcloud.lifecycle.cluster_states import REPLICA_TRANSITIONS, ReplicaEffect, ReplicaState, ReplicaTrigger
@@ -54,12 +54,12 @@ def place_one(tx: Tx, cluster: Cluster) -> bool:
     demand = cluster.demand
     room = None
     if demand is not None:
-        room = nodes.find_room(tx.connection, demand)
+        room = claims.find_room(tx.connection, demand)
         if room is None:
             return False
     replica_id = tx.new_id("rep")
     if room is not None:
-        nodes.claim(tx, room, cluster.gpus_per_replica, replica_id, cluster.id)
+        claims.claim(tx, room, cluster.gpus_per_replica, replica_id, cluster.id)
     columns = {
         "id": replica_id,
         "cluster_id": cluster.id,
@@ -108,7 +108,7 @@ def _stop_billing(tx: Tx, cluster: Cluster, replica: Replica, _: str | None) -> 
 
 def _release_gpus(tx: Tx, cluster: Cluster, replica: Replica, _: str | None) -> None:
     tx.cancel(START, replica.id)
-    nodes.release(tx, replica.id)
+    claims.release(tx, replica.id)
     if cluster.gpu_model_id is not None:
         announce_vacancy(tx, cluster.gpu_model_id)
 

@@ -78,6 +78,7 @@ async def scale_cluster(
     cloud: CurrentCloud,
 ) -> Response:
     """Answers the summary; 409 where the cluster does not serve."""
+    cluster_admission.require_replica_count(body.replica_count)
     with cloud.store.transaction() as tx:
         cluster = cluster_moves.scale(tx, _visible(tx, caller, cluster_id), body.replica_count)
     return answer(summary(cluster, cloud.gateway_url))

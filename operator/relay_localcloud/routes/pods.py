@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Response
 
-from relay_localcloud import nodes, placement
+from relay_localcloud import nodes
 from relay_localcloud.bodies import Body, answer
 from relay_localcloud.catalog import DEFAULT_DISK_GB, GPU_MODELS, GpuModel
 from relay_localcloud.cloud import CurrentCloud
@@ -22,10 +22,13 @@ from relay_wire.vms import VmRecord
 
 router = APIRouter(tags=["VMs and pods"])
 
+MOST_GPUS = 8  # of one pod (section 8)
+
 
 @router.post("/v1/pods", response_model=VmRecord, summary="Create a pod")
 async def create_pod(caller: VmWriter, body: Annotated[PodCreate, Body(PodCreate)], cloud: CurrentCloud) -> Response:
     """Answers the pod's VM record. All its GPUs are on one node, held from here on; billing begins with `running`."""
+    caller.admit(caller.organization_id, "organization", caller.organization_id)
     _check(body)
     with cloud.store.transaction() as tx:
         admission.require_free_name(tx, caller.organization_id, POD, body.name)
@@ -39,8 +42,8 @@ async def create_pod(caller: VmWriter, body: Annotated[PodCreate, Body(PodCreate
 async def pod_capacity(caller: Anyone, cloud: CurrentCloud) -> Response:
     """Answers `{items}`: per GPU model the free GPUs of all nodes, the largest single allocation, the rate per GPU."""
     with cloud.store.transaction() as tx:
-        items = [_capacity(tx, caller.organization_id, model) for model in GPU_MODELS.values()]
-    return answer({"items": items})
+        free = nodes.free_by_model(tx.connection, caller.organization_id)
+    return answer({"items": [_capacity(model, *free.get(model.id, (0, 0))) for model in GPU_MODELS.values()]})
 
 
 def _check(body: PodCreate) -> None:
@@ -84,12 +87,11 @@ def _admitted(organization_id: str, body: PodCreate, model: GpuModel) -> Admitte
     )
 
 
-def _capacity(tx: Tx, organization_id: str, model: GpuModel) -> dict[str, object]:
-    now = placement.availability(nodes.rooms_of_model(tx.connection, model.id, organization_id))
+def _capacity(model: GpuModel, free_units: int, max_gpu_count: int) -> dict[str, object]:
     return {
         "gpuModelId": model.id,
         "name": model.name,
-        "freeUnits": now.free_gpus,
-        "maxGpuCount": now.max_placeable_gpus,
+        "freeUnits": free_units,
+        "maxGpuCount": min(max_gpu_count, MOST_GPUS),
         "pricePerHourCents": model.price_per_hour_cents,
     }

@@ -37,6 +37,7 @@ async def create_vm(
     """Answers `{id, name, status}`. Without `gpuModelId` it is a CPU VM of a `resourceSize`."""
     del caller
     tier = body.tier or "standard"
+    admission.require_disk(body.disk_size_gb)
     admission.require_known(tier, admission.VM_TIERS, body.template_id, body.registry_credential_id)
     with cloud.store.transaction() as tx:
         admission.require_ssh_keys(tx, organization_id, body.ssh_key_ids or ())

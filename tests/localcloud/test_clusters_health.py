@@ -1,0 +1,222 @@
+"""Clusters: health, lost nodes, and what they cost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest_asyncio
+
+from tests.localcloud.support.clusters import act, burn, detail, replicas, running, status
+from tests.localcloud.support.workloads import (
+    GRACE,
+    UNTIL_RUNNING,
+    happens,
+    own_node,
+    received,
+    remove_shared_nodes,
+    set_node,
+    set_organization,
+    spent,
+    subscribe,
+    usage,
+)
+
+if TYPE_CHECKING:
+    from tests.localcloud.support.receiver import Receiver
+    from tests.localcloud.support.server import Organization, Server
+
+HOUR = 3600
+
+
+@pytest_asyncio.fixture
+async def organization(server: Server) -> Organization:
+    """An organization without any node: each test brings in what it needs."""
+    await remove_shared_nodes(server)
+    return await server.organization()
+
+
+# Health and nodes.
+
+
+async def test_an_unhealthy_replica_degrades_and_a_healthy_one_mends(
+    organization: Organization, receiver: Receiver
+) -> None:
+    await own_node(organization)
+    cluster_id = await running(organization, replicaCount=2)
+    await subscribe(organization, receiver)
+    sick = (await replicas(organization, cluster_id))[0]["id"]
+    await happens(organization, cluster_id, "unhealthy", replicaId=sick)
+    shown = await detail(organization, cluster_id)
+    assert shown["status"] == "degraded"
+    assert sick in shown["statusReason"]
+    seen = {replica["id"]: (replica["status"], replica["healthy"]) for replica in shown["replicas"]}
+    assert seen.pop(sick) == ("unhealthy", False)
+    assert list(seen.values()) == [("healthy", True)]
+    await happens(organization, cluster_id, "healthy", replicaId=sick)
+    assert await status(organization, cluster_id) == "running"
+    events = await received(receiver, lambda events: len(events) == 4)
+    assert sorted(event["type"] for event in events) == [
+        "cluster.degraded",
+        "cluster.running",
+        "replica.healthy",
+        "replica.unhealthy",
+    ]
+    assert all(event["data"]["clusterId"] == cluster_id for event in events)
+    of_replicas = [event["data"]["replicaId"] for event in events if event["type"].startswith("replica.")]
+    assert of_replicas == [sick, sick]
+
+
+async def test_all_unhealthy_is_degraded_and_failed_after_the_grace(
+    organization: Organization, receiver: Receiver
+) -> None:
+    await own_node(organization)
+    cluster_id = await running(organization, replicaCount=2)
+    await subscribe(organization, receiver)
+    await happens(organization, cluster_id, "unhealthy")
+    await organization.server.advance(GRACE - 1)
+    assert await status(organization, cluster_id) == "degraded"
+    await organization.server.advance(1)
+    shown = await detail(organization, cluster_id)
+    assert shown["status"] == "failed"
+    assert shown["statusReason"]
+    assert await burn(organization) == 0
+    assert receiver.types.count("cluster.failed") == 1
+    await act(organization, cluster_id, "restart")
+    await organization.server.advance(UNTIL_RUNNING)
+    assert await status(organization, cluster_id) == "running"
+
+
+async def test_all_unhealthy_but_one_mended_in_time_does_not_fail(organization: Organization) -> None:
+    await own_node(organization)
+    cluster_id = await running(organization, replicaCount=2)
+    await happens(organization, cluster_id, "unhealthy")
+    await organization.server.advance(GRACE - 1)
+    mended = (await replicas(organization, cluster_id))[0]["id"]
+    await happens(organization, cluster_id, "healthy", replicaId=mended)
+    await organization.server.advance(HOUR)
+    assert await status(organization, cluster_id) == "degraded"
+
+
+async def test_a_terminated_replica_is_replaced(organization: Organization, receiver: Receiver) -> None:
+    await own_node(organization)
+    cluster_id = await running(organization, replicaCount=2)
+    await subscribe(organization, receiver)
+    gone, stays = [replica["id"] for replica in await replicas(organization, cluster_id)]
+    await happens(organization, cluster_id, "terminateReplica", replicaId=gone)
+    await organization.server.advance(UNTIL_RUNNING)
+    ids = [replica["id"] for replica in await replicas(organization, cluster_id)]
+    assert (len(ids), stays in ids, gone in ids) == (2, True, False)
+    assert receiver.types[0] == "replica.terminated"
+
+
+async def test_replicas_of_a_silent_node_are_unhealthy_at_once_and_replaced_elsewhere_after_the_grace(
+    organization: Organization, receiver: Receiver
+) -> None:
+    lost = await own_node(organization, count=1)
+    await own_node(organization, count=4)
+    cluster_id = await running(organization, replicaCount=2)
+    assert {replica["nodeId"] for replica in await replicas(organization, cluster_id)} > {lost}
+    await subscribe(organization, receiver)
+    await set_node(organization, lost, reporting=False)
+    shown = await detail(organization, cluster_id)
+    assert shown["status"] == "degraded"
+    assert sorted(replica["status"] for replica in shown["replicas"]) == ["healthy", "unhealthy"]
+    assert await burn(organization) == 249
+    await organization.server.advance(GRACE + UNTIL_RUNNING)
+    shown = await detail(organization, cluster_id)
+    assert shown["status"] == "running"
+    assert lost not in {replica["nodeId"] for replica in shown["replicas"]}
+    assert len(shown["replicas"]) == 2
+    assert sorted(receiver.types) == [
+        "cluster.degraded",
+        "cluster.running",
+        "replica.healthy",
+        "replica.terminated",
+        "replica.unhealthy",
+    ]
+
+
+async def test_replicas_are_healthy_again_when_their_node_returns(organization: Organization) -> None:
+    lost = await own_node(organization, count=1)
+    await own_node(organization, count=1)
+    cluster_id = await running(organization, replicaCount=2)
+    before = [replica["id"] for replica in await replicas(organization, cluster_id)]
+    await set_node(organization, lost, reporting=False)
+    await organization.server.advance(GRACE)
+    assert await status(organization, cluster_id) == "degraded", "there is no room elsewhere"
+    await set_node(organization, lost, reporting=True)
+    assert await status(organization, cluster_id) == "running"
+    assert [replica["id"] for replica in await replicas(organization, cluster_id)] == before
+
+
+async def test_a_lost_replica_is_replaced_as_soon_as_there_is_room(organization: Organization) -> None:
+    lost = await own_node(organization, count=1)
+    await own_node(organization, count=1)
+    cluster_id = await running(organization, replicaCount=2)
+    await set_node(organization, lost, reporting=False)
+    await organization.server.advance(GRACE)
+    await own_node(organization, count=1)
+    await organization.server.advance(UNTIL_RUNNING)
+    shown = await detail(organization, cluster_id)
+    assert (shown["status"], len(shown["replicas"])) == ("running", 2)
+
+
+async def test_all_nodes_lost_and_none_left_fails_after_the_grace(organization: Organization) -> None:
+    node = await own_node(organization)
+    cluster_id = await running(organization)
+    await set_node(organization, node, reporting=False)
+    assert await status(organization, cluster_id) == "degraded"
+    await organization.server.advance(GRACE)
+    assert await status(organization, cluster_id) == "failed"
+
+
+async def test_all_nodes_lost_is_survived_where_there_is_room(organization: Organization) -> None:
+    node = await own_node(organization, count=2)
+    cluster_id = await running(organization, replicaCount=2)
+    await own_node(organization, count=2)
+    await set_node(organization, node, reporting=False)
+    await organization.server.advance(GRACE + UNTIL_RUNNING)
+    assert await status(organization, cluster_id) == "running"
+
+
+async def test_a_removed_node_moves_its_replicas_at_once(organization: Organization) -> None:
+    node = await own_node(organization, count=1)
+    cluster_id = await running(organization)
+    await own_node(organization, count=1)
+    await set_node(organization, node, removed=True)
+    await organization.server.advance(UNTIL_RUNNING)
+    assert await status(organization, cluster_id) == "running"
+    assert node not in {replica["nodeId"] for replica in await replicas(organization, cluster_id)}
+
+
+async def test_a_failed_cluster_says_why(organization: Organization) -> None:
+    await own_node(organization)
+    cluster_id = await running(organization)
+    await happens(organization, cluster_id, "fail", reason="Image cannot be pulled.")
+    shown = await detail(organization, cluster_id)
+    assert (shown["status"], shown["statusReason"]) == ("failed", "Image cannot be pulled.")
+
+
+# Money.
+
+
+async def test_the_price_is_per_replica_that_runs(organization: Organization) -> None:
+    await own_node(organization)
+    await running(organization, replicaCount=2, gpusPerReplica=2)
+    assert await burn(organization) == 4 * 249
+    await organization.server.advance(HOUR)
+    assert await spent(organization) == 4 * 249
+    [item] = (await usage(organization))["breakdown"]
+    assert (item["kind"], item["name"], item["gpuModelId"]) == ("cluster", "llm", "h100")
+
+
+async def test_a_cluster_stops_when_the_balance_runs_out(organization: Organization) -> None:
+    await own_node(organization)
+    cluster_id = await running(organization)
+    await set_organization(organization, balanceCents=0)
+    await organization.server.advance(60)
+    shown = await detail(organization, cluster_id)
+    assert shown["status"] == "stopped"
+    assert "balance" in shown["statusReason"]
+    answer = await organization.call("POST", f"/v1/clusters/{cluster_id}/restart")
+    assert answer.refusal == (402, "INSUFFICIENT_BALANCE")
