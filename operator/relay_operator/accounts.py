@@ -2,21 +2,21 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
 from relay_client import CallPolicy, Cloud, CloudError, RateLimiter, Unauthorized
 from relay_client.operations import WHOAMI
-from relay_operator.admission import admits, admits_all
+from relay_operator.admission import Admission
 from relay_operator.allowed_urls import why_refused
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import ObjectKey
 from relay_operator.api.references import AccountKind, AccountRef
 from relay_operator.engine.account import AccountReady, AccountRefused, AccountState, AccountWaiting
 from relay_operator.engine.cache import Cache, Entry
-from relay_operator.engine.kube import NAMESPACES, Kube, NotFound, Refused
+from relay_operator.engine.kube import Kube, Refused
 from relay_operator.engine.queue import Priority, Queue
 from relay_operator.engine.sightings import Sightings
 from relay_operator.key_secret import ApiKey, NoKey, read_api_key
@@ -30,7 +30,6 @@ from relay_wire.account import Whoami
 DEFAULT_NAME = "default"
 _RECHECK_SECONDS = 300.0
 """After a key was refused, until the same key is tried once more."""
-_LABELS_SECONDS = 60.0
 
 AnyAccount = CloudAccount | ClusterCloudAccount
 
@@ -74,7 +73,7 @@ class Accounts:
         self._clock = clock
         self._pool = MeteredPool(metrics.on_cloud_request, clock)
         self._connections: dict[ObjectKey, _Connection] = {}
-        self._labels: dict[str, tuple[float, Mapping[str, str]]] = {}
+        self._admission = Admission(kube, clock)
         self._webhook_secrets = WebhookSecrets(settings.webhook_secret_overlap_seconds, clock)
 
     async def close(self) -> None:
@@ -86,7 +85,9 @@ class Accounts:
         key = self.key_for(namespace, ref)
         if key is None:
             return AccountWaiting(Reason.ACCOUNT_MISSING, _no_default(namespace))
-        if key.kind == AccountKind.CLUSTER_CLOUD_ACCOUNT and not await self._admitted(key, namespace):
+        entry = self._cache.get(key)
+        shared = key.kind == AccountKind.CLUSTER_CLOUD_ACCOUNT
+        if shared and entry is not None and not await self._admission.admitted(entry.body, namespace):
             if ref is None:
                 return AccountWaiting(Reason.ACCOUNT_MISSING, _no_default(namespace))
             message = f"the {key} does not admit the namespace {namespace}: see its allowedNamespaces"
@@ -261,31 +262,6 @@ class Accounts:
             return await read_api_key(self._kube, namespace, ref.name, ref.key)
         except Refused as refused:
             return NoKey(f"the operator may not read the Secret {ref.name} in the namespace {namespace}: {refused}")
-
-    async def _admitted(self, key: ObjectKey, namespace: str) -> bool:
-        entry = self._cache.get(key)
-        if entry is None:
-            return True  # that it does not exist is told elsewhere
-        try:
-            selector = ClusterCloudAccount.model_validate_json(entry.body).spec.allowed_namespaces
-        except ValidationError:
-            return False
-        return admits_all(selector) or admits(selector, await self._labels_of(namespace))
-
-    async def _labels_of(self, namespace: str) -> Mapping[str, str]:
-        read_at, labels = self._labels.get(namespace, (float("-inf"), {}))
-        if self._clock() - read_at > _LABELS_SECONDS:
-            labels = await self._read_labels(namespace)
-            self._labels[namespace] = (self._clock(), labels)
-        return labels
-
-    async def _read_labels(self, namespace: str) -> Mapping[str, str]:
-        try:
-            metadata = (await self._kube.get(NAMESPACES, None, namespace)).get("metadata")
-        except NotFound:
-            return {}
-        labels = metadata.get("labels") if isinstance(metadata, dict) else None
-        return {name: str(value) for name, value in labels.items()} if isinstance(labels, dict) else {}
 
 
 _ACCOUNT_KINDS = frozenset(AccountKind)
