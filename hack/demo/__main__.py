@@ -100,11 +100,11 @@ async def _second_act(on_stage: Stage, narrator: Narrator) -> None:
     )
     try:
         created = await promise.keep(on_stage, narrator.tell, narrator.tick)
+        style = "bold green" if created == 1 else "bold red"
+        _console.print(f"Creates that the cloud has acted on: [{style}]{created}[/]. Now it is deleted again:")
+        await promise.clear_away(on_stage, narrator.tick)
     except promise.PromiseError as broken:
         _complain(on_stage, [str(broken)])
-        return
-    _console.print(f"Creates that the cloud has acted on: [bold green]{created}[/]. Now it is deleted again:")
-    await on_stage.kube.delete("GpuCluster", promise.NAME)
 
 
 async def _go_on(narrator: Narrator) -> None:
@@ -151,8 +151,9 @@ def _invite(on_stage: Stage) -> None:
 
 async def _until_told_to_end(*, once: bool) -> int:
     playing = asyncio.current_task()
-    if playing is not None:
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, playing.cancel)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if playing is not None:
+            asyncio.get_running_loop().add_signal_handler(number, playing.cancel)
     return await play(once=once)
 
 
@@ -166,7 +167,7 @@ def main() -> int:
     except (stage.DemoError, StartError, BuildError, AssertionError) as failed:
         _console.print(Text(str(failed), style="red"))
         return 1
-    except (KeyboardInterrupt, asyncio.CancelledError):
+    except asyncio.CancelledError:
         _console.print("\n[dim]everything has ended[/]")
         return 130 if once else 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from tests.support.kube import RESOURCES, KubeError, Manifest
@@ -103,7 +104,7 @@ def _why(item: Manifest) -> str:
         found = condition(item, kind)
         if found:
             return f"{found.get('reason', kind)}: {found.get('message', '')}".strip(": ")
-    return "the operator has not looked at it"
+    return "applied; the operator has not looked at it yet"
 
 
 def _object(key: str, item: Manifest) -> Happening:
@@ -113,7 +114,9 @@ def _object(key: str, item: Manifest) -> Happening:
         return Happening(Source.OBJECT, key, "  ".join(["Ready", *filter(None, facts)]), Tone.GOOD)
     stalled = condition(item, "Stalled").get("status") == "True"
     deleting = "deleting, " if item["metadata"].get("deletionTimestamp") else ""
-    return Happening(Source.OBJECT, key, deleting + _why(item), Tone.BAD if stalled else Tone.PLAIN)
+    if stalled:
+        return Happening(Source.OBJECT, key, deleting + _why(item), Tone.BAD)
+    return Happening(Source.OBJECT, key, deleting + shorten(_why(item), width=90, placeholder=" ..."))
 
 
 def _replicas(status: Json) -> str:

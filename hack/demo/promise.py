@@ -46,6 +46,16 @@ async def keep(stage: Stage, tell: Callable[[Happening], None], tick: Callable[[
     return await _created(stage, start)
 
 
+async def clear_away(stage: Stage, tick: Callable[[], Awaitable[None]]) -> None:
+    """Deletes the object of the act; returns when it is gone, in the cloud first."""
+    await stage.kube.delete("GpuCluster", NAME)
+    await _until(stage, tick, lambda: _is_gone(stage), f"GpuCluster {NAME} is gone")
+
+
+async def _is_gone(stage: Stage) -> bool:
+    return await stage.kube.find("GpuCluster", NAME) is None
+
+
 async def _created(stage: Stage, after: int) -> int:
     items = await stage.cloud.control.requests(after=after)
     return sum(item["operation"] == CREATE and item["status"] in {200, 201} for item in items)
