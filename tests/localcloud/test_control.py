@@ -149,6 +149,7 @@ async def test_the_rate_limit_answers_429_with_whole_seconds(start_server: Start
 
 
 async def test_requests_are_logged_with_their_operation(organization: Organization) -> None:
+    await organization.ok("GET", "/v1/whoami")
     last = max((item["seq"] for item in (await organization.server.ok("GET", "/requests"))["items"]), default=0)
     await organization.ok("GET", "/v1/orgs/{org}")
     await organization.call("DELETE", "/v1/orgs/{org}/webhooks/wh_none")
@@ -176,7 +177,7 @@ async def test_requests_are_logged_with_their_operation(organization: Organizati
     ]
     assert items[1]["path"] == f"/v1/orgs/{organization.id}/webhooks/wh_none"
     mine = (await organization.server.ok("GET", f"/requests?organizationId={organization.id}"))["items"]
-    assert mine == items[:2]
+    assert mine[1:] == items[:2]
 
 
 async def test_fields_that_are_not_read_are_accepted_and_flagged(organization: Organization) -> None:

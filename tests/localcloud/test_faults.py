@@ -15,6 +15,7 @@ from tests.localcloud.support.server import request
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from tests.localcloud.conftest import StartServer
     from tests.localcloud.support.receiver import Receiver
     from tests.localcloud.support.server import Organization, Server
 
@@ -109,6 +110,16 @@ async def test_a_truncated_answer_declares_its_length_and_breaks(organization: O
         assert reply.headers["Content-Length"] == str(len(whole))
         with pytest.raises(aiohttp.ClientPayloadError):
             await reply.read()
+
+
+async def test_a_broken_connection_is_no_error_of_the_server(start_server: StartServer) -> None:
+    server = start_server("--ephemeral")
+    for effect in ({"truncateBytes": 10}, {"drop": "before"}, {"drop": "after"}):
+        await fault(server, CREATE, effect, count=1)
+        with pytest.raises(aiohttp.ClientError):
+            await server.seeded().call("POST", "/v1/orgs/{org}/api-keys/create", {"name": "k"})
+    assert await asyncio.to_thread(server.stop) == 0
+    assert server.log == ""
 
 
 async def test_truncating_beyond_the_end_changes_nothing(organization: Organization) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from datetime import datetime
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -183,6 +184,42 @@ async def test_one_advance_over_all_retries_makes_them_at_their_own_times(
     assert [(later - times[0]).total_seconds() for later in times] == [0, 10, 70, 370]
 
 
+async def test_while_the_clock_is_moved_nothing_overtakes_a_retry(
+    start_server: StartServer, receiver: Receiver
+) -> None:
+    server = start_server("--ephemeral", "--clock", "frozen")
+    await server.ok("PATCH", "/settings", {"placementSeconds": 30, "startSeconds": 0})
+    organization = await server.organization()
+    await create_webhook(organization, receiver)
+    receiver.answers = [500]
+    await create_pod(organization)
+    await make_event(organization)
+    await server.advance(3600)
+    assert receiver.types == ["vm.terminated", "vm.terminated", "vm.running"]
+
+
+async def test_a_clock_that_runs_makes_transitions_and_retries_by_itself(
+    start_server: StartServer, receiver: Receiver
+) -> None:
+    server = start_server("--ephemeral")
+    organization = await server.organization()
+    webhook = await create_webhook(organization, receiver)
+    receiver.answers = [500, 500]
+    await create_pod(organization)
+    await server.ok("POST", "/clock", {"mode": "scaled", "rate": 200})
+
+    async def calls() -> int:
+        return len(receiver.received)
+
+    await eventually(calls, lambda count: count == 3, every=0.01)
+    await settle(organization)
+    records = await deliveries_of(organization, webhook)
+    assert [record["statusCode"] for record in records] == [200, 500, 500]
+    times = [datetime.fromisoformat(record["requestedAt"]) for record in reversed(records)]
+    gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(times)]
+    assert [gaps[0] >= 10, gaps[1] >= 60] == [True, True]
+
+
 async def test_success_ends_the_retries(organization: Organization, receiver: Receiver) -> None:
     await create_webhook(organization, receiver)
     receiver.answers = [500, 204]
@@ -228,21 +265,24 @@ async def test_a_slow_receiver_counts_as_a_failure(start_server: StartServer) ->
         assert [record.get("statusCode") for record in await deliveries_of(organization, webhook)] == [200, None]
 
 
-async def test_a_slow_receiver_holds_up_nobody_else(organization: Organization) -> None:
+async def test_a_slow_receiver_holds_up_nobody_else(start_server: StartServer) -> None:
+    server = start_server("--ephemeral", "--clock", "frozen")
+    await server.ok("PATCH", "/settings", {"webhookTimeoutSeconds": 300})
+    organization = await server.organization()
     async with Receiver(hang=asyncio.Event()) as slow, Receiver() as quick:
         await create_webhook(organization, slow)
         await create_webhook(organization, quick)
-        for _ in range(20):
+        for _ in range(80):  # more than are sent at once in all
             await make_event(organization)
 
         async def received() -> int:
             return len(quick.received)
 
-        await eventually(received, lambda count: count == 20, every=0.02)
+        await eventually(received, lambda count: count == 80, every=0.02)
         assert slow.hang is not None
         slow.hang.set()
         await settle(organization)
-        assert len(slow.received) == 20
+        assert len(slow.received) == 80
 
 
 async def test_a_paused_subscription_never_gets_what_happened_meanwhile(

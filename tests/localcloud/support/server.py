@@ -94,6 +94,7 @@ class Server:
     ready: dict[str, str] = field(default_factory=dict)
     _child: subprocess.Popen[bytes] | None = None
     _log: list[bytes] = field(default_factory=list)
+    _reader: threading.Thread | None = None
 
     @property
     def url(self) -> str:
@@ -115,7 +116,8 @@ class Server:
         given = self.arguments if "--port" in self.arguments else (*ports, *self.arguments)
         command = [str(_COMMAND), "serve", *given]
         self._child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        threading.Thread(target=self._read_log, args=(self._child,), daemon=True).start()
+        self._reader = threading.Thread(target=self._read_log, args=(self._child,), daemon=True)
+        self._reader.start()
         assert self._child.stdout is not None
         impatient = threading.Timer(_LONGEST_START_SECONDS, self._child.kill)
         impatient.start()
@@ -130,12 +132,14 @@ class Server:
         self.child.wait(timeout=10)
 
     def stop(self) -> int:
-        """SIGTERM; its exit code."""
+        """SIGTERM; its exit code. Its log is whole then."""
         self.child.send_signal(signal.SIGTERM)
         try:
             return self.child.wait(timeout=10)
         finally:
             self.child.kill()
+            assert self._reader is not None
+            self._reader.join(timeout=10)
 
     async def control(self, method: str, path: str, body: object = UNSENT, **more: Any) -> Answer:
         """A request to the control interface."""
