@@ -13,7 +13,7 @@ from tests.support.operator import Operator
 from tests.support.workspace import Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Generator
+    from collections.abc import AsyncIterator, Generator, Iterator
     from pathlib import Path
 
     from tests.support.kube import Kube
@@ -38,10 +38,12 @@ def brisk_operator(
     cloud: LocalCloud,
     private_cloud_ports: Ports,
     tmp_path_factory: pytest.TempPathFactory,
-) -> Operator:
+) -> Iterator[Operator]:
     """Not yet started: ask for `brisk`."""
     allowed = (*cloud.ports.urls(), *private_cloud_ports.urls())
-    return Operator(tmp_path_factory.mktemp("brisk"), operator_kubeconfig, OPERATOR_NAMESPACE, allowed, BRISK)
+    operator = Operator(tmp_path_factory.mktemp("brisk"), operator_kubeconfig, OPERATOR_NAMESPACE, allowed, BRISK)
+    yield operator
+    operator.process.end_now()
 
 
 @pytest_asyncio.fixture
