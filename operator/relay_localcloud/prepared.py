@@ -19,7 +19,7 @@ class Prepared:
     """
 
     def __init__(self, statement: ClauseElement) -> None:
-        compiled = statement.compile(dialect=_DIALECT)
+        compiled = statement.compile(dialect=_DIALECT, compile_kwargs={"render_postcompile": True})
         self._sql = str(compiled)
         self._fixed = {name: value for name, value in compiled.params.items() if value is not None}
 

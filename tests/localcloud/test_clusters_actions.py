@@ -217,6 +217,30 @@ async def test_restart_of_a_degraded_cluster_starts_its_unhealthy_replicas_afres
     assert {replica["id"] for replica in await replicas(organization, cluster_id)} >= {sick}
 
 
+async def test_a_cluster_can_be_stopped_or_terminated_while_it_is_provisioning(organization: Organization) -> None:
+    await own_node(organization, count=1)
+    cluster_id = (await create(organization))["id"]
+    assert (await act(organization, cluster_id, "stop"))["status"] == "stopping"
+    await organization.server.advance(UNTIL_RUNNING)
+    shown = await detail(organization, cluster_id)
+    assert (shown["status"], shown["replicas"]) == ("stopped", [])
+    other = (await create(organization, name="other"))["id"]
+    await act(organization, other, "terminate")
+    await organization.server.advance(UNTIL_RUNNING)
+    assert await burn(organization) == 0
+    await create(organization, name="third")
+
+
+async def test_a_degraded_cluster_can_be_stopped_and_terminated(organization: Organization) -> None:
+    await own_node(organization, count=2)
+    cluster_id = await running(organization, replicaCount=2)
+    await happens(organization, cluster_id, "unhealthy", replicaId=(await replicas(organization, cluster_id))[0]["id"])
+    assert (await act(organization, cluster_id, "stop"))["status"] == "stopping"
+    await act(organization, cluster_id, "terminate")
+    assert await burn(organization) == 0
+    await create(organization, name="next", gpusPerReplica=2)
+
+
 async def test_terminate_ends_it_at_once(organization: Organization) -> None:
     await own_node(organization, count=1)
     cluster_id = await running(organization)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest_asyncio
 
-from tests.localcloud.support.clusters import act, burn, detail, replicas, running, status
+from tests.localcloud.support.clusters import act, burn, create, detail, replicas, running, status
 from tests.localcloud.support.workloads import (
     GRACE,
     UNTIL_RUNNING,
@@ -134,6 +134,37 @@ async def test_replicas_of_a_silent_node_are_unhealthy_at_once_and_replaced_else
         "replica.terminated",
         "replica.unhealthy",
     ]
+
+
+async def test_replicas_that_start_on_a_silent_node_are_unhealthy_too(
+    organization: Organization, receiver: Receiver
+) -> None:
+    node = await own_node(organization)
+    await subscribe(organization, receiver)
+    cluster_id = (await create(organization))["id"]
+    await set_node(organization, node, reporting=False)
+    await organization.server.advance(UNTIL_RUNNING)
+    shown = await detail(organization, cluster_id)
+    assert (shown["status"], shown["replicas"][0]["status"]) == ("degraded", "unhealthy")
+    assert await burn(organization) == 0
+    assert sorted(receiver.types) == ["cluster.degraded", "replica.unhealthy"]
+    await set_node(organization, node, reporting=True)
+    assert await status(organization, cluster_id) == "running"
+
+
+async def test_a_cluster_that_stops_on_a_silent_node_stays_stopped_when_it_returns(
+    organization: Organization,
+) -> None:
+    node = await own_node(organization, count=1)
+    cluster_id = await running(organization)
+    await set_node(organization, node, reporting=False)
+    await act(organization, cluster_id, "stop")
+    await set_node(organization, node, reporting=True)
+    assert await burn(organization) == 0
+    await organization.server.advance(1)
+    shown = await detail(organization, cluster_id)
+    assert (shown["status"], shown["replicas"]) == ("stopped", [])
+    await create(organization, name="next")
 
 
 async def test_replicas_are_healthy_again_when_their_node_returns(organization: Organization) -> None:

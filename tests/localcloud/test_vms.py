@@ -127,6 +127,20 @@ async def test_a_vm_without_a_gpu_model_is_a_cpu_vm(organization: Organization) 
     assert await free_gpus(organization) == 8
 
 
+async def test_addresses_run_out(start_server: StartServer) -> None:
+    server = start_server("--ephemeral", "--clock", "frozen")
+    await server.ok("PATCH", "/settings", {"ipAddresses": 2})
+    organization = await server.organization()
+    pod = await organization.ok("POST", "/v1/pods", {"image": "a"})
+    await organization.ok("POST", "/v1/orgs/{org}/clusters/create", {"name": "one"})
+    for path, body in (("pods", {"image": "a"}), ("orgs/{org}/clusters/create", {"name": "two"})):
+        answer = await organization.call("POST", f"/v1/{path}", body)
+        assert answer.refusal == (503, "INSUFFICIENT_IP_CAPACITY")
+        assert int(answer.headers["retry-after"]) > 0
+    await act(organization, pod["id"], "terminate")
+    await organization.ok("POST", "/v1/pods", {"image": "a"})
+
+
 async def test_cpu_vms_run_out_of_slots(start_server: StartServer) -> None:
     server = start_server("--ephemeral", "--clock", "frozen")
     await server.ok("PATCH", "/settings", {"cpuSlots": 1})

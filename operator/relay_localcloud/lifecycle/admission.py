@@ -10,6 +10,7 @@ from relay_localcloud import billing, claims, nodes, tables
 from relay_localcloud.catalog import CPU_SIZES, GPU_MODELS, MODELS_CHEAPEST_FIRST, VM_TEMPLATES, CpuSize, GpuModel
 from relay_localcloud.errors import ApiError
 from relay_localcloud.lifecycle import moves, workloads
+from relay_localcloud.lifecycle.addresses import require_address
 from relay_localcloud.lifecycle.capacity import no_room, saturated
 from relay_localcloud.lifecycle.transitions import HOLDS_GPUS
 from relay_localcloud.lifecycle.workloads import Workload
@@ -134,6 +135,7 @@ def require_cpu_slot(tx: Tx) -> None:
 def create(tx: Tx, admitted: Admitted, room: NodeRoom | None) -> Workload:
     """Make the workload, give it its GPUs, and let it start; `room` is its node, None for a CPU VM."""
     billing.require_funds(tx, admitted.organization_id)
+    require_address(tx)
     workload_id = tx.new_id(admitted.kind)
     tail = workload_id.rpartition("_")[2]
     if room is not None:

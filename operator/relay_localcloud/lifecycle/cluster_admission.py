@@ -8,6 +8,7 @@ from relay_localcloud import billing
 from relay_localcloud.catalog import DEFAULT_CPU_SIZE
 from relay_localcloud.errors import ApiError
 from relay_localcloud.lifecycle import admission, cluster_moves, clusters, replicas
+from relay_localcloud.lifecycle.addresses import require_address
 from relay_localcloud.lifecycle.capacity import no_room
 from relay_localcloud.lifecycle.clusters import Cluster
 from relay_localcloud.store import Tx
@@ -37,6 +38,7 @@ def create(tx: Tx, organization_id: str, body: ClusterCreate) -> Cluster:
     if clusters.name_is_taken(tx.connection, organization_id, body.name):
         raise ApiError(409, f"There is a live cluster {body.name!r} already; names are free again after termination.")
     billing.require_funds(tx, organization_id)
+    require_address(tx)
     cluster = clusters.insert_cluster(tx, _columns(tx, organization_id, body, shape, tier))
     if not replicas.place(tx, cluster, cluster.replica_count) and cluster.demand is not None:
         raise no_room(tx, cluster.demand)
