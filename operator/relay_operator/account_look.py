@@ -31,13 +31,13 @@ class Lookout:
     public_url: str
     """Empty: no subscriptions."""
 
-    async def look(self, account: AnyAccount, cloud: Cloud, *, paused: bool) -> Seen:
+    async def look(self, account: AnyAccount, cloud: Cloud, *, read_only: bool) -> Seen:
         """Raises CloudError where the cloud did not answer or refuses the key, KubeError."""
         notes: list[str] = []
         balance = await _unless_refused(cloud.call(GET_BALANCE), "the balance cannot be read", notes)
         usage = await _unless_refused(cloud.call(GET_CURRENT_USAGE), "the usage cannot be read", notes)
         webhook, trouble = account.status.webhook, ""
-        if not paused:
+        if not read_only:
             await _unless_refused(_recharge(account, cloud), "auto-recharge cannot be set", notes)
             webhook, trouble = await self._subscription(account, cloud)
         return Seen(balance, usage, webhook, trouble, tuple(notes))

@@ -100,8 +100,7 @@ class AccountReconciler:
         deleting, paused = account.metadata.deletion_timestamp is not None, _paused(account)
         if deleting and meta.FINALIZER not in account.metadata.finalizers:
             return "Ignore"
-        in_use = self._in_use(key)
-        if deleting and not paused and in_use == InUse():
+        if deleting and not paused and self._in_use(key) == InUse():
             return await self._end(key, account)
         if not deleting:
             await self._protect(key, account)
@@ -111,7 +110,8 @@ class AccountReconciler:
         finding = Finding(
             state=state,
             who=self.accounts.whoami(key),
-            in_use=in_use,
+            # Counting walks through all objects, so it is done where it is told.
+            in_use=self._in_use(key) if deleting or seen is not None else InUse(),
             generation=account.metadata.generation,
             now=self.wall_clock(),
             failures=memory.failures,
@@ -136,7 +136,9 @@ class AccountReconciler:
             return state, None
         lookout = Lookout(self.kube, self.accounts.webhook_secrets, self.settings.webhook_public_url)
         try:
-            seen = await lookout.look(account, state.cloud, paused=_paused(account))
+            # Whose end has begun may be in a namespace that ends as well, where no Secret can be written.
+            untouched = _paused(account) or account.metadata.deletion_timestamp is not None
+            seen = await lookout.look(account, state.cloud, read_only=untouched)
         except Unauthorized:
             self.accounts.refused(state)
             return await self.accounts.state(key), None

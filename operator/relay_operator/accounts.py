@@ -96,9 +96,9 @@ class Accounts:
 
     def key_for(self, namespace: str, ref: AccountRef | None) -> ObjectKey | None:
         """The account that a reference names, whether it exists or not; None where there is no default."""
-        if ref is not None:
-            inside = namespace if ref.kind is AccountKind.CLOUD_ACCOUNT else ""
-            return ObjectKey(ref.kind, inside, ref.name)
+        return self._default(namespace) if ref is None else _named(namespace, ref.kind, ref.name)
+
+    def _default(self, namespace: str) -> ObjectKey | None:
         own = ObjectKey(AccountKind.CLOUD_ACCOUNT, namespace, DEFAULT_NAME)
         shared = ObjectKey(AccountKind.CLUSTER_CLOUD_ACCOUNT, "", DEFAULT_NAME)
         return next((key for key in (own, shared) if self._cache.get(key) is not None), None)
@@ -153,11 +153,10 @@ class Accounts:
     def dependents(self, key: ObjectKey) -> Iterator[tuple[ObjectKey, Entry]]:
         """The workloads that use, or would use, this account."""
         for other, entry in self._cache.items():
-            if other.kind in _ACCOUNT_KINDS:
+            if other.kind in _ACCOUNT_KINDS or key.namespace not in ("", other.namespace):
                 continue
             kind, name = entry.account
-            ref = AccountRef(kind=AccountKind(kind or AccountKind.CLOUD_ACCOUNT), name=name) if name else None
-            if self.key_for(other.namespace, ref) == key:
+            if (_named(other.namespace, kind, name) if name else self._default(other.namespace)) == key:
                 yield other, entry
 
     def _wake(self, key: ObjectKey, *, first: bool) -> None:
@@ -265,6 +264,12 @@ class Accounts:
 
 
 _ACCOUNT_KINDS = frozenset(AccountKind)
+
+
+def _named(namespace: str, kind: str, name: str) -> ObjectKey:
+    if kind == AccountKind.CLUSTER_CLOUD_ACCOUNT:
+        return ObjectKey(AccountKind.CLUSTER_CLOUD_ACCOUNT, "", name)
+    return ObjectKey(AccountKind.CLOUD_ACCOUNT, namespace, name)
 
 
 def parse_account(key: ObjectKey, entry: Entry) -> AnyAccount:

@@ -10,7 +10,7 @@ from relay_operator.receiver import Receiver
 from relay_operator.serving import serving
 from relay_operator.settings import ListenAddress
 from tests.support.eventually import eventually
-from tests.support.manifests import condition
+from tests.support.manifests import condition, gpu_pod
 
 if TYPE_CHECKING:
     from tests.cluster.accounts.conftest import Bench
@@ -134,3 +134,29 @@ async def test_a_delivery_of_the_cloud_wakes_the_object_it_is_about(bench: Bench
         await eventually(accepted, what="the delivery is accepted")
         assert pod["id"] in list(bench.accounts.sightings(bench.key).nameless())
         await bench.organization.call("POST", f"/v1/vms/{pod['id']}/terminate")
+
+
+async def test_an_account_in_a_namespace_that_ends_does_not_roll_its_secret_over_and_over(bench: Bench) -> None:
+    await bench.run()
+    (hook,) = await bench.webhooks()
+    await bench.admin.create(gpu_pod() | {"metadata": {"name": "trainer", "finalizers": ["gpurelay.dev/test"]}})
+    await bench.watch("GpuPod", "trainer")
+    await bench.admin.delete("Namespace", bench.admin.namespace)
+
+    async def ending() -> bool:
+        account = await bench.account()
+        return "deletionTimestamp" in (account or {})["metadata"]
+
+    await eventually(ending, what="the namespace's end reaches the account")
+    account = await bench.later(400)
+    assert condition(account, "Stalled")["reason"] == "InUse"
+    assert await bench.webhooks() == [hook]
+    await bench.admin.patch("GpuPod", "trainer", {"metadata": {"finalizers": None}})
+
+    async def gone() -> bool:
+        await bench.watch("GpuPod", "trainer")
+        return await bench.admin.find("GpuPod", "trainer") is None
+
+    await eventually(gone, what="the pod is gone")
+    assert await bench.run() == {}
+    assert await bench.webhooks() == []
