@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TypeVar
+from urllib.request import getproxies
 
 from kubernetes.aio import client, config
 
@@ -104,6 +105,8 @@ async def _kubernetes() -> client.ApiClient:
         await config.load_kube_config()  # type: ignore[no-untyped-call]
     configuration = client.Configuration.get_default_copy()
     configuration.connection_pool_maxsize = 100
+    # Without a proxy in the environment there is nothing to trust it for; with it, every request reads a netrc file.
+    configuration.client_session_kwargs = {"trust_env": bool(getproxies())}
     return client.ApiClient(configuration)
 
 
