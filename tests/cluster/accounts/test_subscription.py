@@ -144,10 +144,10 @@ async def test_an_account_in_a_namespace_that_ends_does_not_roll_its_secret_over
     await bench.admin.delete("Namespace", bench.admin.namespace)
 
     async def ending() -> bool:
-        account = await bench.account()
-        return "deletionTimestamp" in (account or {})["metadata"]
+        account, kept = await bench.account(), await bench.admin.find("Secret", "default-webhook")
+        return "deletionTimestamp" in (account or {})["metadata"] and kept is None
 
-    await eventually(ending, what="the namespace's end reaches the account")
+    await eventually(ending, what="the namespace's end reaches the account and its Secret")
     account = await bench.later(400)
     assert condition(account, "Stalled")["reason"] == "InUse"
     assert await bench.webhooks() == [hook]
