@@ -10,10 +10,12 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Literal, TextIO
 
+from aiohttp import ClientError
+
 FIELDS = ("kind", "namespace", "name", "uid", "action", "outcome", "durationSeconds", "requestId")
 """What a line can say beside time, level, logger and message; absent where it does not apply."""
 
-EXPECTED_ERRORS: tuple[type[BaseException], ...] = (OSError, TimeoutError)
+EXPECTED_ERRORS: tuple[type[BaseException], ...] = (OSError, TimeoutError, ClientError)
 """Failures of the world: one line says enough. Everything else is a mistake of ours and keeps its traceback."""
 
 _QUIET_LOGGERS = ("kopf", "aiohttp", "asyncio", "httpx2", "httpcore2", "kubernetes")

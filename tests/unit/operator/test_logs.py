@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 import pytest
+from aiohttp import ServerDisconnectedError
 from pydantic import JsonValue
 
 from relay_operator.logs import configure_logging, log_action, log_context, redact
@@ -127,6 +128,14 @@ def test_an_expected_error_is_one_line_without_a_traceback() -> None:
     logging.getLogger("relay_operator").error("the cloud does not answer", exc_info=refused)
     (line,) = _lines(stream)
     assert line["message"] == "the cloud does not answer: ConnectionRefusedError: port 8400"
+    assert "traceback" not in line
+
+
+def test_a_connection_that_a_library_lost_is_expected() -> None:
+    stream = io.StringIO()
+    configure_logging("json", "info", stream)
+    logging.getLogger("kopf.watching").error("the watch broke", exc_info=_raised(ServerDisconnectedError()))
+    (line,) = _lines(stream)
     assert "traceback" not in line
 
 
