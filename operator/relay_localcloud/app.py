@@ -98,10 +98,11 @@ class Options:
 
 def open_cloud(store: Store, first_mode: Mode, gateway_url: str) -> Cloud:
     """Put the parts of a cloud together on its state; `gateway_url` is where workloads have their endpoints."""
-    deliveries = Deliveries(store)
+    faults = FaultRegistry(store)
+    deliveries = Deliveries(store, faults)
     clock = Clock(store, HANDLERS, deliveries, lambda: time.time_ns() // 1000, first_mode)
     limiter = RateLimiter(time.monotonic)
-    return Cloud(store, clock, deliveries, RequestLog(clock), FaultRegistry(store), limiter, gateway_url)
+    return Cloud(store, clock, deliveries, RequestLog(clock), faults, limiter, gateway_url)
 
 
 def seed(cloud: Cloud, document: Any | None) -> Founded:  # noqa: ANN401 - an exported state, checked by state_file
@@ -112,6 +113,7 @@ def seed(cloud: Cloud, document: Any | None) -> Founded:  # noqa: ANN401 - an ex
     cloud.store.reload()
     cloud.clock.reload()
     cloud.faults.reload()
+    cloud.deliveries.reload()
     with cloud.store.transaction() as tx:
         founded, made = organizations.seed(tx)
         if made:

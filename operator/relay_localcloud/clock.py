@@ -60,13 +60,18 @@ class ClockChange:
 
 
 class Outbound(Protocol):
-    """Who calls the receivers of webhooks."""
+    """Who calls the receivers of webhooks; `changed` is called when a call was queued or has ended."""
+
+    changed: Callable[[], None]
 
     def begin(self, until: int, at_due_time: bool) -> None:
         """Start the calls due by `until`, as many as may run at once; their time is the clock's, or their due time."""
 
     def next_due(self) -> int | None:
         """When the next call falls due that is not under way and may be started; None where there is none."""
+
+    def earliest(self) -> int | None:
+        """When the earliest call that is not finished fell due, or will."""
 
     async def one_finished(self) -> None:
         """Return once a call that is under way has ended; at once where none is."""
@@ -97,6 +102,7 @@ class Clock:
         self.state = self._load()
         store.current_time = self._settled_now
         store.queue_changed = self._look_again
+        outbound.changed = self._wake.set
 
     def now(self) -> int:
         """The cloud's time; while the clock is moved, how far the move has got."""
@@ -171,19 +177,21 @@ class Clock:
 
     async def _move(self, target: int) -> None:
         while True:
-            item, call = self._next_transition(), self._next_call()
-            at = min((due.due_at for due in (item, call) if due is not None), default=target + 1)
-            if at > target:
-                return
-            if item is not None and item.due_at <= target and (call is None or item.due_at < call.due_at + OVERTAKING):
-                self._held = max(self.now(), item.due_at)
+            item, call_at = self._next_transition(), self._outbound.earliest()
+            item_at = None if item is None or item.due_at > target else item.due_at
+            if call_at is not None and call_at > target:
+                call_at = None
+            if item_at is not None and (call_at is None or item_at < call_at + OVERTAKING):
+                self._held = max(self.now(), item_at)
                 self._settle(self._held, SLICE)
                 self._outbound.begin(self._held, at_due_time=True)
                 await asyncio.sleep(0)
-            else:
-                self._held = max(self.now(), at)
+            elif call_at is not None:
+                self._held = max(self.now(), call_at)
                 self._outbound.begin(self._held, at_due_time=True)
                 await self._outbound.one_finished()
+            else:
+                return
 
     def _next_transition(self) -> DueItem | None:
         if not self._next_is_known:
@@ -191,10 +199,6 @@ class Clock:
                 self._next = due.next_transition(tx.connection)
             self._next_is_known = True
         return self._next
-
-    def _next_call(self) -> DueItem | None:
-        with self._store.transaction(at=0) as tx:
-            return due.next_outbound(tx.connection)
 
     def _look_again(self) -> None:
         self._next_is_known = False

@@ -5,7 +5,8 @@ A call stays on the due-queue until its outcome is written, so a process killed 
 """
 
 import asyncio
-from collections import Counter
+import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from types import TracebackType
@@ -14,7 +15,10 @@ from typing import TYPE_CHECKING, Self
 from sqlalchemy import bindparam, delete, insert, select
 
 from relay_localcloud import due, tables, webhook_faults
+from relay_localcloud.call_queue import CallQueue, QueuedCall
 from relay_localcloud.due import DueItem
+from relay_localcloud.fault_layer import FaultRegistry
+from relay_localcloud.faults import WEBHOOK
 from relay_localcloud.instants import SECOND
 from relay_localcloud.prepared import Prepared
 from relay_localcloud.store import Store, Tx
@@ -33,9 +37,13 @@ PER_RECEIVER = 8
 ATTEMPTS_KEPT = 20_000
 _PRUNED_EVERY = 1_000
 
-_delivery, _webhook = tables.webhook_deliveries.c, tables.webhooks.c
+_item, _delivery, _webhook = tables.due.c, tables.webhook_deliveries.c, tables.webhooks.c
 _FIND = Prepared(
     select(
+        _item.due_at,
+        _item.subject,
+        _item.lane,
+        _item.payload,
         _delivery.event_type,
         _delivery.body,
         _webhook.id,
@@ -44,8 +52,9 @@ _FIND = Prepared(
         _webhook.signing_key,
         _webhook.enabled,
     )
-    .join_from(tables.webhook_deliveries, tables.webhooks, _delivery.webhook_id == _webhook.id)
-    .where(_delivery.id == bindparam("of_delivery"))
+    .join_from(tables.due, tables.webhook_deliveries, _item.subject == _delivery.id)
+    .join(tables.webhooks, _delivery.webhook_id == _webhook.id)
+    .where(_item.id == bindparam("of_item"))
 )
 _RECORD_ATTEMPT = Prepared(insert(tables.webhook_attempts))
 
@@ -86,11 +95,16 @@ class Call:
 class Deliveries:
     """Makes the calls that the clock says are due."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, faults: FaultRegistry) -> None:
         self._store = store
-        self._under_way: dict[int, asyncio.Task[None]] = {}
-        self._lanes: Counter[str] = Counter()
+        self._faults = faults
+        self._queue = CallQueue(IN_ALL, PER_RECEIVER)
+        self._tasks: set[asyncio.Task[None]] = set()
         self._opening: asyncio.Task[Caller] | None = None
+        self.changed: Callable[[], None] = lambda: None
+        """Called when a call was queued or has ended; the clock sets it."""
+        store.call_queued = self._queued
+        self.reload()
 
     async def __aenter__(self) -> Self:
         """Load the HTTP client in the background: it takes a fifth of the start, and nobody may ever subscribe."""
@@ -107,60 +121,59 @@ class Deliveries:
 
     async def abandon(self) -> None:
         """End the calls under way without an outcome; they stay due."""
-        tasks = list(self._under_way.values())
+        tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    def reload(self) -> None:
+        """Read the calls that are due anew, after an import."""
+        self._queue.forget_waiting()
+        with self._store.transaction(at=0) as tx:
+            for call in due.queued_calls(tx.connection):
+                self._queue.add(call)
+
     def begin(self, until: int, at_due_time: bool) -> None:
         """Start the calls due by `until`, as many as may run at once; their time is `until`, or when they fell due."""
-        while (free := IN_ALL - len(self._under_way)) > 0:
-            items = self._startable(until, free)
-            if not items:
-                return
-            for item in items:
-                assert item.lane is not None
-                if self._lanes[item.lane] < PER_RECEIVER:
-                    self._start(item, item.due_at if at_due_time else until)
+        while (call := self._queue.take(until)) is not None:
+            self._start(call, call.due_at if at_due_time else until)
 
     def next_due(self) -> int | None:
         """When the next call falls due that is not under way and may be started; None where there is none."""
-        if len(self._under_way) >= IN_ALL:
-            return None
-        items = self._startable(None, 1)
-        return items[0].due_at if items else None
+        return self._queue.next_due()
+
+    def earliest(self) -> int | None:
+        """When the earliest call that is not finished fell due, or will."""
+        return self._queue.earliest()
 
     async def one_finished(self) -> None:
         """Return once a call that is under way has ended; at once where none is."""
-        if self._under_way:
-            await asyncio.wait(self._under_way.values(), return_when=asyncio.FIRST_COMPLETED)
+        if self._tasks:
+            await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
 
-    def _startable(self, until: int | None, limit: int) -> list[DueItem]:
-        full = [lane for lane, count in self._lanes.items() if count >= PER_RECEIVER]
-        with self._store.transaction(at=0) as tx:
-            return due.outbound(tx.connection, until, self._under_way.keys(), full, limit)
+    def _queued(self, call: QueuedCall) -> None:
+        self._queue.add(call)
+        self.changed()
 
-    def _start(self, item: DueItem, at: int) -> None:
-        assert item.lane is not None
-        lane = item.lane
-        self._lanes[lane] += 1
-        task = asyncio.create_task(self._attempt(item, at), name=f"webhook attempt {item.subject}")
-        self._under_way[item.id] = task
+    def _start(self, call: QueuedCall, at: int) -> None:
+        task = asyncio.create_task(self._attempt(call.item_id, at), name=f"webhook attempt {call.item_id}")
+        self._tasks.add(task)
 
         def ended(task: asyncio.Task[None]) -> None:
-            del self._under_way[item.id]
-            self._lanes -= Counter((lane,))
-            self._store.queue_changed()
+            self._tasks.discard(task)
+            self._queue.finished(call)
+            self.changed()
             if not task.cancelled() and (error := task.exception()) is not None:
+                # A defect here, not the receiver's: the item stays due and is tried again by the next start.
                 asyncio.get_running_loop().call_exception_handler(
                     {"message": "a webhook attempt failed inside the local cloud", "exception": error, "task": task}
                 )
 
         task.add_done_callback(ended)
 
-    async def _attempt(self, item: DueItem, at: int) -> None:
+    async def _attempt(self, item_id: int, at: int) -> None:
         with self._store.transaction(at=at) as tx:
-            call = _prepare(tx, item, at)
+            call = _prepare(tx, item_id, at, faulty=self._faults.has(WEBHOOK))
         if call is None:
             return
         caller, limit_seconds = await self._caller(), self._store.settings.webhook_timeout_seconds
@@ -181,17 +194,17 @@ async def _open_caller() -> "Caller":
     return caller
 
 
-def _prepare(tx: Tx, item: DueItem, at: int) -> Call | None:
-    """What is to be sent now; None where the delivery, its subscription or a fault says that nothing is."""
-    row = _FIND.run(tx.connection, of_delivery=item.subject).fetchone()
-    if row is None:  # deletion ends retries
-        due.remove(tx.connection, item.id)
+def _prepare(tx: Tx, item_id: int, at: int, *, faulty: bool) -> Call | None:
+    """What is to be sent now; None where a cancellation, the subscription or a fault says that nothing is."""
+    row = _FIND.run(tx.connection, of_item=item_id).fetchone()
+    if row is None:  # cancelled or replaced; and deletion ends retries
         return None
-    event_type, body, webhook_id, organization_id, url, key, enabled = row
+    item = DueItem(item_id, row[0], ATTEMPT, row[1], row[2], json.loads(row[3]))
+    event_type, body, webhook_id, organization_id, url, key, enabled = row[4:]
     if not enabled and "replay" not in item.payload:  # so does pausing
         due.remove(tx.connection, item.id)
         return None
-    interference = webhook_faults.interfere(tx, item, organization_id)
+    interference = webhook_faults.interfere(tx, item, organization_id) if faulty else webhook_faults.UNDISTURBED
     if interference is None:
         return None
     return Call(item, at, webhook_id, organization_id, url, key, event_type, body.encode(), interference)

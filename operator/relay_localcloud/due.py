@@ -7,7 +7,7 @@ of its own whose `now` is exactly `due_at`.
 """
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from pydantic import JsonValue
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
 from relay_localcloud import tables
+from relay_localcloud.call_queue import QueuedCall
 from relay_localcloud.prepared import Prepared
 
 if TYPE_CHECKING:
@@ -41,9 +42,6 @@ _REMOVE = Prepared(delete(tables.due).where(tables.due.c.id == bindparam("item")
 _NEXT_TRANSITION = Prepared(
     select(tables.due).where(tables.due.c.lane.is_(None)).order_by(tables.due.c.due_at, tables.due.c.id).limit(1)
 )
-_NEXT_OUTBOUND = Prepared(
-    select(tables.due).where(tables.due.c.lane.is_not(None)).order_by(tables.due.c.due_at, tables.due.c.id).limit(1)
-)
 
 DueHandler = Callable[["Tx", DueItem], None]
 """What a transition does. The item is already off the queue; it may schedule itself again."""
@@ -56,10 +54,11 @@ def schedule(
     subject: str,
     payload: Mapping[str, JsonValue],
     lane: str | None = None,
-) -> None:
-    """Put an item on the queue, in place of an earlier one of the same kind and subject."""
+) -> int:
+    """Put an item on the queue, in place of an earlier one of the same kind and subject; the item's id."""
     text = json.dumps(payload) if payload else "{}"
-    _SCHEDULE.run(connection, id=None, due_at=due_at, kind=kind, subject=subject, lane=lane, payload=text)
+    written = _SCHEDULE.run(connection, id=None, due_at=due_at, kind=kind, subject=subject, lane=lane, payload=text)
+    return written.lastrowid or 0
 
 
 def cancel(connection: Connection, kind: str, subject: str) -> None:
@@ -83,26 +82,11 @@ def next_transition(connection: Connection) -> DueItem | None:
     return None if row is None else _item(row)
 
 
-def next_outbound(connection: Connection) -> DueItem | None:
-    """The call to a receiver that falls due first, those under way included."""
-    row = _NEXT_OUTBOUND.run(connection).fetchone()
-    return None if row is None else _item(row)
-
-
-def outbound(
-    connection: Connection, until: int | None, under_way: Collection[int], full_lanes: Collection[str], limit: int
-) -> list[DueItem]:
-    """The calls to receivers that may be made: due by `until` (None: whenever), not under way, their lane not full."""
+def queued_calls(connection: Connection) -> list[QueuedCall]:
+    """Every call to a receiver on the queue, those under way included."""
     item = tables.due.c
-    query = select(tables.due).where(item.lane.is_not(None))
-    if until is not None:
-        query = query.where(item.due_at <= until)
-    if under_way:
-        query = query.where(item.id.not_in(under_way))
-    if full_lanes:
-        query = query.where(item.lane.not_in(full_lanes))
-    rows = connection.execute(query.order_by(item.due_at, item.id).limit(limit))
-    return [_item(tuple(row)) for row in rows]
+    query = select(item.due_at, item.id, item.lane).where(item.lane.is_not(None))
+    return [QueuedCall(row.due_at, row.id, row.lane) for row in connection.execute(query)]
 
 
 def _item(row: tuple[Any, ...]) -> DueItem:

@@ -33,6 +33,10 @@ class FaultRegistry:
         with self._store.transaction() as tx:
             self._operations = faults.operations(tx)
 
+    def has(self, operation: str) -> bool:
+        """Whether any fault names this operation."""
+        return operation in self._operations
+
     def meet(self, operation: str | None, organization_id: str | None) -> Fault | None:
         """The fault that meets this request."""
         if operation is None or operation not in self._operations:

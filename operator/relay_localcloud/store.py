@@ -22,6 +22,7 @@ from pydantic import JsonValue
 from sqlalchemy import Connection, StaticPool, create_engine, event, insert, select
 
 from relay_localcloud import due, tables, webhooks
+from relay_localcloud.call_queue import QueuedCall
 from relay_localcloud.schema import SCHEMA_VERSION, metadata
 from relay_localcloud.settings import Settings
 
@@ -39,6 +40,7 @@ class Tx:
     settings: Settings
     _after_commit: list[Callable[[], None]] = field(default_factory=list)
     _queue_changed: bool = False
+    _calls: list[QueuedCall] = field(default_factory=list)
 
     def schedule(
         self,
@@ -53,8 +55,11 @@ class Tx:
 
         `lane` is for `webhooks.py` alone.
         """
-        due.schedule(self.connection, due_at, kind, subject, payload or {}, lane)
-        self._queue_changed = True
+        item_id = due.schedule(self.connection, due_at, kind, subject, payload or {}, lane)
+        if lane is None:
+            self._queue_changed = True
+        else:
+            self._calls.append(QueuedCall(due_at, item_id, lane))
 
     def cancel(self, kind: str, subject: str) -> None:
         """Take back what was scheduled; nothing there is fine."""
@@ -64,7 +69,6 @@ class Tx:
     def cancel_lane(self, lane: str) -> None:
         """Take back every call to a webhook's receiver."""
         due.cancel_lane(self.connection, lane)
-        self._queue_changed = True
 
     def emit(self, organization_id: str, event_type: str, data: Mapping[str, JsonValue]) -> None:
         """Tell the organization's webhooks of an event of section 6; durable with this transaction, sent at once."""
@@ -95,7 +99,9 @@ class Store:
         self.current_time: Callable[[], int] = lambda: 0
         """What `now` is in a transaction; the clock sets it, and runs what fell due before it answers."""
         self.queue_changed: Callable[[], None] = lambda: None
-        """Called once a transaction that scheduled or cancelled is on disk; the clock sets it."""
+        """Called once a transaction that scheduled or cancelled a transition is on disk; the clock sets it."""
+        self.call_queued: Callable[[QueuedCall], None] = lambda _: None
+        """Called once a call to a receiver that was scheduled is on disk; `deliveries.py` sets it."""
 
     @classmethod
     def ephemeral(cls) -> "Store":
@@ -129,6 +135,8 @@ class Store:
             callback()
         if tx._queue_changed:  # noqa: SLF001
             self.queue_changed()
+        for call in tx._calls:  # noqa: SLF001
+            self.call_queued(call)
 
     def reload(self) -> None:
         """Read again what is kept beside the connection, after an import."""

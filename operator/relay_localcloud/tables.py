@@ -35,7 +35,7 @@ due = Table(
     Column("payload", Text, nullable=False),
     UniqueConstraint("kind", "subject"),
     Index("due_order", "lane", "due_at", "id"),
-    Index("due_outbound", "due_at", "id", sqlite_where=text("lane IS NOT NULL")),
+    Index("due_calls", "lane", sqlite_where=text("lane IS NOT NULL")),
     sqlite_autoincrement=True,  # an id under way is never given to another item
 )
 

@@ -41,6 +41,7 @@ async def import_state(request: Request, cloud: CurrentCloud) -> Response:
     cloud.store.reload()
     cloud.clock.reload()
     cloud.faults.reload()
+    cloud.deliveries.reload()
     return answer({"rows": counts})
 
 
