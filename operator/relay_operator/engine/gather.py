@@ -11,7 +11,7 @@ from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey, Resource
 from relay_operator.api.workload import CommonStatus, WorkloadSpec
 from relay_operator.engine import assess
-from relay_operator.engine.account import AccountReady, Accounts, AccountState, AccountWaiting
+from relay_operator.engine.account import AccountReady, Accounts, AccountState, AccountWaiting, pinned
 from relay_operator.engine.cache import Cache, Entry
 from relay_operator.engine.facts import Facts
 from relay_operator.engine.inputs import InputReader, MissingInput, ReadInputs
@@ -52,7 +52,7 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class _Sight(Generic[ObsT]):
-    """What a look yielded."""
+    """What a look yielded; `observed` only where it is this object's own, or may become it."""
 
     seen: Seen
     observed: ObsT | None = None
@@ -83,20 +83,24 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         if paused or demand is Demand.DELETE_ABANDONING or (unread.deleting and not finalizer):
             return Facts(key, obj, now, _NOT_ASKED, unread, known)
 
-        account = await self.accounts.resolve(obj.metadata.namespace, obj.spec.account_ref)
+        recorded = obj.status.account if obj.status.id else None
+        sent = known if assess.intent_open(obj, intent) else None
+        ref = pinned(obj.spec.account_ref, recorded, sent)
+        account = await self.accounts.resolve(obj.metadata.namespace, ref)
         if not isinstance(account, AccountReady):
             seen = Seen.BLIND if obj.status.id or assess.intent_open(obj, intent) else Seen.NOTHING
             standing = Account.WAITING if isinstance(account, AccountWaiting) else Account.REFUSED
             view = View(demand=demand, finalizer=finalizer, account=standing, seen=seen)
             return Facts(key, obj, now, account, view, known)
 
+        sight: _Sight[ObsT]
         try:
             sight = await self._look(key, obj, intent, account, memory, now, look)
         except CloudError as error:
             if isinstance(error, Unauthorized):
                 self.accounts.refused(account)
             memory.unanswered += 1
-            sight = _Sight[ObsT](Seen.BLIND, error=error)
+            sight = _Sight(Seen.BLIND, error=error)  # `_Sight[ObsT](...)` cannot be: frozen, and with slots
         else:
             memory.unanswered = 0
         return await self._facts(key, obj, known, account, memory, now, sight)
@@ -151,6 +155,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         now: datetime,
         look: Look,
     ) -> _Sight[ObsT]:
+        self.cache.unclaim(key)
         is_open = assess.intent_open(obj, intent)
         adopt_id = obj.metadata.annotations.get(meta.ADOPT_ID, "")
         deleting = assess.demand(obj) is not Demand.EXIST
@@ -178,10 +183,10 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         _, name = self.resource.identity(observed)
         if name and obj.status.cloud_name and name != obj.status.cloud_name:
             note = f"status.id {obj.status.id} is the cloud's {name!r}, not {obj.status.cloud_name!r}"
-            return _Sight(Seen.FOREIGN, observed, note)
+            return _Sight(Seen.FOREIGN, note=note)
         sent = memory.terminated_at
         if progress is not Progress.GONE and sent is not None and self.clock() - sent < self.patience.termination:
-            return _Sight(Seen.GOING, observed)
+            return _Sight(Seen.GOING, observed, "a termination was sent; the cloud has not confirmed it")
         return _Sight(_SEEN_BY_PROGRESS[progress], observed)
 
     def _missing(self, obj: Resource[SpecT, StatusT], memory: Memory, now: datetime) -> _Sight[ObsT]:
@@ -199,20 +204,23 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         self, key: ObjectKey, obj: Resource[SpecT, StatusT], cloud_id: str, account: AccountReady, *, is_open: bool
     ) -> _Sight[ObsT]:
         refused = Seen.UNKNOWABLE if is_open else Seen.ADOPTEE_REFUSED
-        holders = self.cache.with_cloud_id(cloud_id) - {key}
         if not account.adoption_allowed:
             return _Sight(refused, note="the account is shared and does not say allowAdoption")
+        holders = self.cache.with_cloud_id(cloud_id) - {key}
         if holders:
-            return _Sight(refused, note=f"{cloud_id} belongs to {min(map(str, holders))}")
+            return _Sight(refused, note=_belongs(cloud_id, holders))
         try:
             observed = await self.resource.observe(account.cloud, cloud_id, obj.status, Look.EXACT)
         except NotFound:
             return _Sight(refused, note=f"the cloud does not find {cloud_id}")
         if self.resource.progress(observed) is Progress.GONE:
-            return _Sight(refused, observed, f"{cloud_id} is terminated")
+            return _Sight(refused, note=f"{cloud_id} is terminated")
         differs = self.resource.differences(obj, observed)
         if differs and not is_open:
-            return _Sight(refused, observed, "make the spec say what the resource is: " + "; ".join(differs))
+            return _Sight(refused, note="make the spec say what the resource is: " + "; ".join(differs))
+        holders = self.cache.claim(cloud_id, key)
+        if holders:
+            return _Sight(refused, note=_belongs(cloud_id, holders))
         return _Sight(Seen.FOUND if is_open else Seen.ADOPTEE, observed)
 
     async def _search(
@@ -228,7 +236,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         late = now - intent.started_at >= timedelta(seconds=self.patience.search)
         match finding:
             case Found(observed):
-                holders = self.cache.with_cloud_id(self.resource.identity(observed)[0]) - {key}
+                holders = self.cache.claim(self.resource.identity(observed)[0], key)
                 if holders:
                     return _Sight(Seen.ABSENT, note=f"the intent was copied from {min(map(str, holders))}")
                 return _Sight(Seen.FOUND, observed)
@@ -245,6 +253,10 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         absent = memory.not_seen >= self.patience.searches
         note = f"{intent.name!r} is not in the cloud's list"
         return _Sight(Seen.ABSENT if absent else Seen.UNSURE, note=note)
+
+
+def _belongs(cloud_id: str, holders: frozenset[ObjectKey]) -> str:
+    return f"{cloud_id} belongs to {min(map(str, holders))}"
 
 
 _NOT_ASKED: AccountState = AccountWaiting(Reason.PAUSED, "")
