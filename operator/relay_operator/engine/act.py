@@ -53,8 +53,10 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
                 observed = facts.observed
                 return await self._send(facts, lambda cloud: self.resource.update(cloud, facts.obj, observed, step))
             case actions.Delete():
-                memory.terminated_at = self.clock()
-                return await self._send(facts, lambda cloud: self.resource.delete(cloud, facts.obj.status.id or ""))
+                result = await self._send(facts, lambda cloud: self.resource.delete(cloud, facts.obj.status.id or ""))
+                if isinstance(result, Sent):  # one that was refused ends nothing: it is sent again, not waited for
+                    memory.terminated_at = self.clock()
+                return result
             case actions.Expire():
                 metadata = facts.obj.metadata
                 await self.kube.delete(self.resource.type, metadata.namespace, metadata.name, uid=metadata.uid)

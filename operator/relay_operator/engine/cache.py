@@ -42,6 +42,7 @@ class Cache:
     _entries: dict[ObjectKey, Entry] = field(default_factory=dict)
     _by_cloud_id: dict[str, set[ObjectKey]] = field(default_factory=dict)
     _searching: set[ObjectKey] = field(default_factory=set)
+    _claims: dict[ObjectKey, str] = field(default_factory=dict)
 
     def get(self, key: ObjectKey) -> Entry | None:
         return self._entries.get(key)
@@ -67,12 +68,28 @@ class Cache:
             return None
         del self._entries[key]
         self._searching.discard(key)
+        self.unclaim(key)
         self._unindex(entry.cloud_id, key)
         return entry
 
     def with_cloud_id(self, cloud_id: str) -> frozenset[ObjectKey]:
         """Who records this cloud id in status."""
         return frozenset(self._by_cloud_id.get(cloud_id, ()))
+
+    def claim(self, cloud_id: str, key: ObjectKey) -> frozenset[ObjectKey]:
+        """Take an id that the object is about to record, so that no two do; else answers who has it.
+
+        A claim holds until `unclaim`, or until the object is forgotten.
+        """
+        claimants = (other for other, claimed in self._claims.items() if claimed == cloud_id)
+        holders = self.with_cloud_id(cloud_id).union(claimants) - {key}
+        if not holders:
+            self._claims[key] = cloud_id
+        return holders
+
+    def unclaim(self, key: ObjectKey) -> None:
+        """What the object recorded speaks for itself from here on."""
+        self._claims.pop(key, None)
 
     def searching(self) -> tuple[ObjectKey, ...]:
         """Objects with an intent and no id: what a webhook names may be theirs."""
