@@ -19,6 +19,7 @@ from urllib.request import getproxies
 
 from kubernetes.aio import client, config
 
+from relay_client import CloudError
 from relay_operator.account_reconciler import AccountReconciler
 from relay_operator.accounts import Accounts
 from relay_operator.api.definition import Definition
@@ -40,14 +41,14 @@ from relay_operator.engine.reconciler import KindReconciler, Reconciler, Tempo
 from relay_operator.engine.report import Pacing
 from relay_operator.engine.resource import ExternalResource
 from relay_operator.engine.workers import Workers
-from relay_operator.health import health_app
+from relay_operator.health import Heartbeat, health_app
 from relay_operator.hints import Hints
 from relay_operator.kinds import cloudaccount, gpucluster, gpupod
 from relay_operator.kinds.clusterlists import ClusterLists
 from relay_operator.leader import Election, LeaseLostError
 from relay_operator.leader_label import LeaderLabel
 from relay_operator.lease import LeaseTimes
-from relay_operator.logs import configure_logging
+from relay_operator.logs import EXPECTED_ERRORS, configure_logging
 from relay_operator.metrics import Metrics, process_metrics
 from relay_operator.receiver import Receiver
 from relay_operator.serving import serving
@@ -60,6 +61,7 @@ ObsT = TypeVar("ObsT")
 
 logger = logging.getLogger(__name__)
 
+EXPECTED = (*EXPECTED_ERRORS, KubeError, CloudError)
 _FIRST_LIST_BACKOFF = Backoff(initial=0.2, limit=10.0)
 
 
@@ -68,7 +70,7 @@ async def run(settings: Settings) -> int:
 
     0 where it was told to stop; 1 where it cannot go on (a lost Lease, a broken watch) and has to be started again.
     """
-    configure_logging(settings.log_format, settings.log_level, sys.stderr)
+    configure_logging(settings.log_format, settings.log_level, sys.stderr, EXPECTED)
     stop = asyncio.Event()
     _stop_on_signals(stop)
     status = 0
@@ -121,6 +123,8 @@ class Replica:
     accounts: Accounts
     receiver: Receiver
     election: Election
+    pulse: Heartbeat
+    """Of the election's loop."""
     label: LeaderLabel
     metrics: Metrics
     census: Census
@@ -132,7 +136,7 @@ class Replica:
         """Answers health checks at once; reconciles once it leads. Returns when told to stop."""
         await stack.enter_async_context(
             serving(
-                health_app(self.metrics, {}, {"objects": self._not_ready}),
+                health_app(self.metrics, {"election": self._silence}, {"objects": self._not_ready}),
                 self.settings.metrics_listen,
             )
         )
@@ -145,6 +149,9 @@ class Replica:
         if await _unless(stop, self.election.acquire()):
             stack.push_async_callback(self.election.release)
             await self._lead(stop, self._hold())
+
+    def _silence(self) -> str | None:
+        return self.pulse.silence() if self.settings.leader_election else None
 
     def _not_ready(self) -> str | None:
         return None if self.standing_by or self.synced.is_set() else "the first list of objects is under way"
@@ -234,7 +241,8 @@ def _assemble(settings: Settings, api: client.ApiClient) -> Replica:
     cache, queue = Cache(), Queue[ObjectKey](time.monotonic)
     feed = Feed(cache, queue, random.random, settings.poll_settled_seconds)
     accounts = Accounts(settings, kube, cache, queue, metrics)
-    election = _election(settings, kube)
+    pulse = Heartbeat(settings.lease_duration_seconds * 4, time.monotonic)
+    election = _election(settings, kube, pulse.beat)
     leading = election.leading if settings.leader_election else _alone
     census = Census(cache, queue, metrics, time.monotonic)
     recorder = Recorder(kube, election.identity, _now)
@@ -261,6 +269,7 @@ def _assemble(settings: Settings, api: client.ApiClient) -> Replica:
             deduplication_size=settings.webhook_deduplication_size,
         ),
         election=election,
+        pulse=pulse,
         label=LeaderLabel(kube, settings.namespace, os.environ.get("POD_NAME")),
         metrics=metrics,
         census=census,
@@ -276,12 +285,12 @@ def _alone() -> bool:
     return True
 
 
-def _election(settings: Settings, kube: Kube) -> Election:
+def _election(settings: Settings, kube: Kube, on_turn: Callable[[], None]) -> Election:
     times = LeaseTimes(
         settings.lease_duration_seconds, settings.lease_renew_deadline_seconds, settings.lease_retry_seconds
     )
     identity = os.environ.get("POD_NAME") or f"{socket.gethostname()}-{secrets.token_hex(4)}"
-    return Election(kube, settings.namespace, settings.lease_name, identity, times)
+    return Election(kube, settings.namespace, settings.lease_name, identity, times, on_turn=on_turn)
 
 
 @dataclass(slots=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 import aiohttp
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
     from types import TracebackType
 
@@ -148,6 +148,16 @@ class Kube:
         path = RESOURCES[kind].path(self.namespace if namespace is None else namespace)
         items: list[Manifest] = (await self.call("GET", path, params=params))["items"]
         return items
+
+    async def watch(self, kind: str, namespace: str | None = None) -> AsyncIterator[Manifest]:
+        """Watch events `{type, object}` from now on, until the caller leaves off."""
+        if self._session is None:
+            raise RuntimeError("Kube is used outside `async with`")
+        path = RESOURCES[kind].path(self.namespace if namespace is None else namespace)
+        forever = aiohttp.ClientTimeout(total=None)
+        async with self._session.get(path, params={"watch": "true"}, timeout=forever) as stream:
+            async for line in stream.content:
+                yield json.loads(line)
 
     async def create(self, manifest: Manifest) -> Manifest:
         """POSTs the manifest."""

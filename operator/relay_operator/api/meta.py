@@ -113,6 +113,7 @@ class CreateIntent(Model):
     attempt: int = Field(ge=1)
     spec_hash: str = Field(max_length=1024)
     started_at: Time
+    account: str = Field(default="", max_length=320)  # kind/name of the account it is sent with
 
     @classmethod
     def parse(cls, text: str | None) -> "Self | MalformedIntent | None":
@@ -132,4 +133,4 @@ class CreateIntent(Model):
             )
 
     def to_annotation(self) -> str:
-        return self.model_dump_json()
+        return self.model_dump_json(exclude_defaults=True)

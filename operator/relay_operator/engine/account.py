@@ -5,8 +5,8 @@ from typing import Protocol, TypeAlias
 
 from relay_client import Cloud
 from relay_operator.api.conditions import Reason
-from relay_operator.api.meta import ObjectKey
-from relay_operator.api.references import AccountRef
+from relay_operator.api.meta import CreateIntent, ObjectKey
+from relay_operator.api.references import AccountKind, AccountRef
 from relay_operator.engine.sightings import Sightings
 
 
@@ -41,6 +41,19 @@ class AccountRefused:
 
 
 AccountState: TypeAlias = AccountReady | AccountWaiting | AccountRefused
+
+
+def pinned(ref: AccountRef | None, recorded: AccountRef | None, intent: CreateIntent | None) -> AccountRef | None:
+    """The account to ask: what exists, or may exist, lives where it was created, whatever the spec resolves to today.
+
+    `recorded` is status.account of a resource with an id, `intent` an open one.
+    """
+    if recorded is not None:
+        return recorded
+    if intent is not None and intent.account:
+        kind, _, name = intent.account.partition("/")
+        return AccountRef(kind=AccountKind(kind), name=name)
+    return ref
 
 
 class Accounts(Protocol):

@@ -79,6 +79,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
             attempt=max(status.attempt or 0, 1),
             spec_hash=status.spec_hash or "",
             started_at=obj.metadata.creation_timestamp or facts.now,
+            account=f"{status.account.kind}/{status.account.name}" if status.account is not None else "",
         )
         await self._write_intent(facts, intent)
 
@@ -92,6 +93,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
             attempt=last + 1,
             spec_hash=fingerprints(self.resource.fields(obj)),
             started_at=facts.now,
+            account=_account(facts),
         )
         await self._write_intent(facts, intent)
         return intent
@@ -109,6 +111,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
             attempt=max(obj.status.attempt or 0, 1),
             spec_hash=fingerprints(self.resource.fields(obj)),
             started_at=facts.now,
+            account=_account(facts),
         )
         await self._write_intent(facts, intent)
         return intent
@@ -157,6 +160,11 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
             await self.kube.patch(self.resource.type, metadata.namespace, metadata.name, body)
         except kube.NotFound:
             return
+
+
+def _account(facts: Facts[SpecT, StatusT, ObsT]) -> str:
+    key = _ready(facts).key
+    return f"{key.kind}/{key.name}"
 
 
 def _ready(facts: Facts[SpecT, StatusT, ObsT]) -> AccountReady:

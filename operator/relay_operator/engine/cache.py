@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from relay_operator.api.meta import ANNOTATION_PREFIX, CREATE_INTENT, FINALIZER, ObjectKey
+from relay_operator.api.meta import ANNOTATION_PREFIX, CREATE_INTENT, FINALIZER, CreateIntent, ObjectKey
 
 _DROPPED_ANNOTATIONS = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
 
@@ -32,7 +32,7 @@ class Entry:
     reason: str
     """Of the Ready condition."""
     account: tuple[str, str]
-    """Kind and name of `spec.accountRef`; empty strings where absent."""
+    """Kind and name of the account that was, or would be, used; empty strings for the namespace's default."""
 
 
 @dataclass(slots=True)
@@ -129,7 +129,7 @@ def _entry(raw: Mapping[str, JsonValue]) -> Entry:
     metadata = _mapping(raw.get("metadata"))
     annotations = _mapping(metadata.get("annotations"))
     spec, status = _mapping(raw.get("spec")), _mapping(raw.get("status"))
-    account = _mapping(spec.get("accountRef"))
+    account = _mapping(status.get("account")) or _sent_with(annotations, status) or _mapping(spec.get("accountRef"))
     ready = _ready_condition(status)
     finalizers = metadata.get("finalizers")
     return Entry(
@@ -160,6 +160,16 @@ def _compact(
     kept = {name: value for name, value in metadata.items() if name != "managedFields"}
     kept["annotations"] = {name: value for name, value in annotations.items() if name not in _DROPPED_ANNOTATIONS}
     return json.dumps({**raw, "metadata": kept}, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _sent_with(annotations: Mapping[str, JsonValue], status: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+    """The account of a create whose answer no status tells."""
+    text = annotations.get(CREATE_INTENT)
+    intent = CreateIntent.parse(text) if isinstance(text, str) else None
+    if not isinstance(intent, CreateIntent) or not intent.account or intent.token == status.get("createToken"):
+        return {}
+    kind, _, name = intent.account.partition("/")
+    return {"kind": kind, "name": name}
 
 
 def _ready_condition(status: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:

@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import aiohttp
 from kubernetes.aio import client
-from pydantic import JsonValue, TypeAdapter
+from pydantic import JsonValue, TypeAdapter, ValidationError
 
 JsonObject: TypeAlias = dict[str, JsonValue]
 
@@ -158,7 +158,7 @@ class Kube:
         for attempt in range(1, THROTTLED_ATTEMPTS + 1):
             status, retry_after, text = await self._send(method, path, body)
             if 200 <= status < 300:
-                return _OBJECT.validate_python(json.loads(text))
+                return _object(method, path, text)
             if status == 429 and attempt < THROTTLED_ATTEMPTS:
                 await self._sleep(min(retry_after, 5.0) * attempt)
                 continue
@@ -179,6 +179,14 @@ class Kube:
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise Unavailable(0, "Unreachable", f"{method} {path.partition('?')[0]}: {error!r}") from error
         return response.status, _seconds(response.response.headers.get("Retry-After")), text
+
+
+def _object(method: str, path: str, text: str) -> JsonObject:
+    try:
+        return _OBJECT.validate_json(text)
+    except ValidationError:
+        # What answered is not the API server: the request may have reached it all the same.
+        raise Unavailable(0, "Unreadable", f"{method} {path.partition('?')[0]}: the answer is not an object") from None
 
 
 def _seconds(header: str | None) -> float:

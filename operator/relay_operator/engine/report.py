@@ -12,6 +12,7 @@ from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import CreateIntent, Resource
 from relay_operator.api.workload import CommonStatus, WorkloadSpec
 from relay_operator.engine import actions, assess, conditions
+from relay_operator.engine.account import pinned
 from relay_operator.engine.actions import Action, Step
 from relay_operator.engine.backoff import Backoff, Random
 from relay_operator.engine.conditions import Wanted
@@ -28,6 +29,7 @@ Fields = dict[str, object]
 
 _OF_THE_RESOURCE = (
     "id",
+    "account",
     "cloud_name",
     "state",
     "status_reason",
@@ -129,6 +131,7 @@ def _owned(
         "attempt": intent.attempt,
         "spec_hash": intent.spec_hash,
         "env_digest": facts.env_digest,
+        "account": pinned(facts.obj.spec.account_ref, None, intent),
     }
 
 

@@ -1,0 +1,44 @@
+"""Applies objects to the API server and tells when all of them are Ready. Costs the same whoever reconciles them."""
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+from tests.support.kube import Kube
+from tests.support.manifests import gpu_pod, ready
+
+APPLIERS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How a batch went, in seconds from the first apply."""
+
+    applied: float
+    ready: float
+
+
+async def apply_until_ready(kube: Kube, count: int, *, within: float = 600.0) -> Course:
+    """Creates so many GpuPods and waits, by one watch, until each was seen Ready. Raises TimeoutError."""
+    started = time.monotonic()
+    seen = asyncio.create_task(_until_ready(kube, count))
+    names = iter(range(count))
+
+    async def applier() -> None:
+        for number in names:
+            await kube.create(gpu_pod(f"pod-{number:05}", model="h100"))
+
+    async with asyncio.timeout(within):
+        await asyncio.gather(*(applier() for _ in range(APPLIERS)))
+        applied = time.monotonic() - started
+        await seen
+    return Course(applied, time.monotonic() - started)
+
+
+async def _until_ready(kube: Kube, count: int) -> None:
+    done: set[str] = set()
+    async for event in kube.watch("GpuPod"):
+        if ready(event["object"]):
+            done.add(event["object"]["metadata"]["name"])
+        if len(done) == count:
+            return

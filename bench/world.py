@@ -1,0 +1,105 @@
+"""What is measured, started: a control plane with its audit log, a local cloud, and the operator or the floor."""
+
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import yaml
+
+from bench.floor import Orders
+from tests.support import binaries, chart
+from tests.support.controlplane import ControlPlane
+from tests.support.kube import RESOURCES, Kube, Manifest
+from tests.support.localcloud import LocalCloud, Organization, Ports
+from tests.support.manifests import api_key_secret, cloud_account
+from tests.support.operator import Operator
+from tests.support.process import Process, free_port
+
+NAMESPACE = "relay-system"
+OPERATOR_USER = f"system:serviceaccount:{NAMESPACE}:relay-operator"
+FASTEST = {"requestsPerSecond": 1000, "burst": 1000}
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The servers, shared by all measurements of one run."""
+
+    folder: Path
+    plane: ControlPlane
+    cloud: LocalCloud
+    kubeconfig: Path
+    """As the chart's ServiceAccount."""
+
+    async def organization(self, name: str, gpus: int) -> Organization:
+        """A rich organization, and room for so many GPUs more."""
+        for _ in range(-(-gpus // 8)):
+            await self.cloud.control.add_node("h100", 8)
+        return await self.cloud.control.create_organization(name, balance_cents=10**9)
+
+    @asynccontextmanager
+    async def namespace(self, name: str) -> AsyncIterator[Kube]:
+        """A fresh namespace, as administrator."""
+        async with Kube(self.plane.kubeconfig, name) as kube:
+            await kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+            yield kube
+
+    async def account(self, kube: Kube, organization: Organization) -> None:
+        """The namespace's account, with a rate limit that is never met."""
+        await kube.create(api_key_secret(organization.api_key))
+        account: Manifest = cloud_account(self.cloud.management_url, self.cloud.inference_url, rateLimit=FASTEST)
+        await kube.create(account)
+
+    @asynccontextmanager
+    async def operator(self) -> AsyncIterator[Operator]:
+        """A leading operator with its defaults."""
+        operator = Operator(self.folder / "operator", self.kubeconfig, NAMESPACE, [self.cloud.management_url])
+        await operator.start()
+        yield operator
+        await operator.stop()
+
+    @asynccontextmanager
+    async def floor(self, namespace: str, organization: Organization) -> AsyncIterator[Process]:
+        """The floor, watching the namespace."""
+        folder = self.folder / f"floor-{namespace}"
+        folder.mkdir()
+        config = yaml.safe_load(self.kubeconfig.read_text())
+        server = config["clusters"][0]["cluster"]["server"]
+        orders = Orders(
+            pods_url=server + RESOURCES["GpuPod"].path(namespace),
+            token=config["users"][0]["user"]["token"],
+            management_url=self.cloud.management_url,
+            organization_id=organization.id,
+            api_key=organization.api_key,
+            port=free_port(),
+        )
+        (folder / "orders.json").write_text(json.dumps(asdict(orders)))
+        said = folder / "said"
+
+        async def watching() -> bool:
+            return said.exists() and "watching" in said.read_text()
+
+        argv = [sys.executable, "-m", "bench.floor", str(folder / "orders.json")]
+        process = Process("floor", argv, folder / "log", ready=watching, env=dict(os.environ), stdout=said)
+        await process.start()
+        yield process
+        await process.kill()
+
+
+@asynccontextmanager
+async def world(folder: Path) -> AsyncIterator[World]:
+    """Starts the servers; ends them with the block."""
+    plane = await ControlPlane.start(folder / "controlplane", binaries.server_binaries())
+    cloud = LocalCloud(folder / "localcloud", Ports.free())
+    try:
+        await cloud.start()
+        await cloud.control.settings(placementSeconds=0.2, startSeconds=0.2, stopSeconds=0.2)
+        async with Kube(plane.kubeconfig) as kube:
+            await chart.install_crds(kube)
+        yield World(folder, plane, cloud, await chart.grant_access(plane, NAMESPACE))
+    finally:
+        await cloud.process.kill()
+        await plane.stop()
