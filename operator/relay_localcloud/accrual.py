@@ -87,12 +87,6 @@ def min_deposit_cents(available_cents: int, floor_cents: int, burn: int, cap_cen
     return max(1000, min(cap_cents, 50_000, three_days))
 
 
-def stint_seconds(started_at: int, ended_at: int | None, since: int, until: int) -> int:
-    """How many whole seconds of a stint lie in [since, until)."""
-    end = until if ended_at is None else min(ended_at, until)
-    return max(0, end - max(started_at, since))
-
-
 def shares_in_cents(units: list[int]) -> list[int]:
     """Each entry in whole cents, such that they sum up to the floored total."""
     shares: list[int] = []

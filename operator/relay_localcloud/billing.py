@@ -7,7 +7,7 @@ the balance or the floor changes.
 
 from dataclasses import asdict, dataclass, replace
 
-from sqlalchemy import Connection, RowMapping, bindparam, insert, or_, select, update
+from sqlalchemy import Connection, RowMapping, bindparam, func, insert, or_, select, update
 
 from relay_localcloud import accrual, tables
 from relay_localcloud.accrual import MICROSECONDS, Meter
@@ -200,13 +200,37 @@ def recent_transactions(connection: Connection, organization_id: str) -> list[Ro
     return list(connection.execute(query).mappings())
 
 
-def records_since(connection: Connection, organization_id: str, since: int) -> list[RowMapping]:
-    """Usage records with a part after the second `since`, the oldest first."""
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What one resource used in a time, over all its stints."""
+
+    resource_id: str
+    kind: str
+    name: str
+    gpu_model_id: str | None
+    seconds: int
+    units: int
+
+
+def used_between(connection: Connection, organization_id: str, since: int, until: int) -> list[Used]:
+    """What each resource used in the seconds [since, until), the oldest resource first."""
     record = usage_records.c
-    query = select(usage_records).where(
-        record.organization_id == organization_id, or_(record.ended_at.is_(None), record.ended_at > since)
+    ended_at = func.min(func.coalesce(record.ended_at, until), until)
+    seconds = func.max(0, ended_at - func.max(record.started_at, since))
+    query = (
+        select(
+            record.resource_id,
+            record.kind,
+            record.name,
+            record.gpu_model_id,
+            func.sum(seconds),
+            func.sum(seconds * record.rate_cents),
+        )
+        .where(record.organization_id == organization_id, or_(record.ended_at.is_(None), record.ended_at > since))
+        .group_by(record.resource_id)
+        .order_by(func.min(record.sequence))
     )
-    return list(connection.execute(query.order_by(record.sequence)).mappings())
+    return [Used(*row) for row in connection.execute(query).all()]
 
 
 def _ensure_account(tx: Tx, organization_id: str) -> None:

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Response
 from sqlalchemy import RowMapping
 
 from relay_localcloud import accrual, billing
-from relay_localcloud.billing import Account
+from relay_localcloud.billing import Used
 from relay_localcloud.bodies import Body, answer
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.identity import BillingReader, OrganizationId, OrganizationWriter
@@ -45,17 +45,17 @@ async def get_usage(caller: BillingReader, organization_id: OrganizationId, clou
     del caller
     with cloud.store.transaction() as tx:
         account = billing.account(tx, organization_id)
-        records = billing.records_since(tx.connection, organization_id, account.meter.month_start)
-    burn, floor = account.meter.burn, account.floor_cents
-    breakdown = _breakdown(records, account)
+        meter = account.meter
+        lines = billing.used_between(tx.connection, organization_id, meter.month_start, meter.read_at)
+    shares = accrual.shares_in_cents([used.units for used in lines])
     return answer(
         {
-            "usageCents": accrual.cents(account.meter.month_units),
-            "usageHours": sum(_hours(item.seconds) for item in breakdown),
-            "breakdown": [item.shown(cents) for item, cents in zip(breakdown, _shares(breakdown), strict=True)],
-            "burnPerHourCents": burn,
-            "autoStopFloorCents": floor,
-            "projectedRunwayHours": accrual.runway_hours(account.available_cents, floor, burn),
+            "usageCents": accrual.cents(meter.month_units),
+            "usageHours": _hours(sum(used.seconds for used in lines)),
+            "breakdown": [_line(used, cents) for used, cents in zip(lines, shares, strict=True)],
+            "burnPerHourCents": meter.burn,
+            "autoStopFloorCents": account.floor_cents,
+            "projectedRunwayHours": accrual.runway_hours(account.available_cents, account.floor_cents, meter.burn),
         }
     )
 
@@ -84,40 +84,15 @@ async def set_auto_recharge(
     return answer(settings)
 
 
-class _Used:
-    """What one resource used this month, over all its stints."""
-
-    def __init__(self, record: RowMapping) -> None:
-        self._record = record
-        self.seconds = 0
-        self.units = 0
-
-    def add(self, record: RowMapping, account: Account) -> None:
-        meter = account.meter
-        used = accrual.stint_seconds(record["started_at"], record["ended_at"], meter.month_start, meter.read_at)
-        self.seconds += used
-        self.units += used * record["rate_cents"]
-
-    def shown(self, cents: int) -> dict[str, object]:
-        return {
-            "resourceId": self._record["resource_id"],
-            "kind": self._record["kind"],
-            "name": self._record["name"],
-            "gpuModelId": self._record["gpu_model_id"],
-            "hours": _hours(self.seconds),
-            "cents": cents,
-        }
-
-
-def _breakdown(records: list[RowMapping], account: Account) -> list[_Used]:
-    by_resource: dict[str, _Used] = {}
-    for record in records:
-        by_resource.setdefault(record["resource_id"], _Used(record)).add(record, account)
-    return list(by_resource.values())
-
-
-def _shares(breakdown: list[_Used]) -> list[int]:
-    return accrual.shares_in_cents([item.units for item in breakdown])
+def _line(used: Used, cents: int) -> dict[str, object]:
+    return {
+        "resourceId": used.resource_id,
+        "kind": used.kind,
+        "name": used.name,
+        "gpuModelId": used.gpu_model_id,
+        "hours": _hours(used.seconds),
+        "cents": cents,
+    }
 
 
 def _hours(seconds: int) -> float:
