@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from fastapi.routing import APIRoute
 
+from relay_localcloud.app import CONTROL_ROUTERS, LIST_VMS_ROUTERS, ROUTERS
 from tests.localcloud.support.events import create_pod, create_webhook, make_event, settle
 from tests.localcloud.support.server import request
 
@@ -300,3 +303,10 @@ async def test_every_reference_in_openapi_leads_somewhere(server: Server) -> Non
     assert named
     schemas = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
     assert named <= schemas
+
+
+def test_every_endpoint_runs_on_the_thread_of_the_event_loop() -> None:
+    routers = (*ROUTERS, *LIST_VMS_ROUTERS, *CONTROL_ROUTERS)
+    endpoints = [route.endpoint for router in routers for route in router.routes if isinstance(route, APIRoute)]
+    assert len(endpoints) > 40
+    assert [endpoint for endpoint in endpoints if not iscoroutinefunction(endpoint)] == []

@@ -6,6 +6,7 @@ import asyncio
 import json
 import sqlite3
 import ssl
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -154,6 +155,33 @@ async def test_a_call_to_a_receiver_that_was_cut_by_a_kill_is_made_again(
     start_server(*arguments)
     await eventually(received, lambda count: count == 2, every=0.01)
     assert len({(call.delivery, call.raw) for call in receiver.received}) == 1
+
+
+async def test_a_move_of_the_clock_that_a_kill_cut_is_completed_by_the_next_start(
+    start_server: StartServer, tmp_path: Path, receiver: Receiver
+) -> None:
+    arguments = ("--state", str(tmp_path / "state"), "--clock", "frozen")
+    first = start_server(*arguments)
+    before = datetime.fromisoformat((await first.ok("GET", "/clock"))["now"])
+    organization = await first.organization()
+    await create_webhook(organization, receiver)
+    receiver.hang = asyncio.Event()
+    pod = await create_pod(organization)
+    moving = asyncio.create_task(first.advance(600))
+
+    async def received() -> int:
+        return len(receiver.received)
+
+    await eventually(received, lambda count: count == 1, every=0.01)
+    first.kill()
+    await asyncio.gather(moving, return_exceptions=True)
+    receiver.hang = None
+    second = start_server(*arguments)
+    now = datetime.fromisoformat((await second.ok("GET", "/clock"))["now"])
+    assert (now - before).total_seconds() == 600
+    record = await request("GET", f"{second.url}/v1/vms/{pod}", key=organization.api_key)
+    assert record.body["status"] == "running"
+    await eventually(received, lambda count: count == 2, every=0.01)
 
 
 async def test_a_real_clock_is_kept_with_its_offset(start_server: StartServer, tmp_path: Path) -> None:

@@ -16,6 +16,13 @@ async def create_webhook(organization: Organization, receiver: Receiver, *events
     return created
 
 
+async def deliveries_of(organization: Organization, webhook: dict[str, Any]) -> list[dict[str, Any]]:
+    """The records of a subscription's attempts, newest first."""
+    page = await organization.ok("GET", f"/v1/orgs/{{org}}/webhooks/{webhook['id']}/deliveries")
+    items: list[dict[str, Any]] = page["items"]
+    return items
+
+
 async def create_pod(organization: Organization) -> str:
     """A pod that will run once the clock moves; its id."""
     created = await organization.ok("POST", "/v1/pods", {"image": "nginx", "gpuModelId": "rtx4090"})
