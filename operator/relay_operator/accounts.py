@@ -117,7 +117,8 @@ class Accounts:
             connection.state, connection.seen, connection.suspected = state, (entry.uid, entry.generation), False
             if not isinstance(state, AccountReady):
                 connection.fresh_until = self._clock() + self._settings.poll_transition_seconds
-            if type(state) is not type(known):
+            # Another key, or another spec, may allow what was refused: a scope, a namespace.
+            if type(state) is not type(known) or (isinstance(state, AccountReady) and state is not known):
                 self._wake(key, first=known is None)
             return state
 
