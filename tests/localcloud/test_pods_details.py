@@ -26,6 +26,9 @@ from tests.localcloud.support.workloads import (
 )
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.localcloud.conftest import StartServer
     from tests.localcloud.support.receiver import Receiver
     from tests.localcloud.support.server import Organization, Server
 
@@ -155,3 +158,19 @@ async def test_usage_of_a_stopped_pod_is_what_its_stints_cost(organization: Orga
     await act(organization, pod_id, "restart")
     await organization.server.advance(UNTIL_RUNNING + 1800)
     assert await spent(organization) == 249
+
+
+async def test_what_is_under_way_goes_on_after_a_kill(start_server: StartServer, tmp_path: Path) -> None:
+    server = start_server("--state", str(tmp_path / "state"), "--clock", "frozen")
+    organization = server.seeded()
+    starting = await new_pod(organization, name="starting")
+    await own_node(organization, "a100", count=1)
+    await server.advance(1)
+    server.kill()
+    server.start()
+    organization = server.seeded()
+    assert await status(organization, starting["id"]) == "deploying"
+    await server.advance(1)
+    assert await status(organization, starting["id"]) == "running"
+    assert await free_gpus(organization) == 15
+    assert await free_gpus(organization, "a100") == 17
