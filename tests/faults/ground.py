@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tests.faults import oracles
 from tests.faults.scenarios import ENV_KEY, ENV_SECRET
 from tests.support.eventually import eventually
-from tests.support.manifests import api_key_secret, cloud_account, ready, stalled
+from tests.support.manifests import api_key_secret, cloud_account, condition, ready, stalled
 from tests.support.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -30,10 +30,11 @@ class Ground:
 
     workspace: Workspace
     scenario: Scenario
+    cloud_url: str
 
     @classmethod
     async def prepare(cls, kube: Kube, cloud: LocalCloud, cloud_url: str, label: str, scenario: Scenario) -> Ground:
-        """Makes namespace, organization, both Secrets and the account; `cloud_url` is what the account names."""
+        """Makes namespace, organization and both Secrets; `cloud_url` is what the account will name."""
         kube.namespace = f"faults-{label[:40].strip('-')}-{secrets.token_hex(3)}"
         organization = await cloud.control.create_organization(kube.namespace)
         await kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": kube.namespace}})
@@ -46,8 +47,7 @@ class Ground:
                 "stringData": {ENV_KEY: oracles.CANARY + secrets.token_hex(12)},
             }
         )
-        await kube.create(cloud_account(cloud_url, cloud.inference_url))
-        return cls(Workspace(kube, cloud, organization), scenario)
+        return cls(Workspace(kube, cloud, organization), scenario, cloud_url)
 
     @property
     def kube(self) -> Kube:
@@ -59,7 +59,11 @@ class Ground:
         """Its name."""
         return self.workspace.namespace
 
-    async def apply(self) -> None:
+    async def apply_account(self) -> None:
+        """Applies the account."""
+        await self.workspace.apply(cloud_account(self.cloud_url, self.workspace.cloud.inference_url))
+
+    async def apply_object(self) -> None:
         """Applies the object."""
         await self.workspace.apply(self.scenario.manifest())
 
@@ -72,9 +76,14 @@ class Ground:
         workspace = self.workspace
         return await oracles.spent(workspace.cloud, workspace.organization, [self.scenario.kind.create])
 
+    async def account_ready(self) -> bool:
+        """Whether the account is Ready and hears of events."""
+        account = await self.kube.find("CloudAccount", "default")
+        return ready(account) and condition(account, "WebhookReady").get("status") == "True"
+
     async def settled(self) -> bool:
         """Whether the object is Ready, and its account too."""
-        return ready(await self.found()) and ready(await self.kube.find("CloudAccount", "default"))
+        return ready(await self.found()) and await self.account_ready()
 
     async def asks_a_person(self) -> bool:
         """Whether the object is Stalled since nobody can tell what became of its create."""

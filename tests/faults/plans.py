@@ -23,7 +23,7 @@ class WebhookFault:
     """A fault of the cloud on webhooks (`lose`, `duplicate`, `delaySeconds`, `reorder`), `count` times or always."""
 
     effect: str
-    value: float = True
+    value: float | bool = True
     count: int | None = None
 
 

@@ -12,7 +12,8 @@ from tests.faults.plans import Plan
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.faults.stage import Ending, Played, Stage
+    from tests.faults.run import Ending, Played
+    from tests.faults.stage import Stage
 
 
 class Plays:
@@ -39,6 +40,14 @@ class Plays:
         failure = self._failure(plan, learned, played, meets=meets)
         assert not failure, failure
         return played
+
+    async def failure_of(self, plan: Plan, *, meets: bool = True) -> str:
+        """How the plan failed, for those that play many; empty where it held."""
+        try:
+            await self.holds(plan, meets=meets)
+        except AssertionError as failed:
+            return "\n".join([f"{plan.name}: {failed}", *getattr(failed, "__notes__", [])])
+        return ""
 
     def _failure(self, plan: Plan, learned: Played, played: Played, *, meets: bool) -> str:
         problems = []

@@ -186,9 +186,14 @@ class Ports:
 
 
 class LocalCloud:
-    """A `relay-localcloud serve` process. Its state is in its folder, so it can be killed and started again."""
+    """A `relay-localcloud serve` process. Its state is in its folder, so it can be killed and started again.
 
-    def __init__(self, folder: Path, ports: Ports, clock: Literal["real", "frozen"] = "real") -> None:
+    `list_vms`: it also has the list of pods and VMs that the specification leaves open.
+    """
+
+    def __init__(
+        self, folder: Path, ports: Ports, clock: Literal["real", "frozen"] = "real", *, list_vms: bool = False
+    ) -> None:
         self.ports = ports
         self.management_url, self.inference_url = ports.urls()
         self.control = Control(f"{self.management_url}/_localcloud", self.management_url)
@@ -201,6 +206,7 @@ class LocalCloud:
             "--clock": clock,
         }
         argv = [str(_COMMAND), "serve", *(str(part) for flag in flags.items() for part in flag)]
+        argv += ["--list-vms"] if list_vms else []
         self.process = Process(
             "relay-localcloud", argv, folder / "localcloud.log", ready=self._announced, stdout=self._stdout
         )

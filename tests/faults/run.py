@@ -1,0 +1,166 @@
+"""One plan, played from the first object to the last trace of it, and every oracle on the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import aiohttp
+
+from tests.faults import oracles
+from tests.faults.plans import Plan, Word
+from tests.support.controlplane import Ready
+from tests.support.eventually import eventually
+from tests.support.kube import KubeError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from tests.faults.ground import Ground
+    from tests.support.faultproxy import FaultProxy
+    from tests.support.faultrules import Logged, Rule
+    from tests.support.kube import Manifest
+    from tests.support.operator import Operator
+
+    Check = Callable[[], Awaitable[bool]]
+    Look = Callable[[], Awaitable[Manifest | None]]
+
+_QUIET_LOOKS = 3
+# A create that is never answered is given up after a minute.
+_WITHIN = 90.0
+# How far the cloud's clock moves at each look after a crash: webhooks that nobody took are sent again in time.
+_CLOUD_STEP = 20.0
+
+
+@dataclass(frozen=True)
+class Ending:
+    """What an undisturbed run leaves behind, and what every plan must leave behind too."""
+
+    statuses: Mapping[str, object]
+    created: int
+    paid_for: int
+    left_alive: int
+
+
+@dataclass(frozen=True)
+class Played:
+    """How a plan went: its ending, the calls in order, and the rules that met no call."""
+
+    ending: Ending
+    calls: tuple[Logged, ...]
+    unmet: tuple[Rule, ...]
+
+
+class Run:
+    """One plan on one ground."""
+
+    def __init__(self, proxy: FaultProxy, operators: Sequence[Operator], ground: Ground, plan: Plan) -> None:
+        self.proxy, self.operators, self.ground, self.plan = proxy, operators, ground, plan
+        self._first = len(proxy.log)
+        self._log_starts = [one.log.stat().st_size if one.log.exists() else 0 for one in operators]
+
+    async def through(self) -> Played:
+        """Account, create, Ready, quiet, delete, gone; answers what is left."""
+        ground = self.ground
+        armed = self.proxy.arm(*self.plan.rules)
+        await ground.apply_account()
+        await self._eventually(ground.account_ready, "the account is Ready")
+        await self._disturb_webhooks()
+        await ground.apply_object()
+        await self._becomes_ready()
+        await self._writes_nothing_more()
+        statuses = await ground.statuses()
+        alive, owned = await ground.alive_and_owned()
+        assert alive == (owned,), f"alive in the cloud: {alive}; the object's own: {owned}"
+        secrets, exposed = await ground.canaries(), await ground.exposed()
+        await self._is_deleted()
+        left = await ground.spent()
+        calls = tuple(self.proxy.since(self._first))
+        self.proxy.arm()
+        await self._tells_no_secret(secrets, exposed)
+        ending = Ending(statuses, left.created, len(left.paid_for), len(left.alive))
+        return Played(ending, calls, tuple(one.rule for one in armed if not one.met))
+
+    async def _disturb_webhooks(self) -> None:
+        workspace = self.ground.workspace
+        for fault in self.plan.webhooks:
+            more = {} if fault.count is None else {"count": fault.count}
+            effect = {fault.effect: fault.value}
+            await workspace.cloud.control.fault("webhook", effect, organizationId=workspace.organization.id, **more)
+
+    async def _becomes_ready(self) -> None:
+        if self.plan.word is not Word.NOTHING:
+            await self._eventually(self.ground.asks_a_person, "Stalled/CreateOutcomeUnknown")
+            await self.ground.say(self.plan.word)
+        await self._eventually(self._look_while_the_clouds_time_passes, "the object is Ready")
+
+    async def _look_while_the_clouds_time_passes(self) -> bool:
+        if self.plan.crashes and self.plan.word is Word.NOTHING and await self._all_are_up():
+            await self.ground.workspace.cloud.control.advance(_CLOUD_STEP)
+        try:
+            return await self.ground.settled()
+        except (KubeError, aiohttp.ClientError):
+            return False
+
+    async def _all_are_up(self) -> bool:
+        """Before that, the cloud's attempts to deliver webhooks would be in vain."""
+        answers = [await Ready(f"{one.metrics_url}/readyz")() for one in self.operators]
+        return all(answers)
+
+    async def _writes_nothing_more(self) -> None:
+        """Some looks in a row at what has settled, and not one write beside them."""
+        start = len(self.proxy.log)
+        seen: list[str] = []
+
+        async def quiet() -> bool:
+            nonlocal start
+            calls = self.proxy.since(start)
+            written = oracles.writes(calls, self.ground.namespace)
+            if written:
+                seen.extend(written)
+                start = len(self.proxy.log)
+            return sum(one.call.operation in self.ground.scenario.kind.look for one in calls) >= _QUIET_LOOKS
+
+        try:
+            await self._eventually(quiet, "the operator is quiet")
+        except AssertionError as busy:
+            raise AssertionError(f"{busy}\nwritten after everything was Ready:\n" + "\n".join(seen[-20:])) from busy
+
+    async def _is_deleted(self) -> None:
+        kind, name = self.ground.scenario.kind.name, self.ground.scenario.object
+        await self.ground.kube.delete(kind, name)
+        look = partial(self._is_gone, self.ground.kube.looking_at(kind, name))
+        await self._eventually(look, f"{kind} {name} is gone", every=0.05)
+        alive = (await self.ground.spent()).alive
+        assert not alive, f"the finalizer is gone, and in the cloud there is still {alive}"
+
+    async def _is_gone(self, look: Look) -> bool:
+        try:
+            return await look() is None
+        except (KubeError, aiohttp.ClientError):
+            return False
+
+    async def _tells_no_secret(self, secrets: Sequence[str], exposed: dict[str, str]) -> None:
+        log = "".join(self._logs())
+        oracles.assert_no_traceback(log)
+        metrics = [await oracles.metrics_text(one.metrics_url) for one in self.operators if one.process.running]
+        oracles.assert_no_secret(secrets, {**exposed, "the operator's log": log, "metrics": "".join(metrics)})
+
+    def _logs(self) -> list[str]:
+        texts = []
+        for operator, start in zip(self.operators, self._log_starts, strict=True):
+            with operator.log.open("rb") as log:
+                log.seek(start)
+                texts.append(log.read().decode(errors="replace"))
+        return texts
+
+    async def _eventually(self, look: Check, what: str, every: float = 0.1) -> None:
+        """Waits; where it is in vain, tells how the object and the cloud stand and what was called last."""
+        try:
+            await eventually(look, within=_WITHIN, what=what, every=every)
+        except AssertionError as late:
+            item = await self.ground.found() or {}
+            called = [f"{one.call} -> {one.status}" for one in self.proxy.since(self._first)[-30:]]
+            told = [f"status: {item.get('status')}", f"the cloud: {await self.ground.spent()}", "last calls:", *called]
+            raise AssertionError("\n".join([str(late), *told])) from late

@@ -1,0 +1,56 @@
+"""Where the cloud can list pods, a lost create is found, or known not to exist, without webhooks and without people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.faults.conftest import LATENCIES, module_fixture
+from tests.faults.plans import Plan, WebhookFault
+from tests.faults.plays import Plays
+from tests.faults.scenarios import POD
+from tests.faults.stage import Stage
+from tests.support.faultrules import Action, Answer, Deed, Hold, LoseReply, Moment, Rule, Side
+from tests.support.localcloud import LocalCloud, Ports
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from tests.conftest import SharedOperator
+    from tests.support.controlplane import Cluster
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+TROUBLE: dict[str, Action] = {
+    "killed before the create": Hold(Moment.BEFORE, Deed.KILL_OPERATOR),
+    "killed after the create": Hold(Moment.ACTED, Deed.KILL_OPERATOR),
+    "reply lost": LoseReply(),
+    "500": Answer(500, '{"error": "it broke", "code": "INTERNAL"}'),
+}
+
+
+@module_fixture
+async def listing_plays(
+    cluster: Cluster,
+    operator_kubeconfig: Path,
+    shared_operator: SharedOperator,
+    plan_folder: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncIterator[Plays]:
+    """Plays plans against a cloud that lists pods."""
+    await shared_operator.operator.stop()
+    folder = tmp_path_factory.mktemp("listing")
+    cloud = LocalCloud(folder / "cloud", Ports.free(), list_vms=True)
+    await cloud.start()
+    await cloud.control.settings(**LATENCIES)
+    async with Stage(folder, cluster, operator_kubeconfig, cloud) as stage:
+        yield Plays(stage, plan_folder)
+    await cloud.process.kill()
+
+
+@pytest.mark.parametrize("what", TROUBLE)
+async def test_a_lost_create_is_decided_by_the_list(listing_plays: Plays, what: str) -> None:
+    rule = Rule(Side.CLOUD, POD.create, TROUBLE[what])
+    await listing_plays.holds(Plan(f"listed pod {what}", "pod", (rule,), (WebhookFault("lose"),)))

@@ -1,0 +1,35 @@
+"""Every watch breaks while a create is under way, or while nothing is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.faults.plans import Plan
+from tests.faults.scenarios import SCENARIOS
+from tests.support.faultrules import Breakage, BreakWatches, Rule, Side
+
+if TYPE_CHECKING:
+    from tests.faults.plays import Plays
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+BREAKAGES = {
+    "ERROR 500": BreakWatches(Breakage.ERROR, 500),
+    "ERROR 410": BreakWatches(Breakage.ERROR, 410),
+    "silent": BreakWatches(Breakage.SILENT),
+    "cut": BreakWatches(Breakage.CUT),
+}
+
+
+@pytest.mark.parametrize("what", BREAKAGES)
+async def test_every_watch_breaks_while_the_create_is_under_way(plays: Plays, what: str) -> None:
+    rule = Rule(Side.CLOUD, SCENARIOS["pod"].kind.create, BREAKAGES[what])
+    await plays.holds(Plan(f"pod watches {what} in mid-create", "pod", (rule,)))
+
+
+@pytest.mark.parametrize("what", BREAKAGES)
+async def test_every_watch_breaks_before_the_object_is_deleted(plays: Plays, what: str) -> None:
+    rule = Rule(Side.CLOUD, SCENARIOS["cluster"].kind.look[1], BREAKAGES[what])
+    await plays.holds(Plan(f"cluster watches {what} when settled", "cluster", (rule,)))
