@@ -55,7 +55,7 @@ def report(rows: list[Row], load: float) -> str:
     lines = [
         "# Measured",
         "",
-        f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores ({platform.machine()}), Python {platform.python_version()}.",
+        f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, Python {platform.python_version()}.",
         "The API server, etcd, the local cloud and the measuring process ran on the same cores; the load average",
         f"at the start was {load:.1f}. Ratios are of runs side by side.",
         "",

@@ -56,7 +56,9 @@ class World:
     @asynccontextmanager
     async def operator(self) -> AsyncIterator[Operator]:
         """A leading operator with its defaults."""
-        operator = Operator(self.folder / "operator", self.kubeconfig, NAMESPACE, [self.cloud.management_url])
+        operator = Operator(
+            self.folder / "operator", self.kubeconfig, NAMESPACE, [self.cloud.management_url, self.cloud.inference_url]
+        )
         await operator.start()
         yield operator
         await operator.stop()

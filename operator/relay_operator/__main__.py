@@ -1,9 +1,10 @@
 """The composition root: the commands, and the one place where a replica is wired."""
 
 import argparse
-import asyncio
 import sys
 from collections.abc import Sequence
+
+import uvloop
 
 from relay_operator.crds import crds_as_yaml
 from relay_operator.replica import run
@@ -35,7 +36,7 @@ def _run() -> int:
     except SettingsError as error:
         sys.stderr.write(f"relay-operator: {error}\n")
         return 2
-    return asyncio.run(run(settings))
+    return uvloop.run(run(settings))
 
 
 if __name__ == "__main__":

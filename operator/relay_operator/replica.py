@@ -1,6 +1,7 @@
 """One replica: what it is made of, and how it starts, leads and ends."""
 
 import asyncio
+import gc
 import logging
 import os
 import random
@@ -196,6 +197,7 @@ class Replica:
                 await asyncio.sleep(_FIRST_LIST_BACKOFF.after(failures, random.random))
             else:
                 self.synced.set()
+                gc.freeze()  # what was loaded stays: no later collection needs to walk through it
         plurals = {definition.kind: definition.plural for definition in DEFINITIONS}
         async with asyncio.TaskGroup() as group:
             group.create_task(watch(self.feed, plurals, self.settings.watch_namespaces, lambda: _stop_on_signals(stop)))
