@@ -3,9 +3,11 @@
 import asyncio
 import heapq
 import itertools
+from collections import deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from enum import IntEnum
+from math import inf
 from typing import Generic, TypeVar
 
 KeyT = TypeVar("KeyT", bound=Hashable)
@@ -53,7 +55,9 @@ class Queue(Generic[KeyT]):
     _delayed: dict[KeyT, tuple[float, Priority]] = field(default_factory=dict)
     _due: list[tuple[float, int, KeyT]] = field(default_factory=list)
     _order: "itertools.count[int]" = field(default_factory=itertools.count)
-    _arrived: asyncio.Event = field(default_factory=asyncio.Event)
+    _waiters: deque[asyncio.Future[None]] = field(default_factory=deque)
+    _timer: asyncio.TimerHandle | None = None
+    _timer_due: float = inf
 
     def add(self, key: KeyT, priority: Priority) -> None:
         """Make the key ready; a more urgent reason than the one it waits for moves it forward."""
@@ -79,7 +83,8 @@ class Queue(Generic[KeyT]):
             return
         self._delayed[key] = (due, priority)
         heapq.heappush(self._due, (due, next(self._order), key))
-        self._arrived.set()
+        if self._waiters:
+            self._arm()
 
     def forget(self, key: KeyT) -> None:
         """Drop what waits for the key; work under way is not touched."""
@@ -87,18 +92,15 @@ class Queue(Generic[KeyT]):
         self._delayed.pop(key, None)
 
     async def take(self) -> Taken[KeyT]:
-        """The most urgent ready key; waits for one. The caller must call `done` with it."""
+        """The most urgent ready key; waits for one. The caller must call `done` with it.
+
+        What was delayed for the key is dropped: whoever works on it decides anew when to come back.
+        """
         while True:
             self._promote()
-            while self._ready:
-                priority, _, key = heapq.heappop(self._ready)
-                waiting = self._pending.get(key)
-                if waiting is None or waiting.priority != priority or key in self._working:
-                    continue  # forgotten, or moved forward and already taken
-                del self._pending[key]
-                self._working.add(key)
-                return Taken(key, priority, waiting.since)
-            self._arrived.clear()
+            taken = self._pop()
+            if taken is not None:
+                return taken
             await self._wait()
 
     def done(self, key: KeyT) -> None:
@@ -121,11 +123,43 @@ class Queue(Generic[KeyT]):
         """Since when the longest waiting key has been ready, in the clock's seconds."""
         return min((waiting.since for waiting in self._pending.values()), default=None)
 
+    def _pop(self) -> Taken[KeyT] | None:
+        while self._ready:
+            priority, _, key = heapq.heappop(self._ready)
+            waiting = self._pending.get(key)
+            if waiting is None or waiting.priority != priority or key in self._working:
+                continue  # forgotten, or moved forward and already taken
+            del self._pending[key]
+            self._delayed.pop(key, None)
+            self._working.add(key)
+            return Taken(key, priority, waiting.since)
+        return None
+
     def _push(self, key: KeyT, priority: Priority) -> None:
         heapq.heappush(self._ready, (priority, next(self._order), key))
-        self._arrived.set()
+        self._wake_one()
+
+    def _wake_one(self) -> None:
+        """One key wakes one worker, however many wait."""
+        while self._waiters:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
+
+    async def _wait(self) -> None:
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        self._arm()
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled():
+                self._wake_one()  # the key that woke this one is for another
+            raise
 
     def _promote(self) -> None:
+        """Make ready what is due."""
         now = self.clock()
         while self._due and self._due[0][0] <= now:
             due, _, key = heapq.heappop(self._due)
@@ -133,10 +167,17 @@ class Queue(Generic[KeyT]):
             if current is not None and current[0] == due:
                 self.add(key, current[1])
 
-    async def _wait(self) -> None:
-        timeout = max(self._due[0][0] - self.clock(), 0) if self._due else None
-        try:
-            async with asyncio.timeout(timeout):
-                await self._arrived.wait()
-        except TimeoutError:
+    def _arm(self) -> None:
+        """One timer, for what is due first."""
+        due = self._due[0][0] if self._due else inf
+        if due >= self._timer_due:
             return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_due = due
+        self._timer = asyncio.get_running_loop().call_later(max(due - self.clock(), 0), self._ring)
+
+    def _ring(self) -> None:
+        self._timer, self._timer_due = None, inf
+        self._promote()
+        self._arm()
