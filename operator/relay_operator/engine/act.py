@@ -55,7 +55,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
             case actions.Delete():
                 result = await self._send(facts, lambda cloud: self.resource.delete(cloud, facts.obj.status.id or ""))
                 if isinstance(result, Sent):  # one that was refused ends nothing: it is sent again, not waited for
-                    memory.terminated_at = self.clock()
+                    memory.terminated = (facts.obj.status.id or "", self.clock())
                 return result
             case actions.Expire():
                 metadata = facts.obj.metadata

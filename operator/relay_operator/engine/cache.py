@@ -25,6 +25,8 @@ class Entry:
     asked: tuple[tuple[str, str], ...]
     """The annotations that people set and the operator heeds."""
     cloud_id: str
+    token: str
+    """Of the create that status tells the end of."""
     searching: bool
     """An intent is there, and no status closes it."""
     settled: bool
@@ -75,6 +77,10 @@ class Cache:
     def with_cloud_id(self, cloud_id: str) -> frozenset[ObjectKey]:
         """Who records this cloud id in status."""
         return frozenset(self._by_cloud_id.get(cloud_id, ()))
+
+    def with_token(self, token: str) -> frozenset[ObjectKey]:
+        """Whose create this token was; for searches, which are rare: it looks at every object."""
+        return frozenset(key for key, entry in self._entries.items() if entry.token == token)
 
     def claim(self, cloud_id: str, key: ObjectKey) -> frozenset[ObjectKey]:
         """Take an id that the object is about to record, so that no two do; else answers who has it.
@@ -147,6 +153,7 @@ def _entry(raw: Mapping[str, JsonValue]) -> Entry:
             )
         ),
         cloud_id=str(status.get("id") or ""),
+        token=str(status.get("createToken") or ""),
         searching=not status.get("id") and CREATE_INTENT in annotations,
         settled=ready.get("status") == "True" and status.get("observedGeneration") == metadata.get("generation"),
         reason=str(ready.get("reason") or ""),

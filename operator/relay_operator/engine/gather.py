@@ -184,8 +184,9 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         if name and obj.status.cloud_name and name != obj.status.cloud_name:
             note = f"status.id {obj.status.id} is the cloud's {name!r}, not {obj.status.cloud_name!r}"
             return _Sight(Seen.FOREIGN, note=note)
-        sent = memory.terminated_at
-        if progress is not Progress.GONE and sent is not None and self.clock() - sent < self.patience.termination:
+        ended, sent = memory.terminated
+        sent_lately = ended == obj.status.id and self.clock() - sent < self.patience.termination
+        if progress is not Progress.GONE and sent_lately:
             return _Sight(Seen.GOING, observed, "a termination was sent; the cloud has not confirmed it")
         return _Sight(_SEEN_BY_PROGRESS[progress], observed)
 
@@ -232,6 +233,9 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         now: datetime,
     ) -> _Sight[ObsT]:
         """Find out what became of a create whose answer is not known."""
+        originals = self.cache.with_token(intent.token) - {key}
+        if originals:
+            return _Sight(Seen.ABSENT, note=f"the intent was copied from {min(map(str, originals))}")
         finding = await self.resource.find(account.cloud, intent.name, account.sightings)
         late = now - intent.started_at >= timedelta(seconds=self.patience.search)
         match finding:
@@ -247,6 +251,8 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
                 return _Sight(Seen.UNKNOWABLE if late else Seen.UNSURE, note=note)
 
     def _not_seen(self, intent: CreateIntent, memory: Memory, *, late: bool) -> _Sight[ObsT]:
+        if memory.searched != intent.name:  # what an earlier attempt's lists lacked says nothing about this one
+            memory.searched, memory.not_seen = intent.name, 0
         if late and (memory.not_seen == 0 or self.clock() - memory.not_seen_at >= self.patience.absence):
             memory.not_seen += 1
             memory.not_seen_at = self.clock()

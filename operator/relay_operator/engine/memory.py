@@ -15,11 +15,13 @@ class Memory:
     uid: str
     missing_since: float | None = None
     """Since when the recorded id reads as not found."""
+    searched: str = ""
+    """The open intent's name that the lists below were searched for."""
     not_seen: int = 0
-    """Complete lists in a row that did not have the open intent's name."""
+    """Complete lists in a row that did not have it."""
     not_seen_at: float = 0.0
-    terminated_at: float | None = None
-    """When a termination was last sent."""
+    terminated: tuple[str, float] = ("", 0.0)
+    """The id for which a termination was last sent, and when."""
     unanswered: int = 0
     """Looks in a row that the cloud did not answer."""
     kube_failures: int = 0

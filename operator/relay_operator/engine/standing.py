@@ -118,6 +118,8 @@ def stand(
         case OutcomeUnknown(error):
             message = f"{error}; finding out whether it was created"
             return replace(_searching(Reason.CREATE_OUTCOME_UNKNOWN, message), back=Return.SOON)
+        case Accepted(observed) if isinstance(action, actions.Adopt):
+            return _adopted(facts, resource.detail(observed))
         case Accepted(observed):
             return _progressing(resource, facts, observed)
         case Sent():
@@ -157,6 +159,12 @@ def _deleted_on(deadline: datetime) -> str:
 def _searching(reason: Reason, message: str) -> Standing:
     unknown = Wanted(ConditionType.CREATE_OUTCOME_UNKNOWN, "True", reason, message)
     return Standing("False", ConditionType.RECONCILING, reason, message, extra=(unknown,))
+
+
+def _adopted(facts: Facts[SpecT, StatusT, ObsT], detail: str) -> Standing:
+    """What was found may yet have to be changed, or ended: the next pass looks."""
+    reason = Reason.DELETING if facts.view.deleting else Reason.ADOPTING
+    return Standing("False", ConditionType.RECONCILING, reason, f"found; {detail}", Return.SOON)
 
 
 def _sent(facts: Facts[SpecT, StatusT, ObsT], action: Action) -> Standing:
