@@ -16,6 +16,7 @@ from relay_operator.engine.account import AccountReady
 from relay_operator.engine.actions import Action, Step
 from relay_operator.engine.conditions import Wanted
 from relay_operator.engine.facts import Facts
+from relay_operator.engine.plan import Seen
 from relay_operator.engine.resource import ExternalResource, Progress
 from relay_operator.engine.result import Accepted, Nothing, OutcomeUnknown, Rejected, Result, Sent
 
@@ -133,23 +134,30 @@ def stand(
 def _rejected(facts: Facts[SpecT, StatusT, ObsT], error: CloudError) -> Standing:
     row = refusal(error)
     extra: tuple[Wanted, ...] = ()
-    message = error.message
     if isinstance(error, errors.CapacityExhausted):
         extra = (Wanted(ConditionType.CAPACITY_AVAILABLE, "False", row.reason, f"{error.code}: {error.message}"),)
-    deadline = None
-    if isinstance(error, errors.PaymentRequired) and facts.observed is not None:
-        deadline = (facts.obj.status.state_since or facts.now) + RETENTION
-        message += f"; {_deleted_on(deadline)}"
-    return Standing(
+    standing = Standing(
         "False",
         ConditionType.STALLED if row.stalled else ConditionType.RECONCILING,
         row.reason,
-        message,
+        error.message,
         pace=row.pace,
         retry_after=error.retry_after,
         extra=extra,
-        deletion_deadline=deadline,
     )
+    return _unfunded(facts, standing) if isinstance(error, errors.PaymentRequired) else standing
+
+
+def _unfunded(facts: Facts[SpecT, StatusT, ObsT], refused: Standing) -> Standing:
+    """What is stopped for want of funds has a deadline; what would only be new, or more, has time."""
+    stopped = facts.view.seen is Seen.STOPPED
+    reason = refused.reason if stopped else Reason.WAITING_FOR_BUDGET
+    exceeded = Wanted(ConditionType.BUDGET_EXCEEDED, "True", reason, refused.message)
+    if not stopped:
+        return replace(refused, trouble=ConditionType.RECONCILING, reason=reason, extra=(exceeded,))
+    deadline = (facts.obj.status.state_since or facts.now) + RETENTION
+    message = f"{refused.message}; {_deleted_on(deadline)}"
+    return replace(refused, message=message, extra=(exceeded,), deletion_deadline=deadline)
 
 
 def _deleted_on(deadline: datetime) -> str:
