@@ -85,7 +85,6 @@ class Reason(StrEnum):
     IN_USE = "InUse"
     RUNWAY_SHORT = "RunwayShort"
     WEBHOOK_REFUSED = "WebhookRefused"
-    DELIVERIES_MISSING = "DeliveriesMissing"
 
 
 class Condition(Model):

@@ -227,8 +227,4 @@ REASONS: Final[dict[Reason, ReasonDoc]] = {
     Reason.WEBHOOK_REFUSED: ReasonDoc(
         "The cloud refuses the subscription; the message has its words. Polling takes over.", Resolver.ADMINISTRATOR
     ),
-    Reason.DELIVERIES_MISSING: ReasonDoc(
-        "Subscribed, and what polling sees was not delivered: is the public URL reachable? Polling takes over.",
-        Resolver.ADMINISTRATOR,
-    ),
 }

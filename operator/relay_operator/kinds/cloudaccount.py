@@ -154,7 +154,6 @@ class WebhookStatus(Model):
     url: str | None = Field(None, max_length=2048, description="Where the cloud delivers.")
     secret_prefix: str | None = Field(None, max_length=64, description="First characters of the signing secret.")
     secret_name: str | None = Field(None, max_length=253, description="The Secret that keeps the signing secret.")
-    last_delivery_time: Time | None = Field(None, description="When a delivery last came, to within some minutes.")
 
 
 class AccountStatus(Model):
