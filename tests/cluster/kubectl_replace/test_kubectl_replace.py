@@ -1,0 +1,67 @@
+"""`kubectl replace` writes an object without what the operator put into it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cluster.cloud_log import BY_ITSELF, SET_VISIBILITY, changes
+from tests.support.manifests import gpu_cluster, gpu_pod, ready
+
+if TYPE_CHECKING:
+    from tests.support.kube import Manifest
+    from tests.support.workspace import Workspace
+
+INTENT, FINALIZER = "gpurelay.dev/create-intent", "gpurelay.dev/cloud-resource"
+KINDS = pytest.mark.parametrize(
+    ("kind", "manifest"), [("GpuPod", gpu_pod("one")), ("GpuCluster", gpu_cluster("one"))], ids=["pod", "cluster"]
+)
+
+
+def _token(item: Manifest) -> str:
+    token: str = json.loads(item["metadata"]["annotations"][INTENT])["token"]
+    return token
+
+
+@KINDS
+async def test_finalizer_and_intent_are_put_back_and_nothing_is_made_twice(
+    workspace: Workspace, kind: str, manifest: Manifest
+) -> None:
+    await workspace.apply(manifest)
+    before = await workspace.becomes(kind, "one")
+    await workspace.kubectl("replace", "--filename=-", stdin=json.dumps(manifest))
+
+    def protected(item: Manifest | None) -> bool:
+        metadata = (item or {})["metadata"]
+        return ready(item) and INTENT in metadata.get("annotations", {}) and FINALIZER in metadata.get("finalizers", [])
+
+    after = await workspace.becomes(kind, "one", protected)
+    assert _token(after) == _token(before) == after["status"]["createToken"]
+    assert after["status"]["id"] == before["status"]["id"]
+    create, _, _, _, terminate = BY_ITSELF[kind]
+    assert await changes(workspace) == [create]
+    await workspace.kube.delete(kind, "one")
+    await workspace.is_gone(kind, "one")
+    assert await changes(workspace) == [create, terminate]
+
+
+async def test_a_change_that_comes_with_the_replacement_is_made_in_place(workspace: Workspace) -> None:
+    await workspace.apply(gpu_pod())
+    before = await workspace.becomes("GpuPod", "trainer")
+    await workspace.kubectl("replace", "--filename=-", stdin=json.dumps(gpu_pod(public=True)))
+    after = await workspace.becomes("GpuPod", "trainer", lambda pod: ready(pod) and (pod or {})["status"]["public"])
+    assert after["status"]["id"] == before["status"]["id"]
+    assert await changes(workspace) == [BY_ITSELF["GpuPod"][0], SET_VISIBILITY]
+
+
+async def test_replace_by_force_ends_the_old_resource_and_makes_one_new_one(workspace: Workspace) -> None:
+    await workspace.apply(gpu_pod())
+    before = await workspace.becomes("GpuPod", "trainer")
+    await workspace.kubectl("replace", "--force", "--timeout=30s", "--filename=-", stdin=json.dumps(gpu_pod()))
+    after = await workspace.becomes("GpuPod", "trainer")
+    assert after["status"]["id"] != before["status"]["id"]
+    assert (await workspace.organization.vm(before["status"]["id"]))["status"] == "terminated"
+    create, _, _, _, terminate = BY_ITSELF["GpuPod"]
+    assert await changes(workspace) == [create, terminate, create]
