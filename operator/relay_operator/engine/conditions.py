@@ -41,11 +41,12 @@ def _written(before: Condition | None, wanted: Wanted, generation: int, now: dat
         type=wanted.type,
         status=wanted.status,
         reason=wanted.reason,
-        message=_clipped(wanted.message),
+        message=clipped(wanted.message),
         last_transition_time=before.last_transition_time if stays and before is not None else now,
         observed_generation=generation,
     )
 
 
-def _clipped(message: str) -> str:
-    return message if len(message) <= MESSAGE_LIMIT else message[: MESSAGE_LIMIT - 1] + "…"
+def clipped(text: str) -> str:
+    """As much of the text as a message, or a `statusReason`, may hold."""
+    return text if len(text) <= MESSAGE_LIMIT else text[: MESSAGE_LIMIT - 1] + "…"

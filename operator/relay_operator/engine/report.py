@@ -88,6 +88,8 @@ def new_status(
     if mirrored.state != obj.status.state and "state" not in changed:
         changed["state_since"] = facts.now
     changed.setdefault("deletion_deadline", standing.deletion_deadline)
+    # A longer one would be refused, and with it the whole status.
+    changed.setdefault("status_reason", conditions.clipped(mirrored.status_reason or "") or None)
     return mirrored.model_copy(update=changed)
 
 
