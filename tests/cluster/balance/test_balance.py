@@ -1,0 +1,117 @@
+"""Money that runs out stops things; nothing is given up, and all goes on when funds are back."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from tests.cluster.cloud_log import CREATE_POD, asked
+from tests.support.eventually import eventually
+from tests.support.manifests import condition, gpu_cluster, gpu_pod, stalled
+
+if TYPE_CHECKING:
+    from tests.support.kube import Manifest
+    from tests.support.workspace import Workspace
+
+
+def _exhausted(item: Manifest | None) -> bool:
+    return stalled(item) == "BalanceExhausted"
+
+
+async def _balance(workspace: Workspace, cents: int) -> None:
+    await workspace.cloud.control.change_organization(workspace.organization.id, balanceCents=cents)
+
+
+async def test_a_create_without_funds_waits_and_is_sent_again_when_there_are_some(brisk_workspace: Workspace) -> None:
+    await brisk_workspace.becomes("CloudAccount", "default")
+    await _balance(brisk_workspace, 0)
+    await brisk_workspace.apply(gpu_pod())
+
+    def waiting(item: Manifest | None) -> bool:
+        return condition(item, "Reconciling").get("reason") == "WaitingForBudget"
+
+    told = await brisk_workspace.becomes("GpuPod", "trainer", waiting)
+    assert condition(told, "Ready")["status"] == "False"
+    assert condition(told, "BudgetExceeded")["status"] == "True"
+    assert "nextAttemptTime" in told["status"]
+    await _balance(brisk_workspace, 100_000)
+    ready = await brisk_workspace.becomes("GpuPod", "trainer")
+    assert condition(ready, "BudgetExceeded") == {}
+    assert [one["status"] for one in await asked(brisk_workspace, CREATE_POD)].count(200) == 1
+
+
+async def test_a_pod_stopped_for_its_balance_tells_the_day_of_deletion_and_starts_when_funds_are_back(
+    brisk_workspace: Workspace,
+) -> None:
+    await brisk_workspace.apply(gpu_pod())
+    pod = await brisk_workspace.becomes("GpuPod", "trainer")
+    await _balance(brisk_workspace, -1)
+    told = await brisk_workspace.becomes("GpuPod", "trainer", _exhausted)
+    assert told["status"]["state"] == "stopped"
+    assert condition(told, "Ready")["status"] == "False"
+    deadline = datetime.fromisoformat(told["status"]["deletionDeadline"])
+    assert abs(deadline - datetime.now(UTC) - timedelta(days=7)) < timedelta(minutes=5)
+    (named,) = re.findall(r"deleted by the cloud with its volume on (\S+)", condition(told, "Stalled")["message"])
+    assert datetime.fromisoformat(named) == deadline
+
+    await _balance(brisk_workspace, 100_000)
+    started = await brisk_workspace.becomes("GpuPod", "trainer")
+    assert started["status"]["id"] == pod["status"]["id"]
+    assert "deletionDeadline" not in started["status"]
+    assert stalled(started) == ""
+
+
+async def test_a_pod_asked_to_be_stopped_is_not_started_by_new_funds(brisk_workspace: Workspace) -> None:
+    await brisk_workspace.apply(gpu_pod())
+    pod = await brisk_workspace.becomes("GpuPod", "trainer")
+    await _balance(brisk_workspace, -1)
+    await brisk_workspace.becomes("GpuPod", "trainer", _exhausted)
+    await brisk_workspace.kube.patch("GpuPod", "trainer", {"spec": {"powerState": "Stopped"}})
+    await brisk_workspace.becomes("GpuPod", "trainer")
+    await _balance(brisk_workspace, 100_000)
+    await brisk_workspace.kube.annotate("GpuPod", "trainer", {"gpurelay.dev/reconcile-at": "now"})
+
+    def looked(item: Manifest | None) -> bool:
+        return bool((item or {})["status"].get("reconcileAt") == "now")
+
+    assert (await brisk_workspace.becomes("GpuPod", "trainer", looked))["status"]["state"] == "stopped"
+    assert (await brisk_workspace.organization.vm(pod["status"]["id"]))["status"] == "stopped"
+
+
+async def test_a_cluster_stopped_for_its_balance_is_started_when_funds_are_back(brisk_workspace: Workspace) -> None:
+    await brisk_workspace.apply(gpu_cluster(replicas=1))
+    cluster = await brisk_workspace.becomes("GpuCluster", "llm")
+    await _balance(brisk_workspace, -1)
+    await brisk_workspace.becomes("GpuCluster", "llm", _exhausted)
+    await _balance(brisk_workspace, 100_000)
+    started = await brisk_workspace.becomes("GpuCluster", "llm")
+    assert started["status"]["id"] == cluster["status"]["id"]
+
+
+async def test_a_pod_not_funded_for_a_week_is_gone_and_told_so(brisk_private_workspace: Workspace) -> None:
+    control = brisk_private_workspace.cloud.control
+    await brisk_private_workspace.apply(gpu_pod())
+    pod = await brisk_private_workspace.becomes("GpuPod", "trainer")
+    await _balance(brisk_private_workspace, -1)
+    await brisk_private_workspace.becomes("GpuPod", "trainer", _exhausted)
+    await control.advance(7 * 86_400 + 60)
+    told = await brisk_private_workspace.becomes(
+        "GpuPod", "trainer", lambda item: stalled(item) == "TerminatedExternally"
+    )
+    assert told["status"]["id"] == pod["status"]["id"]
+    assert len(await asked(brisk_private_workspace, CREATE_POD)) == 1
+
+
+async def test_an_account_tells_that_its_funds_are_low_and_that_they_are_not(brisk_workspace: Workspace) -> None:
+    await brisk_workspace.apply(gpu_pod())
+    await brisk_workspace.becomes("GpuPod", "trainer")
+    await _balance(brisk_workspace, 200)
+    account = await brisk_workspace.becomes(
+        "CloudAccount", "default", lambda item: condition(item, "FundsLow").get("status") == "True"
+    )
+    assert account["status"]["runwayHours"] < 24
+    assert account["status"]["burnPerHourCents"] > 0
+    await _balance(brisk_workspace, 100_000)
+    look = brisk_workspace.kube.looking_at("CloudAccount", "default")
+    await eventually(look, lambda item: not condition(item, "FundsLow"), what="funds are no longer low")
