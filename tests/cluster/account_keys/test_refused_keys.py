@@ -18,7 +18,7 @@ def _forbidden(item: Manifest | None) -> bool:
 
 
 def _limited(item: Manifest | None) -> bool:
-    return (item or {}).get("status", {}).get("scopes") == ["clusters:read", "vms:read"]
+    return bool((item or {}).get("status", {}).get("scopes") == ["clusters:read", "vms:read"])
 
 
 async def test_a_key_of_another_organization_is_never_asked_about_this_ones_pods(brisk_workspace: Workspace) -> None:
