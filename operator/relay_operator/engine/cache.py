@@ -51,10 +51,11 @@ class Cache:
 
     def put(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> tuple[Entry | None, Entry]:
         """Keep the newer of what is known and what is told; answers what was there before and what is there after."""
-        before = self._entries.get(key)
+        before, metadata = self._entries.get(key), _mapping(raw.get("metadata"))
+        known = before is not None and before.uid == metadata.get("uid")
+        if before is not None and known and 0 < _version(metadata.get("resourceVersion")) <= before.version:
+            return before, before  # stale, or the echo of the operator's own write
         entry = _entry(raw)
-        if before is not None and before.uid == entry.uid and entry.version < before.version:
-            return before, before
         self._entries[key] = entry
         if before is not None and before.cloud_id != entry.cloud_id:
             self._unindex(before.cloud_id, key)
