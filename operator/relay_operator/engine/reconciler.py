@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Generic, Protocol, TypeVar
@@ -88,10 +88,12 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
     wall_clock: Callable[[], datetime]
     on_pass: Callable[[Pass], None]
     memories: Memories = field(default_factory=Memories)
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
     async def reconcile(self, taken: Taken[ObjectKey]) -> None:
         """One pass. Failures of the Kubernetes API are retried by the queue; nothing is lost by them."""
-        key, started = taken.key, time.monotonic()
+        key, started = taken.key, self.clock()
         entry = self.cache.get(key)
         if entry is None:
             self.memories.drop(key)
@@ -109,14 +111,14 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
             except ValidationError as error:
                 logger.error("the object cannot be read: %s", error.errors(include_input=False, include_url=False)[0])  # noqa: TRY400
             finally:
-                self.on_pass(Pass(taken, outcome, time.monotonic() - started, wrote))
+                self.on_pass(Pass(taken, outcome, self.clock() - started, wrote))
 
     async def _pass(self, taken: Taken[ObjectKey], entry: Entry, memory: Memory) -> tuple[str, bool]:
         look = Look.ROUTINE if taken.priority >= Priority.POLL else Look.EXACT
         facts = await self.gatherer.gather(taken.key, entry, memory, self.wall_clock(), look)
         action = plan(facts.view)
         await self.actor.protect(facts)
-        started = time.monotonic()
+        started = self.clock()
         result = await self.actor.act(facts, action, memory)
         unreachable = memory.unanswered >= self.tempo.unreachable_after
         standing = stand(self.resource, facts, action, result, unreachable=unreachable)
@@ -134,9 +136,7 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
         if wrote or not isinstance(action, actions.Keep | actions.Wait | actions.Stall | actions.Ignore):
             message = standing.message if standing is not None else name
             outcome = standing.reason if standing is not None else type(result).__name__
-            log_action(
-                logger, message or name, action=name, outcome=outcome, duration_seconds=time.monotonic() - started
-            )
+            log_action(logger, message or name, action=name, outcome=outcome, duration_seconds=self.clock() - started)
         return name, wrote
 
     async def _connect(
@@ -179,26 +179,39 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
         await asyncio.shield(task)
 
     async def _persist_patiently(self, facts: Facts[SpecT, StatusT, ObsT], observed: ObsT, body: JsonObject) -> None:
-        key, deadline, failures = facts.key, time.monotonic() + self.tempo.persist, 0
+        deadline, failures = self.clock() + self.tempo.persist, 0
         while True:
             try:
-                raw = await self.kube.patch(self.resource.type, key.namespace, key.name, body, subresource="status")
-            except (NotFound, Conflict) as error:
-                # The object is gone, or another took its name: nobody else could ever end what was just made.
-                if isinstance(error, NotFound) or not await self._is_still(facts):
-                    await self._terminate_ownerless(facts, observed)
-                    return
+                raw = await self._written_while_it_lives(facts, body)
             except KubeError:
-                if time.monotonic() >= deadline:
+                if self.clock() >= deadline:
                     raise
             else:
-                self.cache.put(key, raw)
+                if raw is None:  # nobody else could ever end what was just made
+                    await self._terminate_ownerless(facts, observed)
+                else:
+                    self.cache.put(facts.key, raw)
                 return
             failures += 1
-            await asyncio.sleep(_PERSIST_BACKOFF.after(failures, self.pacing.random))
+            await self.sleep(_PERSIST_BACKOFF.after(failures, self.pacing.random))
 
-    async def _is_still(self, facts: Facts[SpecT, StatusT, ObsT]) -> bool:
-        raw = await self.kube.get(self.resource.type, facts.key.namespace, facts.key.name)
+    async def _written_while_it_lives(self, facts: Facts[SpecT, StatusT, ObsT], body: JsonObject) -> JsonObject | None:
+        """The object after the write; None where it is gone, or another took its name. Raises KubeError."""
+        key = facts.key
+        try:
+            return await self.kube.patch(self.resource.type, key.namespace, key.name, body, subresource="status")
+        except NotFound:
+            return None
+        except Conflict:
+            if await self._lives(facts):
+                raise
+            return None
+
+    async def _lives(self, facts: Facts[SpecT, StatusT, ObsT]) -> bool:
+        try:
+            raw = await self.kube.get(self.resource.type, facts.key.namespace, facts.key.name)
+        except NotFound:
+            return False
         metadata = raw.get("metadata")
         return isinstance(metadata, dict) and metadata.get("uid") == facts.obj.metadata.uid
 
@@ -207,18 +220,18 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
         logger.warning("the object vanished while %s was created for it: terminating that", cloud_id)
         if not isinstance(facts.account, AccountReady):
             return
-        deadline, failures = time.monotonic() + self.tempo.persist, 0
+        deadline, failures = self.clock() + self.tempo.persist, 0
         while True:
             try:
                 await self.resource.delete(facts.account.cloud, cloud_id)
             except CloudError as error:
                 if isinstance(error, CloudNotFound):
                     return
-                if time.monotonic() >= deadline:
+                if self.clock() >= deadline:
                     logger.error("%s is left in the cloud without an owner: %s", cloud_id, error)  # noqa: TRY400
                     return
                 failures += 1
-                await asyncio.sleep(_PERSIST_BACKOFF.after(failures, self.pacing.random))
+                await self.sleep(_PERSIST_BACKOFF.after(failures, self.pacing.random))
             else:
                 return
 
@@ -241,7 +254,8 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
         if due is not None:
             self.queue.add_after(key, *due)
         for moment in assess.deadlines(facts.obj.spec, status):
-            self.queue.add_after(key, (moment - facts.now).total_seconds(), Priority.CHANGE)
+            if moment >= facts.now:  # what had passed before was part of this pass's decision
+                self.queue.add_after(key, (moment - facts.now).total_seconds(), Priority.CHANGE)
 
     def _new_id(self, result: Result[ObsT]) -> str:
         return self.resource.identity(result.resource)[0] if isinstance(result, Accepted) else ""
