@@ -81,7 +81,7 @@ def undecided(obj: Resource[SpecT, StatusT], intent: Intent, account: AccountRea
     answer = obj.metadata.annotations.get(meta.RETRY_CREATE, "")
     if answer and (answer == token or isinstance(intent, MalformedIntent)):
         return Undecided.GIVE_UP
-    return Undecided.RESEND if account.resend_unknown else Undecided.HOLD
+    return Undecided.RESEND if account.resend_unknown and token else Undecided.HOLD
 
 
 def recovery(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> Recovery:
@@ -91,10 +91,10 @@ def recovery(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> Recove
         case Seen.GONE if asked.on_terminated is OnTerminated.RECREATE:
             return Recovery.RECREATE
         case Seen.INTERRUPTED if asked.on_interrupted is OnInterrupted.RECREATE:
-            since = interrupted_since(obj, now)
+            since = since_in(obj, "interrupted", now)
             return Recovery.RECREATE if now - since >= timedelta(seconds=asked.after_seconds) else Recovery.NONE
         case Seen.FAILED if asked.on_failed is OnFailed.RESTART and running_wanted(obj, now):
-            due = (obj.status.state_since or now) + restart_delay(obj.status.failures)
+            due = since_in(obj, "failed", now) + restart_delay(obj.status.failures)
             return Recovery.RESTART if now >= due else Recovery.NONE
         case Seen.FAILED if asked.on_failed is OnFailed.RECREATE:
             return Recovery.RECREATE
@@ -107,9 +107,9 @@ def restart_delay(failures: int | None) -> timedelta:
     return timedelta(seconds=min(10 * 2 ** (failures - 1), 300) if failures else 0)
 
 
-def interrupted_since(obj: Resource[SpecT, StatusT], now: datetime) -> datetime:
-    """When the interruption was first seen; it may be seen now for the first time."""
-    return (obj.status.state_since or now) if obj.status.state == "interrupted" else now
+def since_in(obj: Resource[SpecT, StatusT], state: str, now: datetime) -> datetime:
+    """When the cloud was first seen to say this state; that may be now."""
+    return (obj.status.state_since or now) if obj.status.state == state else now
 
 
 def running_wanted(obj: Resource[SpecT, StatusT], now: datetime) -> bool:

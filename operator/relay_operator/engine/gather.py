@@ -16,7 +16,7 @@ from relay_operator.engine.cache import Cache, Entry
 from relay_operator.engine.facts import Facts
 from relay_operator.engine.inputs import InputReader, MissingInput, ReadInputs
 from relay_operator.engine.memory import Memory
-from relay_operator.engine.plan import Account, Demand, Gate, Seen, View
+from relay_operator.engine.plan import Account, Demand, Gate, Seen, Undecided, View
 from relay_operator.engine.resource import CannotTell, ExternalResource, Found, Inputs, Look, NotSeen, Progress
 
 SpecT = TypeVar("SpecT", bound=WorkloadSpec)
@@ -119,10 +119,12 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         demand = assess.demand(obj)
         gate, note = assess.gate(obj, now), sight.note
         refs = self.resource.input_refs(obj)
-        wanted = sight.seen is Seen.NOTHING and gate is Gate.OPEN
+        undecided = assess.undecided(obj, intent, account)
+        resend = sight.seen is Seen.UNKNOWABLE and undecided is Undecided.RESEND
+        wanted = gate is Gate.OPEN and (sight.seen is Seen.NOTHING or resend)
         if demand is Demand.EXIST and (wanted or (refs.any and sight.observed is not None)):
             read = await self.inputs.read(obj.metadata.namespace, refs, obj.metadata.uid, memory)
-        if isinstance(read, MissingInput) and sight.seen is Seen.NOTHING:
+        if isinstance(read, MissingInput) and wanted:
             gate, note = Gate.ENV_MISSING, read.message
         digest = read.digest if isinstance(read, ReadInputs) else ""
         difference, step, differs = assess.difference(self.resource, obj, sight.observed, intent, digest, now)
@@ -131,7 +133,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             finalizer=meta.FINALIZER in obj.metadata.finalizers,
             seen=sight.seen,
             gate=gate,
-            undecided=assess.undecided(obj, intent, account),
+            undecided=undecided,
             recovery=assess.recovery(obj, sight.seen, now),
             replacing=bool(obj.status.replacing),
             difference=difference,

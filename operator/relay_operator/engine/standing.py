@@ -294,7 +294,7 @@ def _progressing(
         case Progress.DEGRADED:
             return Standing("False", ConditionType.RECONCILING, Reason.DEGRADED, detail)
         case Progress.INTERRUPTED:
-            since = assess.interrupted_since(facts.obj, facts.now)
+            since = assess.since_in(facts.obj, "interrupted", facts.now)
             deadline = since + RETENTION
             message = f"{detail}; interrupted since {rfc3339(since)}, {_deleted_on(deadline)}"
             return Standing("False", ConditionType.RECONCILING, Reason.INTERRUPTED, message, deletion_deadline=deadline)
