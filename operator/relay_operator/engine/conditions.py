@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from relay_operator.api.conditions import Condition, ConditionType, Reason
+from relay_operator.api.conditions import Condition, ConditionType
 
 MESSAGE_LIMIT = 1024
 
@@ -16,18 +16,13 @@ class Wanted:
 
     type: ConditionType
     status: Literal["True", "False", "Unknown"]
-    reason: Reason
+    reason: str
+    """A `Reason`; what is only carried on may be one of another release."""
     message: str = ""
 
 
 def find(conditions: Iterable[Condition], wanted: ConditionType) -> Condition | None:
     return next((condition for condition in conditions if condition.type == wanted), None)
-
-
-def since(conditions: Iterable[Condition], wanted: ConditionType) -> datetime | None:
-    """When the condition last changed its status."""
-    condition = find(conditions, wanted)
-    return None if condition is None else condition.last_transition_time
 
 
 def written(before: Sequence[Condition], wanted: Iterable[Wanted], generation: int, now: datetime) -> list[Condition]:

@@ -53,15 +53,13 @@ class Pacing:
     quick: Backoff
     random: Random
 
-    def wait(self, standing: Standing, failures: int) -> float | None:
-        """Seconds until the next attempt, or None where none is agreed. Retry-After is a floor, never a ceiling."""
-        match standing.pace:
-            case None:
-                return None
+    def wait(self, pace: Pace, retry_after: float | None, failures: int) -> float:
+        """Seconds until the next attempt; Retry-After is a floor, up to the longest backoff."""
+        match pace:
             case Pace.SLOW:
                 return self.quick.limit
-            case Pace.ADVISED if standing.retry_after is not None:
-                advised = min(standing.retry_after, self.quick.limit)
+            case Pace.ADVISED if retry_after is not None:
+                advised = min(retry_after, self.quick.limit)
                 return max(advised, self.quick.initial) * (1 + self.random() / 4)
             case _:
                 return self.quick.after(failures, self.random)
@@ -178,8 +176,9 @@ def _attempts(
         settled = isinstance(result, Accepted) or (standing.ready == "True" and lasting)
         return {"failures": None if settled else status.failures, "next_attempt_time": None}
     failures = (status.failures or 0) + 1
-    wait = pacing.wait(standing, failures) or 0.0
-    untried = failures % max(len(resource.models(facts.obj)), 1) != 0
+    wait = pacing.wait(standing.pace, standing.retry_after, failures)
+    create_refused = isinstance(result, Rejected) and result.intent is not None
+    untried = create_refused and failures % max(len(resource.models(facts.obj)), 1) != 0
     if standing.reason is Reason.WAITING_FOR_CAPACITY and untried:
         wait = 0.0
     return {"failures": failures, "next_attempt_time": _whole_seconds(facts.now, wait) if wait else None}
@@ -195,7 +194,7 @@ def _conditions(facts: Facts[SpecT, StatusT, ObsT], standing: Standing) -> Itera
     if standing.ready is not None:
         yield Wanted(ConditionType.READY, standing.ready, standing.reason, standing.message)
     elif before is not None:
-        yield Wanted(ConditionType.READY, before.status, Reason(before.reason), before.message)
+        yield Wanted(ConditionType.READY, before.status, before.reason, before.message)
     else:
         yield Wanted(ConditionType.READY, "False", standing.reason, standing.message)
     if standing.trouble is not None:
