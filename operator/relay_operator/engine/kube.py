@@ -32,7 +32,7 @@ class KubeError(Exception):
 
 
 class NotFound(KubeError):
-    """404: the object, or its kind, does not exist."""
+    """404, said by the API server itself: the object does not exist."""
 
 
 class Conflict(KubeError):
@@ -48,7 +48,7 @@ class Refused(KubeError):
 
 
 class Unavailable(KubeError):
-    """No answer, 429 or 5xx: the request may or may not have been processed."""
+    """No answer, 429, 5xx or what is not the API server's: the request may or may not have been processed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,15 +155,15 @@ class Kube:
             self._on_write(kind.plural, method.lower(), status)
 
     async def _request(self, method: str, path: str, body: Mapping[str, JsonValue] | None = None) -> JsonObject:
-        for attempt in range(1, THROTTLED_ATTEMPTS + 1):
+        attempt = 1
+        while True:
             status, retry_after, text = await self._send(method, path, body)
             if 200 <= status < 300:
                 return _object(method, path, text)
-            if status == 429 and attempt < THROTTLED_ATTEMPTS:
-                await self._sleep(min(retry_after, 5.0) * attempt)
-                continue
-            raise _error(method, status, text)
-        raise AssertionError("unreachable: the last attempt returns or raises")
+            if status != 429 or attempt == THROTTLED_ATTEMPTS:
+                raise _error(method, status, text)
+            await self._sleep(min(retry_after, 5.0) * attempt)
+            attempt += 1
 
     async def _send(self, method: str, path: str, body: Mapping[str, JsonValue] | None) -> tuple[int, float, str]:
         headers = {"Accept": "application/json"}
@@ -196,13 +196,13 @@ def _seconds(header: str | None) -> float:
 def _error(method: str, status: int, text: str) -> KubeError:
     reason, message = _status(text)
     match status:
-        case 404:
+        case 404 if reason == "NotFound":
             return NotFound(status, reason, message)
         case 409 if method == "POST" and reason == "AlreadyExists":
             return AlreadyExists(status, reason, message)
         case 409:
             return Conflict(status, reason, message)
-        case 429:
+        case 404 | 429:  # a 404 that does not say what is missing is a proxy's, or of a server that is starting
             return Unavailable(status, reason, message)
         case _ if 400 <= status < 500:
             return Refused(status, reason, message)
