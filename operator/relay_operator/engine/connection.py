@@ -96,23 +96,22 @@ class ConnectionWriter:
         marker = json.dumps([target.name, labels, body], sort_keys=True)
         if memory.connections.get(kind.plural) == hash(marker):
             return None
-        metadata: JsonObject = {"name": target.name, "labels": labels, "ownerReferences": [owner(key, uid)]}
+        body["metadata"] = {"name": target.name, "labels": labels, "ownerReferences": [owner(key, uid)]}
         try:
-            found = await self.kube.get(kind, key.namespace, target.name)
-        except NotFound:
-            problem = await self._create(kind, key.namespace, {**body, "metadata": metadata})
-        else:
-            problem = await self._replace(kind, key.namespace, target.name, found, {**body, "metadata": metadata}, uid)
+            problem = await self._put(kind, key.namespace, target.name, body, uid)
+        except Refused as refused:
+            problem = f"connection: {refused}"
         if problem is None:
             memory.connections[kind.plural] = hash(marker)
         return problem
 
-    async def _create(self, kind: ResourceType, namespace: str, body: JsonObject) -> str | None:
+    async def _put(self, kind: ResourceType, namespace: str, name: str, body: JsonObject, uid: str) -> str | None:
         try:
+            found = await self.kube.get(kind, namespace, name)
+        except NotFound:
             await self.kube.create(kind, namespace, body)
-        except Refused as refused:
-            return f"connection: {refused}"
-        return None
+            return None
+        return await self._replace(kind, namespace, name, found, body, uid)
 
     async def _replace(
         self, kind: ResourceType, namespace: str, name: str, found: JsonObject, body: JsonObject, uid: str

@@ -26,7 +26,9 @@ class Sightings:
 
     def discard(self, cloud_id: str) -> bool:
         """It has an owner, or is gone; tells whether it had been seen."""
-        return self._names.pop(cloud_id, "") != ""
+        seen = cloud_id in self._names
+        self._names.pop(cloud_id, None)
+        return seen
 
     def named(self, name: str) -> str | None:
         """The id known by this name."""
