@@ -1,0 +1,116 @@
+"""What the documentation names exists: files, headings, make targets, settings, metrics, reasons."""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+
+from relay_operator.api.conditions import ConditionType, Reason
+from relay_operator.crds import DEFINITIONS
+from relay_operator.metrics import Metrics
+from relay_operator.settings import PREFIX, Settings
+
+ROOT = Path(__file__).resolve().parents[3]
+_FOLDERS = (".", "docs", "charts", "hack", "bench", "examples", "tests")
+_NOT_OURS = {".venv", ".demo", "node_modules"}
+_LINK = re.compile(r"\[[^\]]*\]\((?P<target>[^)\s]+)\)")
+_HEADING = re.compile(r"^#+ (?P<text>.+)$", re.MULTILINE)
+_MAKE = re.compile(r"(?:^|[`$] ?|\n {4})make (?P<target>[a-z][a-z-]*)", re.MULTILINE)
+_SETTING = re.compile(rf"\b{PREFIX}[A-Z_]+\b")
+# Of tests, Makefile and chart; the operator never reads them.
+_OTHER_VARIABLES = {"RELAY_TEST_KUBECONFIG"}
+
+
+def _pages() -> tuple[Path, ...]:
+    found: set[Path] = set()
+    for folder in _FOLDERS:
+        pattern = "*.md" if folder == "." else "**/*.md"
+        found |= set((ROOT / folder).glob(pattern))
+    return tuple(sorted(page for page in found if not _NOT_OURS & set(page.relative_to(ROOT).parts)))
+
+
+PAGES = _pages()
+every_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+@cache
+def _text(page: Path) -> str:
+    return page.read_text(encoding="utf-8")
+
+
+@cache
+def _anchors(page: Path) -> frozenset[str]:
+    """The anchors that GitHub gives to headings."""
+    without_blocks = re.sub(r"^```.*?^```$", "", _text(page), flags=re.DOTALL | re.MULTILINE)
+    headings = (match["text"] for match in _HEADING.finditer(without_blocks))
+    return frozenset(re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings)
+
+
+def _relative_links(page: Path) -> Iterator[tuple[str, str]]:
+    """Path and anchor of every link that stays in the repository."""
+    for match in _LINK.finditer(re.sub(r"^```.*?^```$|`[^`\n]*`", "", _text(page), flags=re.DOTALL | re.MULTILINE)):
+        if "://" not in match["target"]:
+            path, _, anchor = match["target"].partition("#")
+            yield path, anchor
+
+
+@every_page
+def test_every_relative_link_leads_to_a_file_and_a_heading_that_exist(page: Path) -> None:
+    for path, anchor in _relative_links(page):
+        target = (page.parent / path).resolve() if path else page
+        assert target.exists(), f"{path} does not exist"
+        if anchor:
+            assert anchor in _anchors(target), f"{target.name} has no heading for #{anchor}"
+
+
+@every_page
+def test_every_make_target_that_is_mentioned_exists(page: Path) -> None:
+    targets = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert {match["target"] for match in _MAKE.finditer(_text(page))} <= targets
+
+
+@every_page
+def test_every_setting_that_is_mentioned_exists(page: Path) -> None:
+    known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields} | _OTHER_VARIABLES
+    assert set(_SETTING.findall(_text(page))) <= known
+
+
+def test_operations_explains_every_metric_and_no_other() -> None:
+    page = _text(ROOT / "docs" / "operations.md")
+    suffixes = {"counter": "_total", "info": "_info"}
+    metrics = {
+        metric.name + suffixes.get(metric.type, "") for metric in Metrics(CollectorRegistry()).registry.collect()
+    }
+    assert set(re.findall(r"`(gpurelay_[a-z_]+)`", page)) == metrics
+
+
+def test_operations_explains_every_alert_of_the_chart_and_no_other() -> None:
+    chart = (ROOT / "charts" / "relay-operator" / "templates" / "monitoring.yaml").read_text()
+    alerts = set(re.findall(r"^ +- alert: (\w+)$", chart, re.MULTILINE))
+    assert set(re.findall(r"^\| `(Relay\w+)` \|", _text(ROOT / "docs" / "operations.md"), re.MULTILINE)) == alerts
+
+
+@pytest.mark.parametrize("kind", [definition.singular for definition in DEFINITIONS])
+def test_every_kind_has_a_page_that_names_only_conditions_and_reasons_that_exist(kind: str) -> None:
+    page = _text(ROOT / "docs" / "kinds" / f"{kind}.md")
+    rows = re.findall(r"^\| ((?:`\w+(?:=\w+)?`(?:, )?)+) \|", page, re.MULTILINE)
+    named = {word.partition("=")[0] for row in rows for word in re.findall(r"`([^`]+)`", row)}
+    assert named <= {*map(str, Reason), *map(str, ConditionType)}
+    assert f"[`{_kind_name(kind)}`](docs/kinds/{kind}.md)" in _text(ROOT / "README.md")
+
+
+def _kind_name(singular: str) -> str:
+    return next(definition.kind for definition in DEFINITIONS if definition.singular == singular)
+
+
+@every_page
+def test_every_manifest_in_a_code_block_is_yaml_of_a_kind_that_exists(page: Path) -> None:
+    kinds = {definition.kind for definition in DEFINITIONS}
+    for block in re.findall(r"^```yaml\n(.*?)^```$", _text(page), re.DOTALL | re.MULTILINE):
+        for document in yaml.safe_load_all(block):
+            if isinstance(document, dict) and str(document.get("apiVersion", "")).startswith("gpurelay.dev/"):
+                assert document["kind"] in kinds
