@@ -70,6 +70,9 @@ class Workspace:
         await self.kube.delete_all("CloudAccount")
         await self.kube.delete("Namespace", self.namespace)
         await self._release_by_force()
+        if self.cloud.process.running:
+            # What was orphaned or abandoned gives its GPUs back to other tests: without funds, the cloud stops it.
+            await self.cloud.control.change_organization(self.organization.id, balanceCents=-1)
 
     async def _workloads(self) -> list[Manifest]:
         return [item for kind in _WORKLOADS for item in await self.kube.list(kind)]
