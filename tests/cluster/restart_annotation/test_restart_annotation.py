@@ -31,23 +31,25 @@ def _restarted(value: str) -> Callable[[Manifest | None], bool]:
 
 
 @KINDS
-async def test_each_change_of_the_annotation_restarts_once(workspace: Workspace, kind: str, manifest: Manifest) -> None:
+async def test_each_change_of_the_annotation_restarts_once(
+    brisk_workspace: Workspace, kind: str, manifest: Manifest
+) -> None:
     _, _, _, restart, _ = BY_ITSELF[kind]
-    await workspace.apply(manifest)
-    before = await workspace.becomes(kind, "one")
+    await brisk_workspace.apply(manifest)
+    before = await brisk_workspace.becomes(kind, "one")
     for times, value in enumerate(["2026-11-21T10:00:00Z", "2026-11-21T11:00:00Z"], start=1):
-        await workspace.kube.annotate(kind, "one", {RESTARTED_AT: value})
-        after = await workspace.becomes(kind, "one", _restarted(value))
-        assert await count(workspace, restart) == times
+        await brisk_workspace.kube.annotate(kind, "one", {RESTARTED_AT: value})
+        after = await brisk_workspace.becomes(kind, "one", _restarted(value))
+        assert await count(brisk_workspace, restart) == times
     assert after["status"]["id"] == before["status"]["id"]
 
 
-async def test_an_object_made_with_the_annotation_is_not_restarted(workspace: Workspace) -> None:
+async def test_an_object_made_with_the_annotation_is_not_restarted(brisk_workspace: Workspace) -> None:
     manifest = gpu_pod("one")
     manifest["metadata"]["annotations"] = {RESTARTED_AT: "2026-11-21T10:00:00Z"}
-    await workspace.apply(manifest)
-    await workspace.becomes("GpuPod", "one", _restarted("2026-11-21T10:00:00Z"))
-    assert await count(workspace, BY_ITSELF["GpuPod"][3]) == 0
+    await brisk_workspace.apply(manifest)
+    await brisk_workspace.becomes("GpuPod", "one", _restarted("2026-11-21T10:00:00Z"))
+    assert await count(brisk_workspace, BY_ITSELF["GpuPod"][3]) == 0
 
 
 async def test_an_operator_that_starts_anew_does_not_restart_again(

@@ -21,30 +21,30 @@ def _shown(public: bool) -> Callable[[Manifest | None], bool]:
     return shown
 
 
-async def test_the_endpoint_is_opened_and_closed_in_place(workspace: Workspace) -> None:
-    await workspace.apply(gpu_pod())
-    cloud_id = (await workspace.becomes("GpuPod", "trainer", _shown(public=False)))["status"]["id"]
+async def test_the_endpoint_is_opened_and_closed_in_place(brisk_workspace: Workspace) -> None:
+    await brisk_workspace.apply(gpu_pod())
+    cloud_id = (await brisk_workspace.becomes("GpuPod", "trainer", _shown(public=False)))["status"]["id"]
     for public in (True, False):
-        await workspace.apply(gpu_pod(public=public))
-        await workspace.becomes("GpuPod", "trainer", _shown(public=public))
-        assert (await workspace.organization.vm(cloud_id))["public"] is public
-    assert await changes(workspace) == [CREATE_POD, SET_VISIBILITY, SET_VISIBILITY]
+        await brisk_workspace.apply(gpu_pod(public=public))
+        await brisk_workspace.becomes("GpuPod", "trainer", _shown(public=public))
+        assert (await brisk_workspace.organization.vm(cloud_id))["public"] is public
+    assert await changes(brisk_workspace) == [CREATE_POD, SET_VISIBILITY, SET_VISIBILITY]
 
 
-async def test_an_endpoint_opened_by_somebody_else_is_closed_at_the_next_look(workspace: Workspace) -> None:
-    await workspace.apply(gpu_pod())
-    cloud_id = (await workspace.becomes("GpuPod", "trainer"))["status"]["id"]
-    await workspace.organization.call("POST", f"/v1/vms/{cloud_id}/visibility", {"public": True})
-    await workspace.kube.annotate("GpuPod", "trainer", {"gpurelay.dev/reconcile-at": "opened"})
+async def test_an_endpoint_opened_by_somebody_else_is_closed_at_the_next_look(brisk_workspace: Workspace) -> None:
+    await brisk_workspace.apply(gpu_pod())
+    cloud_id = (await brisk_workspace.becomes("GpuPod", "trainer"))["status"]["id"]
+    await brisk_workspace.organization.call("POST", f"/v1/vms/{cloud_id}/visibility", {"public": True})
+    await brisk_workspace.kube.annotate("GpuPod", "trainer", {"gpurelay.dev/reconcile-at": "opened"})
 
     def looked(pod: Manifest | None) -> bool:
         return _shown(public=False)(pod) and (pod or {})["status"].get("reconcileAt") == "opened"
 
-    await workspace.becomes("GpuPod", "trainer", looked)
-    assert (await workspace.organization.vm(cloud_id))["public"] is False
+    await brisk_workspace.becomes("GpuPod", "trainer", looked)
+    assert (await brisk_workspace.organization.vm(cloud_id))["public"] is False
 
 
-async def test_a_pod_made_public_is_public_from_the_start(workspace: Workspace) -> None:
-    await workspace.apply(gpu_pod(public=True))
-    await workspace.becomes("GpuPod", "trainer", _shown(public=True))
-    assert await changes(workspace) == [CREATE_POD]
+async def test_a_pod_made_public_is_public_from_the_start(brisk_workspace: Workspace) -> None:
+    await brisk_workspace.apply(gpu_pod(public=True))
+    await brisk_workspace.becomes("GpuPod", "trainer", _shown(public=True))
+    assert await changes(brisk_workspace) == [CREATE_POD]
