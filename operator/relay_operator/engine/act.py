@@ -12,7 +12,7 @@ from relay_operator.api import meta
 from relay_operator.api.meta import CreateIntent
 from relay_operator.api.workload import CommonStatus, WorkloadSpec
 from relay_operator.engine import actions, kube
-from relay_operator.engine.account import AccountReady, Accounts
+from relay_operator.engine.account import Accounts
 from relay_operator.engine.actions import Action
 from relay_operator.engine.facts import Facts
 from relay_operator.engine.intent import cloud_name, fingerprints
@@ -127,7 +127,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         self.on_object(await self.kube.patch(self.resource.type, metadata.namespace, metadata.name, {"metadata": body}))
 
     async def _create(self, facts: Facts[SpecT, StatusT, ObsT], intent: CreateIntent) -> Result[ObsT]:
-        account = _ready(facts)
+        account = facts.usable_account
         if not self.leading():
             raise kube.Unavailable(0, "NotLeading", "another replica may lead: nothing is sent")
         try:
@@ -141,7 +141,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         return Accepted(observed, intent)
 
     async def _send(self, facts: Facts[SpecT, StatusT, ObsT], call: Callable[[Cloud], Awaitable[None]]) -> Result[ObsT]:
-        account = _ready(facts)
+        account = facts.usable_account
         try:
             await call(account.cloud)
         except NotFound:
@@ -163,11 +163,5 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
 
 
 def _account(facts: Facts[SpecT, StatusT, ObsT]) -> str:
-    key = _ready(facts).key
+    key = facts.usable_account.key
     return f"{key.kind}/{key.name}"
-
-
-def _ready(facts: Facts[SpecT, StatusT, ObsT]) -> AccountReady:
-    if not isinstance(facts.account, AccountReady):
-        raise AssertionError("the plan never acts on the cloud without an account")
-    return facts.account

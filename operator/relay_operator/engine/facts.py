@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 from relay_client.errors import CloudError
 from relay_operator.api.meta import CreateIntent, ObjectKey, Resource
 from relay_operator.api.workload import CommonStatus, WorkloadSpec
-from relay_operator.engine.account import AccountState
+from relay_operator.engine.account import AccountReady, AccountState
 from relay_operator.engine.plan import View
 from relay_operator.engine.resource import Inputs
 
@@ -35,3 +35,10 @@ class Facts(Generic[SpecT, StatusT, ObsT]):
     inputs: Inputs | None = None
     env_digest: str = ""
     """Of the Secrets and ConfigMaps as they are; empty where none are used or they were not read."""
+
+    @property
+    def usable_account(self) -> AccountReady:
+        """The account of whatever is done in the cloud: the plan does nothing there without one."""
+        if not isinstance(self.account, AccountReady):
+            raise AssertionError(f"{self.key}: the plan acts on the cloud without an account")
+        return self.account

@@ -16,7 +16,6 @@ from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import ObjectKey
 from relay_operator.api.workload import CommonStatus, WorkloadSpec
 from relay_operator.engine import actions, assess
-from relay_operator.engine.account import AccountReady
 from relay_operator.engine.act import Actor
 from relay_operator.engine.backoff import Backoff, jittered
 from relay_operator.engine.cache import Cache, Entry
@@ -218,12 +217,10 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
     async def _terminate_ownerless(self, facts: Facts[SpecT, StatusT, ObsT], observed: ObsT) -> None:
         cloud_id, _ = self.resource.identity(observed)
         logger.warning("the object vanished while %s was created for it: terminating that", cloud_id)
-        if not isinstance(facts.account, AccountReady):
-            return
         deadline, failures = self.clock() + self.tempo.persist, 0
         while True:
             try:
-                await self.resource.delete(facts.account.cloud, cloud_id)
+                await self.resource.delete(facts.usable_account.cloud, cloud_id)
             except CloudError as error:
                 if isinstance(error, CloudNotFound):
                     return
@@ -245,7 +242,7 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
         memory: Memory,
     ) -> None:
         key, cloud_id = facts.key, self._new_id(result)
-        if cloud_id and isinstance(facts.account, AccountReady) and facts.account.sightings.discard(cloud_id):
+        if cloud_id and facts.usable_account.sightings.discard(cloud_id):
             self.queue.add(key, Priority.EVENT)  # a webhook was faster than the create's answer
             return
         if isinstance(action, actions.Release | actions.Ignore | actions.Expire):
