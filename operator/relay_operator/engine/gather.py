@@ -103,13 +103,13 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             sight = _Sight(Seen.BLIND, error=error)  # `_Sight[ObsT](...)` cannot be: frozen, and with slots
         else:
             memory.unanswered = 0
-        return await self._facts(key, obj, known, account, memory, now, sight)
+        return await self._facts(key, obj, intent, account, memory, now, sight)
 
     async def _facts(
         self,
         key: ObjectKey,
         obj: Resource[SpecT, StatusT],
-        intent: CreateIntent | None,
+        intent: CreateIntent | MalformedIntent | None,
         account: AccountReady,
         memory: Memory,
         now: datetime,
@@ -127,7 +127,8 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         if isinstance(read, MissingInput) and wanted:
             gate, note = Gate.ENV_MISSING, read.message
         digest = read.digest if isinstance(read, ReadInputs) else ""
-        difference, step, differs = assess.difference(self.resource, obj, sight.observed, intent, digest, now)
+        known = intent if isinstance(intent, CreateIntent) else None
+        difference, step, differs = assess.difference(self.resource, obj, sight.observed, known, digest, now)
         view = View(
             demand=demand,
             finalizer=meta.FINALIZER in obj.metadata.finalizers,
@@ -145,7 +146,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             ssh_keys=read.ssh_keys if isinstance(read, ReadInputs) else (),
             model_id=assess.model_id(self.resource.models(obj), obj.status.failures),
         )
-        return Facts(key, obj, now, account, view, intent, sight.observed, sight.error, note or differs, inputs, digest)
+        return Facts(key, obj, now, account, view, known, sight.observed, sight.error, note or differs, inputs, digest)
 
     async def _look(
         self,
@@ -167,11 +168,11 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             return await self._look_by_id(obj, account, memory, now, look)
         if adopt_id and (is_open or not deleting):
             return await self._look_at_adoptee(key, obj, adopt_id, account, is_open=is_open)
+        if not is_open or intent is None:
+            return _Sight(Seen.NOTHING)
         if isinstance(intent, MalformedIntent):
             return _Sight(Seen.UNKNOWABLE, note=str(intent))
-        if is_open and intent is not None:
-            return await self._search(key, intent, account, memory, now)
-        return _Sight(Seen.NOTHING)
+        return await self._search(key, intent, account, memory, now)
 
     async def _look_by_id(
         self, obj: Resource[SpecT, StatusT], account: AccountReady, memory: Memory, now: datetime, look: Look
