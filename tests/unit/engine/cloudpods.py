@@ -2,7 +2,7 @@
 
 import itertools
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from relay_client import Cloud, CloudError, CloudUnavailable, NotFound, Outcome, Unauthorized
@@ -74,9 +74,11 @@ class Pods:
         if failure is not None:
             raise failure.error
 
-    def add(self, name: str, state: str = "running", **fields: object) -> VmRecord:
+    def add(self, name: str, state: str = "running", fields: Mapping[str, object] | None = None) -> VmRecord:
         """A pod that somebody else made, or a create that the cloud acted on."""
-        record = VmRecord.model_validate({"id": f"pod-{next(self._ids)}", "name": name, "status": state, **fields})
+        record = VmRecord.model_validate(
+            {"id": f"pod-{next(self._ids)}", "name": name, "status": state, **(fields or {})}
+        )
         self.records[record.id] = record
         self.created.append(name)
         return record
@@ -131,12 +133,14 @@ class MemoryPods(GpuPods):
         record = self.pods.add(
             intent.name,
             self.pods.born,
-            imageUrl=obj.spec.image,
-            gpuCount=count,
-            volumeGb=obj.spec.volume_gb,
-            gpuModelId=inputs.model_id or "h100",
-            endpointUrl=f"https://{intent.name}.example/",
-            public=obj.spec.public,
+            {
+                "imageUrl": obj.spec.image,
+                "gpuCount": count,
+                "volumeGb": obj.spec.volume_gb,
+                "gpuModelId": inputs.model_id or "h100",
+                "endpointUrl": f"https://{intent.name}.example/",
+                "public": obj.spec.public,
+            },
         )
         self.pods.end("create", failure)
         return record

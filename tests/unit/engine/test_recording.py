@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from relay_client import CloudUnavailable, NotFound
+from tests.support.eventually import eventually
 from tests.unit.engine.apiserver import Call, Fault, status_fault
 from tests.unit.engine.cloudpods import lost, refused
 from tests.unit.engine.world import World
@@ -120,9 +121,11 @@ async def test_the_id_is_written_even_while_the_process_is_told_to_end(world: Wo
     world.apply()
     with pytest.raises(asyncio.CancelledError):
         await working
-    async with asyncio.timeout(10):
-        while world.status().id != "pod-1":
-            await asyncio.sleep(0)
+
+    async def recorded() -> str | None:
+        return world.status().id
+
+    assert await eventually(recorded, every=0.01) == "pod-1"
 
 
 async def _reconcile(world: World) -> None:
