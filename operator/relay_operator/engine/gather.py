@@ -181,7 +181,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             observed = await self.resource.observe(account.cloud, obj.status.id or "", obj.status, look)
         except NotFound:
             return self._missing(obj, memory, now)
-        memory.missing_since = None
+        memory.missing = ("", 0.0)
         progress = self.resource.progress(observed)
         _, name = self.resource.identity(observed)
         if name and obj.status.cloud_name and name != obj.status.cloud_name:
@@ -195,12 +195,11 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
 
     def _missing(self, obj: Resource[SpecT, StatusT], memory: Memory, now: datetime) -> _Sight[ObsT]:
         """A 404 is believed when it comes again, and never right after the create."""
-        since = memory.missing_since
-        if since is None:
-            since = memory.missing_since = self.clock()
+        if memory.missing[0] != obj.status.id:
+            memory.missing = (obj.status.id or "", self.clock())
         born = assess.created_at(obj)
         newborn = born is not None and now - born < timedelta(seconds=self.patience.newborn)
-        if newborn or self.clock() - since < self.patience.absence:
+        if newborn or self.clock() - memory.missing[1] < self.patience.absence:
             return _Sight(Seen.MISSING, note=f"the cloud does not find {obj.status.id}; looking again")
         return _Sight(Seen.GONE, note=f"the cloud does not find {obj.status.id} any more")
 

@@ -13,8 +13,8 @@ class Memory:
     """One object's; all times are monotonic seconds."""
 
     uid: str
-    missing_since: float | None = None
-    """Since when the recorded id reads as not found."""
+    missing: tuple[str, float] = ("", 0.0)
+    """The id that reads as not found, and since when."""
     searched: str = ""
     """The open intent's name that the lists below were searched for."""
     not_seen: int = 0
