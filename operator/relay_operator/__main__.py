@@ -1,6 +1,9 @@
 """The composition root: the commands, and the one place where a replica is wired."""
 
 import argparse
+import asyncio
+import logging
+import os
 import sys
 from collections.abc import Sequence
 
@@ -36,7 +39,11 @@ def _run() -> int:
     except SettingsError as error:
         sys.stderr.write(f"relay-operator: {error}\n")
         return 2
-    return uvloop.run(run(settings))
+    status = asyncio.Runner(loop_factory=uvloop.new_event_loop).run(run(settings))
+    # All that is ours has ended in order. kopf's watches can outlive their cancellation, and a process that waited
+    # for them would neither work nor be started again.
+    logging.shutdown()
+    os._exit(status)
 
 
 if __name__ == "__main__":

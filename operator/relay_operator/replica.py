@@ -54,7 +54,7 @@ from relay_operator.metrics import Metrics, process_metrics
 from relay_operator.receiver import Receiver
 from relay_operator.serving import serving
 from relay_operator.settings import Settings
-from relay_operator.watch import WatchEndedError, watch
+from relay_operator.watch import WATCH_ERRORS, WatchEndedError, watch
 
 SpecT = TypeVar("SpecT", bound=WorkloadSpec)
 StatusT = TypeVar("StatusT", bound=CommonStatus)
@@ -62,7 +62,7 @@ ObsT = TypeVar("ObsT")
 
 logger = logging.getLogger(__name__)
 
-EXPECTED = (*EXPECTED_ERRORS, KubeError, CloudError)
+EXPECTED = (*EXPECTED_ERRORS, *WATCH_ERRORS, KubeError, CloudError)
 _FIRST_LIST_BACKOFF = Backoff(initial=0.2, limit=10.0)
 
 

@@ -5,6 +5,8 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, NoReturn, cast
 
 import kopf
+from kopf._cogs.clients.errors import APIError
+from kopf._cogs.clients.watching import WatchingError
 
 from relay_operator.api.meta import GROUP, VERSION
 from relay_operator.engine.feed import Feed
@@ -54,6 +56,8 @@ def _settings() -> kopf.OperatorSettings:
 
 
 _ENDING_SECONDS = 5.0
+WATCH_ERRORS: tuple[type[BaseException], ...] = (APIError, WatchingError)
+"""What ends a watch where the API server fails. kopf logs each of them itself; a traceback would tell nothing more."""
 
 
 class WatchEndedError(Exception):
