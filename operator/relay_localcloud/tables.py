@@ -4,6 +4,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    ColumnElement,
     ForeignKey,
     Index,
     Integer,
@@ -11,10 +12,14 @@ from sqlalchemy import (
     Table,
     Text,
     UniqueConstraint,
+    literal_column,
     text,
 )
 
 from relay_localcloud.schema import metadata
+
+FIRST_COME: ColumnElement[int] = literal_column("rowid", Integer)
+"""Sorts a table without a sequence of its own in the order of insertion, also within one instant of a frozen clock."""
 
 meta = Table(
     "meta",

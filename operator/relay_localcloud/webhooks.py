@@ -23,7 +23,7 @@ _webhook = tables.webhooks.c
 _ENABLED = Prepared(
     select(_webhook.id, _webhook.events)
     .where(_webhook.organization_id == bindparam("of_organization"), _webhook.enabled.is_(True))
-    .order_by(_webhook.created_at, _webhook.id)
+    .order_by(tables.FIRST_COME)
 )
 _RECORD = Prepared(insert(tables.webhook_deliveries))
 

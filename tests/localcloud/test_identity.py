@@ -255,6 +255,18 @@ async def test_the_scope_is_looked_at_before_the_body(organization: Organization
     assert answer.refusal == (403, "forbidden")
 
 
+async def test_lists_are_in_the_order_of_creation_within_one_instant(organization: Organization) -> None:
+    names = [f"n{number}" for number in range(8)]
+    public = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGpG4mWEYhL6KYQ9JQjqLnqWmHqDyyB0jJ1BwBMzX9tQ me@host"
+    more = {"publicKey": public, "url": "http://127.0.0.1:9/"}
+    for collection in ("api-keys", "ssh-keys", "webhooks"):
+        for name in names:
+            await organization.ok("POST", f"/v1/orgs/{{org}}/{collection}/create", {"name": name, **more})
+        listed = await organization.ok("GET", f"/v1/orgs/{{org}}/{collection}")
+        items = listed if collection == "api-keys" else listed["items"]
+        assert [item["name"] for item in items if item["name"] != "default"] == names, collection
+
+
 async def test_ssh_keys_are_registered_listed_and_removed(organization: Organization) -> None:
     public = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGpG4mWEYhL6KYQ9JQjqLnqWmHqDyyB0jJ1BwBMzX9tQ me@host"
     created = await organization.ok("POST", "/v1/orgs/{org}/ssh-keys/create", {"name": "laptop", "publicKey": public})

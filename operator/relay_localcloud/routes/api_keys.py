@@ -51,7 +51,7 @@ async def list_api_keys(caller: OrganizationWriter, organization_id: Organizatio
     """Answers a bare array, oldest first, revoked keys included."""
     del caller
     query = select(tables.api_keys).where(tables.api_keys.c.organization_id == organization_id)
-    query = query.order_by(tables.api_keys.c.created_at, tables.api_keys.c.id)
+    query = query.order_by(tables.FIRST_COME)
     with cloud.store.transaction() as tx:
         rows = tx.connection.execute(query).mappings().all()
     return answer([_summary(row) for row in rows])

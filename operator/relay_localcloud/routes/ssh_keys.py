@@ -56,7 +56,7 @@ async def list_ssh_keys(caller: ToolingReader, organization_id: OrganizationId, 
     """Answers `{items}`, oldest first."""
     del caller
     query = select(tables.ssh_keys).where(tables.ssh_keys.c.organization_id == organization_id)
-    query = query.order_by(tables.ssh_keys.c.created_at, tables.ssh_keys.c.id)
+    query = query.order_by(tables.FIRST_COME)
     with cloud.store.transaction() as tx:
         rows = tx.connection.execute(query).mappings().all()
     return answer({"items": [_shown(row) for row in rows]})

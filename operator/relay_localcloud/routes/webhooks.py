@@ -69,7 +69,7 @@ async def list_webhooks(caller: ToolingReader, organization_id: OrganizationId, 
     """Answers `{items}`, oldest first, without secrets."""
     del caller
     query = select(tables.webhooks).where(tables.webhooks.c.organization_id == organization_id)
-    query = query.order_by(tables.webhooks.c.created_at, tables.webhooks.c.id)
+    query = query.order_by(tables.FIRST_COME)
     with cloud.store.transaction() as tx:
         rows = tx.connection.execute(query).mappings().all()
     return answer({"items": [_shown(row) for row in rows]})
