@@ -288,6 +288,8 @@ async def test_pods_need_the_scopes_of_vms(organization: Organization) -> None:
     none = await organization.ok("POST", "/v1/orgs/{org}/api-keys/create", {"name": "n", "scopes": ["inference"]})
     assert (await organization.call("GET", f"/v1/vms/{pod['id']}", key=reader["key"])).status == 200
     assert (await organization.call("GET", f"/v1/vms/{pod['id']}", key=none["key"])).status == 403
+    assert (await organization.call("GET", "/v1/pods/capacity", key=reader["key"])).status == 200
+    assert (await organization.call("GET", "/v1/pods/capacity", key=none["key"])).status == 403
     assert (await organization.call("POST", "/v1/pods", {"image": "a"}, key=reader["key"])).status == 403
     assert (await organization.call("POST", f"/v1/vms/{pod['id']}/stop", key=reader["key"])).status == 403
     assert (await organization.call("POST", f"/v1/vms/{pod['id']}/stop", key="or_wrong")).status == 401

@@ -9,7 +9,7 @@ from relay_localcloud.bodies import Body, answer
 from relay_localcloud.catalog import DEFAULT_DISK_GB, GPU_MODELS, GpuModel
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.errors import ApiError
-from relay_localcloud.identity import Anyone, VmWriter
+from relay_localcloud.identity import VmReader, VmWriter
 from relay_localcloud.lifecycle import admission
 from relay_localcloud.lifecycle.admission import Admitted
 from relay_localcloud.lifecycle.records import vm_record
@@ -39,7 +39,7 @@ async def create_pod(caller: VmWriter, body: Annotated[PodCreate, Body(PodCreate
 
 
 @router.get("/v1/pods/capacity", response_model=PodCapacityList, summary="What pods can have now")
-async def pod_capacity(caller: Anyone, cloud: CurrentCloud) -> Response:
+async def pod_capacity(caller: VmReader, cloud: CurrentCloud) -> Response:
     """Answers `{items}`: per GPU model the free GPUs of all nodes, the largest single allocation, the rate per GPU."""
     with cloud.store.transaction() as tx:
         free = nodes.free_by_model(tx.connection, caller.organization_id)
