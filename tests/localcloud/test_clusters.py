@@ -103,6 +103,7 @@ async def test_a_cluster_needs_a_name_only(organization: Organization) -> None:
         ({"replicaCount": 1001}, 400),
         ({"diskSizeGb": 0}, 400),
         ({"gpusPerReplica": 0}, 400),
+        ({"gpuModelId": None, "gpusPerReplica": -1}, 400),
         ({"containerPort": 0}, 400),
         ({"tier": "gold"}, 400),
         ({"gpuModelId": "h9000"}, 422),

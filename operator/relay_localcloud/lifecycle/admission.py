@@ -72,6 +72,12 @@ def require_disk(disk_size_gb: int | None) -> None:
         raise ApiError(400, "diskSizeGb: at least 1.")
 
 
+def require_count(field: str, count: int | None) -> None:
+    """Refuses a negative number of GPUs, with 400."""
+    if count is not None and count < 0:
+        raise ApiError(400, f"{field}: at least 0.")
+
+
 def require_known(tier: str, tiers: frozenset[str], template_id: str | None, credential_id: str | None) -> None:
     """Refuses unknown tiers with 400, and ids of what does not exist with 422."""
     if tier not in tiers:
@@ -99,11 +105,17 @@ def room_for(tx: Tx, demand: Demand) -> NodeRoom:
     return room
 
 
-def room_on(tx: Tx, node_id: str, demand: Demand) -> NodeRoom:
-    """A node that the caller names: no fallback, and one without rights on it reads as not found (section 2)."""
+def visible_node(tx: Tx, node_id: str, organization_id: str) -> NodeRoom:
+    """A node that the organization may use; ApiError 404 for any other."""
     room = nodes.room_of(tx.connection, node_id)
-    if room is None or room.organization_id not in ("", demand.organization_id):
+    if room is None or room.organization_id not in ("", organization_id):
         raise ApiError(404, f"nodeId: there is no node {node_id!r}.")
+    return room
+
+
+def room_on(tx: Tx, node_id: str, demand: Demand) -> NodeRoom:
+    """Room on a node that the caller names: no fallback; one without rights on it reads as not found (section 2)."""
+    room = visible_node(tx, node_id, demand.organization_id)
     if not could_ever_hold(room, demand):
         wanted = f"{demand.gpu_count} x {demand.gpu_model_id}"
         raise ApiError(422, f"nodeId: {node_id} has {room.gpu_count} x {room.gpu_model_id} and never holds {wanted}.")

@@ -32,6 +32,7 @@ def create(tx: Tx, organization_id: str, body: ClusterCreate) -> Cluster:
     """Make a cluster and place its replicas; the capacity codes where not even one finds room."""
     tier = body.tier or "standard"
     admission.require_disk(body.disk_size_gb)
+    admission.require_count("gpusPerReplica", body.gpus_per_replica)
     require_replica_count(body.replica_count or 1)
     admission.require_known(tier, admission.TIERS, body.template_id, body.registry_credential_id)
     shape = _shape(body)

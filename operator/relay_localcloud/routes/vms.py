@@ -38,6 +38,7 @@ async def create_vm(
     del caller
     tier = body.tier or "standard"
     admission.require_disk(body.disk_size_gb)
+    admission.require_count("gpuCount", body.gpu_count)
     admission.require_known(tier, admission.VM_TIERS, body.template_id, body.registry_credential_id)
     with cloud.store.transaction() as tx:
         admission.require_ssh_keys(tx, organization_id, body.ssh_key_ids or ())
@@ -134,6 +135,7 @@ def _create_cpu_vm(tx: Tx, organization_id: str, body: VmCreate, tier: str) -> W
     if body.gpu_count:
         raise ApiError(422, "gpuCount: it needs a gpuModelId.")
     if body.node_id is not None:
+        admission.visible_node(tx, body.node_id, organization_id)
         raise ApiError(422, "nodeId: it needs a gpuModelId; CPU VMs are not placed on nodes.")
     size = admission.known_cpu_size(body.resource_size or DEFAULT_CPU_SIZE)
     admission.require_cpu_slot(tx)
