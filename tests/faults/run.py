@@ -142,9 +142,10 @@ class Run:
             return False
 
     async def _tells_no_secret(self, secrets: Sequence[str], exposed: dict[str, str]) -> None:
+        await self._eventually(self._all_are_up, "every operator is up")
         log = "".join(self._logs())
         oracles.assert_no_traceback(log)
-        metrics = [await oracles.metrics_text(one.metrics_url) for one in self.operators if one.process.running]
+        metrics = [await oracles.metrics_text(one.metrics_url) for one in self.operators]
         oracles.assert_no_secret(secrets, {**exposed, "the operator's log": log, "metrics": "".join(metrics)})
 
     def _logs(self) -> list[str]:

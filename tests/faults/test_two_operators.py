@@ -25,7 +25,6 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 _LEASE = {
     "leader_election": "true",
-    "lease_name": "fault-plans",
     "lease_duration_seconds": "3",
     "lease_renew_deadline_seconds": "2",
     "lease_retry_seconds": "0.5",

@@ -51,10 +51,11 @@ class Held:
 
 @dataclass(eq=False)
 class _Watch:
-    """A watch that is open; `broken` is set with what is to happen to it."""
+    """A watch that is open; `broken` is set with what is to happen to it, `over` when it need not be silent longer."""
 
     call: Call
     broken: asyncio.Future[rules.BreakWatches]
+    over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class FaultProxy:
@@ -72,6 +73,8 @@ class FaultProxy:
         self._folder = folder
         self._armed: list[Armed] = []
         self._watches: set[_Watch] = set()
+        self._silent: set[_Watch] = set()
+        self.broken_watches = 0
         self._open_gate = asyncio.Event()
         self._open_gate.set()
         self._upstream = Upstream(kubeconfig, cloud_url)
@@ -99,7 +102,9 @@ class FaultProxy:
         await self._ends.aclose()
 
     def arm(self, *chosen: Rule) -> tuple[Armed, ...]:
-        """From here on these rules apply, and no others; answers what counts their calls."""
+        """From here on these rules apply, and no others; answers what counts their calls. Silent watches are cut."""
+        for watch in self._silent:
+            watch.over.set()
         self._armed = [Armed(rule) for rule in chosen]
         return tuple(self._armed)
 
@@ -111,6 +116,7 @@ class FaultProxy:
         """Breaks every watch that is open; answers how many there were."""
         for watch in self._watches:
             _break(watch, how)
+        self.broken_watches += len(self._watches)
         return len(self._watches)
 
     async def _listen(
@@ -248,13 +254,21 @@ class FaultProxy:
         how = watch.broken.result() if watch.broken.done() else rules.BreakWatches(Breakage.SILENT)
         match how.how:
             case Breakage.SILENT if watch.broken.done():
-                await asyncio.Event().wait()
+                return await self._be_silent(request, watch)
             case Breakage.CUT:
                 return _dropped(request)
             case Breakage.ERROR:
                 await response.write(_error_event(how.code))
         await response.write_eof()
         return response
+
+    async def _be_silent(self, request: web.BaseRequest, watch: _Watch) -> web.StreamResponse:
+        self._silent.add(watch)
+        try:
+            await watch.over.wait()
+        finally:
+            self._silent.discard(watch)
+        return _dropped(request)
 
     async def _stream(self, upstream: aiohttp.ClientResponse, response: web.StreamResponse, watch: _Watch) -> None:
         """Passes events on until the server ends, or the watch is to break."""

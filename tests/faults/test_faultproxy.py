@@ -1,0 +1,173 @@
+"""The proxy itself, with clients that are not the operator's."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import pytest
+
+from tests.faults.conftest import module_fixture
+from tests.support.eventually import eventually
+from tests.support.faultproxy import FaultProxy
+from tests.support.faultrules import (
+    Action,
+    Answer,
+    Breakage,
+    BreakWatches,
+    Deed,
+    Drip,
+    Drop,
+    Hold,
+    LoseReply,
+    Moment,
+    Rule,
+    Side,
+    Truncate,
+    kube_call,
+)
+from tests.support.kube import Kube, KubeError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from tests.support.localcloud import LocalCloud, Organization
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+_POD = {"image": "a:1", "gpuModelId": "l40s", "gpuCount": 1}
+_MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+@module_fixture
+async def proxy(
+    operator_kubeconfig: Path, fault_cloud: LocalCloud, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[FaultProxy]:
+    """A proxy that no operator uses."""
+    own = FaultProxy(tmp_path_factory.mktemp("proxy"), operator_kubeconfig, fault_cloud.management_url)
+    await own.start()
+    yield own
+    await own.stop()
+
+
+@module_fixture
+async def customer(fault_cloud: LocalCloud) -> Organization:
+    """Somebody who makes pods."""
+    return await fault_cloud.control.create_organization("proxied")
+
+
+async def _create_pod(proxy: FaultProxy, customer: Organization, action: Action, name: str = "") -> tuple[int, bytes]:
+    """One create on which the action falls; by a name of its own, since the cloud refuses one that is taken."""
+    name = name or f"proxied-{secrets.token_hex(4)}"
+    proxy.arm(Rule(Side.CLOUD, "POST /v1/pods", action))
+    headers = {"Authorization": f"Bearer {customer.api_key}"}
+    async with (
+        aiohttp.ClientSession(headers=headers) as session,
+        session.post(f"{proxy.cloud_url}/v1/pods", json={**_POD, "name": name}) as reply,
+    ):
+        return reply.status, await reply.read()
+
+
+async def _acted(cloud: LocalCloud, customer: Organization) -> int:
+    """Creates that reached the cloud itself, by its own log."""
+    log = await cloud.control.requests(organization=customer)
+    return sum(one["operation"] == "POST /v1/pods" and one["status"] == 200 for one in log)
+
+
+@pytest.mark.parametrize(
+    ("action", "acts"),
+    [(Drop(), 0), (LoseReply(), 1), (Truncate(30), 1), (Answer(500, "{}"), 0), (Answer(200, acted=True), 1)],
+    ids=str,
+)
+async def test_a_fault_acts_on_the_cloud_or_not_as_it_says(
+    proxy: FaultProxy, customer: Organization, fault_cloud: LocalCloud, action: Action, acts: int
+) -> None:
+    before = await _acted(fault_cloud, customer)
+    if isinstance(action, Answer):
+        assert await _create_pod(proxy, customer, action) == (action.status, action.body.encode())
+    else:
+        with pytest.raises(aiohttp.ClientError):
+            await _create_pod(proxy, customer, action)
+    assert await _acted(fault_cloud, customer) - before == acts
+
+
+async def test_a_slow_answer_arrives_whole(proxy: FaultProxy, customer: Organization) -> None:
+    status, body = await _create_pod(proxy, customer, Drip(0.2), "slow")
+    assert (status, json.loads(body)["name"]) == (200, "slow")
+
+
+@pytest.mark.parametrize(("when", "acted"), [(Moment.BEFORE, 0), (Moment.ACTED, 1)])
+async def test_a_caller_that_dies_while_held_gets_no_further(
+    proxy: FaultProxy, customer: Organization, fault_cloud: LocalCloud, when: Moment, acted: int
+) -> None:
+    before = await _acted(fault_cloud, customer)
+    calling = asyncio.create_task(_create_pod(proxy, customer, Hold(when, Deed.NONE)))
+    held = await asyncio.wait_for(proxy.held.get(), 10)
+    calling.cancel()
+    await asyncio.gather(calling, return_exceptions=True)
+    # The next call is answered after the proxy has noticed that the first caller went away.
+    await _create_pod(proxy, customer, Answer(500))
+    held.release()
+    await _create_pod(proxy, customer, Answer(500))
+    assert await _acted(fault_cloud, customer) - before == acted
+
+
+async def test_calls_are_logged_in_order_with_what_met_them(proxy: FaultProxy, customer: Organization) -> None:
+    start = len(proxy.log)
+    await _create_pod(proxy, customer, Answer(500), "proxied")
+    async with Kube(proxy.kubeconfig) as kube:
+        with pytest.raises(KubeError):
+            await kube.get("GpuPod", "nobody")
+    told = [(str(one.call), one.status, one.fault is not None) for one in proxy.since(start)]
+    assert told == [("cloud: POST /v1/pods proxied", 500, True), ("kube: GET gpupods nobody", 404, False)]
+
+
+@pytest.mark.parametrize("code", [410, 500])
+async def test_a_watch_streams_and_breaks_between_two_events(proxy: FaultProxy, code: int) -> None:
+    proxy.arm()
+    events: list[dict[str, Any]] = []
+
+    async def follow() -> None:
+        async with Kube(proxy.kubeconfig) as kube:
+            assert kube._session is not None
+            path = "/apis/gpurelay.dev/v1alpha1/gpupods"
+            async with kube._session.get(
+                path, params={"watch": "true", "sendInitialEvents": "true", **_BOOKMARKS}
+            ) as reply:
+                while line := await reply.content.readline():
+                    events.append(json.loads(line))
+
+    following = asyncio.create_task(follow())
+
+    async def begun() -> bool:
+        return any(event["type"] == "BOOKMARK" for event in events)
+
+    await eventually(begun, within=10, what="the watch streams")
+    assert proxy.break_watches(BreakWatches(Breakage.ERROR, code)) == 1
+    await asyncio.wait_for(following, 10)
+    assert (events[-1]["type"], events[-1]["object"]["code"]) == ("ERROR", code)
+
+
+_BOOKMARKS = {"allowWatchBookmarks": "true", "resourceVersionMatch": "NotOlderThan"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "query", "body", "named"),
+    [
+        ("GET", _MAPS, {}, {}, "kube: LIST configmaps"),
+        ("GET", _MAPS, {"watch": "true"}, {}, "kube: WATCH configmaps"),
+        ("GET", f"{_MAPS}/one", {}, {}, "kube: GET configmaps one"),
+        ("PATCH", "/apis/gpurelay.dev/v1alpha1/namespaces/n/gpupods/p/status", {}, {}, "kube: PATCH gpupods/status p"),
+        ("POST", _MAPS, {}, {"metadata": {"name": "made"}}, "kube: POST configmaps made"),
+        ("DELETE", "/api/v1/namespaces/n", {}, {}, "kube: DELETE namespaces n"),
+        ("GET", "/version", {}, {}, "kube: GET /version"),
+    ],
+)
+async def test_a_kubernetes_request_has_the_name_of_its_step(
+    method: str, path: str, query: dict[str, str], body: dict[str, Any], named: str
+) -> None:
+    assert str(kube_call(method, path, query, body)) == named
