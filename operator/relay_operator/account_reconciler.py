@@ -243,7 +243,12 @@ class AccountReconciler:
             self.queue.add_after(key, jittered(reread, self.settings.poll_jitter, self.random), Priority.POLL)
 
     def _in_use(self, key: ObjectKey) -> InUse:
-        kinds = Counter(dependent.kind for dependent, _ in self.accounts.dependents(key))
+        kinds = Counter(
+            dependent.kind
+            for dependent, entry in self.accounts.dependents(key)
+            # What has nothing in the cloud, and nothing under way to it, needs no account to end.
+            if entry.cloud_id or entry.searching
+        )
         return InUse(gpu_pods=kinds["GpuPod"], gpu_clusters=kinds["GpuCluster"])
 
     def _memory(self, key: ObjectKey, entry: Entry) -> _Memory:

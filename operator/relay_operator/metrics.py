@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, disable_created_metrics
 from prometheus_client.gc_collector import GCCollector
 from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
@@ -143,6 +143,7 @@ class Metrics:
 
 def process_metrics(version: str) -> Metrics:
     """The metrics of a whole process: the table, and what Python and the system say of the process itself."""
+    disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter and histogram, that nobody asks for
     registry = CollectorRegistry(auto_describe=True)
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)

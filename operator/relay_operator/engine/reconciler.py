@@ -251,7 +251,7 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
         if due is not None:
             self.queue.add_after(key, *due)
         for moment in assess.deadlines(facts.obj.spec, status):
-            if moment >= facts.now:  # what had passed before was part of this pass's decision
+            if moment > facts.now:  # what had passed before was part of this pass's decision
                 self.queue.add_after(key, (moment - facts.now).total_seconds(), Priority.CHANGE)
 
     def _new_id(self, result: Result[ObsT]) -> str:
@@ -271,6 +271,8 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
                 return None
             case Return.SOON:
                 return 0.0, Priority.DELETE if facts.view.deleting else Priority.CHANGE
+            case Return.SHORTLY:
+                return min(_SHORTLY * 2 ** min(memory.quiet_looks, 16), self.tempo.transition), Priority.RETRY
             case Return.TRANSITION:
                 interval = min(self.tempo.transition * 2 ** min(memory.quiet_looks, 16), self.tempo.settled)
                 return jittered(interval, self.tempo.jitter, self.pacing.random), Priority.RETRY
@@ -281,5 +283,6 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
         return _KUBE_BACKOFF.after(memory.kube_failures, self.pacing.random)
 
 
+_SHORTLY = 0.5
 _PERSIST_BACKOFF = Backoff(initial=0.1, limit=5.0)
 _KUBE_BACKOFF = Backoff(initial=0.1, limit=30.0)

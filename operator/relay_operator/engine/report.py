@@ -148,12 +148,13 @@ def _clocks(
     if facts.error is None:
         changed["reconcile_at"] = annotations.get(meta.RECONCILE_AT)
     started = isinstance(action, actions.Update) and action.step in {Step.START, Step.RESTART}
-    if isinstance(result, Accepted) or (started and isinstance(result, Sent)):
+    begun = isinstance(result, Accepted) or (started and isinstance(result, Sent))
+    if begun:
         changed["restarted_at"] = annotations.get(meta.RESTARTED_AT)
         changed["running_since"] = None
-    elif observed is not None:
+    if observed is not None and not isinstance(result, Sent):
         progress = resource.progress(observed)
-        if progress is Progress.READY and status.running_since is None:
+        if progress is Progress.READY and (begun or status.running_since is None):
             changed["running_since"] = facts.now
         if progress is Progress.STOPPED and not assess.runtime_used_up(facts.obj, facts.now):
             changed["running_since"] = None

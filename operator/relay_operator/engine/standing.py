@@ -34,6 +34,7 @@ class Return(Enum):
 
     NEVER = auto()  # an event will wake it, or it is going
     SOON = auto()  # there is a next step
+    SHORTLY = auto()  # the cloud has most likely done it already, and no event tells
     TRANSITION = auto()  # the cloud is on its way
     SETTLED = auto()  # as asked, or waiting for people
 
@@ -98,6 +99,9 @@ _STEP_REASONS: Mapping[Step, Reason] = {
 }
 
 
+_TOLD_BY_EVENTS = frozenset({Step.STOP, Step.START})
+
+
 def refusal(error: CloudError) -> Refusal:
     """The row for an error: conflicts by their code, the rest by their class."""
     by_code = _CONFLICTS.get(error.code or "") if isinstance(error, errors.Conflict) else None
@@ -116,6 +120,8 @@ def stand(
     match result:
         case Rejected(error):
             return _rejected(facts, error)
+        case OutcomeUnknown(error) if isinstance(action, actions.Resend):
+            return _resent(facts, error)
         case OutcomeUnknown(error):
             message = f"{error}; finding out whether it was created"
             return replace(_searching(Reason.CREATE_OUTCOME_UNKNOWN, message), back=Return.SOON)
@@ -155,8 +161,8 @@ def _unfunded(facts: Facts[SpecT, StatusT, ObsT], refused: Standing) -> Standing
     exceeded = Wanted(ConditionType.BUDGET_EXCEEDED, "True", reason, refused.message)
     if not stopped:
         return replace(refused, trouble=ConditionType.RECONCILING, reason=reason, extra=(exceeded,))
-    deadline = (facts.obj.status.state_since or facts.now) + RETENTION
-    message = f"{refused.message}; {_deleted_on(deadline)}"
+    deadline = assess.since_in(facts.obj, "stopped", facts.now) + RETENTION
+    message = f"{refused.message.rstrip('. ')}; {_deleted_on(deadline)}"
     return replace(refused, message=message, extra=(exceeded,), deletion_deadline=deadline)
 
 
@@ -169,6 +175,13 @@ def _searching(reason: Reason, message: str) -> Standing:
     return Standing("False", ConditionType.RECONCILING, reason, message, extra=(unknown,))
 
 
+def _resent(facts: Facts[SpecT, StatusT, ObsT], error: CloudError) -> Standing:
+    """A name clash says that it exists, and not under which id; anything else says as little as before."""
+    if isinstance(error, errors.Conflict):
+        return replace(_outcome_unknown(facts, f"the cloud says that the name is taken ({error})"), pace=Pace.SLOW)
+    return replace(_searching(Reason.CREATE_OUTCOME_UNKNOWN, f"{error}; it is sent again"), pace=Pace.QUICK)
+
+
 def _adopted(facts: Facts[SpecT, StatusT, ObsT], detail: str) -> Standing:
     """What was found may yet have to be changed, or ended: the next pass looks."""
     reason = Reason.DELETING if facts.view.deleting else Reason.ADOPTING
@@ -177,8 +190,9 @@ def _adopted(facts: Facts[SpecT, StatusT, ObsT], detail: str) -> Standing:
 
 def _sent(facts: Facts[SpecT, StatusT, ObsT], action: Action) -> Standing:
     if isinstance(action, actions.Update):
-        reason = _STEP_REASONS[action.step]
-        return Standing("False", ConditionType.RECONCILING, reason, f"{action.step} sent to the cloud")
+        back = Return.TRANSITION if action.step in _TOLD_BY_EVENTS else Return.SHORTLY
+        message = f"{action.step} sent to the cloud"
+        return Standing("False", ConditionType.RECONCILING, _STEP_REASONS[action.step], message, back)
     reason = Reason.RECREATING if facts.view.replacing and not facts.view.deleting else Reason.DELETING
     return Standing("False", ConditionType.RECONCILING, reason, "termination sent to the cloud")
 
@@ -257,7 +271,7 @@ def _stalled(facts: Facts[SpecT, StatusT, ObsT], reason: Reason) -> Standing:
         without = _without_account(facts)
         return Standing(without.ready, ConditionType.STALLED, facts.account.reason, without.message, Return.SETTLED)
     if reason is Reason.CREATE_OUTCOME_UNKNOWN:
-        return _outcome_unknown(facts)
+        return _outcome_unknown(facts, facts.note)
     if reason is Reason.IMMUTABLE_FIELD_CHANGED:
         message += ": the cloud cannot change this; put the old value back, or set updateStrategy.type: Recreate"
     if reason is Reason.TERMINATED_EXTERNALLY:
@@ -266,10 +280,10 @@ def _stalled(facts: Facts[SpecT, StatusT, ObsT], reason: Reason) -> Standing:
     return Standing("False", ConditionType.STALLED, reason, message, Return.SETTLED)
 
 
-def _outcome_unknown(facts: Facts[SpecT, StatusT, ObsT]) -> Standing:
+def _outcome_unknown(facts: Facts[SpecT, StatusT, ObsT], clue: str) -> Standing:
     token = facts.intent.token if facts.intent is not None else "the token in the annotation create-intent"
     message = (
-        f"a create was sent and its answer is lost: {facts.note}. If it exists, annotate "
+        f"a create was sent and its answer is lost: {clue}. If it exists, annotate "
         f"gpurelay.dev/adopt-id=<its id>; if it does not, annotate gpurelay.dev/retry-create={token}"
     )
     unknown = Wanted(ConditionType.CREATE_OUTCOME_UNKNOWN, "True", Reason.CREATE_OUTCOME_UNKNOWN, message)

@@ -324,7 +324,7 @@ class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster
             return f"the cloud says {summary.status}, {counts}"
         ailing = [f"{replica.id} {replica.status}" for replica in detail.replicas if not replica.healthy]
         reason = f": {detail.status_reason}" if detail.status_reason else ""
-        which = f"; not: {', '.join(ailing[:_NAMED_REPLICAS])}" if ailing else ""
+        which = f"; not healthy: {', '.join(ailing[:_NAMED_REPLICAS])}" if ailing else ""
         return f"the cloud says {detail.status}, {counts}{which}{reason}"
 
     def reached(self, observed: SeenCluster) -> Reached | None:
