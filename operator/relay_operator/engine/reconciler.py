@@ -250,8 +250,9 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
         due = self._due(facts, status, standing, memory)
         if due is not None:
             self.queue.add_after(key, *due)
+        known = assess.deadlines(facts.obj.spec, facts.obj.status)
         for moment in assess.deadlines(facts.obj.spec, status):
-            if moment > facts.now:  # what had passed before was part of this pass's decision
+            if moment > facts.now or moment not in known:  # one that had passed before was part of this decision
                 self.queue.add_after(key, (moment - facts.now).total_seconds(), Priority.CHANGE)
 
     def _new_id(self, result: Result[ObsT]) -> str:
