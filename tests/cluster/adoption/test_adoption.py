@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.cluster.cloud_log import CREATE_CLUSTER, CREATE_POD, SCALE_CLUSTER, TERMINATE_VM, changes, count
+from tests.cluster.cloud_log import CREATE_CLUSTER, CREATE_POD, READ_VM, SCALE_CLUSTER, TERMINATE_VM, changes, count
 from tests.support.eventually import eventually
 from tests.support.manifests import condition, gpu_cluster, gpu_pod, ready, stalled
 
 if TYPE_CHECKING:
     from tests.support.kube import Manifest
+    from tests.support.localcloud import Json
     from tests.support.workspace import Workspace
 
 ADOPT_ID = "gpurelay.dev/adopt-id"
@@ -87,6 +88,8 @@ async def test_what_belongs_to_another_object_is_refused_by_its_name(workspace: 
 
 async def test_of_two_objects_that_ask_at_once_one_gets_it(workspace: Workspace, pod_id: str) -> None:
     await workspace.becomes("CloudAccount", "default")
+    slow: Json = {"delaySeconds": 0.5}  # so that both look before either records
+    await workspace.cloud.control.fault(READ_VM, slow, count=2, organizationId=workspace.organization.id)
     for name in ("first", "second"):
         await workspace.apply(_adopting(gpu_pod(name, count=2, volumeGb=80), pod_id))
 
