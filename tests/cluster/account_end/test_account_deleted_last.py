@@ -8,6 +8,7 @@ from tests.cluster.cloud_side import as_owner, new_key, revoke, webhooks
 from tests.support.manifests import SECRET, api_key_secret, condition, gpu_pod, stalled
 
 if TYPE_CHECKING:
+    from tests.support.kube import Manifest
     from tests.support.workspace import Workspace
 
 
@@ -53,8 +54,11 @@ async def test_an_account_whose_key_was_revoked_waits_for_its_pod_and_says_so(br
     await revoke(organization, organization.api_key)
     await kube.delete("GpuPod", "trainer")
     await kube.delete("CloudAccount", "default")
-    told = await brisk_workspace.becomes("GpuPod", "trainer", lambda item: stalled(item) == "AccountUnauthorized")
-    assert "abandon" in condition(told, "Stalled")["message"]
+
+    def told(item: Manifest | None) -> bool:
+        return stalled(item) == "AccountUnauthorized" and "abandon" in condition(item, "Stalled")["message"]
+
+    await brisk_workspace.becomes("GpuPod", "trainer", told)
     assert await kube.find("CloudAccount", "default")
 
     await kube.apply(api_key_secret(await new_key(organization)))
