@@ -48,6 +48,16 @@ async def test_a_cluster_is_found_again_by_the_clouds_list(workspace: Workspace)
     assert await changes(workspace) == [CREATE_CLUSTER]
 
 
+async def test_a_pod_is_found_again_where_the_cloud_lists_pods(listing_workspace: Workspace) -> None:
+    await listing_workspace.apply(gpu_pod())
+    before = await listing_workspace.becomes("GpuPod", "trainer")
+    await _lost(listing_workspace, before)
+    await listing_workspace.kube.create(_exported(before))
+    after = await listing_workspace.becomes("GpuPod", "trainer")
+    assert after["status"]["id"] == before["status"]["id"]
+    assert await changes(listing_workspace) == [CREATE_POD]
+
+
 async def test_a_pod_that_nothing_can_find_is_asked_about_and_adopted_by_a_persons_word(workspace: Workspace) -> None:
     await workspace.apply(gpu_pod())
     before = await workspace.becomes("GpuPod", "trainer")
