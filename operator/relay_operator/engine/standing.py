@@ -128,7 +128,7 @@ def stand(
         case Accepted(observed) if isinstance(action, actions.Adopt):
             return _adopted(facts, resource.detail(observed))
         case Accepted(observed):
-            return _progressing(resource, facts, observed)
+            return _created(resource, facts, observed)
         case Sent():
             return _sent(facts, action)
         case Nothing():
@@ -180,6 +180,16 @@ def _resent(facts: Facts[SpecT, StatusT, ObsT], error: CloudError) -> Standing:
     if isinstance(error, errors.Conflict):
         return replace(_outcome_unknown(facts, f"the cloud says that the name is taken ({error})"), pace=Pace.SLOW)
     return replace(_searching(Reason.CREATE_OUTCOME_UNKNOWN, f"{error}; it is sent again"), pace=Pace.QUICK)
+
+
+def _created(
+    resource: ExternalResource[SpecT, StatusT, ObsT], facts: Facts[SpecT, StatusT, ObsT], observed: ObsT
+) -> Standing:
+    """Ready at once only where nothing is left to be changed, as it is where it was asked for stopped."""
+    running = assess.running_wanted(facts.obj, facts.now)
+    if not resource.steps(facts.obj, observed, running=running):
+        return _progressing(resource, facts, observed)
+    return Standing("False", ConditionType.RECONCILING, Reason.CREATING, resource.detail(observed), Return.SOON)
 
 
 def _adopted(facts: Facts[SpecT, StatusT, ObsT], detail: str) -> Standing:
