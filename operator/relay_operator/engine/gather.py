@@ -117,7 +117,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
     ) -> Facts[SpecT, StatusT, ObsT]:
         read: ReadInputs | MissingInput | None = None
         demand = assess.demand(obj)
-        gate, note = assess.gate(obj, now), sight.note
+        gate, note = _gate(obj, account, memory, now), sight.note
         refs = self.resource.input_refs(obj)
         undecided = assess.undecided(obj, intent, account)
         resend = sight.seen is Seen.UNKNOWABLE and undecided is Undecided.RESEND
@@ -265,6 +265,13 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
 
 def _belongs(cloud_id: str, holders: frozenset[ObjectKey]) -> str:
     return f"{cloud_id} belongs to {min(map(str, holders))}"
+
+
+def _gate(obj: Resource[SpecT, StatusT], account: AccountReady, memory: Memory, now: datetime) -> Gate:
+    """A wait that was agreed is over where the account has another key, or spec: that may be allowed what was not."""
+    same = memory.account in (None, account)
+    memory.account = account
+    return assess.gate(obj, now) if same else Gate.OPEN
 
 
 _NOT_ASKED: AccountState = AccountWaiting(Reason.PAUSED, "")

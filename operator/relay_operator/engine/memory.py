@@ -6,6 +6,7 @@ Nothing here may be needed for safety: a new process starts with none of it and 
 from dataclasses import dataclass, field
 
 from relay_operator.api.meta import ObjectKey
+from relay_operator.engine.account import AccountReady
 
 
 @dataclass(slots=True)
@@ -32,6 +33,8 @@ class Memory:
     """Hashes of what was written for others to connect, by plural name."""
     env_digest: tuple[str, str] = ("", "")
     """The versions of the sources that were read last, and the digest of what they held."""
+    account: AccountReady | None = None
+    """The account as it was when the cloud was last asked."""
 
 
 @dataclass(slots=True)
