@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tests.cluster.cloud_side import new_key, revoke
 from tests.conftest import OPERATOR_NAMESPACE
-from tests.support.manifests import SECRET_KEY, api_key_secret, cloud_account, gpu_pod, relay_object, stalled
+from tests.support.manifests import SECRET, SECRET_KEY, api_key_secret, cloud_account, gpu_pod, relay_object, stalled
 
 if TYPE_CHECKING:
     from tests.support.kube import Manifest
@@ -64,3 +64,19 @@ async def test_a_pod_wakes_when_its_shared_account_admits_its_namespace(workspac
     await kube.delete("ClusterCloudAccount", name)
     await workspace.is_gone("ClusterCloudAccount", name)
     await kube.delete("Secret", name, OPERATOR_NAMESPACE)
+
+
+async def test_a_create_refused_for_a_scope_is_sent_again_once_the_account_has_another_key(
+    workspace: Workspace,
+) -> None:
+    await workspace.becomes("CloudAccount", "default")
+    await workspace.kube.apply(api_key_secret(await new_key(workspace.organization, ["vms:read"]), "limited"))
+    limited, good = ({"spec": {"apiKeySecretRef": {"name": name}}} for name in ("limited", SECRET))
+    await workspace.kube.patch("CloudAccount", "default", limited)
+    await workspace.becomes(
+        "CloudAccount", "default", lambda item: (item or {})["status"].get("scopes") == ["vms:read"]
+    )
+    await workspace.apply(gpu_pod())
+    await workspace.becomes("GpuPod", "trainer", lambda item: stalled(item) == "AccountForbidden")
+    await workspace.kube.patch("CloudAccount", "default", good)
+    await workspace.becomes("GpuPod", "trainer")
