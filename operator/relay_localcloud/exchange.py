@@ -21,6 +21,7 @@ class Exchange:
     principal: "Principal | None" = None
     unread_fields: list[str] = field(default_factory=list)
     fault_id: str | None = None
+    price_factor: float = 1.0
     status: int | None = None
 
 
@@ -56,9 +57,18 @@ class Operations:
                 return operation, params
         return None, {}
 
-    def known(self, operation: str) -> bool:
-        """Whether an operation of this name is served."""
-        return any(operation == name for candidates in self._by_length.values() for _, name in candidates)
+    def named(self, operation: str) -> str | None:
+        """The served operation that is meant, whatever its path parameters are called; None where there is none."""
+        method, _, template = operation.partition(" ")
+        meant = [_without_name(part) for part in template.split("/")]
+        for parts, name in self._by_length.get((method.upper(), len(meant)), ()):
+            if [_without_name(part) for part in parts] == meant:
+                return name
+        return None
+
+
+def _without_name(part: str) -> str:
+    return "{}" if part.startswith("{") and part.endswith("}") else part
 
 
 def _match(template: tuple[str, ...], parts: list[str]) -> dict[str, str] | None:

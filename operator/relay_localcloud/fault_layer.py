@@ -8,10 +8,11 @@ import json
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from relay_localcloud import faults
+from relay_localcloud import faults, history
 from relay_localcloud.errors import ApiError, error_response
 from relay_localcloud.exchange import exchange_of
 from relay_localcloud.faults import Fault
+from relay_localcloud.instants import seconds
 from relay_localcloud.store import Store
 
 ABORT = "relay_localcloud.abort"
@@ -76,6 +77,12 @@ class FaultInjection:
                 await _truncate(await self._reply(scope, receive), kept, scope, receive, send)
             case faults.Html():
                 await _send_page(await self._reply(scope, receive), send)
+            case faults.StaleSeconds(stale_seconds=behind):
+                with history.reading_as_of(seconds(behind)):
+                    await self._app(scope, receive, send)
+            case faults.PriceFactor(price_factor=factor):
+                exchange.price_factor = factor
+                await self._app(scope, receive, send)
             case _:
                 raise AssertionError(f"{fault.effect} is no effect on requests")
 

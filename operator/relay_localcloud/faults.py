@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
 from pydantic.alias_generators import to_camel
 from sqlalchemy import ColumnElement, RowMapping, delete, insert, or_, select, update
 
 from relay_localcloud import tables
+from relay_localcloud.quotes import QUOTED
 from relay_localcloud.store import Tx
 
 WEBHOOK = "webhook"
@@ -18,7 +19,13 @@ WEBHOOK = "webhook"
 
 LONGEST_DELAY_SECONDS = 86_400
 
-HeaderText = Annotated[str, Field(pattern=r"^[\x20-\x7e]*$")]
+
+def _as_text(value: object) -> object:
+    """A header's value may be given as a number, such as the seconds of a Retry-After."""
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+HeaderText = Annotated[str, Field(pattern=r"^[\x20-\x7e]*$"), BeforeValidator(_as_text)]
 HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")]
 Delay = Annotated[float, Field(ge=0, le=LONGEST_DELAY_SECONDS, allow_inf_nan=False)]
 
@@ -65,6 +72,18 @@ class Html(_Effect):
         return self
 
 
+class StaleSeconds(_Effect):
+    """A read answers as it would have so many seconds of the cloud's clock ago."""
+
+    stale_seconds: Annotated[float, Field(gt=0, le=LONGEST_DELAY_SECONDS, allow_inf_nan=False)]
+
+
+class PriceFactor(_Effect):
+    """What is created is billed at this multiple of the price that the catalog quotes."""
+
+    price_factor: Annotated[float, Field(ge=0, le=1000, allow_inf_nan=False)]
+
+
 class Lose(_Effect):
     """The webhook never arrives, and is not retried."""
 
@@ -95,9 +114,6 @@ class Reorder(_Effect):
         return self
 
 
-RequestEffect = Answer | DelaySeconds | Drop | TruncateBytes | Html
-WebhookEffect = Lose | Duplicate | DelaySeconds | Reorder
-
 REQUEST_EFFECTS: Mapping[str, type[_Effect]] = {
     "status": Answer,
     "delaySeconds": DelaySeconds,
@@ -105,8 +121,10 @@ REQUEST_EFFECTS: Mapping[str, type[_Effect]] = {
     "truncateBytes": TruncateBytes,
     "html": Html,
 }
-"""By the field that tells them apart. Effects that act inside an operation (reads as of then, another price, a cut
-stream) get their row here and are read where the operation is."""
+"""By the field that tells them apart."""
+
+READ_EFFECTS: Mapping[str, type[_Effect]] = {**REQUEST_EFFECTS, "staleSeconds": StaleSeconds}
+QUOTE_EFFECTS: Mapping[str, type[_Effect]] = {**REQUEST_EFFECTS, "priceFactor": PriceFactor}
 
 WEBHOOK_EFFECTS: Mapping[str, type[_Effect]] = {
     "lose": Lose,
@@ -140,7 +158,11 @@ class Fault:
 
 def effects_of(operation: str) -> Mapping[str, type[_Effect]]:
     """The effects that a fault on this operation may have."""
-    return WEBHOOK_EFFECTS if operation == WEBHOOK else REQUEST_EFFECTS
+    if operation == WEBHOOK:
+        return WEBHOOK_EFFECTS
+    if operation in QUOTED:
+        return QUOTE_EFFECTS
+    return READ_EFFECTS if operation.startswith("GET ") else REQUEST_EFFECTS
 
 
 def parse_effect(operation: str, effect: Mapping[str, Any]) -> _Effect:

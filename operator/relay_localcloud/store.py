@@ -13,15 +13,15 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 from pydantic import JsonValue
 from sqlalchemy import Connection, StaticPool, create_engine, event, insert, select
 
-from relay_localcloud import due, tables, webhooks
+from relay_localcloud import due, history, tables, webhooks
 from relay_localcloud.call_queue import QueuedCall
 from relay_localcloud.schema import SCHEMA_VERSION, metadata
 from relay_localcloud.settings import Settings
@@ -93,6 +93,9 @@ class Store:
 
     def __init__(self, connection: Connection, lock: IO[str] | None = None) -> None:
         self._connection = connection
+        self._raw = cast("sqlite3.Connection", connection.connection.driver_connection)
+        self._now = 0
+        history.track(self._raw, lambda: self._now)
         self._lock = lock
         self._open = False
         self.settings = _read_settings(connection)
@@ -121,12 +124,14 @@ class Store:
     @contextmanager
     def transaction(self, at: int | None = None) -> Iterator[Tx]:
         """Everything inside happens, or nothing does; `at` is the time in it, the clock's unless a due item says so."""
-        now = self.current_time() if at is None else at
+        lag = history.current_lag() if at is None else 0
+        now = (self.current_time() if at is None else at) - lag
         if self._open:
             raise RuntimeError("a transaction is open already: pass its Tx on instead of opening another")
         self._open = True
         try:
-            with self._connection.begin():
+            self._now = now
+            with self._connection.begin(), history.overlay(self._raw, now) if lag else nullcontext():
                 tx = Tx(self._connection, now, self.settings)
                 yield tx
         finally:
@@ -140,6 +145,7 @@ class Store:
 
     def reload(self) -> None:
         """Read again what is kept beside the connection, after an import."""
+        history.forget(self._raw)
         self.settings = _read_settings(self._connection)
 
     def change_settings(self, tx: Tx, settings: Settings) -> None:

@@ -23,20 +23,21 @@ async def create_fault(
     """Answers the fault with its id. The oldest fault that matches is the one that applies."""
     operations = request.app.state.operations
     assert isinstance(operations, Operations)
-    if body.operation != WEBHOOK and not operations.known(body.operation):
+    operation = WEBHOOK if body.operation == WEBHOOK else operations.named(body.operation)
+    if operation is None:
         raise ApiError(
             400,
             f"operation: {body.operation!r} is not served; give `webhook`, or `METHOD /path` as /openapi.json has it, "
             "such as `POST /v1/pods`.",
         )
     try:
-        faults.parse_effect(body.operation, body.effect)
+        faults.parse_effect(operation, body.effect)
     except ValidationError as error:
         raise ApiError(400, "effect." + sentence(error.errors(include_url=False, include_input=False))) from None
     except ValueError as error:
         raise ApiError(400, f"{error}.") from None
     with cloud.store.transaction() as tx:
-        fault_id = faults.add(tx, body)
+        fault_id = faults.add(tx, body.model_copy(update={"operation": operation}))
         shown = faults.shown(tx, fault_id)[0]
     cloud.faults.reload()
     return answer(shown)

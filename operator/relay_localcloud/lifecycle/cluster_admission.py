@@ -1,10 +1,10 @@
 """What must hold before a cluster exists, then its row and its first replicas."""
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from relay_localcloud import billing
+from relay_localcloud import billing, quotes
 from relay_localcloud.catalog import DEFAULT_CPU_SIZE
 from relay_localcloud.errors import ApiError
 from relay_localcloud.lifecycle import admission, cluster_moves, clusters, replicas
@@ -28,7 +28,7 @@ class ReplicaShape:
     resource_size: str
 
 
-def create(tx: Tx, organization_id: str, body: ClusterCreate) -> Cluster:
+def create(tx: Tx, organization_id: str, body: ClusterCreate, price_factor: float) -> Cluster:
     """Make a cluster and place its replicas; the capacity codes where not even one finds room."""
     tier = body.tier or "standard"
     admission.require_disk(body.disk_size_gb)
@@ -36,6 +36,7 @@ def create(tx: Tx, organization_id: str, body: ClusterCreate) -> Cluster:
     require_replica_count(body.replica_count or 1)
     admission.require_known(tier, admission.TIERS, body.template_id, body.registry_credential_id)
     shape = _shape(body)
+    shape = replace(shape, price_cents=quotes.locked(shape.price_cents, price_factor))
     if clusters.name_is_taken(tx.connection, organization_id, body.name):
         raise ApiError(409, f"There is a live cluster {body.name!r} already; names are free again after termination.")
     billing.require_funds(tx, organization_id)

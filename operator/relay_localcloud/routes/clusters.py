@@ -14,6 +14,7 @@ from relay_localcloud.lifecycle.cluster_records import detail, summary
 from relay_localcloud.lifecycle.cluster_states import ClusterTrigger
 from relay_localcloud.lifecycle.clusters import Cluster
 from relay_localcloud.pages import PageRequest
+from relay_localcloud.quotes import PriceFactor
 from relay_localcloud.store import Tx
 from relay_wire.clusters import ClusterCreate, ClusterDetail, ClusterPage, ClusterScale, ClusterSummary
 
@@ -27,12 +28,13 @@ async def create_cluster(
     caller: ClusterWriter,
     organization_id: OrganizationId,
     body: Annotated[ClusterCreate, Body(ClusterCreate)],
+    factor: PriceFactor,
     cloud: CurrentCloud,
 ) -> Response:
     """Answers the summary. With room for some replicas only it is degraded until the others find room."""
     del caller
     with cloud.store.transaction() as tx:
-        cluster = cluster_admission.create(tx, organization_id, body)
+        cluster = cluster_admission.create(tx, organization_id, body, factor)
     return answer(summary(cluster, cloud.gateway_url))
 
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Response
 
-from relay_localcloud import nodes
+from relay_localcloud import nodes, quotes
 from relay_localcloud.bodies import Body, answer
 from relay_localcloud.catalog import DEFAULT_DISK_GB, GPU_MODELS, GpuModel
 from relay_localcloud.cloud import CurrentCloud
@@ -15,6 +15,7 @@ from relay_localcloud.lifecycle.admission import Admitted
 from relay_localcloud.lifecycle.records import vm_record
 from relay_localcloud.lifecycle.workloads import POD, kept_request
 from relay_localcloud.placement import Demand, NodeRoom
+from relay_localcloud.quotes import PriceFactor
 from relay_localcloud.routes.ssh_keys import is_public_key
 from relay_localcloud.store import Tx
 from relay_wire.pods import PodCapacityList, PodCreate
@@ -26,14 +27,16 @@ MOST_GPUS = 8  # of one pod (section 8)
 
 
 @router.post("/v1/pods", response_model=VmRecord, summary="Create a pod")
-async def create_pod(caller: VmWriter, body: Annotated[PodCreate, Body(PodCreate)], cloud: CurrentCloud) -> Response:
+async def create_pod(
+    caller: VmWriter, body: Annotated[PodCreate, Body(PodCreate)], factor: PriceFactor, cloud: CurrentCloud
+) -> Response:
     """Answers the pod's VM record. All its GPUs are on one node, held from here on; billing begins with `running`."""
     caller.admit(caller.organization_id, "organization", caller.organization_id)
     _check(body)
     with cloud.store.transaction() as tx:
         admission.require_free_name(tx, caller.organization_id, POD, body.name)
         model, room = _place(tx, caller.organization_id, body)
-        pod = admission.create(tx, _admitted(caller.organization_id, body, model), room)
+        pod = admission.create(tx, _admitted(caller.organization_id, body, model, factor), room)
         record = vm_record(pod, tx.now, cloud.gateway_url)
     return answer(record)
 
@@ -66,14 +69,14 @@ def _place(tx: Tx, organization_id: str, body: PodCreate) -> tuple[GpuModel, Nod
     return model, admission.room_for(tx, demand_of(model))
 
 
-def _admitted(organization_id: str, body: PodCreate, model: GpuModel) -> Admitted:
+def _admitted(organization_id: str, body: PodCreate, model: GpuModel, factor: float) -> Admitted:
     return Admitted(
         kind=POD,
         organization_id=organization_id,
         name=body.name,
         gpu_model_id=model.id,
         gpu_count=body.gpu_count,
-        price_per_hour_cents=model.price_per_hour_cents * body.gpu_count,
+        price_per_hour_cents=quotes.locked(model.price_per_hour_cents * body.gpu_count, factor),
         image=body.image,
         public=body.public,
         http_port=body.http_port,

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Response
 
+from relay_localcloud import quotes
 from relay_localcloud.bodies import Body, answer
 from relay_localcloud.catalog import DEFAULT_CPU_SIZE, DEFAULT_DISK_GB
 from relay_localcloud.cloud import CurrentCloud
@@ -17,6 +18,7 @@ from relay_localcloud.lifecycle.workloads import VM, Workload, kept_request
 from relay_localcloud.openapi import ASSUMED
 from relay_localcloud.pages import PageRequest
 from relay_localcloud.placement import Demand, NodeRoom
+from relay_localcloud.quotes import PriceFactor
 from relay_localcloud.store import Tx
 from relay_wire.pods import PodStatus
 from relay_wire.vms import CreatedResource, Visibility, VmCreate, VmPage, VmRecord
@@ -32,6 +34,7 @@ async def create_vm(
     caller: VmWriter,
     organization_id: OrganizationId,
     body: Annotated[VmCreate, Body(VmCreate)],
+    factor: PriceFactor,
     cloud: CurrentCloud,
 ) -> Response:
     """Answers `{id, name, status}`. Without `gpuModelId` it is a CPU VM of a `resourceSize`."""
@@ -44,9 +47,9 @@ async def create_vm(
         admission.require_ssh_keys(tx, organization_id, body.ssh_key_ids or ())
         admission.require_free_name(tx, organization_id, VM, body.name)
         if body.gpu_model_id is None:
-            vm = _create_cpu_vm(tx, organization_id, body, tier)
+            vm = _create_cpu_vm(tx, organization_id, body, tier, factor)
         else:
-            vm = _create_gpu_vm(tx, organization_id, body, tier)
+            vm = _create_gpu_vm(tx, organization_id, body, tier, factor)
     return answer({"id": vm.id, "name": vm.name, "status": shown_status(vm)})
 
 
@@ -131,7 +134,7 @@ def _visible(tx: Tx, caller: Principal, workload_id: str) -> Workload:
     return workload
 
 
-def _create_cpu_vm(tx: Tx, organization_id: str, body: VmCreate, tier: str) -> Workload:
+def _create_cpu_vm(tx: Tx, organization_id: str, body: VmCreate, tier: str, factor: float) -> Workload:
     if body.gpu_count:
         raise ApiError(422, "gpuCount: it needs a gpuModelId.")
     if body.node_id is not None:
@@ -139,11 +142,12 @@ def _create_cpu_vm(tx: Tx, organization_id: str, body: VmCreate, tier: str) -> W
         raise ApiError(422, "nodeId: it needs a gpuModelId; CPU VMs are not placed on nodes.")
     size = admission.known_cpu_size(body.resource_size or DEFAULT_CPU_SIZE)
     admission.require_cpu_slot(tx)
-    admitted = _admitted(organization_id, body, tier, size.price_per_hour_cents, size.resource_size)
+    price = quotes.locked(size.price_per_hour_cents, factor)
+    admitted = _admitted(organization_id, body, tier, price, size.resource_size)
     return admission.create(tx, admitted, None)
 
 
-def _create_gpu_vm(tx: Tx, organization_id: str, body: VmCreate, tier: str) -> Workload:
+def _create_gpu_vm(tx: Tx, organization_id: str, body: VmCreate, tier: str, factor: float) -> Workload:
     model = admission.known_model(body.gpu_model_id or "")
     gpu_count = 1 if body.gpu_count is None else body.gpu_count
     if gpu_count < 1:
@@ -159,7 +163,7 @@ def _create_gpu_vm(tx: Tx, organization_id: str, body: VmCreate, tier: str) -> W
         allow_fallback=body.allow_fallback is not False,
     )
     room = _room(tx, body.node_id, demand)
-    price = model.price_per_hour_cents * gpu_count
+    price = quotes.locked(model.price_per_hour_cents * gpu_count, factor)
     admitted = _admitted(organization_id, body, tier, price, body.resource_size or f"gpu-{gpu_count}x", gpu_count)
     return admission.create(tx, admitted, room)
 
