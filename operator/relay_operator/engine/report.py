@@ -147,8 +147,11 @@ def _clocks(
     changed: Fields = {}
     if facts.error is None:
         changed["reconcile_at"] = annotations.get(meta.RECONCILE_AT)
-    started = isinstance(action, actions.Update) and action.step in {Step.START, Step.RESTART}
-    begun = isinstance(result, Accepted) or (started and isinstance(result, Sent))
+    start = isinstance(action, actions.Update) and action.step in {Step.START, Step.RESTART}
+    started = start and isinstance(result, Sent)
+    begun = isinstance(result, Accepted) or started
+    if started:
+        changed["state_since"] = facts.now  # the same state after this is another failure
     if begun:
         changed["restarted_at"] = annotations.get(meta.RESTARTED_AT)
         changed["running_since"] = None
