@@ -121,9 +121,9 @@ class World:
         if self.watching and raw.get("kind") == "GpuPod":
             (self.feed.gone if event == "DELETED" else self.feed.seen)("GpuPod", raw)
 
-    def apply(self, name: str = "train", *, annotations: dict[str, str] | None = None, **spec: JsonValue) -> ObjectKey:
-        """What `kubectl apply` of a new GpuPod does; fields of the spec in camelCase."""
-        noted: dict[str, JsonValue] = dict(annotations or {})
+    def apply(self, name: str = "train", **spec: JsonValue) -> ObjectKey:
+        """What `kubectl apply` of a new GpuPod does; `annotations`, and fields of the spec in camelCase."""
+        noted = spec.pop("annotations", {})
         self.server.put(
             "gpupods",
             {

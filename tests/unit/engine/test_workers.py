@@ -1,0 +1,112 @@
+"""Workers: how many passes at a time, what a mistake in one does to the others, and how they end."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+import pytest
+
+from relay_operator.api.meta import ObjectKey
+from relay_operator.engine.queue import Priority, Queue, Taken
+from relay_operator.engine.workers import Workers
+from tests.support.eventually import eventually
+
+
+@dataclass
+class Passes:
+    """A reconciler that waits until it may go on."""
+
+    go: asyncio.Event = field(default_factory=asyncio.Event)
+    begun: list[str] = field(default_factory=list)
+    ended: list[str] = field(default_factory=list)
+    mistakes: set[str] = field(default_factory=set)
+
+    async def reconcile(self, taken: Taken[ObjectKey]) -> None:
+        self.begun.append(taken.key.name)
+        if taken.key.name in self.mistakes:
+            raise ZeroDivisionError
+        await self.go.wait()
+        self.ended.append(taken.key.name)
+
+
+@dataclass
+class Office:
+    """Two workers over a queue."""
+
+    passes: Passes = field(default_factory=Passes)
+    leading: bool = True
+
+    def __post_init__(self) -> None:
+        self.queue: Queue[ObjectKey] = Queue(asyncio.get_running_loop().time)
+        self.workers = Workers(self.queue, {"GpuPod": self.passes}, 2, lambda: self.leading)
+        self.running = asyncio.create_task(self.workers.run())
+
+    def add(self, *names: str) -> None:
+        for name in names:
+            self.queue.add(key(name), Priority.CHANGE)
+
+    async def begun(self, *names: str) -> None:
+        async def look() -> list[str]:
+            return sorted(self.passes.begun)
+
+        await eventually(look, lambda seen: seen == sorted(names), every=0.01)
+
+
+def key(name: str) -> ObjectKey:
+    return ObjectKey("GpuPod", "team-a", name)
+
+
+async def test_so_many_passes_run_at_a_time_and_no_more() -> None:
+    office = Office()
+    office.add("a", "b", "c")
+    await office.begun("a", "b")
+    assert len(office.queue) == 1
+    office.passes.go.set()
+    await office.begun("a", "b", "c")
+    office.running.cancel()
+
+
+async def test_a_mistake_in_one_pass_ends_no_other_and_the_object_rests(caplog: pytest.LogCaptureFixture) -> None:
+    office = Office()
+    office.passes.mistakes = {"a", "b"}
+    office.passes.go.set()
+    office.add("a", "b", "c", "d")
+    await office.begun("a", "b", "c", "d")
+    assert {delayed.name for delayed in office.queue._delayed} == {"a", "b"}
+    assert not office.queue.is_working(key("a"))
+    assert "ZeroDivisionError" in caplog.text
+    office.running.cancel()
+
+
+async def test_draining_takes_nothing_more_and_waits_for_what_is_under_way() -> None:
+    office = Office()
+    office.add("a")
+    await office.begun("a")
+    draining = asyncio.create_task(office.workers.drain(10))
+    await asyncio.sleep(0)
+    office.add("b")
+    office.passes.go.set()
+    await asyncio.wait_for(asyncio.gather(draining, office.running), 10)
+    assert (office.passes.begun, office.passes.ended) == (["a"], ["a"])
+
+
+async def test_draining_does_not_wait_for_ever() -> None:
+    office = Office()
+    office.add("a")
+    await office.begun("a")
+    await asyncio.wait_for(office.workers.drain(0.01), 10)
+    assert office.passes.ended == []
+    office.running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await office.running
+
+
+async def test_draining_before_anything_ran_is_done_at_once() -> None:
+    queue: Queue[ObjectKey] = Queue(asyncio.get_running_loop().time)
+    await asyncio.wait_for(Workers(queue, {}, 2, lambda: True).drain(60), 10)
+
+
+async def test_a_replica_that_leads_no_longer_starts_no_pass() -> None:
+    office = Office(leading=False)
+    office.add("a", "b")
+    await asyncio.wait_for(office.running, 10)
+    assert office.passes.begun == []
