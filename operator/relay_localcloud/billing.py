@@ -110,7 +110,7 @@ def account(tx: Tx, organization_id: str) -> Account:
 
 
 def require_funds(tx: Tx, organization_id: str) -> None:
-    """The deploy gate: refuses with 402 where nothing is available above the floor."""
+    """The deploy gate: refuses with 402 where nothing is available above the floor, or the month's limit is spent."""
     has = account(tx, organization_id)
     if has.available_cents <= has.floor_cents:
         raise ApiError(
@@ -118,6 +118,14 @@ def require_funds(tx: Tx, organization_id: str) -> None:
             f"The available balance of {has.available_cents} cents is at or below the floor of {has.floor_cents}: "
             "add funds, then try again.",
             "INSUFFICIENT_BALANCE",
+        )
+    spent, limit = accrual.cents(has.meter.month_units), has.monthly_spend_limit_cents
+    if limit is not None and spent >= limit:
+        raise ApiError(
+            402,
+            f"The month's usage of {spent} cents has reached the spend limit of {limit}: what runs goes on, nothing "
+            "else starts before the month is over or the limit is raised.",
+            "SPEND_LIMIT_REACHED",
         )
 
 

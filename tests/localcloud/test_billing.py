@@ -248,6 +248,30 @@ async def test_many_pods_over_a_month_cost_what_they_cost(organization: Organiza
     assert (await usage(organization))["burnPerHourCents"] == 32 * 249
 
 
+async def test_at_the_monthly_limit_nothing_starts_and_what_runs_goes_on(organization: Organization) -> None:
+    idle = await running_pod(organization)
+    await act(organization, idle, "stop")
+    cluster = await organization.ok("POST", "/v1/orgs/{org}/clusters/create", {"name": "c"})
+    pod_id = await running_pod(organization)
+    await set_organization(organization, monthlySpendLimitCents=249)
+    assert (await balance(organization))["monthlySpendLimitCents"] == 249
+    await new_pod(organization)
+    await organization.server.advance(HOUR)
+    for path, body in (
+        ("/v1/pods", {"image": "app:1"}),
+        ("/v1/orgs/{org}/vms/create", {"name": "v"}),
+        ("/v1/orgs/{org}/clusters/create", {"name": "d"}),
+        (f"/v1/vms/{idle}/restart", None),
+        (f"/v1/clusters/{cluster['id']}/scale", {"replicaCount": 2}),
+    ):
+        answer = await organization.call("POST", path, body)
+        assert answer.refusal == (402, "SPEND_LIMIT_REACHED"), path
+    assert await status(organization, pod_id) == "running"
+    assert (await act(organization, pod_id, "restart"))["status"] == "running"
+    await set_organization(organization, monthlySpendLimitCents=None)
+    await new_pod(organization)
+
+
 async def test_a_failed_pod_is_billed_until_it_failed(organization: Organization) -> None:
     await own_node(organization)
     pod_id = await running_pod(organization)
