@@ -222,10 +222,12 @@ def _rate(mode: Mode, scaled: float) -> float:
 
 def _changed(state: ClockState, change: ClockChange, now: int, target: int, wall: int) -> ClockState:
     mode = change.mode or state.mode
-    if change.rate is not None and mode != "scaled":
+    if change.rate is not None and mode != "scaled" and change.rate != _rate(mode, change.rate):
         raise ClockError(f"rate goes with mode scaled, and the mode is {mode}")
     if mode == "scaled" and state.mode != "scaled" and change.rate is None:
         raise ClockError("mode scaled needs a rate")
+    if mode == "scaled" and change.rate == 0:
+        raise ClockError("a rate of 0 is mode frozen")
     if target < now:
         raise ClockError(f"the clock cannot go back: it shows {timestamp(now)} already")
     if target > LAST:

@@ -13,7 +13,7 @@ from relay_localcloud.prepared import Prepared
 from relay_localcloud.store import Tx, read_meta, write_meta
 
 SEEDED_NAME = "Local"
-SEEDED_BALANCE_CENTS = 100_000
+USUAL_BALANCE_CENTS = 100_000
 
 _NAME = Prepared(select(tables.organizations.c.name).where(tables.organizations.c.id == bindparam("of_id")))
 
@@ -84,7 +84,7 @@ def seed(tx: Tx) -> tuple[Founded, bool]:
     """
     kept = read_meta(tx.connection, "seed")
     if kept is None:
-        founded = found(tx, SEEDED_NAME, SEEDED_BALANCE_CENTS)
+        founded = found(tx, SEEDED_NAME, USUAL_BALANCE_CENTS)
         _remember(tx, founded)
         return founded, True
     founded = Founded(**json.loads(kept))

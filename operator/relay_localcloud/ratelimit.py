@@ -48,7 +48,7 @@ class RateLimit:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or answer 429."""
         principal, per_second = exchange_of(scope).principal, self._store.settings.rate_limit_per_second
-        if principal is not None and per_second is not None:
+        if principal is not None and per_second:
             wait = self._limiter.seconds_to_wait(principal.organization_id, per_second)
             if wait > 0:
                 message = f"More than {per_second:g} requests a second; try again later."

@@ -26,8 +26,8 @@ class Settings(BaseModel):
     """How long a receiver may take, in real time."""
     batch_record_seconds: Latency = 0.1
     """How long one record of a batch takes."""
-    rate_limit_per_second: Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)] | None = None
-    """Requests of one organization in real time; null means no limit."""
+    rate_limit_per_second: Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)] | None = None
+    """Requests of one organization in real time; null or 0 means no limit."""
     capacity_status: Annotated[int, Field(ge=400, le=599)] = 503
     """The HTTP status of NODE_AT_CAPACITY and the INSUFFICIENT_*_CAPACITY codes, which section 7 does not show."""
     max_concurrent_uploads: Annotated[int, Field(ge=0, le=10_000)] = 4

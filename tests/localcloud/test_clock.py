@@ -110,3 +110,11 @@ async def test_what_the_clock_cannot_do_is_400_and_changes_nothing(server: Serve
 
 async def test_an_empty_change_answers_the_time(server: Server) -> None:
     assert await server.ok("POST", "/clock", {}) == await server.ok("GET", "/clock")
+
+
+@pytest.mark.parametrize("mode", ["real", "frozen"])
+async def test_the_rate_that_a_mode_has_may_be_repeated(server: Server, mode: str) -> None:
+    shown = await server.ok("POST", "/clock", {"mode": mode})
+    again = await server.ok("POST", "/clock", {"mode": mode, "rate": shown["rate"]})
+    await server.ok("POST", "/clock", {"mode": "frozen"})
+    assert (again["mode"], again["rate"]) == (mode, {"real": 1, "frozen": 0}[mode])

@@ -45,6 +45,20 @@ async def test_a_balance_is_set_to_that_value(server: Server, balance: int) -> N
     assert (await organization.ok("GET", path))["balanceCents"] == 77
 
 
+async def test_a_fresh_organization_has_as_much_as_the_seeded_one_unless_told(server: Server) -> None:
+    for given in ({}, {"balanceCents": None}):
+        made = await server.ok("POST", "/orgs", {"name": "Fresh", **given})
+        url = f"{server.url}/v1/orgs/{made['organizationId']}/billing/balance"
+        assert (await request("GET", url, key=made["apiKey"])).body["balanceCents"] == 100_000
+
+
+async def test_a_rate_limit_of_nothing_is_none(start_server: StartServer) -> None:
+    server = start_server(*FROZEN)
+    assert (await server.ok("PATCH", "/settings", {"rateLimitPerSecond": 0}))["rateLimitPerSecond"] == 0
+    for _ in range(5):
+        await server.seeded().ok("GET", "/v1/whoami")
+
+
 async def test_a_session_of_a_new_member_may_be_opened(organization: Organization) -> None:
     owner = await organization.server.ok("POST", f"/orgs/{organization.id}/session")
     assert owner["userId"] == organization.user_id

@@ -23,7 +23,7 @@ class ClockRequest(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, frozen=True, strict=True)
 
     mode: Mode | None = None
-    rate: Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)] | None = None
+    rate: Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)] | None = None
     set: str | None = None
     advance_seconds: Annotated[float, Field(ge=0, le=_TEN_THOUSAND_YEARS, allow_inf_nan=False)] | None = None
 

@@ -25,10 +25,10 @@ class _Request(BaseModel):
 
 
 class OrganizationCreate(_Request):
-    """A fresh organization; every scope and no cents unless it says otherwise."""
+    """A fresh organization; every scope and the cents of the seeded one unless it says otherwise."""
 
     name: Annotated[str, Field(min_length=1, max_length=200)]
-    balance_cents: Cents = 0
+    balance_cents: Cents | None = None
     scopes: list[str] | None = None
 
 
@@ -61,7 +61,8 @@ async def create_organization(
     if unknown:
         raise ApiError(400, f"scopes: there is no scope {unknown[0]!r}; there are {', '.join(SCOPES)}.")
     with cloud.store.transaction() as tx:
-        founded = organizations.found(tx, body.name, body.balance_cents, scopes)
+        balance_cents = organizations.USUAL_BALANCE_CENTS if body.balance_cents is None else body.balance_cents
+        founded = organizations.found(tx, body.name, balance_cents, scopes)
     return answer(
         {
             "organizationId": founded.organization_id,
