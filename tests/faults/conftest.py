@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 
 from tests.faults.plays import Plays
+from tests.faults.run import Played
 from tests.faults.stage import Stage
 from tests.support.localcloud import LocalCloud, Ports
 
@@ -49,6 +50,12 @@ def plan_folder(request: pytest.FixtureRequest) -> Path:
     return request.config.cache.mkdir("fault-plans")
 
 
+@pytest.fixture(scope="session")
+def learned() -> dict[str, Played]:
+    """The undisturbed run of each scenario, once it was played."""
+    return {}
+
+
 @module_fixture
 async def fault_cloud(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LocalCloud]:
     """A local cloud for plans, whose clock they may move."""
@@ -66,10 +73,11 @@ async def plays(
     shared_operator: SharedOperator,
     fault_cloud: LocalCloud,
     plan_folder: Path,
+    learned: dict[str, Played],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncIterator[Plays]:
     """Plays plans on the shared API server. The shared operator rests meanwhile."""
     await shared_operator.operator.stop()
     folder = tmp_path_factory.mktemp("stage")
     async with Stage(folder, cluster, operator_kubeconfig, fault_cloud) as stage:
-        yield Plays(stage, plan_folder)
+        yield Plays(stage, plan_folder, learned)

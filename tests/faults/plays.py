@@ -17,12 +17,15 @@ if TYPE_CHECKING:
 
 
 class Plays:
-    """A stage, and what was learned on it."""
+    """A stage, and what was learned of undisturbed runs, on this stage or another: they all end alike.
 
-    def __init__(self, stage: Stage, folder: Path) -> None:
+    Plans that fail are saved in the folder.
+    """
+
+    def __init__(self, stage: Stage, folder: Path, learned: dict[str, Played]) -> None:
         self.stage = stage
         self._folder = folder
-        self._learned: dict[str, Played] = {}
+        self._learned = learned
 
     async def learned(self, scenario: str) -> Played:
         """The undisturbed run of a scenario; played once."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from tests.faults.run import Played
     from tests.support.binaries import ServerBinaries
     from tests.support.localcloud import LocalCloud
 
@@ -32,6 +33,7 @@ async def own_plays(
     server_binaries: ServerBinaries,
     fault_cloud: LocalCloud,
     plan_folder: Path,
+    learned: dict[str, Played],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncIterator[Plays]:
     """Plays plans on a control plane of this module's own, whose API server they may kill."""
@@ -41,7 +43,7 @@ async def own_plays(
         await chart.install_crds(kube)
     kubeconfig = await chart.grant_access(plane, OPERATOR_NAMESPACE)
     async with Stage(folder, plane, kubeconfig, fault_cloud, api_server=plane.apiserver) as stage:
-        yield Plays(stage, plan_folder)
+        yield Plays(stage, plan_folder, learned)
     await plane.stop()
 
 

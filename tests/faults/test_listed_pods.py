@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.conftest import SharedOperator
+    from tests.faults.run import Played
     from tests.support.controlplane import Cluster
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -37,6 +38,7 @@ async def listing_plays(
     operator_kubeconfig: Path,
     shared_operator: SharedOperator,
     plan_folder: Path,
+    learned: dict[str, Played],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncIterator[Plays]:
     """Plays plans against a cloud that lists pods."""
@@ -46,7 +48,7 @@ async def listing_plays(
     await cloud.start()
     await cloud.control.settings(**LATENCIES)
     async with Stage(folder, cluster, operator_kubeconfig, cloud) as stage:
-        yield Plays(stage, plan_folder)
+        yield Plays(stage, plan_folder, learned)
     await cloud.process.kill()
 
 

@@ -11,6 +11,10 @@ from tests.faults.scenarios import CLUSTER, POD, SCENARIOS
 from tests.support.faultrules import Action, Answer, Delay, Drip, Drop, Hang, LoseReply, Rule, Side, Truncate
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from _pytest.mark.structures import ParameterSet
+
     from tests.faults.plays import Plays
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -40,12 +44,17 @@ HARMLESS: dict[str, Action] = {
 }
 
 
+def _some(actions: Mapping[str, Action], *always: str) -> list[ParameterSet]:
+    """All of them, of which some are played every time."""
+    return [pytest.param(what, marks=() if what in always else pytest.mark.long) for what in actions]
+
+
 def _plan(scenario: str, what: str, action: Action, word: Word = Word.NOTHING) -> Plan:
     rule = Rule(Side.CLOUD, SCENARIOS[scenario].kind.create, action)
     return Plan(f"{scenario} create {what}", scenario, (rule,), word=word)
 
 
-@pytest.mark.parametrize("what", ACTED)
+@pytest.mark.parametrize("what", _some(ACTED, "reply lost", "500 though acted", "cut body", "HTML 200"))
 async def test_a_pod_that_was_created_unheard_is_found_by_its_webhook(plays: Plays, what: str) -> None:
     await plays.holds(_plan("pod", what, ACTED[what]))
 
@@ -76,7 +85,7 @@ async def test_a_pod_with_its_answer_and_its_webhooks_lost_is_never_doubled(play
     await plays.holds(Plan("pod create and webhooks lost", "pod", (rule,), lost, Word.ADOPT_ID))
 
 
-@pytest.mark.parametrize("what", HARMLESS)
+@pytest.mark.parametrize("what", _some(HARMLESS, "429 in seconds", "slow drip"))
 async def test_a_create_that_is_late_or_turned_away_is_sent_until_it_lands(plays: Plays, what: str) -> None:
     await plays.holds(_plan("pod", what, HARMLESS[what]))
 

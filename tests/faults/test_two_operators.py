@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.conftest import SharedOperator
+    from tests.faults.run import Played
     from tests.support.controlplane import Cluster
     from tests.support.localcloud import LocalCloud
 
@@ -39,13 +40,14 @@ async def pair(
     shared_operator: SharedOperator,
     fault_cloud: LocalCloud,
     plan_folder: Path,
+    learned: dict[str, Played],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncIterator[Plays]:
     """Two operators, of which one leads."""
     await shared_operator.operator.stop()
     folder = tmp_path_factory.mktemp("pair")
     async with Stage(folder, cluster, operator_kubeconfig, fault_cloud, _LEASE, replicas=2) as stage:
-        yield Plays(stage, plan_folder)
+        yield Plays(stage, plan_folder, learned)
 
 
 @pytest.mark.parametrize("when", [Moment.BEFORE, Moment.ACTED])

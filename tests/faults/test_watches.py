@@ -30,6 +30,7 @@ async def test_every_watch_breaks_while_the_create_is_under_way(plays: Plays, wh
     await _holds(plays, Plan(f"pod watches {what} in mid-create", "pod", (rule,)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", BREAKAGES)
 async def test_every_watch_breaks_before_the_object_is_deleted(plays: Plays, what: str) -> None:
     rule = Rule(Side.CLOUD, SCENARIOS["cluster"].kind.look[1], BREAKAGES[what])
