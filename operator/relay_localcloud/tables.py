@@ -116,6 +116,14 @@ ssh_keys = Table(
     UniqueConstraint("organization_id", "name"),
 )
 
+attached_ssh_keys = Table(
+    "attached_ssh_keys",
+    metadata,
+    Column("workload_id", String, primary_key=True),
+    Column("ssh_key_id", ForeignKey("ssh_keys.id"), primary_key=True),
+    Column("attached_at", BigInteger, nullable=False),
+)
+
 webhooks = Table(
     "webhooks",
     metadata,

@@ -16,6 +16,7 @@ from tests.localcloud.support.workloads import (
     balance,
     emails,
     free_gpus,
+    new_pod,
     own_node,
     received,
     record,
@@ -190,6 +191,24 @@ async def test_cloud_init_may_have_16384_characters(organization: Organization) 
 async def test_registered_ssh_keys_are_known(organization: Organization) -> None:
     key = await organization.ok("POST", "/v1/orgs/{org}/ssh-keys/create", {"name": "k", "publicKey": SSH_KEY})
     await create(organization, sshKeyIds=[key["id"]])
+
+
+async def test_a_registered_ssh_key_is_attached_to_what_exists(server: Server, organization: Organization) -> None:
+    public = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGpG4mWEYhL6KYQ9JQjqLnqWmHqDyyB0jJ1BwBMzX9tQ me@host"
+    key = await organization.ok("POST", "/v1/orgs/{org}/ssh-keys/create", {"name": "laptop", "publicKey": public})
+    pod = await new_pod(organization)
+    path = f"/v1/vms/{pod['id']}/ssh-keys/attach"
+    for _ in range(2):
+        assert (await organization.ok("POST", path, {"sshKeyId": key["id"]}))["id"] == pod["id"]
+    assert (await organization.call("POST", path, {"sshKeyId": "ssh_none"})).refusal == (422, "unprocessable")
+    assert (await organization.call("POST", path, {})).refusal == (400, "invalid_request")
+    other = await server.organization()
+    assert (await other.call("POST", path, {"sshKeyId": key["id"]})).refusal == (404, "not_found")
+    rows = (await server.ok("GET", "/export"))["tables"]["attached_ssh_keys"]
+    assert [row["ssh_key_id"] for row in rows if row["workload_id"] == pod["id"]] == [key["id"]]
+    await act(organization, pod["id"], "terminate")
+    assert (await organization.call("POST", path, {"sshKeyId": key["id"]})).refusal == (409, "conflict")
+    assert (await organization.call("DELETE", "/v1/orgs/{org}/ssh-keys/" + key["id"])).status == 204
 
 
 async def test_a_named_node_is_used_or_refused_without_fallback(organization: Organization) -> None:

@@ -88,13 +88,13 @@ def require_known(tier: str, tiers: frozenset[str], template_id: str | None, cre
         raise ApiError(422, f"registryCredentialId: this organization has no credential {credential_id!r}.")
 
 
-def require_ssh_keys(tx: Tx, organization_id: str, key_ids: Sequence[str]) -> None:
+def require_ssh_keys(tx: Tx, organization_id: str, key_ids: Sequence[str], field: str = "sshKeyIds") -> None:
     """Refuses SSH keys that the organization did not register, with 422."""
     key = tables.ssh_keys.c
     query = select(key.id).where(key.organization_id == organization_id, key.id.in_(key_ids))
     unknown = set(key_ids) - set(tx.connection.execute(query).scalars()) if key_ids else set()
     if unknown:
-        raise ApiError(422, f"sshKeyIds: this organization has no key {min(unknown)!r}.")
+        raise ApiError(422, f"{field}: this organization has no key {min(unknown)!r}.")
 
 
 def room_for(tx: Tx, demand: Demand) -> NodeRoom:

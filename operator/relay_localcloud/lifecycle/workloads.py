@@ -25,6 +25,8 @@ from sqlalchemy import (
 )
 
 from relay_localcloud.billing import Billed
+from relay_localcloud.errors import not_found
+from relay_localcloud.identity import Principal
 from relay_localcloud.instants import DAY
 from relay_localcloud.prepared import Prepared
 from relay_localcloud.schema import metadata
@@ -189,6 +191,15 @@ def find(tx: Tx, workload_id: str) -> Workload | None:
     workload = _workload(dict(zip(_COLUMNS, row, strict=True)))
     gone = workload.terminated_at
     return None if gone is not None and tx.now - gone >= READABLE_AFTER_TERMINATION else workload
+
+
+def visible(tx: Tx, caller: Principal, workload_id: str) -> Workload:
+    """A workload that the caller may act on; ApiError 404 where there is none in its organization, 403 by role."""
+    workload = find(tx, workload_id)
+    if workload is None:
+        raise not_found("VM or pod", workload_id)
+    caller.admit(workload.organization_id, "VM or pod", workload_id)
+    return workload
 
 
 def name_is_taken(connection: Connection, organization_id: str, kind: str, name: str) -> bool:

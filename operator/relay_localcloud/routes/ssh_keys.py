@@ -11,14 +11,26 @@ from relay_localcloud import tables
 from relay_localcloud.bodies import Body, answer, no_content
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.errors import ApiError, not_found
-from relay_localcloud.identity import OrganizationId, ResourceId, ToolingReader, ToolingWriter
+from relay_localcloud.identity import OrganizationId, ResourceId, ToolingReader, ToolingWriter, VmWriter
 from relay_localcloud.instants import timestamp
+from relay_localcloud.lifecycle import admission
+from relay_localcloud.lifecycle.records import vm_record
+from relay_localcloud.lifecycle.workloads import visible
 from relay_localcloud.openapi import ASSUMED
+from relay_wire.base import NonEmpty, Sent
+from relay_wire.pods import PodStatus
 from relay_wire.ssh_keys import SshKey, SshKeyCreate, SshKeyList
+from relay_wire.vms import VmRecord
 
 router = APIRouter(tags=["SSH keys"])
 
 LONGEST_NAME = 200
+
+
+class SshKeyAttach(Sent):
+    """Attach SSH key request (section 2, "misc requests")."""
+
+    ssh_key_id: NonEmpty
 
 
 @router.post("/v1/orgs/{orgId}/ssh-keys/create", response_model=SshKey, summary="Register an SSH key")
@@ -69,11 +81,34 @@ async def delete_ssh_key(
     """Answers 204."""
     del caller
     ssh_key = tables.ssh_keys.c
+    attached = delete(tables.attached_ssh_keys).where(tables.attached_ssh_keys.c.ssh_key_id == key_id)
     removal = delete(tables.ssh_keys).where(ssh_key.id == key_id, ssh_key.organization_id == organization_id)
     with cloud.store.transaction() as tx:
         if tx.connection.execute(removal).rowcount == 0:
             raise not_found("SSH key", key_id)
+        tx.connection.execute(attached)
     return no_content()
+
+
+@router.post(
+    "/v1/vms/{id}/ssh-keys/attach", response_model=VmRecord, summary="Attach an SSH key", openapi_extra=ASSUMED
+)
+async def attach_ssh_key(
+    caller: VmWriter,
+    workload_id: ResourceId,
+    body: Annotated[SshKeyAttach, Body(SshKeyAttach)],
+    cloud: CurrentCloud,
+) -> Response:
+    """Takes a key that is registered on the organization, 422 for any other; a second time changes nothing."""
+    with cloud.store.transaction() as tx:
+        workload = visible(tx, caller, workload_id)
+        if workload.status is PodStatus.TERMINATED:
+            raise ApiError(409, "It is terminated.")
+        admission.require_ssh_keys(tx, workload.organization_id, [body.ssh_key_id], field="sshKeyId")
+        attached = {"workload_id": workload.id, "ssh_key_id": body.ssh_key_id, "attached_at": tx.now}
+        tx.connection.execute(insert(tables.attached_ssh_keys).prefix_with("OR IGNORE"), attached)
+        record = vm_record(workload, tx.now, cloud.gateway_url)
+    return answer(record)
 
 
 def is_public_key(text: str) -> bool:

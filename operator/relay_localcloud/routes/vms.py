@@ -8,7 +8,7 @@ from relay_localcloud import quotes
 from relay_localcloud.bodies import Body, answer
 from relay_localcloud.catalog import DEFAULT_CPU_SIZE, DEFAULT_DISK_GB
 from relay_localcloud.cloud import CurrentCloud
-from relay_localcloud.errors import ApiError, not_found
+from relay_localcloud.errors import ApiError
 from relay_localcloud.identity import OrganizationId, Principal, ResourceId, VmReader, VmWriter
 from relay_localcloud.lifecycle import admission, moves, workloads
 from relay_localcloud.lifecycle.admission import Admitted
@@ -74,7 +74,7 @@ async def list_vms(
 async def get_vm(caller: VmReader, workload_id: ResourceId, cloud: CurrentCloud) -> Response:
     """Answers the record; a terminated one for 24 hours."""
     with cloud.store.transaction() as tx:
-        workload = _visible(tx, caller, workload_id)
+        workload = workloads.visible(tx, caller, workload_id)
         record = vm_record(workload, tx.now, cloud.gateway_url)
     return answer(record)
 
@@ -111,27 +111,19 @@ async def set_visibility(
 ) -> Response:
     """Takes `{"public": bool}`."""
     with cloud.store.transaction() as tx:
-        workload = _visible(tx, caller, workload_id)
+        workload = workloads.visible(tx, caller, workload_id)
         if workload.status is PodStatus.TERMINATED:
             raise ApiError(409, "It is terminated.")
         workloads.change(tx, workload.id, public=body.public)
-        record = vm_record(_visible(tx, caller, workload_id), tx.now, cloud.gateway_url)
+        record = vm_record(workloads.visible(tx, caller, workload_id), tx.now, cloud.gateway_url)
     return answer(record)
 
 
 def _act(caller: Principal, workload_id: str, cloud: CurrentCloud, trigger: Trigger) -> Response:
     with cloud.store.transaction() as tx:
-        workload = moves.apply(tx, _visible(tx, caller, workload_id), trigger)
+        workload = moves.apply(tx, workloads.visible(tx, caller, workload_id), trigger)
         record = vm_record(workload, tx.now, cloud.gateway_url)
     return answer(record)
-
-
-def _visible(tx: Tx, caller: Principal, workload_id: str) -> Workload:
-    workload = workloads.find(tx, workload_id)
-    if workload is None:
-        raise not_found("VM or pod", workload_id)
-    caller.admit(workload.organization_id, "VM or pod", workload_id)
-    return workload
 
 
 def _create_cpu_vm(tx: Tx, organization_id: str, body: VmCreate, tier: str, factor: float) -> Workload:
