@@ -15,7 +15,7 @@ from relay_operator.engine import actions, kube
 from relay_operator.engine.account import Accounts
 from relay_operator.engine.actions import Action
 from relay_operator.engine.facts import Facts
-from relay_operator.engine.intent import cloud_name, fingerprints
+from relay_operator.engine.intent import MAX_NAME, cloud_name, fingerprints
 from relay_operator.engine.kube import JsonObject, Kube
 from relay_operator.engine.memory import Memory
 from relay_operator.engine.resource import ExternalResource, Inputs
@@ -75,7 +75,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
             return
         intent = facts.intent or CreateIntent(
             token=status.create_token or self.new_token(),
-            name=status.cloud_name or status.id,
+            name=(status.cloud_name or status.id)[:MAX_NAME],
             attempt=max(status.attempt or 0, 1),
             spec_hash=status.spec_hash or "",
             started_at=obj.metadata.creation_timestamp or facts.now,
@@ -107,7 +107,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         cloud_id, name = self.resource.identity(observed)
         intent = CreateIntent(
             token=self.new_token(),
-            name=name or cloud_id,
+            name=(name or cloud_id)[:MAX_NAME],  # people name things in the cloud as they like
             attempt=max(obj.status.attempt or 0, 1),
             spec_hash=fingerprints(self.resource.fields(obj)),
             started_at=facts.now,

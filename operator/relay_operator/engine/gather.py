@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
+from pydantic import ValidationError
+
 from relay_client.errors import CloudError, NotFound, Unauthorized
 from relay_operator.api import meta
 from relay_operator.api.conditions import Reason
@@ -32,6 +34,10 @@ _SEEN_BY_PROGRESS = {
     Progress.FAILED: Seen.FAILED,
     Progress.GONE: Seen.GONE,
 }
+
+
+class UnreadableObjectError(Exception):
+    """What the API server holds is not an object of this kind, as this release knows it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +81,10 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         self, key: ObjectKey, entry: Entry, memory: Memory, now: datetime, look: Look
     ) -> Facts[SpecT, StatusT, ObsT]:
         """One pass over one object: at most one look at the cloud, unless an adoption or a search needs more."""
-        obj = self.resource.parse(entry.body)
+        try:
+            obj = self.resource.parse(entry.body)
+        except ValidationError as invalid:
+            raise UnreadableObjectError(str(invalid.errors(include_input=False, include_url=False)[0])) from None
         intent = CreateIntent.parse(obj.metadata.annotations.get(meta.CREATE_INTENT))
         known = intent if isinstance(intent, CreateIntent) else None
         demand, finalizer, paused = assess.demand(obj), meta.FINALIZER in obj.metadata.finalizers, assess.paused(obj)

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Generic, Protocol, TypeVar
 
-from pydantic import ValidationError
-
 from relay_client.errors import CloudError
 from relay_client.errors import NotFound as CloudNotFound
 from relay_operator.api.conditions import ConditionType, Reason
@@ -22,7 +20,7 @@ from relay_operator.engine.cache import Cache, Entry
 from relay_operator.engine.connection import ConnectionWriter
 from relay_operator.engine.events import Recorder, noteworthy
 from relay_operator.engine.facts import Facts
-from relay_operator.engine.gather import Gatherer
+from relay_operator.engine.gather import Gatherer, UnreadableObjectError
 from relay_operator.engine.kube import Conflict, JsonObject, Kube, KubeError, NotFound
 from relay_operator.engine.memory import Memories, Memory
 from relay_operator.engine.plan import plan
@@ -107,8 +105,8 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
                 memory.kube_failures += 1
                 self.queue.add_after(key, self._kube_backoff(memory), Priority.RETRY)
                 logger.info("the Kubernetes API did not take it: %s", error)
-            except ValidationError as error:
-                logger.error("the object cannot be read: %s", error.errors(include_input=False, include_url=False)[0])  # noqa: TRY400
+            except UnreadableObjectError as error:
+                logger.error("the object cannot be read: %s", error)  # noqa: TRY400
             finally:
                 self.on_pass(Pass(taken, outcome, self.clock() - started, wrote))
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TypeVar
 
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
 from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType, Reason
@@ -88,7 +88,18 @@ def new_status(
     changed.setdefault("deletion_deadline", standing.deletion_deadline)
     # A longer one would be refused, and with it the whole status.
     changed.setdefault("status_reason", conditions.clipped(mirrored.status_reason or "") or None)
-    return mirrored.model_copy(update=changed)
+    return _storable(mirrored.model_copy(update=changed))
+
+
+def _storable(status: StatusT) -> StatusT:
+    """Without what the CRD's bounds refuse: one odd value of the cloud must not keep the id from being written."""
+    try:
+        type(status).model_validate(status.model_dump())
+    except ValidationError as refused:
+        odd = {error["loc"][0] for error in refused.errors(include_input=False)} - {"id"}
+        fields = type(status).model_fields.items()
+        return status.model_copy(update={name: None for name, field in fields if odd & {name, field.alias}})
+    return status
 
 
 def _protocol(
