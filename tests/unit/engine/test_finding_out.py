@@ -323,3 +323,13 @@ async def test_what_exists_is_asked_for_where_it_was_made(world: World) -> None:
     asked = world.account.asked[-1]
     assert asked is not None
     assert (asked.kind, asked.name) == ("CloudAccount", "default")
+
+
+async def test_something_with_a_long_name_is_adopted_and_looked_after(world: World) -> None:
+    found = world.pods.add("n" * 200, fields=POD)
+    world.apply(annotations={meta.ADOPT_ID: found.id})
+    await world.wait(10)
+    assert (world.status().id, world.reason()) == (found.id, "Running")
+    world.annotate(create_intent=None)
+    await world.wait(10)
+    assert isinstance(world.intent(), meta.CreateIntent)
