@@ -63,6 +63,7 @@ ObsT = TypeVar("ObsT")
 logger = logging.getLogger(__name__)
 
 EXPECTED = (*EXPECTED_ERRORS, *WATCH_ERRORS, KubeError, CloudError)
+_ENDING_SECONDS = 6.0
 _FIRST_LIST_BACKOFF = Backoff(initial=0.2, limit=10.0)
 
 
@@ -161,31 +162,31 @@ class Replica:
         await self.election.hold()
 
     async def _lead(self, stop: asyncio.Event, *beside: Coroutine[None, None, None]) -> None:
-        """Runs until told to stop, or until a part fails: then all end with it."""
+        """Runs until told to stop, or until a part fails: then all end with it.
+
+        While it still leads, passes under way may finish: what was just sent to the cloud is worth its answer.
+        """
         self.standing_by = False
         self.metrics.leader.set(1)
-        async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(part)
-                for part in (
-                    *beside,
-                    self._mark(),
-                    self._reconcile(stop),
-                    self._repair(),
-                    self.census.run(),
-                    self.recorder.run(),
-                )
-            ]
-            await stop.wait()
-            await self.workers.drain(self.settings.shutdown_seconds)
-            for task in tasks:
+        parts = (*beside, self._watch(stop), self._work(), self._repair(), self.census.run(), self.recorder.run())
+        tasks = [asyncio.create_task(part) for part in parts]
+        mark, told = asyncio.create_task(self._mark()), asyncio.create_task(stop.wait())
+        try:
+            ended, _ = await asyncio.wait((*tasks, told), return_when=asyncio.FIRST_COMPLETED)
+            if self.workers.leading():
+                await self.workers.drain(self.settings.shutdown_seconds)
+        finally:
+            for task in (*tasks, mark, told):
                 task.cancel()
+            await asyncio.wait((*tasks, mark, told), timeout=_ENDING_SECONDS)
+        for task in ended - {told}:
+            task.result()
 
     async def _mark(self) -> None:
         if self.settings.leader_election:
             await self.label.put(leading=True)
 
-    async def _reconcile(self, stop: asyncio.Event) -> None:
+    async def _watch(self, stop: asyncio.Event) -> None:
         """The whole picture first: who owns which id must be known before anything is adopted."""
         failures = 0
         while not self.synced.is_set():
@@ -199,9 +200,11 @@ class Replica:
                 self.synced.set()
                 gc.freeze()  # what was loaded stays: no later collection needs to walk through it
         plurals = {definition.kind: definition.plural for definition in DEFINITIONS}
-        async with asyncio.TaskGroup() as group:
-            group.create_task(watch(self.feed, plurals, self.settings.watch_namespaces, lambda: _stop_on_signals(stop)))
-            group.create_task(self.workers.run())
+        await watch(self.feed, plurals, self.settings.watch_namespaces, lambda: _stop_on_signals(stop))
+
+    async def _work(self) -> None:
+        await self.synced.wait()
+        await self.workers.run()
 
     async def _repair(self) -> None:
         """The paged list that finds what no event told of."""
