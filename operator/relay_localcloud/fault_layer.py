@@ -114,9 +114,9 @@ async def _answer(effect: faults.Answer, scope: Scope, receive: Receive, send: S
     if effect.body is not None:
         text = effect.body if isinstance(effect.body, str) else json.dumps(effect.body)
         response.body = text.encode()
-    response.headers["content-length"] = str(len(response.body))
     for name, value in effect.headers.items():
         response.headers[name] = value
+    response.headers["content-length"] = str(len(response.body))
     await response(scope, receive, send)
 
 
