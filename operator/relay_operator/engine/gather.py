@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, assert_never
 
 from pydantic import ValidationError
 
@@ -260,6 +260,8 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             case CannotTell():
                 note = f"look in the cloud for a resource named {intent.name!r}"
                 return _Sight(Seen.UNKNOWABLE if late else Seen.UNSURE, note=note)
+            case _ as never:
+                assert_never(never)
 
     def _not_seen(self, intent: CreateIntent, memory: Memory, *, late: bool) -> _Sight[ObsT]:
         if memory.searched != intent.name:  # what an earlier attempt's lists lacked says nothing about this one

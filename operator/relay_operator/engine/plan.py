@@ -130,6 +130,10 @@ _GATES: dict[Gate, Action] = {
     Gate.ENV_MISSING: Wait(Reason.ENV_MISSING),
     Gate.LATER: Wait(Reason.WAITING_FOR_RETRY),
 }
+_WITHOUT_ACCOUNT: dict[Account, Action] = {
+    Account.WAITING: Wait(Reason.WAITING_FOR_ACCOUNT),
+    Account.REFUSED: Stall(Reason.ACCOUNT_REFUSED),
+}
 
 
 def _not_ours(view: View) -> Action | None:
@@ -150,13 +154,7 @@ def _never_created(view: View) -> Action | None:
 
 
 def _account(view: View) -> Action | None:
-    match view.account:
-        case Account.READY:
-            return None
-        case Account.WAITING:
-            return Wait(Reason.WAITING_FOR_ACCOUNT)
-        case Account.REFUSED:
-            return Stall(Reason.ACCOUNT_REFUSED)
+    return _WITHOUT_ACCOUNT.get(view.account)
 
 
 def _blind(view: View) -> Action | None:

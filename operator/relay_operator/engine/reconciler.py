@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, assert_never
 
 from relay_client.errors import CloudError
 from relay_client.errors import NotFound as CloudNotFound
@@ -277,6 +277,8 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
                 return jittered(interval, self.tempo.jitter, self.pacing.random), Priority.RETRY
             case Return.SETTLED:
                 return jittered(self.tempo.settled, self.tempo.jitter, self.pacing.random), Priority.POLL
+            case _ as never:
+                assert_never(never)
 
     def _kube_backoff(self, memory: Memory) -> float:
         return _KUBE_BACKOFF.after(memory.kube_failures, self.pacing.random)
