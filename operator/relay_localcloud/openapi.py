@@ -13,6 +13,7 @@ from fastapi.openapi.utils import get_openapi
 from fastapi.routing import iter_route_contexts
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
+from relay_localcloud import answers
 from relay_localcloud.bodies import BodyReader
 from relay_wire.errors import ErrorBody
 
@@ -48,7 +49,9 @@ def described(app: FastAPI) -> dict[str, Any]:
     readers = dict(_readers(app))
     schemas = _schemas([reader.model for reader in readers.values()])
     components = document.setdefault("components", {})
-    components.setdefault("schemas", {}).update(schemas)
+    for name, schema in components.setdefault("schemas", {}).items():
+        answers.sharpen(name, schema)
+    components["schemas"].update(schemas)
     components["securitySchemes"] = {"key": _KEY}
     for (method, path), reader in readers.items():
         operation = document["paths"][path][method.lower()]

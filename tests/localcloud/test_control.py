@@ -311,6 +311,24 @@ async def test_openapi_has_the_bodies_of_requests(server: Server) -> None:
     assert toggle["requestBody"]["required"] is False
 
 
+async def test_openapi_says_what_answers_always_have_and_what_may_be_null(server: Server) -> None:
+    document = (await request("GET", server.url + "/openapi.json")).body
+    schemas = document["components"]["schemas"]
+    assert schemas["CreatedResource"]["required"] == ["id", "name", "status"]
+    assert schemas["ErrorBody"]["required"] == ["error", "code"]
+    assert set(schemas["VmRecord"]["properties"]) - set(schemas["VmRecord"]["required"]) == {
+        "gpuModelId",
+        "gpuModelName",
+        "imageUrl",
+        "provisioningStage",
+        "statusReason",
+    }
+    assert schemas["VmRecord"]["properties"]["gpuCount"]["type"] == "integer"
+    balance = schemas["Balance"]["properties"]
+    assert balance["minDepositCents"]["type"] == "integer"
+    assert {"type": "null"} in balance["monthlySpendLimitCents"]["anyOf"]
+
+
 async def test_every_reference_in_openapi_leads_somewhere(server: Server) -> None:
     document = (await request("GET", server.url + "/openapi.json")).body
     named = {text.partition('"')[0] for text in json.dumps(document).split('"$ref": "')[1:]}

@@ -162,3 +162,8 @@ async def test_the_value_of_a_header_may_be_a_number(organization: Organization)
     await fault(organization.server, READ, {"status": 429, "headers": {"Retry-After": 7}})
     answer = await organization.call("GET", "/v1/vms/any")
     assert (answer.status, answer.headers["retry-after"]) == (429, "7")
+
+
+async def test_a_length_that_a_fault_claims_does_not_break_the_answer(organization: Organization) -> None:
+    await fault(organization.server, READ, {"status": 500, "headers": {"Content-Length": "3"}})
+    assert (await organization.call("GET", "/v1/vms/any")).refusal == (500, "internal")

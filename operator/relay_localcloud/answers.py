@@ -1,0 +1,59 @@
+"""What the cloud's answers always have, for its OpenAPI description.
+
+The models of `relay_wire` read answers leniently, so that a client survives an odd one; what is served is exact: every
+field is there unless it is named here, and none is null unless it is named here.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+MAY_BE_ABSENT: Final[Mapping[str, frozenset[str]]] = {
+    "ApiKeySummary": frozenset({"expiresAt", "lastUsedAt", "revokedAt"}),
+    "Balance": frozenset(),
+    "BillingBreakdownItem": frozenset(),
+    "ClassAvailability": frozenset({"tileLattice"}),  # VM view only
+    "ClusterSummary": frozenset({"gpuModelId"}),
+    "CreatedResource": frozenset(),
+    "CurrentUsage": frozenset(),
+    "ErrorBody": frozenset(),
+    "GpuAvailability": frozenset(),
+    "GpuModel": frozenset(),
+    "GpuPrice": frozenset(),
+    "Location": frozenset(),
+    "NodeClassCap": frozenset(),
+    "PodCapacity": frozenset(),
+    "Pricing": frozenset(),
+    "SshKey": frozenset(),
+    "Transaction": frozenset(),
+    "VmRecord": frozenset({"gpuModelId", "gpuModelName", "imageUrl", "provisioningStage", "statusReason"}),
+    "VmTemplate": frozenset(),
+    "Webhook": frozenset(),
+    "WebhookCreated": frozenset(),
+    "WebhookDelivery": frozenset(),
+    "Whoami": frozenset(),
+}
+"""By the name of the answer's schema; the required fields of others are those of their models."""
+
+MAY_BE_NULL: Final[Mapping[str, frozenset[str]]] = {
+    "Balance": frozenset({"monthlySpendLimitCents"}),
+    "BillingBreakdownItem": frozenset({"gpuModelId"}),
+    "CurrentUsage": frozenset({"projectedRunwayHours"}),
+    "WebhookDelivery": frozenset({"statusCode", "error"}),
+}
+
+
+def sharpen(name: str, schema: dict[str, Any]) -> None:
+    """Say in an answer's schema what is always there and never null."""
+    properties: dict[str, dict[str, Any]] = schema.get("properties", {})
+    if name in MAY_BE_ABSENT:
+        schema["required"] = [field for field in properties if field not in MAY_BE_ABSENT[name]]
+    for field, shape in properties.items():
+        if field not in MAY_BE_NULL.get(name, frozenset()):
+            _without_null(shape)
+
+
+def _without_null(shape: dict[str, Any]) -> None:
+    kept = [branch for branch in shape.get("anyOf", ()) if branch != {"type": "null"}]
+    if len(kept) == 1:
+        del shape["anyOf"]
+        shape.update(kept[0])
