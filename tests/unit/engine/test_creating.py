@@ -223,11 +223,11 @@ async def test_a_name_clash_is_looked_up_since_the_create_may_have_landed(world:
 async def test_what_earlier_lists_lacked_does_not_make_the_next_attempt_absent(world: World) -> None:
     """The list lags: the second create landed, and may not be sent again because of the first."""
     world.pods.fail("create", lost(acted=False), lost(acted=True))
+    world.pods.hidden.add("pod-1")
     world.apply()
     while world.pods.count("create") < 2:
         await world.wait(1)
-    world.pods.hidden.add("pod-1")
-    await world.wait(60)
+    await world.wait(50)
     world.pods.hidden.clear()
     await world.wait(300)
     assert len(world.pods.created) == 1

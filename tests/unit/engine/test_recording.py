@@ -131,3 +131,14 @@ async def test_the_id_is_written_even_while_the_process_is_told_to_end(world: Wo
 async def _reconcile(world: World) -> None:
     await asyncio.sleep(0)
     await world.one_pass()
+
+
+async def test_an_object_that_vanishes_before_a_later_status_is_written_is_no_error(world: World) -> None:
+    world.pods.born = "deploying"
+    world.apply()
+    await world.settle()
+    world.pods.become("pod-1", "running")
+    at_the_status_write(world, lambda: world.delete(force=True))
+    world.hint()
+    assert await world.one_pass() is not None
+    assert (world.passes[-1].outcome, world.exists()) == ("Keep", False)

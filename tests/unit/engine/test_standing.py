@@ -28,7 +28,10 @@ from relay_operator.engine.facts import Facts
 from relay_operator.engine.plan import Demand, Recovery, Seen, View
 from relay_operator.engine.result import Accepted, Nothing, OutcomeUnknown, Rejected, Result, Sent
 from relay_operator.engine.standing import Pace, Return, Standing, refusal, stand
+from relay_operator.kinds.clusterlists import ClusterLists
+from relay_operator.kinds.gpucluster import GpuCluster, GpuClusters, GpuClusterSpec, GpuClusterStatus, SeenCluster
 from relay_operator.kinds.gpupod import GpuPod
+from relay_wire.clusters import ClusterSummary
 from relay_wire.vms import VmRecord
 from tests.unit.engine.facts import INTENT, NOW, PODS, PodFacts, account, ago, pod, record
 
@@ -369,3 +372,18 @@ def test_a_stall_says_what_to_do(reason: Reason, note: str, told: str) -> None:
 def test_an_account_that_is_ready_is_not_waited_for() -> None:
     with pytest.raises(AssertionError, match="not waited for"):
         standing(facts(), actions.Wait(Reason.WAITING_FOR_ACCOUNT))
+
+
+def test_a_degraded_cluster_is_not_ready_and_says_how_many_are() -> None:
+    clusters = GpuClusters(ClusterLists(60.0, lambda: 0.0))
+    obj = GpuCluster.model_validate({"metadata": {"name": "serve", "namespace": "team-a"}, "spec": {"replicas": 2}})
+    summary = ClusterSummary(
+        id="cl-1", organization_id="org-1", name="n", status="degraded", replica_count=2, active_replicas=1
+    )
+    known: Facts[GpuClusterSpec, GpuClusterStatus, SeenCluster] = Facts(
+        obj.key, obj, NOW, account(), View(), INTENT, SeenCluster(summary)
+    )
+    told = stand(clusters, known, actions.Keep(), Nothing(), unreachable=False)
+    assert told is not None
+    assert (told.ready, told.trouble, told.reason) == ("False", RECONCILING, Reason.DEGRADED)
+    assert told.message == "the cloud says degraded, 1 of 2 replicas healthy"
