@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help binaries demo test test-long check generate bench controlplane controlplane-down lock
+.PHONY: help binaries demo test test-long coverage check generate bench controlplane controlplane-down lock
 
 help: ## what each target does
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,7 +31,12 @@ demo: binaries ## a running system with real resources, from nothing; ONCE=1 end
 	@$(BIN)/python -m hack.demo $(if $(ONCE),--once)
 
 test: binaries ## all tests but the long ones
-	$(BIN)/pytest -m "not long"
+	$(BIN)/pytest -m "not long" --ignore=tests/unit/engine
+	@$(MAKE) --no-print-directory coverage
+
+coverage: $(VENV)/.installed ## the engine's unit tests: every branch of it must be covered
+	$(BIN)/coverage run -m pytest -q tests/unit/engine
+	$(BIN)/coverage report --fail-under=100
 
 test-long: binaries ## the full fault plans and the largest object counts
 	$(BIN)/pytest -m long
