@@ -18,6 +18,7 @@ from relay_operator.accounts import Accounts, AnyAccount, parse_account
 from relay_operator.api import meta
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import ObjectKey
+from relay_operator.api.references import AccountKind
 from relay_operator.engine.account import AccountReady, AccountState, AccountWaiting
 from relay_operator.engine.backoff import Backoff, Random, jittered
 from relay_operator.engine.cache import Cache, Entry
@@ -246,8 +247,8 @@ class AccountReconciler:
         kinds = Counter(
             dependent.kind
             for dependent, entry in self.accounts.dependents(key)
-            # What has nothing in the cloud, and nothing under way to it, needs no account to end.
-            if entry.cloud_id or entry.searching
+            # A shared account is not held by what only names it: it may not even admit that namespace.
+            if key.kind == AccountKind.CLOUD_ACCOUNT or entry.cloud_id or entry.searching
         )
         return InUse(gpu_pods=kinds["GpuPod"], gpu_clusters=kinds["GpuCluster"])
 
