@@ -1,4 +1,7 @@
-"""The cloud as typed calls: authentication, bounds, retries, rate limit, circuit. The only user of httpx2."""
+"""The cloud as typed calls: authentication, bounds, retries, rate limit, circuit.
+
+With transport.py the only user of httpx2.
+"""
 
 import asyncio
 import random
@@ -6,6 +9,7 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import count
 from typing import Any, Self, TypeVar, cast, overload
 
@@ -21,6 +25,7 @@ from relay_client.operations import WHOAMI, AnyOperation, Operation
 from relay_client.ratelimit import BudgetSpentError, RateLimiter
 from relay_client.redaction import secrets_in
 from relay_client.retry import CallPolicy, pause
+from relay_client.transport import SENDING, AiohttpTransport
 
 BodyT = TypeVar("BodyT")
 ResultT = TypeVar("ResultT")
@@ -28,11 +33,15 @@ ResultT = TypeVar("ResultT")
 # A server that closes an idle connection just as a create is sent on it leaves the create's outcome unknown.
 # Servers keep idle connections for 5 s at least; older ones than this are not used again.
 _KEEPALIVE_SECONDS = 2.0
-_SENDING = "http11.send_request_headers.started"
+# Reading a URL costs as much as sending the request, and the same ones are asked for again and again.
+_url = lru_cache(maxsize=1024)(httpx2.URL)
 
 
 class ConnectionPool:
-    """The connections of one process; it may be shared by many `Cloud`s, since it keeps neither keys nor cookies."""
+    """The connections of one process; it may be shared by many `Cloud`s, since it keeps neither keys nor cookies.
+
+    Raises ValueError where `proxy` is not the URL of an HTTP proxy.
+    """
 
     def __init__(
         self,
@@ -41,13 +50,10 @@ class ConnectionPool:
         ssl_context: ssl.SSLContext | None = None,
         proxy: str | None = None,
     ) -> None:
-        self._transport = httpx2.AsyncHTTPTransport(
-            verify=True if ssl_context is None else ssl_context,
-            limits=httpx2.Limits(
-                max_connections=max_connections,
-                max_keepalive_connections=max_connections,
-                keepalive_expiry=_KEEPALIVE_SECONDS,
-            ),
+        self._transport = AiohttpTransport(
+            max_connections=max_connections,
+            keepalive_seconds=_KEEPALIVE_SECONDS,
+            ssl_context=httpx2.create_ssl_context() if ssl_context is None else ssl_context,
             proxy=proxy,
         )
 
@@ -69,7 +75,7 @@ class ConnectionPool:
 
         async def trace(event: str, _info: Mapping[str, object]) -> None:
             nonlocal begun
-            if event == _SENDING:
+            if event == SENDING:
                 begun = True
 
         response: httpx2.Response | None = None
@@ -77,9 +83,9 @@ class ConnectionPool:
             async with asyncio.timeout(seconds):
                 request = httpx2.Request(
                     method,
-                    url,
+                    _url(url),
                     headers=headers,
-                    content=content,
+                    stream=httpx2.ByteStream(content or b""),
                     extensions={"timeout": policy.phases, "trace": trace},
                 )
                 response = await self._transport.handle_async_request(request)
@@ -99,7 +105,7 @@ class ConnectionPool:
 async def _body(response: httpx2.Response, max_bytes: int) -> bytes | None:
     chunks: list[bytes] = []
     size = 0
-    async for chunk in response.aiter_raw():
+    async for chunk in cast("httpx2.AsyncByteStream", response.stream):
         size += len(chunk)
         if size > max_bytes:
             return None

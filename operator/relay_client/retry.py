@@ -17,7 +17,7 @@ class CallPolicy:
     pool_seconds: float = 10.0
     """Until a connection is free."""
     connect_seconds: float = 5.0
-    """For each of TCP and TLS."""
+    """Name resolution, TCP and TLS together."""
     attempt_seconds: float = 15.0
     """One attempt of a repeatable call, from the connection to the last byte."""
     total_seconds: float = 60.0

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import os
+import socket
 import ssl
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
@@ -76,6 +78,15 @@ class ScriptedServer:
     def targets(self) -> list[str]:
         """Method and target of every request seen."""
         return [f"{seen.method} {seen.target}" for seen in self.seen]
+
+    def push(self, data: bytes) -> None:
+        """Sends unasked on every connection, before the event loop of either side can notice; nothing: hangs up."""
+        for writer in self._open:
+            with socket.socket(fileno=os.dup(writer.get_extra_info("socket").fileno())) as connection:
+                if data:
+                    connection.sendall(data)
+                else:
+                    connection.shutdown(socket.SHUT_WR)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection."""

@@ -61,12 +61,19 @@ async def test_a_connection_that_is_refused_sent_nothing() -> None:
     assert "cannot connect" in error.message
 
 
-@pytest.mark.parametrize("connect_seconds", [0.2, 30.0], ids=["connect timeout", "total timeout"])
-async def test_a_connection_that_is_never_made_sent_nothing(connect_seconds: float, deaf_url: str) -> None:
+@pytest.mark.parametrize(
+    ("connect_seconds", "message"),
+    [(0.2, "cannot connect: timed out"), (30.0, "no complete answer within 0.6 s")],
+    ids=["connect timeout", "total timeout"],
+)
+async def test_a_connection_that_is_never_made_sent_nothing(
+    connect_seconds: float, message: str, deaf_url: str
+) -> None:
     policy = CallPolicy(connect_seconds=connect_seconds, total_seconds=0.6)
     async with Cloud(deaf_url, KEY, policy=policy) as cloud:
         error = await failed_create(cloud)
     assert (type(error), error.outcome) == (CloudUnavailable, Outcome.NOT_SENT)
+    assert error.message == message
 
 
 async def test_a_server_without_tls_sent_nothing(server: ScriptedServer) -> None:
