@@ -9,6 +9,7 @@ from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.kube import SECRETS
+from tests.unit.engine.apiserver import metadata_fault
 from tests.unit.engine.cloudpods import lost
 from tests.unit.engine.world import NAMESPACE, World
 
@@ -264,8 +265,10 @@ async def test_a_refused_adoption_is_let_go_without_touching_what_it_named(world
     assert not world.exists()
 
 
-async def test_a_copied_object_makes_its_own(world: World) -> None:
+@pytest.mark.parametrize("listable", [True, False])
+async def test_a_copied_object_makes_its_own(world: World, listable: bool) -> None:
     """`kubectl get -o yaml`, another name, `kubectl apply`: the intent's annotation comes along."""
+    world.pods.listable = listable
     world.apply("first")
     await world.settle()
     intent = world.intent("first")
@@ -274,6 +277,18 @@ async def test_a_copied_object_makes_its_own(world: World) -> None:
     await world.settle()
     assert world.status("second").id == "pod-2"
     assert len(set(world.pods.created)) == 2
+
+
+async def test_an_id_whose_adoption_was_given_up_is_free_for_another(world: World) -> None:
+    found = world.pods.add("made-by-hand", fields=POD)
+    world.server.faults.append(metadata_fault(409))
+    world.apply("first", annotations={meta.ADOPT_ID: found.id})
+    await world.one_pass()
+    world.annotate("first", adopt_id=None)
+    await world.settle()
+    world.apply("second", annotations={meta.ADOPT_ID: found.id})
+    await world.settle()
+    assert (world.status("first").id, world.status("second").id) == ("pod-2", found.id)
 
 
 async def test_a_copy_of_an_object_whose_token_was_lost_does_not_take_its_resource(world: World) -> None:
