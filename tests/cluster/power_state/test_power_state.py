@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster.cloud_log import BY_ITSELF, changes
+from tests.support.eventually import eventually
 from tests.support.manifests import condition, gpu_cluster, gpu_pod, ready
 
 if TYPE_CHECKING:
@@ -59,11 +60,10 @@ async def test_stopped_outside_it_is_started_again(workspace: Workspace, kind: s
     await workspace.organization.call("POST", stop.partition(" ")[2].replace("{id}", before["id"]))
     await workspace.kube.annotate(kind, "one", {"gpurelay.dev/reconcile-at": "after the stop"})
 
-    def started_again(item: Manifest | None) -> bool:
-        return _running(item) and (item or {})["status"]["runningSince"] > before["runningSince"]
-
-    await workspace.becomes(kind, "one", started_again)
-    assert await changes(workspace) == [create, stop, restart]
+    what = "it is started again"
+    await eventually(lambda: changes(workspace), lambda made: made == [create, stop, restart], what=what)
+    started = (await workspace.becomes(kind, "one", _running))["status"]
+    assert started["id"] == before["id"]
 
 
 @KINDS
