@@ -130,7 +130,6 @@ class Queue(Generic[KeyT]):
             if waiting is None or waiting.priority != priority or key in self._working:
                 continue  # forgotten, or moved forward and already taken
             del self._pending[key]
-            self._delayed.pop(key, None)
             self._working.add(key)
             return Taken(key, priority, waiting.since)
         return None
