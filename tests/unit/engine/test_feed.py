@@ -1,5 +1,7 @@
 """From watch and list to cache and queue: what is looked at when, and how ghosts are found."""
 
+import copy
+
 import pytest
 from pydantic import JsonValue
 
@@ -7,7 +9,7 @@ from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.feed import key_of, uid_of
 from relay_operator.engine.kube import KubeError, ResourceType
 from relay_operator.engine.queue import Priority
-from tests.unit.engine.apiserver import Fault, Json
+from tests.unit.engine.apiserver import Fault, Json, part
 from tests.unit.engine.world import NAMESPACE, World
 
 PODS = ResourceType("gpupods", "gpurelay.dev", "v1alpha1")
@@ -72,12 +74,14 @@ async def test_a_list_that_breaks_off_drops_nothing(world: World) -> None:
     assert len(world.cache) == 1
 
 
-async def test_what_came_while_the_list_was_read_is_no_ghost(world: World) -> None:
+@pytest.mark.parametrize("same", [True, False], ids=["the same object", "a namesake"])
+async def test_what_came_while_the_list_was_read_is_no_ghost(world: World, same: bool) -> None:
     world.apply()
+    newer = copy.deepcopy(world.raw())
+    part(newer, "metadata").update({"resourceVersion": "999"} if same else {"resourceVersion": "999", "uid": "u9"})
     world.watching = False
     world.delete()
-    world.watching = True
-    world.server.before = lambda _: world.feed.seen("GpuPod", raw(uid="u9"))
+    world.server.before = lambda _: world.feed.seen("GpuPod", newer)
     await world.feed.relist(world.kube, "GpuPod", PODS, ())
     assert len(world.cache) == 1
 
