@@ -14,6 +14,8 @@ from bench.measurements import floor_creates, operator_creates, settled, webhook
 from bench.world import world
 
 RESULTS = Path(__file__).with_name("results.md")
+NOTES = Path(__file__).with_name("notes.md")
+"""What people found out about the figures; kept when they are measured again."""
 Row = tuple[str, str, str]
 
 
@@ -80,7 +82,7 @@ def main() -> None:
     arguments = parser.parse_args()
     load = os.getloadavg()[0]
     text = report(asyncio.run(measure(arguments.objects, arguments.rounds, arguments.quiet_seconds)), load)
-    RESULTS.write_text(text)
+    RESULTS.write_text(f"{text}\n{NOTES.read_text()}")
     print(text)
 
 
