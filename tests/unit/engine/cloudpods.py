@@ -53,6 +53,8 @@ class Pods:
     on_call: Callable[[str], None] = lambda _call: None
     """Called when a call has been carried out: what somebody else does just then."""
     random_failure: Callable[[str], Failure | None] = lambda _call: None
+    misses: Callable[[str], bool] = lambda _subject: False
+    """Whether a look, by id or by name, does not show what is there."""
     _ids: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
     def fail(self, call: str, *failures: Failure) -> None:
@@ -107,7 +109,7 @@ class MemoryPods(GpuPods):
     async def observe(self, cloud: Cloud, cloud_id: str, last: GpuPodStatus, look: Look) -> VmRecord:
         self.looks.append(look)
         failure = self.pods.begin("observe")
-        if cloud_id not in self.pods.records or cloud_id in self.pods.hidden:
+        if cloud_id not in self.pods.records or cloud_id in self.pods.hidden or self.pods.misses(cloud_id):
             raise NotFound("get_vm", "no such pod", status=404)
         self.pods.end("observe", failure)
         return self.pods.records[cloud_id]
@@ -122,6 +124,8 @@ class MemoryPods(GpuPods):
             return Found(self.pods.records[known])
         if not self.pods.listable:
             return CannotTell()
+        if self.pods.misses(name):
+            return NotSeen()
         shown = (record for record in self.pods.live if record.id not in self.pods.hidden)
         found = next((record for record in shown if record.name == name), None)
         return NotSeen() if found is None else Found(found)

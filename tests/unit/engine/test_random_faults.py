@@ -23,10 +23,12 @@ class Chaos:
         self.world = world
         self.chance = random.Random(seed)
         self.peak: Counter[str] = Counter()
+        self.missed: set[str] = set()
         world.random = fixed_random(seed)
         world.assemble()
         world.pods.random_failure = self._cloud
         world.pods.on_call = self._count
+        world.pods.misses = self._misses
         world.server.before = self._kubernetes
 
     def _cloud(self, call: str) -> Failure | None:
@@ -38,6 +40,14 @@ class Chaos:
         elif call != "create":
             kinds.append(refused(Conflict))
         return self.chance.choice(kinds)
+
+    def _misses(self, subject: str) -> bool:
+        """Reads and lists may miss what is there; whoever looks again is answered."""
+        again = subject in self.missed
+        self.missed.discard(subject)
+        if not again and self.chance.random() < RARELY:
+            self.missed.add(subject)
+        return subject in self.missed
 
     def _kubernetes(self, _: Call) -> None:
         self.world.server.faults.clear()
@@ -76,6 +86,7 @@ class Chaos:
         """Nothing fails any more."""
         world = self.world
         world.pods.random_failure = lambda _: None
+        world.pods.misses = lambda _: False
         world.server.before, world.watching = (lambda _: None), True
         world.server.faults.clear()
         await world.restart()
