@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.cluster.cloud_log import CREATE_CLUSTER, CREATE_POD, count
+from tests.cluster.cloud_log import CREATE_CLUSTER, CREATE_POD, RESTART_VM, count
+from tests.support.eventually import eventually
 from tests.support.manifests import condition, gpu_cluster, gpu_pod, ready, stalled
 
 if TYPE_CHECKING:
@@ -65,10 +66,8 @@ async def test_a_pod_stopped_in_the_console_is_started_again(workspace: Workspac
     await workspace.apply(gpu_pod())
     pod = await workspace.becomes("GpuPod", "trainer")
     await workspace.organization.call("POST", f"/v1/vms/{pod['status']['id']}/stop")
-    again = await workspace.becomes(
-        "GpuPod",
-        "trainer",
-        lambda item: ready(item) and (item or {})["status"]["stateSince"] != pod["status"]["stateSince"],
-    )
+    what = "it is started again"
+    await eventually(lambda: count(workspace, RESTART_VM), lambda restarts: restarts == 1, what=what)
+    again = await workspace.becomes("GpuPod", "trainer")
     assert again["status"]["id"] == pod["status"]["id"]
     assert again["status"]["state"] == "running"
