@@ -113,7 +113,9 @@ class CreateIntent(Model):
     attempt: int = Field(ge=1)
     spec_hash: str = Field(max_length=1024)
     started_at: Time
-    account: str = Field(default="", max_length=320)  # kind/name of the account it is sent with
+    account: str = Field(
+        default="", max_length=320, pattern=r"^((Cluster)?CloudAccount/\S+)?$"
+    )  # kind/name of the account it is sent with
 
     @classmethod
     def parse(cls, text: str | None) -> "Self | MalformedIntent | None":

@@ -163,7 +163,10 @@ class GpuPods(ExternalResource[GpuPodSpec, GpuPodStatus, VmRecord]):
                 sightings.learn(cloud_id, record.name)
         known = sightings.named(name)
         if known is not None:
-            return Found(await cloud.call(operations.GET_VM, id=known))
+            try:
+                return Found(await cloud.call(operations.GET_VM, id=known))
+            except NotFound:
+                sightings.discard(known)
         try:
             records = await listing(cloud, operations.LIST_VMS)
         except (NotFound, Unreadable):
