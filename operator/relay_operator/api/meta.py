@@ -117,6 +117,12 @@ class CreateIntent(Model):
         default="", max_length=320, pattern=r"^((Cluster)?CloudAccount/\S+)?$"
     )  # kind/name of the account it is sent with
 
+    @property
+    def account_parts(self) -> tuple[str, str]:
+        """Kind and name of the account; both empty where it names none."""
+        kind, _, name = self.account.partition("/")
+        return kind, name
+
     @classmethod
     def parse(cls, text: str | None) -> "Self | MalformedIntent | None":
         """Reads the annotation: None where there is none, the error as a value where it cannot be understood.

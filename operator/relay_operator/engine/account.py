@@ -51,7 +51,7 @@ def pinned(ref: AccountRef | None, recorded: AccountRef | None, intent: CreateIn
     if recorded is not None:
         return recorded
     if intent is not None and intent.account:
-        kind, _, name = intent.account.partition("/")
+        kind, name = intent.account_parts
         return AccountRef(kind=AccountKind(kind), name=name)
     return ref
 

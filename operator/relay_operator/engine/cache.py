@@ -176,7 +176,7 @@ def _sent_with(annotations: Mapping[str, JsonValue], status: Mapping[str, JsonVa
     intent = CreateIntent.parse(text) if isinstance(text, str) else None
     if not isinstance(intent, CreateIntent) or not intent.account or intent.token == status.get("createToken"):
         return {}
-    kind, _, name = intent.account.partition("/")
+    kind, name = intent.account_parts
     return {"kind": kind, "name": name}
 
 
