@@ -62,6 +62,18 @@ class Received(BaseModel):
     )
 
 
+class SnakeSent(Sent):
+    """A request body of the inference API, whose fields are snake_case on the wire too."""
+
+    model_config = ConfigDict(alias_generator=None)
+
+
+class SnakeReceived(Received):
+    """A response body of the inference API, or a part of one."""
+
+    model_config = ConfigDict(alias_generator=None)
+
+
 class _ReadAsAbsent:
     """Reads a value of the wrong type as absent."""
 

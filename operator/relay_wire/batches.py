@@ -1,0 +1,115 @@
+"""Batch jobs of the inference API (section 2, "Batch job"; section 3, "Batch status")."""
+
+from enum import StrEnum
+from typing import Any, Literal
+
+from pydantic import Field, JsonValue
+
+from relay_wire.base import Identifier, Lenient, ListOf, SnakeReceived, SnakeSent
+
+
+class BatchStatus(StrEnum):
+    """Every status of section 3; a received one may be another string."""
+
+    VALIDATING = "validating"
+    IN_PROGRESS = "in_progress"
+    FINALIZING = "finalizing"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    EXPIRED = "expired"
+    CANCELLING = "cancelling"
+    CANCELLED = "cancelled"
+
+
+FINAL = frozenset({BatchStatus.COMPLETED, BatchStatus.FAILED, BatchStatus.EXPIRED, BatchStatus.CANCELLED})
+"""Statuses that no batch leaves."""
+
+ENDPOINTS = ("/v1/chat/completions", "/v1/messages")
+"""The API families a batch can call."""
+
+
+class ToolConfig(SnakeSent):
+    """Tool rounds of one chat record, at `body.relay.tool_config`; numbers above their bounds are clamped."""
+
+    url: str
+    type: Literal["http", "mcp"] = "http"
+    authorization: str | None = Field(None, repr=False)
+    context: dict[str, JsonValue] | None = None
+    max_rounds: int | None = Field(None, ge=0)
+    timeout_ms: int | None = Field(None, ge=0)
+
+
+class BatchCreate(SnakeSent):
+    """Create batch request; either an uploaded file or inline records (assumed: the body is not shown)."""
+
+    input_file_id: str | None = None
+    requests: list[dict[str, Any]] | None = None
+    """Records inline, as the lines of a file."""
+    endpoint: str
+    completion_window: Literal["24h"] = "24h"
+    metadata: dict[str, str] | None = None
+
+
+class BatchCounts(SnakeReceived):
+    """Records so far; those still to run are in neither of the last two."""
+
+    total: int = 0
+    completed: int = 0
+    failed: int = 0
+
+
+class BatchUsage(SnakeReceived):
+    """Tokens so far, and their price in nano-USD with the batch discount applied."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_nano_usd: int = 0
+
+
+class BatchProblem(SnakeReceived):
+    """Why validation failed; `line` counts from 1."""
+
+    code: Lenient[str] = None
+    message: Lenient[str] = None
+    line: Lenient[int] = None
+
+
+class BatchProblems(SnakeReceived):
+    """Everything validation found."""
+
+    object: Literal["list"] = "list"
+    data: ListOf[BatchProblem] = Field(default_factory=list)
+
+
+class Batch(SnakeReceived):
+    """One batch; timestamps are Unix seconds."""
+
+    id: Identifier
+    object: Literal["batch"] = "batch"
+    endpoint: Lenient[str] = None
+    model: Lenient[str] = None
+    input_file_id: Lenient[str] = None
+    completion_window: Lenient[str] = None
+    status: str
+    created_at: Lenient[int] = None
+    expires_at: Lenient[int] = None
+    completed_at: Lenient[int] = None
+    failed_at: Lenient[int] = None
+    expired_at: Lenient[int] = None
+    cancelled_at: Lenient[int] = None
+    output_file_id: Lenient[str] = None
+    error_file_id: Lenient[str] = None
+    request_counts: BatchCounts = Field(default_factory=BatchCounts)
+    usage: Lenient[BatchUsage] = None
+    metadata: Lenient[dict[str, str]] = None
+    errors: Lenient[BatchProblems] = None
+
+
+class BatchList(SnakeReceived):
+    """One page of batches, newest first; `last_id` is the next page's `after` (section 2)."""
+
+    object: Literal["list"] = "list"
+    data: ListOf[Batch] = Field(default_factory=list)
+    has_more: bool = False
+    first_id: Lenient[str] = None
+    last_id: Lenient[str] = None

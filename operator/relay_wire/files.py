@@ -1,0 +1,44 @@
+"""Files of the inference API. Their paths and fields are assumed to be OpenAI's: section 4, "Unlisted operations"."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from relay_wire.base import Identifier, Lenient, ListOf, SnakeReceived
+
+BATCH_UPLOAD_LIMIT = 200_000_000
+"""Bytes of one uploaded file (section 8: 200 MB)."""
+
+Purpose = Literal["batch", "batch_output"]
+
+
+class FileObject(SnakeReceived):
+    """One file: uploaded with purpose `batch`, or written by a batch with purpose `batch_output`."""
+
+    id: Identifier
+    object: Literal["file"] = "file"
+    bytes: Lenient[int] = None
+    created_at: Lenient[int] = None
+    """Unix seconds, as all timestamps of the inference API (section 1)."""
+    expires_at: Lenient[int] = None
+    filename: Lenient[str] = None
+    purpose: Lenient[str] = None
+    status: Lenient[str] = None
+
+
+class FileDeleted(SnakeReceived):
+    """The answer to a file's deletion."""
+
+    id: Identifier
+    object: Literal["file"] = "file"
+    deleted: bool = True
+
+
+class FileList(SnakeReceived):
+    """One page of files, newest first; `last_id` is the next page's `after`."""
+
+    object: Literal["list"] = "list"
+    data: ListOf[FileObject] = Field(default_factory=list)
+    has_more: bool = False
+    first_id: Lenient[str] = None
+    last_id: Lenient[str] = None
