@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 NAME = "survivor"
 CREATE = "POST /v1/orgs/{orgId}/clusters/create"
+_LIST = "GET /v1/orgs/{orgId}/clusters"
 _WITHIN = 60.0
 _TICK = 0.05
 
@@ -32,9 +33,12 @@ async def keep(stage: Stage, tell: Callable[[Happening], None], tick: Callable[[
     control = stage.cloud.control
     start = max([0, *(item["seq"] for item in await control.requests())])
     await control.fault(CREATE, {"drop": "after"}, count=1)
+    # Were the list to answer, the operator could have found the cluster again before it is killed.
+    await control.fault(_LIST, {"status": 503})
     await stage.kube.apply(gpu_cluster(NAME, replicas=1, model="a100"), "kubectl")
     await _until(stage, tick, lambda: _created(stage, start), "the operator asked the cloud for it")
     await stage.operator.kill()
+    await control.clear_faults()
     tell(
         Happening(
             Source.CALL, "is dead", "SIGKILL; the cloud had created the cluster, its answer never arrived", Tone.BAD
