@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, Field, ValidationError, field_validator, m
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from relay_operator.allowed_urls import UrlPrefix
+from relay_operator.objectstores.policy import StorePolicy, file_root, private_network
 
 PREFIX = "RELAY_"
 _DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -74,6 +75,15 @@ class Settings(BaseSettings):
     default_base_url: str = Field("", description="Management API of accounts that name no baseUrl.")
     default_inference_url: str = Field("", description="Inference API of accounts that name no inferenceUrl.")
 
+    file_roots: Words = Field(
+        (), description="Folders below which batches may read and write with file: URLs; empty: no file: URLs."
+    )
+    allowed_private_networks: Words = Field(
+        (),
+        description="Networks (CIDR) that are not public and that batches may read from and write to, also over plain "
+        "http; empty: public addresses over TLS alone.",
+    )
+
     webhook_listen: Listen = Field(
         ListenAddress("0.0.0.0", 8088),  # noqa: S104 - a container is reached from outside of it
         description="Address of the webhook receiver.",
@@ -126,6 +136,16 @@ class Settings(BaseSettings):
             UrlPrefix.parse(prefix)
         return prefixes
 
+    @field_validator("file_roots")
+    @classmethod
+    def _roots_are_absolute(cls, roots: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(str(file_root(root)) for root in roots)
+
+    @field_validator("allowed_private_networks")
+    @classmethod
+    def _networks_are_networks(cls, networks: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(str(private_network(network)) for network in networks)
+
     @field_validator("default_base_url", "default_inference_url", "webhook_public_url")
     @classmethod
     def _url_is_plain(cls, url: str) -> str:
@@ -158,6 +178,13 @@ class Settings(BaseSettings):
         """What an account's URLs are checked against: the allow-list and the operator's own default URLs."""
         urls = (*self.allowed_base_urls, self.default_base_url, self.default_inference_url)
         return tuple(UrlPrefix.parse(url) for url in urls if url)
+
+    def store_policy(self) -> StorePolicy:
+        """What batches may reach besides public addresses."""
+        return StorePolicy(
+            file_roots=tuple(file_root(root) for root in self.file_roots),
+            private_networks=tuple(private_network(network) for network in self.allowed_private_networks),
+        )
 
 
 def load_settings() -> Settings:

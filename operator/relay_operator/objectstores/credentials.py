@@ -1,0 +1,183 @@
+"""What opens a location: read from a Secret of the object's own namespace, and from nowhere else. Pure."""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from relay_operator.allowed_urls import UrlNotPlainError, UrlPrefix
+from relay_operator.objectstores.errors import StoreError, StoreReason
+from relay_operator.objectstores.location import Location, Scheme
+
+_YES_OR_NO = {"true": True, "false": False}
+_CA = "ca.crt"  # PEM: trusted for this location, besides the public authorities
+
+
+@dataclass(frozen=True, slots=True)
+class S3Credentials:
+    """Keys of an S3 service; no endpoint means AWS."""
+
+    access_key_id: str
+    secret_access_key: str = field(repr=False)
+    session_token: str = field(default="", repr=False)
+    region: str = "us-east-1"
+    endpoint: str = ""
+    path_style: bool = True
+    ca: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class GcsCredentials:
+    """A Google service account's key."""
+
+    client_email: str
+    private_key_id: str = field(repr=False)
+    private_key: str = field(repr=False)
+    endpoint: str = ""
+    ca: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class AzureCredentials:
+    """A storage account with its key or with a shared access signature; one of them is empty."""
+
+    account: str
+    key: str = field(default="", repr=False)
+    sas: str = field(default="", repr=False)
+    endpoint: str = ""
+    ca: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class WebCredentials:
+    """The value of the Authorization header; empty: none is sent."""
+
+    authorization: str = field(default="", repr=False)
+    ca: str = field(default="", repr=False)
+
+
+Credentials: TypeAlias = S3Credentials | GcsCredentials | AzureCredentials | WebCredentials
+
+
+def read_credentials(location: Location, data: Mapping[str, str], secret: str) -> Credentials:
+    """The credentials for a location from the decoded data of the Secret named `secret`.
+
+    Raises `StoreError` with reason Invalid: it names the Secret's key that is missing or cannot be used, never a value.
+    """
+    source = _Secret(secret, data)
+    match location.scheme:
+        case Scheme.S3:
+            return _s3(source)
+        case Scheme.GCS:
+            return _gcs(source)
+        case Scheme.AZURE:
+            return _azure(source, location)
+        case Scheme.HTTPS | Scheme.HTTP:
+            return _web(source)
+        case Scheme.FILE:
+            raise StoreError(StoreReason.INVALID, f"{location} takes no credentials: leave out Secret {secret}.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Secret:
+    name: str
+    data: Mapping[str, str] = field(repr=False)
+
+    def get(self, key: str) -> str:
+        return self.data.get(key, "").strip()
+
+    def need(self, key: str) -> str:
+        value = self.get(key)
+        if not value:
+            raise self.error(key, "is missing or empty")
+        return value
+
+    def endpoint(self, key: str) -> str:
+        """A service's URL without a trailing slash; empty where the key is absent."""
+        url = self.get(key)
+        if url:
+            try:
+                UrlPrefix.parse(url)
+            except UrlNotPlainError:
+                raise self.error(key, "must be http(s)://host[:port][/path], without user name or query") from None
+        return url.rstrip("/")
+
+    def header(self, key: str) -> str:
+        """A value that goes into a header as it is."""
+        value = self.get(key)
+        if not value.isascii() or not value.isprintable():
+            raise self.error(key, "has characters that no HTTP header can have")
+        return value
+
+    def error(self, key: str, problem: str) -> StoreError:
+        return StoreError(StoreReason.INVALID, f"Key {key} of Secret {self.name} {problem}.")
+
+
+def _s3(secret: _Secret) -> S3Credentials:
+    style = secret.get("AWS_S3_FORCE_PATH_STYLE").lower()
+    if style and style not in _YES_OR_NO:
+        raise secret.error("AWS_S3_FORCE_PATH_STYLE", "must be true or false")
+    region = secret.get("AWS_REGION") or "us-east-1"
+    if not re.fullmatch(r"[A-Za-z0-9-]{1,63}", region):
+        raise secret.error("AWS_REGION", "must be a region's name, as in eu-central-1")
+    secret.need("AWS_ACCESS_KEY_ID"), secret.need("AWS_SECRET_ACCESS_KEY")
+    return S3Credentials(
+        access_key_id=secret.header("AWS_ACCESS_KEY_ID"),
+        secret_access_key=secret.get("AWS_SECRET_ACCESS_KEY"),
+        session_token=secret.header("AWS_SESSION_TOKEN"),
+        region=region,
+        endpoint=secret.endpoint("AWS_ENDPOINT_URL"),
+        path_style=_YES_OR_NO.get(style, True),
+        ca=secret.get(_CA),
+    )
+
+
+def _gcs(secret: _Secret) -> GcsCredentials:
+    key = "GOOGLE_SERVICE_ACCOUNT_KEY"
+    try:
+        account = json.loads(secret.need(key))
+        fields = {name: account[name] for name in ("client_email", "private_key_id", "private_key")}
+    except (ValueError, KeyError, TypeError):
+        raise secret.error(key, "must be the JSON of a service account's key") from None
+    if not all(isinstance(value, str) and value for value in fields.values()):
+        raise secret.error(key, "must have client_email, private_key_id and private_key as text")
+    # Nothing else of the JSON is used: it may name URLs to fetch tokens from.
+    return GcsCredentials(**fields, endpoint=secret.endpoint("GOOGLE_STORAGE_ENDPOINT"), ca=secret.get(_CA))
+
+
+def _azure(secret: _Secret, location: Location) -> AzureCredentials:
+    parts = _connection_string(secret)
+    account = parts.get("AccountName") or secret.get("AZURE_STORAGE_ACCOUNT_NAME") or location.account
+    if not account:
+        raise secret.error("AZURE_STORAGE_ACCOUNT_NAME", "is missing or empty, and the URL names no account")
+    if location.account and account != location.account:
+        raise secret.error("AZURE_STORAGE_ACCOUNT_NAME", f"is not the account that {location} names")
+    key = parts.get("AccountKey") or secret.get("AZURE_STORAGE_ACCOUNT_KEY")
+    sas = (parts.get("SharedAccessSignature") or secret.header("AZURE_STORAGE_SAS_TOKEN")).removeprefix("?")
+    if not key and not sas:
+        raise secret.error("AZURE_STORAGE_ACCOUNT_KEY", "is missing or empty, and so is AZURE_STORAGE_SAS_TOKEN")
+    endpoint = parts.get("BlobEndpoint", "").rstrip("/") or secret.endpoint("AZURE_STORAGE_ENDPOINT")
+    return AzureCredentials(account, key="" if sas else key, sas=sas, endpoint=endpoint, ca=secret.get(_CA))
+
+
+def _connection_string(secret: _Secret) -> dict[str, str]:
+    name = "AZURE_STORAGE_CONNECTION_STRING"
+    parts: dict[str, str] = {}
+    for part in filter(None, secret.get(name).split(";")):
+        key, separator, value = part.partition("=")
+        if not separator:
+            raise secret.error(name, "must be pairs Name=Value with semicolons between them")
+        parts[key.strip()] = value.strip()
+    if "BlobEndpoint" in parts:
+        endpoint = _Secret(secret.name, {name: parts["BlobEndpoint"]})
+        parts["BlobEndpoint"] = endpoint.endpoint(name)
+    return parts
+
+
+def _web(secret: _Secret) -> WebCredentials:
+    token = secret.header("HTTP_BEARER_TOKEN")
+    authorization = secret.header("HTTP_AUTHORIZATION") or (f"Bearer {token}" if token else "")
+    if not authorization:
+        raise secret.error("HTTP_AUTHORIZATION", "is missing or empty, and so is HTTP_BEARER_TOKEN")
+    return WebCredentials(authorization, secret.get(_CA))
