@@ -100,7 +100,7 @@ def open_cloud(store: Store, first_mode: Mode, gateway_url: str) -> Cloud:
     """Put the parts of a cloud together on its state; `gateway_url` is where workloads have their endpoints."""
     faults = FaultRegistry(store)
     deliveries = Deliveries(store, faults)
-    clock = Clock(store, HANDLERS, deliveries, lambda: time.time_ns() // 1000, first_mode)
+    clock = Clock(store, HANDLERS, [deliveries], lambda: time.time_ns() // 1000, first_mode)
     limiter = RateLimiter(time.monotonic)
     return Cloud(store, clock, deliveries, RequestLog(clock), faults, limiter, gateway_url)
 

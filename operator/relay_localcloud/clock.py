@@ -4,14 +4,14 @@ Modes: `real` (one second a second, with an offset once it was set or advanced),
 `scaled` (`rate` seconds a second). Everything that takes time in the cloud is an item on the due-queue.
 
 Order is exact: before a transaction opens, every transition that fell due runs, in order of due time, each at its own
-due time. Calls to webhook receivers take real time, so they run beside; while the clock is moved by hand no
-transition overtakes them by `OVERTAKING` or more, and the move is over when they are.
+due time. Calls to webhook receivers and the work of batches take real time, so they run beside; while the clock is
+moved by hand no transition overtakes them past their `barrier`, and the move is over when they are.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from pydantic import BaseModel
 from sqlalchemy import Connection
@@ -19,12 +19,10 @@ from sqlalchemy import Connection
 from relay_localcloud import due
 from relay_localcloud.due import DueHandler, DueItem
 from relay_localcloud.instants import LAST, SECOND, timestamp
+from relay_localcloud.outbound import Outbound
 from relay_localcloud.store import Store, read_meta, write_meta
 
 Mode = Literal["real", "frozen", "scaled"]
-
-OVERTAKING = 10 * SECOND
-"""The shortest wait before a failed call is repeated: what falls due within it cannot be changed by that call."""
 
 SLICE = 100
 """Transitions run in a row while the clock is moved, before requests get a turn."""
@@ -59,24 +57,6 @@ class ClockChange:
     advance_by: int = 0
 
 
-class Outbound(Protocol):
-    """Who calls the receivers of webhooks; `changed` is called when a call was queued or has ended."""
-
-    changed: Callable[[], None]
-
-    def begin(self, until: int, at_due_time: bool) -> None:
-        """Start the calls due by `until`, as many as may run at once; their time is the clock's, or their due time."""
-
-    def next_due(self) -> int | None:
-        """When the next call falls due that is not under way and may be started; None where there is none."""
-
-    def earliest(self) -> int | None:
-        """When the earliest call that is not finished fell due, or will."""
-
-    async def one_finished(self) -> None:
-        """Return once a call that is under way has ended; at once where none is."""
-
-
 class Clock:
     """Tells the cloud's time, and makes what falls due happen."""
 
@@ -84,7 +64,7 @@ class Clock:
         self,
         store: Store,
         handlers: Mapping[str, DueHandler],
-        outbound: Outbound,
+        outbound: Sequence[Outbound],
         wall: Callable[[], int],
         first_mode: Mode,
     ) -> None:
@@ -102,7 +82,8 @@ class Clock:
         self.state = self._load()
         store.current_time = self._settled_now
         store.queue_changed = self._look_again
-        outbound.changed = self._wake.set
+        for each in outbound:
+            each.changed = self._wake.set
 
     def now(self) -> int:
         """The cloud's time; while the clock is moved, how far the move has got."""
@@ -132,7 +113,7 @@ class Clock:
             if self._held is None:
                 now = self.now()
                 self._settle(now)
-                self._outbound.begin(now, at_due_time=False)
+                self._begin(now, at_due_time=False, horizon=now)
             try:
                 await asyncio.wait_for(self._wake.wait(), self._pause())
             except TimeoutError:
@@ -177,21 +158,34 @@ class Clock:
 
     async def _move(self, target: int) -> None:
         while True:
-            item, call_at = self._next_transition(), self._outbound.earliest()
+            item, call_at = self._next_transition(), self._first(Outbound.earliest)
             item_at = None if item is None or item.due_at > target else item.due_at
             if call_at is not None and call_at > target:
                 call_at = None
-            if item_at is not None and (call_at is None or item_at < call_at + OVERTAKING):
+            barrier = None if call_at is None else self._first(Outbound.barrier)
+            if item_at is not None and (barrier is None or item_at < barrier):
                 self._held = max(self.now(), item_at)
                 self._settle(self._held, SLICE)
-                self._outbound.begin(self._held, at_due_time=True)
+                self._begin(self._held, at_due_time=True, horizon=self._held)
                 await asyncio.sleep(0)
             elif call_at is not None:
                 self._held = max(self.now(), call_at)
-                self._outbound.begin(self._held, at_due_time=True)
-                await self._outbound.one_finished()
+                self._begin(self._held, at_due_time=True, horizon=target if item_at is None else item_at - 1)
+                await self._one_finished()
             else:
                 return
+
+    def _begin(self, until: int, *, at_due_time: bool, horizon: int) -> None:
+        for each in self._outbound:
+            each.begin(until, at_due_time, horizon)
+
+    def _first(self, instant: Callable[[Outbound], int | None]) -> int | None:
+        return min((at for each in self._outbound if (at := instant(each)) is not None), default=None)
+
+    async def _one_finished(self) -> None:
+        tasks = [task for each in self._outbound for task in each.tasks]
+        if tasks:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
 
     def _next_transition(self) -> DueItem | None:
         if not self._next_is_known:
@@ -209,7 +203,7 @@ class Clock:
         if self._held is not None or self.state.rate == 0:
             return None
         transition = self._next_transition()
-        candidates = (None if transition is None else transition.due_at, self._outbound.next_due())
+        candidates = (None if transition is None else transition.due_at, self._first(Outbound.next_due))
         dues = [due_at for due_at in candidates if due_at is not None]
         if not dues:
             return None

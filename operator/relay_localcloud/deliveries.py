@@ -6,7 +6,6 @@ A call stays on the due-queue until its outcome is written, so a process killed 
 
 import asyncio
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from types import TracebackType
@@ -15,11 +14,11 @@ from typing import TYPE_CHECKING, Self
 from sqlalchemy import bindparam, delete, insert, select
 
 from relay_localcloud import due, tables, webhook_faults
-from relay_localcloud.call_queue import CallQueue, QueuedCall
 from relay_localcloud.due import DueItem
 from relay_localcloud.fault_layer import FaultRegistry
 from relay_localcloud.faults import WEBHOOK
 from relay_localcloud.instants import SECOND
+from relay_localcloud.outbound import Outbound
 from relay_localcloud.prepared import Prepared
 from relay_localcloud.store import Store, Tx
 from relay_localcloud.webhook_faults import Interference
@@ -30,6 +29,9 @@ if TYPE_CHECKING:
 
 RETRY_AFTER = (10 * SECOND, 60 * SECOND, 300 * SECOND)
 """How long after the first, second and third failed attempt the next one follows (section 8)."""
+
+OVERTAKING = RETRY_AFTER[0]
+"""The shortest wait before a failed call is repeated: what falls due within it cannot be changed by that call."""
 
 IN_ALL = 64
 PER_RECEIVER = 8
@@ -92,19 +94,13 @@ class Call:
         }
 
 
-class Deliveries:
+class Deliveries(Outbound):
     """Makes the calls that the clock says are due."""
 
     def __init__(self, store: Store, faults: FaultRegistry) -> None:
-        self._store = store
+        super().__init__(store, ATTEMPT, IN_ALL, PER_RECEIVER)
         self._faults = faults
-        self._queue = CallQueue(IN_ALL, PER_RECEIVER)
-        self._tasks: set[asyncio.Task[None]] = set()
         self._opening: asyncio.Task[Caller] | None = None
-        self.changed: Callable[[], None] = lambda: None
-        """Called when a call was queued or has ended; the clock sets it."""
-        store.call_queued = self._queued
-        self.reload()
 
     async def __aenter__(self) -> Self:
         """Load the HTTP client in the background: it takes a fifth of the start, and nobody may ever subscribe."""
@@ -119,59 +115,12 @@ class Deliveries:
         assert self._opening is not None
         await (await self._opening).close()
 
-    async def abandon(self) -> None:
-        """End the calls under way without an outcome; they stay due."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+    def barrier(self) -> int | None:
+        """What a call schedules comes `OVERTAKING` after it at the earliest."""
+        earliest = self.earliest()
+        return None if earliest is None else earliest + OVERTAKING
 
-    def reload(self) -> None:
-        """Read the calls that are due anew, after an import."""
-        self._queue.forget_waiting()
-        with self._store.transaction(at=0) as tx:
-            for call in due.queued_calls(tx.connection):
-                self._queue.add(call)
-
-    def begin(self, until: int, at_due_time: bool) -> None:
-        """Start the calls due by `until`, as many as may run at once; their time is `until`, or when they fell due."""
-        while (call := self._queue.take(until)) is not None:
-            self._start(call, call.due_at if at_due_time else until)
-
-    def next_due(self) -> int | None:
-        """When the next call falls due that is not under way and may be started; None where there is none."""
-        return self._queue.next_due()
-
-    def earliest(self) -> int | None:
-        """When the earliest call that is not finished fell due, or will."""
-        return self._queue.earliest()
-
-    async def one_finished(self) -> None:
-        """Return once a call that is under way has ended; at once where none is."""
-        if self._tasks:
-            await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
-
-    def _queued(self, call: QueuedCall) -> None:
-        self._queue.add(call)
-        self.changed()
-
-    def _start(self, call: QueuedCall, at: int) -> None:
-        task = asyncio.create_task(self._attempt(call.item_id, at), name=f"webhook attempt {call.item_id}")
-        self._tasks.add(task)
-
-        def ended(task: asyncio.Task[None]) -> None:
-            self._tasks.discard(task)
-            self._queue.finished(call)
-            self.changed()
-            if not task.cancelled() and (error := task.exception()) is not None:
-                # A defect here, not the receiver's: the item stays due and is tried again by the next start.
-                asyncio.get_running_loop().call_exception_handler(
-                    {"message": "a webhook attempt failed inside the local cloud", "exception": error, "task": task}
-                )
-
-        task.add_done_callback(ended)
-
-    async def _attempt(self, item_id: int, at: int) -> None:
+    async def _attempt(self, item_id: int, at: int, horizon: int) -> None:
         with self._store.transaction(at=at) as tx:
             call = _prepare(tx, item_id, at, faulty=self._faults.has(WEBHOOK))
         if call is None:

@@ -1,9 +1,9 @@
 """The persisted due-queue: the only timer of the local cloud.
 
 An item falls due at an instant of the cloud's clock. There is at most one per `kind` and `subject`: scheduling again
-replaces it. Items come in order of `due_at`, then of scheduling. Items with a `lane` are calls to webhook receivers,
-which are sent concurrently (`deliveries.py`); all others are transitions, run by a `DueHandler`, each in a transaction
-of its own whose `now` is exactly `due_at`.
+replaces it. Items come in order of `due_at`, then of scheduling. Items with a `lane` take real time and run
+concurrently (`outbound.py`): calls to webhook receivers, and the work of batches; all others are transitions, run by a
+`DueHandler`, each in a transaction of its own whose `now` is exactly `due_at`.
 """
 
 import json
@@ -67,7 +67,7 @@ def cancel(connection: Connection, kind: str, subject: str) -> None:
 
 
 def cancel_lane(connection: Connection, lane: str) -> None:
-    """Take every call to a webhook's receiver off the queue."""
+    """Take every outbound item of a lane off the queue."""
     connection.execute(delete(tables.due).where(tables.due.c.lane == lane))
 
 
@@ -82,10 +82,10 @@ def next_transition(connection: Connection) -> DueItem | None:
     return None if row is None else _item(row)
 
 
-def queued_calls(connection: Connection) -> list[QueuedCall]:
-    """Every call to a receiver on the queue, those under way included."""
+def queued_calls(connection: Connection, kind: str) -> list[QueuedCall]:
+    """Every outbound item of a kind on the queue, those under way included."""
     item = tables.due.c
-    query = select(item.due_at, item.id, item.lane).where(item.lane.is_not(None))
+    query = select(item.due_at, item.id, item.lane).where(item.lane.is_not(None), item.kind == kind)
     return [QueuedCall(row.due_at, row.id, row.lane) for row in connection.execute(query)]
 
 

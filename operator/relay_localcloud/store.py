@@ -40,7 +40,7 @@ class Tx:
     settings: Settings
     _after_commit: list[Callable[[], None]] = field(default_factory=list)
     _queue_changed: bool = False
-    _calls: list[QueuedCall] = field(default_factory=list)
+    _calls: list[tuple[str, QueuedCall]] = field(default_factory=list)
 
     def schedule(
         self,
@@ -53,13 +53,13 @@ class Tx:
     ) -> None:
         """Make `kind`'s handler run for `subject` at `due_at`; replaces what was scheduled for the same two.
 
-        `lane` is for `webhooks.py` alone.
+        `lane` makes it outbound (`outbound.py`): it takes real time, and runs beside others, but for those of its lane.
         """
         item_id = due.schedule(self.connection, due_at, kind, subject, payload or {}, lane)
         if lane is None:
             self._queue_changed = True
         else:
-            self._calls.append(QueuedCall(due_at, item_id, lane))
+            self._calls.append((kind, QueuedCall(due_at, item_id, lane)))
 
     def cancel(self, kind: str, subject: str) -> None:
         """Take back what was scheduled; nothing there is fine."""
@@ -67,7 +67,7 @@ class Tx:
         self._queue_changed = True
 
     def cancel_lane(self, lane: str) -> None:
-        """Take back every call to a webhook's receiver."""
+        """Take back every outbound item of a lane."""
         due.cancel_lane(self.connection, lane)
 
     def emit(self, organization_id: str, event_type: str, data: Mapping[str, JsonValue]) -> None:
@@ -91,7 +91,9 @@ class Tx:
 class Store:
     """The one connection, and the facts that are read so often that they are kept beside it."""
 
-    def __init__(self, connection: Connection, lock: IO[str] | None = None) -> None:
+    def __init__(self, connection: Connection, directory: Path | None = None, lock: IO[str] | None = None) -> None:
+        self.directory = directory
+        """Where the state is kept; None where it is in memory."""
         self._connection = connection
         self._raw = cast("sqlite3.Connection", connection.connection.driver_connection)
         self._now = 0
@@ -103,8 +105,8 @@ class Store:
         """What `now` is in a transaction; the clock sets it, and runs what fell due before it answers."""
         self.queue_changed: Callable[[], None] = lambda: None
         """Called once a transaction that scheduled or cancelled a transition is on disk; the clock sets it."""
-        self.call_queued: Callable[[QueuedCall], None] = lambda _: None
-        """Called once a call to a receiver that was scheduled is on disk; `deliveries.py` sets it."""
+        self.call_queued: dict[str, Callable[[QueuedCall], None]] = {}
+        """By kind: called once an outbound item that was scheduled is on disk; `outbound.py` sets it."""
 
     @classmethod
     def ephemeral(cls) -> "Store":
@@ -117,7 +119,7 @@ class Store:
         try:
             directory.mkdir(parents=True, exist_ok=True)
             lock = _lock(directory / "lock")
-            return cls(_connect(str(directory / "state.db")), lock)
+            return cls(_connect(str(directory / "state.db")), directory, lock)
         except (OSError, sqlite3.Error) as error:
             raise StateError(f"The state directory {directory} cannot be used: {error}") from error
 
@@ -140,8 +142,8 @@ class Store:
             callback()
         if tx._queue_changed:  # noqa: SLF001
             self.queue_changed()
-        for call in tx._calls:  # noqa: SLF001
-            self.call_queued(call)
+        for kind, call in tx._calls:  # noqa: SLF001
+            self.call_queued[kind](call)
 
     def reload(self) -> None:
         """Read again what is kept beside the connection, after an import."""
