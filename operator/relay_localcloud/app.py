@@ -29,6 +29,7 @@ from relay_localcloud.deliveries import Deliveries
 from relay_localcloud.due import DueHandler
 from relay_localcloud.exchange import Operations
 from relay_localcloud.fault_layer import FaultInjection, FaultRegistry
+from relay_localcloud.inference import app as inference_app
 from relay_localcloud.lifecycle import balance, cluster_moves, moves, node_events
 from relay_localcloud.organizations import Founded
 from relay_localcloud.ratelimit import RateLimit, RateLimiter
@@ -121,8 +122,13 @@ def seed(cloud: Cloud, document: Any | None) -> Founded:  # noqa: ANN401 - an ex
     return founded
 
 
-def management_app(cloud: Cloud, options: Options) -> ASGIApp:
-    """The management API, the control interface and the console, with all their layers."""
+def apis(cloud: Cloud, options: Options) -> tuple[ASGIApp, ASGIApp]:
+    """The applications of the management port and of the inference port."""
+    inference = inference_app.application(cloud)
+    return _management_app(cloud, options, inference), inference_app.layered(cloud, inference)
+
+
+def _management_app(cloud: Cloud, options: Options, inference: FastAPI) -> ASGIApp:
     app = FastAPI(
         title="The local cloud",
         docs_url=None,
@@ -137,19 +143,11 @@ def management_app(cloud: Cloud, options: Options) -> ASGIApp:
     for router in CONTROL_ROUTERS:
         app.include_router(router, prefix="/_localcloud", tags=["Control"])
     app.include_router(console.router)
-    operations = Operations(openapi.operations(app))
     app.state.cloud = cloud
-    app.state.operations = operations
-    document: list[dict[str, Any]] = []
-
-    def describe() -> dict[str, Any]:
-        if not document:
-            document.append(openapi.described(app))
-        return document[0]
-
-    app.openapi = describe  # type: ignore[method-assign]
-    layered: ASGIApp = FaultInjection(app, cloud.faults)
-    layered = RateLimit(layered, cloud.store, cloud.rate_limiter)
+    app.state.operations = Operations((*openapi.operations(app), *openapi.operations(inference)))
+    openapi.describe(app, inference=inference)
+    layered: ASGIApp = FaultInjection(app, cloud.faults, errors.management_error)
+    layered = RateLimit(layered, cloud.store, cloud.rate_limiter, errors.management_error)
     layered = Authentication(layered, cloud.store)
     layered = ControlAccess(layered, anywhere=options.public_control)
-    return RequestLogging(layered, operations, cloud.requests)
+    return RequestLogging(layered, Operations(openapi.operations(app)), cloud.requests)

@@ -145,21 +145,14 @@ def stop_billing(tx: Tx, organization_id: str, holder_id: str) -> None:
 
 def post(tx: Tx, organization_id: str, kind: str, amount_cents: int, description: str) -> None:
     """Write a transaction and change the balance by it; money that comes in counts as funding."""
-    tx.connection.execute(
-        insert(transactions),
-        {
-            "id": tx.new_id("txn"),
-            "organization_id": organization_id,
-            "type": kind,
-            "amount_cents": amount_cents,
-            "created_at": tx.now,
-            "description": description,
-        },
-    )
-    _ensure_account(tx, organization_id)
-    change = update(accounts).where(accounts.c.organization_id == organization_id)
-    tx.connection.execute(change.values(balance_cents=accounts.c.balance_cents + amount_cents))
+    _write(tx, organization_id, kind, amount_cents, description)
     _funded(tx, organization_id)
+
+
+def debit(tx: Tx, organization_id: str, cents: int, description: str) -> None:
+    """Settle usage with a transaction and take it off the balance."""
+    _write(tx, organization_id, "usage", -cents, description)
+    _set_auto_stop(tx, account(tx, organization_id))
 
 
 def set_balance(tx: Tx, organization_id: str, balance_cents: int) -> None:
@@ -239,6 +232,23 @@ def used_between(connection: Connection, organization_id: str, since: int, until
         .order_by(func.min(record.sequence))
     )
     return [Used(*row) for row in connection.execute(query).all()]
+
+
+def _write(tx: Tx, organization_id: str, kind: str, amount_cents: int, description: str) -> None:
+    tx.connection.execute(
+        insert(transactions),
+        {
+            "id": tx.new_id("txn"),
+            "organization_id": organization_id,
+            "type": kind,
+            "amount_cents": amount_cents,
+            "created_at": tx.now,
+            "description": description,
+        },
+    )
+    _ensure_account(tx, organization_id)
+    change = update(accounts).where(accounts.c.organization_id == organization_id)
+    tx.connection.execute(change.values(balance_cents=accounts.c.balance_cents + amount_cents))
 
 
 def _ensure_account(tx: Tx, organization_id: str) -> None:

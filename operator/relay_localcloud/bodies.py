@@ -23,6 +23,9 @@ from relay_localcloud.exchange import exchange_of
 
 LARGEST_BODY = 8 * 1024 * 1024
 
+LONGEST_REST = 256 * 1024 * 1024
+"""How much of a body that is too large is waited for: a client that still sends does not read an answer."""
+
 _ModelT = TypeVar("_ModelT", bound=BaseModel)
 
 # What strict validation lets through though nothing could store or show it: worth a closer look.
@@ -34,14 +37,24 @@ _INT64 = 2**63
 class BodyReader(Generic[_ModelT]):
     """A dependency that reads one model from the request's body."""
 
-    def __init__(self, model: type[_ModelT], *, optional: bool = False, known_fields_only: bool = False) -> None:
+    def __init__(
+        self,
+        model: type[_ModelT],
+        *,
+        optional: bool = False,
+        known_fields_only: bool = False,
+        largest: int = LARGEST_BODY,
+        unread: Literal["ignore", "allow"] = "ignore",
+    ) -> None:
         self.model = model
         self.optional = optional
         self._known_fields_only = known_fields_only
+        self._largest = largest
+        self._unread: Literal["ignore", "allow"] = unread
 
     async def __call__(self, request: Request) -> _ModelT:
-        """Read the body; ApiError 400 names the field that is wrong, 413 a body over 8 MiB."""
-        raw = await read_body(request)
+        """Read the body; ApiError 400 names the field that is wrong, 413 a body that is too large."""
+        raw = await read_body(request, self._largest)
         document: JsonValue = {} if self.optional and not raw.strip() else parse(raw)
         return self._validated(document, request)
 
@@ -54,11 +67,11 @@ class BodyReader(Generic[_ModelT]):
                 raise _invalid(error) from None
         exchange_of(request.scope).unread_fields.extend(".".join(map(str, e["loc"])) for e in unknown)
         try:
-            return self._read(document, "ignore")
+            return self._read(document, self._unread)
         except ValidationError as error:
             raise _invalid(error) from None
 
-    def _read(self, document: JsonValue, extra: Literal["forbid", "ignore"]) -> _ModelT:
+    def _read(self, document: JsonValue, extra: Literal["forbid", "ignore", "allow"]) -> _ModelT:
         return self.model.model_validate(document, strict=True, by_alias=True, by_name=False, extra=extra)
 
 
@@ -82,13 +95,18 @@ def ControlBody(model: type[_ModelT], *, optional: bool = False) -> Any:  # noqa
     return Depends(BodyReader(model, optional=optional, known_fields_only=True))
 
 
-async def read_body(request: Request) -> bytes:
-    """The raw body; ApiError 413 where it is over 8 MiB."""
+async def read_body(request: Request, largest: int = LARGEST_BODY) -> bytes:
+    """The raw body; ApiError 413 where it is over the limit, once the client has sent the rest, which is dropped."""
     chunks = bytearray()
+    size = 0
     async for chunk in request.stream():
-        chunks += chunk
-        if len(chunks) > LARGEST_BODY:
-            raise ApiError(413, f"The body is over {LARGEST_BODY} bytes.")
+        size += len(chunk)
+        if size <= largest:
+            chunks += chunk
+        elif size > largest + LONGEST_REST:
+            break
+    if size > largest:
+        raise ApiError(413, f"The body is over {largest} bytes.")
     return bytes(chunks)
 
 

@@ -5,6 +5,7 @@ import json
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from sqlalchemy import bindparam, insert, select, update
 
@@ -42,6 +43,14 @@ class NewKey:
     plaintext: str
     prefix: str
     expires_at: int | None
+
+
+class RefusedKey(ApiError):
+    """401 for an API key, and why."""
+
+    def __init__(self, reason: Literal["invalid", "revoked", "expired"], message: str) -> None:
+        super().__init__(401, message)
+        self.reason = reason
 
 
 def new_secret(prefix: str) -> str:
@@ -100,12 +109,12 @@ def authenticate(tx: Tx, credential: str) -> Principal:
 def _key_holder(tx: Tx, credential: str) -> Principal:
     key = _FIND_KEY.run(tx.connection, digest=_digest(credential)).fetchone()
     if key is None:
-        raise ApiError(401, "This API key is not valid.")
+        raise RefusedKey("invalid", "This API key is not valid.")
     key_id, organization_id, scopes, expires_at, last_used_at, revoked_at = key
     if revoked_at is not None:
-        raise ApiError(401, "This API key was revoked.")
+        raise RefusedKey("revoked", "This API key was revoked.")
     if expires_at is not None and expires_at <= tx.now:
-        raise ApiError(401, "This API key has expired.")
+        raise RefusedKey("expired", "This API key has expired.")
     if last_used_at is None or tx.now - last_used_at >= _USE_IS_WRITTEN_EVERY:
         used = update(tables.api_keys).where(tables.api_keys.c.id == key_id).values(last_used_at=tx.now)
         tx.connection.execute(used)

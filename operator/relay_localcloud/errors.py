@@ -5,12 +5,13 @@ may end in a 500: that means a defect here, and its traceback goes to stderr.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.types import Scope
 
 # Section 7 names `not_found` only; the others follow its spelling.
 CODES: Mapping[int, str] = {
@@ -53,6 +54,15 @@ def error_response(error: ApiError) -> Response:
     """The error as an HTTP answer."""
     body = json.dumps({"error": error.message, "code": error.code})
     return Response(body, error.status, error.headers, "application/json")
+
+
+ErrorAnswer = Callable[[ApiError, Scope], Response]
+"""How an API answers errors: its layers are given this, since each API has a shape of its own."""
+
+
+def management_error(error: ApiError, _: Scope) -> Response:
+    """The error as the management API answers it."""
+    return error_response(error)
 
 
 def sentence(errors: Sequence[Mapping[str, Any]]) -> str:

@@ -1,6 +1,6 @@
 """What is known of one request while it passes the layers; the request log is written from it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -40,7 +40,7 @@ def exchange_of(scope: Scope) -> Exchange:
 class Operations:
     """Finds the operation of a request: which `METHOD /path/{template}` it is."""
 
-    def __init__(self, operations: Iterator[tuple[str, str]]) -> None:
+    def __init__(self, operations: Iterable[tuple[str, str]]) -> None:
         self._by_length: dict[tuple[str, int], list[tuple[tuple[str, ...], str]]] = {}
         for method, template in operations:
             parts = tuple(template.split("/"))

@@ -9,7 +9,7 @@ import json
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from relay_localcloud import faults, history
-from relay_localcloud.errors import ApiError, error_response
+from relay_localcloud.errors import ApiError, ErrorAnswer
 from relay_localcloud.exchange import exchange_of
 from relay_localcloud.faults import Fault
 from relay_localcloud.instants import seconds
@@ -49,9 +49,10 @@ class FaultRegistry:
 class FaultInjection:
     """Applies the fault that meets a request."""
 
-    def __init__(self, app: ASGIApp, registry: FaultRegistry) -> None:
+    def __init__(self, app: ASGIApp, registry: FaultRegistry, refused: ErrorAnswer) -> None:
         self._app = app
         self._registry = registry
+        self._refused = refused
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, as the fault lets it."""
@@ -64,7 +65,7 @@ class FaultInjection:
         exchange.fault_id = fault.id
         match fault.effect:
             case faults.Answer() as effect:
-                await _answer(effect, scope, receive, send)
+                await self._answer(effect, scope, receive, send)
             case faults.DelaySeconds(delay_seconds=delay):
                 await asyncio.sleep(delay)
                 await self._app(scope, receive, send)
@@ -86,6 +87,17 @@ class FaultInjection:
             case _:
                 raise AssertionError(f"{fault.effect} is no effect on requests")
 
+    async def _answer(self, effect: faults.Answer, scope: Scope, receive: Receive, send: Send) -> None:
+        error = ApiError(effect.status, f"A fault made this {effect.status}.")
+        response = self._refused(error, scope)
+        if effect.body is not None:
+            text = effect.body if isinstance(effect.body, str) else json.dumps(effect.body)
+            response.body = text.encode()
+        for name, value in effect.headers.items():
+            response.headers[name] = value
+        response.headers["content-length"] = str(len(response.body))
+        await response(scope, receive, send)
+
     async def _reply(self, scope: Scope, receive: Receive) -> "_Reply":
         reply = _Reply()
         await self._app(scope, receive, reply.take)
@@ -106,18 +118,6 @@ class _Reply:
             self.headers = list(message.get("headers", []))
         elif message["type"] == "http.response.body":
             self.body += message.get("body", b"")
-
-
-async def _answer(effect: faults.Answer, scope: Scope, receive: Receive, send: Send) -> None:
-    error = ApiError(effect.status, f"A fault made this {effect.status}.")
-    response = error_response(error)
-    if effect.body is not None:
-        text = effect.body if isinstance(effect.body, str) else json.dumps(effect.body)
-        response.body = text.encode()
-    for name, value in effect.headers.items():
-        response.headers[name] = value
-    response.headers["content-length"] = str(len(response.body))
-    await response(scope, receive, send)
 
 
 async def _truncate(reply: _Reply, kept: int, scope: Scope, receive: Receive, send: Send) -> None:

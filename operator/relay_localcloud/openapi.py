@@ -27,6 +27,12 @@ ERRORS: Mapping[int | str, dict[str, Any]] = {
 """What every route answers besides its result."""
 
 _KEY = {"type": "http", "scheme": "bearer", "description": "An API key, or a user session token."}
+_X_API_KEY = {"type": "apiKey", "in": "header", "name": "x-api-key", "description": "An API key; inference only."}
+    "type": "apiKey",
+    "in": "header",
+    "name": "x-api-key",
+    "description": "An API key, on the inference port.",
+}
 _REF = "#/components/schemas/{model}"
 
 
@@ -38,21 +44,33 @@ def operations(app: FastAPI) -> Iterator[tuple[str, str]]:
                 yield method, route.path
 
 
-def described(app: FastAPI) -> dict[str, Any]:
-    """The description of everything the application serves."""
+def describe(app: FastAPI, *, inference: FastAPI) -> None:
+    """Make `/openapi.json` of an application show everything that it and the inference API serve."""
+    document: list[dict[str, Any]] = []
+
+    def described_once() -> dict[str, Any]:
+        if not document:
+            document.append(_described([app] if app is inference else [app, inference], inference))
+        return document[0]
+
+    app.openapi = described_once  # type: ignore[method-assign]
+
+
+def _described(apps: Sequence[FastAPI], inference: FastAPI) -> dict[str, Any]:
     document = get_openapi(
         title="The local cloud",
         version="v1",
         description="The GPU cloud on one machine. `x-assumed: true` marks what its specification does not show.",
-        routes=app.routes,
+        routes=[route for app in apps for route in app.routes],
     )
-    readers = dict(_readers(app))
+    readers = {operation: reader for app in apps for operation, reader in _readers(app)}
+    for_inference = {path for _, path in operations(inference)}
     schemas = _schemas([reader.model for reader in readers.values()])
     components = document.setdefault("components", {})
     for name, schema in components.setdefault("schemas", {}).items():
         answers.sharpen(name, schema)
     components["schemas"].update(schemas)
-    components["securitySchemes"] = {"key": _KEY}
+    components["securitySchemes"] = {"key": _KEY, "x-api-key": _X_API_KEY}
     for (method, path), reader in readers.items():
         operation = document["paths"][path][method.lower()]
         schema = {"$ref": _REF.format(model=reader.model.__name__)}
@@ -64,7 +82,7 @@ def described(app: FastAPI) -> dict[str, Any]:
         for operation in operations_of_path.values():
             operation["responses"].pop("422", None)  # the framework's own; invalid parameters are 400 here
             if path.startswith("/v1/"):
-                operation["security"] = [{"key": []}]
+                operation["security"] = [{"key": []}, *([{"x-api-key": []}] if path in for_inference else ())]
     return document
 
 

@@ -15,6 +15,7 @@ from relay_localcloud.store import Tx, read_meta, write_meta
 SEEDED_NAME = "Local"
 USUAL_BALANCE_CENTS = 100_000
 
+_STANDING = Prepared(select(tables.organizations.c.suspended).where(tables.organizations.c.id == bindparam("of_id")))
 _NAME = Prepared(select(tables.organizations.c.name).where(tables.organizations.c.id == bindparam("of_id")))
 
 
@@ -75,6 +76,12 @@ def name_of(tx: Tx, organization_id: str) -> str:
     if row is None:
         raise ApiError(404, f"There is no organization {organization_id!r}.")
     return str(row[0])
+
+
+def standing_of(tx: Tx, organization_id: str) -> str | None:
+    """Why an organization is suspended: "balance" or "review"; None where it is not."""
+    row = _STANDING.run(tx.connection, of_id=organization_id).fetchone()
+    return None if row is None else row[0]
 
 
 def seed(tx: Tx) -> tuple[Founded, bool]:

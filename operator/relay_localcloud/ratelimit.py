@@ -1,4 +1,4 @@
-"""The rate limit of the management API (section 7, 429): off unless `rateLimitPerSecond` is set; in real time."""
+"""The rate limit (section 7, 429): off unless `rateLimitPerSecond` is set; in real time."""
 
 import math
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from relay_localcloud.errors import ApiError, error_response
+from relay_localcloud.errors import ApiError, ErrorAnswer
 from relay_localcloud.exchange import exchange_of
 from relay_localcloud.store import Store
 
@@ -40,10 +40,11 @@ class RateLimiter:
 class RateLimit:
     """Answers 429 with Retry-After in whole seconds once an organization sends more than the setting allows."""
 
-    def __init__(self, app: ASGIApp, store: Store, limiter: RateLimiter) -> None:
+    def __init__(self, app: ASGIApp, store: Store, limiter: RateLimiter, refused: ErrorAnswer) -> None:
         self._app = app
         self._store = store
         self._limiter = limiter
+        self._refused = refused
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or answer 429."""
@@ -53,6 +54,6 @@ class RateLimit:
             if wait > 0:
                 message = f"More than {per_second:g} requests a second; try again later."
                 limited = ApiError(429, message, headers={"Retry-After": str(max(1, math.ceil(wait)))})
-                await error_response(limited)(scope, receive, send)
+                await self._refused(limited, scope)(scope, receive, send)
                 return
         await self._app(scope, receive, send)

@@ -21,7 +21,7 @@ from relay_localcloud import app
 from relay_localcloud.app import Options
 from relay_localcloud.cloud import Cloud
 from relay_localcloud.organizations import Founded
-from relay_localcloud.other_apps import gateway_app, inference_app
+from relay_localcloud.other_apps import gateway_app
 from relay_localcloud.servers import ListenError, Server, listen
 from relay_localcloud.state_file import StateFileError
 from relay_localcloud.store import StateError, Store
@@ -65,7 +65,7 @@ async def serve(binding: Binding, options: Options) -> None:
         cloud = app.open_cloud(store, options.first_mode, gateway_url=urls[2])
         founded = app.seed(cloud, document)
         tls = _tls(binding, options, stack)
-        apps = (app.management_app(cloud, options), inference_app(), gateway_app())
+        apps = (*app.apis(cloud, options), gateway_app())
         servers = [Server(served, listener, tls) for served, listener in zip(apps, listeners, strict=True)]
         line = _ready_line(urls, founded)
         await _run(cloud, servers, line)

@@ -1,0 +1,54 @@
+"""The composition of the inference API: its routes and its layers, in the order of the management API's."""
+
+from typing import Final
+
+from fastapi import APIRouter, FastAPI
+from starlette.responses import Response
+from starlette.types import ASGIApp, Scope
+
+from relay_localcloud import openapi
+from relay_localcloud.cloud import Cloud
+from relay_localcloud.errors import ApiError
+from relay_localcloud.exchange import Operations
+from relay_localcloud.fault_layer import FaultInjection
+from relay_localcloud.inference import errors, routes
+from relay_localcloud.inference.authentication import InferenceAuthentication
+from relay_localcloud.ratelimit import RateLimit
+from relay_localcloud.requestlog import RequestLogging
+from relay_wire.errors import InferenceErrorBody
+
+ROUTERS: Final[tuple[APIRouter, ...]] = (routes.router,)
+"""The inference API."""
+
+
+def application(cloud: Cloud) -> FastAPI:
+    """The routes of the inference port, without layers."""
+    app = FastAPI(
+        title="The local cloud's inference API",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        responses={
+            "4XX": {"model": InferenceErrorBody, "description": "The request cannot be granted (section 7)."},
+            "5XX": {"model": InferenceErrorBody, "description": "Try again later (section 7)."},
+        },
+        telemetry={"tracing": False, "metrics": False, "logs": False},
+    )
+    errors.install(app)
+    for router in ROUTERS:
+        app.include_router(router)
+    app.state.cloud = cloud
+    openapi.describe(app, inference=app)
+    return app
+
+
+def layered(cloud: Cloud, app: FastAPI) -> ASGIApp:
+    """The application with its layers around it."""
+    layers: ASGIApp = FaultInjection(app, cloud.faults, _refused)
+    layers = RateLimit(layers, cloud.store, cloud.rate_limiter, _refused)
+    layers = InferenceAuthentication(layers, cloud.store)
+    return RequestLogging(layers, Operations(openapi.operations(app)), cloud.requests)
+
+
+def _refused(error: ApiError, scope: Scope) -> Response:
+    return errors.error_response(errors.of_api_error(error), scope)

@@ -1,0 +1,65 @@
+"""Who may use the inference API, declared by an endpoint's first parameter, so that it comes before the body.
+
+`InferenceReader`: a key with the scope `inference`, 403 otherwise. `InferenceCaller`: also an organization in good
+standing, 403 otherwise. `PayingCaller`: also one with funds, 402 otherwise.
+"""
+
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from relay_localcloud import organizations
+from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.exchange import exchange_of
+from relay_localcloud.identity import Principal
+from relay_localcloud.inference.charges import require_funds
+from relay_localcloud.inference.errors import (
+    ACCOUNT_SUSPENDED,
+    ACCOUNT_UNAVAILABLE,
+    INSUFFICIENT_SCOPE,
+    InferenceError,
+)
+from relay_localcloud.store import Tx
+
+SCOPE = "inference"
+
+
+async def _reader(request: Request) -> Principal:
+    principal = exchange_of(request.scope).principal
+    assert principal is not None  # InferenceAuthentication let nobody else through
+    if SCOPE not in principal.scopes:
+        raise InferenceError(*INSUFFICIENT_SCOPE, f"This needs a key with the scope {SCOPE}.")
+    return principal
+
+
+InferenceReader = Annotated[Principal, Depends(_reader)]
+
+
+async def _caller(reader: InferenceReader, cloud: CurrentCloud) -> Principal:
+    with cloud.store.transaction() as tx:
+        require_standing(tx, reader.organization_id)
+    return reader
+
+
+InferenceCaller = Annotated[Principal, Depends(_caller)]
+
+
+async def _payer(reader: InferenceReader, cloud: CurrentCloud) -> Principal:
+    with cloud.store.transaction() as tx:
+        require_standing(tx, reader.organization_id)
+        require_funds(tx, reader.organization_id)
+    return reader
+
+
+PayingCaller = Annotated[Principal, Depends(_payer)]
+
+
+def require_standing(tx: Tx, organization_id: str) -> None:
+    """Refuse with 403 while the organization is suspended for its balance, or under review (section 7)."""
+    match organizations.standing_of(tx, organization_id):
+        case None:
+            return
+        case "review":
+            raise InferenceError(*ACCOUNT_UNAVAILABLE, "This account is under review.")
+        case _:
+            raise InferenceError(*ACCOUNT_SUSPENDED, "This account is suspended for its balance: add funds.")

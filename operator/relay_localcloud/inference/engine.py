@@ -1,0 +1,95 @@
+"""What built-in models answer: pure functions from a prompt, the same for both API families.
+
+Tokens are whitespace-separated words, in and out (interfaces.md).
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from itertools import islice
+
+from relay_localcloud.inference.errors import InferenceError
+from relay_localcloud.inference.models import BuiltInModel
+
+_WORD = re.compile(r"\s*\S+")
+_DONE = "done"
+
+
+class Finish(Enum):
+    """Why a turn ended."""
+
+    STOP = auto()
+    STOP_SEQUENCE = auto()
+    LENGTH = auto()
+    TOOL_CALLS = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What of a request a built-in model reads."""
+
+    said: str  # the last user message
+    input_tokens: int
+    limit: int | None = None
+    stops: Sequence[str] = ()
+    offered_tool: str | None = None
+    turns_with_calls: int = 0
+    tool_results: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What a model answers: a text, or the call of a tool with its arguments as JSON."""
+
+    finish: Finish
+    text: str
+    input_tokens: int
+    output_tokens: int
+    called_tool: str | None = None
+    stop_sequence: str | None = None
+
+
+def turn(model: BuiltInModel, prompt: Prompt) -> Turn:
+    """The model's turn; InferenceError where the model is one that fails."""
+    if model.failure is not None:
+        raise InferenceError(*model.failure.row, model.failure.message)
+    if not model.calls_tools:
+        return _spoken(prompt, prompt.said)
+    done = next((result for result in reversed(prompt.tool_results) if _DONE in result), None)
+    if done is not None:
+        return _spoken(prompt, done)
+    if prompt.offered_tool is None:
+        return _spoken(prompt, prompt.said)
+    arguments = f'{{"round": {prompt.turns_with_calls + 1}}}'
+    return Turn(Finish.TOOL_CALLS, arguments, prompt.input_tokens, words(arguments), prompt.offered_tool)
+
+
+def words(text: str) -> int:
+    """How many tokens a text has."""
+    return len(text.split())
+
+
+def pieces(text: str) -> Iterator[str]:
+    """The text word by word; together they are the text, each word with the space before it."""
+    end = 0
+    ahead: str | None = None
+    for match in _WORD.finditer(text):
+        if ahead is not None:
+            yield ahead
+        ahead, end = match.group(), match.end()
+    rest = (ahead or "") + text[end:]
+    if rest:
+        yield rest
+
+
+def _spoken(prompt: Prompt, text: str) -> Turn:
+    finish, stop_sequence = Finish.STOP, None
+    first = min(((at, stop) for stop in prompt.stops if stop and (at := text.find(stop)) >= 0), default=None)
+    if first is not None:
+        finish, stop_sequence, text = Finish.STOP_SEQUENCE, first[1], text[: first[0]]
+    spoken = words(text)
+    if prompt.limit is not None and spoken > prompt.limit:
+        *_, last = islice(_WORD.finditer(text), prompt.limit)
+        finish, stop_sequence, text, spoken = Finish.LENGTH, None, text[: last.end()], prompt.limit
+    return Turn(finish, text, prompt.input_tokens, spoken, stop_sequence=stop_sequence)

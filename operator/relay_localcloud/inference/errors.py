@@ -1,0 +1,133 @@
+"""Errors as the inference API answers them: `{error: {message, type, code}}` with the rows of section 7.
+
+Raise `InferenceError(*MODEL_NOT_FOUND, "...")` anywhere below a route of this port; an `ApiError` of shared code
+becomes the row of its status.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Final
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import JsonValue
+from starlette.exceptions import HTTPException
+from starlette.types import Scope
+
+from relay_localcloud.errors import ApiError, sentence
+from relay_wire.inference import Family
+
+Row = tuple[int, str, str | None]
+"""Status, type and code; the code is null where the table of section 7 is blank."""
+
+INVALID_REQUEST: Final[Row] = (400, "invalid_request_error", None)
+UNSUPPORTED_API: Final[Row] = (400, "invalid_request_error", "unsupported_api")
+MISSING_API_KEY: Final[Row] = (401, "authentication_error", "missing_api_key")
+INVALID_API_KEY: Final[Row] = (401, "authentication_error", "invalid_api_key")
+REVOKED_API_KEY: Final[Row] = (401, "authentication_error", "revoked_api_key")
+EXPIRED_API_KEY: Final[Row] = (401, "authentication_error", "expired_api_key")
+INSUFFICIENT_BALANCE: Final[Row] = (402, "insufficient_quota", "insufficient_balance")
+ACCOUNT_SUSPENDED: Final[Row] = (403, "permission_error", "account_suspended")
+ACCOUNT_UNAVAILABLE: Final[Row] = (403, "permission_error", "account_unavailable")
+INSUFFICIENT_SCOPE: Final[Row] = (403, "permission_error", "insufficient_scope")  # assumed
+NOT_FOUND: Final[Row] = (404, "not_found_error", None)
+MODEL_NOT_FOUND: Final[Row] = (404, "not_found_error", "model_not_found")
+METHOD_NOT_ALLOWED: Final[Row] = (405, "invalid_request_error", None)  # assumed
+CONFLICT: Final[Row] = (409, "invalid_request_error", None)
+PAYLOAD_TOO_LARGE: Final[Row] = (413, "invalid_request_error", "payload_too_large")
+REJECTED: Final[Row] = (422, "invalid_request_error", None)
+RATE_LIMITED: Final[Row] = (429, "rate_limit_error", "rate_limit_error")
+DEFECT: Final[Row] = (500, "api_error", None)
+UPSTREAM_ERROR: Final[Row] = (502, "api_error", "upstream_error")
+UPSTREAM_UNAVAILABLE: Final[Row] = (503, "api_error", "upstream_unavailable")
+
+_ROW_OF_STATUS: Mapping[int, Row] = {
+    row[0]: row
+    for row in (
+        INVALID_REQUEST,
+        INVALID_API_KEY,
+        INSUFFICIENT_BALANCE,
+        INSUFFICIENT_SCOPE,
+        NOT_FOUND,
+        METHOD_NOT_ALLOWED,
+        CONFLICT,
+        PAYLOAD_TOO_LARGE,
+        REJECTED,
+        RATE_LIMITED,
+        UPSTREAM_ERROR,
+        UPSTREAM_UNAVAILABLE,
+    )
+}
+
+
+class InferenceError(Exception):
+    """An answer that is an error of the inference API."""
+
+    def __init__(
+        self,
+        status: int,
+        type: str,
+        code: str | None,
+        message: str,
+        headers: Mapping[str, str] | None = None,  # noqa: A002 - the wire's name
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.type = type
+        self.code = code
+        self.message = message
+        self.headers = dict(headers or {})
+
+    def body(self, family: Family) -> dict[str, JsonValue]:
+        """The body: the Messages family says `"type": "error"` beside the error (assumed)."""
+        error: JsonValue = {"message": self.message, "type": self.type, "code": self.code}
+        return {"type": "error", "error": error} if family is Family.MESSAGES else {"error": error}
+
+
+def of_api_error(error: ApiError) -> InferenceError:
+    """The same refusal in the words of the inference API."""
+    _, kind, code = _ROW_OF_STATUS.get(error.status, DEFECT)
+    return InferenceError(error.status, kind, code, error.message, error.headers)
+
+
+def error_response(error: InferenceError, scope: Scope) -> Response:
+    """The error as an HTTP answer, in the shape of the family that was called."""
+    family = Family.MESSAGES if scope["path"].startswith(Family.MESSAGES) else Family.CHAT_COMPLETIONS
+    return Response(json.dumps(error.body(family)), error.status, error.headers, "application/json")
+
+
+def install(app: FastAPI) -> None:
+    """Replace the framework's own error answers."""
+
+    async def inference_error(request: Request, error: Exception) -> Response:
+        assert isinstance(error, InferenceError)
+        return error_response(error, request.scope)
+
+    async def api_error(request: Request, error: Exception) -> Response:
+        assert isinstance(error, ApiError)
+        return error_response(of_api_error(error), request.scope)
+
+    async def http_exception(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        messages = {
+            404: f"There is nothing at {request.url.path}.",
+            405: f"{request.method} is not served at {request.url.path}.",
+        }
+        message = messages.get(error.status_code, str(error.detail))
+        refusal = of_api_error(ApiError(error.status_code, message, headers=error.headers))
+        return error_response(refusal, request.scope)
+
+    async def invalid(request: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        message = sentence([{**e, "loc": e["loc"][1:]} for e in error.errors()])
+        return error_response(InferenceError(*INVALID_REQUEST, message), request.scope)
+
+    async def defect(request: Request, _: Exception) -> Response:
+        message = "The local cloud failed at this; its log on stderr has the traceback."
+        return error_response(InferenceError(*DEFECT, message), request.scope)
+
+    app.add_exception_handler(InferenceError, inference_error)
+    app.add_exception_handler(ApiError, api_error)
+    app.add_exception_handler(HTTPException, http_exception)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(Exception, defect)

@@ -1,0 +1,226 @@
+"""The inference API: chat completions, messages and models (section 4, "Inference API").
+
+Section 4 leaves the bodies to the two client libraries that people use; these are the fields that a server reads or
+knows. Unknown ones are accepted and kept, since a server behind a model may know more.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+
+from relay_wire.base import Identifier, Lenient, ListOf, NonEmpty, SnakeReceived
+
+
+class Family(StrEnum):
+    """An API family, by the path of its operation."""
+
+    CHAT_COMPLETIONS = "/v1/chat/completions"
+    MESSAGES = "/v1/messages"
+
+    @property
+    def api(self) -> str:
+        """Its name in `supported_apis` and `nativeFamilies`."""
+        return {Family.CHAT_COMPLETIONS: "chat_completions", Family.MESSAGES: "messages"}[self]
+
+
+class Asked(BaseModel):
+    """A request body, or a part of one; null in an optional field means that it is absent."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True, hide_input_in_errors=True)
+
+
+class Part(Asked):
+    """One part of a message's content; parts that are no text are accepted and say nothing to a built-in model."""
+
+    type: NonEmpty
+    text: str | None = None
+    content: "str | list[Part] | None" = None
+
+    @model_validator(mode="after")
+    def _text_has_text(self) -> "Part":
+        if self.type == "text" and self.text is None:
+            raise ValueError("a part of type text needs its text")
+        return self
+
+
+Content = str | list[Part]
+Count = Annotated[int, Field(ge=1)]
+
+
+class FunctionCall(Asked):
+    """The function that a tool call names, with its arguments as JSON text."""
+
+    name: NonEmpty
+    arguments: str
+
+
+class ToolCall(Asked):
+    """A call of a tool in an assistant's message."""
+
+    id: NonEmpty
+    type: Literal["function", "custom"] = "function"
+    function: FunctionCall | None = None
+
+
+class ChatMessage(Asked):
+    """One message of a chat."""
+
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: Content | None = None
+    tool_calls: list[ToolCall] | None = None
+    tool_call_id: str | None = None
+    name: str | None = None
+
+    @model_validator(mode="after")
+    def _role_has_its_fields(self) -> "ChatMessage":
+        if self.content is None and self.role != "assistant":
+            raise ValueError(f"a message of the role {self.role} needs its content")
+        if self.tool_call_id is None and self.role == "tool":
+            raise ValueError("a message of the role tool needs its tool_call_id")
+        return self
+
+
+class FunctionDefinition(Asked):
+    """A function that a model may call."""
+
+    name: NonEmpty
+    description: str | None = None
+    parameters: dict[str, JsonValue] | None = None
+    strict: bool | None = None
+
+
+class ChatTool(Asked):
+    """A tool that is offered in a chat."""
+
+    type: Literal["function", "custom"]
+    function: FunctionDefinition | None = None
+
+    @model_validator(mode="after")
+    def _function_is_defined(self) -> "ChatTool":
+        if self.type == "function" and self.function is None:
+            raise ValueError("a tool of type function needs its function")
+        return self
+
+
+class StreamOptions(Asked):
+    """What a stream brings besides its content."""
+
+    include_usage: bool | None = None
+
+
+class ChatRequest(Asked):
+    """The body of `POST /v1/chat/completions`."""
+
+    model: NonEmpty
+    messages: Annotated[list[ChatMessage], Field(min_length=1)]
+    max_tokens: Count | None = None
+    max_completion_tokens: Count | None = None
+    n: Annotated[int, Field(ge=1, le=128)] | None = None
+    stop: str | list[str] | None = None
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    tools: list[ChatTool] | None = None
+    tool_choice: str | dict[str, JsonValue] | None = None
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
+    presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
+    seed: int | None = None
+    user: str | None = None
+    logit_bias: JsonValue = None
+    logprobs: JsonValue = None
+    top_logprobs: JsonValue = None
+    metadata: JsonValue = None
+    modalities: JsonValue = None
+    parallel_tool_calls: JsonValue = None
+    prediction: JsonValue = None
+    prompt_cache_key: JsonValue = None
+    reasoning_effort: JsonValue = None
+    response_format: JsonValue = None
+    safety_identifier: JsonValue = None
+    service_tier: JsonValue = None
+    store: JsonValue = None
+    verbosity: JsonValue = None
+
+
+class Message(Asked):
+    """One message of the Messages family."""
+
+    role: Literal["user", "assistant"]
+    content: Content
+
+
+class MessagesRequest(Asked):
+    """The body of `POST /v1/messages`; it requires `max_tokens` (section 7)."""
+
+    model: NonEmpty
+    messages: Annotated[list[Message], Field(min_length=1)]
+    max_tokens: Count
+    system: Content | None = None
+    stop_sequences: list[str] | None = None
+    stream: bool | None = None
+    temperature: Annotated[float, Field(ge=0, le=1)] | None = None
+    top_k: Annotated[int, Field(ge=0)] | None = None
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    tools: list[dict[str, JsonValue]] | None = None
+    tool_choice: dict[str, JsonValue] | None = None
+    metadata: JsonValue = None
+    service_tier: JsonValue = None
+    thinking: JsonValue = None
+
+
+class ChatUsage(SnakeReceived):
+    """Tokens of a chat completion."""
+
+    prompt_tokens: int
+    completion_tokens: int
+    total_tokens: int
+
+
+class ChatCompletion(SnakeReceived):
+    """A chat completion."""
+
+    id: Identifier
+    object: str
+    created: int
+    model: str
+    choices: ListOf[JsonValue]
+    usage: ChatUsage
+
+
+class MessageUsage(SnakeReceived):
+    """Tokens of a message."""
+
+    input_tokens: int
+    output_tokens: int
+
+
+class MessageAnswer(SnakeReceived):
+    """A model's message."""
+
+    id: Identifier
+    type: str
+    role: str
+    model: str
+    content: ListOf[JsonValue]
+    stop_reason: Lenient[str] = None
+    stop_sequence: Lenient[str] = None
+    usage: MessageUsage
+
+
+class Model(SnakeReceived):
+    """A model of the catalog; `supported_apis` names the families that it serves."""
+
+    id: Identifier
+    object: str
+    created: int
+    owned_by: str
+    supported_apis: ListOf[str]
+
+
+class ModelList(SnakeReceived):
+    """Every model that the caller may use."""
+
+    object: str
+    data: ListOf[Model]
