@@ -64,6 +64,7 @@ RESOURCES = {
     "ClusterCloudAccount": Resource(_RELAY, "clustercloudaccounts", namespaced=False),
     "GpuPod": Resource(_RELAY, "gpupods"),
     "GpuCluster": Resource(_RELAY, "gpuclusters"),
+    "InferenceBatch": Resource(_RELAY, "inferencebatches"),
 }
 
 

@@ -7,6 +7,7 @@
   - cloudaccounts
   - gpuclusters
   - gpupods
+  - inferencebatches
   verbs:
   - get
   - list
@@ -19,14 +20,16 @@
   - cloudaccounts/status
   - gpuclusters/status
   - gpupods/status
+  - inferencebatches/status
   verbs:
   - patch
-# lifetime.ttlSecondsAfterStopped
+# lifetime.ttlSecondsAfterStopped and ttlSecondsAfterFinished
 - apiGroups:
   - gpurelay.dev
   resources:
   - gpuclusters
   - gpupods
+  - inferencebatches
   verbs:
   - delete
 # keys and env are read; connections and webhook secrets are written
@@ -38,7 +41,7 @@
   - get
   - create
   - patch
-# env is read; connections are written
+# env and batch input are read; connections and answers are written
 - apiGroups:
   - ''
   resources:
@@ -128,6 +131,7 @@
   - cloudaccounts
   - gpuclusters
   - gpupods
+  - inferencebatches
   verbs:
   - get
   - list
@@ -142,6 +146,7 @@
   - cloudaccounts
   - gpuclusters
   - gpupods
+  - inferencebatches
   verbs:
   - create
   - update

@@ -21,6 +21,9 @@ class ConditionType(StrEnum):
     ENV_OUTDATED = "EnvOutdated"
     FUNDS_LOW = "FundsLow"
     WEBHOOK_READY = "WebhookReady"
+    COMPLETE = "Complete"
+    FAILED = "Failed"
+    SUSPENDED = "Suspended"
 
 
 class Reason(StrEnum):
@@ -39,6 +42,7 @@ class Reason(StrEnum):
     SCALING = "Scaling"
     UPDATING = "Updating"
     RECREATING = "Recreating"
+    BACK_OFF = "BackOff"
     DELETING = "Deleting"
     SEARCHING = "Searching"
     ADOPTING = "Adopting"
@@ -74,6 +78,29 @@ class Reason(StrEnum):
     ENV_MISSING = "EnvMissing"
     ENV_CHANGED = "EnvChanged"
     CONNECTION_REFUSED = "ConnectionRefused"
+
+    # Batches
+    READING = "Reading"
+    UPLOADING = "Uploading"
+    SUBMITTING = "Submitting"
+    CANCELLING = "Cancelling"
+    RETRYING = "Retrying"
+    PUBLISHING = "Publishing"
+    CLEARING = "Clearing"
+    COMPLETED = "Completed"
+    SUSPENDED = "Suspended"
+    INPUT_MISSING = "InputMissing"
+    INPUT_UNAVAILABLE = "InputUnavailable"
+    INPUT_INVALID = "InputInvalid"
+    INPUT_CHANGED = "InputChanged"
+    OUTPUT_EXISTS = "OutputExists"
+    OUTPUT_TOO_LARGE = "OutputTooLarge"
+    OUTPUT_UNAVAILABLE = "OutputUnavailable"
+    RESULTS_LOST = "ResultsLost"
+    BATCH_REFUSED = "BatchRefused"
+    TOO_MANY_FAILURES = "TooManyFailures"
+    DEADLINE_EXCEEDED = "DeadlineExceeded"
+    BUDGET_EXCEEDED = "BudgetExceeded"
 
     # Accounts
     ACCOUNT_MISSING = "AccountMissing"

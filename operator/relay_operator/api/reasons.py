@@ -67,7 +67,10 @@ TYPES: Final[dict[ConditionType, TypeDoc]] = {
         "The annotation gpurelay.dev/paused holds every change back, deletion included.",
     ),
     ConditionType.BUDGET_EXCEEDED: TypeDoc(
-        Polarity.NEGATIVE, "only while True", "The cloud refuses to start anything: no funds, or the limit is reached."
+        Polarity.NEGATIVE,
+        "only while True",
+        "The cloud refuses to start anything: no "
+        "funds, or the limit is reached. Of a batch also: `spec.budget` is used up.",
     ),
     ConditionType.ENV_OUTDATED: TypeDoc(
         Polarity.NEGATIVE,
@@ -81,6 +84,19 @@ TYPES: Final[dict[ConditionType, TypeDoc]] = {
         Polarity.POSITIVE,
         "accounts, where webhooks are wanted and the operator has a public URL",
         "The cloud tells of changes by itself; otherwise they are seen by polling, later.",
+    ),
+    ConditionType.COMPLETE: TypeDoc(
+        Polarity.POSITIVE,
+        "only while True; batches",
+        "Every record has its line in the published output, as an answer or as an error. It is final.",
+    ),
+    ConditionType.FAILED: TypeDoc(
+        Polarity.NEGATIVE,
+        "only while True; batches",
+        "It ended without being Complete; the reason says why, and what there was is published. It is final.",
+    ),
+    ConditionType.SUSPENDED: TypeDoc(
+        Polarity.NEUTRAL, "only while True; batches", "`spec.suspend` holds it back; nothing runs in the cloud."
     ),
 }
 
@@ -108,6 +124,11 @@ REASONS: Final[dict[Reason, ReasonDoc]] = {
     Reason.RECREATING: ReasonDoc(
         "It is deleted and made anew, as `updateStrategy` or `recovery` asks; its volume goes with it.",
         Resolver.OPERATOR,
+    ),
+    Reason.BACK_OFF: ReasonDoc(
+        "It was restarted or made anew several times, as `recovery` or `updateStrategy` asks, and did not run for ten "
+        "minutes since; the next time is at `status.nextAttemptTime`, or as soon as the spec changes.",
+        Resolver.AUTHOR,
     ),
     Reason.DELETING: ReasonDoc("The object is deleted; the cloud has not confirmed the end so far.", Resolver.CLOUD),
     Reason.SEARCHING: ReasonDoc(
@@ -197,6 +218,70 @@ REASONS: Final[dict[Reason, ReasonDoc]] = {
     ),
     Reason.ENV_CHANGED: ReasonDoc(
         "What the environment refers to has another content than when the resource was created.", Resolver.AUTHOR
+    ),
+    Reason.READING: ReasonDoc("The records are being read and checked; nothing was sent.", Resolver.OPERATOR),
+    Reason.UPLOADING: ReasonDoc("The records are being uploaded; nothing is paid so far.", Resolver.OPERATOR),
+    Reason.SUBMITTING: ReasonDoc("The batch is being created in the cloud.", Resolver.OPERATOR),
+    Reason.CANCELLING: ReasonDoc(
+        "It is being cancelled in the cloud; records under way still finish, and are paid.", Resolver.CLOUD
+    ),
+    Reason.RETRYING: ReasonDoc(
+        "Records failed that `retryPolicy` sends again, or have no answer; they alone are sent.", Resolver.OPERATOR
+    ),
+    Reason.PUBLISHING: ReasonDoc(
+        "The answers are being read from the cloud and written where `output` says.", Resolver.OPERATOR
+    ),
+    Reason.CLEARING: ReasonDoc(
+        "What was uploaded and written for it is being deleted from the cloud.", Resolver.OPERATOR
+    ),
+    Reason.COMPLETED: ReasonDoc("Every record has its line in the published output.", Resolver.NOBODY),
+    Reason.SUSPENDED: ReasonDoc("`spec.suspend` is true; set it to false to go on.", Resolver.AUTHOR),
+    Reason.INPUT_MISSING: ReasonDoc(
+        "The ConfigMap, Secret, key or object that `input` names does not exist, or a Secret with credentials does "
+        "not; it is waited for. Of a file in the cloud, or once something was sent, it is final.",
+        Resolver.AUTHOR,
+    ),
+    Reason.INPUT_UNAVAILABLE: ReasonDoc(
+        "The input cannot be read: forbidden, not allowed by the administrator, or the store does not answer; tried "
+        "again. The message says which.",
+        Resolver.AUTHOR,
+    ),
+    Reason.INPUT_INVALID: ReasonDoc(
+        "Some records cannot be sent as they are; `status.problems` has lines and reasons. Nothing was sent or paid.",
+        Resolver.AUTHOR,
+    ),
+    Reason.INPUT_CHANGED: ReasonDoc(
+        "The input has other bytes than when it was checked, so records cannot be sent again; what there is is "
+        "published.",
+        Resolver.AUTHOR,
+    ),
+    Reason.OUTPUT_EXISTS: ReasonDoc(
+        "There is an output already, and `output.onExisting` is Fail. Nothing was sent or paid.", Resolver.AUTHOR
+    ),
+    Reason.OUTPUT_TOO_LARGE: ReasonDoc(
+        "The answers do not fit into a ConfigMap (1 MiB): use `output.url`. Where they were paid for already, the "
+        "cloud keeps them and the message says how to fetch them.",
+        Resolver.AUTHOR,
+    ),
+    Reason.OUTPUT_UNAVAILABLE: ReasonDoc(
+        "The output cannot be written: bucket missing or forbidden, no Secret, or the store does not answer. Tried "
+        "again; the cloud keeps its files meanwhile, and the message says how to fetch them.",
+        Resolver.AUTHOR,
+    ),
+    Reason.RESULTS_LOST: ReasonDoc(
+        "The cloud no longer has a file with results, or has one that does not fit its own counts.", Resolver.CLOUD
+    ),
+    Reason.BATCH_REFUSED: ReasonDoc(
+        "The cloud refuses the batch or its records; `status.problems` has its words.", Resolver.AUTHOR
+    ),
+    Reason.TOO_MANY_FAILURES: ReasonDoc(
+        "More records failed than `failurePolicy` allows; the output is published.", Resolver.AUTHOR
+    ),
+    Reason.DEADLINE_EXCEEDED: ReasonDoc(
+        "It took longer than `activeDeadlineSeconds`; what there is is published.", Resolver.AUTHOR
+    ),
+    Reason.BUDGET_EXCEEDED: ReasonDoc(
+        "It cost as much as `budget` allows and was cancelled; what there is is published.", Resolver.AUTHOR
     ),
     Reason.ACCOUNT_MISSING: ReasonDoc(
         "The account that `accountRef` names does not exist, or there is no default account for this namespace.",

@@ -4,6 +4,9 @@ from pydantic import ConfigDict
 from pydantic.config import JsonDict
 
 VALIDATIONS = "x-kubernetes-validations"
+PRESERVED = "x-kubernetes-preserve-unknown-fields"
+OPEN_OBJECT: JsonDict = {"type": "object", PRESERVED: True}
+"""An object whose fields are somebody else's: kept as they are, whatever they are."""
 
 
 def rules(*validations: tuple[str, str]) -> ConfigDict:

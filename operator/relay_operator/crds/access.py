@@ -33,12 +33,16 @@ def own_kinds(definitions: Iterable[Definition]) -> tuple[Rule, ...]:
     """Rights on the operator's own kinds."""
     known = tuple(definitions)
     objects = tuple(definition.plural for definition in known)
-    mortal = tuple(definition.plural for definition in known if "lifetime" in definition.spec.model_fields)
+    mortal = tuple(
+        definition.plural
+        for definition in known
+        if {"lifetime", "ttl_seconds_after_finished"} & definition.spec.model_fields.keys()
+    )
     rules = (
         Rule("the intent annotation and the finalizer", GROUP, objects, ("get", "list", "watch", "patch")),
         Rule("what the cloud says", GROUP, tuple(f"{plural}/status" for plural in objects), ("patch",)),
     )
-    expiry = Rule("lifetime.ttlSecondsAfterStopped", GROUP, mortal, ("delete",))
+    expiry = Rule("lifetime.ttlSecondsAfterStopped and ttlSecondsAfterFinished", GROUP, mortal, ("delete",))
     return (*rules, expiry) if mortal else rules
 
 
@@ -47,7 +51,7 @@ def in_watched_namespaces(definitions: Iterable[Definition]) -> tuple[Rule, ...]
     return (
         *own_kinds(definition for definition in definitions if definition.namespaced),
         Rule("keys and env are read; connections and webhook secrets are written", "", ("secrets",), _KEEP),
-        Rule("env is read; connections are written", "", ("configmaps",), _KEEP),
+        Rule("env and batch input are read; connections and answers are written", "", ("configmaps",), _KEEP),
         Rule("what happened, for people", "events.k8s.io", ("events",), ("create", "patch")),
     )
 

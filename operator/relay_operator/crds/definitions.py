@@ -7,13 +7,14 @@ from pydantic import JsonValue
 from relay_operator.api.definition import Column, Definition
 from relay_operator.api.meta import CATEGORY, GROUP, VERSION
 from relay_operator.crds.structural import Schema, as_object, structural
-from relay_operator.kinds import cloudaccount, gpucluster, gpupod
+from relay_operator.kinds import cloudaccount, gpucluster, gpupod, inferencebatch
 
 DEFINITIONS: Final = (
     cloudaccount.CLOUD_ACCOUNT,
     cloudaccount.CLUSTER_CLOUD_ACCOUNT,
     gpucluster.DEFINITION,
     gpupod.DEFINITION,
+    inferencebatch.DEFINITION,
 )
 NEVER_OBSERVED: Final = -1
 """What `status.observedGeneration` reads before the operator saw an object, so that nobody takes it for ready."""

@@ -5,7 +5,7 @@ from typing import Final, TypeAlias
 from pydantic import JsonValue, TypeAdapter
 
 from relay_operator.api.meta import Model
-from relay_operator.api.schema import VALIDATIONS
+from relay_operator.api.schema import PRESERVED, VALIDATIONS
 
 Schema: TypeAlias = dict[str, JsonValue]
 
@@ -26,6 +26,7 @@ _KEPT: Final = (
     "maxProperties",
     "x-kubernetes-list-type",
     "x-kubernetes-list-map-keys",
+    PRESERVED,
 )
 """What is carried over as it is, in this order; the parts with schemas inside are carried over one by one."""
 
