@@ -18,7 +18,8 @@ Every operation is a row of `relay_client.operations`; every failure a `CloudErr
 """
 
 from relay_client import errors, operations
-from relay_client.cloud import Cloud, ConnectionPool, Runtime
+from relay_client.cloud import Cloud, Runtime
+from relay_client.downloads import Download
 from relay_client.errors import (
     BadRequest,
     CapacityExhausted,
@@ -29,16 +30,19 @@ from relay_client.errors import (
     Forbidden,
     Gone,
     Invalid,
+    NoInferenceUrl,
     NotFound,
     Outcome,
     PaymentRequired,
     RateLimited,
+    TooLarge,
     Truncated,
     Unauthorized,
     Unreadable,
 )
-from relay_client.operations import OPERATIONS, AnyOperation, Operation
-from relay_client.paging import Listing, list_clusters, listing, pages
+from relay_client.operations import OPERATIONS, AnyOperation, Api, Operation
+from relay_client.paging import Listing, batches, files, list_clusters, listing, pages
+from relay_client.pool import ConnectionPool
 from relay_client.ratelimit import RateLimiter
 from relay_client.retry import CallPolicy
 from relay_client.signature import InvalidPayload, InvalidSignature, verify
@@ -46,6 +50,7 @@ from relay_client.signature import InvalidPayload, InvalidSignature, verify
 __all__ = [
     "OPERATIONS",
     "AnyOperation",
+    "Api",
     "BadRequest",
     "CallPolicy",
     "CapacityExhausted",
@@ -55,12 +60,14 @@ __all__ = [
     "CloudUnavailable",
     "Conflict",
     "ConnectionPool",
+    "Download",
     "Forbidden",
     "Gone",
     "Invalid",
     "InvalidPayload",
     "InvalidSignature",
     "Listing",
+    "NoInferenceUrl",
     "NotFound",
     "Operation",
     "Outcome",
@@ -68,10 +75,13 @@ __all__ = [
     "RateLimited",
     "RateLimiter",
     "Runtime",
+    "TooLarge",
     "Truncated",
     "Unauthorized",
     "Unreadable",
+    "batches",
     "errors",
+    "files",
     "list_clusters",
     "listing",
     "operations",

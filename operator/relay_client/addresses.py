@@ -6,15 +6,15 @@ from urllib.parse import SplitResult, quote, urlencode, urlsplit
 from relay_client.operations import AnyOperation
 
 
-def checked_base_url(url: str) -> str:
-    """The URL without a trailing slash. Raises ValueError where calls cannot be made below it."""
+def checked_base_url(url: str, name: str = "base") -> str:
+    """The URL without a trailing slash. Raises ValueError, with its name, where calls cannot be made below it."""
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname or not _port_is_valid(parts):
-        raise ValueError("the base URL must begin with http:// or https:// and name a host, and a port up to 65535")
+        raise ValueError(f"the {name} URL must begin with http:// or https:// and name a host, and a port up to 65535")
     if not url.isprintable() or " " in url:
-        raise ValueError("the base URL must not contain spaces or line ends")
+        raise ValueError(f"the {name} URL must not contain spaces or line ends")
     if parts.username or parts.password or parts.query or parts.fragment:
-        raise ValueError("the base URL must not contain credentials, a query or a fragment")
+        raise ValueError(f"the {name} URL must not contain credentials, a query or a fragment")
     return url.rstrip("/")
 
 

@@ -1,5 +1,6 @@
 """What an answer means: a result, or an error with the right outcome. Pure; the statuses are those of section 7."""
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
@@ -9,10 +10,10 @@ from pydantic_core import from_json
 
 from relay_client import errors
 from relay_client.errors import CloudError, Outcome
-from relay_client.operations import NOTHING, AnyOperation, Operation
+from relay_client.operations import NOTHING, AnyOperation, Api, Operation
 from relay_client.redaction import presentable
 from relay_client.retry import retry_after
-from relay_wire.errors import ErrorBody, ErrorCode
+from relay_wire.errors import ErrorBody, ErrorCode, InferenceError, InferenceErrorBody
 
 ResultT = TypeVar("ResultT")
 
@@ -36,6 +37,7 @@ _BY_STATUS: Mapping[int, type[CloudError]] = {
     408: errors.CloudUnavailable,
     409: errors.Conflict,
     410: errors.Gone,
+    413: errors.TooLarge,
     422: errors.Invalid,
     429: errors.RateLimited,
 }
@@ -91,15 +93,15 @@ def result_of(operation: Operation[Any, ResultT], answer: Answer) -> ResultT:
 
 def error_of(operation: AnyOperation, answer: Answer, wall_now: float, secrets: Iterable[str] = ()) -> CloudError:
     """The error that an answer other than 2xx means; `secrets` are strings that its text must not repeat."""
-    said = _error_body(answer)
-    code = said.code[:_MAX_CODE_CHARS] if said and said.code else None
-    kind, outcome = _kind(answer.status, code, said_by_cloud=said is not None and bool(said.error or said.code))
-    text = said.error if said and said.error else _unexplained(answer)
+    said = _said(operation.api, answer)
+    code = _word(said.code, secrets)
+    kind, outcome = _kind(answer.status, code, said_by_cloud=bool(said.message or said.code))
     return kind(
         operation.name,
-        presentable(text, secrets),
+        presentable(said.message or _unexplained(answer), secrets),
         status=answer.status,
-        code=presentable(code, secrets) if code else None,
+        code=code,
+        error_type=_word(said.type, secrets),
         retry_after=retry_after(answer.headers.get("retry-after"), wall_now),
         outcome=outcome,
     )
@@ -125,13 +127,21 @@ def _kind(status: int, code: str | None, *, said_by_cloud: bool) -> tuple[type[C
     return _BY_STATUS.get(status, errors.BadRequest), None
 
 
-def _error_body(answer: Answer) -> ErrorBody | None:
+def _said(api: Api, answer: Answer) -> InferenceError:
+    """What the error body says; the management API's has no `type`, but is read wherever it comes."""
     if answer.broken is not None:
-        return None
-    try:
-        return ErrorBody.model_validate_json(answer.body)
-    except pydantic.ValidationError:
-        return None
+        return InferenceError()
+    with contextlib.suppress(pydantic.ValidationError):
+        if api is Api.INFERENCE:
+            return InferenceErrorBody.model_validate_json(answer.body).error
+    with contextlib.suppress(pydantic.ValidationError):
+        body = ErrorBody.model_validate_json(answer.body)
+        return InferenceError(message=body.error, code=body.code)
+    return InferenceError()
+
+
+def _word(text: str | None, secrets: Iterable[str]) -> str | None:
+    return presentable(text[:_MAX_CODE_CHARS], secrets) if text else None
 
 
 def _unexplained(answer: Answer) -> str:

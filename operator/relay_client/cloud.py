@@ -1,128 +1,33 @@
-"""The cloud as typed calls: authentication, bounds, retries, rate limit, circuit.
-
-With transport.py the only user of httpx2.
-"""
+"""The cloud as typed calls: authentication, bounds, retries, rate limit, circuit."""
 
 import asyncio
+import contextlib
 import random
-import ssl
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import count
 from typing import Any, Self, TypeVar, cast, overload
 
-import httpx2
 from pydantic import BaseModel
 
 from relay_client import errors
 from relay_client.addresses import checked_base_url, checked_key, target
 from relay_client.answers import Answer, NoAnswerError, error_of, error_without_answer, result_of
 from relay_client.circuit import Circuit
+from relay_client.downloads import Download
 from relay_client.errors import CloudError, Outcome, worse
-from relay_client.operations import WHOAMI, AnyOperation, Operation
+from relay_client.operations import DOWNLOAD_FILE, UPLOAD_FILE, WHOAMI, AnyOperation, Api, Operation
+from relay_client.pool import ConnectionPool, OpenAnswer
+from relay_client.ranges import NO_SUCH_RANGE
 from relay_client.ratelimit import BudgetSpentError, RateLimiter
 from relay_client.redaction import secrets_in
 from relay_client.retry import CallPolicy, pause
-from relay_client.transport import SENDING, AiohttpTransport
+from relay_client.uploads import AnsweredTooSoonError, FileForm, Outlet, send
+from relay_wire.files import FileObject
 
 BodyT = TypeVar("BodyT")
 ResultT = TypeVar("ResultT")
-
-# A server that closes an idle connection just as a create is sent on it leaves the create's outcome unknown.
-# Servers keep idle connections for 5 s at least; older ones than this are not used again.
-_KEEPALIVE_SECONDS = 2.0
-# Reading a URL costs as much as sending the request, and the same ones are asked for again and again.
-_url = lru_cache(maxsize=1024)(httpx2.URL)
-
-
-class ConnectionPool:
-    """The connections of one process; it may be shared by many `Cloud`s, since it keeps neither keys nor cookies.
-
-    Raises ValueError where `proxy` is not the URL of an HTTP proxy.
-    """
-
-    def __init__(
-        self,
-        *,
-        max_connections: int = 100,
-        ssl_context: ssl.SSLContext | None = None,
-        proxy: str | None = None,
-    ) -> None:
-        self._transport = AiohttpTransport(
-            max_connections=max_connections,
-            keepalive_seconds=_KEEPALIVE_SECONDS,
-            ssl_context=httpx2.create_ssl_context() if ssl_context is None else ssl_context,
-            proxy=proxy,
-        )
-
-    async def aclose(self) -> None:
-        """Closes all connections."""
-        await self._transport.aclose()
-
-    async def exchange(
-        self,
-        method: str,
-        url: str,
-        headers: Mapping[str, str],
-        content: bytes | None,
-        seconds: float,
-        policy: CallPolicy,
-    ) -> Answer:
-        """One request, one answer, within `seconds`; redirects are answers. Raises NoAnswerError."""
-        begun = False
-
-        async def trace(event: str, _info: Mapping[str, object]) -> None:
-            nonlocal begun
-            if event == SENDING:
-                begun = True
-
-        response: httpx2.Response | None = None
-        try:
-            async with asyncio.timeout(seconds):
-                request = httpx2.Request(
-                    method,
-                    _url(url),
-                    headers=headers,
-                    stream=httpx2.ByteStream(content or b""),
-                    extensions={"timeout": policy.phases, "trace": trace},
-                )
-                response = await self._transport.handle_async_request(request)
-                body = await _body(response, policy.max_response_bytes)
-        except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
-            if response is None:
-                raise NoAnswerError(_reason(error, seconds), begun=begun) from None
-            return Answer(response.status_code, response.headers, b"", broken=_reason(error, seconds))
-        finally:
-            if response is not None:
-                await response.aclose()
-        if body is None:
-            return Answer(response.status_code, response.headers, b"", broken=f"over {policy.max_response_bytes} bytes")
-        return Answer(response.status_code, response.headers, body)
-
-
-async def _body(response: httpx2.Response, max_bytes: int) -> bytes | None:
-    chunks: list[bytes] = []
-    size = 0
-    async for chunk in cast("httpx2.AsyncByteStream", response.stream):
-        size += len(chunk)
-        if size > max_bytes:
-            return None
-        chunks.append(chunk)
-    return b"".join(chunks)
-
-
-def _reason(error: Exception, seconds: float) -> str:
-    if isinstance(error, httpx2.ConnectTimeout):
-        return "cannot connect: timed out"
-    if isinstance(error, httpx2.PoolTimeout):
-        return "no connection is free"
-    if isinstance(error, httpx2.ConnectError):
-        return f"cannot connect: {error}"
-    if isinstance(error, TimeoutError):
-        return f"no complete answer within {seconds:g} s"
-    return f"{type(error).__name__}: {error}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,14 +44,15 @@ class Cloud:
     """One organization of the cloud, as seen with one API key.
 
     An async context manager; a key that changes needs a new Cloud. `organization_id` is learned from the key where it
-    is not given.
+    is not given; without `inference_url` there are no files and batches.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but two have a default and are given by name
         self,
         base_url: str,
         api_key: str,
         *,
+        inference_url: str | None = None,
         organization_id: str | None = None,
         pool: ConnectionPool | None = None,
         limiter: RateLimiter | None = None,
@@ -154,7 +60,9 @@ class Cloud:
         runtime: Runtime | None = None,
         user_agent: str = "relay-client",
     ) -> None:
-        self._base_url = checked_base_url(base_url)
+        self._urls = {Api.MANAGEMENT: checked_base_url(base_url)}
+        if inference_url is not None:
+            self._urls[Api.INFERENCE] = checked_base_url(inference_url, "inference")
         self._api_key = checked_key(api_key)
         self._organization_id = organization_id
         self._owns_pool = pool is None
@@ -172,7 +80,7 @@ class Cloud:
         self._headers_with_body = {**self._headers, "Content-Type": "application/json"}
 
     def __repr__(self) -> str:
-        return f"Cloud({self._base_url!r}, organization_id={self._organization_id!r})"
+        return f"Cloud({self._urls[Api.MANAGEMENT]!r}, organization_id={self._organization_id!r})"
 
     async def __aenter__(self) -> Self:
         return self
@@ -223,7 +131,9 @@ class Cloud:
             raise TypeError(f"{operation.name} takes a {operation.body.__name__}, not a {type(body).__name__}")
         if "{orgId}" in operation.path and "orgId" not in path_params:
             path_params["orgId"] = await self._organization_for(operation)
-        url = self._base_url + target(operation, path_params, query)
+        if operation.streamed:
+            raise TypeError(f"{operation.name} is done by Cloud.{operation.name.removesuffix('_file')}")
+        url = self._url(operation, path_params, query)
         model = cast("BaseModel | None", body)
         content = None if model is None else model.model_dump_json(by_alias=True, exclude_none=True).encode()
         deadline = self._runtime.clock() + self._policy.total_seconds
@@ -238,6 +148,62 @@ class Cloud:
                     raise
             await self._runtime.sleep(wait)
         raise AssertionError("the attempts are counted without end")
+
+    async def upload(self, filename: str, chunks: AsyncIterable[bytes]) -> FileObject:
+        """Stores a file for batches while `chunks` is read, once, never holding more than a few of them.
+
+        It is sent once. Raises CloudError, whose `outcome` is that of a create, and whatever `chunks` raises, after
+        which nothing is stored. ValueError: the filename is empty.
+        """
+        url, form = self._url(UPLOAD_FILE, {}), FileForm(filename)
+        await self._admit(UPLOAD_FILE, self._policy.total_seconds / 2)
+        headers = {**self._headers, "Content-Type": form.content_type}
+
+        async def exchange(body: Outlet) -> Answer:
+            return await self._pool.exchange(UPLOAD_FILE.method, url, headers, body, None, self._policy)
+
+        try:
+            async with contextlib.aclosing(form.around(chunks)) as pieces:
+                answer = await send(exchange, pieces, self._policy)
+        except NoAnswerError as failure:
+            raise error_without_answer(UPLOAD_FILE, failure, self._secrets(None)) from None
+        except AnsweredTooSoonError as early:
+            text = "cannot read the answer: it came before the whole file was sent"
+            raise errors.Unreadable(UPLOAD_FILE.name, text, status=early.answer.status) from None
+        return self._settled(UPLOAD_FILE, answer, None)
+
+    def download(self, file_id: str, *, offset: int = 0) -> Download:
+        """The bytes of a file from `offset` on: `async with cloud.download(id) as pieces: async for piece in pieces`.
+
+        Cuts are mended; it raises CloudError rather than end early. Opening it raises what the first request does.
+        """
+        url = self._url(DOWNLOAD_FILE, {"id": file_id})
+
+        async def opened(headers: Mapping[str, str]) -> OpenAnswer:
+            return await self._content(url, headers)
+
+        return Download(opened, self._runtime.sleep, self._runtime.random, self._policy, offset)
+
+    async def _content(self, url: str, headers: Mapping[str, str]) -> OpenAnswer:
+        await self._admit(DOWNLOAD_FILE, self._policy.total_seconds / 2)
+        headers = {**self._headers, "Accept": "*/*", **headers}
+        try:
+            opened = await self._pool.open(DOWNLOAD_FILE.method, url, headers, self._policy)
+        except NoAnswerError as failure:
+            raise error_without_answer(DOWNLOAD_FILE, failure, self._secrets(None)) from None
+        if opened.is_success or opened.status == NO_SUCH_RANGE:
+            self._circuit.accepted()
+            return opened
+        raise self._error(DOWNLOAD_FILE, await opened.whole(), None)
+
+    def _url(
+        self, operation: AnyOperation, path_params: Mapping[str, str], query: Mapping[str, str | int] | None = None
+    ) -> str:
+        base = self._urls.get(operation.api)
+        if base is None:
+            text = "not sent: it belongs to the inference API, and the Cloud was made without inference_url"
+            raise errors.NoInferenceUrl(operation.name, text)
+        return base + target(operation, path_params, query)
 
     async def _organization_for(self, operation: AnyOperation) -> str:
         try:
@@ -266,16 +232,22 @@ class Cloud:
             answer = await self._pool.exchange(operation.method, url, headers, content, seconds, self._policy)
         except NoAnswerError as failure:
             raise error_without_answer(operation, failure, self._secrets(body)) from None
-        if answer.is_success:
-            result = result_of(operation, answer)
-            self._circuit.accepted()
-            return result
+        return self._settled(operation, answer, body)
+
+    def _settled(self, operation: Operation[Any, ResultT], answer: Answer, body: BaseModel | None) -> ResultT:
+        if not answer.is_success:
+            raise self._error(operation, answer, body)
+        result = result_of(operation, answer)
+        self._circuit.accepted()
+        return result
+
+    def _error(self, operation: AnyOperation, answer: Answer, body: BaseModel | None) -> CloudError:
         error = error_of(operation, answer, self._runtime.wall_clock(), self._secrets(body))
         if isinstance(error, errors.Unauthorized):
             self._circuit.refused(self._runtime.clock())
         elif answer.proves_key:
             self._circuit.accepted()
-        raise error
+        return error
 
     async def _admit(self, operation: AnyOperation, max_wait_seconds: float) -> None:
         self._check_circuit(operation, self._circuit.wait(self._runtime.clock()))

@@ -2,7 +2,9 @@
 
     CloudError                  any failed call; `outcome` says whether the cloud may have acted
     ├── BadRequest              400 and every 4xx without a class of its own
-    │   └── Invalid             422: well-formed but meaningless together
+    │   ├── Invalid             422: well-formed but meaningless together
+    │   ├── TooLarge            413: the upload, or the request, is over the cloud's limit
+    │   └── NoInferenceUrl      not sent: the Cloud was made without the inference API's URL
     ├── Unauthorized            401: missing, invalid, expired or revoked key
     │   └── CircuitOpen         not sent: the key was refused a moment ago
     ├── PaymentRequired         402: balance or spend limit
@@ -48,7 +50,8 @@ def worse(one: Outcome, other: Outcome) -> Outcome:
 class CloudError(Exception):
     """A failed call.
 
-    `status` and `code` are the cloud's, `None` where there was no answer; `retry_after` is in seconds.
+    `status`, `code` and `error_type` (the inference API's `type`) are the cloud's, `None` where it gave none;
+    `retry_after` is in seconds.
     After retries in place, `outcome` is the worst of all attempts.
     """
 
@@ -61,6 +64,7 @@ class CloudError(Exception):
         *,
         status: int | None = None,
         code: str | None = None,
+        error_type: str | None = None,
         retry_after: float | None = None,
         outcome: Outcome | None = None,
     ) -> None:
@@ -69,6 +73,7 @@ class CloudError(Exception):
         self.message = message
         self.status = status
         self.code = code
+        self.error_type = error_type
         self.retry_after = retry_after
         self.outcome = self.default_outcome if outcome is None else outcome
 
@@ -85,6 +90,16 @@ class BadRequest(CloudError):
 
 class Invalid(BadRequest):
     """The request is well-formed but semantically invalid (422)."""
+
+
+class TooLarge(BadRequest):
+    """The upload is over 200 MB, or the request over 10 MiB (413, section 8)."""
+
+
+class NoInferenceUrl(BadRequest):
+    """The operation belongs to the inference API, and no `inference_url` was given."""
+
+    default_outcome = Outcome.NOT_SENT
 
 
 class Unauthorized(CloudError):

@@ -4,12 +4,15 @@
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from relay_wire.account import Me, Whoami
+from relay_wire.batches import Batch, BatchCreate, BatchList
 from relay_wire.billing import AutoRecharge, AutoRechargeUpdate, Balance, CurrentUsage
 from relay_wire.catalog import GpuAvailabilityList, GpuModelList, LocationList, Pricing, VmTemplateList
 from relay_wire.clusters import ClusterCreate, ClusterDetail, ClusterPage, ClusterScale, ClusterSummary
+from relay_wire.files import FileDeleted, FileList, FileObject
 from relay_wire.pods import PodCapacityList, PodCreate
 from relay_wire.ssh_keys import SshKey, SshKeyCreate, SshKeyList
 from relay_wire.vms import CreatedResource, Visibility, VmCreate, VmPage, VmRecord
@@ -29,6 +32,13 @@ NOTHING: type[None] = type(None)
 """No request body, or no answer that anything relies on."""
 
 
+class Api(StrEnum):
+    """The two halves of the cloud, each with a URL and an error body of its own (section 1)."""
+
+    MANAGEMENT = "management"
+    INFERENCE = "inference"
+
+
 @dataclass(frozen=True, slots=True)
 class Operation(Generic[BodyT, ResultT_co]):
     """One operation: what is sent where, and what comes back."""
@@ -45,6 +55,9 @@ class Operation(Generic[BodyT, ResultT_co]):
     """The specification does not show its path or method; `interpretations.md` says how the silence is read."""
     priority: bool = False
     """It stops billing: it may use the rate limiter's reserved share."""
+    api: Api = Api.MANAGEMENT
+    streamed: bool = False
+    """A file is its body or its result: `Cloud.upload` and `Cloud.download` do it, `Cloud.call` does not."""
 
 
 AnyOperation: TypeAlias = Operation[Any, object]
@@ -141,6 +154,41 @@ LIST_WEBHOOK_DELIVERIES = Operation(
     assumed=True,
 )
 
+UPLOAD_FILE = Operation(
+    "upload_file", "POST", "/v1/files", NOTHING, FileObject, assumed=True, api=Api.INFERENCE, streamed=True
+)
+LIST_FILES = Operation(
+    "list_files", "GET", "/v1/files", NOTHING, FileList, repeatable=True, assumed=True, api=Api.INFERENCE
+)
+GET_FILE = Operation(
+    "get_file", "GET", "/v1/files/{id}", NOTHING, FileObject, repeatable=True, assumed=True, api=Api.INFERENCE
+)
+DOWNLOAD_FILE = Operation(
+    "download_file",
+    "GET",
+    "/v1/files/{id}/content",
+    NOTHING,
+    NOTHING,
+    repeatable=True,
+    assumed=True,
+    api=Api.INFERENCE,
+    streamed=True,
+)
+DELETE_FILE = Operation(
+    "delete_file", "DELETE", "/v1/files/{id}", NOTHING, FileDeleted, repeatable=True, assumed=True, api=Api.INFERENCE
+)
+
+CREATE_BATCH = Operation("create_batch", "POST", "/v1/batches", BatchCreate, Batch, assumed=True, api=Api.INFERENCE)
+LIST_BATCHES = Operation(
+    "list_batches", "GET", "/v1/batches", NOTHING, BatchList, repeatable=True, assumed=True, api=Api.INFERENCE
+)
+GET_BATCH = Operation(
+    "get_batch", "GET", "/v1/batches/{id}", NOTHING, Batch, repeatable=True, assumed=True, api=Api.INFERENCE
+)
+CANCEL_BATCH = Operation(
+    "cancel_batch", "POST", "/v1/batches/{id}/cancel", NOTHING, Batch, assumed=True, priority=True, api=Api.INFERENCE
+)
+
 OPERATIONS: tuple[AnyOperation, ...] = (
     WHOAMI,
     GET_ME,
@@ -179,5 +227,14 @@ OPERATIONS: tuple[AnyOperation, ...] = (
     TOGGLE_WEBHOOK,
     REGENERATE_WEBHOOK_SECRET,
     LIST_WEBHOOK_DELIVERIES,
+    UPLOAD_FILE,
+    LIST_FILES,
+    GET_FILE,
+    DOWNLOAD_FILE,
+    DELETE_FILE,
+    CREATE_BATCH,
+    LIST_BATCHES,
+    GET_BATCH,
+    CANCEL_BATCH,
 )
 """Every row above."""

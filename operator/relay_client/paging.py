@@ -1,16 +1,19 @@
-"""Walks cursor-paged lists to their end (section 1, "Pagination")."""
+"""Walks paged lists to their end: by cursor (section 1, "Pagination"), files and batches by `after` (section 2)."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from relay_client.cloud import Cloud
 from relay_client.errors import Unreadable
-from relay_client.operations import LIST_CLUSTERS, Operation
+from relay_client.operations import LIST_BATCHES, LIST_CLUSTERS, LIST_FILES, Operation
 from relay_wire.base import Page
+from relay_wire.batches import Batch
 from relay_wire.clusters import ClusterSummary
+from relay_wire.files import FileObject
 
 ItemT = TypeVar("ItemT")
+ItemT_co = TypeVar("ItemT_co", bound="_Identified", covariant=True)
 
 MAX_PAGES = 1000
 
@@ -56,3 +59,53 @@ async def listing(
 async def list_clusters(cloud: Cloud, *, limit: int | None = None) -> Listing[ClusterSummary]:
     """All clusters of the organization; `limit` is the size of a page."""
     return await listing(cloud, LIST_CLUSTERS, limit=limit)
+
+
+class _Identified(Protocol):
+    @property
+    def id(self) -> str: ...
+
+
+class _AfterPage(Protocol[ItemT_co]):
+    @property
+    def data(self) -> Sequence[ItemT_co]: ...
+    @property
+    def has_more(self) -> bool: ...
+    @property
+    def last_id(self) -> str | None: ...
+
+
+async def batches(cloud: Cloud, *, limit: int | None = None) -> AsyncGenerator[Batch, None]:
+    """All batches of the organization, newest first, asked for page by page; `limit` is the size of a page.
+
+    Raises CloudError, rather than ending early, where a page cannot be read or the list does not end.
+    """
+    async for batch in _after(cloud, LIST_BATCHES, limit):
+        yield batch
+
+
+async def files(cloud: Cloud, *, limit: int | None = None) -> AsyncGenerator[FileObject, None]:
+    """All files of the organization, as `batches` does it."""
+    async for file in _after(cloud, LIST_FILES, limit):
+        yield file
+
+
+async def _after(
+    cloud: Cloud, operation: Operation[None, _AfterPage[ItemT_co]], limit: int | None
+) -> AsyncIterator[ItemT_co]:
+    seen: set[str] = set()
+    query: dict[str, str | int] = {} if limit is None else {"limit": limit}
+    for _ in range(MAX_PAGES):
+        page = await cloud.call(operation, query=query)
+        for item in page.data:
+            yield item
+        if not page.has_more:
+            return
+        last = page.last_id or (page.data[-1].id if page.data else None)
+        if last is None:
+            raise Unreadable(operation.name, "the list is said to go on, but not where", status=200)
+        if last in seen:
+            raise Unreadable(operation.name, "the list repeats a page, so it has no end", status=200)
+        seen.add(last)
+        query["after"] = last
+    raise Unreadable(operation.name, f"the list does not end within {MAX_PAGES} pages", status=200)

@@ -25,6 +25,8 @@ class CallPolicy:
 
     Giving up on a create means not to know whether something paid for exists, so it gets all the time there is.
     """
+    idle_seconds: float = 30.0
+    """While a file is sent or received, until its next piece; there is no bound for the whole of it."""
     max_attempts: int = 4
     first_backoff_seconds: float = 0.25
     max_backoff_seconds: float = 5.0

@@ -21,6 +21,8 @@ from yarl import URL
 SENDING = "connection.ready"
 """The trace event after which bytes of the request may leave: told before the first of them is written."""
 
+_CONNECTION = "aiohttp_connection"
+"""The extension of a request that holds the connection it is sent on."""
 _CLOSE_SECONDS = 2.0
 _MAX_FIELD_BYTES = 64 * 1024
 # What aiohttp passes to its connector does not name the request that a connection is for.
@@ -54,7 +56,7 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
             answer = await self._opened().request(
                 request.method,
                 URL(str(request.url), encoded=True),
-                data=request.read() or None,
+                data=_data(request),
                 headers=request.headers.multi_items(),
                 allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(connect=connect_seconds),
@@ -117,6 +119,7 @@ class _Connector(aiohttp.TCPConnector):
             self._free.release()
             raise
         connection.add_callback(self._free.release)
+        request.extensions[_CONNECTION] = connection
         trace = cast("Callable[[str, Mapping[str, object]], Awaitable[None]]", request.extensions["trace"])
         await trace(SENDING, {})
         return connection
@@ -165,6 +168,19 @@ async def _sent_once(
         return await handler(request)
     except aiohttp.ClientError as error:
         raise _translated(error) from error
+
+
+def _data(request: httpx2.Request) -> bytes | AsyncIterator[bytes] | None:
+    """The body as aiohttp takes it: at once, or in pieces, each of which it waits with until the last one was taken."""
+    return (request.read() or None) if isinstance(request.stream, httpx2.ByteStream) else _pieces(request)
+
+
+async def _pieces(request: httpx2.Request) -> AsyncIterator[bytes]:
+    async for piece in cast("httpx2.AsyncByteStream", request.stream):
+        # A server that answers early closes the connection, and writing to that would lose the answer unread.
+        if _is_readable(cast("Connection", request.extensions[_CONNECTION]).transport):
+            await asyncio.sleep(0)
+        yield piece
 
 
 class _Body(httpx2.AsyncByteStream):

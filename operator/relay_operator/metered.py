@@ -1,7 +1,7 @@
 """Counts every request to the cloud by its operation, whoever sends it."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterable, Callable, Mapping
 from typing import Protocol
 from urllib.parse import urlsplit
 
@@ -30,8 +30,8 @@ class MeteredPool(ConnectionPool):
         method: str,
         url: str,
         headers: Mapping[str, str],
-        content: bytes | None,
-        seconds: float,
+        content: bytes | AsyncIterable[bytes] | None,
+        seconds: float | None,
         policy: CallPolicy,
     ) -> Answer:
         """One request, one answer. Raises NoAnswerError."""

@@ -84,7 +84,7 @@ async def test_a_connection_under_tls_is_used_again(tmp_path: Path) -> None:
 async def test_a_connection_that_was_idle_for_too_long_is_not_used_again(
     server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("relay_client.cloud._KEEPALIVE_SECONDS", 1e-9)
+    monkeypatch.setattr("relay_client.pool._KEEPALIVE_SECONDS", 1e-9)
     server.will(CREATED)
     async with Cloud(server.url, KEY) as cloud:
         await cloud.call(CREATE_POD, POD)

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from relay_client import OPERATIONS, AnyOperation, operations
+from relay_client import OPERATIONS, AnyOperation, Api, operations
 from relay_wire.base import Received, Sent
 
 DOCUMENTED = """
@@ -47,6 +47,15 @@ DELETE /v1/orgs/{orgId}/webhooks/{id}
 POST /v1/orgs/{orgId}/webhooks/{id}/toggle
 POST /v1/orgs/{orgId}/webhooks/{id}/regenerate-secret
 GET /v1/orgs/{orgId}/webhooks/{id}/deliveries
+POST /v1/files
+GET /v1/files
+GET /v1/files/{id}
+GET /v1/files/{id}/content
+DELETE /v1/files/{id}
+POST /v1/batches
+GET /v1/batches
+GET /v1/batches/{id}
+POST /v1/batches/{id}/cancel
 """
 
 
@@ -73,8 +82,9 @@ def test_a_row_makes_sense(row: AnyOperation) -> None:
     assert row.body is operations.NOTHING or issubclass(row.body, Sent)
     assert row.result is operations.NOTHING or issubclass(row.result, Received)
     assert re.fullmatch(r"(/[a-z0-9-]+|/\{(orgId|id)\})+", row.path)
+    assert (row.api is Api.INFERENCE) is bool(re.match(r"/v1/(files|batches)\b", row.path))
     assert row.repeatable or row.method == "POST"
-    assert row.priority is bool(re.search(r"/(stop|terminate)$", row.path))
+    assert row.priority is bool(re.search(r"/(stop|terminate|cancel)$", row.path))
 
 
 def test_nothing_that_makes_or_restarts_something_is_repeated_in_place() -> None:
@@ -84,6 +94,9 @@ def test_nothing_that_makes_or_restarts_something_is_repeated_in_place() -> None
         "create_cluster",
         "create_ssh_key",
         "create_webhook",
+        "upload_file",
+        "create_batch",
+        "cancel_batch",
         "stop_vm",
         "stop_cluster",
         "restart_vm",

@@ -1,0 +1,127 @@
+"""Sends a file as it comes: a multipart form around its bytes, and the bounds of the sending."""
+
+import asyncio
+import contextlib
+import secrets
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+
+from relay_client.answers import Answer, NoAnswerError
+from relay_client.retry import CallPolicy
+
+_PURPOSE = "batch"
+_PIECE_BYTES = 64 * 1024
+# What a form's header line cannot hold, as browsers write it.
+_ESCAPED = str.maketrans({'"': "%22", "\r": "%0D", "\n": "%0A"})
+
+
+@dataclass(frozen=True, slots=True)
+class FileForm:
+    """A multipart form with a file for batches in it. Raises ValueError where the file has no name."""
+
+    filename: str
+    boundary: str = field(default_factory=lambda: secrets.token_hex(16))
+
+    def __post_init__(self) -> None:
+        if not self.filename:
+            raise ValueError("a file cannot be uploaded without a filename")
+
+    @property
+    def content_type(self) -> str:
+        """The value of the request's Content-Type header."""
+        return f"multipart/form-data; boundary={self.boundary}"
+
+    async def around(self, chunks: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
+        """The form in pieces of at most 64 KiB, none of them empty; what `chunks` raises comes out as it is."""
+        yield self._head()
+        async for chunk in chunks:
+            view = memoryview(chunk)
+            for at in range(0, len(view), _PIECE_BYTES):
+                yield bytes(view[at : at + _PIECE_BYTES])
+        yield f"\r\n--{self.boundary}--\r\n".encode()
+
+    def _head(self) -> bytes:
+        return (
+            f'--{self.boundary}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\n{_PURPOSE}\r\n'
+            f"--{self.boundary}\r\nContent-Disposition: form-data; "
+            f'name="file"; filename="{self.filename.translate(_ESCAPED)}"\r\n'
+            "Content-Type: application/jsonl\r\n\r\n"
+        ).encode()
+
+
+class AnsweredTooSoonError(Exception):
+    """A 2xx came before the whole body was sent."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(answer.status)
+        self.answer = answer
+
+
+class Outlet(AsyncIterator[bytes]):
+    """The pieces of a body on their way to the connection: one at a time waits to be taken."""
+
+    def __init__(self) -> None:
+        self._slot: asyncio.Queue[bytes | None] = asyncio.Queue(1)
+        self.begun = False
+
+    async def __anext__(self) -> bytes:
+        self.begun = True
+        piece = await self._slot.get()
+        if piece is None:
+            raise StopAsyncIteration
+        return piece
+
+    async def put(self, piece: bytes | None) -> None:
+        """Returns when there was room for the piece; None is the end."""
+        await self._slot.put(piece)
+
+    def abandon(self, _exchange: object = None) -> None:
+        """Nothing is taken any more: whoever waits with a piece goes on."""
+        with contextlib.suppress(asyncio.QueueEmpty):
+            self._slot.get_nowait()
+
+
+async def send(
+    exchange: Callable[[Outlet], Awaitable[Answer]], pieces: AsyncIterator[bytes], policy: CallPolicy
+) -> Answer:
+    """The answer to a body in pieces, which is also the one that comes before their end.
+
+    The next piece, and room for it, are waited for `idle_seconds`; the answer to all of them `total_seconds`.
+    Raises NoAnswerError, AnsweredTooSoonError, and what the pieces raise. However it ends, the exchange has ended.
+    """
+    outlet = Outlet()
+    under_way = asyncio.ensure_future(exchange(outlet))
+    under_way.add_done_callback(outlet.abandon)
+    try:
+        is_whole = await _fed(outlet, pieces, under_way, policy.idle_seconds)
+        async with _bound(policy.total_seconds, f"no complete answer within {policy.total_seconds:g} s", outlet):
+            answer = await under_way
+    finally:
+        under_way.cancel()
+        await asyncio.gather(under_way, return_exceptions=True)
+    if answer.is_success and not is_whole:
+        raise AnsweredTooSoonError(answer)
+    return answer
+
+
+async def _fed(outlet: Outlet, pieces: AsyncIterator[bytes], under_way: asyncio.Future[Answer], idle: float) -> bool:
+    """Whether all pieces were handed over before the exchange was at its end."""
+    while not under_way.done():
+        async with _bound(idle, f"nothing to send came for {idle:g} s", outlet):
+            piece = await anext(pieces, None)
+        async with _bound(idle, f"nothing could be sent for {idle:g} s", outlet):
+            await outlet.put(piece)
+        if piece is None:
+            return True
+    return False
+
+
+@contextlib.asynccontextmanager
+async def _bound(seconds: float, reason: str, outlet: Outlet) -> AsyncIterator[None]:
+    try:
+        async with asyncio.timeout(seconds) as bound:
+            yield
+    except TimeoutError:
+        if not bound.expired():
+            raise  # it is the caller's own
+        raise NoAnswerError(reason, begun=outlet.begun) from None
