@@ -28,11 +28,6 @@ ERRORS: Mapping[int | str, dict[str, Any]] = {
 
 _KEY = {"type": "http", "scheme": "bearer", "description": "An API key, or a user session token."}
 _X_API_KEY = {"type": "apiKey", "in": "header", "name": "x-api-key", "description": "An API key; inference only."}
-    "type": "apiKey",
-    "in": "header",
-    "name": "x-api-key",
-    "description": "An API key, on the inference port.",
-}
 _REF = "#/components/schemas/{model}"
 
 

@@ -66,10 +66,10 @@ class InferenceError(Exception):
     def __init__(
         self,
         status: int,
-        type: str,
+        type: str,  # noqa: A002 - the wire's name
         code: str | None,
         message: str,
-        headers: Mapping[str, str] | None = None,  # noqa: A002 - the wire's name
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
