@@ -1,0 +1,170 @@
+"""Judges one record of a batch (section 2, "Batch job"). Pure."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import JsonValue
+from pydantic_core import from_json, to_json
+
+from relay_operator.records.lines import LONGEST_LINE
+from relay_operator.records.problems import Fault, RecordProblem
+from relay_operator.records.problems import ProblemCode as Code
+from relay_operator.records.tools import put_tool_config
+
+LONGEST_CUSTOM_ID = 512
+"""Characters. Assumed: the specification gives no bound, and a bound is what keeps memory bounded."""
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What every record of one batch must be."""
+
+    endpoint: str
+    model: str
+    tool_config: Mapping[str, JsonValue] | None = field(default=None, repr=False)
+    """Put into every record; holds the executor's authorization."""
+    longest: int = LONGEST_LINE
+    """Bytes of a record as it is sent."""
+
+
+Checked = tuple[str, bytes]
+"""The custom_id, and the line to send."""
+
+
+def check(line: bytes, number: int, expected: Expected) -> Checked | RecordProblem:
+    """The record as it is sent, or what is wrong with it.
+
+    A record that needs no change stays the bytes it was. Where `method`, `url` or `body.model` is absent or null, it is
+    filled in: the object says once what all records have in common, so nobody has to repeat it on every line.
+    """
+    try:
+        record = from_json(line, allow_inf_nan=False, cache_strings="keys")
+    except ValueError as error:
+        return RecordProblem(number, *_unreadable(line, str(error)))
+    if type(record) is not dict:
+        return RecordProblem(number, Code.INVALID_JSON_LINE, "the record must be a JSON object")
+    if expected.tool_config is None and _complete(record, expected):
+        return record["custom_id"], line
+    for rule in _RULES:
+        if (fault := rule(record, expected)) is not None:
+            return RecordProblem(number, *fault)
+    return _rewritten(record, number, expected)
+
+
+def _complete(record: Record, expected: Expected) -> bool:
+    """Whether the record can be sent as it is; the common case, at the least cost."""
+    custom_id, body = record.get("custom_id"), record.get("body")
+    return (
+        type(custom_id) is str
+        and 0 < len(custom_id) <= LONGEST_CUSTOM_ID
+        and record.get("method") == "POST"
+        and record.get("url") == expected.endpoint
+        and type(body) is dict
+        and body.get("model") == expected.model
+        and (body.get("stream") or False) is False
+        and "tool_config" not in body
+        and "relay" not in body
+        and "tool_config" not in record
+    )
+
+
+def _custom_id(record: Record, _: Expected) -> Fault | None:
+    custom_id = record.get("custom_id")
+    if not isinstance(custom_id, str) or not custom_id:
+        return Code.MISSING_CUSTOM_ID, "custom_id must be a string that is not empty"
+    if len(custom_id) > LONGEST_CUSTOM_ID:
+        return Code.CUSTOM_ID_TOO_LONG, f"custom_id has more than {LONGEST_CUSTOM_ID} characters"
+    return None
+
+
+def _method(record: Record, _: Expected) -> Fault | None:
+    if _absent(record, "method"):
+        record["method"] = "POST"
+    return None if record["method"] == "POST" else (Code.INVALID_METHOD, "method must be POST, or absent")
+
+
+def _url(record: Record, expected: Expected) -> Fault | None:
+    if _absent(record, "url"):
+        record["url"] = expected.endpoint
+    if record["url"] == expected.endpoint:
+        return None
+    return Code.URL_MISMATCH, f"url must be the batch's endpoint {expected.endpoint}, or absent"
+
+
+def _body(record: Record, _: Expected) -> Fault | None:
+    return None if isinstance(record.get("body"), dict) else (Code.INVALID_BODY, "body must be a JSON object")
+
+
+def _model(record: Record, expected: Expected) -> Fault | None:
+    body = record["body"]
+    if _absent(body, "model"):
+        body["model"] = expected.model
+    if body["model"] == expected.model:
+        return None
+    return Code.MODEL_MISMATCH, f"body.model must be the batch's model {expected.model}, or absent"
+
+
+def _stream(record: Record, _: Expected) -> Fault | None:
+    stream = record["body"].get("stream")
+    if stream is None or stream is False:
+        return None
+    return Code.STREAM_UNSUPPORTED, "body.stream must be false or absent: batches do not stream"
+
+
+def _tools(record: Record, expected: Expected) -> Fault | None:
+    return put_tool_config(record, expected.endpoint, expected.tool_config)
+
+
+_RULES: tuple[Callable[[Record, Expected], Fault | None], ...] = (
+    _custom_id,
+    _method,
+    _url,
+    _body,
+    _model,
+    _stream,
+    _tools,
+)
+"""In the order of the record's fields; the first fault found is the one told."""
+
+
+def _absent(holder: Record, key: str) -> bool:
+    return holder.get(key) is None
+
+
+def _rewritten(record: Record, number: int, expected: Expected) -> Checked | RecordProblem:
+    line = to_json(record)
+    if b"Infinity" in line and not _finite(line):
+        return RecordProblem(number, Code.INVALID_JSON_LINE, "a number is too large to be written again")
+    if len(line) > expected.longest:
+        return RecordProblem(number, Code.LINE_TOO_LONG, too_long(expected.longest))
+    return record["custom_id"], line
+
+
+def _finite(line: bytes) -> bool:
+    """Whether the text is JSON; a number such as 1e999 is read as infinite, which JSON cannot write."""
+    try:
+        from_json(line, allow_inf_nan=False)
+    except ValueError:
+        return False
+    return True
+
+
+def too_long(longest: int) -> str:
+    """The sentence for a line over the limit of so many bytes."""
+    return f"the line is longer than {longest} bytes"
+
+
+_PLACE = re.compile(r" at line \d+ column (\d+)$")
+"""Where the parser stopped; its line is always the first."""
+
+
+def _unreadable(line: bytes, reason: str) -> Fault:
+    try:
+        line.decode()
+    except UnicodeDecodeError as error:
+        return Code.INVALID_UTF8, f"byte {error.start + 1} is not UTF-8: save the input as UTF-8"
+    return Code.INVALID_JSON_LINE, "not JSON: " + _PLACE.sub(r" at byte \1", reason)

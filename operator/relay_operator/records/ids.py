@@ -1,0 +1,97 @@
+"""Which custom_ids there are: exact, on disk, at a few microseconds each."""
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Self
+
+CACHE_KIB = 8192
+"""The most memory that one set of ids takes; what is more goes to a temporary file."""
+_SETUP = (
+    f"PRAGMA cache_size = -{CACHE_KIB}",
+    "PRAGMA journal_mode = OFF",
+    "PRAGMA synchronous = OFF",
+    "PRAGMA temp_store = FILE",
+    "PRAGMA locking_mode = EXCLUSIVE",
+    "CREATE TABLE ids (id TEXT PRIMARY KEY, mark INTEGER NOT NULL) WITHOUT ROWID",
+    "BEGIN",
+)
+
+
+class NoTemporarySpace(OSError):
+    """The folder for temporary files is missing, read-only or full."""
+
+
+class Ids:
+    """A set of ids, each with a mark: a number above 0 that tells who put it there, or 0 for nobody yet.
+
+    SQLite without a name: a file that is deleted as soon as it is opened, so nothing is left behind even by a process
+    that is killed. Ids are compared whole, hence exactly; all methods take many at once and raise `NoTemporarySpace`.
+    """
+
+    def __init__(self) -> None:
+        self._size = 0
+        self._database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
+        with _space():
+            for statement in _SETUP:
+                self._database.execute(statement)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        return self._size
+
+    def close(self) -> None:
+        """Give memory and disk back."""
+        self._database.close()
+
+    def add(self, ids: Sequence[str], marks: Sequence[int]) -> list[tuple[int, int]]:
+        """Put in ids with marks that no other call uses; answers those that were there: their index, and its mark."""
+        with _space():
+            added = self._database.executemany("INSERT OR IGNORE INTO ids VALUES (?, ?)", zip(ids, marks, strict=True))
+            self._size += added.rowcount
+            if added.rowcount == len(ids):
+                return []
+            found = [self._mark(each) for each in ids]
+        pairs = enumerate(zip(found, marks, strict=True))
+        return [(index, mark) for index, (mark, own) in pairs if mark is not None and mark != own]
+
+    def put(self, ids: Iterable[str]) -> None:
+        """Put in ids without a mark; those that are there stay as they are."""
+        with _space():
+            added = self._database.executemany("INSERT OR IGNORE INTO ids VALUES (?, 0)", ((each,) for each in ids))
+            self._size += added.rowcount
+
+    def claim(self, ids: Sequence[str], marks: Sequence[int]) -> list[tuple[int, int | None]]:
+        """Mark ids that have no mark; answers the others: their index, and their mark, None if not in the set."""
+        with _space():
+            claims = zip(marks, ids, strict=True)
+            claimed = self._database.executemany("UPDATE ids SET mark = ? WHERE id = ? AND mark = 0", claims)
+            if claimed.rowcount == len(ids):
+                return []
+            found = [self._mark(each) for each in ids]
+        return [(index, mark) for index, (mark, own) in enumerate(zip(found, marks, strict=True)) if mark != own]
+
+    def holds(self, ids: Iterable[str]) -> list[bool]:
+        """For each, whether it is in the set."""
+        with _space():
+            return [self._mark(each) is not None for each in ids]
+
+    def _mark(self, each: str) -> int | None:
+        row = self._database.execute("SELECT mark FROM ids WHERE id = ?", (each,)).fetchone()
+        return None if row is None else int(row[0])
+
+
+@contextmanager
+def _space() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise NoTemporarySpace(
+            f"no room for temporary files ({error}): give the operator a writable folder, named by TMPDIR"
+        ) from None

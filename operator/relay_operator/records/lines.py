@@ -1,0 +1,92 @@
+"""Cuts a stream of bytes into lines, in blocks, so that a line costs no await of its own."""
+
+from collections.abc import AsyncIterable, AsyncIterator, Iterator
+from dataclasses import dataclass, field
+
+from relay_operator.records.pace import Pace
+
+PIECE_BYTES = 64 * 1024
+"""The most that is cut at once: with the smallest records a few milliseconds of work."""
+LONGEST_LINE = 10 * 1024 * 1024
+"""Bytes of one record (section 8: inference body, 10 MiB)."""
+BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Consecutive lines without their ends; blank ones are empty, and so are those that are too long."""
+
+    first: int
+    """The number of the first line, counted from 1."""
+    lines: list[bytes]
+    too_long: tuple[int, ...] = ()
+    """The numbers of lines over the limit; what they held is gone."""
+
+
+@dataclass(slots=True)
+class _Cutter:
+    """What is left of the pieces so far: the beginning of a line."""
+
+    longest: int
+    number: int = 1
+    begun: list[bytes] = field(default_factory=list)
+    begun_bytes: int = 0
+    too_long: bool = False
+
+    def cut(self, piece: bytes) -> Block | None:
+        """The lines that end in this piece."""
+        lines = piece.split(b"\n")
+        rest = lines.pop()
+        block = self._block(lines) if lines else None
+        self._begin(rest)
+        return block
+
+    def last(self) -> Block | None:
+        """The line that no newline ends."""
+        return self._block([b""]) if self.begun_bytes else None
+
+    def _begin(self, rest: bytes) -> None:
+        self.begun_bytes += len(rest)
+        self.too_long = self.begun_bytes > self.longest + 1  # the one may be a carriage return
+        if self.too_long:
+            self.begun.clear()
+        elif rest:
+            self.begun.append(rest)
+
+    def _block(self, lines: list[bytes]) -> Block:
+        first, self.number = self.number, self.number + len(lines)
+        if self.begun_bytes:
+            self._begin(lines[0])
+            lines[0] = b"".join(self.begun)
+        too_long = [first] if self.too_long else []
+        self.begun, self.begun_bytes, self.too_long = [], 0, False
+        if first == 1 and lines[0].startswith(BOM):
+            lines[0] = lines[0][len(BOM) :]
+        lines = [line[:-1] if line.endswith(b"\r") else line for line in lines]
+        if max(map(len, lines)) > self.longest:
+            too_long += [first + index for index, line in enumerate(lines) if len(line) > self.longest]
+            lines = [b"" if len(line) > self.longest else line for line in lines]
+        return Block(first, lines, tuple(too_long))
+
+
+async def lines(chunks: AsyncIterable[bytes], pace: Pace, longest: int = LONGEST_LINE) -> AsyncIterator[Block]:
+    """The stream's lines, ended by LF or CR LF, the last one by either or nothing; a byte order mark is dropped.
+
+    However the bytes are chunked, the lines are the same. At most `longest` bytes of a line are held.
+    """
+    cutter = _Cutter(longest)
+    async for chunk in chunks:
+        for piece in _pieces(chunk):
+            await pace.turn()
+            if (block := cutter.cut(piece)) is not None:
+                yield block
+    if (block := cutter.last()) is not None:
+        yield block
+
+
+def _pieces(chunk: bytes) -> Iterator[bytes]:
+    if len(chunk) <= PIECE_BYTES:
+        yield chunk
+    else:
+        for start in range(0, len(chunk), PIECE_BYTES):
+            yield chunk[start : start + PIECE_BYTES]

@@ -1,0 +1,64 @@
+"""What is wrong with records, in sentences, without quoting them: inputs may come from Secrets."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+SHOWN = 20
+"""Problems kept to be shown; all are counted."""
+
+
+class ProblemCode(StrEnum):
+    """The cloud's own codes where it has one for the same fault (section 7, and interpretations)."""
+
+    EMPTY_FILE = "empty_file"
+    INVALID_UTF8 = "invalid_utf8"
+    INVALID_JSON_LINE = "invalid_json_line"
+    LINE_TOO_LONG = "line_too_long"
+    MISSING_CUSTOM_ID = "missing_custom_id"
+    CUSTOM_ID_TOO_LONG = "custom_id_too_long"
+    DUPLICATE_CUSTOM_ID = "duplicate_custom_id"
+    UNKNOWN_CUSTOM_ID = "unknown_custom_id"
+    INVALID_METHOD = "invalid_method"
+    URL_MISMATCH = "url_mismatch"
+    INVALID_BODY = "invalid_body"
+    MODEL_MISMATCH = "model_mismatch"
+    STREAM_UNSUPPORTED = "stream_unsupported"
+    TOOL_CONFIG_MOVED = "tool_config_moved"
+    INVALID_TOOL_CONFIG = "invalid_tool_config"
+    TOOL_CONFIG_TWICE = "tool_config_twice"
+
+
+Fault = tuple[ProblemCode, str]
+"""A code and its sentence, before the line is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordProblem:
+    """Why one line cannot be sent; `line` counts from 1, 0 is the input as a whole."""
+
+    line: int
+    code: ProblemCode
+    message: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.message}" if self.line else self.message
+
+
+@dataclass(slots=True)
+class Problems:
+    """The first problems in the order of lines, and how many of each code there are in all."""
+
+    first: list[RecordProblem] = field(default_factory=list)
+    counts: Counter[ProblemCode] = field(default_factory=Counter)
+
+    @property
+    def total(self) -> int:
+        """All of them, shown or not."""
+        return self.counts.total()
+
+    def add(self, problem: RecordProblem) -> None:
+        """Problems come in the order of their lines."""
+        self.counts[problem.code] += 1
+        if len(self.first) < SHOWN:
+            self.first.append(problem)

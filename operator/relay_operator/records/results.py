@@ -1,0 +1,147 @@
+"""Reads lines of output and error files (interpretations, "result lines") and tells which failures may pass."""
+
+import re
+from collections import Counter
+from collections.abc import AsyncIterable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic_core import from_json
+
+from relay_client.redaction import presentable
+from relay_operator.records.ids import Ids
+from relay_operator.records.lines import lines
+from relay_operator.records.pace import Pace
+
+Open = Callable[[], AsyncIterable[bytes]]
+"""Begins to read a file, from its first byte each time."""
+
+LONGEST_RESULT = 16 * 1024 * 1024
+"""Bytes of one result line that are held. Assumed: an answer is shorter than the longest request."""
+REASONS = 50
+"""Different reasons that are counted apart."""
+OTHER = "other"
+_REASON_CHARS = 64
+
+_AHEAD = re.compile(rb'\{\s*(?:"id"\s*:\s*"[^"\\]*"\s*,\s*)?"custom_id"\s*:\s*"([^"\\\x00-\x1f]+)"\s*[,}]')
+
+
+def custom_id_of(line: bytes) -> str | None:
+    """The custom_id of a record or result; None where the line is not an object or has none.
+
+    Where it stands first or after `id`, as services and most people write it, the rest is not parsed. The answer is the
+    same: the key is nowhere else in the line, neither literally nor spelled with escapes, so nothing can override it.
+    """
+    ahead = _AHEAD.match(line)
+    if ahead and line.endswith(b"}") and line.count(b"custom_id") == 1 and b"\\u00" not in line:
+        try:
+            return ahead[1].decode()
+        except UnicodeDecodeError:
+            return None
+    record = _object(line)
+    custom_id = record.get("custom_id") if record is not None else None
+    return custom_id if isinstance(custom_id, str) and custom_id else None
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a record failed: the code or type given, and the status if the model was asked."""
+
+    code: str | None
+    status: int | None
+
+    @property
+    def reason(self) -> str:
+        """The code, else the status, as it is shown and counted."""
+        if self.code:
+            return presentable(self.code)[:_REASON_CHARS]
+        return OTHER if self.status is None else f"status_{self.status}"
+
+
+def failure_of(line: bytes) -> Failure:
+    """Of one line of an error file; whatever it lacks is None."""
+    result = _object(line) or {}
+    response = _dict(result.get("response"))
+    told = _dict(result.get("error")) or _dict(_dict(response.get("body")).get("error"))
+    code, status = told.get("code") or told.get("type"), response.get("status_code")
+    return Failure(code if isinstance(code, str) else None, status if type(status) is int else None)
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """Which failures are worth sending the record again."""
+
+    statuses: frozenset[int] = frozenset({429, 500, 502, 503, 504})
+    codes: frozenset[str] = frozenset(
+        {
+            "rate_limit_error",
+            "upstream_error",
+            "upstream_unavailable",
+            "tool_timeout",
+            "tool_executor_error",
+            "batch_expired",
+        }
+    )
+
+    def retries(self, failure: Failure) -> bool:
+        """Whether the same record may pass another time; never what section 7 says not to send unchanged."""
+        if failure.status in _NEVER_STATUSES or failure.code in _NEVER_CODES:
+            return False
+        return failure.code in self.codes or failure.status in self.statuses
+
+
+_NEVER_STATUSES = frozenset({400, 401, 402, 403, 404, 413, 422})
+_NEVER_CODES = frozenset({"invalid_tool_config", "tool_config_moved", "stream_unsupported"})
+
+
+@dataclass(slots=True)
+class Reasons:
+    """How often each reason was met; those met after `REASONS` different ones count as `other`."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+
+    def add(self, failure: Failure) -> None:
+        """One more."""
+        reason = failure.reason
+        self.counts[reason if reason in self.counts or len(self.counts) < REASONS else OTHER] += 1
+
+
+@dataclass(slots=True)
+class Failures:
+    """What the error files of one round hold."""
+
+    retried: int = 0
+    final: int = 0
+    reasons: Reasons = field(default_factory=Reasons)
+
+
+async def failures(error_files: Sequence[Open], policy: RetryPolicy, again: Ids, pace: Pace) -> Failures:
+    """Read the error files of a round, and put into `again` the ids of records to send another time."""
+    found = Failures()
+    for file in error_files:
+        async for block in lines(file(), pace, LONGEST_RESULT):
+            ids = []
+            for line in block.lines:
+                if (custom_id := custom_id_of(line)) is None:
+                    continue
+                failure = failure_of(line)
+                found.reasons.add(failure)
+                if policy.retries(failure):
+                    ids.append(custom_id)
+                else:
+                    found.final += 1
+            found.retried += len(ids)
+            again.put(ids)
+    return found
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    try:
+        value = from_json(line, cache_strings="keys")
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _dict(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
