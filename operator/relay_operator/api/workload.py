@@ -105,6 +105,9 @@ class CommonStatus(Model):
     )
     replacing: bool | None = Field(None, description="True while it is deleted to be made anew.")
     failures: int | None = Field(None, ge=0, description="Attempts that failed in a row.")
+    recoveries: int | None = Field(
+        None, ge=0, description="Restarts and recreations in a row, without a run of ten minutes between them."
+    )
     next_attempt_time: Time | None = Field(None, description="When the next attempt is made, where one is waited for.")
     observed_generation: int = Field(-1, ge=-1, description="Generation of the spec that this status is about.")
     conditions: list[Condition] = Field(

@@ -6,22 +6,12 @@ from typing import TypeVar
 
 from relay_operator.api import meta
 from relay_operator.api.meta import CreateIntent, MalformedIntent, Resource
-from relay_operator.api.parts import (
-    DeletionPolicy,
-    OnFailed,
-    OnInterrupted,
-    OnTerminated,
-    PowerState,
-    UpdateType,
-)
-from relay_operator.api.parts import (
-    Recovery as RecoverySpec,
-)
+from relay_operator.api.parts import DeletionPolicy, OnInterrupted, PowerState, Recovery, UpdateType
 from relay_operator.api.workload import CommonStatus, WorkloadSpec
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.actions import Step
 from relay_operator.engine.intent import changed_fields
-from relay_operator.engine.plan import Demand, Difference, Gate, Recovery, Seen, Undecided
+from relay_operator.engine.plan import Demand, Difference, Gate, Seen, Undecided
 from relay_operator.engine.resource import ExternalResource, Progress
 
 SpecT = TypeVar("SpecT", bound=WorkloadSpec)
@@ -82,29 +72,6 @@ def undecided(obj: Resource[SpecT, StatusT], intent: Intent, account: AccountRea
     if answer and (answer == token or isinstance(intent, MalformedIntent)):
         return Undecided.GIVE_UP
     return Undecided.RESEND if account.resend_unknown and token else Undecided.HOLD
-
-
-def recovery(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> Recovery:
-    """What `spec.recovery` says about the state seen."""
-    asked = obj.spec.recovery or RecoverySpec()
-    match seen:
-        case Seen.GONE if asked.on_terminated is OnTerminated.RECREATE:
-            return Recovery.RECREATE
-        case Seen.INTERRUPTED if asked.on_interrupted is OnInterrupted.RECREATE:
-            since = since_in(obj, "interrupted", now)
-            return Recovery.RECREATE if now - since >= timedelta(seconds=asked.after_seconds) else Recovery.NONE
-        case Seen.FAILED if asked.on_failed is OnFailed.RESTART and running_wanted(obj, now):
-            due = since_in(obj, "failed", now) + restart_delay(obj.status.failures)
-            return Recovery.RESTART if now >= due else Recovery.NONE
-        case Seen.FAILED if asked.on_failed is OnFailed.RECREATE:
-            return Recovery.RECREATE
-        case _:
-            return Recovery.NONE
-
-
-def restart_delay(failures: int | None) -> timedelta:
-    """Between a failure and the restart that `recovery.onFailed` asks for: none at first, then ever longer."""
-    return timedelta(seconds=min(10 * 2 ** (failures - 1), 300) if failures else 0)
 
 
 def since_in(obj: Resource[SpecT, StatusT], state: str, now: datetime) -> datetime:
@@ -181,7 +148,7 @@ def expired(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> bool:
 
 def deadlines(spec: WorkloadSpec, status: CommonStatus) -> tuple[datetime, ...]:
     """Moments at which the passing of time alone asks for a pass; those gone by included."""
-    lifetime, asked = spec.lifetime, spec.recovery or RecoverySpec()
+    lifetime, asked = spec.lifetime, spec.recovery or Recovery()
     waits: list[tuple[datetime | None, int | None]] = []
     if lifetime is not None:
         waits.append((status.running_since, lifetime.max_runtime_seconds))
@@ -189,8 +156,6 @@ def deadlines(spec: WorkloadSpec, status: CommonStatus) -> tuple[datetime, ...]:
             waits.append((status.state_since, lifetime.ttl_seconds_after_stopped))
     if status.state == "interrupted" and asked.on_interrupted is OnInterrupted.RECREATE:
         waits.append((status.state_since, asked.after_seconds))
-    if status.state == "failed" and asked.on_failed is OnFailed.RESTART:
-        waits.append((status.state_since, int(restart_delay(status.failures).total_seconds())))
     return tuple(
         since + timedelta(seconds=seconds) for since, seconds in waits if since is not None and seconds is not None
     )

@@ -21,7 +21,15 @@ CONTROLLER = "gpurelay.dev/relay-operator"
 NOTE_LIMIT = 1024
 _WAITING = 256
 """Events that may wait to be written; more are dropped, since status says it all anyway."""
-_WARNED = frozenset({Reason.INTERRUPTED, Reason.DEGRADED, Reason.WAITING_FOR_CAPACITY, Reason.CREATE_OUTCOME_UNKNOWN})
+_WARNED = frozenset(
+    {
+        Reason.INTERRUPTED,
+        Reason.DEGRADED,
+        Reason.WAITING_FOR_CAPACITY,
+        Reason.CREATE_OUTCOME_UNKNOWN,
+        Reason.BACK_OFF,
+    }
+)
 """Reasons on the way that people should hear of."""
 
 

@@ -12,7 +12,7 @@ from relay_operator.api import meta
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey, Resource
 from relay_operator.api.workload import CommonStatus, WorkloadSpec
-from relay_operator.engine import assess
+from relay_operator.engine import assess, recovery
 from relay_operator.engine.account import AccountReady, Accounts, AccountState, AccountWaiting, pinned
 from relay_operator.engine.cache import Cache, Entry
 from relay_operator.engine.facts import Facts
@@ -138,13 +138,15 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         digest = read.digest if isinstance(read, ReadInputs) else ""
         known = intent if isinstance(intent, CreateIntent) else None
         difference, step, differs = assess.difference(self.resource, obj, sight.observed, known, digest, now)
+        asked = recovery.recovery(obj, sight.seen, now)
         view = View(
             demand=demand,
             finalizer=meta.FINALIZER in obj.metadata.finalizers,
             seen=sight.seen,
             gate=gate,
             undecided=undecided,
-            recovery=assess.recovery(obj, sight.seen, now),
+            recovery=asked,
+            held_back=recovery.held_back(obj, sight.seen, asked, difference, now),
             replacing=bool(obj.status.replacing),
             difference=difference,
             expired=assess.expired(obj, sight.seen, now),
@@ -203,12 +205,16 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         return _Sight(_SEEN_BY_PROGRESS[progress], observed)
 
     def _missing(self, obj: Resource[SpecT, StatusT], memory: Memory, now: datetime) -> _Sight[ObsT]:
-        """A 404 is believed when it comes again, and never right after the create."""
+        """A 404 is believed when it comes again, and never right after the create.
+
+        What was seen terminated, the cloud forgets after a day: that is no other end (section 3).
+        """
         if memory.missing[0] != obj.status.id:
             memory.missing = (obj.status.id or "", self.clock())
         born = assess.created_at(obj)
         newborn = born is not None and now - born < timedelta(seconds=self.patience.newborn)
-        if newborn or self.clock() - memory.missing[1] < self.patience.absence:
+        doubted = newborn or self.clock() - memory.missing[1] < self.patience.absence
+        if doubted and obj.status.state != "terminated":
             return _Sight(Seen.MISSING, note=f"the cloud does not find {obj.status.id}; looking again")
         return _Sight(Seen.GONE, note=f"the cloud does not find {obj.status.id} any more")
 

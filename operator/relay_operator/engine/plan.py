@@ -110,6 +110,8 @@ class View:
     gate: Gate = Gate.OPEN
     undecided: Undecided = Undecided.HOLD
     recovery: Recovery = Recovery.NONE
+    held_back: bool = False
+    """What would be restarted or made anew was so lately, and again and again."""
     replacing: bool = False
     difference: Difference = Difference.NONE
     expired: bool = False
@@ -227,8 +229,10 @@ def _gone(view: View) -> Action | None:
     match view.seen:
         case Seen.MISSING:
             return Wait(Reason.SEARCHING)
-        case Seen.GONE if view.replacing or view.recovery is Recovery.RECREATE:
+        case Seen.GONE if view.replacing:
             return Forget()
+        case Seen.GONE if view.recovery is Recovery.RECREATE:
+            return Wait(Reason.BACK_OFF) if view.held_back else Forget()
         case Seen.GONE:
             return Stall(Reason.TERMINATED_EXTERNALLY)
         case Seen.GOING:
@@ -240,7 +244,11 @@ def _gone(view: View) -> Action | None:
 def _replace(view: View) -> Action | None:
     if view.recovery is not Recovery.RECREATE and view.difference is not Difference.REPLACEABLE:
         return None
-    return Delete() if view.replacing else Replace()
+    if view.replacing:
+        return Delete()
+    if view.held_back:
+        return None if view.difference is Difference.STEP else Wait(Reason.BACK_OFF)
+    return Replace()
 
 
 def _forbidden(view: View) -> Action | None:
@@ -249,15 +257,18 @@ def _forbidden(view: View) -> Action | None:
 
 def _update(view: View) -> Action | None:
     if view.difference is Difference.STEP:
-        return _held_back(view, Update(view.step))
+        return _as_agreed(view, Update(view.step))
     if view.recovery is Recovery.RESTART:
-        return _held_back(view, Update(Step.START))
+        return Wait(Reason.BACK_OFF) if view.held_back else _as_agreed(view, Update(Step.START))
     return None
 
 
-def _held_back(view: View, update: Update) -> Action:
-    """A start that was refused is tried again no sooner than was agreed; a stop saves money and never waits."""
-    if view.gate is Gate.LATER and update.step is not Step.STOP:
+def _as_agreed(view: View, update: Update) -> Action:
+    """A start that was refused is tried again no sooner than was agreed; a stop saves money and never waits.
+
+    What was agreed for a recovery does not hold back what people ask for meanwhile.
+    """
+    if view.gate is Gate.LATER and not view.held_back and update.step is not Step.STOP:
         return Wait(Reason.WAITING_FOR_RETRY)
     return update
 

@@ -262,7 +262,7 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
         """Seconds until the next pass, and how urgent it is."""
         if standing is None and facts.error is not None:
             return self.pacing.quick.after(memory.unanswered, self.pacing.random), Priority.RETRY
-        if standing is None or standing.pace is not None:
+        if standing is None or standing.pace is not None or standing.next_attempt is not None:
             agreed = status.next_attempt_time or facts.now
             return max((agreed - facts.now).total_seconds(), 0), Priority.RETRY
         match standing.back:

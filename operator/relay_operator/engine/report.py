@@ -11,13 +11,13 @@ from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import CreateIntent, Resource
 from relay_operator.api.workload import CommonStatus, WorkloadSpec
-from relay_operator.engine import actions, assess, conditions
+from relay_operator.engine import actions, assess, conditions, recovery
 from relay_operator.engine.account import pinned
 from relay_operator.engine.actions import Action, Step
 from relay_operator.engine.backoff import Backoff, Random
 from relay_operator.engine.conditions import Wanted
 from relay_operator.engine.facts import Facts
-from relay_operator.engine.plan import Difference, Recovery
+from relay_operator.engine.plan import Difference, Recovery, Seen
 from relay_operator.engine.resource import ExternalResource, Progress
 from relay_operator.engine.result import Accepted, Rejected, Result, Sent
 from relay_operator.engine.standing import Pace, Standing
@@ -41,9 +41,6 @@ _OF_THE_RESOURCE = (
     "replacing",
 )
 """What is said of one resource alone, and goes with it."""
-
-_LASTING = timedelta(minutes=10)
-"""A run that long means that what failed before is over: restarts begin again without delay."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +73,13 @@ def new_status(
     """What status should say after this pass."""
     obj, observed = facts.obj, result.resource if isinstance(result, Accepted) else facts.observed
     mirrored = obj.status if observed is None else resource.status(obj, observed)
+    if observed is None and facts.view.seen is Seen.GONE:
+        mirrored = mirrored.model_copy(update={"state": "terminated"})
     changed: Fields = {"observed_generation": obj.metadata.generation}
     changed |= _protocol(resource, facts, action, result)
     changed |= _clocks(resource, facts, action, result, observed)
     changed |= _attempts(resource, facts, result, standing, pacing)
+    changed["recoveries"] = _recoveries(facts, action, result, standing)
     changed["conditions"] = conditions.written(
         obj.status.conditions, list(_conditions(facts, standing)), obj.metadata.generation, facts.now
     )
@@ -184,12 +184,9 @@ def _attempts(
 ) -> Fields:
     """Failures in a row, and the earliest next attempt."""
     status = facts.obj.status
-    if facts.view.recovery is Recovery.RESTART and isinstance(result, Sent):
-        return {"failures": (status.failures or 0) + 1, "next_attempt_time": None}
     if standing.pace is None:
-        lasting = status.running_since is not None and facts.now - status.running_since >= _LASTING
-        settled = isinstance(result, Accepted) or (standing.ready == "True" and lasting)
-        return {"failures": None if settled else status.failures, "next_attempt_time": None}
+        settled = isinstance(result, Accepted) or (standing.ready == "True" and _lasting(facts))
+        return {"failures": None if settled else status.failures, "next_attempt_time": standing.next_attempt}
     failures = (status.failures or 0) + 1
     wait = pacing.wait(standing.pace, standing.retry_after, failures)
     create_refused = isinstance(result, Rejected) and result.intent is not None
@@ -197,6 +194,26 @@ def _attempts(
     if standing.reason is Reason.WAITING_FOR_CAPACITY and untried:
         wait = 0.0
     return {"failures": failures, "next_attempt_time": _whole_seconds(facts.now, wait) if wait else None}
+
+
+def _recoveries(
+    facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result[ObsT], standing: Standing
+) -> int | None:
+    """Restarts and recreations in a row: counted when they are begun, forgotten after a run that lasted."""
+    obj, view = facts.obj, facts.view
+    if standing.ready == "True" and _lasting(facts):
+        return None
+    if isinstance(action, actions.Replace) or (isinstance(action, actions.Forget) and not view.replacing):
+        return recovery.counted(obj, view.seen, view.recovery, facts.now) or None
+    restart = isinstance(action, actions.Update) and view.difference is not Difference.STEP
+    if restart and isinstance(result, Sent) and view.recovery is Recovery.RESTART:
+        return recovery.counted(obj, view.seen, view.recovery, facts.now)
+    return obj.status.recoveries
+
+
+def _lasting(facts: Facts[SpecT, StatusT, ObsT]) -> bool:
+    since = facts.obj.status.running_since
+    return since is not None and facts.now - since >= recovery.LASTING
 
 
 def _whole_seconds(now: datetime, wait: float) -> datetime:

@@ -11,12 +11,12 @@ from relay_client.errors import CloudError
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import rfc3339
 from relay_operator.api.workload import CommonStatus, WorkloadSpec
-from relay_operator.engine import actions, assess
+from relay_operator.engine import actions, assess, recovery
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.actions import Action, Step
 from relay_operator.engine.conditions import Wanted
 from relay_operator.engine.facts import Facts
-from relay_operator.engine.plan import Seen
+from relay_operator.engine.plan import Recovery, Seen
 from relay_operator.engine.resource import ExternalResource, Progress
 from relay_operator.engine.result import Accepted, Nothing, OutcomeUnknown, Rejected, Result, Sent
 
@@ -58,6 +58,8 @@ class Standing:
     back: Return = Return.TRANSITION
     pace: Pace | None = None
     retry_after: float | None = None
+    next_attempt: datetime | None = None
+    """The moment that is waited for, where it is known without a pace."""
     extra: tuple[Wanted, ...] = ()
     deletion_deadline: datetime | None = None
 
@@ -216,7 +218,7 @@ def _decided(
 ) -> Standing | None:
     match action:
         case actions.Wait(reason):
-            return _waiting(facts, reason, unreachable=unreachable)
+            return _waiting(resource, facts, reason, unreachable=unreachable)
         case actions.Stall(reason):
             return _stalled(facts, reason)
         case actions.Replace():
@@ -235,7 +237,13 @@ def _decided(
             return None
 
 
-def _waiting(facts: Facts[SpecT, StatusT, ObsT], reason: Reason, *, unreachable: bool) -> Standing | None:
+def _waiting(
+    resource: ExternalResource[SpecT, StatusT, ObsT],
+    facts: Facts[SpecT, StatusT, ObsT],
+    reason: Reason,
+    *,
+    unreachable: bool,
+) -> Standing | None:
     match reason:
         case Reason.WAITING_FOR_RETRY:
             return None
@@ -246,10 +254,24 @@ def _waiting(facts: Facts[SpecT, StatusT, ObsT], reason: Reason, *, unreachable:
             return _blind(facts, unreachable=unreachable)
         case Reason.WAITING_FOR_ACCOUNT:
             return _without_account(facts)
+        case Reason.BACK_OFF:
+            return _backing_off(resource, facts)
         case Reason.SEARCHING if not facts.obj.status.id:
             return _searching(reason, facts.note)
         case _:
             return Standing("False", ConditionType.RECONCILING, reason, facts.note)
+
+
+def _backing_off(resource: ExternalResource[SpecT, StatusT, ObsT], facts: Facts[SpecT, StatusT, ObsT]) -> Standing:
+    seen = facts.view.seen
+    said = facts.note or ("" if facts.observed is None else resource.detail(facts.observed))
+    word = "restarted" if facts.view.recovery is Recovery.RESTART else "made anew"
+    times, due = recovery.in_a_row(facts.obj, seen, facts.now), recovery.due(facts.obj, seen, facts.now)
+    message = (
+        f"{said}; {word} {times} time{'' if times == 1 else 's'} without a run of ten minutes since: next at "
+        f"{rfc3339(due)}, or as soon as the spec changes"
+    )
+    return Standing("False", ConditionType.RECONCILING, Reason.BACK_OFF, message, next_attempt=due)
 
 
 def _blind(facts: Facts[SpecT, StatusT, ObsT], *, unreachable: bool) -> Standing | None:

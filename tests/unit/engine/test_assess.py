@@ -1,7 +1,5 @@
 """How an object reads: what is asked, what is due, what differs. Tables over real pods."""
 
-from datetime import timedelta
-
 import pytest
 from pydantic import JsonValue
 
@@ -9,7 +7,7 @@ from relay_operator.api.meta import CreateIntent, MalformedIntent
 from relay_operator.engine import assess
 from relay_operator.engine.actions import Step
 from relay_operator.engine.intent import fingerprints
-from relay_operator.engine.plan import Demand, Difference, Gate, Recovery, Seen, Undecided
+from relay_operator.engine.plan import Demand, Difference, Gate, Seen, Undecided
 from relay_operator.kinds.gpupod import GpuPod
 from tests.unit.engine.facts import INTENT, NOW, PODS, account, ago, pod, record
 
@@ -94,66 +92,6 @@ UNDECIDED: dict[str, tuple[str, CreateIntent | MalformedIntent, bool, Undecided]
 async def test_undecided(word: str, intent: CreateIntent | MalformedIntent, resend: bool, expected: Undecided) -> None:
     obj = pod(annotations={"retry-create": word})
     assert assess.undecided(obj, intent, account(resend_unknown=resend)) is expected
-
-
-def recovering(recovery: dict[str, JsonValue], **status: JsonValue) -> GpuPod:
-    return pod({"recovery": recovery}, status)
-
-
-RECREATE: dict[str, JsonValue] = {"onInterrupted": "Recreate", "afterSeconds": 60}
-RESTART: dict[str, JsonValue] = {"onFailed": "Restart"}
-RECOVERIES: dict[str, tuple[GpuPod, Seen, Recovery]] = {
-    "gone stalls": (pod(), Seen.GONE, Recovery.NONE),
-    "gone is made anew": (recovering({"onTerminated": "Recreate"}), Seen.GONE, Recovery.RECREATE),
-    "nothing else is": (recovering({"onTerminated": "Recreate"}), Seen.FAILED, Recovery.NONE),
-    "interrupted waits": (pod(), Seen.INTERRUPTED, Recovery.NONE),
-    "interrupted just now": (
-        recovering(RECREATE, state="running", stateSince=ago(900)),
-        Seen.INTERRUPTED,
-        Recovery.NONE,
-    ),
-    "interrupted a while": (
-        recovering(RECREATE, state="interrupted", stateSince=ago(59)),
-        Seen.INTERRUPTED,
-        Recovery.NONE,
-    ),
-    "interrupted for long": (
-        recovering(RECREATE, state="interrupted", stateSince=ago(60)),
-        Seen.INTERRUPTED,
-        Recovery.RECREATE,
-    ),
-    "interrupted since nobody knows when": (recovering(RECREATE, state="interrupted"), Seen.INTERRUPTED, Recovery.NONE),
-    "failed stalls": (pod(), Seen.FAILED, Recovery.NONE),
-    "failed is recreated": (recovering({"onFailed": "Recreate"}), Seen.FAILED, Recovery.RECREATE),
-    "failed is restarted": (recovering(RESTART, state="running"), Seen.FAILED, Recovery.RESTART),
-    "failed once more, too early": (
-        recovering(RESTART, state="failed", stateSince=ago(19), failures=2),
-        Seen.FAILED,
-        Recovery.NONE,
-    ),
-    "failed once more, late enough": (
-        recovering(RESTART, state="failed", stateSince=ago(20), failures=2),
-        Seen.FAILED,
-        Recovery.RESTART,
-    ),
-    "failed where it is to be stopped": (
-        pod({"recovery": RESTART, "powerState": "Stopped"}, {"state": "failed"}),
-        Seen.FAILED,
-        Recovery.NONE,
-    ),
-}
-
-
-@pytest.mark.parametrize(("obj", "seen", "recovery"), RECOVERIES.values(), ids=RECOVERIES)
-def test_recovery(obj: GpuPod, seen: Seen, recovery: Recovery) -> None:
-    assert assess.recovery(obj, seen, NOW) is recovery
-
-
-@pytest.mark.parametrize(
-    ("failures", "seconds"), [(None, 0), (0, 0), (1, 10), (2, 20), (5, 160), (6, 300), (1000, 300)]
-)
-def test_restarts_are_spread(failures: int | None, seconds: int) -> None:
-    assert assess.restart_delay(failures) == timedelta(seconds=seconds)
 
 
 def living(**status: JsonValue) -> GpuPod:
@@ -292,6 +230,13 @@ def test_expired(obj: GpuPod, seen: Seen, expired: bool) -> None:
     assert assess.expired(obj, seen, NOW) is expired
 
 
+RECREATE: dict[str, JsonValue] = {"onInterrupted": "Recreate", "afterSeconds": 60}
+
+
+def recovering(recovery: dict[str, JsonValue], **status: JsonValue) -> GpuPod:
+    return pod({"recovery": recovery}, status)
+
+
 DEADLINES: dict[str, tuple[GpuPod, list[int]]] = {
     "none": (pod(), []),
     "of a run": (living(state="running", runningSince=ago(10), stateSince=ago(10)), [50]),
@@ -299,9 +244,7 @@ DEADLINES: dict[str, tuple[GpuPod, list[int]]] = {
     "of both, one gone by": (living(state="stopped", stateSince=ago(20), runningSince=ago(100)), [-40, 40]),
     "of an interruption": (recovering(RECREATE, state="interrupted", stateSince=ago(10)), [50]),
     "none of an interruption that is waited out": (pod(status={"state": "interrupted", "stateSince": ago(10)}), []),
-    "of a failure": (recovering(RESTART, state="failed", stateSince=ago(5), failures=2), [15]),
-    "none of a failure that stalls": (pod(status={"state": "failed", "stateSince": ago(10)}), []),
-    "none since nobody knows when": (recovering(RESTART, state="failed"), []),
+    "none since nobody knows when": (recovering(RECREATE, state="interrupted"), []),
 }
 
 

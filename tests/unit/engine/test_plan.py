@@ -48,10 +48,21 @@ ALIVE = RECORDED - {Seen.GONE, Seen.MISSING, Seen.GOING}
 
 def every_view() -> Iterator[View]:
     """Every combination. `step` is read in one place only, so its values are tried apart."""
-    axes = (Demand, (True, False), (True, False), Account, Seen, Gate, Undecided, Recovery, (True, False), Difference)
+    axes = (
+        Demand,
+        (True, False),
+        (True, False),
+        Account,
+        Seen,
+        Gate,
+        Undecided,
+        Recovery,
+        (True, False),
+        (True, False),
+    )
     for combination in itertools.product(*axes):
-        for expired in (True, False):
-            yield View(*combination, expired=expired)
+        for difference, expired in itertools.product(Difference, (True, False)):
+            yield View(*combination, difference, expired=expired)
 
 
 def test_every_view_gets_one_action_and_none_breaks_an_invariant() -> None:
@@ -103,6 +114,9 @@ INVARIANTS: dict[str, Callable[[View, Action], bool]] = {
         not isinstance(action, Forget) or view.seen is Seen.GONE
     ),
     "an object that lives is never released": lambda view, action: not isinstance(action, Release) or view.deleting,
+    "nothing is begun anew before its time": lambda view, action: (
+        not view.held_back or view.replacing or not isinstance(action, Replace | Forget)
+    ),
     "a resource of a live object is ended only to be replaced": lambda view, action: (
         not isinstance(action, Delete) or view.deleting or view.replacing
     ),
@@ -187,6 +201,14 @@ SENTENCES: dict[str, tuple[View, Action]] = {
         View(seen=Seen.GONE, recovery=Recovery.RECREATE),
         Forget(),
     ),
+    "gone once more and again waits": (
+        View(seen=Seen.GONE, recovery=Recovery.RECREATE, held_back=True),
+        Wait(Reason.BACK_OFF),
+    ),
+    "a replacement under way is not held back": (
+        View(seen=Seen.GONE, recovery=Recovery.RECREATE, held_back=True, replacing=True),
+        Forget(),
+    ),
     "gone by our own hand is made anew": (View(seen=Seen.GONE, replacing=True), Forget()),
     "one 404 of a live object is doubted": (View(seen=Seen.MISSING), Wait(Reason.SEARCHING)),
     "a replacement is told before it is begun": (replace(LIVE, difference=Difference.REPLACEABLE), Replace()),
@@ -213,6 +235,29 @@ SENTENCES: dict[str, tuple[View, Action]] = {
     ),
     "a failure is restarted where asked": (View(seen=Seen.FAILED, recovery=Recovery.RESTART), Update(Step.START)),
     "a failure is recreated where asked": (View(seen=Seen.FAILED, recovery=Recovery.RECREATE), Replace()),
+    "a failure that comes again waits to be restarted": (
+        View(seen=Seen.FAILED, recovery=Recovery.RESTART, held_back=True, gate=Gate.LATER),
+        Wait(Reason.BACK_OFF),
+    ),
+    "a failure that comes again waits to be recreated": (
+        View(seen=Seen.FAILED, recovery=Recovery.RECREATE, held_back=True),
+        Wait(Reason.BACK_OFF),
+    ),
+    "what never is as asked waits to be recreated": (
+        replace(LIVE, difference=Difference.REPLACEABLE, held_back=True),
+        Wait(Reason.BACK_OFF),
+    ),
+    "a person's restart does not wait for a recovery": (
+        View(
+            seen=Seen.FAILED,
+            recovery=Recovery.RECREATE,
+            held_back=True,
+            gate=Gate.LATER,
+            difference=Difference.STEP,
+            step=Step.RESTART,
+        ),
+        Update(Step.RESTART),
+    ),
     "an object whose time is up is deleted": (View(seen=Seen.STOPPED, expired=True), Expire()),
     "what is as asked is kept": (LIVE, Keep()),
     "what is on its way is left alone": (View(seen=Seen.PENDING), Keep()),

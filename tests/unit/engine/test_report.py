@@ -12,7 +12,7 @@ from relay_operator.engine import actions
 from relay_operator.engine.actions import Action, Step
 from relay_operator.engine.backoff import Backoff
 from relay_operator.engine.facts import Facts
-from relay_operator.engine.plan import Difference, Recovery, View
+from relay_operator.engine.plan import Difference, Recovery, Seen, View
 from relay_operator.engine.report import Pacing, merge_patch, new_status, status_patch
 from relay_operator.engine.result import Accepted, Nothing, Rejected, Result, Sent
 from relay_operator.engine.standing import Pace, Standing
@@ -22,8 +22,10 @@ from tests.unit.engine.facts import INTENT, NOW, PODS, PodFacts, account, ago, p
 
 PACING = Pacing(Backoff(1.0, 300.0), lambda: 0.0)
 KEEP, NOTHING = actions.Keep(), Nothing()
+GOES_ON = Standing("False", ConditionType.RECONCILING, Reason.DEPLOYING, "goes on")
 READY = Standing("True", None, Reason.RUNNING, "runs")
 REFUSED = Standing("False", ConditionType.RECONCILING, Reason.RATE_LIMITED, "slow down", pace=Pace.QUICK)
+REFUSED_START = Rejected(RateLimited("c", "m"))
 FULL = Standing("False", ConditionType.RECONCILING, Reason.WAITING_FOR_CAPACITY, "full", pace=Pace.QUICK)
 
 
@@ -191,8 +193,13 @@ FAILURES: dict[str, tuple[GpuPod, Result[VmRecord], Standing, View, int | None]]
         View(),
         None,
     ),
-    "a restart": (pod(status={"failures": 3}), Sent(), READY, View(recovery=Recovery.RESTART), 4),
-    "a first restart": (pod(), Sent(), READY, View(recovery=Recovery.RESTART), 1),
+    "as many, a restart is none": (
+        pod(status={"failures": 3}),
+        Sent(),
+        GOES_ON,
+        View(seen=Seen.FAILED, recovery=Recovery.RESTART),
+        3,
+    ),
 }
 
 
@@ -201,6 +208,80 @@ def test_failures_in_a_row(
     obj: GpuPod, result: Result[VmRecord], standing: Standing, view: View, failures: int | None
 ) -> None:
     assert written(obj, actions.Update(Step.START), result, standing, view=view).failures == failures
+
+
+AGAIN = View(seen=Seen.FAILED, recovery=Recovery.RESTART)
+ANEW = View(seen=Seen.FAILED, recovery=Recovery.RECREATE)
+RECOVERED: dict[str, tuple[GpuPod, Action, Result[VmRecord], Standing, View, int | None]] = {
+    "a restart": (pod(), actions.Update(Step.START), Sent(), GOES_ON, AGAIN, 1),
+    "another": (pod(status={"recoveries": 3}), actions.Update(Step.START), Sent(), GOES_ON, AGAIN, 4),
+    "not one that was refused": (pod(), actions.Update(Step.START), REFUSED_START, GOES_ON, AGAIN, None),
+    "not one that a person asked for": (
+        pod(),
+        actions.Update(Step.RESTART),
+        Sent(),
+        GOES_ON,
+        View(seen=Seen.FAILED, recovery=Recovery.RESTART, difference=Difference.STEP),
+        None,
+    ),
+    "not a start of what was stopped": (
+        pod(),
+        actions.Update(Step.START),
+        Sent(),
+        GOES_ON,
+        View(seen=Seen.STOPPED),
+        None,
+    ),
+    "a recreation": (pod(), actions.Replace(), NOTHING, GOES_ON, ANEW, 1),
+    "a replacement of what differs by itself": (pod(), actions.Replace(), NOTHING, GOES_ON, View(), 1),
+    "not a change of the spec": (pod(generation=2), actions.Replace(), NOTHING, GOES_ON, View(), None),
+    "not a recreation twice": (
+        pod(status={"recoveries": 1}),
+        actions.Forget(),
+        NOTHING,
+        GOES_ON,
+        View(seen=Seen.GONE, recovery=Recovery.RECREATE, replacing=True),
+        1,
+    ),
+    "one of what was ended by another hand": (
+        pod(),
+        actions.Forget(),
+        NOTHING,
+        GOES_ON,
+        View(seen=Seen.GONE, recovery=Recovery.RECREATE),
+        1,
+    ),
+    "none any more, it lasts": (
+        pod(status={"recoveries": 3, "runningSince": ago(600)}),
+        KEEP,
+        NOTHING,
+        READY,
+        View(seen=Seen.READY),
+        None,
+    ),
+    "as many, it was made": (
+        pod(status={"recoveries": 3}),
+        actions.Create(),
+        Accepted(record(), INTENT),
+        READY,
+        View(),
+        3,
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("obj", "action", "result", "standing", "view", "recoveries"), RECOVERED.values(), ids=RECOVERED
+)
+def test_recoveries_in_a_row(
+    obj: GpuPod, action: Action, result: Result[VmRecord], standing: Standing, view: View, recoveries: int | None
+) -> None:
+    assert written(obj, action, result, standing, view=view).recoveries == recoveries
+
+
+def test_what_the_cloud_does_not_find_any_more_reads_as_terminated() -> None:
+    status = written(pod(status={"id": "pod-1", "state": "running"}), view=View(seen=Seen.GONE))
+    assert (status.id, status.state, status.state_since) == ("pod-1", "terminated", NOW)
 
 
 MODELS: dict[str, JsonValue] = {"gpu": {"modelIds": ["a", "b"]}}
