@@ -35,6 +35,8 @@ class Facts(Generic[SpecT, StatusT, ObsT]):
     inputs: Inputs | None = None
     env_digest: str = ""
     """Of the Secrets and ConfigMaps as they are; empty where none are used or they were not read."""
+    unanswered: int = 0
+    """Looks in a row that the cloud did not answer, this one included."""
 
     @property
     def usable_account(self) -> AccountReady:

@@ -157,7 +157,20 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             ssh_keys=read.ssh_keys if isinstance(read, ReadInputs) else (),
             model_id=assess.model_id(self.resource.models(obj), obj.status.failures),
         )
-        return Facts(key, obj, now, account, view, known, sight.observed, sight.error, note or differs, inputs, digest)
+        return Facts(
+            key=key,
+            obj=obj,
+            now=now,
+            account=account,
+            view=view,
+            intent=known,
+            observed=sight.observed,
+            error=sight.error,
+            note=note or differs,
+            inputs=inputs,
+            env_digest=digest,
+            unanswered=memory.unanswered,
+        )
 
     async def _look(
         self,

@@ -187,6 +187,9 @@ def _attempts(
     if standing.pace is None:
         settled = isinstance(result, Accepted) or (standing.ready == "True" and _lasting(facts))
         return {"failures": None if settled else status.failures, "next_attempt_time": standing.next_attempt}
+    if facts.error is not None:  # a look is no attempt: it neither tries another model nor slows down the next create
+        wait = pacing.wait(standing.pace, standing.retry_after, facts.unanswered)
+        return {"failures": status.failures, "next_attempt_time": _whole_seconds(facts.now, wait)}
     failures = (status.failures or 0) + 1
     wait = pacing.wait(standing.pace, standing.retry_after, failures)
     create_refused = isinstance(result, Rejected) and result.intent is not None

@@ -373,6 +373,21 @@ async def test_a_silent_cloud_is_told_after_a_while_and_ready_stays_what_it_was(
     assert world.condition(ConditionType.STALLED) is None
 
 
+async def test_looks_in_vain_count_for_their_own_pace_alone(world: World) -> None:
+    """Neither does the next create try another model, nor does it wait longer, because the cloud was silent."""
+    await made(world)
+    world.pods.fail("observe", *[lost(acted=False)] * 12)
+    world.hint()
+    await world.settle()
+    looks = len(world.resource.looks)
+    await world.wait(60)
+    stalled = world.condition(ConditionType.STALLED)
+    assert stalled is not None
+    assert stalled.reason == "CloudUnavailable"
+    assert len(world.resource.looks) - looks <= 6
+    assert world.status().failures is None
+
+
 async def test_a_reason_of_another_release_is_carried_on(world: World) -> None:
     await made(world)
     raw = world.raw()
