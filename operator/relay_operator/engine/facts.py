@@ -37,6 +37,8 @@ class Facts(Generic[SpecT, StatusT, ObsT]):
     """Of the Secrets and ConfigMaps as they are; empty where none are used or they were not read."""
     unanswered: int = 0
     """Looks in a row that the cloud did not answer, this one included."""
+    decided_in: float | None = None
+    """Seconds until a look can tell what this one could not: whether something exists."""
 
     @property
     def usable_account(self) -> AccountReady:

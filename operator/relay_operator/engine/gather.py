@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Generic, TypeVar, assert_never
 
 from pydantic import ValidationError
@@ -64,6 +64,8 @@ class _Sight(Generic[ObsT]):
     observed: ObsT | None = None
     note: str = ""
     error: CloudError | None = None
+    decided_in: float | None = None
+    """Seconds until a look can tell what this one could not."""
 
 
 @dataclass(slots=True)
@@ -170,6 +172,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             inputs=inputs,
             env_digest=digest,
             unanswered=memory.unanswered,
+            decided_in=sight.decided_in,
         )
 
     async def _look(
@@ -225,10 +228,11 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         if memory.missing[0] != obj.status.id:
             memory.missing = (obj.status.id or "", self.clock())
         born = assess.created_at(obj)
-        newborn = born is not None and now - born < timedelta(seconds=self.patience.newborn)
-        doubted = newborn or self.clock() - memory.missing[1] < self.patience.absence
-        if doubted and obj.status.state != "terminated":
-            return _Sight(Seen.MISSING, note=f"the cloud does not find {obj.status.id}; looking again")
+        grown = 0.0 if born is None else self.patience.newborn - (now - born).total_seconds()
+        doubt = max(grown, self.patience.absence - (self.clock() - memory.missing[1]))
+        if doubt > 0 and obj.status.state != "terminated":
+            note = f"the cloud does not find {obj.status.id}; looking again"
+            return _Sight(Seen.MISSING, note=note, decided_in=doubt)
         return _Sight(Seen.GONE, note=f"the cloud does not find {obj.status.id} any more")
 
     async def _look_at_adoptee(
@@ -267,7 +271,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         if originals:
             return _Sight(Seen.ABSENT, note=f"the intent was copied from {min(map(str, originals))}")
         finding = await self.resource.find(account.cloud, intent.name, account.sightings)
-        late = now - intent.started_at >= timedelta(seconds=self.patience.search)
+        early = self.patience.search - (now - intent.started_at).total_seconds()
         match finding:
             case Found(observed):
                 holders = self.cache.claim(self.resource.identity(observed)[0], key)
@@ -275,22 +279,26 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
                     return _Sight(Seen.ABSENT, note=f"the intent was copied from {min(map(str, holders))}")
                 return _Sight(Seen.FOUND, observed)
             case NotSeen():
-                return self._not_seen(intent, memory, late=late)
+                return self._not_seen(intent, memory, early)
             case CannotTell():
                 note = f"look in the cloud for a resource named {intent.name!r}"
-                return _Sight(Seen.UNKNOWABLE if late else Seen.UNSURE, note=note)
+                if early > 0:
+                    return _Sight(Seen.UNSURE, note=note, decided_in=early)
+                return _Sight(Seen.UNKNOWABLE, note=note)
             case _ as never:
                 assert_never(never)
 
-    def _not_seen(self, intent: CreateIntent, memory: Memory, *, late: bool) -> _Sight[ObsT]:
+    def _not_seen(self, intent: CreateIntent, memory: Memory, early: float) -> _Sight[ObsT]:
         if memory.searched != intent.name:  # what an earlier attempt's lists lacked says nothing about this one
             memory.searched, memory.not_seen = intent.name, 0
-        if late and (memory.not_seen == 0 or self.clock() - memory.not_seen_at >= self.patience.absence):
+        if early <= 0 and (memory.not_seen == 0 or self.clock() - memory.not_seen_at >= self.patience.absence):
             memory.not_seen += 1
             memory.not_seen_at = self.clock()
-        absent = memory.not_seen >= self.patience.searches
         note = f"{intent.name!r} is not in the cloud's list"
-        return _Sight(Seen.ABSENT if absent else Seen.UNSURE, note=note)
+        if memory.not_seen >= self.patience.searches:
+            return _Sight(Seen.ABSENT, note=note)
+        again = self.patience.absence - (self.clock() - memory.not_seen_at)
+        return _Sight(Seen.UNSURE, note=note, decided_in=early if early > 0 else again)
 
 
 def _belongs(cloud_id: str, holders: frozenset[ObjectKey]) -> str:

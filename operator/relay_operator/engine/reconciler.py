@@ -248,6 +248,8 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
         due = self._due(facts, status, standing, memory)
         if due is not None:
             self.queue.add_after(key, *due)
+        if facts.decided_in is not None and isinstance(action, actions.Wait):
+            self.queue.add_after(key, facts.decided_in, Priority.RETRY)
         known = assess.deadlines(facts.obj.spec, facts.obj.status)
         for moment in assess.deadlines(facts.obj.spec, status):
             if moment > facts.now or moment not in known:  # one that had passed before was part of this decision

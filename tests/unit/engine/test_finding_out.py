@@ -65,6 +65,31 @@ async def test_it_is_searching_before_it_is_late(world: World) -> None:
     assert world.condition(ConditionType.STALLED) is None
 
 
+@pytest.mark.parametrize(("listable", "seconds"), [(True, 66), (False, 61)])
+async def test_what_became_of_a_create_is_known_as_soon_as_it_can_be(
+    world: World, listable: bool, seconds: int
+) -> None:
+    """A minute after the create; with a list, that and the time between two of them."""
+    world.pods.listable = listable
+    world.pods.fail("create", lost(acted=False))
+    world.apply()
+    await world.wait(seconds - 6)
+    assert world.reason() == "Searching"
+    await world.wait(6)
+    assert world.reason() == ("Running" if listable else "CreateOutcomeUnknown")
+
+
+async def test_what_is_gone_is_believed_as_soon_as_it_can_be(world: World) -> None:
+    world.apply()
+    await world.wait(100)
+    del world.pods.records["pod-1"]
+    world.hint()
+    await world.settle()
+    assert world.reason() == "Searching"
+    await world.wait(5)
+    assert world.reason() == "TerminatedExternally"
+
+
 async def test_a_persons_word_closes_the_intent_and_makes_another(world: World) -> None:
     await unknown(world, acted=False)
     intent = world.intent()
