@@ -37,14 +37,14 @@ from relay_operator.engine.feed import Feed, key_of
 from relay_operator.engine.gather import Gatherer, Patience
 from relay_operator.engine.inputs import InputReader
 from relay_operator.engine.kube import JsonObject, Kube, KubeError, ResourceType
-from relay_operator.engine.queue import Queue
+from relay_operator.engine.queue import Priority, Queue
 from relay_operator.engine.reconciler import KindReconciler, Reconciler, Tempo
 from relay_operator.engine.report import Pacing
 from relay_operator.engine.resource import ExternalResource
 from relay_operator.engine.workers import Workers
 from relay_operator.health import Heartbeat, health_app
 from relay_operator.hints import Hints
-from relay_operator.kinds import cloudaccount, gpucluster, gpupod
+from relay_operator.kinds import cloudaccount, gpucluster, gpupod, inferencebatchschedule
 from relay_operator.kinds.clusterlists import ClusterLists
 from relay_operator.leader import Election, LeaseLostError
 from relay_operator.leader_label import LeaderLabel
@@ -52,6 +52,7 @@ from relay_operator.lease import LeaseTimes
 from relay_operator.logs import EXPECTED_ERRORS, configure_logging
 from relay_operator.metrics import Metrics, process_metrics
 from relay_operator.receiver import Receiver
+from relay_operator.schedules.reconciler import ScheduleReconciler
 from relay_operator.serving import serving
 from relay_operator.settings import Settings
 from relay_operator.watch import WATCH_ERRORS, WatchEndedError, watch
@@ -243,7 +244,8 @@ async def _unless(stop: asyncio.Event, work: Coroutine[None, None, None]) -> boo
 def _assemble(settings: Settings, api: client.ApiClient) -> Replica:
     metrics = process_metrics(version("relay-operator"))
     kube = Kube(api, on_write=metrics.on_write)
-    cache, queue = Cache(), Queue[ObjectKey](time.monotonic)
+    queue = Queue[ObjectKey](time.monotonic)
+    cache = Cache(on_owned=lambda owner: _wake(queue, owner))
     feed = Feed(cache, queue, random.random, settings.poll_settled_seconds)
     accounts = Accounts(settings, kube, cache, queue, metrics)
     pulse = Heartbeat(settings.lease_duration_seconds * 4, time.monotonic)
@@ -257,6 +259,7 @@ def _assemble(settings: Settings, api: client.ApiClient) -> Replica:
     reconcilers: dict[str, KindReconciler] = {
         gpupod.DEFINITION.kind: common.reconciler(gpupod.GpuPods()),
         gpucluster.DEFINITION.kind: common.reconciler(gpucluster.GpuClusters(lists)),
+        inferencebatchschedule.DEFINITION.kind: common.schedules(),
         cloudaccount.CLOUD_ACCOUNT.kind: account_reconciler,
         cloudaccount.CLUSTER_CLOUD_ACCOUNT.kind: account_reconciler,
     }
@@ -280,6 +283,11 @@ def _assemble(settings: Settings, api: client.ApiClient) -> Replica:
         census=census,
         recorder=recorder,
     )
+
+
+def _wake(queue: Queue[ObjectKey], owner: ObjectKey) -> None:
+    if owner.kind == inferencebatchschedule.DEFINITION.kind:
+        queue.add(owner, Priority.CHANGE)
 
 
 def _now() -> datetime:
@@ -343,6 +351,11 @@ class _Common:
             wall_clock=_now,
             on_pass=self.census.on_pass,
         )
+
+    def schedules(self) -> ScheduleReconciler:
+        settings = self.settings
+        refused = Backoff(settings.backoff_initial_seconds, settings.backoff_max_seconds)
+        return ScheduleReconciler(self.kube, self.cache, self.queue, self.recorder, self.census.on_pass, refused)
 
     def _keep(self, kind: str, raw: JsonObject) -> None:
         self.cache.put(key_of(kind, raw), raw)

@@ -65,6 +65,7 @@ RESOURCES = {
     "GpuPod": Resource(_RELAY, "gpupods"),
     "GpuCluster": Resource(_RELAY, "gpuclusters"),
     "InferenceBatch": Resource(_RELAY, "inferencebatches"),
+    "InferenceBatchSchedule": Resource(_RELAY, "inferencebatchschedules"),
 }
 
 

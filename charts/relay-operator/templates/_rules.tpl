@@ -8,6 +8,7 @@
   - gpuclusters
   - gpupods
   - inferencebatches
+  - inferencebatchschedules
   verbs:
   - get
   - list
@@ -21,6 +22,7 @@
   - gpuclusters/status
   - gpupods/status
   - inferencebatches/status
+  - inferencebatchschedules/status
   verbs:
   - patch
 # lifetime.ttlSecondsAfterStopped and ttlSecondsAfterFinished
@@ -31,6 +33,14 @@
   - gpupods
   - inferencebatches
   verbs:
+  - delete
+# what schedules start, replace and clear away
+- apiGroups:
+  - gpurelay.dev
+  resources:
+  - inferencebatches
+  verbs:
+  - create
   - delete
 # keys and env are read; connections and webhook secrets are written
 - apiGroups:
@@ -132,6 +142,7 @@
   - gpuclusters
   - gpupods
   - inferencebatches
+  - inferencebatchschedules
   verbs:
   - get
   - list
@@ -147,6 +158,7 @@
   - gpuclusters
   - gpupods
   - inferencebatches
+  - inferencebatchschedules
   verbs:
   - create
   - update

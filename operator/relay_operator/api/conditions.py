@@ -113,6 +113,12 @@ class Reason(StrEnum):
     RUNWAY_SHORT = "RunwayShort"
     WEBHOOK_REFUSED = "WebhookRefused"
 
+    # Schedules
+    SCHEDULED = "Scheduled"
+    SCHEDULE_INVALID = "ScheduleInvalid"
+    TIME_ZONE_UNKNOWN = "TimeZoneUnknown"
+    TEMPLATE_REFUSED = "TemplateRefused"
+
 
 class Condition(Model):
     """One fact about the object, as all of Kubernetes' tools read it."""

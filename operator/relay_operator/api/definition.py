@@ -38,6 +38,10 @@ class Definition:
     summary: str
     namespaced: bool = True
     scale: Scale | None = None
+    longest_name: int | None = None
+    """Where names of other objects are made from the name of this one."""
+    creates: str | None = None
+    """Plural of the kind whose objects it makes and deletes."""
 
     @property
     def singular(self) -> str:

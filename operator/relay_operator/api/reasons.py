@@ -312,4 +312,16 @@ REASONS: Final[dict[Reason, ReasonDoc]] = {
     Reason.WEBHOOK_REFUSED: ReasonDoc(
         "The cloud refuses the subscription; the message has its words. Polling takes over.", Resolver.ADMINISTRATOR
     ),
+    Reason.SCHEDULED: ReasonDoc("Batches are started at the times of the schedule.", Resolver.NOBODY),
+    Reason.SCHEDULE_INVALID: ReasonDoc(
+        "`spec.schedule` cannot be read, or names a date that no year has; nothing is started.", Resolver.AUTHOR
+    ),
+    Reason.TIME_ZONE_UNKNOWN: ReasonDoc(
+        "`spec.timeZone` is not a name of the IANA list; nothing is started.", Resolver.AUTHOR
+    ),
+    Reason.TEMPLATE_REFUSED: ReasonDoc(
+        "The API server refuses the batch that `spec.batchTemplate` describes; the message has its words. Tried again, "
+        "ever more slowly, and when the spec changes.",
+        Resolver.AUTHOR,
+    ),
 }

@@ -43,7 +43,9 @@ def own_kinds(definitions: Iterable[Definition]) -> tuple[Rule, ...]:
         Rule("what the cloud says", GROUP, tuple(f"{plural}/status" for plural in objects), ("patch",)),
     )
     expiry = Rule("lifetime.ttlSecondsAfterStopped and ttlSecondsAfterFinished", GROUP, mortal, ("delete",))
-    return (*rules, expiry) if mortal else rules
+    made = tuple(definition.creates for definition in known if definition.creates is not None)
+    making = Rule("what schedules start, replace and clear away", GROUP, made, ("create", "delete"))
+    return (*rules, *((expiry,) if mortal else ()), *((making,) if made else ()))
 
 
 def in_watched_namespaces(definitions: Iterable[Definition]) -> tuple[Rule, ...]:

@@ -6,8 +6,9 @@ from pydantic import JsonValue
 
 from relay_operator.api.definition import Column, Definition
 from relay_operator.api.meta import CATEGORY, GROUP, VERSION
+from relay_operator.api.schema import field_rules
 from relay_operator.crds.structural import Schema, as_object, structural
-from relay_operator.kinds import cloudaccount, gpucluster, gpupod, inferencebatch
+from relay_operator.kinds import cloudaccount, gpucluster, gpupod, inferencebatch, inferencebatchschedule
 
 DEFINITIONS: Final = (
     cloudaccount.CLOUD_ACCOUNT,
@@ -15,6 +16,7 @@ DEFINITIONS: Final = (
     gpucluster.DEFINITION,
     gpupod.DEFINITION,
     inferencebatch.DEFINITION,
+    inferencebatchschedule.DEFINITION,
 )
 NEVER_OBSERVED: Final = -1
 """What `status.observedGeneration` reads before the operator saw an object, so that nobody takes it for ready."""
@@ -59,7 +61,11 @@ def object_schema(definition: Definition) -> Schema:
         "spec": structural(definition.spec),
         "status": _status(definition),
     }
-    return {"type": "object", "description": definition.summary, "required": ["spec"], "properties": properties}
+    schema: Schema = {"type": "object", "description": definition.summary, "required": ["spec"]}
+    if definition.longest_name is not None:
+        limit = definition.longest_name
+        schema |= field_rules((f"self.metadata.name.size() <= {limit}", f"the name has at most {limit} characters"))
+    return schema | {"properties": properties}
 
 
 def _status(definition: Definition) -> Schema:

@@ -1,12 +1,13 @@
 """What the watch last said of every object, trimmed and compact."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
 from relay_operator.api.meta import ANNOTATION_PREFIX, CREATE_INTENT, FINALIZER, CreateIntent, ObjectKey
+from relay_operator.engine.ownership import Owned, owned
 
 _DROPPED_ANNOTATIONS = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
 
@@ -30,19 +31,28 @@ class Entry:
     searching: bool
     """An intent is there, and no status closes it."""
     settled: bool
-    """Ready, and status is about this very spec."""
+    """Ready, status is about this very spec, and nothing comes due by the clock."""
     reason: str
     """Of the Ready condition."""
     account: tuple[str, str]
     """Kind and name of the account that was, or would be, used; empty strings for the namespace's default."""
+    owned: Owned | None
+    """Which object controls it, and what that one asks of it."""
+
+
+def _ignore(owner: ObjectKey) -> None:
+    """The default: nobody asks for owners."""
 
 
 @dataclass(slots=True)
 class Cache:
-    """All known objects, with an index by cloud id. O(1) per event."""
+    """All known objects, with an index by cloud id and one by owner. O(1) per event."""
 
+    on_owned: Callable[[ObjectKey], None] = _ignore
+    """Told the owner of an object that came, went, began to be deleted or finished."""
     _entries: dict[ObjectKey, Entry] = field(default_factory=dict)
     _by_cloud_id: dict[str, set[ObjectKey]] = field(default_factory=dict)
+    _by_owner: dict[str, set[ObjectKey]] = field(default_factory=dict)
     _searching: set[ObjectKey] = field(default_factory=set)
     _claims: dict[ObjectKey, str] = field(default_factory=dict)
 
@@ -62,6 +72,7 @@ class Cache:
         (self._searching.add if entry.searching else self._searching.discard)(key)
         if entry.cloud_id:
             self._by_cloud_id.setdefault(entry.cloud_id, set()).add(key)
+        self._index_owner(key, before, entry)
         return before, entry
 
     def drop(self, key: ObjectKey, uid: str | None = None) -> Entry | None:
@@ -73,11 +84,16 @@ class Cache:
         self._searching.discard(key)
         self.unclaim(key)
         self._unindex(entry.cloud_id, key)
+        self._index_owner(key, entry, None)
         return entry
 
     def with_cloud_id(self, cloud_id: str) -> frozenset[ObjectKey]:
         """Who records this cloud id in status."""
         return frozenset(self._by_cloud_id.get(cloud_id, ()))
+
+    def owned_by(self, uid: str) -> dict[ObjectKey, Entry]:
+        """What the object with this uid controls."""
+        return {key: self._entries[key] for key in self._by_owner.get(uid, ())}
 
     def with_token(self, token: str) -> frozenset[ObjectKey]:
         """Whose create this token was; for searches, which are rare: it looks at every object."""
@@ -112,11 +128,27 @@ class Cache:
         return len(self._entries)
 
     def _unindex(self, cloud_id: str, key: ObjectKey) -> None:
-        holders = self._by_cloud_id.get(cloud_id)
-        if holders is not None:
-            holders.discard(key)
-            if not holders:
-                del self._by_cloud_id[cloud_id]
+        _discard(self._by_cloud_id, cloud_id, key)
+
+    def _index_owner(self, key: ObjectKey, before: Entry | None, after: Entry | None) -> None:
+        was, is_now = (entry.owned if entry is not None else None for entry in (before, after))
+        if was is not None:
+            _discard(self._by_owner, was.owner_uid, key)
+        if is_now is not None:
+            self._by_owner.setdefault(is_now.owner_uid, set()).add(key)
+        begins_to_go = before is not None and after is not None and before.deleting != after.deleting
+        if was == is_now and not begins_to_go:
+            return
+        for owner in {one.owner for one in (was, is_now) if one is not None}:
+            self.on_owned(owner)
+
+
+def _discard(index: dict[str, set[ObjectKey]], name: str, key: ObjectKey) -> None:
+    holders = index.get(name)
+    if holders is not None:
+        holders.discard(key)
+        if not holders:
+            del index[name]
 
 
 def needs_work(before: Entry | None, after: Entry) -> bool:
@@ -156,9 +188,12 @@ def _entry(raw: Mapping[str, JsonValue]) -> Entry:
         cloud_id=str(status.get("id") or ""),
         token=str(status.get("createToken") or ""),
         searching=not status.get("id") and CREATE_INTENT in annotations,
-        settled=ready.get("status") == "True" and status.get("observedGeneration") == metadata.get("generation"),
+        settled=ready.get("status") == "True"
+        and status.get("observedGeneration") == metadata.get("generation")
+        and "nextScheduleTime" not in status,
         reason=str(ready.get("reason") or ""),
         account=(str(account.get("kind") or ""), str(account.get("name") or "")),
+        owned=owned(metadata, status),
     )
 
 

@@ -126,6 +126,7 @@ def test_every_kind_is_found_by_its_short_name_and_category() -> None:
         "GpuPod": "gpod",
         "GpuCluster": "gcl",
         "InferenceBatch": "ibatch",
+        "InferenceBatchSchedule": "ibsched",
     }
     for _, crd in names.values():
         assert isinstance(crd["spec"], dict)

@@ -1,0 +1,161 @@
+"""InferenceBatchSchedule: makes InferenceBatches by the clock, as a CronJob makes Jobs."""
+
+from enum import StrEnum
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from relay_operator.api.conditions import Condition
+from relay_operator.api.definition import AGE, READY, REASON, Column, Definition
+from relay_operator.api.meta import Model, Resource, Time
+from relay_operator.api.references import LabelKey, LabelValue
+from relay_operator.api.schema import atomic, field_rules, map_by
+from relay_operator.kinds import inferencebatch
+from relay_operator.kinds.inferencebatch_spec import BatchSpec
+
+SHOWN_ACTIVE: Final = 100
+MAX_NAME: Final = 52
+"""What the minutes since 1970, put behind it, leave of a label's 63 characters, as with CronJob."""
+_YEAR: Final = 366 * 86_400
+
+
+class ConcurrencyPolicy(StrEnum):
+    """What to do when a time comes and an earlier batch is not finished."""
+
+    ALLOW = "Allow"
+    FORBID = "Forbid"
+    REPLACE = "Replace"
+
+
+class TemplateMetadata(Model):
+    """What every batch gets beside its name."""
+
+    labels: dict[LabelKey, LabelValue] | None = Field(None, max_length=32, description="Labels put on every batch.")
+    annotations: dict[LabelKey, Annotated[str, Field(max_length=4096)]] | None = Field(
+        None, max_length=32, description="Annotations put on every batch."
+    )
+
+
+class BatchTemplate(Model):
+    """The batch that is made each time."""
+
+    metadata: TemplateMetadata | None = Field(None, description="Labels and annotations of every batch.")
+    spec: BatchSpec = Field(description="The spec of every batch; a change holds for later ones.")
+
+
+_NO_ZONE_INSIDE: Final = ("!self.contains('TZ')", "TZ and CRON_TZ are not allowed in a schedule: set timeZone")
+_FIELDS: Final = "[0-9A-Za-z*?,/-]+(\\\\s+[0-9A-Za-z*?,/-]+){4}"
+_MACROS: Final = "@(yearly|annually|monthly|weekly|daily|midnight|hourly)"
+_HOW_WRITTEN: Final = (
+    "a schedule has five fields (minute, hour, day of the month, month, day of the week), or is one of @yearly, "
+    "@annually, @monthly, @weekly, @daily, @midnight and @hourly"
+)
+_WELL_FORMED: Final = (f"self.matches('^\\\\s*({_MACROS}|{_FIELDS})\\\\s*$')", _HOW_WRITTEN)
+_NAMED_ZONE: Final = (
+    "!(self.lowerAscii() in ['local', 'localtime'])",
+    "name the time zone, as in Europe/Berlin: the machine's own may differ from replica to replica",
+)
+
+
+class InferenceBatchScheduleSpec(Model):
+    """When batches are made, which, and how many of them are kept."""
+
+    schedule: str = Field(
+        min_length=1,
+        max_length=512,
+        json_schema_extra=field_rules(_NO_ZONE_INSIDE, _WELL_FORMED),
+        description="When, as cron writes it: minute, hour, day of the month, month and day of the week (0 to 6 from "
+        "Sunday, or names), or one of @yearly, @annually, @monthly, @weekly, @daily, @midnight and @hourly.",
+    )
+    time_zone: str | None = Field(
+        None,
+        min_length=1,
+        max_length=64,
+        json_schema_extra=field_rules(_NAMED_ZONE),
+        description="The time zone of the schedule, as the IANA list names it. Absent: UTC.",
+    )
+    starting_deadline_seconds: int | None = Field(
+        None,
+        ge=1,
+        le=_YEAR,
+        description="How late a batch may start; a time that was missed by more is left out. Absent: however late.",
+    )
+    concurrency_policy: ConcurrencyPolicy = Field(
+        ConcurrencyPolicy.ALLOW,
+        description="When a time comes and an earlier batch is not finished. Allow: both go on. Forbid: nothing starts "
+        "while it is not finished. Replace: it is deleted, which cancels it, and the next starts.",
+    )
+    suspend: bool = Field(False, description="Starts nothing while true; what is under way goes on.")
+    successful_batches_history_limit: int = Field(
+        3, ge=0, le=1000, description="How many batches that are Complete are kept; older ones are deleted."
+    )
+    failed_batches_history_limit: int = Field(
+        1, ge=0, le=1000, description="How many batches that are Failed are kept; older ones are deleted."
+    )
+    batch_template: BatchTemplate = Field(description="The batch that is made each time.")
+
+
+class BatchReference(Model):
+    """A batch of the schedule, in its namespace."""
+
+    name: str = Field(max_length=253, description="Its name.")
+    uid: str = Field(max_length=64, description="Its uid.")
+
+
+class InferenceBatchScheduleStatus(Model):
+    """What was started, and what comes next."""
+
+    active: list[BatchReference] | None = Field(
+        None,
+        max_length=SHOWN_ACTIVE,
+        json_schema_extra=atomic(),
+        description=f"Batches that are not finished, the oldest first; at most {SHOWN_ACTIVE}.",
+    )
+    active_batches: int | None = Field(None, ge=0, description="How many batches are not finished.")
+    last_schedule_time: Time | None = Field(None, description="The time for which a batch was started last.")
+    last_successful_time: Time | None = Field(None, description="When a batch was Complete last.")
+    next_schedule_time: Time | None = Field(
+        None, description="The next time of the schedule; absent while nothing is to be started."
+    )
+    reconcile_at: str | None = Field(
+        None, max_length=64, description="The value of the annotation gpurelay.dev/reconcile-at that was acted on."
+    )
+    observed_generation: int = Field(-1, ge=-1, description="Generation of the spec that this status is about.")
+    conditions: list[Condition] = Field(
+        default_factory=list,
+        max_length=16,
+        json_schema_extra=map_by("type"),
+        description="Ready always; others where they have something to say.",
+    )
+
+
+class InferenceBatchSchedule(Resource[InferenceBatchScheduleSpec, InferenceBatchScheduleStatus]):
+    """One schedule."""
+
+    kind: Literal["InferenceBatchSchedule"] = "InferenceBatchSchedule"
+    status: InferenceBatchScheduleStatus = Field(default_factory=InferenceBatchScheduleStatus)
+
+
+DEFINITION: Final = Definition(
+    kind="InferenceBatchSchedule",
+    plural="inferencebatchschedules",
+    short_name="ibsched",
+    spec=InferenceBatchScheduleSpec,
+    status=InferenceBatchScheduleStatus,
+    summary="InferenceBatches by the clock, as a CronJob makes Jobs.",
+    longest_name=MAX_NAME,
+    creates=inferencebatch.DEFINITION.plural,
+    columns=(
+        Column("Schedule", ".spec.schedule"),
+        Column("Timezone", ".spec.timeZone"),
+        Column("Suspend", ".spec.suspend", "boolean"),
+        Column("Active", ".status.activeBatches", "integer"),
+        Column("Last-Schedule", ".status.lastScheduleTime", "date"),
+        Column("Next", ".status.nextScheduleTime"),
+        READY,
+        AGE,
+        REASON,
+        Column("Last-Success", ".status.lastSuccessfulTime", "date", priority=1),
+        Column("Model", ".spec.batchTemplate.spec.model", priority=1),
+    ),
+)
