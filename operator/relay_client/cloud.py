@@ -159,12 +159,12 @@ class Cloud:
         await self._admit(UPLOAD_FILE, self._policy.total_seconds / 2)
         headers = {**self._headers, "Content-Type": form.content_type}
 
-        async def exchange(body: Outlet) -> Answer:
-            return await self._pool.exchange(UPLOAD_FILE.method, url, headers, body, None, self._policy)
+        async def opened(body: Outlet) -> OpenAnswer:
+            return await self._pool.open(UPLOAD_FILE.method, url, headers, body, None, self._policy)
 
         try:
             async with contextlib.aclosing(form.around(chunks)) as pieces:
-                answer = await send(exchange, pieces, self._policy)
+                answer = await send(opened, pieces, self._policy)
         except NoAnswerError as failure:
             raise error_without_answer(UPLOAD_FILE, failure, self._secrets(None)) from None
         except AnsweredTooSoonError as early:
@@ -188,13 +188,14 @@ class Cloud:
         await self._admit(DOWNLOAD_FILE, self._policy.total_seconds / 2)
         headers = {**self._headers, "Accept": "*/*", **headers}
         try:
-            opened = await self._pool.open(DOWNLOAD_FILE.method, url, headers, self._policy)
+            seconds = self._policy.attempt_seconds
+            opened = await self._pool.open(DOWNLOAD_FILE.method, url, headers, None, seconds, self._policy)
         except NoAnswerError as failure:
             raise error_without_answer(DOWNLOAD_FILE, failure, self._secrets(None)) from None
         if opened.is_success or opened.status == NO_SUCH_RANGE:
             self._circuit.accepted()
             return opened
-        raise self._error(DOWNLOAD_FILE, await opened.whole(), None)
+        raise self._error(DOWNLOAD_FILE, await opened.whole(seconds), None)
 
     def _url(
         self, operation: AnyOperation, path_params: Mapping[str, str], query: Mapping[str, str | int] | None = None

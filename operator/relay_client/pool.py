@@ -49,9 +49,8 @@ class OpenAnswer:
         except _FAILURES as error:
             raise BrokenOffError(_reason(error, None)) from None
 
-    async def whole(self) -> Answer:
-        """The answer with all of its body; for what should be small."""
-        seconds = self._policy.attempt_seconds
+    async def whole(self, seconds: float) -> Answer:
+        """The answer with all of its body, which should be small, and come within `seconds`."""
         broken, body = None, None
         try:
             async with asyncio.timeout(seconds):
@@ -102,14 +101,11 @@ class ConnectionPool:
         method: str,
         url: str,
         headers: Mapping[str, str],
-        content: bytes | AsyncIterable[bytes] | None,
-        seconds: float | None,
+        content: bytes | None,
+        seconds: float,
         policy: CallPolicy,
     ) -> Answer:
-        """One request, one answer, within `seconds` where they are given; redirects are answers. Raises NoAnswerError.
-
-        Content that comes in pieces is sent as it comes; an answer that comes before its end ends the sending.
-        """
+        """One request, one answer, within `seconds`; redirects are answers. Raises NoAnswerError."""
         sending = _Sending()
         response: httpx2.Response | None = None
         try:
@@ -128,15 +124,26 @@ class ConnectionPool:
             return Answer(response.status_code, response.headers, b"", broken=f"over {policy.max_response_bytes} bytes")
         return Answer(response.status_code, response.headers, body)
 
-    async def open(self, method: str, url: str, headers: Mapping[str, str], policy: CallPolicy) -> OpenAnswer:
-        """One request without a body, and its answer, of which only the head was read. Raises NoAnswerError."""
+    async def open(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        content: AsyncIterable[bytes] | None,
+        seconds: float | None,
+        policy: CallPolicy,
+    ) -> OpenAnswer:
+        """One request, and the head of its answer within `seconds`, where they are given. Raises NoAnswerError.
+
+        Content is sent as it comes; an answer that comes before its end ends the sending.
+        """
         sending = _Sending()
         try:
-            async with asyncio.timeout(policy.attempt_seconds):
-                request = _request(method, url, headers, None, policy, sending)
+            async with asyncio.timeout(seconds):
+                request = _request(method, url, headers, content, policy, sending)
                 return OpenAnswer(await self._transport.handle_async_request(request), policy)
         except _FAILURES as error:
-            raise NoAnswerError(_reason(error, policy.attempt_seconds), begun=sending.begun) from None
+            raise NoAnswerError(_reason(error, seconds), begun=sending.begun) from None
 
 
 @dataclass(slots=True)

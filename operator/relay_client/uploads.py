@@ -3,10 +3,11 @@
 import asyncio
 import contextlib
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass, field
 
 from relay_client.answers import Answer, NoAnswerError
+from relay_client.pool import OpenAnswer
 from relay_client.retry import CallPolicy
 
 _PURPOSE = "batch"
@@ -75,45 +76,57 @@ class Outlet(AsyncIterator[bytes]):
         """Returns when there was room for the piece; None is the end."""
         await self._slot.put(piece)
 
-    def abandon(self, _exchange: object = None) -> None:
+    def abandon(self, _: object = None) -> None:
         """Nothing is taken any more: whoever waits with a piece goes on."""
         with contextlib.suppress(asyncio.QueueEmpty):
             self._slot.get_nowait()
 
 
 async def send(
-    exchange: Callable[[Outlet], Awaitable[Answer]], pieces: AsyncIterator[bytes], policy: CallPolicy
+    opened: Callable[[Outlet], Coroutine[None, None, OpenAnswer]], pieces: AsyncIterator[bytes], policy: CallPolicy
 ) -> Answer:
     """The answer to a body in pieces, which is also the one that comes before their end.
 
     The next piece, and room for it, are waited for `idle_seconds`; the answer to all of them `total_seconds`.
-    Raises NoAnswerError, AnsweredTooSoonError, and what the pieces raise. However it ends, the exchange has ended.
+    Raises NoAnswerError, AnsweredTooSoonError, and what the pieces raise. However it ends, nothing is sent any more.
     """
     outlet = Outlet()
-    under_way = asyncio.ensure_future(exchange(outlet))
+    under_way = asyncio.create_task(opened(outlet))
     under_way.add_done_callback(outlet.abandon)
     try:
         is_whole = await _fed(outlet, pieces, under_way, policy.idle_seconds)
         async with _bound(policy.total_seconds, f"no complete answer within {policy.total_seconds:g} s", outlet):
-            answer = await under_way
+            head = await under_way
+        answer = await head.whole(policy.total_seconds)
     finally:
-        under_way.cancel()
-        await asyncio.gather(under_way, return_exceptions=True)
+        await _given_up(under_way)
     if answer.is_success and not is_whole:
         raise AnsweredTooSoonError(answer)
     return answer
 
 
-async def _fed(outlet: Outlet, pieces: AsyncIterator[bytes], under_way: asyncio.Future[Answer], idle: float) -> bool:
-    """Whether all pieces were handed over before the exchange was at its end."""
+async def _fed(outlet: Outlet, pieces: AsyncIterator[bytes], under_way: asyncio.Task[OpenAnswer], idle: float) -> bool:
+    """Whether all pieces were handed over before there was an answer, or none to come."""
     while not under_way.done():
-        async with _bound(idle, f"nothing to send came for {idle:g} s", outlet):
-            piece = await anext(pieces, None)
+        try:
+            async with _bound(idle, f"nothing to send came for {idle:g} s", outlet):
+                piece = await anext(pieces, None)
+        except NoAnswerError:
+            if under_way.done():
+                return False
+            raise
         async with _bound(idle, f"nothing could be sent for {idle:g} s", outlet):
             await outlet.put(piece)
         if piece is None:
             return True
     return False
+
+
+async def _given_up(under_way: asyncio.Task[OpenAnswer]) -> None:
+    under_way.cancel()
+    (head,) = await asyncio.gather(under_way, return_exceptions=True)
+    if isinstance(head, OpenAnswer):
+        await head.aclose()
 
 
 @contextlib.asynccontextmanager
@@ -123,5 +136,5 @@ async def _bound(seconds: float, reason: str, outlet: Outlet) -> AsyncIterator[N
             yield
     except TimeoutError:
         if not bound.expired():
-            raise  # it is the caller's own
+            raise  # it is the source's own
         raise NoAnswerError(reason, begun=outlet.begun) from None

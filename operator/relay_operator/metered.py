@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from relay_client import OPERATIONS, AnyOperation, CallPolicy, ConnectionPool
 from relay_client.answers import Answer
+from relay_client.pool import OpenAnswer
 
 _OTHER = "other"
 
@@ -30,14 +31,32 @@ class MeteredPool(ConnectionPool):
         method: str,
         url: str,
         headers: Mapping[str, str],
-        content: bytes | AsyncIterable[bytes] | None,
-        seconds: float | None,
+        content: bytes | None,
+        seconds: float,
         policy: CallPolicy,
     ) -> Answer:
         """One request, one answer. Raises NoAnswerError."""
         started, status = self._clock(), None
         try:
             answer = await super().exchange(method, url, headers, content, seconds, policy)
+            status = answer.status
+            return answer
+        finally:
+            self._on_request(operation_at(method, url), status, self._clock() - started)
+
+    async def open(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        content: AsyncIterable[bytes] | None,
+        seconds: float | None,
+        policy: CallPolicy,
+    ) -> OpenAnswer:
+        """One request, the head of its answer. Raises NoAnswerError."""
+        started, status = self._clock(), None
+        try:
+            answer = await super().open(method, url, headers, content, seconds, policy)
             status = answer.status
             return answer
         finally:

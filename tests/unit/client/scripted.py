@@ -54,7 +54,15 @@ class Hang:
     """Never answers."""
 
 
-Step = Reply | Raw | Drop | Hang
+@dataclass(frozen=True)
+class Early:
+    """Reads this much of the body, does `then`, and closes the connection with what it did not read."""
+
+    after: int
+    then: Reply | Raw | Drop | Hang
+
+
+Step = Reply | Raw | Drop | Hang | Early
 
 
 class ScriptedServer:
@@ -99,7 +107,7 @@ class ScriptedServer:
                     await reader.readexactly(1)
                     self._advance()
                     break
-                self.seen.append(await _request(reader))
+                self.seen.append(await _request(reader, step.after if isinstance(step, Early) else None))
                 self.asked.set()
                 if not await self._act(self._advance(), writer):
                     break
@@ -131,6 +139,9 @@ class ScriptedServer:
                 if step.linger:
                     await self._closing.wait()
                 return step.announced is None
+            case Early():
+                await self._act(step.then, writer)
+                return False
 
     def close(self) -> None:
         """Ends what still hangs."""
@@ -139,13 +150,27 @@ class ScriptedServer:
             writer.close()
 
 
-async def _request(reader: asyncio.StreamReader) -> Seen:
+async def _request(reader: asyncio.StreamReader, part: int | None) -> Seen:
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
     first, *lines = head.strip().split("\r\n")
     method, target, _ = first.split(" ")
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-    body = await reader.readexactly(int(headers.get("content-length", "0")))
+    if part is not None:
+        body = await reader.readexactly(part)
+    elif headers.get("transfer-encoding") == "chunked":
+        body = await _chunked(reader)
+    else:
+        body = await reader.readexactly(int(headers.get("content-length", "0")))
     return Seen(method, target, headers, body)
+
+
+async def _chunked(reader: asyncio.StreamReader) -> bytes:
+    chunks: list[bytes] = []
+    while size := int(await reader.readuntil(b"\r\n"), 16):
+        chunks.append(await reader.readexactly(size))
+        await reader.readexactly(2)
+    await reader.readexactly(2)
+    return b"".join(chunks)
 
 
 def _pieces(reply: Reply) -> Iterable[bytes]:
