@@ -6,6 +6,7 @@ Layers, outermost first: request log, authentication, rate limit, faults, then t
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,11 @@ from starlette.types import ASGIApp
 
 from relay_localcloud import console, errors, nodes, openapi, organizations, state_file
 from relay_localcloud.authentication import Authentication
+from relay_localcloud.batches import contents
+from relay_localcloud.batches.runner import BatchRunner
+from relay_localcloud.batches.storage import FileStorage
+from relay_localcloud.batches.upload import Uploads
+from relay_localcloud.batches.work import Worker
 from relay_localcloud.clock import Clock, Mode
 from relay_localcloud.cloud import Cloud
 from relay_localcloud.control import clock as control_clock
@@ -30,6 +36,7 @@ from relay_localcloud.due import DueHandler
 from relay_localcloud.exchange import Operations
 from relay_localcloud.fault_layer import FaultInjection, FaultRegistry
 from relay_localcloud.inference import app as inference_app
+from relay_localcloud.inference.invoke import invoke
 from relay_localcloud.lifecycle import balance, cluster_moves, moves, node_events
 from relay_localcloud.organizations import Founded
 from relay_localcloud.ratelimit import RateLimit, RateLimiter
@@ -101,9 +108,14 @@ def open_cloud(store: Store, first_mode: Mode, gateway_url: str) -> Cloud:
     """Put the parts of a cloud together on its state; `gateway_url` is where workloads have their endpoints."""
     faults = FaultRegistry(store)
     deliveries = Deliveries(store, faults)
-    clock = Clock(store, HANDLERS, [deliveries], lambda: time.time_ns() // 1000, first_mode)
+    files = FileStorage(store.directory)
+    worker = Worker(store)
+    batches = BatchRunner(store, files, worker)
+    clock = Clock(store, HANDLERS, [deliveries, batches], lambda: time.time_ns() // 1000, first_mode)
     limiter = RateLimiter(time.monotonic)
-    return Cloud(store, clock, deliveries, RequestLog(clock), faults, limiter, gateway_url)
+    cloud = Cloud(store, clock, deliveries, RequestLog(clock), faults, limiter, gateway_url, files, Uploads(), batches)
+    worker.ask = partial(invoke, cloud)
+    return cloud
 
 
 def seed(cloud: Cloud, document: Any | None) -> Founded:  # noqa: ANN401 - an exported state, checked by state_file
@@ -111,10 +123,13 @@ def seed(cloud: Cloud, document: Any | None) -> Founded:  # noqa: ANN401 - an ex
     with cloud.store.transaction() as tx:
         if document is not None and state_file.is_fresh(tx):
             state_file.replace(tx, document)
+            contents.restore(tx, cloud.files, document)
+        contents.sweep(tx, cloud.files)
     cloud.store.reload()
     cloud.clock.reload()
     cloud.faults.reload()
     cloud.deliveries.reload()
+    cloud.batches.reload()
     with cloud.store.transaction() as tx:
         founded, made = organizations.seed(tx)
         if made:

@@ -1,7 +1,7 @@
 """What every route works with: the parts of one running local cloud, and how an endpoint gets at them."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Depends, Request
 
@@ -11,6 +11,11 @@ from relay_localcloud.fault_layer import FaultRegistry
 from relay_localcloud.ratelimit import RateLimiter
 from relay_localcloud.requestlog import RequestLog
 from relay_localcloud.store import Store
+
+if TYPE_CHECKING:
+    from relay_localcloud.batches.runner import BatchRunner
+    from relay_localcloud.batches.storage import FileStorage
+    from relay_localcloud.batches.upload import Uploads
 
 
 @dataclass(frozen=True)
@@ -24,6 +29,9 @@ class Cloud:
     faults: FaultRegistry
     rate_limiter: RateLimiter
     gateway_url: str
+    files: "FileStorage"
+    uploads: "Uploads"
+    batches: "BatchRunner"
 
 
 async def _cloud_of(request: Request) -> Cloud:

@@ -27,8 +27,10 @@ TRACKED: Final = (
     "ssh_keys",
     "webhooks",
     "webhook_attempts",
+    "files",
+    "batches",
 )
-"""The tables that reads of the management API answer from."""
+"""The tables that reads answer from."""
 
 KEPT: Final = 10_000
 

@@ -63,6 +63,7 @@ async def serve(binding: Binding, options: Options) -> None:
         stack.callback(store.close)
         urls = _urls(binding, listeners)
         cloud = app.open_cloud(store, options.first_mode, gateway_url=urls[2])
+        stack.callback(cloud.files.close)
         founded = app.seed(cloud, document)
         tls = _tls(binding, options, stack)
         apps = (*app.apis(cloud, options), gateway_app())
@@ -82,7 +83,7 @@ async def _run(cloud: Cloud, servers: list[Server], line: str) -> None:
             await server.ready()
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
-    async with cloud.deliveries:
+    async with cloud.deliveries, cloud.batches:
         clock = asyncio.create_task(cloud.clock.run())
         stopping = asyncio.create_task(ended.wait())
         # Only the signal may end it: a defect in the clock must not leave a cloud behind whose time stands still.

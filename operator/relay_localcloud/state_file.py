@@ -1,4 +1,7 @@
-"""The state as one JSON document: `{schemaVersion, tables: {name: [row, ...]}}`, rows as objects."""
+"""The state as one JSON document: `{schemaVersion, tables: {name: [row, ...]}, files}`, rows as objects.
+
+`batches/contents.py` has the contents of files.
+"""
 
 from collections.abc import Mapping
 from typing import Any, cast

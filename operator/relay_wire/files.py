@@ -1,6 +1,6 @@
 """Files of the inference API. Their paths and fields are assumed to be OpenAI's: section 4, "Unlisted operations"."""
 
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import Field
 
@@ -10,6 +10,12 @@ BATCH_UPLOAD_LIMIT = 200_000_000
 """Bytes of one uploaded file (section 8: 200 MB)."""
 
 Purpose = Literal["batch", "batch_output"]
+
+INPUT: Final = "batch"
+"""The purpose of a file that a batch reads."""
+
+OUTPUT: Final = "batch_output"
+"""The purpose of a file that a batch wrote."""
 
 
 class FileObject(SnakeReceived):

@@ -5,6 +5,7 @@ from pydantic import JsonValue
 from pydantic_core import from_json
 
 from relay_localcloud import state_file
+from relay_localcloud.batches import contents
 from relay_localcloud.bodies import answer
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.errors import ApiError
@@ -19,7 +20,7 @@ LARGEST_FILE = 512 * 1024 * 1024
 async def export_state(cloud: CurrentCloud) -> Response:
     """Answers every table. It contains secrets: digests of keys, signing keys, the seeded key."""
     with cloud.store.transaction() as tx:
-        document = state_file.exported(tx)
+        document = {**state_file.exported(tx), "files": cloud.files.exported()}
     return answer(document)
 
 
@@ -34,14 +35,19 @@ async def import_state(request: Request, cloud: CurrentCloud) -> Response:
     try:
         with cloud.store.transaction() as tx:
             counts = state_file.replace(tx, document)
+            contents.restore(tx, cloud.files, document)
     except StateFileError as error:
         raise ApiError(400, f"Nothing was imported: {error}.") from error
     # Nothing is awaited since the commit: no call of the replaced state can write into this one.
     await cloud.deliveries.abandon()
+    await cloud.batches.abandon()
     cloud.store.reload()
     cloud.clock.reload()
     cloud.faults.reload()
     cloud.deliveries.reload()
+    cloud.batches.reload()
+    with cloud.store.transaction() as tx:
+        contents.sweep(tx, cloud.files)
     return answer({"rows": counts})
 
 

@@ -7,6 +7,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Scope
 
 from relay_localcloud import openapi
+from relay_localcloud.batches import batch_routes, file_routes
 from relay_localcloud.cloud import Cloud
 from relay_localcloud.errors import ApiError
 from relay_localcloud.exchange import Operations
@@ -17,7 +18,7 @@ from relay_localcloud.ratelimit import RateLimit
 from relay_localcloud.requestlog import RequestLogging
 from relay_wire.errors import InferenceErrorBody
 
-ROUTERS: Final[tuple[APIRouter, ...]] = (routes.router,)
+ROUTERS: Final[tuple[APIRouter, ...]] = (routes.router, file_routes.router, batch_routes.router)
 """The inference API."""
 
 

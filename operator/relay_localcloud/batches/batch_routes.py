@@ -1,0 +1,101 @@
+"""Batches (section 2, "Batch job"; their paths are assumed to be OpenAI's)."""
+
+import json
+from typing import Annotated
+
+from fastapi import APIRouter, Response
+
+from relay_localcloud.batches import file_rows, rows, runner
+from relay_localcloud.batches.access import BatchCaller
+from relay_localcloud.batches.listing import ListingRequest
+from relay_localcloud.batches.rows import Order
+from relay_localcloud.batches.states import Trigger
+from relay_localcloud.batches.tables import batches
+from relay_localcloud.bodies import answer
+from relay_localcloud.cloud import Cloud, CurrentCloud
+from relay_localcloud.errors import ApiError
+from relay_localcloud.identity import ResourceId
+from relay_localcloud.inference.bodies import InferenceBody
+from relay_localcloud.inference.charges import require_funds
+from relay_localcloud.openapi import ASSUMED
+from relay_localcloud.store import Tx
+from relay_wire.batches import Batch, BatchCreate, BatchList, BatchStatus
+from relay_wire.files import INPUT
+from relay_wire.inference import Family
+
+router = APIRouter(tags=["Batches"])
+
+MOST_METADATA, LONGEST_KEY, LONGEST_VALUE = 16, 64, 512
+
+
+@router.post("/v1/batches", response_model=Batch, summary="Create a batch", openapi_extra=ASSUMED)
+async def create_batch(
+    caller: BatchCaller, body: Annotated[BatchCreate, InferenceBody(BatchCreate)], cloud: CurrentCloud
+) -> Response:
+    """Takes the id of an uploaded file, or the records inline; what is wrong with them is found in validation."""
+    endpoint = _endpoint(body)
+    with cloud.store.transaction() as tx:
+        require_funds(tx, caller.organization_id)
+        input_file_id = body.input_file_id or _keep_inline(tx, cloud, caller.organization_id, body)
+        file = file_rows.find(tx, caller.organization_id, input_file_id)
+        if file["purpose"] != INPUT:
+            raise ApiError(400, f"input_file_id: the purpose of this file is {file['purpose']}, not {INPUT}.")
+        batch_id = rows.make(tx, Order(caller.organization_id, endpoint, input_file_id, body.metadata))
+        runner.schedule(tx, batch_id, tx.now + runner.PHASE)
+        row = rows.find(tx, caller.organization_id, batch_id)
+    return answer(rows.shown(row))
+
+
+@router.get("/v1/batches", response_model=BatchList, summary="List batches", openapi_extra=ASSUMED)
+async def list_batches(caller: BatchCaller, listing: ListingRequest, cloud: CurrentCloud) -> Response:
+    """Answers a page, newest first."""
+    with cloud.store.transaction() as tx:
+        page = listing.of(tx, batches, caller.organization_id, rows.shown)
+    return answer(page)
+
+
+@router.get("/v1/batches/{id}", response_model=Batch, summary="Get a batch", openapi_extra=ASSUMED)
+async def get_batch(caller: BatchCaller, batch_id: ResourceId, cloud: CurrentCloud) -> Response:
+    """Answers the batch with its counts and usage so far."""
+    with cloud.store.transaction() as tx:
+        row = rows.find(tx, caller.organization_id, batch_id)
+    return answer(rows.shown(row))
+
+
+@router.post("/v1/batches/{id}/cancel", response_model=Batch, summary="Cancel a batch", openapi_extra=ASSUMED)
+async def cancel_batch(caller: BatchCaller, batch_id: ResourceId, cloud: CurrentCloud) -> Response:
+    """The record under way is finished and counts; what was done keeps its results; 409 once it is too late."""
+    with cloud.store.transaction() as tx:
+        status = rows.find(tx, caller.organization_id, batch_id)["status"]
+        batch = rows.at_work(tx, batch_id)
+        assert batch is not None
+        under_way = 1 if batch.status is BatchStatus.IN_PROGRESS else 0
+        if not rows.move(tx, batch, Trigger.CANCEL, records_wanted=batch.records_done + under_way):
+            raise ApiError(409, f"The batch {batch_id!r} is {status}: it cannot be cancelled any more.")
+        runner.schedule(tx, batch_id, tx.now + runner.PHASE)
+        row = rows.find(tx, caller.organization_id, batch_id)
+    return answer(rows.shown(row))
+
+
+def _endpoint(body: BatchCreate) -> Family:
+    if (body.input_file_id is None) == (body.requests is None):
+        raise ApiError(400, "Give either input_file_id or requests.")
+    metadata = body.metadata or {}
+    if len(metadata) > MOST_METADATA:
+        raise ApiError(400, f"metadata: at most {MOST_METADATA} entries.")
+    if any(len(key) > LONGEST_KEY or len(value) > LONGEST_VALUE for key, value in metadata.items()):
+        raise ApiError(400, f"metadata: keys up to {LONGEST_KEY} characters, values up to {LONGEST_VALUE}.")
+    try:
+        return Family(body.endpoint)
+    except ValueError:
+        raise ApiError(400, f"endpoint: it must be one of {', '.join(Family)}.") from None
+
+
+def _keep_inline(tx: Tx, cloud: Cloud, organization_id: str, body: BatchCreate) -> str:
+    """Make a file of the records that came inline, so that they can be read again."""
+    file_id = tx.new_id("file")
+    lines = [json.dumps(record, separators=(",", ":")).encode() + b"\n" for record in body.requests or ()]
+    content = b"".join(lines)
+    cloud.files.write(file_id, content)
+    file_rows.keep(tx, organization_id, file_id, "requests.jsonl", INPUT, len(content))
+    return file_id

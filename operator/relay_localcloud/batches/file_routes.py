@@ -1,0 +1,131 @@
+"""Files (assumed: OpenAI's paths; section 4, "Unlisted operations")."""
+
+import logging
+from collections.abc import AsyncIterator, Iterator
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+from sqlalchemy import ColumnElement
+from starlette.requests import ClientDisconnect
+from starlette.responses import StreamingResponse
+
+from relay_localcloud.batches import file_rows, ranges, rows, upload
+from relay_localcloud.batches.access import BatchCaller
+from relay_localcloud.batches.listing import ListingRequest
+from relay_localcloud.batches.multipart import MultipartError, boundary_of
+from relay_localcloud.batches.storage import pieces
+from relay_localcloud.batches.tables import files
+from relay_localcloud.bodies import answer
+from relay_localcloud.cloud import Cloud, CurrentCloud
+from relay_localcloud.errors import ApiError
+from relay_localcloud.identity import ResourceId
+from relay_localcloud.openapi import ASSUMED
+from relay_wire.files import INPUT, FileDeleted, FileList, FileObject
+
+router = APIRouter(tags=["Files"])
+
+_log = logging.getLogger(__name__)
+
+
+@router.post("/v1/files", response_model=FileObject, summary="Upload a file", openapi_extra=ASSUMED)
+async def upload_file(caller: BatchCaller, request: Request, cloud: CurrentCloud) -> Response:
+    """Takes multipart/form-data with `purpose` and `file`, up to 200 MB."""
+    most = cloud.store.settings.max_concurrent_uploads
+    with cloud.uploads.one_more(caller.organization_id, most) as admitted:
+        if not admitted:
+            await upload.drain(request.stream())
+            raise ApiError(
+                429, f"{most} uploads are under way already: try again shortly.", headers={"Retry-After": "1"}
+            )
+        try:
+            return await _receive(caller.organization_id, request, cloud)
+        except ClientDisconnect:
+            return Response(status_code=400)  # nobody is there to read it
+        except OSError as error:
+            _log.warning("An upload could not be written: %s", error)
+            raise ApiError(503, "The file could not be written: there may be no room on the disk.") from error
+
+
+async def _receive(organization_id: str, request: Request, cloud: Cloud) -> Response:
+    try:
+        boundary = boundary_of(request.headers.get("content-type", ""))
+    except MultipartError as error:
+        await upload.drain(request.stream())
+        raise ApiError(400, f"Nothing was uploaded: {error}.") from None
+    with cloud.store.transaction() as tx:
+        file_id = tx.new_id("file")
+    received = await upload.receive(cloud.files, file_id, boundary, request.stream())
+    with cloud.store.transaction() as tx:
+        row = file_rows.keep(tx, organization_id, file_id, received.filename, INPUT, received.size)
+    return answer(file_rows.shown(row))
+
+
+@router.get("/v1/files", response_model=FileList, summary="List files", openapi_extra=ASSUMED)
+async def list_files(
+    caller: BatchCaller,
+    listing: ListingRequest,
+    cloud: CurrentCloud,
+    purpose: Annotated[str | None, Query(description="Only files with this purpose.")] = None,
+) -> Response:
+    """Answers a page, newest first."""
+    conditions: list[ColumnElement[bool]] = [files.c.deleted_at.is_(None)]
+    if purpose is not None:
+        conditions.append(files.c.purpose == purpose)
+    with cloud.store.transaction() as tx:
+        page = listing.of(tx, files, caller.organization_id, file_rows.shown, *conditions)
+    return answer(page)
+
+
+@router.get("/v1/files/{id}", response_model=FileObject, summary="Get a file", openapi_extra=ASSUMED)
+async def get_file(caller: BatchCaller, file_id: ResourceId, cloud: CurrentCloud) -> Response:
+    """Answers the file object."""
+    with cloud.store.transaction() as tx:
+        row = file_rows.find(tx, caller.organization_id, file_id)
+    return answer(file_rows.shown(row))
+
+
+@router.delete("/v1/files/{id}", response_model=FileDeleted, summary="Delete a file", openapi_extra=ASSUMED)
+async def delete_file(caller: BatchCaller, file_id: ResourceId, cloud: CurrentCloud) -> Response:
+    """Removes its content; 409 while a live batch reads it."""
+    with cloud.store.transaction() as tx:
+        file_rows.find(tx, caller.organization_id, file_id)
+        if rows.is_input_of_live_batch(tx, file_id):
+            raise ApiError(409, f"The file {file_id!r} is the input of a batch that has not ended.")
+        file_rows.delete(tx, file_id)
+        tx.after_commit(lambda: cloud.files.discard(file_id))
+    return answer({"id": file_id, "object": "file", "deleted": True})
+
+
+@router.get(
+    "/v1/files/{id}/content",
+    summary="Download a file",
+    openapi_extra=ASSUMED,
+    responses={
+        200: {"content": {"application/octet-stream": {}}},
+        206: {"description": "The bytes that the Range header asks for.", "content": {"application/octet-stream": {}}},
+    },
+    response_class=StreamingResponse,
+)
+async def get_content(caller: BatchCaller, file_id: ResourceId, request: Request, cloud: CurrentCloud) -> Response:
+    """Answers the bytes, or those of a single range."""
+    with cloud.store.transaction() as tx:
+        row = file_rows.find(tx, caller.organization_id, file_id)
+    etag, size = f'"{file_id}"', int(row["bytes"])
+    asked = request.headers.get("range") if request.headers.get("if-range", etag) == etag else None
+    try:
+        chosen = ranges.requested(asked, size)
+    except ranges.UnsatisfiableError as error:
+        raise ApiError(416, f"Range: {error}.", headers={"Content-Range": f"bytes */{size}"}) from None
+    headers = {"Accept-Ranges": "bytes", "ETag": etag}
+    if chosen is not None:
+        headers["Content-Range"] = f"bytes {chosen.start}-{chosen.stop - 1}/{size}"
+    sent = chosen if chosen is not None else range(size)
+    headers["Content-Length"] = str(len(sent))
+    body = pieces(cloud.files.read(file_id, sent.start), len(sent))
+    status = 200 if chosen is None else 206
+    return StreamingResponse(_each(body), status, headers, "application/octet-stream")
+
+
+async def _each(body: Iterator[bytes]) -> AsyncIterator[bytes]:
+    for piece in body:
+        yield piece

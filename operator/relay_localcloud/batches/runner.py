@@ -1,0 +1,213 @@
+"""The work on batches: one due item each, a step at a time, beside the clock (`outbound.py`).
+
+A step is a slice of records, or one record that takes real time. Its lines are written to the files first, then one
+transaction keeps how far it got, the counts, the charge and the next step. A process killed between the two does the
+step again, over the same places of the files: no record is charged twice, no line is lost or doubled.
+"""
+
+import asyncio
+import secrets
+import time
+from collections.abc import Iterator
+from functools import partial
+from itertools import islice
+from types import TracebackType
+from typing import Final, Self
+
+from relay_localcloud import due
+from relay_localcloud.batches import file_rows, records, rows, validation
+from relay_localcloud.batches.result_lines import Progress
+from relay_localcloud.batches.rows import Batch, Step
+from relay_localcloud.batches.states import Trigger
+from relay_localcloud.batches.storage import FileStorage
+from relay_localcloud.batches.work import Worker
+from relay_localcloud.inference.charges import charge
+from relay_localcloud.instants import SECOND, seconds
+from relay_localcloud.outbound import Outbound
+from relay_localcloud.store import Store, Tx
+from relay_wire.batches import BatchStatus
+from relay_wire.files import OUTPUT
+
+STEP: Final = "batch.step"
+PHASE: Final = SECOND
+"""How long validating, finalizing and cancelling take (assumed)."""
+
+AT_ONCE: Final = 64
+SLICE_SECONDS: Final = 0.015
+"""Real time after which a slice ends, so that requests get a turn."""
+
+
+def schedule(tx: Tx, batch_id: str, due_at: int, *, time_is_up: bool = False) -> None:
+    """Make the batch's next step fall due; replaces the one that was."""
+    tx.schedule(due_at, STEP, batch_id, {"time_is_up": True} if time_is_up else None, lane=batch_id)
+
+
+class BatchRunner(Outbound):
+    """Takes the steps that the clock says are due."""
+
+    def __init__(self, store: Store, storage: FileStorage, worker: Worker) -> None:
+        super().__init__(store, STEP, AT_ONCE, per_lane=1)
+        self._storage = storage
+        self._worker = worker
+
+    async def __aenter__(self) -> Self:
+        """Be there for the steps; they are begun by the clock."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Give up what is under way; it stays due."""
+        await self.abandon()
+
+    def barrier(self) -> int | None:
+        """A step changes what any transition after it finds: the balance."""
+        earliest = self.earliest()
+        return None if earliest is None else earliest + 1
+
+    async def _attempt(self, item_id: int, at: int, horizon: int) -> None:
+        del at  # a step happens when it was due: after a pause of the process, too
+        with self._store.transaction(at=0) as tx:
+            step = rows.step(tx, item_id)
+        if step is None:
+            return
+        batch = step.batch
+        match batch.status:
+            case BatchStatus.VALIDATING:
+                await self._validate(step)
+            case BatchStatus.IN_PROGRESS if step.time_is_up:
+                self._end_records(step)
+            case BatchStatus.IN_PROGRESS | BatchStatus.CANCELLING if batch.records_done < batch.records_wanted:
+                if not self._do_slice(step, horizon):
+                    await self._do_one(step)
+            case BatchStatus.FINALIZING if batch.records_done < batch.records_wanted:
+                self._expire_slice(step)
+            case _:
+                self._finish(step)
+
+    async def _validate(self, step: Step) -> None:
+        batch, found = step.batch, validation.Findings()
+        content = self._storage.read(batch.input_file_id)
+        serves = partial(self._worker.serves, batch.organization_id, batch.endpoint)
+        for so_far in validation.examine(content, batch.endpoint, serves):
+            found = so_far
+            await asyncio.sleep(0)
+        with self._store.transaction(at=self._finished_at(step)) as tx:
+            if not due.remove(tx.connection, step.item_id):
+                return
+            if found.problems:
+                rows.move(tx, batch, Trigger.FOUND_INVALID, problems=rows.problems_as_json(found.problems))
+                return
+            counts = {"total": found.records, "records_wanted": found.records, "model": found.model}
+            rows.move(tx, batch, Trigger.FOUND_VALID, **counts)
+            _schedule_record(tx, batch, tx.now)
+
+    def _do_slice(self, step: Step, horizon: int) -> bool:
+        """Do the records that need no real time and are done by `horizon`; False where the next one is none."""
+        batch, at = step.batch, step.due_at
+        enough = time.monotonic() + SLICE_SECONDS
+        record_time = seconds(self._store.settings.batch_record_seconds)
+        last = min(max(horizon, at), batch.expires_at)
+        progress = Progress(end=batch.input_offset)
+        with self._store.transaction(at=at) as tx:
+            for line, end in self._lines(batch):
+                record = records.valid(line, batch.endpoint)
+                outcome = self._worker.now(tx, batch.organization_id, batch.endpoint, record)
+                if outcome is None:
+                    break
+                progress.add(new_identifier(), record.custom_id, outcome, end)
+                following = step.due_at + progress.done * record_time
+                if following > last or time.monotonic() > enough:
+                    break
+                at = following
+            if progress.done:
+                self._keep(tx, step, progress, at)
+        return progress.done > 0
+
+    async def _do_one(self, step: Step) -> None:
+        batch = step.batch
+        line, end = next(self._lines(batch))
+        record = records.valid(line, batch.endpoint)
+        outcome = await self._worker.later(batch.organization_id, batch.endpoint, record)
+        progress = Progress()
+        progress.add(new_identifier(), record.custom_id, outcome, end)
+        with self._store.transaction(at=self._finished_at(step)) as tx:
+            self._keep(tx, step, progress, tx.now)
+
+    def _expire_slice(self, step: Step) -> None:
+        """Give records that were not done in time their lines."""
+        batch, progress = step.batch, Progress(end=step.batch.input_offset)
+        enough = time.monotonic() + SLICE_SECONDS
+        for line, end in self._lines(batch):
+            progress.expire(new_identifier(), records.valid(line, batch.endpoint).custom_id, end)
+            if time.monotonic() > enough:
+                break
+        with self._store.transaction(at=step.due_at) as tx:
+            self._keep(tx, step, progress, step.due_at)
+
+    def _lines(self, batch: Batch) -> Iterator[tuple[bytes, int]]:
+        """The lines of the records that are wanted and not done, each with where it ends."""
+        with self._storage.read(batch.input_file_id, batch.input_offset) as content:
+            wanted = batch.records_wanted - batch.records_done
+            for _, line in islice(validation.lines(content), wanted):
+                yield line, content.tell()
+
+    def _keep(self, tx: Tx, step: Step, progress: Progress, at: int) -> None:
+        """Write down what was done by `at`, charge it, and make the next step due."""
+        batch = rows.at_work(tx, step.batch.id)
+        if batch is None or batch.records_done != step.batch.records_done:
+            return
+        self._storage.append(batch.output_file_id, batch.output_bytes, progress.output)
+        self._storage.append(batch.error_file_id, batch.error_bytes, progress.errors)
+        rows.add(tx, batch, progress)
+        charge(tx, batch.organization_id, progress.cost_nano_usd)
+        if not due.remove(tx.connection, step.item_id):
+            return  # it was cancelled meanwhile: that made the next step due
+        if batch.status is not BatchStatus.IN_PROGRESS:
+            schedule(tx, batch.id, step.due_at)
+        elif batch.records_done + progress.done < batch.records_wanted:
+            _schedule_record(tx, batch, at)
+        else:
+            rows.move(tx, batch, Trigger.ALL_RECORDS_DONE)
+            schedule(tx, batch.id, at + PHASE)
+
+    def _end_records(self, step: Step) -> None:
+        with self._store.transaction(at=step.due_at) as tx:
+            if due.remove(tx.connection, step.item_id):
+                rows.move(tx, step.batch, Trigger.TIME_IS_UP)
+                schedule(tx, step.batch.id, tx.now + PHASE)
+
+    def _finish(self, step: Step) -> None:
+        """Make the files public that have a line, and end the batch."""
+        batch = step.batch
+        contents = {
+            "output": (batch.output_file_id, batch.output_bytes),
+            "errors": (batch.error_file_id, batch.error_bytes),
+        }
+        with self._store.transaction(at=step.due_at) as tx:
+            if not due.remove(tx.connection, step.item_id):
+                return
+            for name, (file_id, size) in contents.items():
+                if size:
+                    self._storage.cut(file_id, size)
+                    file_rows.keep(tx, batch.organization_id, file_id, f"{batch.id}_{name}.jsonl", OUTPUT, size)
+                else:
+                    tx.after_commit(partial(self._storage.discard, file_id))
+            rows.end(tx, batch)
+
+    def _finished_at(self, step: Step) -> int:
+        """When something ends that took real time."""
+        return max(step.due_at, self._store.current_time())
+
+
+def new_identifier() -> str:
+    """What makes the ids of a result line its own."""
+    return secrets.token_hex(12)
+
+
+def _schedule_record(tx: Tx, batch: Batch, after: int) -> None:
+    done_at = after + seconds(tx.settings.batch_record_seconds)
+    if done_at > batch.expires_at:
+        schedule(tx, batch.id, batch.expires_at, time_is_up=True)
+    else:
+        schedule(tx, batch.id, done_at)

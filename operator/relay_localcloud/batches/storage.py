@@ -1,0 +1,101 @@
+"""The contents of files: one file on the disk each, in the state directory, or in a temporary one.
+
+The table is the truth. What is on the disk without being in it was never acknowledged, and `keep_only` removes it.
+"""
+
+import base64
+import tempfile
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import IO
+
+_PART = ".part"
+
+
+class FileStorage:
+    """Contents by the id of their file."""
+
+    def __init__(self, state: Path | None) -> None:
+        self._directory = None if state is None else state / "files"
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+
+    def close(self) -> None:
+        """Remove the contents where the state is in memory."""
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+    def begin(self, file_id: str) -> IO[bytes]:
+        """Open a content that arrives; it does not count before `complete`."""
+        return (self._opened() / (file_id + _PART)).open("wb", buffering=0)
+
+    def complete(self, file_id: str) -> None:
+        """Make what was begun the content."""
+        directory = self._opened()
+        (directory / (file_id + _PART)).rename(directory / file_id)
+
+    def discard(self, file_id: str) -> None:
+        """Remove a content, whole or begun; none there is fine."""
+        for name in (file_id, file_id + _PART):
+            (self._opened() / name).unlink(missing_ok=True)
+
+    def write(self, file_id: str, content: bytes) -> None:
+        """Keep a content that is in memory."""
+        with self.begin(file_id) as file:
+            file.write(content)
+        self.complete(file_id)
+
+    def read(self, file_id: str, offset: int = 0) -> IO[bytes]:
+        """Open a content for reading from `offset`; it can be read to its end even if it is removed meanwhile."""
+        file = (self._opened() / file_id).open("rb")
+        file.seek(offset)
+        return file
+
+    def append(self, file_id: str, offset: int, lines: bytes | bytearray) -> None:
+        """Write at `offset`, over what a process that was killed may have left there."""
+        if not lines:
+            return
+        path = self._opened() / file_id
+        with path.open("r+b" if path.exists() else "wb", buffering=0) as file:
+            file.seek(offset)
+            file.write(lines)
+
+    def cut(self, file_id: str, size: int) -> None:
+        """Drop what lies behind `size`."""
+        with (self._opened() / file_id).open("r+b") as file:
+            file.truncate(size)
+
+    def keep_only(self, file_ids: Collection[str]) -> None:
+        """Remove every content but these."""
+        if self._directory is None or not self._directory.exists():
+            return
+        for path in list(self._directory.iterdir()):
+            if path.name not in file_ids:
+                path.unlink()
+
+    def exported(self) -> dict[str, str]:
+        """Every content, in base64."""
+        if self._directory is None or not self._directory.exists():
+            return {}
+        whole = (path for path in sorted(self._directory.iterdir()) if not path.name.endswith(_PART))
+        return {path.name: base64.b64encode(path.read_bytes()).decode() for path in whole}
+
+    def put(self, contents: Mapping[str, bytes]) -> None:
+        """Keep these contents as well."""
+        for file_id, content in contents.items():
+            self.write(file_id, content)
+
+    def _opened(self) -> Path:
+        if self._directory is None:
+            self._temporary = tempfile.TemporaryDirectory(prefix="relay-localcloud-")
+            self._directory = Path(self._temporary.name)
+        elif self._temporary is None:
+            self._directory.mkdir(exist_ok=True)
+        return self._directory
+
+
+def pieces(file: IO[bytes], count: int, size: int = 256 * 1024) -> Iterator[bytes]:
+    """The next `count` bytes, piece by piece; closes the file."""
+    with file:
+        while count > 0 and (piece := file.read(min(count, size))):
+            count -= len(piece)
+            yield piece

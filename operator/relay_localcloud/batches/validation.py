@@ -1,0 +1,100 @@
+"""Validation of a batch's input: every line once, in slices, with memory that does not grow with the file."""
+
+import hashlib
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import IO, Final
+
+from relay_localcloud.batches.records import LONGEST_LINE, Problem, Record, read
+from relay_wire.inference import Family
+
+MOST_PROBLEMS: Final = 100
+"""How many problems are reported; the lines after those are not looked at."""
+
+_LINES_A_SLICE: Final = 200
+_BYTES_A_SLICE: Final = 1024 * 1024
+_SHOWN: Final = 100  # characters of what a line says
+
+
+@dataclass
+class Findings:
+    """What validation found: how many records, of which model, and what is wrong."""
+
+    records: int = 0
+    model: str | None = None
+    problems: list[Problem] = field(default_factory=list)
+
+
+def examine(content: IO[bytes], endpoint: Family, serves: Callable[[str], bool]) -> Iterator[Findings]:
+    """Read the whole input; yields after each slice what was found so far. `serves` knows which models there are.
+
+    Closes the content.
+    """
+    found = Findings()
+    with content, closing(_Seen()) as seen:
+        length = 0
+        for number, line in lines(content):
+            problem = _look(line, number, endpoint, found, seen)
+            if problem is not None:
+                found.problems.append(problem)
+            if len(found.problems) == MOST_PROBLEMS:
+                break
+            length += len(line)
+            if number % _LINES_A_SLICE == 0 or length > _BYTES_A_SLICE:
+                length = 0
+                yield found
+    if found.records == 0 and not found.problems:
+        found.problems.append(Problem("empty_file", "The input has no record."))
+    elif found.model is not None and not serves(found.model):
+        found.problems.append(Problem("model_not_found", f"There is no model {found.model[:_SHOWN]!r}."))
+    yield found
+
+
+def lines(content: IO[bytes]) -> Iterator[tuple[int, bytes]]:
+    """The lines with their numbers, blank ones left out; one that is too long comes cut, just over the limit."""
+    number = 0
+    while line := content.readline(LONGEST_LINE + 1):
+        number += 1
+        if len(line) > LONGEST_LINE and not line.endswith(b"\n"):
+            while (rest := content.readline(LONGEST_LINE)) and not rest.endswith(b"\n"):
+                pass
+        if not line.isspace():
+            yield number, line
+
+
+def _look(line: bytes, number: int, endpoint: Family, found: Findings, seen: "_Seen") -> Problem | None:
+    if len(line) > LONGEST_LINE:
+        return Problem("invalid_json_line", f"This line is over {LONGEST_LINE} bytes.", number)
+    match read(line, endpoint, number):
+        case Problem() as problem:
+            return problem
+        case Record(custom_id, model):
+            found.records += 1
+            found.model = found.model or model
+            if not seen.add(custom_id):
+                return Problem(
+                    "duplicate_custom_id", f"An earlier record has the custom_id {custom_id[:_SHOWN]!r}.", number
+                )
+            if model != found.model:
+                wanted = f"body.model: it must be {found.model[:_SHOWN]!r}, as in the first record."
+                return Problem("model_mismatch", wanted, number)
+            return None
+
+
+class _Seen:
+    """Which custom_ids there were: digests, in a temporary database that SQLite moves to the disk as it grows."""
+
+    def __init__(self) -> None:
+        self._connection = sqlite3.connect("", isolation_level=None)
+        self._connection.execute("CREATE TABLE seen (digest BLOB PRIMARY KEY) WITHOUT ROWID")
+        self._connection.execute("BEGIN")
+
+    def add(self, custom_id: str) -> bool:
+        """Whether it was not there yet."""
+        digest = hashlib.blake2b(custom_id.encode(), digest_size=16).digest()
+        return self._connection.execute("INSERT OR IGNORE INTO seen VALUES (?)", (digest,)).rowcount == 1
+
+    def close(self) -> None:
+        self._connection.close()

@@ -1,0 +1,68 @@
+"""What a batch does with one record: refuses it, asks the model, or lets the model and the tools take turns."""
+
+from collections.abc import Awaitable, Callable
+
+from pydantic import JsonValue
+
+from relay_localcloud.batches.records import Record, failure_of, sent_to_model
+from relay_localcloud.batches.result_lines import Outcome
+from relay_localcloud.inference.errors import MODEL_NOT_FOUND, InferenceError
+from relay_localcloud.inference.invoke import Answer, find_model, invoke_now
+from relay_localcloud.store import Store, Tx
+from relay_wire.inference import Family
+
+Ask = Callable[[str, Family, JsonValue], Awaitable[Answer]]
+"""Asks any model on behalf of an organization; raises InferenceError."""
+
+
+class Worker:
+    """Does records; charging and writing down are the runner's."""
+
+    ask: Ask
+    """Asks models whose servers are over the network; `app.py` sets it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def serves(self, organization_id: str, endpoint: Family, model: str) -> bool:
+        """Whether there is such a model for this organization, whatever the families that it serves."""
+        try:
+            with self._store.transaction(at=0) as tx:
+                find_model(tx, organization_id, model, endpoint)
+        except InferenceError as error:
+            return error.code != MODEL_NOT_FOUND[2]
+        return True
+
+    def now(self, tx: Tx, organization_id: str, endpoint: Family, record: Record) -> Outcome | None:
+        """Do a record at once; None where it takes real time."""
+        failure = failure_of(record)
+        if failure is not None:
+            return Outcome(None, None, failure)
+        try:
+            answer = invoke_now(tx, organization_id, endpoint, sent_to_model(record.body))
+        except InferenceError as error:
+            return refused(error, endpoint)
+        return None if answer is None else answered(answer)
+
+    async def later(self, organization_id: str, endpoint: Family, record: Record) -> Outcome:
+        """Do a record that takes real time."""
+        try:
+            return answered(await self.ask(organization_id, endpoint, sent_to_model(record.body)))
+        except InferenceError as error:
+            return refused(error, endpoint)
+
+
+def refused(error: InferenceError, endpoint: Family) -> Outcome:
+    """What becomes of a record that the model refused."""
+    return Outcome(error.status, error.body(endpoint))
+
+
+def answered(answer: Answer) -> Outcome:
+    """What becomes of a record that the model answered; a batch pays half (assumed)."""
+    return Outcome(
+        200,
+        answer.body,
+        input_tokens=answer.input_tokens,
+        output_tokens=answer.output_tokens,
+        cost_nano_usd=answer.cost_nano_usd // 2,
+    )
