@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from enum import StrEnum
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
@@ -101,6 +102,9 @@ class ExternalResource(Protocol[SpecT, StatusT, ObsT]):
 
     @property
     def type(self) -> ResourceType: ...
+
+    retention: timedelta | None = None
+    """How long the cloud keeps what is interrupted, or stopped for want of funds; None: it does not say."""
 
     def parse(self, body: bytes) -> Resource[SpecT, StatusT]:
         """The object, unknown fields ignored. Raises pydantic's ValidationError."""

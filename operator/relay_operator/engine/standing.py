@@ -25,10 +25,6 @@ StatusT = TypeVar("StatusT", bound=CommonStatus)
 ObsT = TypeVar("ObsT")
 
 
-RETENTION = timedelta(days=7)
-"""How long the cloud keeps what is interrupted, or stopped for want of funds (section 3)."""
-
-
 class Return(Enum):
     """When the object is looked at again, where no attempt is agreed."""
 
@@ -121,7 +117,7 @@ def stand(
     """What to write; None leaves status as it is. `unreachable`: the cloud has not answered too often in a row."""
     match result:
         case Rejected(error):
-            return _rejected(facts, error)
+            return _rejected(resource, facts, error)
         case OutcomeUnknown(error) if isinstance(action, actions.Resend):
             return _resent(facts, error)
         case OutcomeUnknown(error):
@@ -139,7 +135,9 @@ def stand(
             assert_never(never)
 
 
-def _rejected(facts: Facts[SpecT, StatusT, ObsT], error: CloudError) -> Standing:
+def _rejected(
+    resource: ExternalResource[SpecT, StatusT, ObsT], facts: Facts[SpecT, StatusT, ObsT], error: CloudError
+) -> Standing:
     row = refusal(error)
     extra: tuple[Wanted, ...] = ()
     if isinstance(error, errors.CapacityExhausted):
@@ -153,23 +151,29 @@ def _rejected(facts: Facts[SpecT, StatusT, ObsT], error: CloudError) -> Standing
         retry_after=error.retry_after,
         extra=extra,
     )
-    return _unfunded(facts, standing) if isinstance(error, errors.PaymentRequired) else standing
+    return _unfunded(resource, facts, standing) if isinstance(error, errors.PaymentRequired) else standing
 
 
-def _unfunded(facts: Facts[SpecT, StatusT, ObsT], refused: Standing) -> Standing:
-    """What is stopped for want of funds has a deadline; what would only be new, or more, has time."""
+def _unfunded(
+    resource: ExternalResource[SpecT, StatusT, ObsT], facts: Facts[SpecT, StatusT, ObsT], refused: Standing
+) -> Standing:
+    """What is stopped for want of funds may have a deadline; what would only be new, or more, has time."""
     stopped = facts.view.seen is Seen.STOPPED
     reason = refused.reason if stopped else Reason.WAITING_FOR_BUDGET
     exceeded = Wanted(ConditionType.BUDGET_EXCEEDED, "True", reason, refused.message)
     if not stopped:
         return replace(refused, trouble=ConditionType.RECONCILING, reason=reason, extra=(exceeded,))
-    deadline = assess.since_in(facts.obj, "stopped", facts.now) + RETENTION
-    message = f"{refused.message.rstrip('. ')}; {_deleted_on(deadline)}"
+    deadline, told = _kept(resource, assess.since_in(facts.obj, "stopped", facts.now))
+    message = refused.message.rstrip(". ") + told
     return replace(refused, message=message, extra=(exceeded,), deletion_deadline=deadline)
 
 
-def _deleted_on(deadline: datetime) -> str:
-    return f"deleted by the cloud with its volume on {rfc3339(deadline)} unless it runs again"
+def _kept(resource: ExternalResource[SpecT, StatusT, ObsT], since: datetime) -> tuple[datetime | None, str]:
+    """Until when the cloud keeps it, and how that is told; neither where it does not say."""
+    if resource.retention is None:
+        return None, ""
+    deadline = since + resource.retention
+    return deadline, f"; deleted by the cloud with its volume on {rfc3339(deadline)} unless it runs again"
 
 
 def _searching(reason: Reason, message: str) -> Standing:
@@ -341,8 +345,8 @@ def _progressing(
             return Standing("False", ConditionType.RECONCILING, Reason.DEGRADED, detail)
         case Progress.INTERRUPTED:
             since = assess.since_in(facts.obj, "interrupted", facts.now)
-            deadline = since + RETENTION
-            message = f"{detail}; interrupted since {rfc3339(since)}, {_deleted_on(deadline)}"
+            deadline, told = _kept(resource, since)
+            message = f"{detail}; interrupted since {rfc3339(since)}{told}"
             return Standing("False", ConditionType.RECONCILING, Reason.INTERRUPTED, message, deletion_deadline=deadline)
         case Progress.FAILED:
             return Standing("False", ConditionType.STALLED, Reason.FAILED, detail, Return.SETTLED)

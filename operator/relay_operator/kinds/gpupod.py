@@ -1,6 +1,7 @@
 """GpuPod: one container with its volume on GPUs of one node (section 2, "Pod"; section 3, "Pod status")."""
 
 from collections.abc import Mapping
+from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Literal, TypeAlias
 
@@ -145,6 +146,7 @@ class GpuPods(ExternalResource[GpuPodSpec, GpuPodStatus, VmRecord]):
 
     kind = DEFINITION.kind
     type = ResourceType(DEFINITION.plural, GROUP, VERSION)
+    retention = timedelta(days=7)
 
     def parse(self, body: bytes) -> GpuPod:
         return GpuPod.model_validate_json(body)

@@ -83,7 +83,9 @@ async def test_a_cluster_stopped_for_its_balance_is_started_when_funds_are_back(
     await brisk_workspace.apply(gpu_cluster(replicas=1))
     cluster = await brisk_workspace.becomes("GpuCluster", "llm")
     await _balance(brisk_workspace, -1)
-    await brisk_workspace.becomes("GpuCluster", "llm", _exhausted)
+    told = await brisk_workspace.becomes("GpuCluster", "llm", _exhausted)
+    assert "deletionDeadline" not in told["status"]
+    assert "deleted" not in condition(told, "Stalled")["message"]
     await _balance(brisk_workspace, 100_000)
     started = await brisk_workspace.becomes("GpuCluster", "llm")
     assert started["status"]["id"] == cluster["status"]["id"]

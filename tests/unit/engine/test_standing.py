@@ -374,16 +374,28 @@ def test_an_account_that_is_ready_is_not_waited_for() -> None:
         standing(facts(), actions.Wait(Reason.WAITING_FOR_ACCOUNT))
 
 
-def test_a_degraded_cluster_is_not_ready_and_says_how_many_are() -> None:
-    clusters = GpuClusters(ClusterLists(60.0, lambda: 0.0))
+CLUSTERS = GpuClusters(ClusterLists(60.0, lambda: 0.0))
+
+
+def cluster_facts(view: View, status: str) -> Facts[GpuClusterSpec, GpuClusterStatus, SeenCluster]:
     obj = GpuCluster.model_validate({"metadata": {"name": "serve", "namespace": "team-a"}, "spec": {"replicas": 2}})
     summary = ClusterSummary(
-        id="cl-1", organization_id="org-1", name="n", status="degraded", replica_count=2, active_replicas=1
+        id="cl-1", organization_id="org-1", name="n", status=status, replica_count=2, active_replicas=1
     )
-    known: Facts[GpuClusterSpec, GpuClusterStatus, SeenCluster] = Facts(
-        obj.key, obj, NOW, account(), View(), INTENT, SeenCluster(summary)
-    )
-    told = stand(clusters, known, actions.Keep(), Nothing(), unreachable=False)
+    return Facts(obj.key, obj, NOW, account(), view, INTENT, SeenCluster(summary))
+
+
+def test_a_degraded_cluster_is_not_ready_and_says_how_many_are() -> None:
+    told = stand(CLUSTERS, cluster_facts(View(), "degraded"), actions.Keep(), Nothing(), unreachable=False)
     assert told is not None
     assert (told.ready, told.trouble, told.reason) == ("False", RECONCILING, Reason.DEGRADED)
     assert told.message == "the cloud says degraded, 1 of 2 replicas healthy"
+
+
+def test_a_cluster_without_funds_has_no_day_on_which_it_is_deleted() -> None:
+    known = cluster_facts(View(seen=Seen.STOPPED), "stopped")
+    refused = Rejected(PaymentRequired("c", "balance too low"))
+    told = stand(CLUSTERS, known, actions.Update(Step.START), refused, unreachable=False)
+    assert told is not None
+    assert (told.trouble, told.reason, told.deletion_deadline) == (STALLED, Reason.BALANCE_EXHAUSTED, None)
+    assert told.message == "balance too low"
