@@ -158,11 +158,11 @@ class Clock:
 
     async def _move(self, target: int) -> None:
         while True:
-            item, call_at = self._next_transition(), self._first(Outbound.earliest)
+            item, call_at = self._next_transition(), self._first(lambda each: each.earliest())
             item_at = None if item is None or item.due_at > target else item.due_at
             if call_at is not None and call_at > target:
                 call_at = None
-            barrier = None if call_at is None else self._first(Outbound.barrier)
+            barrier = None if call_at is None else self._first(lambda each: each.barrier())
             if item_at is not None and (barrier is None or item_at < barrier):
                 self._held = max(self.now(), item_at)
                 self._settle(self._held, SLICE)
@@ -203,7 +203,7 @@ class Clock:
         if self._held is not None or self.state.rate == 0:
             return None
         transition = self._next_transition()
-        candidates = (None if transition is None else transition.due_at, self._first(Outbound.next_due))
+        candidates = (None if transition is None else transition.due_at, self._first(lambda each: each.next_due()))
         dues = [due_at for due_at in candidates if due_at is not None]
         if not dues:
             return None
