@@ -3,6 +3,7 @@
 Layers, outermost first: request log, authentication, rate limit, faults, then the routes.
 """
 
+import random
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,7 +37,9 @@ from relay_localcloud.due import DueHandler
 from relay_localcloud.exchange import Operations
 from relay_localcloud.fault_layer import FaultInjection, FaultRegistry
 from relay_localcloud.inference import app as inference_app
+from relay_localcloud.inference import backend_routes
 from relay_localcloud.inference.invoke import invoke
+from relay_localcloud.inference.upstreams import Upstreams
 from relay_localcloud.lifecycle import balance, cluster_moves, moves, node_events
 from relay_localcloud.organizations import Founded
 from relay_localcloud.ratelimit import RateLimit, RateLimiter
@@ -74,6 +77,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     vms.router,
     clusters.router,
     billing.router,
+    backend_routes.router,
 )
 """The management API."""
 
@@ -113,7 +117,8 @@ def open_cloud(store: Store, first_mode: Mode, gateway_url: str) -> Cloud:
     batches = BatchRunner(store, files, worker)
     clock = Clock(store, HANDLERS, [deliveries, batches], lambda: time.time_ns() // 1000, first_mode)
     limiter = RateLimiter(time.monotonic)
-    cloud = Cloud(store, clock, deliveries, RequestLog(clock), faults, limiter, gateway_url, files, Uploads(), batches)
+    parts = (store, clock, deliveries, RequestLog(clock), faults, limiter, gateway_url)
+    cloud = Cloud(*parts, Upstreams(random.random), files, Uploads(), batches)
     worker.ask = partial(invoke, cloud)
     return cloud
 

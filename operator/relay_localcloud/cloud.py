@@ -8,6 +8,7 @@ from fastapi import Depends, Request
 from relay_localcloud.clock import Clock
 from relay_localcloud.deliveries import Deliveries
 from relay_localcloud.fault_layer import FaultRegistry
+from relay_localcloud.inference.upstreams import Upstreams
 from relay_localcloud.ratelimit import RateLimiter
 from relay_localcloud.requestlog import RequestLog
 from relay_localcloud.store import Store
@@ -29,6 +30,7 @@ class Cloud:
     faults: FaultRegistry
     rate_limiter: RateLimiter
     gateway_url: str
+    upstreams: Upstreams
     files: "FileStorage"
     uploads: "Uploads"
     batches: "BatchRunner"

@@ -22,6 +22,8 @@ class Exchange:
     unread_fields: list[str] = field(default_factory=list)
     fault_id: str | None = None
     price_factor: float = 1.0
+    cut_stream_after: int | None = None
+    reply_breaks: bool = False  # a fault breaks the connection in the middle of the reply, or before it
     status: int | None = None
 
 

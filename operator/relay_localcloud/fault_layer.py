@@ -10,7 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from relay_localcloud import faults, history
 from relay_localcloud.errors import ApiError, ErrorAnswer
-from relay_localcloud.exchange import exchange_of
+from relay_localcloud.exchange import Exchange, exchange_of
 from relay_localcloud.faults import Fault
 from relay_localcloud.instants import seconds
 from relay_localcloud.store import Store
@@ -63,8 +63,13 @@ class FaultInjection:
             await self._app(scope, receive, send)
             return
         exchange.fault_id = fault.id
-        match fault.effect:
-            case faults.Answer() as effect:
+        await self._suffer(fault.effect, exchange, scope, receive, send)
+
+    async def _suffer(
+        self, effect: faults.Effect, exchange: Exchange, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        match effect:
+            case faults.Answer():
                 await self._answer(effect, scope, receive, send)
             case faults.DelaySeconds(delay_seconds=delay):
                 await asyncio.sleep(delay)
@@ -72,20 +77,25 @@ class FaultInjection:
             case faults.Drop(drop="before"):
                 await _cut(scope, receive, ABORT)
             case faults.Drop():
+                exchange.reply_breaks = True
                 exchange.status = (await self._reply(scope, receive)).status
                 await _cut(scope, receive, ABORT)
             case faults.TruncateBytes(truncate_bytes=kept):
+                exchange.reply_breaks = True
                 await _truncate(await self._reply(scope, receive), kept, scope, receive, send)
             case faults.Html():
                 await _send_page(await self._reply(scope, receive), send)
             case faults.StaleSeconds(stale_seconds=behind):
                 with history.reading_as_of(seconds(behind)):
                     await self._app(scope, receive, send)
+            case faults.CutStreamAfter(cut_stream_after=pieces):
+                exchange.cut_stream_after = pieces
+                await self._app(scope, receive, send)
             case faults.PriceFactor(price_factor=factor):
                 exchange.price_factor = factor
                 await self._app(scope, receive, send)
             case _:
-                raise AssertionError(f"{fault.effect} is no effect on requests")
+                raise AssertionError(f"{effect} is no effect on requests")
 
     async def _answer(self, effect: faults.Answer, scope: Scope, receive: Receive, send: Send) -> None:
         error = ApiError(effect.status, f"A fault made this {effect.status}.")

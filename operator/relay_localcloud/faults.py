@@ -4,7 +4,7 @@ import json
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
 from pydantic.alias_generators import to_camel
@@ -30,11 +30,13 @@ HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")]
 Delay = Annotated[float, Field(ge=0, le=LONGEST_DELAY_SECONDS, allow_inf_nan=False)]
 
 
-class _Effect(BaseModel):
+class Effect(BaseModel):
+    """What a fault does."""
+
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, strict=True, validate_by_name=True)
 
 
-class Answer(_Effect):
+class Answer(Effect):
     """Answered with this status instead of being acted on; without a body it is `{error, code}`."""
 
     status: Annotated[int, Field(ge=200, le=599)]
@@ -42,25 +44,25 @@ class Answer(_Effect):
     headers: dict[HeaderName, HeaderText] = Field(default_factory=dict)
 
 
-class DelaySeconds(_Effect):
+class DelaySeconds(Effect):
     """A request is acted on this much later, in real time; a webhook is sent this much later on the cloud's clock."""
 
     delay_seconds: Delay
 
 
-class Drop(_Effect):
+class Drop(Effect):
     """The connection is cut: `before` it is acted on, or `after`, so that only the reply is lost."""
 
     drop: Annotated[str, Field(pattern="^(before|after)$")]
 
 
-class TruncateBytes(_Effect):
+class TruncateBytes(Effect):
     """Acted on; the first n bytes of the body are sent, then the connection breaks."""
 
     truncate_bytes: Annotated[int, Field(ge=0, le=2**31)]
 
 
-class Html(_Effect):
+class Html(Effect):
     """Acted on; a page of HTML takes the body's place, with the same status."""
 
     html: Annotated[bool, Field(strict=True)]
@@ -72,19 +74,25 @@ class Html(_Effect):
         return self
 
 
-class StaleSeconds(_Effect):
+class StaleSeconds(Effect):
     """A read answers as it would have so many seconds of the cloud's clock ago."""
 
     stale_seconds: Annotated[float, Field(gt=0, le=LONGEST_DELAY_SECONDS, allow_inf_nan=False)]
 
 
-class PriceFactor(_Effect):
+class PriceFactor(Effect):
     """What is created is billed at this multiple of the price that the catalog quotes."""
 
     price_factor: Annotated[float, Field(ge=0, le=1000, allow_inf_nan=False)]
 
 
-class Lose(_Effect):
+class CutStreamAfter(Effect):
+    """The model breaks after n pieces of content of a stream; what is not streamed is not affected."""
+
+    cut_stream_after: Annotated[int, Field(ge=0, le=2**31)]
+
+
+class Lose(Effect):
     """The webhook never arrives, and is not retried."""
 
     lose: bool
@@ -96,13 +104,13 @@ class Lose(_Effect):
         return self
 
 
-class Duplicate(_Effect):
+class Duplicate(Effect):
     """The webhook is sent with n extra copies."""
 
     duplicate: Annotated[int, Field(ge=1, le=1000)]
 
 
-class Reorder(_Effect):
+class Reorder(Effect):
     """The webhook is held back until the subscription's next one went out."""
 
     reorder: bool
@@ -114,7 +122,7 @@ class Reorder(_Effect):
         return self
 
 
-REQUEST_EFFECTS: Mapping[str, type[_Effect]] = {
+REQUEST_EFFECTS: Mapping[str, type[Effect]] = {
     "status": Answer,
     "delaySeconds": DelaySeconds,
     "drop": Drop,
@@ -123,10 +131,14 @@ REQUEST_EFFECTS: Mapping[str, type[_Effect]] = {
 }
 """By the field that tells them apart."""
 
-READ_EFFECTS: Mapping[str, type[_Effect]] = {**REQUEST_EFFECTS, "staleSeconds": StaleSeconds}
-QUOTE_EFFECTS: Mapping[str, type[_Effect]] = {**REQUEST_EFFECTS, "priceFactor": PriceFactor}
+READ_EFFECTS: Mapping[str, type[Effect]] = {**REQUEST_EFFECTS, "staleSeconds": StaleSeconds}
+QUOTE_EFFECTS: Mapping[str, type[Effect]] = {**REQUEST_EFFECTS, "priceFactor": PriceFactor}
+STREAM_EFFECTS: Mapping[str, type[Effect]] = {**REQUEST_EFFECTS, "cutStreamAfter": CutStreamAfter}
 
-WEBHOOK_EFFECTS: Mapping[str, type[_Effect]] = {
+STREAMED: Final = frozenset({"POST /v1/chat/completions", "POST /v1/messages"})
+"""The operations that can answer with a stream."""
+
+WEBHOOK_EFFECTS: Mapping[str, type[Effect]] = {
     "lose": Lose,
     "duplicate": Duplicate,
     "delaySeconds": DelaySeconds,
@@ -153,19 +165,21 @@ class Fault:
     """A fault that meets this one request or webhook."""
 
     id: str
-    effect: _Effect
+    effect: Effect
 
 
-def effects_of(operation: str) -> Mapping[str, type[_Effect]]:
+def effects_of(operation: str) -> Mapping[str, type[Effect]]:
     """The effects that a fault on this operation may have."""
     if operation == WEBHOOK:
         return WEBHOOK_EFFECTS
     if operation in QUOTED:
         return QUOTE_EFFECTS
+    if operation in STREAMED:
+        return STREAM_EFFECTS
     return READ_EFFECTS if operation.startswith("GET ") else REQUEST_EFFECTS
 
 
-def parse_effect(operation: str, effect: Mapping[str, Any]) -> _Effect:
+def parse_effect(operation: str, effect: Mapping[str, Any]) -> Effect:
     """Read an effect; pydantic's ValidationError, or ValueError where it has no known field that tells it apart."""
     known = effects_of(operation)
     for name, model in known.items():

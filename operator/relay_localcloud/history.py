@@ -27,6 +27,7 @@ TRACKED: Final = (
     "ssh_keys",
     "webhooks",
     "webhook_attempts",
+    "inference_backends",
     "files",
     "batches",
 )

@@ -83,7 +83,7 @@ async def _run(cloud: Cloud, servers: list[Server], line: str) -> None:
             await server.ready()
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
-    async with cloud.deliveries, cloud.batches:
+    async with cloud.upstreams, cloud.deliveries, cloud.batches:
         clock = asyncio.create_task(cloud.clock.run())
         stopping = asyncio.create_task(ended.wait())
         # Only the signal may end it: a defect in the clock must not leave a cloud behind whose time stands still.

@@ -9,7 +9,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
-from relay_wire.base import Identifier, Lenient, ListOf, NonEmpty, SnakeReceived
+from relay_wire.base import Identifier, Lenient, ListOf, NonEmpty, Received, Sent, SnakeReceived
+
+MOST = 2**31 - 1
 
 
 class Family(StrEnum):
@@ -224,3 +226,43 @@ class ModelList(SnakeReceived):
 
     object: str
     data: ListOf[Model]
+
+
+BackendProvider = Literal["azure_openai", "bedrock", "vertex", "openai_compatible"]
+"""Who runs a backend; the values are assumed, section 2 says that there are four."""
+
+BackendAuth = Literal["none", "api_key", "aws_sigv4", "gcp_oauth"]
+"""How a backend is authenticated to; the two provider-specific styles are assumed."""
+
+NativeFamily = Literal["chat_completions", "messages"]
+
+
+class BackendCreate(Sent):
+    """Inference catalog backend request (section 2, "misc requests")."""
+
+    provider: BackendProvider
+    ref: NonEmpty  # what the model is called there
+    endpoint: NonEmpty
+    native_families: Annotated[list[NativeFamily], Field(min_length=1)]
+    auth: BackendAuth = "none"
+    transport: Literal["direct", "tunnel", "privatelink"] = "direct"
+    weight: Annotated[int, Field(ge=0, le=MOST)] = 0  # 0 keeps it in the overflow tail
+    max_concurrency: Annotated[int, Field(ge=0, le=MOST)] | None = None  # 0 and absent: no cap
+    api_key: str | None = Field(None, pattern=r"^[\x21-\x7e]+$", repr=False)
+    """What `auth: api_key` sends as bearer authorization; assumed, section 2 does not say where it comes from."""
+
+
+class Backend(Received):
+    """A backend of a model; its key is never shown."""
+
+    id: Identifier
+    model_id: Lenient[str] = None
+    provider: Lenient[str] = None
+    ref: Lenient[str] = None
+    endpoint: Lenient[str] = None
+    native_families: ListOf[str]
+    auth: Lenient[str] = None
+    transport: Lenient[str] = None
+    weight: Lenient[int] = None
+    max_concurrency: Lenient[int] = None
+    created_at: Lenient[str] = None

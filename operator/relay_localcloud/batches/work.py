@@ -6,8 +6,9 @@ from pydantic import JsonValue
 
 from relay_localcloud.batches.records import Record, failure_of, sent_to_model
 from relay_localcloud.batches.result_lines import Outcome
+from relay_localcloud.inference.backends import find_model
 from relay_localcloud.inference.errors import MODEL_NOT_FOUND, InferenceError
-from relay_localcloud.inference.invoke import Answer, find_model, invoke_now
+from relay_localcloud.inference.invoke import Answer, invoke_now
 from relay_localcloud.store import Store, Tx
 from relay_wire.inference import Family
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from relay_localcloud.inference.engine import Finish, Prompt, Turn, pieces, words
+from relay_localcloud.inference.frames import Frame, Part
 from relay_wire.inference import ChatRequest, Content
 
 FINISH_REASONS: Final[Mapping[Finish, str]] = {
@@ -60,16 +61,24 @@ def completion(request: ChatRequest, turn: Turn, identifier: str, created: int) 
     }
 
 
-def chunks(request: ChatRequest, turn: Turn, identifier: str, created: int) -> Iterator[tuple[dict[str, Any], bool]]:
-    """The answer as the chunks of a stream, each with whether it carries content; the usage last where asked for."""
-    with_usage = request.stream_options is not None and bool(request.stream_options.include_usage)
+def frames(request: ChatRequest, turn: Turn, identifier: str, created: int) -> Iterator[Frame]:
+    """The answer as the chunks of a stream, one a word; the usage last where it was asked for."""
+    asked = wants_usage(request)
     base = {"id": identifier, "object": "chat.completion.chunk", "created": created, "model": request.model}
+    # Where usage is asked for, every chunk but the last says that it has none.
+    rest: dict[str, Any] = {"usage": None} if asked else {}
     for index in range(request.n or 1):
-        for delta, is_content in _deltas(turn, _call_id(identifier, index)):
-            yield {**base, **_choice(index, delta, None), **_no_usage(with_usage)}, is_content
-        yield {**base, **_choice(index, {}, FINISH_REASONS[turn.finish]), **_no_usage(with_usage)}, False
-    if with_usage:
-        yield {**base, "choices": [], "usage": usage(turn.input_tokens, turn.output_tokens * (request.n or 1))}, False
+        for part, delta in _deltas(turn, _call_id(identifier, index)):
+            yield Frame(part, {**base, **_choice(index, delta, None), **rest})
+        yield Frame(Part.TAIL, {**base, **_choice(index, {}, FINISH_REASONS[turn.finish]), **rest})
+    if asked:
+        whole = usage(turn.input_tokens, turn.output_tokens * (request.n or 1))
+        yield Frame(Part.TAIL, {**base, "choices": [], "usage": whole})
+
+
+def wants_usage(request: ChatRequest) -> bool:
+    """Whether a stream ends with its usage."""
+    return request.stream_options is not None and bool(request.stream_options.include_usage)
 
 
 def usage(input_tokens: int, output_tokens: int) -> dict[str, int]:
@@ -98,23 +107,18 @@ def _message(turn: Turn, call_id: str) -> dict[str, Any]:
     return {"role": "assistant", "content": None, "refusal": None, "tool_calls": [call]}
 
 
-def _deltas(turn: Turn, call_id: str) -> Iterator[tuple[dict[str, Any], bool]]:
+def _deltas(turn: Turn, call_id: str) -> Iterator[tuple[Part, dict[str, Any]]]:
     if turn.called_tool is None:
-        yield {"role": "assistant", "content": "", "refusal": None}, False
+        yield Part.HEAD, {"role": "assistant", "content": "", "refusal": None}
         for piece in pieces(turn.text):
-            yield {"content": piece}, True
+            yield Part.CONTENT, {"content": piece}
         return
-    yield {"role": "assistant", "content": None, "refusal": None}, False
+    yield Part.HEAD, {"role": "assistant", "content": None, "refusal": None}
     opened = {"id": call_id, "type": "function", "function": {"name": turn.called_tool, "arguments": ""}}
-    yield {"tool_calls": [{"index": 0, **opened}]}, False
+    yield Part.HEAD, {"tool_calls": [{"index": 0, **opened}]}
     for piece in pieces(turn.text):
-        yield {"tool_calls": [{"index": 0, "function": {"arguments": piece}}]}, True
+        yield Part.CONTENT, {"tool_calls": [{"index": 0, "function": {"arguments": piece}}]}
 
 
 def _choice(index: int, delta: dict[str, Any], finish_reason: str | None) -> dict[str, Any]:
     return {"choices": [{"index": index, "delta": delta, "logprobs": None, "finish_reason": finish_reason}]}
-
-
-def _no_usage(with_usage: bool) -> dict[str, Any]:
-    # Where usage is asked for, every chunk but the last says that it has none.
-    return {"usage": None} if with_usage else {}

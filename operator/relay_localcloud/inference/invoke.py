@@ -15,14 +15,11 @@ from pydantic import JsonValue, ValidationError
 
 from relay_localcloud.cloud import Cloud
 from relay_localcloud.errors import sentence
-from relay_localcloud.inference import chat, engine, messages
-from relay_localcloud.inference.errors import (
-    INVALID_REQUEST,
-    MODEL_NOT_FOUND,
-    UNSUPPORTED_API,
-    InferenceError,
-)
-from relay_localcloud.inference.models import BUILT_IN, NANO_USD_PER_TOKEN, BuiltInModel
+from relay_localcloud.inference import chat, engine, frames, messages, relayed, routing
+from relay_localcloud.inference.backends import Model, Server, find_model
+from relay_localcloud.inference.errors import INVALID_REQUEST, UPSTREAM_UNAVAILABLE, InferenceError
+from relay_localcloud.inference.frames import Source, Tokens
+from relay_localcloud.inference.models import NANO_USD_PER_TOKEN, BuiltInModel
 from relay_localcloud.instants import SECOND
 from relay_localcloud.store import Tx
 from relay_wire.inference import ChatRequest, Family, MessagesRequest
@@ -46,11 +43,60 @@ class Answer:
     @property
     def cost_nano_usd(self) -> int:
         """The price of the tokens, in and out."""
-        return (self.input_tokens + self.output_tokens) * NANO_USD_PER_TOKEN
+        return price(Tokens(self.input_tokens, self.output_tokens))
 
 
-def read(family: Family, body: JsonValue) -> ModelRequest:
-    """A body as the family's request; InferenceError 400 names the field that is wrong."""
+def price(tokens: Tokens) -> int:
+    """What tokens cost online, in nano-USD."""
+    return (tokens.input + tokens.output) * NANO_USD_PER_TOKEN
+
+
+def invoke_now(tx: Tx, organization_id: str, family: Family, body: JsonValue) -> Answer | None:
+    """Ask a built-in model, at once; None where the model's server is over the network. Raises InferenceError."""
+    request = _read(family, body)
+    model = find_model(tx, organization_id, request.model, family)
+    return answer_now(model, request, tx.now)
+
+
+async def invoke(cloud: Cloud, organization_id: str, family: Family, body: JsonValue) -> Answer:
+    """Ask any model. Raises InferenceError."""
+    request = _read(family, body)
+    with cloud.store.transaction() as tx:
+        model, now = find_model(tx, organization_id, request.model, family), tx.now
+    return await answer(cloud, model, request, now)
+
+
+def answer_now(model: Model, request: ModelRequest, now: int) -> Answer | None:
+    """What the built-in engine answers; None where it is not what answers. Raises InferenceError."""
+    return _told(model.built_in, request, now) if model.is_local and model.built_in else None
+
+
+async def answer(cloud: Cloud, model: Model, request: ModelRequest, now: int) -> Answer:
+    """What the model answers, by the server that is its turn. Raises InferenceError."""
+    match _chosen(cloud, model):
+        case BuiltInModel() as built_in:
+            return _told(built_in, request, now)
+        case Server() as server:
+            sent = relayed.sent_body(request, stream=False)
+            document = await cloud.upstreams.ask(server, _family(request), sent)
+            body, tokens = relayed.whole(request, document)
+            return Answer(body, tokens.input, tokens.output)
+
+
+async def stream(cloud: Cloud, model: Model, request: ModelRequest, now: int) -> Source:
+    """What the model answers, piece by piece. Raises InferenceError, here for what is known before the first piece."""
+    match _chosen(cloud, model):
+        case BuiltInModel() as built_in:
+            return _spoken(built_in, request, now)
+        case Server() as server:
+            sent = relayed.sent_body(request, stream=True)
+            events = await cloud.upstreams.stream(server, _family(request), sent)
+            if isinstance(request, ChatRequest):
+                return relayed.chat_frames(request, events)
+            return relayed.message_frames(request, events)
+
+
+def _read(family: Family, body: JsonValue) -> ModelRequest:
     try:
         return _REQUESTS[family].model_validate(body)
     except ValidationError as error:
@@ -58,43 +104,39 @@ def read(family: Family, body: JsonValue) -> ModelRequest:
         raise InferenceError(*INVALID_REQUEST, sentence(wrong)) from None
 
 
-def invoke_now(tx: Tx, organization_id: str, family: Family, body: JsonValue) -> Answer | None:
-    """Ask a built-in model, at once; None where the model's server is over the network. Raises InferenceError."""
-    request = read(family, body)
-    return answer_now(find_model(tx, organization_id, request.model, family), request, tx.now)
+def _family(request: ModelRequest) -> Family:
+    return Family.CHAT_COMPLETIONS if isinstance(request, ChatRequest) else Family.MESSAGES
 
 
-async def invoke(cloud: Cloud, organization_id: str, family: Family, body: JsonValue) -> Answer:
-    """Ask any model. Raises InferenceError."""
-    with cloud.store.transaction() as tx:
-        answer = invoke_now(tx, organization_id, family, body)
-    assert answer is not None
-    return answer
+def _chosen(cloud: Cloud, model: Model) -> Server | BuiltInModel:
+    chosen = routing.choose(model, cloud.upstreams.under_way, cloud.upstreams.draw())
+    if chosen is None:
+        raise InferenceError(*UPSTREAM_UNAVAILABLE, f"All capacity for the model {model.id!r} is in use.")
+    return chosen
 
 
-def find_model(tx: Tx, organization_id: str, model_id: str, family: Family) -> BuiltInModel:
-    """The model, as far as it serves the family; InferenceError 404 or 400 unsupported_api."""
-    del tx, organization_id
-    model = BUILT_IN.get(model_id)
-    if model is None:
-        raise InferenceError(*MODEL_NOT_FOUND, f"There is no model {model_id!r}; GET /v1/models lists what there is.")
-    if family not in model.families:
-        raise InferenceError(*UNSUPPORTED_API, f"The model {model_id!r} does not serve {family.api}.")
-    return model
-
-
-def answer_now(model: BuiltInModel, request: ModelRequest, now: int) -> Answer:
-    """What a built-in model answers; InferenceError where it is one that fails."""
+def _told(built_in: BuiltInModel, request: ModelRequest, now: int) -> Answer:
     match request:
         case ChatRequest():
-            turn = engine.turn(model, chat.prompt(request))
-            body = chat.completion(request, turn, new_id("chatcmpl"), now // SECOND)
+            turn = engine.turn(built_in, chat.prompt(request))
+            body = chat.completion(request, turn, _new_id("chatcmpl"), now // SECOND)
             return Answer(body, turn.input_tokens, body["usage"]["completion_tokens"])
         case MessagesRequest():
-            turn = engine.turn(model, messages.prompt(request))
-            return Answer(messages.message(request, turn, new_id("msg")), turn.input_tokens, turn.output_tokens)
+            turn = engine.turn(built_in, messages.prompt(request))
+            return Answer(messages.message(request, turn, _new_id("msg")), turn.input_tokens, turn.output_tokens)
 
 
-def new_id(prefix: str) -> str:
-    """An identifier as the client libraries know them, such as `chatcmpl-3f...`."""
+def _spoken(built_in: BuiltInModel, request: ModelRequest, now: int) -> Source:
+    match request:
+        case ChatRequest():
+            turn = engine.turn(built_in, chat.prompt(request))
+            tokens = Tokens(turn.input_tokens, turn.output_tokens * (request.n or 1))
+            return frames.told(chat.frames(request, turn, _new_id("chatcmpl"), now // SECOND), tokens)
+        case MessagesRequest():
+            turn = engine.turn(built_in, messages.prompt(request))
+            tokens = Tokens(turn.input_tokens, turn.output_tokens)
+            return frames.told(messages.frames(request, turn, _new_id("msg")), tokens)
+
+
+def _new_id(prefix: str) -> str:
     return f"{prefix}-{secrets.token_hex(12)}"

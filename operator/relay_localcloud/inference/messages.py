@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from relay_localcloud.inference.chat import text_of
 from relay_localcloud.inference.engine import Finish, Prompt, Turn, pieces, words
+from relay_localcloud.inference.frames import Frame, Part
 from relay_wire.inference import MessagesRequest
 
 STOP_REASONS: Final[Mapping[Finish, str]] = {
@@ -41,8 +42,8 @@ def message(request: MessagesRequest, turn: Turn, identifier: str) -> dict[str, 
     }
 
 
-def events(request: MessagesRequest, turn: Turn, identifier: str) -> Iterator[tuple[dict[str, Any], bool]]:
-    """The answer as the events of a stream, each with whether it carries content."""
+def frames(request: MessagesRequest, turn: Turn, identifier: str) -> Iterator[Frame]:
+    """The answer as the events of a stream, a delta a word, up to its `message_stop`."""
     begun = {
         **message(request, turn, identifier),
         "content": [],
@@ -50,12 +51,13 @@ def events(request: MessagesRequest, turn: Turn, identifier: str) -> Iterator[tu
         "stop_sequence": None,
         "usage": {"input_tokens": turn.input_tokens, "output_tokens": 0},
     }
-    yield {"type": "message_start", "message": begun}, False
-    yield {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}, False
-    yield {"type": "ping"}, False
+    block = {"type": "text", "text": ""}
+    yield Frame(Part.HEAD, {"type": "message_start", "message": begun})
+    yield Frame(Part.HEAD, {"type": "content_block_start", "index": 0, "content_block": block})
+    yield Frame(Part.HEAD, {"type": "ping"})
     for piece in pieces(turn.text):
-        yield {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": piece}}, True
-    yield {"type": "content_block_stop", "index": 0}, False
+        delta = {"type": "text_delta", "text": piece}
+        yield Frame(Part.CONTENT, {"type": "content_block_delta", "index": 0, "delta": delta})
+    yield Frame(Part.TAIL, {"type": "content_block_stop", "index": 0})
     ended = {"stop_reason": STOP_REASONS[turn.finish], "stop_sequence": turn.stop_sequence}
-    yield {"type": "message_delta", "delta": ended, "usage": {"output_tokens": turn.output_tokens}}, False
-    yield {"type": "message_stop"}, False
+    yield Frame(Part.TAIL, {"type": "message_delta", "delta": ended, "usage": {"output_tokens": turn.output_tokens}})

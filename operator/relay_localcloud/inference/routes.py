@@ -2,14 +2,21 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 
 from relay_localcloud.bodies import answer
-from relay_localcloud.cloud import CurrentCloud
-from relay_localcloud.inference import invoke
+from relay_localcloud.cloud import Cloud, CurrentCloud
+from relay_localcloud.exchange import exchange_of
+from relay_localcloud.identity import ResourceId
+from relay_localcloud.inference import frames, invoke
+from relay_localcloud.inference.backends import find_model
 from relay_localcloud.inference.bodies import InferenceBody
-from relay_localcloud.inference.callers import PayingCaller
+from relay_localcloud.inference.callers import InferenceReader, PayingCaller
 from relay_localcloud.inference.charges import charge
+from relay_localcloud.inference.errors import MODEL_NOT_FOUND, InferenceError
+from relay_localcloud.inference.frames import EventStream, Tokens
+from relay_localcloud.inference.invoke import ModelRequest
+from relay_localcloud.inference.listing import listed
 from relay_localcloud.openapi import ASSUMED
 from relay_wire.inference import (
     ChatCompletion,
@@ -17,34 +24,85 @@ from relay_wire.inference import (
     Family,
     MessageAnswer,
     MessagesRequest,
+    Model,
+    ModelList,
 )
 
 router = APIRouter(tags=["Inference"])
 
 
-@router.post("/v1/chat/completions", response_model=ChatCompletion, summary="Complete a chat")
+@router.post(Family.CHAT_COMPLETIONS, response_model=ChatCompletion, summary="Complete a chat")
 async def complete_chat(
     caller: PayingCaller,
     body: Annotated[ChatRequest, InferenceBody(ChatRequest, unread="allow")],
     cloud: CurrentCloud,
+    request: Request,
 ) -> Response:
-    """Answers one object."""
-    with cloud.store.transaction() as tx:
-        model = invoke.find_model(tx, caller.organization_id, body.model, Family.CHAT_COMPLETIONS)
-        answered = invoke.answer_now(model, body, tx.now)
-        charge(tx, caller.organization_id, answered.cost_nano_usd)
-    return answer(answered.body)
+    """Answers one object; with `stream: true` server-sent events that end with `data: [DONE]`."""
+    return await _answered(cloud, caller.organization_id, Family.CHAT_COMPLETIONS, body, request)
 
 
-@router.post("/v1/messages", response_model=MessageAnswer, summary="Answer messages", openapi_extra=ASSUMED)
+@router.post(Family.MESSAGES, response_model=MessageAnswer, summary="Answer messages", openapi_extra=ASSUMED)
 async def answer_messages(
     caller: PayingCaller,
     body: Annotated[MessagesRequest, InferenceBody(MessagesRequest, unread="allow")],
     cloud: CurrentCloud,
+    request: Request,
 ) -> Response:
-    """Answers one object."""
+    """Answers one object; with `stream: true` server-sent events from `message_start` to `message_stop`."""
+    return await _answered(cloud, caller.organization_id, Family.MESSAGES, body, request)
+
+
+@router.get("/v1/models", response_model=ModelList, summary="List models")
+async def list_models(caller: InferenceReader, cloud: CurrentCloud) -> Response:
+    """Answers all of them, the built-in ones first."""
     with cloud.store.transaction() as tx:
-        model = invoke.find_model(tx, caller.organization_id, body.model, Family.MESSAGES)
-        answered = invoke.answer_now(model, body, tx.now)
-        charge(tx, caller.organization_id, answered.cost_nano_usd)
+        models = listed(tx, caller.organization_id)
+    ends = {"first_id": models[0]["id"], "last_id": models[-1]["id"]}
+    return answer({"object": "list", "data": models, "has_more": False, **ends})
+
+
+@router.get("/v1/models/{id}", response_model=Model, summary="A model", openapi_extra=ASSUMED)
+async def get_model(caller: InferenceReader, model_id: ResourceId, cloud: CurrentCloud) -> Response:
+    """Answers it as the list does."""
+    with cloud.store.transaction() as tx:
+        models = listed(tx, caller.organization_id)
+    model = next((model for model in models if model["id"] == model_id), None)
+    if model is None:
+        raise InferenceError(*MODEL_NOT_FOUND, f"There is no model {model_id!r}; GET /v1/models lists what there is.")
+    return answer(model)
+
+
+async def _answered(
+    cloud: Cloud, organization_id: str, family: Family, asked: ModelRequest, request: Request
+) -> Response:
+    if asked.stream:
+        return await _streamed(cloud, organization_id, family, asked, request)
+    with cloud.store.transaction() as tx:
+        model, now = find_model(tx, organization_id, asked.model, family), tx.now
+        answered = invoke.answer_now(model, asked, now)
+        if answered is not None:
+            charge(tx, organization_id, answered.cost_nano_usd)
+    if answered is None:
+        answered = await invoke.answer(cloud, model, asked, now)
+        with cloud.store.transaction() as tx:
+            charge(tx, organization_id, answered.cost_nano_usd)
     return answer(answered.body)
+
+
+async def _streamed(
+    cloud: Cloud, organization_id: str, family: Family, asked: ModelRequest, request: Request
+) -> Response:
+    with cloud.store.transaction() as tx:
+        model, now = find_model(tx, organization_id, asked.model, family), tx.now
+    exchange = exchange_of(request.scope)
+    source = await invoke.stream(cloud, model, asked, now)
+    if exchange.cut_stream_after is not None:
+        source = frames.broken_after(source, exchange.cut_stream_after)
+
+    def whole(tokens: Tokens) -> None:
+        if not exchange.reply_breaks:
+            with cloud.store.transaction() as tx:
+                charge(tx, organization_id, invoke.price(tokens))
+
+    return EventStream(source, frames.events(source, family, whole))

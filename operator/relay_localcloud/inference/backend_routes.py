@@ -1,0 +1,160 @@
+"""Catalog backends, on the management port: real OpenAI-compatible servers behind a model id (all assumed).
+
+Sessions of owners and admins, and keys with `org:write`, may register them, each for its own organization.
+"""
+
+import json
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from fastapi import APIRouter, Path, Response
+from sqlalchemy import RowMapping, delete
+
+from relay_localcloud.bodies import Body, answer, no_content
+from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.errors import ApiError, not_found
+from relay_localcloud.identity import OrganizationWriter, Principal, ResourceId
+from relay_localcloud.inference import backends
+from relay_localcloud.inference.backends import BUILT_IN_ENDPOINT, inference_backends
+from relay_localcloud.inference.models import BUILT_IN, BuiltInModel
+from relay_localcloud.instants import timestamp
+from relay_localcloud.openapi import ASSUMED
+from relay_localcloud.store import Tx
+from relay_wire.base import Items
+from relay_wire.inference import Backend, BackendCreate
+
+router = APIRouter(tags=["Inference catalog"])
+
+ModelId = Annotated[str, Path(alias="modelId", pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,199}$")]
+
+
+@router.post(
+    "/v1/inference/models/{modelId}/backends",
+    response_model=Backend,
+    summary="Put a server behind a model",
+    openapi_extra=ASSUMED,
+)
+async def create_backend(
+    caller: OrganizationWriter,
+    model_id: ModelId,
+    body: Annotated[BackendCreate, Body(BackendCreate)],
+    cloud: CurrentCloud,
+) -> Response:
+    """Makes the model where there is none; weight 0 keeps the server in the overflow tail."""
+    _admit(caller, model_id)
+    if not _is_base_address(body.endpoint):
+        raise ApiError(400, "endpoint: this is no http or https address, such as https://host.example/v1.")
+    with cloud.store.transaction() as tx:
+        backend_id = backends.add(tx, caller.organization_id, model_id, body)
+        row = _row(tx, caller, model_id, backend_id)
+    return answer(_shown(row))
+
+
+@router.get(
+    "/v1/inference/models/{modelId}/backends",
+    response_model=Items[Backend],
+    summary="The servers behind a model",
+    openapi_extra=ASSUMED,
+)
+async def list_backends(caller: OrganizationWriter, model_id: ModelId, cloud: CurrentCloud) -> Response:
+    """Answers `{items}`, the built-in engine first, then oldest first."""
+    _admit(caller, model_id)
+    with cloud.store.transaction() as tx:
+        rows = backends.rows_of(tx, caller.organization_id, model_id)
+    built_in = BUILT_IN.get(model_id)
+    if built_in is None and not rows:
+        raise not_found("model", model_id)
+    items = [] if built_in is None else [_shown_built_in(built_in)]
+    return answer({"items": [*items, *(_shown(row) for row in rows)]})
+
+
+@router.get(
+    "/v1/inference/models/{modelId}/backends/{id}",
+    response_model=Backend,
+    summary="A server behind a model",
+    openapi_extra=ASSUMED,
+)
+async def get_backend(
+    caller: OrganizationWriter, model_id: ModelId, backend_id: ResourceId, cloud: CurrentCloud
+) -> Response:
+    """Answers it without its key."""
+    _admit(caller, model_id)
+    if backend_id == _built_in_id(model_id) and model_id in BUILT_IN:
+        return answer(_shown_built_in(BUILT_IN[model_id]))
+    with cloud.store.transaction() as tx:
+        row = _row(tx, caller, model_id, backend_id)
+    return answer(_shown(row))
+
+
+@router.delete(
+    "/v1/inference/models/{modelId}/backends/{id}",
+    status_code=204,
+    summary="Take a server from behind a model",
+    openapi_extra=ASSUMED,
+)
+async def delete_backend(
+    caller: OrganizationWriter, model_id: ModelId, backend_id: ResourceId, cloud: CurrentCloud
+) -> Response:
+    """What is under way there ends as it would have; a model without any backend is gone. 409 for the built-in one."""
+    _admit(caller, model_id)
+    if backend_id == _built_in_id(model_id) and model_id in BUILT_IN:
+        raise ApiError(409, "The built-in engine cannot be taken away; give another backend a weight instead.")
+    with cloud.store.transaction() as tx:
+        _row(tx, caller, model_id, backend_id)
+        tx.connection.execute(delete(inference_backends).where(inference_backends.c.id == backend_id))
+    return no_content()
+
+
+def _admit(caller: Principal, model_id: str) -> None:
+    # The path names no organization, so the role is looked up in the session's own.
+    caller.admit(caller.organization_id, "model", model_id)
+
+
+def _row(tx: Tx, caller: Principal, model_id: str, backend_id: str) -> RowMapping:
+    rows = backends.rows_of(tx, caller.organization_id, model_id)
+    row = next((row for row in rows if row["id"] == backend_id), None)
+    if row is None:
+        raise not_found("backend", backend_id)
+    return row
+
+
+def _is_base_address(endpoint: str) -> bool:
+    try:
+        address = urlsplit(endpoint)
+        port = address.port
+    except ValueError:
+        return False
+    return (
+        endpoint.isascii()
+        and endpoint.isprintable()
+        and " " not in endpoint
+        and address.scheme in {"http", "https"}
+        and bool(address.hostname)
+        and port != 0
+        and not (address.query or address.fragment)
+    )
+
+
+def _built_in_id(model_id: str) -> str:
+    return f"bke_{model_id}"
+
+
+def _shown(row: RowMapping) -> Backend:
+    families = json.loads(row["native_families"])
+    return Backend.model_validate({**row, "native_families": families, "created_at": timestamp(row["created_at"])})
+
+
+def _shown_built_in(model: BuiltInModel) -> Backend:
+    return Backend(
+        id=_built_in_id(model.id),
+        model_id=model.id,
+        provider="openai_compatible",
+        ref=model.id,
+        endpoint=BUILT_IN_ENDPOINT,
+        native_families=[family.api for family in model.families],
+        auth="none",
+        transport="direct",
+        weight=0,
+        max_concurrency=0,
+        created_at=timestamp(0),
+    )

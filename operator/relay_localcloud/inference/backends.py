@@ -1,0 +1,139 @@
+"""The catalog: which servers are behind a model, the built-in engine or real ones that an organization registered.
+
+A model is there for an organization that has a backend for it; the built-in ones are there for all.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from sqlalchemy import BigInteger, Column, Index, Integer, RowMapping, String, Table, Text, bindparam, insert, select
+
+from relay_localcloud.inference.errors import MODEL_NOT_FOUND, UNSUPPORTED_API, InferenceError
+from relay_localcloud.inference.models import BUILT_IN, BuiltInModel
+from relay_localcloud.prepared import Prepared
+from relay_localcloud.schema import metadata
+from relay_localcloud.store import Tx
+from relay_wire.inference import BackendAuth, BackendCreate, Family
+
+BUILT_IN_ENDPOINT: Final = "local://built-in"
+
+inference_backends = Table(
+    "inference_backends",
+    metadata,
+    Column("sequence", Integer, primary_key=True),
+    Column("id", String, nullable=False, unique=True),
+    Column("organization_id", String, nullable=False),
+    Column("model_id", String, nullable=False),
+    Column("provider", String, nullable=False),
+    Column("ref", Text, nullable=False),
+    Column("endpoint", Text, nullable=False),
+    Column("native_families", Text, nullable=False),  # a JSON array
+    Column("auth", String, nullable=False),
+    Column("api_key", Text),
+    Column("transport", String, nullable=False),
+    Column("weight", BigInteger, nullable=False),
+    Column("max_concurrency", BigInteger, nullable=False),  # 0: no cap
+    Column("created_at", BigInteger, nullable=False),
+    Index("backends_of_model", "organization_id", "model_id", "sequence"),
+)
+
+_of_organization = select(inference_backends).where(inference_backends.c.organization_id == bindparam("organization"))
+_BEHIND = Prepared(
+    select(
+        inference_backends.c.id,
+        inference_backends.c.ref,
+        inference_backends.c.endpoint,
+        inference_backends.c.native_families,
+        inference_backends.c.auth,
+        inference_backends.c.api_key,
+        inference_backends.c.weight,
+        inference_backends.c.max_concurrency,
+    )
+    .where(
+        inference_backends.c.organization_id == bindparam("organization"),
+        inference_backends.c.model_id == bindparam("model"),
+    )
+    .order_by(inference_backends.c.sequence)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server over the network behind a model; `endpoint` is the base address including /v1."""
+
+    id: str
+    ref: str
+    endpoint: str
+    apis: frozenset[str]
+    auth: BackendAuth
+    api_key: str | None = field(repr=False)
+    weight: int
+    max_concurrency: int
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What may answer for a model in one family: its servers, oldest first, and the built-in engine, if it does."""
+
+    id: str
+    servers: Sequence[Server]
+    built_in: BuiltInModel | None
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the built-in engine answers: it is the head of the overflow tail, and never at capacity."""
+        return self.built_in is not None and not any(server.weight for server in self.servers)
+
+
+def find_model(tx: Tx, organization_id: str, model_id: str, family: Family) -> Model:
+    """The model as it serves the family; InferenceError 404 model_not_found, 400 unsupported_api."""
+    behind = _behind(tx, organization_id, model_id)
+    built_in = BUILT_IN.get(model_id)
+    if built_in is None and not behind:
+        raise InferenceError(*MODEL_NOT_FOUND, f"There is no model {model_id!r}; GET /v1/models lists what there is.")
+    servers = [server for server in behind if family.api in server.apis]
+    if built_in is not None and family not in built_in.families:
+        built_in = None
+    if built_in is None and not servers:
+        raise InferenceError(*UNSUPPORTED_API, f"The model {model_id!r} does not serve {family.api}.")
+    return Model(model_id, servers, built_in)
+
+
+def rows_of(tx: Tx, organization_id: str, model_id: str | None = None) -> Sequence[RowMapping]:
+    """The registered backends of an organization, of one model or of all, oldest first."""
+    query = _of_organization.order_by(inference_backends.c.sequence)
+    if model_id is not None:
+        query = query.where(inference_backends.c.model_id == model_id)
+    return tx.connection.execute(query, {"organization": organization_id}).mappings().all()
+
+
+def add(tx: Tx, organization_id: str, model_id: str, asked: BackendCreate) -> str:
+    """Register a backend; its id."""
+    backend_id = tx.new_id("bke")
+    values = {
+        "id": backend_id,
+        "organization_id": organization_id,
+        "model_id": model_id,
+        "provider": asked.provider,
+        "ref": asked.ref,
+        "endpoint": asked.endpoint,
+        "native_families": json.dumps(asked.native_families),
+        "auth": asked.auth,
+        "api_key": asked.api_key,
+        "transport": asked.transport,
+        "weight": asked.weight,
+        "max_concurrency": asked.max_concurrency or 0,
+        "created_at": tx.now,
+    }
+    tx.connection.execute(insert(inference_backends), values)
+    return backend_id
+
+
+def _behind(tx: Tx, organization_id: str, model_id: str) -> list[Server]:
+    rows = _BEHIND.run(tx.connection, organization=organization_id, model=model_id).fetchall()
+    return [
+        Server(i, ref, endpoint, frozenset(json.loads(apis)), auth, api_key, weight, cap)
+        for i, ref, endpoint, apis, auth, api_key, weight, cap in rows
+    ]

@@ -1,0 +1,37 @@
+"""The models that a caller may use, as both client libraries read them."""
+
+import json
+from typing import Any, Final
+
+from relay_localcloud.inference.backends import rows_of
+from relay_localcloud.inference.models import BUILT_IN
+from relay_localcloud.instants import SECOND, timestamp
+from relay_localcloud.store import Tx
+from relay_wire.inference import Family
+
+_BUILT_IN_SINCE: Final = 1_767_225_600 * SECOND  # 2026-01-01
+_APIS: Final = tuple(family.api for family in Family)
+
+
+def listed(tx: Tx, organization_id: str) -> list[dict[str, Any]]:
+    """The built-in models, then those that the organization registered a server for, oldest first."""
+    apis = {model.id: {family.api for family in model.families} for model in BUILT_IN.values()}
+    since = dict.fromkeys(apis, _BUILT_IN_SINCE)
+    for row in rows_of(tx, organization_id):
+        apis.setdefault(row["model_id"], set()).update(json.loads(row["native_families"]))
+        since.setdefault(row["model_id"], row["created_at"])
+    return [_shown(model_id, served, since[model_id]) for model_id, served in apis.items()]
+
+
+def _shown(model_id: str, apis: set[str], since: int) -> dict[str, Any]:
+    # `object`, `created` and `owned_by` are OpenAI's; `type`, `display_name` and `created_at` are Anthropic's.
+    return {
+        "id": model_id,
+        "object": "model",
+        "created": since // SECOND,
+        "owned_by": "relay",
+        "supported_apis": [api for api in _APIS if api in apis],
+        "type": "model",
+        "display_name": model_id,
+        "created_at": timestamp(since),
+    }

@@ -1,0 +1,193 @@
+"""Requests to the servers that are registered behind models: OpenAI-compatible, over real HTTP."""
+
+import json
+from collections import Counter
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self, assert_never
+
+from pydantic import JsonValue
+from pydantic_core import from_json
+
+from relay_localcloud.inference.backends import Server
+from relay_localcloud.inference.errors import (
+    INVALID_REQUEST,
+    PAYLOAD_TOO_LARGE,
+    RATE_LIMITED,
+    REJECTED,
+    UPSTREAM_ERROR,
+    UPSTREAM_UNAVAILABLE,
+    InferenceError,
+    Row,
+)
+from relay_wire.inference import Family
+
+if TYPE_CHECKING:
+    import aiohttp
+
+CONNECT_SECONDS: Final = 10.0
+SILENT_SECONDS: Final = 300.0
+WHOLE_SECONDS: Final = 3600.0
+LARGEST_ANSWER: Final = 64 * 1024 * 1024
+
+_PASSED_ON: Final[Mapping[int, Row]] = {
+    row[0]: row for row in (INVALID_REQUEST, PAYLOAD_TOO_LARGE, REJECTED, RATE_LIMITED, UPSTREAM_UNAVAILABLE)
+}
+"""Refusals that mean the same to our caller; every other means that the server behind the model is unwell."""
+
+Json = dict[str, JsonValue]
+
+
+class Upstreams:
+    """Calls servers, and knows how many requests are under way at each; `draw` is uniform in [0, 1)."""
+
+    def __init__(self, draw: Callable[[], float]) -> None:
+        self.draw = draw
+        self.under_way: Counter[str] = Counter()
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        """Connections are opened when they are needed."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close the connections."""
+        if self._session is not None:
+            await self._session.close()
+
+    async def ask(self, server: Server, family: Family, body: Json) -> Json:
+        """Its answer to one request. Raises InferenceError."""
+        async with self._posted(server, family, body) as response:
+            document = _parsed(await _read(response))
+        if not isinstance(document, dict):
+            raise _unwell("answered something that is no JSON object")
+        return document
+
+    async def stream(self, server: Server, family: Family, body: Json) -> AsyncGenerator[str, None]:
+        """The data of each event, from a stream that has begun. Raises InferenceError, also where it is cut."""
+        opened = self._events(server, family, body)
+        await anext(opened)  # the status is known
+        return opened
+
+    async def _events(self, server: Server, family: Family, body: Json) -> AsyncGenerator[str, None]:
+        async with self._posted(server, family, body) as response:
+            yield ""
+            data: list[str] = []
+            async for line in _lines(response):
+                if line.startswith("data:"):
+                    data.append(line[5:].removeprefix(" "))
+                elif not line and data:
+                    yield "\n".join(data)
+                    data = []
+
+    @asynccontextmanager
+    async def _posted(self, server: Server, family: Family, body: Json) -> AsyncIterator["aiohttp.ClientResponse"]:
+        import aiohttp  # noqa: PLC0415 - it takes a fifth of the start, and nobody may ever register a server
+
+        self.under_way[server.id] += 1
+        try:
+            async with self._opened(aiohttp).post(
+                server.endpoint.rstrip("/") + family.removeprefix("/v1"),
+                data=json.dumps({**body, "model": server.ref}).encode(),
+                headers=_headers(server),
+                allow_redirects=False,
+            ) as response:
+                if response.status != 200:
+                    raise await _refusal(response)
+                yield response
+        except (aiohttp.ClientError, TimeoutError, OSError) as failure:
+            raise _unwell(f"cannot be used ({type(failure).__name__})") from failure
+        finally:
+            self.under_way[server.id] -= 1
+            if not self.under_way[server.id]:
+                del self.under_way[server.id]
+
+    def _opened(self, http: Any) -> "aiohttp.ClientSession":  # noqa: ANN401 - the module aiohttp
+        if self._session is None:
+            timeout = http.ClientTimeout(total=WHOLE_SECONDS, sock_connect=CONNECT_SECONDS, sock_read=SILENT_SECONDS)
+            connector = http.TCPConnector(limit=0, keepalive_timeout=2)
+            self._session = http.ClientSession(connector=connector, timeout=timeout, cookie_jar=http.DummyCookieJar())
+        return self._session
+
+
+def _headers(server: Server) -> dict[str, str]:
+    headers = {"Content-Type": "application/json", "User-Agent": "relay-localcloud", "anthropic-version": "2023-06-01"}
+    match server.auth:
+        case "none":
+            pass
+        case "api_key":
+            if server.api_key is not None:
+                headers["Authorization"] = f"Bearer {server.api_key}"
+        case "aws_sigv4" | "gcp_oauth":
+            raise _unwell(f"takes {server.auth}, which the local cloud cannot sign")
+        case _ as never:
+            assert_never(never)
+    return headers
+
+
+async def _refusal(response: "aiohttp.ClientResponse") -> InferenceError:
+    row = _PASSED_ON.get(response.status)
+    if row is None:
+        return _unwell(f"answered {response.status}")
+    document = _parsed_or_none(await _read(response))
+    error = document.get("error") if isinstance(document, dict) else None
+    said = error.get("message") if isinstance(error, dict) else None
+    message = said[:500] if isinstance(said, str) and said else f"The model's server answered {response.status}."
+    wait = response.headers.get("Retry-After")
+    return InferenceError(*row, message, {} if wait is None else {"Retry-After": wait})
+
+
+async def _read(response: "aiohttp.ClientResponse") -> bytes:
+    answer = bytearray()
+    async for chunk in response.content.iter_any():
+        answer += chunk
+        if len(answer) > LARGEST_ANSWER:
+            raise _unwell(f"answered more than {LARGEST_ANSWER} bytes")
+    return bytes(answer)
+
+
+async def _lines(response: "aiohttp.ClientResponse") -> AsyncIterator[str]:
+    rest = b""
+    async for chunk in response.content.iter_any():
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            yield line.rstrip(b"\r").decode(errors="replace")
+        if len(rest) > LARGEST_ANSWER:
+            raise _unwell(f"sent an event of more than {LARGEST_ANSWER} bytes")
+
+
+def _parsed(raw: bytes | str) -> JsonValue:
+    try:
+        document: JsonValue = from_json(raw, allow_inf_nan=False)
+    except ValueError:
+        raise _unwell("answered something that is no JSON") from None
+    return document
+
+
+def _parsed_or_none(raw: bytes) -> JsonValue:
+    try:
+        return _parsed(raw)
+    except InferenceError:
+        return None
+
+
+def parsed_event(data: str) -> Json:
+    """The data of an event as a JSON object; InferenceError where it is none, or says that the stream was cut."""
+    document = _parsed(data)
+    if not isinstance(document, dict):
+        raise _unwell("sent an event that is no JSON object")
+    if document.get("error"):
+        raise _unwell("broke off in the middle of its answer")
+    return document
+
+
+def cut() -> InferenceError:
+    """What a stream ends with whose server went away."""
+    return _unwell("broke off in the middle of its answer")
+
+
+def _unwell(what: str) -> InferenceError:
+    return InferenceError(*UPSTREAM_ERROR, f"The model is temporarily unavailable: its server {what}.")
