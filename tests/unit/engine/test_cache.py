@@ -134,6 +134,7 @@ def test_the_account_of_an_object_is(told: Json, account: tuple[str, str]) -> No
 
 SETTLED: dict[str, tuple[Json, bool]] = {
     "ready and about this spec": ({"observedGeneration": 1, "conditions": READY}, True),
+    "due by the clock": ({"observedGeneration": 1, "conditions": READY, "nextScheduleTime": "soon"}, False),
     "ready and about an older spec": ({"observedGeneration": 0, "conditions": READY}, False),
     "not ready": ({"observedGeneration": 1, "conditions": [{"type": "Ready", "status": "False"}]}, False),
     "without conditions": ({"observedGeneration": 1}, False),
