@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from relay_operator.records.pace import Pace
 
 PIECE_BYTES = 64 * 1024
-"""The most that is cut at once: with the smallest records a few milliseconds of work."""
+PIECE_LINES = 128
+"""The most that is cut at once: about a millisecond of work, however short or long the lines are."""
 LONGEST_LINE = 10 * 1024 * 1024
 """Bytes of one record (section 8: inference body, 10 MiB)."""
 BOM = b"\xef\xbb\xbf"
@@ -33,13 +34,13 @@ class _Cutter:
     begun_bytes: int = 0
     too_long: bool = False
 
-    def cut(self, piece: bytes) -> Block | None:
+    def cut(self, piece: bytes) -> Iterator[Block]:
         """The lines that end in this piece."""
-        lines = piece.split(b"\n")
-        rest = lines.pop()
-        block = self._block(lines) if lines else None
+        rest = piece
+        while len(lines := rest.split(b"\n", PIECE_LINES)) > 1:
+            rest = lines.pop()
+            yield self._block(lines)
         self._begin(rest)
-        return block
 
     def last(self) -> Block | None:
         """The line that no newline ends."""
@@ -77,11 +78,11 @@ async def lines(chunks: AsyncIterable[bytes], pace: Pace, longest: int = LONGEST
     cutter = _Cutter(longest)
     async for chunk in chunks:
         for piece in _pieces(chunk):
-            await pace.turn()
-            if (block := cutter.cut(piece)) is not None:
+            for block in cutter.cut(piece):
+                await pace.turn()
                 yield block
-    if (block := cutter.last()) is not None:
-        yield block
+    if (last := cutter.last()) is not None:
+        yield last
 
 
 def _pieces(chunk: bytes) -> Iterator[bytes]:

@@ -1,0 +1,187 @@
+"""What a batch's records cost the operator: CPU a record, memory, and how long the event loop waits for its turn.
+
+`python -m bench.records SHAPE` measures one shape in its own process and prints the figures as JSON; `measured` does
+that for every shape. Files on disk stand for the bucket and the cloud; nothing else of the operator runs.
+"""
+
+import asyncio
+import json
+import random
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import AsyncIterator, Coroutine, Iterable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from pydantic_core import to_json
+
+from bench.usage import peak, restart_peak
+from relay_operator.records.check import Expected
+from relay_operator.records.ids import Ids
+from relay_operator.records.intake import Intake
+from relay_operator.records.merge import Merge, PartFiles
+from relay_operator.records.pace import Pace
+from relay_operator.records.results import Open
+from relay_operator.records.split import PartLimits, Splitter
+
+CHUNK_BYTES = 64 * 1024
+EXPECTED = Expected("/v1/chat/completions", "echo")
+FAILED_ONE_IN = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """An input: so many records with prompts of so many characters."""
+
+    records: int
+    characters: int
+    random_ids: bool
+    """UUIDs, the dearest to look up; otherwise numbered."""
+
+
+SHAPES = {
+    "100,000 records, 200 MB": Shape(100_000, 1_850, random_ids=True),
+    "1,000,000 records, 200 MB": Shape(1_000_000, 50, random_ids=True),
+    "100,000 records, 20 MB": Shape(100_000, 50, random_ids=False),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """CPU in microseconds a record, memory in bytes over what the process had before, waiting in seconds."""
+
+    split: float
+    merge: float
+    memory: int
+    longest_wait: float
+
+
+async def measured(name: str) -> Figures:
+    """The figures of one shape, from a process of its own."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "bench.records", name, stdout=asyncio.subprocess.PIPE
+    )
+    printed, _ = await process.communicate()
+    return Figures(**json.loads(printed))
+
+
+async def _measure(shape: Shape, folder: Path) -> Figures:
+    source, output, errors = (folder / name for name in ("input", "output", "errors"))
+    _write(source, (_request(each, shape) for each in _ids(shape)))
+    _write(output, (_success(each, shape) for index, each in enumerate(_ids(shape)) if not _fails(index)))
+    _write(errors, (_failure(each) for index, each in enumerate(_ids(shape)) if _fails(index)))
+    restart_peak()
+    before = peak()
+    async with asyncio.TaskGroup() as group:
+        waits = _Waits()
+        watching = group.create_task(waits.watch())
+        pace = Pace()
+        split = await _cpu(_split(_reader(source), pace))
+        merge = await _cpu(_merge(PartFiles(*map(_reader, (source, output, errors))), shape.records, pace))
+        watching.cancel()
+    return Figures(split / shape.records * 1e6, merge / shape.records * 1e6, peak() - before, waits.longest)
+
+
+async def _split(source: Open, pace: Pace) -> None:
+    """Read, check, look for duplicates, and cut; no upload."""
+    with Ids() as ids:
+        async for part in Splitter(Intake(source(), EXPECTED, ids, pace).records(), PartLimits()).parts():
+            async for _ in part.pieces():
+                pass
+
+
+async def _merge(files: PartFiles, records: int, pace: Pace) -> None:
+    """Read the input's ids, the output and the errors; no publication."""
+    with Ids() as ids:
+        merge = Merge([[files]], ids, pace)
+        async for _ in merge.outputs():
+            pass
+        async for _ in merge.errors():
+            pass
+        assert merge.merged.records == merge.merged.succeeded + merge.merged.failed == records
+        assert not merge.merged.problems.total
+
+
+class _Waits:
+    """How late a timer fires while records are worked on: what a pod would wait."""
+
+    def __init__(self) -> None:
+        self.longest = 0.0
+
+    async def watch(self) -> None:
+        """Until cancelled."""
+        while True:
+            due = time.perf_counter() + 0.01
+            await asyncio.sleep(0.01)
+            self.longest = max(self.longest, time.perf_counter() - due)
+
+
+async def _cpu(work: Coroutine[None, None, None]) -> float:
+    before = time.process_time()
+    await work
+    return time.process_time() - before
+
+
+def _reader(path: Path) -> Open:
+    async def read() -> AsyncIterator[bytes]:
+        with path.open("rb") as file:
+            while chunk := file.read(CHUNK_BYTES):
+                yield chunk
+
+    return read
+
+
+def _write(path: Path, lines: Iterable[bytes]) -> None:
+    with path.open("wb") as file:
+        file.writelines(lines)
+
+
+def _ids(shape: Shape) -> Iterator[str]:
+    """The same ids each time."""
+    source = random.Random(1)
+    for index in range(shape.records):
+        yield str(uuid.UUID(int=source.getrandbits(128))) if shape.random_ids else f"request-{index:07}"
+
+
+def _fails(index: int) -> bool:
+    return index % FAILED_ONE_IN == 0
+
+
+_WORDS = 'the quick brown fox says "hello", jumps over the lazy dog\nand then it is gone: '
+_ERROR = {"code": "upstream_error", "message": "model temporarily unavailable"}
+
+
+def _text(shape: Shape) -> str:
+    return (_WORDS * (shape.characters // len(_WORDS) + 1))[: shape.characters]
+
+
+def _request(custom_id: str, shape: Shape) -> bytes:
+    messages = [{"role": "user", "content": _text(shape)}]
+    body = {"model": EXPECTED.model, "messages": messages, "max_tokens": 16}
+    return _line({"custom_id": custom_id, "method": "POST", "url": EXPECTED.endpoint, "body": body})
+
+
+def _success(custom_id: str, shape: Shape) -> bytes:
+    choices = [{"index": 0, "message": {"role": "assistant", "content": _text(shape)}, "finish_reason": "stop"}]
+    response = {"status_code": 200, "request_id": custom_id, "body": {"object": "chat.completion", "choices": choices}}
+    return _line({"id": "batch_req_1", "custom_id": custom_id, "response": response, "error": None})
+
+
+def _failure(custom_id: str) -> bytes:
+    return _line({"id": "batch_req_1", "custom_id": custom_id, "response": None, "error": _ERROR})
+
+
+def _line(value: dict[str, object]) -> bytes:
+    return to_json(value) + b"\n"
+
+
+def main() -> None:
+    """Measure the shape named on the command line."""
+    with tempfile.TemporaryDirectory(prefix="relay-bench-records-") as folder:
+        print(json.dumps(asdict(asyncio.run(_measure(SHAPES[sys.argv[1]], Path(folder))))))
+
+
+if __name__ == "__main__":
+    main()
