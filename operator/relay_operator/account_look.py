@@ -8,6 +8,7 @@ from relay_client import BadRequest, Cloud, Conflict, Forbidden, Gone, NotFound,
 from relay_client.operations import GET_AUTO_RECHARGE, GET_BALANCE, GET_CURRENT_USAGE, PUT_AUTO_RECHARGE
 from relay_operator.account_status import Seen
 from relay_operator.accounts import AnyAccount, secret_namespace
+from relay_operator.engine.bounds import within
 from relay_operator.engine.kube import Kube
 from relay_operator.kinds.cloudaccount import WebhookSpec, WebhookStatus
 from relay_operator.receiver import webhook_url
@@ -71,12 +72,13 @@ def subscriber(account: AnyAccount) -> Subscriber:
 
 
 def _shown(who: Subscriber, subscribed: Subscribed, url: str) -> WebhookStatus:
-    return WebhookStatus(
-        id=subscribed.webhook_id,
-        url=url,
-        secret_prefix=subscribed.secret[:_PREFIX_CHARS],
-        secret_name=who.secret_name,
-    )
+    told = {
+        "id": subscribed.webhook_id,
+        "url": url,
+        "secret_prefix": subscribed.secret[:_PREFIX_CHARS],
+        "secret_name": who.secret_name,
+    }
+    return WebhookStatus.model_validate(within(WebhookStatus, told))
 
 
 async def _recharge(account: AnyAccount, cloud: Cloud) -> None:

@@ -10,6 +10,7 @@ from pydantic import JsonValue
 from relay_operator.api.conditions import Condition, ConditionType, Reason
 from relay_operator.engine import conditions
 from relay_operator.engine.account import AccountReady, AccountState
+from relay_operator.engine.bounds import within
 from relay_operator.engine.conditions import Wanted
 from relay_operator.engine.report import merge_patch
 from relay_operator.kinds.cloudaccount import AccountStatus, InUse, WebhookStatus
@@ -17,6 +18,7 @@ from relay_wire.account import Whoami
 from relay_wire.billing import Balance, CurrentUsage
 
 LOW_RUNWAY_HOURS = 24
+_LONGEST_ID = 253
 _DRIFT_CENTS = 100
 _DRIFT_SHARE = 0.02
 _DRIFTING = ("balance_cents", "available_cents", "runway_hours")
@@ -58,14 +60,16 @@ def new_status(before: AccountStatus, finding: Finding) -> AccountStatus:
     """What status should say after the pass."""
     changed: dict[str, object] = {"observed_generation": finding.generation, "reconcile_at": finding.reconcile_at}
     if isinstance(finding.state, AccountReady) and finding.who is not None:
-        changed["organization_id"] = finding.who.organization_id
-        changed["organization_name"] = (finding.who.organization_name or "")[:253] or None
+        organization = finding.who.organization_id
+        # A part of an id is another id: what does not fit is not told.
+        changed["organization_id"] = organization if len(organization) <= _LONGEST_ID else None
+        changed["organization_name"] = finding.who.organization_name or None
         changed["scopes"] = sorted({scope[:64] for scope in finding.who.scopes})[:64] or None
     if finding.seen is not None:
         changed["in_use"] = finding.in_use
         changed["webhook"] = finding.seen.webhook
         changed |= _money(finding.seen)
-    after = before.model_copy(update=changed)
+    after = before.model_copy(update=within(AccountStatus, changed))
     if finding.seen is not None and not _worth_telling(before, after):
         after = after.model_copy(update={name: getattr(before, name) for name in _DRIFTING})
     wanted = list(_conditions(before, after, finding))

@@ -34,11 +34,19 @@ class Reached:
         """By placeholder name; what is not known is absent."""
         known = {
             "endpointUrl": self.endpoint_url,
-            "host": urlsplit(self.endpoint_url).netloc,
+            "host": _host(self.endpoint_url),
             "id": self.cloud_id,
             "deployToken": self.deploy_token if secret else "",
         }
         return {name: value for name, value in known.items() if value}
+
+
+def _host(url: str) -> str:
+    """Host and port; empty where the cloud tells an address that is none."""
+    try:
+        return urlsplit(url).netloc
+    except ValueError:
+        return ""
 
 
 def filled(target: ConnectionTarget, values: Mapping[str, str]) -> dict[str, str]:

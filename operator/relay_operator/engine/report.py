@@ -86,8 +86,6 @@ def new_status(
     if mirrored.state != obj.status.state and "state" not in changed:
         changed["state_since"] = facts.now
     changed.setdefault("deletion_deadline", standing.deletion_deadline)
-    # A longer one would be refused, and with it the whole status.
-    changed.setdefault("status_reason", conditions.clipped(mirrored.status_reason or "") or None)
     return _storable(mirrored.model_copy(update=changed))
 
 

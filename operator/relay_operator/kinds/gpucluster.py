@@ -13,6 +13,7 @@ from relay_operator.api.parts import Image, Port, ReplicaGpu
 from relay_operator.api.schema import atomic, field_rules, map_by, rules
 from relay_operator.api.workload import SAME_ACCOUNT, CommonStatus, WorkloadSpec
 from relay_operator.engine.actions import Step
+from relay_operator.engine.bounds import moment, within
 from relay_operator.engine.connection import Reached
 from relay_operator.engine.kube import ResourceType
 from relay_operator.engine.resource import (
@@ -34,6 +35,8 @@ from relay_wire.clusters import ClusterCreate, ClusterDetail, ClusterScale, Clus
 MAX_REPLICAS = 1000
 SHOWN_REPLICAS = 100
 """Rows of the table in status; the counts beside it are over all replicas."""
+_INT32 = 2**31 - 1
+"""The scale subresource reads no larger number."""
 _NAMED_REPLICAS = 5
 """Unhealthy replicas that a condition's message names."""
 
@@ -102,7 +105,7 @@ class ReplicaStatus(Model):
 class GpuClusterStatus(CommonStatus):
     """What the cloud says about one cluster."""
 
-    replicas: int | None = Field(None, ge=0, description="Replicas that exist.")
+    replicas: int | None = Field(None, ge=0, le=_INT32, description="Replicas that exist.")
     ready_replicas: int | None = Field(None, ge=0, description="Replicas that are healthy.")
     unhealthy_replicas: int | None = Field(None, ge=0, description="Replicas that are not healthy.")
     selector: str | None = Field(None, max_length=512, description="Label selector, for the scale subresource.")
@@ -333,18 +336,17 @@ class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster
 
     def status(self, obj: Cluster, observed: SeenCluster) -> GpuClusterStatus:
         summary, detail = observed.summary, observed.detail
-        mirrored: dict[str, object] = {
-            "id": summary.id,
+        told: dict[str, object] = {
             "state": summary.status,
             "replicas": summary.replica_count,
-            "ready_replicas": summary.active_replicas or 0,
+            "ready_replicas": max(summary.active_replicas or 0, 0),
             "selector": f"{GROUP}/cluster={obj.metadata.name}",
             "endpoint_url": summary.endpoint_url,
             "gpu_model_id": summary.gpu_model_id,
         }
         if detail is not None:
-            mirrored |= _detail_fields(detail)
-        return obj.status.model_copy(update=mirrored)
+            told |= _detail_fields(detail)
+        return obj.status.model_copy(update={"id": summary.id, **within(GpuClusterStatus, told)})
 
 
 def _unchanged(summary: ClusterSummary, last: GpuClusterStatus) -> bool:
@@ -354,11 +356,12 @@ def _unchanged(summary: ClusterSummary, last: GpuClusterStatus) -> bool:
 
 
 def _detail_fields(detail: ClusterDetail) -> dict[str, object]:
-    rows = sorted(detail.replicas, key=lambda replica: (replica.healthy, replica.id))[:SHOWN_REPLICAS]
+    rows = {row.id: row for row in map(_replica_status, detail.replicas)}  # one of each: the list is a map by id
+    shown = sorted(rows.values(), key=lambda row: (row.healthy, row.id))[:SHOWN_REPLICAS]
     return {
         "status_reason": detail.status_reason,
         "unhealthy_replicas": sum(not replica.healthy for replica in detail.replicas),
-        "replica_statuses": [_replica_status(replica) for replica in rows],
+        "replica_statuses": shown,
         "gpu_count": detail.gpus_per_replica,
         "resource_size": detail.resource_size,
         "tier": detail.tier,
@@ -367,16 +370,15 @@ def _detail_fields(detail: ClusterDetail) -> dict[str, object]:
 
 
 def _replica_status(replica: Replica) -> ReplicaStatus:
-    return ReplicaStatus.model_validate(
-        {
-            "id": replica.id,
-            "status": replica.status,
-            "healthy": replica.healthy,
-            "gpuCount": replica.gpu_count,
-            "consecutiveFailures": replica.consecutive_failures,
-            "endpointUrl": replica.endpoint_url,
-            "nodeId": replica.node_id,
-            "nodeRegion": replica.node_region,
-            "startedAt": replica.started_at,
-        }
-    )
+    told: dict[str, object] = {
+        "id": replica.id,
+        "status": replica.status,
+        "healthy": replica.healthy,
+        "gpu_count": replica.gpu_count,
+        "consecutive_failures": replica.consecutive_failures,
+        "endpoint_url": replica.endpoint_url,
+        "node_id": replica.node_id,
+        "node_region": replica.node_region,
+        "started_at": moment(replica.started_at),
+    }
+    return ReplicaStatus.model_validate(within(ReplicaStatus, told))

@@ -15,6 +15,7 @@ from relay_operator.api.references import ValueSource
 from relay_operator.api.schema import as_set, atomic, field_rules, rules
 from relay_operator.api.workload import SAME_ACCOUNT, CommonStatus, WorkloadSpec
 from relay_operator.engine.actions import Step
+from relay_operator.engine.bounds import within
 from relay_operator.engine.connection import Reached
 from relay_operator.engine.kube import ResourceType
 from relay_operator.engine.resource import (
@@ -257,20 +258,18 @@ class GpuPods(ExternalResource[GpuPodSpec, GpuPodStatus, VmRecord]):
         return Reached(observed.endpoint_url or "", observed.id)
 
     def status(self, obj: Pod, observed: VmRecord) -> GpuPodStatus:
-        return obj.status.model_copy(
-            update={
-                "id": observed.id,
-                "state": observed.status,
-                "status_reason": observed.status_reason,
-                "endpoint_url": observed.endpoint_url,
-                "price_per_hour_cents": observed.price_per_hour_cents,
-                "gpu_model_id": observed.gpu_model_id,
-                "gpu_count": observed.gpu_count,
-                "volume_gb": observed.volume_gb,
-                "public": observed.public,
-                "provisioning_stage": observed.provisioning_stage,
-            }
-        )
+        told = {
+            "state": observed.status,
+            "status_reason": observed.status_reason,
+            "endpoint_url": observed.endpoint_url,
+            "price_per_hour_cents": observed.price_per_hour_cents,
+            "gpu_model_id": observed.gpu_model_id,
+            "gpu_count": observed.gpu_count,
+            "volume_gb": observed.volume_gb,
+            "public": observed.public,
+            "provisioning_stage": observed.provisioning_stage,
+        }
+        return obj.status.model_copy(update={"id": observed.id, **within(GpuPodStatus, told)})
 
 
 def _gpu_count(spec: GpuPodSpec) -> int:

@@ -32,6 +32,11 @@ def test_a_template_is_filled_with(keys: dict[str, str] | None, expected: dict[s
     assert filled(ConnectionTarget(name="x", keys=keys), REACHED.values(secret=False)) == expected
 
 
+def test_an_address_that_is_none_has_no_host() -> None:
+    reached = Reached("https://[broken/", "pod-1")
+    assert reached.values(secret=False) == {"endpointUrl": "https://[broken/", "id": "pod-1"}
+
+
 def test_the_deploy_token_goes_into_secrets_alone() -> None:
     assert "deployToken" in REACHED.values(secret=True)
     assert "deployToken" not in REACHED.values(secret=False)
