@@ -111,6 +111,8 @@ class Download(AsyncIterator[bytes]):
         except BrokenOffError as cut:
             raise self._truncated(str(cut)) from None
         self._at += len(piece)
+        if self._part.end is not None and self._at > self._part.end:
+            raise errors.Unreadable(DOWNLOAD_FILE.name, "cannot read the answer: it goes on after its end")
         return piece
 
     async def _part_ended(self) -> None:

@@ -109,7 +109,7 @@ class BatchList(SnakeReceived):
     """One page of batches, newest first; `last_id` is the next page's `after` (section 2)."""
 
     object: Literal["list"] = "list"
-    data: ListOf[Batch] = Field(default_factory=list)
-    has_more: bool = False
+    data: ListOf[Batch]
+    has_more: bool
     first_id: Lenient[str] = None
     last_id: Lenient[str] = None

@@ -2,8 +2,6 @@
 
 from typing import Final, Literal
 
-from pydantic import Field
-
 from relay_wire.base import Identifier, Lenient, ListOf, SnakeReceived
 
 BATCH_UPLOAD_LIMIT = 200_000_000
@@ -44,7 +42,7 @@ class FileList(SnakeReceived):
     """One page of files, newest first; `last_id` is the next page's `after`."""
 
     object: Literal["list"] = "list"
-    data: ListOf[FileObject] = Field(default_factory=list)
-    has_more: bool = False
+    data: ListOf[FileObject]
+    has_more: bool
     first_id: Lenient[str] = None
     last_id: Lenient[str] = None

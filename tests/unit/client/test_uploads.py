@@ -234,20 +234,27 @@ async def test_an_answer_that_comes_early_is_the_answer(row: Row, server: Script
 
 
 class Answerer(threading.Thread):
-    """Answers the first bytes on a connection, closes it with the rest unread, and only then lets go of who waits."""
+    """Reads the first bytes on a connection; told to, answers and closes it with the rest unread."""
 
     def __init__(self, listener: socket.socket, answer: bytes) -> None:
         super().__init__()
         self._listener = listener
         self._answer = answer
-        self.closed = threading.Event()
+        self._told = threading.Event()
+        self._closed = threading.Event()
 
     def run(self) -> None:
         connection, _ = self._listener.accept()
         with connection:
             connection.recv(64)
+            self._told.wait(5)
             connection.sendall(self._answer)
-        self.closed.set()
+        self._closed.set()
+
+    def answer(self) -> None:
+        """Returns when the connection is closed; the event loop stands still until then."""
+        self._told.set()
+        self._closed.wait(5)
 
 
 async def test_an_early_answer_is_read_although_the_connection_is_reset_before_the_next_bytes() -> None:
@@ -260,9 +267,9 @@ async def test_an_early_answer_is_read_although_the_connection_is_reset_before_t
 
         async def source() -> AsyncIterator[bytes]:
             yield b"x" * 1000
-            await asyncio.sleep(0)
-            yield b"x"
-            answerer.closed.wait(5)  # the event loop sees neither the answer nor the end
+            for _ in range(10):  # the sending waits for more
+                await asyncio.sleep(0)
+            answerer.answer()
             while True:
                 yield b"x" * MIB
 
