@@ -1,11 +1,15 @@
 """What a batch does with one record: refuses it, asks the model, or lets the model and the tools take turns."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
+from importlib import import_module
 
 from pydantic import JsonValue
 
-from relay_localcloud.batches.records import Record, failure_of, sent_to_model
+from relay_localcloud.batches.records import Record, RecordFailure, failure_of, sent_to_model
 from relay_localcloud.batches.result_lines import Outcome
+from relay_localcloud.batches.tool_config import Tools, tools_of
 from relay_localcloud.inference.backends import find_model
 from relay_localcloud.inference.errors import MODEL_NOT_FOUND, InferenceError
 from relay_localcloud.inference.invoke import Answer, invoke_now
@@ -39,6 +43,11 @@ class Worker:
         failure = failure_of(record)
         if failure is not None:
             return Outcome(None, None, failure)
+        tools = self._tools(record, endpoint)
+        if isinstance(tools, RecordFailure):
+            return Outcome(None, None, tools)
+        if tools is not None:
+            return None
         try:
             answer = invoke_now(tx, organization_id, endpoint, sent_to_model(record.body))
         except InferenceError as error:
@@ -47,10 +56,21 @@ class Worker:
 
     async def later(self, organization_id: str, endpoint: Family, record: Record) -> Outcome:
         """Do a record that takes real time."""
+        tools = self._tools(record, endpoint)
+        if isinstance(tools, RecordFailure):
+            return Outcome(None, None, tools)
+        if tools is not None:
+            # aiohttp takes a fifth of the start to load, and most batches have no use for it.
+            rounds = await asyncio.to_thread(import_module, "relay_localcloud.batches.tool_rounds")
+            outcome: Outcome = await rounds.take_turns(partial(self.ask, organization_id, endpoint), tools, record)
+            return outcome
         try:
             return answered(await self.ask(organization_id, endpoint, sent_to_model(record.body)))
         except InferenceError as error:
             return refused(error, endpoint)
+
+    def _tools(self, record: Record, endpoint: Family) -> Tools | RecordFailure | None:
+        return tools_of(record.body, endpoint, allow_loopback=self._store.settings.allow_loopback_executors)
 
 
 def refused(error: InferenceError, endpoint: Family) -> Outcome:
