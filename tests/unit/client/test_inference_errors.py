@@ -154,7 +154,7 @@ async def test_a_cancellation_may_use_the_reserved_share_of_the_rate(server: Scr
 
 
 async def test_calls_go_where_their_api_is(server: ScriptedServer) -> None:
-    server.will(Reply(200, b'{"id":"x","data":[]}'))
+    server.will(Reply(200, b'{"id":"x","data":[],"has_more":false}'))
     async with Cloud(f"{server.url}/management", KEY, inference_url=f"{server.url}/inference/") as cloud:
         await cloud.call(GET_VM, id="x")
         await cloud.call(LIST_FILES)

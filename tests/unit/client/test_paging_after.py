@@ -11,7 +11,7 @@ from tests.unit.client.scripted import Reply, ScriptedServer
 
 
 def page(*ids: str, more: bool = False, **fields: object) -> Reply:
-    data = [{"id": id_, "object": "batch", "status": "completed"} for id_ in ids]
+    data = [{"id": id_, "status": "completed"} for id_ in ids]
     last = ids[-1] if ids else None
     return Reply(
         200, json.dumps({"object": "list", "data": data, "has_more": more, "last_id": last, **fields}).encode()
