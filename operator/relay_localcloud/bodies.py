@@ -44,21 +44,20 @@ class BodyReader(Generic[_ModelT]):
         optional: bool = False,
         known_fields_only: bool = False,
         largest: int = LARGEST_BODY,
-        unread: Literal["ignore", "allow"] = "ignore",
     ) -> None:
         self.model = model
         self.optional = optional
         self._known_fields_only = known_fields_only
         self._largest = largest
-        self._unread: Literal["ignore", "allow"] = unread
 
     async def __call__(self, request: Request) -> _ModelT:
         """Read the body; ApiError 400 names the field that is wrong, 413 a body that is too large."""
         raw = await read_body(request, self._largest)
         document: JsonValue = {} if self.optional and not raw.strip() else parse(raw)
-        return self._validated(document, request)
+        return self.validated(document, request)
 
-    def _validated(self, document: JsonValue, request: Request) -> _ModelT:
+    def validated(self, document: JsonValue, request: Request) -> _ModelT:
+        """The document as the model; fields that it does not have are noted as unread."""
         try:
             return self._read(document, "forbid")
         except ValidationError as error:
@@ -67,11 +66,11 @@ class BodyReader(Generic[_ModelT]):
                 raise _invalid(error) from None
         exchange_of(request.scope).unread_fields.extend(".".join(map(str, e["loc"])) for e in unknown)
         try:
-            return self._read(document, self._unread)
+            return self._read(document, "ignore")
         except ValidationError as error:
             raise _invalid(error) from None
 
-    def _read(self, document: JsonValue, extra: Literal["forbid", "ignore", "allow"]) -> _ModelT:
+    def _read(self, document: JsonValue, extra: Literal["forbid", "ignore"]) -> _ModelT:
         return self.model.model_validate(document, strict=True, by_alias=True, by_name=False, extra=extra)
 
 

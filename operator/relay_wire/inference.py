@@ -7,7 +7,7 @@ knows. Unknown ones are accepted and kept, since a server behind a model may kno
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag, model_validator
 
 from relay_wire.base import Identifier, Lenient, ListOf, NonEmpty, Received, Sent, SnakeReceived
 
@@ -37,7 +37,7 @@ class Part(Asked):
 
     type: NonEmpty
     text: str | None = None
-    content: "str | list[Part] | None" = None
+    content: "Content | None" = None
 
     @model_validator(mode="after")
     def _text_has_text(self) -> "Part":
@@ -46,7 +46,13 @@ class Part(Asked):
         return self
 
 
-Content = str | list[Part]
+def _kind_of_content(value: object) -> str:
+    return "parts" if isinstance(value, list) else "text"
+
+
+Content = Annotated[Annotated[str, Tag("text")] | Annotated[list[Part], Tag("parts")], Discriminator(_kind_of_content)]
+"""A text, or a list of parts; what is wrong with one is said of what it is."""
+
 Count = Annotated[int, Field(ge=1)]
 
 

@@ -11,13 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 
 from relay_localcloud.cloud import Cloud
-from relay_localcloud.errors import sentence
 from relay_localcloud.inference import chat, engine, frames, messages, relayed, routing
 from relay_localcloud.inference.backends import Model, Server, find_model
-from relay_localcloud.inference.errors import INVALID_REQUEST, UPSTREAM_UNAVAILABLE, InferenceError
+from relay_localcloud.inference.bodies import read
+from relay_localcloud.inference.errors import UPSTREAM_UNAVAILABLE, InferenceError
 from relay_localcloud.inference.frames import Source, Tokens
 from relay_localcloud.inference.models import NANO_USD_PER_TOKEN, BuiltInModel
 from relay_localcloud.instants import SECOND
@@ -53,14 +53,14 @@ def price(tokens: Tokens) -> int:
 
 def invoke_now(tx: Tx, organization_id: str, family: Family, body: JsonValue) -> Answer | None:
     """Ask a built-in model, at once; None where the model's server is over the network. Raises InferenceError."""
-    request = _read(family, body)
+    request = read(_REQUESTS[family], body)
     model = find_model(tx, organization_id, request.model, family)
     return answer_now(model, request, tx.now)
 
 
 async def invoke(cloud: Cloud, organization_id: str, family: Family, body: JsonValue) -> Answer:
     """Ask any model. Raises InferenceError."""
-    request = _read(family, body)
+    request = read(_REQUESTS[family], body)
     with cloud.store.transaction() as tx:
         model, now = find_model(tx, organization_id, request.model, family), tx.now
     return await answer(cloud, model, request, now)
@@ -94,14 +94,6 @@ async def stream(cloud: Cloud, model: Model, request: ModelRequest, now: int) ->
             if isinstance(request, ChatRequest):
                 return relayed.chat_frames(request, events)
             return relayed.message_frames(request, events)
-
-
-def _read(family: Family, body: JsonValue) -> ModelRequest:
-    try:
-        return _REQUESTS[family].model_validate(body)
-    except ValidationError as error:
-        wrong = error.errors(include_url=False, include_context=False, include_input=False)
-        raise InferenceError(*INVALID_REQUEST, sentence(wrong)) from None
 
 
 def _family(request: ModelRequest) -> Family:

@@ -10,7 +10,7 @@ from relay_localcloud.exchange import exchange_of
 from relay_localcloud.identity import ResourceId
 from relay_localcloud.inference import frames, invoke
 from relay_localcloud.inference.backends import find_model
-from relay_localcloud.inference.bodies import InferenceBody
+from relay_localcloud.inference.bodies import AskedBody
 from relay_localcloud.inference.callers import InferenceReader, PayingCaller
 from relay_localcloud.inference.charges import charge
 from relay_localcloud.inference.errors import MODEL_NOT_FOUND, InferenceError
@@ -34,7 +34,7 @@ router = APIRouter(tags=["Inference"])
 @router.post(Family.CHAT_COMPLETIONS, response_model=ChatCompletion, summary="Complete a chat")
 async def complete_chat(
     caller: PayingCaller,
-    body: Annotated[ChatRequest, InferenceBody(ChatRequest, unread="allow")],
+    body: Annotated[ChatRequest, AskedBody(ChatRequest)],
     cloud: CurrentCloud,
     request: Request,
 ) -> Response:
@@ -45,7 +45,7 @@ async def complete_chat(
 @router.post(Family.MESSAGES, response_model=MessageAnswer, summary="Answer messages", openapi_extra=ASSUMED)
 async def answer_messages(
     caller: PayingCaller,
-    body: Annotated[MessagesRequest, InferenceBody(MessagesRequest, unread="allow")],
+    body: Annotated[MessagesRequest, AskedBody(MessagesRequest)],
     cloud: CurrentCloud,
     request: Request,
 ) -> Response:
