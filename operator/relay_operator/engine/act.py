@@ -4,12 +4,12 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
 from relay_client import Cloud
 from relay_client.errors import CloudError, Conflict, NotFound, Outcome, Unauthorized
 from relay_operator.api import meta
-from relay_operator.api.meta import CreateIntent
+from relay_operator.api.meta import CreateIntent, ObjectMeta
 from relay_operator.api.workload import CommonStatus, WorkloadSpec
 from relay_operator.engine import actions, kube
 from relay_operator.engine.account import Accounts
@@ -44,9 +44,9 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         """What came of it; refusals by the cloud are results, not exceptions."""
         match action:
             case actions.Create():
-                return await self._create(facts, await self._open_intent(facts))
+                return await self._create(facts, await self._open_intent(facts, memory), memory)
             case actions.Resend() if facts.intent is not None:
-                return await self._create(facts, facts.intent)
+                return await self._create(facts, facts.intent, memory)
             case actions.Adopt() if facts.observed is not None:
                 return Accepted(facts.observed, await self._intent_for_adoption(facts, facts.observed))
             case actions.Update(step) if facts.observed is not None:
@@ -83,8 +83,11 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         )
         await self._write_intent(facts, intent)
 
-    async def _open_intent(self, facts: Facts[SpecT, StatusT, ObsT]) -> CreateIntent:
-        """Written before anything is sent, so that no crash can make a create look as if it had never been tried."""
+    async def _open_intent(self, facts: Facts[SpecT, StatusT, ObsT], memory: Memory) -> CreateIntent:
+        """Written before anything is sent, so that no crash can make a create look as if it had never been tried.
+
+        Where the write's answer is lost, what is there decides; nobody but this pass can have sent it.
+        """
         obj = facts.obj
         last = max(obj.status.attempt or 0, facts.intent.attempt if facts.intent is not None else 0)
         intent = CreateIntent(
@@ -95,8 +98,26 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
             started_at=facts.now,
             account=_account(facts),
         )
-        await self._write_intent(facts, intent)
+        memory.unsent.add(intent.token)
+        try:
+            await self._write_intent(facts, intent)
+        except kube.Unavailable:
+            if not await self._landed(facts, intent):
+                raise
         return intent
+
+    async def _landed(self, facts: Facts[SpecT, StatusT, ObsT], intent: CreateIntent) -> bool:
+        """Whether the intent is written, on an object that still asks for the same."""
+        metadata = facts.obj.metadata
+        try:
+            raw = await self.kube.get(self.resource.type, metadata.namespace, metadata.name)
+            found = ObjectMeta.model_validate(raw.get("metadata"))
+        except (kube.KubeError, ValidationError):
+            return False
+        self.on_object(raw)
+        same = (found.uid, found.generation, found.deletion_timestamp) == (metadata.uid, metadata.generation, None)
+        written = found.annotations.get(meta.CREATE_INTENT) == intent.to_annotation()
+        return same and written and meta.FINALIZER in found.finalizers
 
     async def _intent_for_adoption(self, facts: Facts[SpecT, StatusT, ObsT], observed: ObsT) -> CreateIntent:
         """The open intent where there is one, else a new one that names what was found."""
@@ -126,10 +147,11 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         }
         self.on_object(await self.kube.patch(self.resource.type, metadata.namespace, metadata.name, {"metadata": body}))
 
-    async def _create(self, facts: Facts[SpecT, StatusT, ObsT], intent: CreateIntent) -> Result[ObsT]:
+    async def _create(self, facts: Facts[SpecT, StatusT, ObsT], intent: CreateIntent, memory: Memory) -> Result[ObsT]:
         account = facts.usable_account
         if not self.leading():
             raise kube.Unavailable(0, "NotLeading", "another replica may lead: nothing is sent")
+        memory.unsent.clear()  # from here on nobody can say that
         try:
             observed = await self.resource.create(account.cloud, facts.obj, intent, facts.inputs or Inputs())
         except CloudError as error:

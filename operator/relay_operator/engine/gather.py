@@ -267,6 +267,8 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         now: datetime,
     ) -> _Sight[ObsT]:
         """Find out what became of a create whose answer is not known."""
+        if intent.token in memory.unsent:
+            return _Sight(Seen.ABSENT, note="the last attempt was written down and not sent")
         originals = self.cache.with_token(intent.token) - {key}
         if originals:
             return _Sight(Seen.ABSENT, note=f"the intent was copied from {min(map(str, originals))}")

@@ -21,6 +21,8 @@ class Memory:
     not_seen: int = 0
     """Complete lists in a row that did not have it."""
     not_seen_at: float = 0.0
+    unsent: set[str] = field(default_factory=set)
+    """Tokens of intents whose write may have landed, and whose create was surely not sent: this process did not."""
     terminated: tuple[str, float] = ("", 0.0)
     """The id for which a termination was last sent, and when."""
     unanswered: int = 0

@@ -123,7 +123,7 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
         status = facts.obj.status
         if standing is not None:
             status = new_status(self.resource, facts, action, result, standing, self.pacing)
-        wrote = await self._report(facts, result, status)
+        wrote = await self._report(facts, action, result, status)
         note = noteworthy(facts.obj.status.conditions, status.conditions, deleting=facts.view.deleting)
         if wrote and note is not None:
             self.recorder.record(facts.key, facts.obj.metadata.uid, note)
@@ -151,12 +151,17 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
             standing, ready="False", trouble=ConditionType.STALLED, reason=Reason.CONNECTION_REFUSED, message=problem
         )
 
-    async def _report(self, facts: Facts[SpecT, StatusT, ObsT], result: Result[ObsT], status: StatusT) -> bool:
+    async def _report(
+        self, facts: Facts[SpecT, StatusT, ObsT], action: actions.Action, result: Result[ObsT], status: StatusT
+    ) -> bool:
         """At most one status write, and only if something changed."""
         patch = status_patch(facts.obj, status)
         if not patch:
             return False
-        body: JsonObject = {"metadata": {"uid": facts.obj.metadata.uid}, "status": patch}
+        preconditions: JsonObject = {"uid": facts.obj.metadata.uid}
+        if isinstance(action, actions.CloseIntent):  # another replica may have learned what became of it
+            preconditions["resourceVersion"] = facts.obj.metadata.resource_version
+        body: JsonObject = {"metadata": preconditions, "status": patch}
         if isinstance(result, Accepted):
             await self._persist(facts, result.resource, body)
         else:
