@@ -9,7 +9,6 @@ import asyncio
 import json
 import ssl
 import sys
-from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -46,7 +45,8 @@ class Floor:
     turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(CONCURRENCY))
     names: dict[str, str] = field(default_factory=dict)
     early: set[str] = field(default_factory=set)
-    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    tasks: asyncio.TaskGroup = field(default_factory=asyncio.TaskGroup)
+    """The first to fail ends all."""
 
     async def run(self) -> None:
         """Watches from now on; tells that it is there by one line on stdout."""
@@ -59,23 +59,18 @@ class Floor:
         path = f"{self.orders.management_url}/v1/orgs/{self.orders.organization_id}/webhooks/create"
         async with self.cloud.post(path, json=body) as answer:
             answer.raise_for_status()
-        async with self.kube.get(self.orders.pods_url, params={"watch": "true"}) as stream:
+        async with self.tasks, self.kube.get(self.orders.pods_url, params={"watch": "true"}) as stream:
             sys.stdout.write("watching\n")
             sys.stdout.flush()
             async for line in stream.content:
                 event = json.loads(line)
                 if event["type"] == "ADDED":
-                    self._spawn(self._create(event["object"]))
-
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.create_task(work)
-        self.tasks.add(task)
-        task.add_done_callback(self.tasks.discard)
+                    self.tasks.create_task(self._create(event["object"]))
 
     async def _hear(self, request: web.Request) -> web.Response:
         cloud_id = json.loads(await request.read())["data"].get("vmId")
         if cloud_id in self.names:
-            self._spawn(self._mirror(cloud_id))
+            self.tasks.create_task(self._mirror(cloud_id))
         elif cloud_id:
             self.early.add(cloud_id)
         return web.Response(status=204)
