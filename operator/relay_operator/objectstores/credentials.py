@@ -26,6 +26,12 @@ class S3Credentials:
     path_style: bool = True
     ca: str = field(default="", repr=False)
 
+    def endpoint_for(self, bucket: str) -> str:
+        """The URL that keys are appended to in path style with the bucket, else without."""
+        domain = "amazonaws.com.cn" if self.region.startswith("cn-") else "amazonaws.com"
+        endpoint = self.endpoint or f"https://s3.{self.region}.{domain}"
+        return endpoint if self.path_style else endpoint.replace("://", f"://{bucket}.", 1)
+
 
 @dataclass(frozen=True, slots=True)
 class GcsCredentials:

@@ -2,68 +2,140 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Self, assert_never
+
+from relay_operator.objectstores.buckets import BucketStore
+from relay_operator.objectstores.credentials import (
+    AzureCredentials,
+    Credentials,
+    GcsCredentials,
+    S3Credentials,
+    WebCredentials,
+)
+from relay_operator.objectstores.egress import EgressGuard, Resolver, system_resolver
+from relay_operator.objectstores.errors import StoreError, StoreReason
+from relay_operator.objectstores.files import FileStore
+from relay_operator.objectstores.location import Location, Scheme
+from relay_operator.objectstores.pieces import same_bytes
+from relay_operator.objectstores.reading import Reading
+from relay_operator.objectstores.store import Written
+from relay_operator.objectstores.web import web_store
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, AsyncIterator
 
-    from relay_operator.objectstores.credentials import Credentials
-    from relay_operator.objectstores.location import Location
     from relay_operator.objectstores.policy import StorePolicy
+    from relay_operator.objectstores.store import Store
 
+__all__ = ["ObjectStores", "Reading", "Written"]
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """What was published. `version` is the store's marker of exactly this content; empty where it gives none."""
-
-    version: str
-    size: int
-
-
-class Reading:
-    """An object that is being read: iterate over it for its bytes, in pieces of at most 1 MiB."""
-
-    size: int | None  # bytes of the whole object; None where a web server does not tell
-    version: str  # changes when the content does; empty where the server gives no marker
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        """Raises `StoreError` as it comes: a cut connection is resumed, content that changed meanwhile is Changed."""
-        raise NotImplementedError
+_KINDS: dict[Scheme, type[Credentials]] = {
+    Scheme.S3: S3Credentials,
+    Scheme.GCS: GcsCredentials,
+    Scheme.AZURE: AzureCredentials,
+    Scheme.HTTPS: WebCredentials,
+    Scheme.HTTP: WebCredentials,
+}
 
 
 class ObjectStores:
-    """Every place that batches read from and write to. Made once; `async with` it for as long as it is used."""
+    """Every place that batches read from and write to. Made once; `async with` it for as long as it is used.
 
-    def __init__(self, policy: StorePolicy) -> None:
+    Credentials are those of the location's scheme; None: nothing is signed, as for public objects. Every method raises
+    `StoreError`.
+    """
+
+    def __init__(self, policy: StorePolicy, *, resolve: Resolver = system_resolver) -> None:
         self._policy = policy
+        self._guard = EgressGuard(policy.private_networks, resolve=resolve)
 
     async def __aenter__(self) -> Self:
+        await self._guard.__aenter__()
         return self
 
-    async def __aexit__(self, *_: object) -> None: ...
+    async def __aexit__(self, *_: object) -> None:
+        await self._guard.__aexit__()
 
     @asynccontextmanager
     async def read(
         self, location: Location, credentials: Credentials | None, *, offset: int = 0
     ) -> AsyncIterator[Reading]:
-        """Opens an object from a byte on; raises `StoreError`. Without credentials nothing is signed."""
-        yield Reading()
+        """Opens an object from a byte on; where it is shorter than that, it is Changed."""
+        async with self._store(location, credentials) as store:
+            reading = await Reading.begin(location, store, offset)
+            try:
+                yield reading
+            finally:
+                await reading.aclose()
 
     async def exists(self, location: Location, credentials: Credentials | None) -> bool:
-        """Whether there is an object; raises `StoreError` where that cannot be told."""
-        raise NotImplementedError
+        """Whether there is an object; a bucket that is missing is an error."""
+        async with self._store(location, credentials) as store:
+            return await store.find() is not None
 
     async def write(
-        self, location: Location, credentials: Credentials | None, chunks: AsyncIterable[bytes], *, replace: bool
+        self,
+        location: Location,
+        credentials: Credentials | None,
+        chunks: AsyncIterable[bytes],
+        *,
+        replace: bool,
+        size: int | None = None,
     ) -> Written:
-        """Publishes an object whole or not at all, also when cancelled; raises `StoreError`.
+        """Publishes an object whole or not at all, also when cancelled; what `chunks` raises is raised.
 
-        Without `replace` an object that is there is AlreadyExists. What `chunks` raises is raised.
+        Without `replace`, an object that is there is AlreadyExists. `size` is told to web servers where it is known:
+        some take no PUT without it. An Unreachable write may have been published all the same: `holds` tells.
         """
-        raise NotImplementedError
+        async with self._store(location, credentials) as store:
+            return await store.write(chunks, replace=replace, size=size)
+
+    async def holds(self, location: Location, credentials: Credentials | None, chunks: AsyncIterable[bytes]) -> bool:
+        """Whether the object there has exactly these bytes: what a write whose outcome is unknown has left."""
+        try:
+            async with self.read(location, credentials) as reading:
+                return await same_bytes(reading, chunks)
+        except StoreError as error:
+            if error.reason is StoreReason.NOT_FOUND:
+                return False
+            raise
 
     async def check_writable(self, location: Location, credentials: Credentials | None) -> None:
-        """As good as can be known before paying; leaves nothing behind. Raises `StoreError`."""
-        raise NotImplementedError
+        """As good as can be known before paying: the bucket is there and may be written to. Leaves nothing behind."""
+        async with self._store(location, credentials) as store:
+            await store.check_writable()
+
+    @asynccontextmanager
+    async def _store(self, location: Location, credentials: Credentials | None) -> AsyncIterator[Store]:
+        async with AsyncExitStack() as until_done:
+            if location.scheme is Scheme.FILE:
+                yield FileStore(location, self._policy.file_roots)
+                return
+            opening = credentials or _nothing(location)
+            if not isinstance(opening, _KINDS[location.scheme]):
+                raise TypeError(f"{type(opening).__name__} do not open {location.scheme}: URLs")
+            passage = until_done.enter_context(self._guard.passage())
+            match opening:
+                case WebCredentials():
+                    yield await until_done.enter_async_context(web_store(location, opening, passage))
+                case S3Credentials() | GcsCredentials() | AzureCredentials():
+                    yield BucketStore(location, opening, passage)
+                case _ as never:
+                    assert_never(never)
+
+
+def _nothing(location: Location) -> Credentials:
+    """The credentials of those who have none."""
+    match location.scheme:
+        case Scheme.S3:
+            return S3Credentials("", "")
+        case Scheme.GCS:
+            return GcsCredentials("", "", "")
+        case Scheme.AZURE if location.account:
+            return AzureCredentials(location.account)
+        case Scheme.AZURE:
+            sentence = f"{location} names no storage account: write az://container@account/path, or name a Secret."
+            raise StoreError(StoreReason.INVALID, sentence)
+        case _:
+            return WebCredentials()

@@ -1,0 +1,73 @@
+"""What a bucket's service meant by an error, told from the status and code in its answer. Pure."""
+
+import re
+
+from relay_operator.objectstores.errors import StoreError, StoreReason
+from relay_operator.objectstores.location import Location
+
+_STATUS = re.compile(r"status code: (?P<status>[0-9]{3})\b")
+_CODE = re.compile(r"<Code>(?P<code>[A-Za-z]{1,64})</Code>|\"code\": ?\"(?P<json>[A-Za-z]{1,64})\"")
+_NO_BUCKET = {"NoSuchBucket", "ContainerNotFound", "ContainerBeingDeleted", "InvalidBucketName", "ResourceNotFound"}
+_PASSING = {408, 409, 425, 429}  # 409 is an operation that another one got in the way of
+_WRONG_REGION = {"AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLocationConstraintException"}
+
+
+def already_there(location: Location) -> StoreError:
+    """The error for an object that was not to be replaced."""
+    sentence = f"{location} exists already: remove it, name another output, or let it be replaced."
+    return StoreError(StoreReason.ALREADY_EXISTS, sentence)
+
+
+def understood(location: Location, text: str, failure: str) -> StoreError:
+    """The error for people; `failure` is why no connection could be made.
+
+    The service's text may quote keys and signatures: only its status and code are told.
+    """
+    status = int(match["status"]) if (match := _STATUS.search(text)) else None
+    found = _CODE.search(text)
+    code = (found["code"] or found["json"]) if found else ""
+    reason = _reason(status, code)
+    if status is None and failure:
+        return StoreError(reason, f"{location} could not be reached: {failure}.")
+    said = f" ({' '.join(filter(None, [str(status or ''), code]))})" if status or code else ""
+    return StoreError(reason, f"{location} {_SENTENCES[reason]}{said}{_advice(reason, code)}.")
+
+
+def _reason(status: int | None, code: str) -> StoreReason:
+    if code in _NO_BUCKET:
+        return StoreReason.BUCKET_NOT_FOUND
+    if code in _WRONG_REGION or status in (301, 307):
+        return StoreReason.INVALID
+    match status:
+        case 404 | 410:
+            return StoreReason.NOT_FOUND
+        case 401 | 403:
+            return StoreReason.FORBIDDEN
+        case 304 | 412 | 416:
+            return StoreReason.CHANGED
+        case None:
+            return StoreReason.UNREACHABLE
+        case passing if passing in _PASSING or passing >= 500 or passing < 300:
+            return StoreReason.UNREACHABLE
+        case _:
+            return StoreReason.INVALID
+
+
+_SENTENCES = {
+    StoreReason.NOT_FOUND: "does not exist",
+    StoreReason.BUCKET_NOT_FOUND: "is in a bucket that does not exist",
+    StoreReason.FORBIDDEN: "was refused by its service",
+    StoreReason.CHANGED: "was replaced while it was read",
+    StoreReason.UNREACHABLE: "could not be reached, or its service is out of order",
+    StoreReason.INVALID: "was not understood by its service",
+}
+
+
+def _advice(reason: StoreReason, code: str) -> str:
+    if code in _WRONG_REGION:
+        return ": set AWS_REGION in the Secret to the bucket's region"
+    if reason is StoreReason.FORBIDDEN:
+        return ": check the keys in the Secret and what they may do there"
+    if reason is StoreReason.BUCKET_NOT_FOUND:
+        return ": create it, or correct the URL"
+    return ""

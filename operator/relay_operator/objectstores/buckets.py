@@ -1,0 +1,262 @@
+"""Objects in buckets of S3, Google Cloud Storage and Azure. This is the only import of obstore."""
+
+from __future__ import annotations
+
+import json
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING, assert_never
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError
+from obstore.store import AzureStore, GCSStore, S3Store
+
+from relay_operator.objectstores.bucket_errors import already_there, understood
+from relay_operator.objectstores.credentials import AzureCredentials, GcsCredentials, S3Credentials
+from relay_operator.objectstores.egress import Refused
+from relay_operator.objectstores.errors import StoreError, StoreReason
+from relay_operator.objectstores.location import Scheme
+from relay_operator.objectstores.pieces import collected, cut, gathered
+from relay_operator.objectstores.store import ObjectInfo, Opened, Written
+from relay_operator.objectstores.upload import Upload
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator
+    from typing import TypeAlias
+
+    from obstore import GetOptions, GetResult, ObjectMeta, PutMode, PutResult
+    from obstore.store import AzureAccessKey, AzureSASToken, ClientConfig, GCSConfig, RetryConfig, S3Credential
+
+    from relay_operator.objectstores.egress import Passage
+    from relay_operator.objectstores.location import Location
+
+    BucketCredentials: TypeAlias = S3Credentials | GcsCredentials | AzureCredentials
+    Client: TypeAlias = S3Store | GCSStore | AzureStore
+
+_PART = 5 * 1_048_576  # bytes; the least that S3 takes: 10,000 of them are 48 GiB
+_PARTS_AT_ONCE = 2
+_READ_AHEAD = 262_144  # bytes
+_NO_SUCH_VERSION = '"0x0"'  # an ETag in Azure's form that no blob has
+_RETRIES: RetryConfig = {
+    "max_retries": 5,
+    "retry_timeout": timedelta(seconds=60),
+    "backoff": {"init_backoff": timedelta(milliseconds=100), "max_backoff": timedelta(seconds=10), "base": 2},
+}
+
+
+class BucketStore:
+    """One key of one bucket, reached through the egress guard. See `Store` for the methods."""
+
+    def __init__(self, location: Location, credentials: BucketCredentials, passage: Passage) -> None:
+        self._location = location
+        self._key = location.path
+        self._passage = passage
+        with self._errors():
+            self._client = _client(location, credentials, passage)
+
+    async def find(self) -> ObjectInfo | None:
+        try:
+            with self._errors():
+                return _info(await self._passage.first_of(obstore.head_async(self._client, self._key)))
+        except StoreError as error:
+            if error.reason is not StoreReason.NOT_FOUND:
+                raise
+        # The answer to a HEAD has no body that tells a missing bucket from a missing object.
+        try:
+            return (await self.open(0, "")).info
+        except StoreError as error:
+            if error.reason is not StoreReason.NOT_FOUND:
+                raise
+        return None
+
+    async def open(self, start: int, version: str) -> Opened:
+        options: GetOptions = {"range": {"offset": start}} if start else {}
+        if version:
+            options["if_match"] = version
+        with self._errors():
+            result = await self._passage.first_of(obstore.get_async(self._client, self._key, options=options))
+        return Opened(_info(result.meta), self._pieces(result), _let_go)
+
+    async def write(self, chunks: AsyncIterable[bytes], *, replace: bool, size: int | None) -> Written:
+        """What fits into one part is one request; more is completed after a last look for an existing object."""
+        source = gathered(chunks)
+        first = await collected(source, _PART)
+        if len(first) < _PART:
+            put = await self._put(first, mode="overwrite" if replace else "create")
+            return Written(put["e_tag"] or "", len(first))
+        if not replace:
+            await self._refuse_existing()
+        upload = Upload(self._put_parts)
+        put = await upload.run(first, source, before_the_end=None if replace else self._refuse_existing)
+        return Written(put["e_tag"] or "", upload.size)
+
+    async def check_writable(self) -> None:
+        """S3 and GCS: an upload is begun and aborted. Azure: a blob is sent on a condition that never holds."""
+        if self._location.scheme is not Scheme.AZURE:
+            try:
+                await self._put_parts(_nothing_to_send())
+            except _NothingToSend:
+                return
+        try:
+            with self._errors():
+                await self._passage.first_of(
+                    obstore.put_async(self._client, self._key, b"", mode={"e_tag": _NO_SUCH_VERSION})
+                )
+        except StoreError as error:
+            if error.reason is not StoreReason.CHANGED:
+                raise
+
+    async def _put(self, body: bytes, mode: PutMode) -> PutResult:
+        with self._errors():
+            put = obstore.put_async(self._client, self._key, body, mode=mode, use_multipart=False)
+            return await self._passage.first_of(put)
+
+    async def _put_parts(self, parts: AsyncIterator[bytes]) -> PutResult:
+        with self._errors():
+            put = obstore.put_async(
+                self._client,
+                self._key,
+                parts,
+                use_multipart=True,
+                chunk_size=_PART,
+                max_concurrency=_PARTS_AT_ONCE,
+            )
+            return await self._passage.first_of(put)
+
+    async def _refuse_existing(self) -> None:
+        if await self.find() is not None:
+            raise already_there(self._location)
+
+    async def _pieces(self, result: GetResult) -> AsyncGenerator[bytes, None]:
+        stream = result.stream(min_chunk_size=_READ_AHEAD)
+        while True:
+            with self._errors():
+                chunk = await anext(stream, None)
+            if chunk is None:
+                return
+            for piece in cut(memoryview(chunk)):
+                yield piece
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Turns what obstore and the guard raise into `StoreError`."""
+        try:
+            yield
+        except Refused as refused:
+            raise StoreError(StoreReason.NOT_ALLOWED, f"{self._location} cannot be used: {refused}.") from None
+        except AlreadyExistsError:
+            raise already_there(self._location) from None
+        except (BaseError, OSError, ValueError) as error:
+            raise understood(self._location, str(error), self._passage.failure) from None
+
+
+class _NothingToSend(Exception):
+    """Makes obstore abort the upload that it has begun."""
+
+
+async def _nothing_to_send() -> AsyncGenerator[bytes, None]:
+    raise _NothingToSend
+    yield b""
+
+
+def _let_go() -> None:
+    """An answer's connection ends with the last reference to it."""
+
+
+def _info(meta: ObjectMeta) -> ObjectInfo:
+    return ObjectInfo(meta["size"], meta["e_tag"] or "")
+
+
+def _client(location: Location, credentials: BucketCredentials, passage: Passage) -> Client:
+    """A client of obstore in which nothing is left for the environment to say."""
+    match credentials:
+        case S3Credentials():
+            return _s3(location, credentials, _options(passage, credentials.endpoint, credentials.ca))
+        case GcsCredentials():
+            return _gcs(location, credentials, _options(passage, credentials.endpoint, credentials.ca))
+        case AzureCredentials():
+            return _azure(location, credentials, _options(passage, credentials.endpoint, credentials.ca))
+        case _ as never:
+            assert_never(never)
+
+
+def _options(passage: Passage, endpoint: str, ca: str) -> ClientConfig:
+    options: ClientConfig = {
+        "proxy_url": passage.url,
+        "proxy_excludes": "",
+        "allow_http": endpoint.startswith("http://"),
+        "allow_invalid_certificates": False,
+        "connect_timeout": timedelta(seconds=15),
+        "read_timeout": timedelta(seconds=60),
+        "timeout": timedelta(hours=6),  # of a whole download: what stalls ends by the one above
+        "user_agent": "relay-operator",
+    }
+    if ca:
+        options["root_certificate"] = ca
+    return options
+
+
+def _s3(location: Location, credentials: S3Credentials, options: ClientConfig) -> S3Store:
+    def provide() -> S3Credential:
+        return {
+            "access_key_id": credentials.access_key_id,
+            "secret_access_key": credentials.secret_access_key,
+            "token": credentials.session_token or None,
+            "expires_at": None,
+        }
+
+    endpoint = credentials.endpoint_for(location.authority)
+    return S3Store(
+        location.authority,
+        config={
+            "endpoint": endpoint,
+            "aws_endpoint_url_s3": endpoint,
+            "region": credentials.region,
+            "virtual_hosted_style_request": not credentials.path_style,
+            "skip_signature": not credentials.access_key_id,
+            "s3_express": False,
+        },
+        client_options=options,
+        retry_config=_RETRIES,
+        credential_provider=provide,
+    )
+
+
+def _gcs(location: Location, credentials: GcsCredentials, options: ClientConfig) -> GCSStore:
+    key = {
+        "type": "service_account",
+        "client_email": credentials.client_email,
+        "private_key_id": credentials.private_key_id,
+        "private_key": credentials.private_key,
+    }
+    config: GCSConfig = {"base_url": credentials.endpoint or "https://storage.googleapis.com"}
+    if credentials.client_email:
+        config["service_account_key"] = json.dumps(key)
+    config["skip_signature"] = not credentials.client_email
+    return GCSStore(
+        location.authority,
+        config=config,
+        client_options=options,
+        retry_config=_RETRIES,
+    )
+
+
+def _azure(location: Location, credentials: AzureCredentials, options: ClientConfig) -> AzureStore:
+    def provide() -> AzureAccessKey | AzureSASToken:
+        if credentials.sas:
+            return {"sas_token": credentials.sas, "expires_at": None}
+        return {"access_key": credentials.key, "expires_at": None}
+
+    return AzureStore(
+        location.authority,
+        config={
+            "account_name": credentials.account,
+            "endpoint": credentials.endpoint or f"https://{credentials.account}.blob.core.windows.net",
+            "skip_signature": not (credentials.key or credentials.sas),
+            "use_emulator": False,
+            "use_fabric_endpoint": False,
+        },
+        client_options=options,
+        retry_config=_RETRIES,
+        credential_provider=provide,
+    )

@@ -1,0 +1,250 @@
+"""The one way out: a proxy on loopback that connects to addresses it has checked, and to no others.
+
+Object store libraries resolve names and follow redirects by themselves. As a proxy's clients they do neither unseen:
+every connection is asked for by name, resolved once, checked, and made to the very address that was checked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import hmac
+import secrets
+import socket
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from typing import Any, Self, TypeAlias, TypeVar
+
+from relay_operator.objectstores.addresses import Address, why_not_public, within
+from relay_operator.objectstores.policy import Network
+from relay_operator.objectstores.proxy_request import BadRequest, ProxyRequest, parse_request
+from relay_operator.objectstores.relay import relay
+
+Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[Address]]]
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of the proxy."""
+
+    connections: int = 512
+    header_bytes: int = 32_768
+    header_seconds: float = 10
+    connect_seconds: float = 10
+    idle_seconds: float = 120
+
+
+class Refused(Exception):
+    """The policy forbids a connection; the text says what was asked for and why not."""
+
+
+class CannotConnect(Exception):
+    """An allowed connection could not be made."""
+
+
+async def system_resolver(host: str, port: int) -> Sequence[Address]:
+    """What the system resolves a name to; raises OSError."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [ip_address(entry[4][0]) for entry in found]
+
+
+@dataclass(eq=False, slots=True)
+class Passage:
+    """The right to use the proxy, for one operation on one location."""
+
+    user: str
+    password: str = field(repr=False)
+    port: int
+    refused: asyncio.Future[str] = field(repr=False)
+    failure: str = ""  # why the latest allowed connection could not be made
+    connections: set[asyncio.Task[None]] = field(default_factory=set, repr=False)
+
+    @property
+    def address(self) -> str:
+        """The proxy's URL without credentials."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """The proxy's URL with the credentials of this passage."""
+        return f"http://{self.user}:{self.password}@127.0.0.1:{self.port}"
+
+    @property
+    def authorization(self) -> str:
+        """The value of Proxy-Authorization."""
+        return "Basic " + base64.b64encode(f"{self.user}:{self.password}".encode()).decode()
+
+    async def first_of(self, work: Awaitable[_T]) -> _T:
+        """The result of the work; raises `Refused` as soon as a connection of it is refused, not after its retries."""
+        task = asyncio.ensure_future(work)
+        either: set[asyncio.Future[Any]] = {task, self.refused}
+        try:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            if self.refused.done():
+                raise Refused(self.refused.result())
+            return await task
+        finally:
+            if not task.done():
+                task.cancel()
+            elif not task.cancelled():
+                task.exception()  # looked at, so that asyncio does not complain where a refusal came first
+
+
+class EgressGuard:
+    """The proxy. It listens on loopback, and only bearers of a `Passage` may use it."""
+
+    def __init__(
+        self, allowed: tuple[Network, ...], *, resolve: Resolver = system_resolver, limits: Limits | None = None
+    ) -> None:
+        self._allowed = allowed
+        self._resolve = resolve
+        self._limits = limits or Limits()
+        self._passages: dict[str, Passage] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+
+    async def __aenter__(self) -> Self:
+        limit = self._limits.header_bytes
+        self._server = await asyncio.start_server(self._accepted, "127.0.0.1", 0, limit=limit)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._server is not None:
+            self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    @contextlib.contextmanager
+    def passage(self) -> Iterator[Passage]:
+        """Credentials that hold as long as the context; connections made with them end with it."""
+        if self._server is None:
+            raise RuntimeError("the egress guard is used outside of its `async with`")
+        refused: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        port = self._server.sockets[0].getsockname()[1]
+        passage = Passage(secrets.token_hex(8), secrets.token_urlsafe(24), port, refused)
+        self._passages[passage.user] = passage
+        try:
+            yield passage
+        finally:
+            del self._passages[passage.user]
+            for connection in passage.connections:
+                connection.cancel()
+
+    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        if task is None or len(self._tasks) >= self._limits.connections:
+            writer.write(_answer(503, "Too many connections"))
+            writer.close()
+            return
+        self._tasks.add(task)
+        try:
+            await self._serve(reader, writer, task)
+        except (OSError, EOFError, TimeoutError, asyncio.CancelledError):
+            pass  # Its end of the connection tells the client; nobody else waits for this task's outcome.
+        finally:
+            self._tasks.discard(task)
+            writer.close()
+
+    async def _serve(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, task: asyncio.Task[None]
+    ) -> None:
+        try:
+            async with asyncio.timeout(self._limits.header_seconds):
+                request = parse_request(await reader.readuntil(b"\r\n\r\n"))
+        except asyncio.LimitOverrunError:
+            return await _say(writer, 431, "Request header too large")
+        except BadRequest as bad:
+            return await _say(writer, 400, str(bad))
+        passage = self._authorized(request)
+        if passage is None:
+            return await _say(writer, 407, "Proxy authentication required")
+        passage.connections.add(task)
+        try:
+            await self._forward(request, passage, reader, writer)
+        finally:
+            passage.connections.discard(task)
+
+    def _authorized(self, request: ProxyRequest) -> Passage | None:
+        passage = self._passages.get(request.user)
+        if passage is None or not hmac.compare_digest(request.authorization.encode(), passage.authorization.encode()):
+            return None
+        return passage
+
+    async def _forward(
+        self,
+        request: ProxyRequest,
+        passage: Passage,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        try:
+            upstream = await self._connect(request)
+        except Refused as refused:
+            if not passage.refused.done():
+                passage.refused.set_result(str(refused))
+            return await _say(writer, 403, "Refused by policy")
+        except CannotConnect as failed:
+            passage.failure = str(failed)
+            return await _say(writer, 502, "Cannot connect")
+        try:
+            if request.tunnel:
+                writer.write(_answer(200, "Connection established"))
+            else:
+                upstream[1].write(request.origin_form)
+            await relay((reader, writer), upstream, self._limits.idle_seconds)
+        finally:
+            upstream[1].close()
+
+    async def _connect(self, request: ProxyRequest) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A connection to a checked address; raises `Refused` and `CannotConnect`."""
+        host, port = request.host, request.port
+        try:
+            async with asyncio.timeout(self._limits.connect_seconds):
+                addresses = list(dict.fromkeys(await self._addresses(host, port)))
+        except (OSError, TimeoutError):
+            raise CannotConnect(f"the name {host} cannot be resolved") from None
+        if not addresses:
+            raise CannotConnect(f"the name {host} has no addresses")
+        for address in addresses:
+            self._check(request, address)
+        for address in addresses:
+            try:
+                async with asyncio.timeout(self._limits.connect_seconds):
+                    return await asyncio.open_connection(str(address), port)
+            except (OSError, TimeoutError):
+                continue
+        raise CannotConnect(f"nothing answers at {host} port {port}")
+
+    async def _addresses(self, host: str, port: int) -> Sequence[Address]:
+        try:
+            return [ip_address(host)]
+        except ValueError:
+            return await self._resolve(host, port)
+
+    def _check(self, request: ProxyRequest, address: Address) -> None:
+        # The address itself is not told: names of the cluster's inside would be looked up for those who may not see it.
+        kind = why_not_public(address, self._allowed)
+        if kind is not None:
+            raise Refused(
+                f"{request.host} is {kind} or leads to one: an administrator can add its network to "
+                "RELAY_ALLOWED_PRIVATE_NETWORKS"
+            )
+        if not request.tunnel and not within(address, self._allowed):
+            raise Refused(
+                f"{request.host} is to be called over plain http, without TLS: use https, or let an administrator add "
+                "its network to RELAY_ALLOWED_PRIVATE_NETWORKS"
+            )
+
+
+def _answer(status: int, phrase: str) -> bytes:
+    length = "" if status == 200 else "Content-Length: 0\r\nConnection: close\r\n"
+    return f"HTTP/1.1 {status} {phrase}\r\n{length}\r\n".encode()
+
+
+async def _say(writer: asyncio.StreamWriter, status: int, phrase: str) -> None:
+    writer.write(_answer(status, phrase))
+    await writer.drain()

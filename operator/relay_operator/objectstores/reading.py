@@ -1,0 +1,91 @@
+"""An object that is being read, over as many connections as that takes."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Self
+
+from relay_operator.objectstores.errors import StoreError, StoreReason
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from relay_operator.objectstores.location import Location
+    from relay_operator.objectstores.store import Opened, Store
+
+_PAUSES = (0.1, 0.5, 2.0, 5.0, 10.0)  # seconds before each attempt without progress; then it is given up
+
+
+class Reading:
+    """Iterate over it once for the bytes, in pieces of at most 1 MiB.
+
+    A connection that is cut is made again from the byte where it was, for the same version of the object alone.
+    """
+
+    def __init__(self, location: Location, store: Store, opened: Opened, position: int, drop: int) -> None:
+        self.size = opened.info.size  # bytes of the whole object; None where a web server does not tell
+        self.version = opened.info.version  # changes when the content does; empty where the server gives no marker
+        self._location = location
+        self._store = store
+        self._opened: Opened | None = opened
+        self._position = position
+        self._drop = drop  # bytes at the front that nobody asked for
+
+    @classmethod
+    async def begin(cls, location: Location, store: Store, offset: int) -> Self:
+        """Opens the object; raises `StoreError`, which is Changed where the object is shorter than the offset."""
+        # From the byte before: a range that begins at the very end is an error to most services.
+        drop = min(offset, 1)
+        return cls(location, store, await store.open(offset - drop, ""), offset - drop, drop)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        """Raises `StoreError`: Changed where the object was replaced or removed meanwhile."""
+        failures = 0
+        while True:
+            try:
+                opened = self._opened = self._opened or await self._reopened()
+                async for piece in opened.pieces:
+                    failures = 0
+                    self._position += len(piece)
+                    wanted, self._drop = piece[self._drop :], 0
+                    if wanted:
+                        yield wanted
+                self._check_whole()
+            except StoreError as error:
+                await self.aclose()
+                if not error.transient or not self.version or failures == len(_PAUSES):
+                    raise
+            else:
+                return
+            await asyncio.sleep(_PAUSES[failures])
+            failures += 1
+
+    async def aclose(self) -> None:
+        """Ends the connection."""
+        if self._opened is not None:
+            await self._opened.pieces.aclose()
+            self._opened.close()
+            self._opened = None
+
+    async def _reopened(self) -> Opened:
+        try:
+            opened = await self._store.open(self._position, self.version)
+        except StoreError as error:
+            if error.reason is StoreReason.NOT_FOUND:
+                raise self._changed("removed") from None
+            raise
+        if opened.info.version != self.version or opened.info.size != self.size:
+            opened.close()
+            raise self._changed("replaced")
+        return opened
+
+    def _check_whole(self) -> None:
+        if self.size is None or self._position == self.size:
+            return
+        if self._position > self.size:
+            raise self._changed("replaced")
+        sentence = f"{self._location} ended at byte {self._position} of {self.size}."
+        raise StoreError(StoreReason.UNREACHABLE, sentence)
+
+    def _changed(self, how: str) -> StoreError:
+        return StoreError(StoreReason.CHANGED, f"{self._location} was {how} while it was read.")

@@ -1,0 +1,52 @@
+"""What every kind of place offers, as `ObjectStores` uses it: one object of one location."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterable, Callable
+
+LONGEST_PIECE = 1_048_576  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """An object as it was seen. `version` changes when its content does; either may be untold on the web."""
+
+    size: int | None
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """Bytes on their way, from `start` on, in pieces of at most `LONGEST_PIECE`."""
+
+    info: ObjectInfo
+    pieces: AsyncGenerator[bytes, None]
+    close: Callable[[], None]  # also where nothing was read: a generator that never began has nothing to clean up
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What was published. `version` is the store's marker of exactly this content; empty where it gives none."""
+
+    version: str
+    size: int
+
+
+class Store(Protocol):
+    """One object. Every method raises `StoreError`."""
+
+    async def find(self) -> ObjectInfo | None:
+        """The object as it is; None where there is none in a bucket that exists."""
+
+    async def open(self, start: int, version: str) -> Opened:
+        """From a byte within the object on; of this version, where it is given and the place can tell: else Changed."""
+
+    async def write(self, chunks: AsyncIterable[bytes], *, replace: bool, size: int | None) -> Written:
+        """Whole or not at all; `size` as the caller knows it beforehand."""
+
+    async def check_writable(self) -> None:
+        """Returns where a write may be expected to work."""

@@ -1,0 +1,75 @@
+"""An upload in parts that is completed or aborted, never left half done, whoever ends it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+
+_Result = TypeVar("_Result")
+_ABORT_SECONDS = 20.0
+
+
+class _Aborted(Exception):
+    """Raised inside the upload's source: libraries abort an upload whose source fails, not one that is cancelled."""
+
+
+class Upload(Generic[_Result]):
+    """Feeds parts to `put`, which completes an upload when they end and aborts it when they raise.
+
+    `put` is a library's call: cancelling it would drop the upload with its parts in the bucket, hidden and paid for.
+    """
+
+    def __init__(self, put: Callable[[AsyncIterator[bytes]], Awaitable[_Result]]) -> None:
+        self.size = 0  # bytes fed so far
+        self._put = put
+        self._handed: asyncio.Queue[bytes | _Aborted | None] = asyncio.Queue(1)
+
+    async def run(
+        self,
+        first: bytes,
+        rest: AsyncIterator[bytes],
+        before_the_end: Callable[[], Awaitable[None]] | None = None,
+    ) -> _Result:
+        """Returns what `put` returned; raises what the rest, `before_the_end` or `put` raise, once it is aborted."""
+        upload = asyncio.ensure_future(self._put(self._source()))
+        try:
+            self.size = len(first)
+            await self._hand(first, upload)
+            async for part in rest:
+                self.size += len(part)
+                await self._hand(part, upload)
+            if before_the_end is not None:
+                await before_the_end()
+            await self._hand(None, upload)
+            return await asyncio.shield(upload)
+        finally:
+            if not upload.done():
+                await self._abort(upload)
+
+    async def _source(self) -> AsyncGenerator[bytes, None]:
+        while (part := await self._handed.get()) is not None:
+            if isinstance(part, _Aborted):
+                raise part
+            yield part
+
+    async def _hand(self, part: bytes | None, upload: asyncio.Future[_Result]) -> None:
+        """Waits until the part is taken, or the upload ended without it: then its error is raised."""
+        handing = asyncio.ensure_future(self._handed.put(part))
+        try:
+            either: set[asyncio.Future[Any]] = {handing, upload}
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            handing.cancel()
+        if upload.done():
+            upload.result()
+
+    async def _abort(self, upload: asyncio.Future[_Result]) -> None:
+        while not self._handed.empty():
+            self._handed.get_nowait()
+        self._handed.put_nowait(_Aborted())
+        await asyncio.wait([upload], timeout=_ABORT_SECONDS)
+        if not upload.cancel() and not upload.cancelled():
+            upload.exception()

@@ -1,0 +1,206 @@
+"""Objects on web servers: GET with ranges, one PUT. Through the egress guard, redirects included."""
+
+from __future__ import annotations
+
+import ssl
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING
+
+import aiohttp
+from yarl import URL
+
+from relay_operator.objectstores.bucket_errors import already_there
+from relay_operator.objectstores.egress import Refused
+from relay_operator.objectstores.errors import StoreError, StoreReason
+from relay_operator.objectstores.pieces import collected, gathered
+from relay_operator.objectstores.store import LONGEST_PIECE, ObjectInfo, Opened, Written
+from relay_operator.objectstores.web_answers import REDIRECTS, redirect_target, refusal, seen
+from relay_operator.objectstores.web_body import Body
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator
+
+    from relay_operator.objectstores.credentials import WebCredentials
+    from relay_operator.objectstores.egress import Passage
+    from relay_operator.objectstores.location import Location
+
+_MOST_REDIRECTS = 5
+_AT_ONCE = 5 * 1_048_576  # bytes: what fits is sent with its length, which some servers insist on
+_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=15, sock_read=60)
+_PLAIN = {"Accept-Encoding": "identity", "User-Agent": "relay-operator"}
+
+
+@asynccontextmanager
+async def web_store(location: Location, credentials: WebCredentials, passage: Passage) -> AsyncIterator[WebStore]:
+    """The store of one URL, with connections of its own."""
+    trust = ssl.create_default_context()
+    if credentials.ca:
+        try:
+            trust.load_verify_locations(cadata=credentials.ca)
+        except (ssl.SSLError, ValueError):
+            raise StoreError(StoreReason.INVALID, f"The ca.crt for {location} is no PEM certificate.") from None
+    connector = aiohttp.TCPConnector(ssl=trust)
+    async with aiohttp.ClientSession(
+        connector=connector,
+        timeout=_TIMEOUT,
+        trust_env=False,
+        auto_decompress=False,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        headers=_PLAIN,
+    ) as session:
+        yield WebStore(location, credentials, passage, session)
+
+
+class WebStore:
+    """One URL, reached through the egress guard. See `Store` for the methods."""
+
+    def __init__(
+        self, location: Location, credentials: WebCredentials, passage: Passage, session: aiohttp.ClientSession
+    ) -> None:
+        self._location = location
+        self._authorization = credentials.authorization
+        self._passage = passage
+        self._session = session
+
+    async def find(self) -> ObjectInfo | None:
+        answer = await self._follow("HEAD", {})
+        answer.release()
+        if answer.status in (404, 410):
+            return None
+        if answer.status not in (200, 204):
+            raise refusal(self._location, answer.status)
+        return seen(200, answer.headers)[0]
+
+    async def open(self, start: int, version: str) -> Opened:
+        headers = {"Range": f"bytes={start}-"} if start else {}
+        if version.startswith('"'):  # A weak ETag never matches, and a date is none: both are compared below.
+            headers["If-Match"] = version
+        answer = await self._follow("GET", headers)
+        try:
+            info, first = self._begun(answer, start)
+        except BaseException:
+            answer.close()
+            raise
+        if version and info.version != version:
+            answer.close()
+            raise refusal(self._location, 412)
+        return Opened(info, self._pieces(answer, skip=start - first), answer.close)
+
+    async def write(self, chunks: AsyncIterable[bytes], *, replace: bool, size: int | None) -> Written:
+        """One request; it is cut off where the chunks raise, so that the server never sees its end."""
+        headers = {"Content-Type": "application/octet-stream"}
+        if not replace:
+            if await self._is_there():
+                raise already_there(self._location)
+            headers["If-None-Match"] = "*"
+        source = gathered(chunks)
+        first = await collected(source, _AT_ONCE)
+        body = Body(first, source, size)
+        if len(first) < _AT_ONCE:
+            return await self._put(first, headers, body)
+        if size is not None:
+            headers["Content-Length"] = str(size)
+        return await self._put(aiter(body), headers, body)
+
+    async def check_writable(self) -> None:
+        """What a HEAD can tell: the server is there, may be talked to, and does not refuse the authorization."""
+        answer = await self._follow("HEAD", {})
+        answer.release()
+        if answer.status == 401 or (answer.status >= 500 and answer.status != 501):
+            raise refusal(self._location, answer.status)
+
+    def _begun(self, answer: aiohttp.ClientResponse, start: int) -> tuple[ObjectInfo, int]:
+        if answer.status not in (200, 206):
+            raise refusal(self._location, answer.status)
+        encoding = answer.headers.get("Content-Encoding", "identity")
+        if encoding.lower() != "identity":
+            raise self._invalid("its server sends it compressed, though that was not asked for")
+        try:
+            info, first = seen(answer.status, answer.headers)
+        except ValueError as error:
+            raise self._invalid(str(error)) from None
+        if first > start:
+            raise self._invalid("its server answered with another range than was asked for")
+        return info, first
+
+    async def _pieces(self, answer: aiohttp.ClientResponse, skip: int) -> AsyncGenerator[bytes, None]:
+        """The body; from a server that knows no ranges, without what was read before."""
+        while True:
+            with self._errors():
+                chunk = await answer.content.read(LONGEST_PIECE)
+            if not chunk:
+                return
+            skipped = min(skip, len(chunk))
+            skip -= skipped
+            if skipped < len(chunk):
+                yield chunk[skipped:]
+
+    async def _is_there(self) -> bool:
+        """A signed URL for PUT refuses HEAD: only a plain yes counts."""
+        answer = await self._follow("HEAD", {})
+        answer.release()
+        return answer.status in (200, 204)
+
+    async def _put(self, data: bytes | AsyncIterator[bytes], headers: dict[str, str], body: Body) -> Written:
+        url = URL(self._location.url, encoded=True)
+        try:
+            answer = await self._request("PUT", url, headers, self._authorization, data)
+        except StoreError:
+            if body.failure is not None:
+                raise body.failure from None
+            raise
+        answer.release()
+        if answer.status == 412:
+            raise already_there(self._location)
+        if answer.status in REDIRECTS:
+            raise self._invalid("its server redirects a PUT: name the URL that it redirects to")
+        if answer.status not in (200, 201, 204):
+            raise refusal(self._location, answer.status)
+        return Written(answer.headers.get("ETag", ""), body.size)
+
+    async def _follow(self, method: str, headers: dict[str, str]) -> aiohttp.ClientResponse:
+        """The answer after redirects; authorization goes to the first origin alone."""
+        url, authorization = URL(self._location.url, encoded=True), self._authorization
+        for _ in range(_MOST_REDIRECTS + 1):
+            answer = await self._request(method, url, headers, authorization)
+            if answer.status not in REDIRECTS:
+                return answer
+            answer.close()
+            target = redirect_target(self._location, url, answer.headers.get("Location", ""))
+            authorization = authorization if target.origin() == url.origin() else ""
+            url = target
+        raise self._invalid(f"its server redirects more than {_MOST_REDIRECTS} times")
+
+    async def _request(
+        self,
+        method: str,
+        url: URL,
+        headers: dict[str, str],
+        authorization: str,
+        data: bytes | AsyncIterator[bytes] | None = None,
+    ) -> aiohttp.ClientResponse:
+        if authorization:
+            headers = headers | {"Authorization": authorization}
+        proxy = URL(self._passage.address)
+        auth = aiohttp.BasicAuth(self._passage.user, self._passage.password)
+        with self._errors():
+            request = self._session.request(
+                method, url, headers=headers, data=data, allow_redirects=False, proxy=proxy, proxy_auth=auth
+            )
+            return await self._passage.first_of(request)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except Refused as refused:
+            raise StoreError(StoreReason.NOT_ALLOWED, f"{self._location} cannot be used: {refused}.") from None
+        except aiohttp.ClientConnectorCertificateError:
+            sentence = f"{self._location} has a certificate that nobody trusted has signed: put its authority's into "
+            raise StoreError(StoreReason.UNREACHABLE, sentence + "ca.crt of the Secret.") from None
+        except (aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
+            why = self._passage.failure or f"the connection failed ({type(error).__name__})"
+            raise StoreError(StoreReason.UNREACHABLE, f"{self._location} could not be reached: {why}.") from None
+
+    def _invalid(self, problem: str) -> StoreError:
+        return StoreError(StoreReason.INVALID, f"{self._location} cannot be used: {problem}.")
