@@ -57,8 +57,11 @@ _NAMED_ZONE: Final = (
 )
 
 
-class InferenceBatchScheduleSpec(Model):
-    """When batches are made, which, and how many of them are kept."""
+class ScheduleSpec(Model):
+    """When batches are made, and how many of them are kept: all that the operator reads.
+
+    It copies the template as it is; whether that describes a batch is for the API server to say.
+    """
 
     schedule: str = Field(
         min_length=1,
@@ -92,6 +95,11 @@ class InferenceBatchScheduleSpec(Model):
     failed_batches_history_limit: int = Field(
         1, ge=0, le=1000, description="How many batches that are Failed are kept; older ones are deleted."
     )
+
+
+class InferenceBatchScheduleSpec(ScheduleSpec):
+    """When batches are made, which, and how many of them are kept."""
+
     batch_template: BatchTemplate = Field(description="The batch that is made each time.")
 
 
@@ -129,8 +137,8 @@ class InferenceBatchScheduleStatus(Model):
     )
 
 
-class InferenceBatchSchedule(Resource[InferenceBatchScheduleSpec, InferenceBatchScheduleStatus]):
-    """One schedule."""
+class InferenceBatchSchedule(Resource[ScheduleSpec, InferenceBatchScheduleStatus]):
+    """One schedule, as the operator reads it."""
 
     kind: Literal["InferenceBatchSchedule"] = "InferenceBatchSchedule"
     status: InferenceBatchScheduleStatus = Field(default_factory=InferenceBatchScheduleStatus)
