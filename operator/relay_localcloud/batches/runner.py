@@ -111,15 +111,15 @@ class BatchRunner(Outbound):
         progress = Progress(end=batch.input_offset)
         with self._store.transaction(at=at) as tx:
             for line, end in self._lines(batch):
+                done_at = step.due_at + progress.done * record_time
+                if progress.done and (done_at > last or time.monotonic() > enough):
+                    break
                 record = records.valid(line, batch.endpoint)
                 outcome = self._worker.now(tx, batch.organization_id, batch.endpoint, record)
                 if outcome is None:
                     break
                 progress.add(new_identifier(), record.custom_id, outcome, end)
-                following = step.due_at + progress.done * record_time
-                if following > last or time.monotonic() > enough:
-                    break
-                at = following
+                at = done_at
             if progress.done:
                 self._keep(tx, step, progress, at)
         return progress.done > 0
