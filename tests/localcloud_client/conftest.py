@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from relay_client import CallPolicy, Cloud
-from tests.support.localcloud import Control, Organization
+from tests.support.localcloud import Control, Json, Organization
 from tests.support.process import Process
 
 _COMMAND = Path(sys.executable).with_name("relay-localcloud")
@@ -19,21 +19,33 @@ POLICY = CallPolicy(attempt_seconds=10, total_seconds=20, first_backoff_seconds=
 
 
 @pytest.fixture(scope="module")
-def control(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Control]:
-    """The control interface of the module's local cloud, which also lists VMs."""
+def announced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Json]:
+    """The first line of the module's local cloud, which also lists VMs."""
     folder = tmp_path_factory.mktemp("localcloud")
     ready = folder / "ready.json"
 
-    async def announced() -> bool:
+    async def answers() -> bool:
         return "\n" in ready.read_text()
 
     ports = ["--port", "0", "--inference-port", "0", "--gateway-port", "0"]
     argv = [str(_COMMAND), "serve", "--ephemeral", "--clock", "frozen", "--list-vms", *ports]
-    process = Process("relay-localcloud", argv, folder / "log", ready=announced, stdout=ready)
+    process = Process("relay-localcloud", argv, folder / "log", ready=answers, stdout=ready)
     asyncio.run(process.start())
-    line = json.loads(ready.read_text().partition("\n")[0])
-    yield Control(line["controlUrl"], line["managementUrl"])
+    yield json.loads(ready.read_text().partition("\n")[0])
     process.end_now()
+
+
+@pytest.fixture(scope="module")
+def control(announced: Json) -> Control:
+    """The control interface of the module's local cloud."""
+    return Control(announced["controlUrl"], announced["managementUrl"])
+
+
+@pytest.fixture(scope="module")
+def inference_url(announced: Json) -> str:
+    """Where the module's local cloud serves models, files and batches."""
+    url: str = announced["inferenceUrl"]
+    return url
 
 
 @pytest_asyncio.fixture
@@ -43,7 +55,8 @@ async def organization(control: Control) -> Organization:
 
 
 @pytest_asyncio.fixture
-async def cloud(organization: Organization) -> AsyncIterator[Cloud]:
+async def cloud(organization: Organization, inference_url: str) -> AsyncIterator[Cloud]:
     """The client with that organization's key."""
-    async with Cloud(organization.management_url, organization.api_key, policy=POLICY) as made:
+    url, key = organization.management_url, organization.api_key
+    async with Cloud(url, key, inference_url=inference_url, policy=POLICY) as made:
         yield made
