@@ -1,0 +1,161 @@
+"""Nothing that a caller sends to the inference port ends in a 500: it is 400 with a sentence that names the field."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.localcloud.support.inference import CHAT, MESSAGES, call, chat, message, refusal
+from tests.localcloud.support.server import request
+
+if TYPE_CHECKING:
+    from tests.localcloud.support.server import Organization, Server
+
+GOOD = b'{"model":"echo","max_tokens":9,"messages":[{"role":"user","content":"x"}]}'
+
+BAD_BYTES = {
+    "empty": b"",
+    "blank": b"  ",
+    "not JSON": b"model=echo",
+    "cut off": GOOD[:-1],
+    "two documents": GOOD + GOOD,
+    "trailing comma": GOOD[:-1] + b",}",
+    "an array": b"[]",
+    "a string": b'"echo"',
+    "a number": b"1",
+    "null": b"null",
+    "deep nesting": b"[" * 100_000 + b"]" * 100_000,
+    "deep nesting in an unread field": GOOD[:-1] + b',"x":' + b"[" * 5_000 + b"]" * 5_000 + b"}",
+    "deep nesting of parts": GOOD.replace(b'"x"', b'[{"type":"a","content":' * 5_000 + b'"x"' + b"}]" * 5_000),
+    "invalid UTF-8": GOOD.replace(b'"x"', b'"\xff\xfe"'),
+    "UTF-16": GOOD.decode().encode("utf-16"),
+    "a NUL byte": GOOD.replace(b'"x"', b'"a\x00b"'),
+    "a lone surrogate": GOOD.replace(b'"x"', b'"\\ud800"'),
+    "a number of 10,000 digits": GOOD[:-1] + b',"x":' + b"9" * 10_000 + b"}",
+    "NaN": GOOD[:-1] + b',"temperature":NaN}',
+    "Infinity in an unread field": GOOD[:-1] + b',"x":-Infinity}',
+    "a number beyond doubles": GOOD[:-1] + b',"temperature":1e999}',
+}
+
+BAD_FIELDS: dict[str, Any] = {
+    "model": [None, "", 1, True, ["echo"], {"id": "echo"}],
+    "messages": [
+        None,
+        [],
+        {},
+        "hello",
+        ["hello"],
+        [None],
+        [{}],
+        [{"role": "user"}],
+        [{"role": "user", "content": None}],
+        [{"role": "user", "content": 1}],
+        [{"role": "user", "content": {"type": "text", "text": "x"}}],
+        [{"role": "user", "content": ["x"]}],
+        [{"role": "user", "content": [{"text": "x"}]}],
+        [{"role": "user", "content": [{"type": "text"}]}],
+        [{"role": "user", "content": [{"type": "text", "text": 1}]}],
+        [{"role": "nobody", "content": "x"}],
+        [{"role": None, "content": "x"}],
+    ],
+    "max_tokens": [0, -1, "5", 1.5, True, [1], 10**30],
+    "stream": ["true", 1, []],
+    "temperature": [-0.1, 2.1, "1", True, []],
+    "top_p": [-1, 2, "x"],
+}
+
+BAD_CHAT_FIELDS: dict[str, Any] = {
+    "messages": [
+        [{"role": "tool", "content": "x"}],
+        [{"role": "tool", "tool_call_id": "a"}],
+        [{"role": "assistant", "tool_calls": {}}],
+        [{"role": "assistant", "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": {}}}]}],
+        [{"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": ""}}]}],
+    ],
+    "max_completion_tokens": [0, "1"],
+    "n": [0, 129, "2", 1.0],
+    "stop": [1, [1], {}],
+    "stream_options": [1, {"include_usage": "yes"}],
+    "tools": [{}, [1], [{"type": "function"}], [{"type": "function", "function": {}}], [{"function": {"name": "f"}}]],
+    "tool_choice": [1, []],
+    "seed": ["1", 1.5],
+    "frequency_penalty": [3],
+}
+
+BAD_MESSAGES_FIELDS: dict[str, Any] = {
+    "messages": [[{"role": "system", "content": "x"}], [{"role": "assistant", "content": None}]],
+    "system": [1, {}, [1], [{"type": "text"}]],
+    "stop_sequences": ["x", [1]],
+    "top_k": [-1, 0.5],
+    "tools": [{}, [1]],
+    "tool_choice": ["auto", []],
+}
+
+
+def _cases(path: str, fields: dict[str, Any]) -> list[Any]:
+    named = [(path, field, value) for field, values in fields.items() for value in values]
+    return [pytest.param(*case, id=f"{case[0]} {case[1]}={json.dumps(case[2])[:60]}") for case in named]
+
+
+@pytest.mark.parametrize("path", [CHAT, MESSAGES])
+@pytest.mark.parametrize("raw", BAD_BYTES.values(), ids=BAD_BYTES.keys())
+async def test_bad_bytes_are_400(organization: Organization, path: str, raw: bytes) -> None:
+    answer = await call(organization, "POST", path, raw=raw)
+    assert refusal(answer, path) == (400, "invalid_request_error", None)
+    assert len(answer.body["error"]["message"]) < 500
+
+
+@pytest.mark.parametrize(
+    ("path", "field", "value"),
+    [
+        *_cases(CHAT, BAD_FIELDS),
+        *_cases(MESSAGES, BAD_FIELDS),
+        *_cases(CHAT, BAD_CHAT_FIELDS),
+        *_cases(MESSAGES, BAD_MESSAGES_FIELDS),
+    ],
+)
+async def test_a_bad_field_is_400_and_named(organization: Organization, path: str, field: str, value: object) -> None:
+    body = {**(chat if path == CHAT else message)("x"), field: value}
+    answer = await call(organization, "POST", path, body)
+    assert refusal(answer, path) == (400, "invalid_request_error", None)
+    assert answer.body["error"]["message"].startswith(field)
+
+
+async def test_the_sentence_never_repeats_what_was_sent(organization: Organization) -> None:
+    body = chat([{"type": "text", "text": {"secret": "hunter2"}}])
+    answer = await call(organization, "POST", CHAT, body)
+    assert answer.body["error"]["message"] == "messages.0.content.parts.0.text: Input should be a valid string."
+    assert b"hunter2" not in answer.raw
+
+
+@pytest.mark.parametrize("content_type", ["text/plain", "application/x-www-form-urlencoded", ""])
+async def test_the_content_type_does_not_matter_where_the_body_parses(
+    organization: Organization, content_type: str
+) -> None:
+    headers = {"Content-Type": content_type, "x-api-key": organization.api_key}
+    assert (await call(organization, "POST", CHAT, raw=GOOD, headers=headers)).status == 200
+
+
+@pytest.mark.parametrize("path", [CHAT, MESSAGES])
+async def test_a_body_without_a_user_message_is_answered_with_its_last(organization: Organization, path: str) -> None:
+    body = {"model": "echo", "max_tokens": 9, "messages": [{"role": "assistant", "content": "alone"}]}
+    answer = await call(organization, "POST", path, body)
+    assert answer.status == 200
+    assert "alone" in answer.raw.decode()
+
+
+@pytest.mark.parametrize("content", ["", " ", [], "w " * 200_000])
+@pytest.mark.parametrize("path", [CHAT, MESSAGES])
+async def test_contents_of_any_size_are_answered(organization: Organization, path: str, content: object) -> None:
+    body = (chat if path == CHAT else message)(content)
+    answer = await call(organization, "POST", path, body)
+    assert answer.status == 200
+
+
+async def test_the_server_has_met_no_defect(server: Server) -> None:
+    for path in (CHAT, MESSAGES, "/v1/models", "/v1/\x7f"):
+        for raw in BAD_BYTES.values():
+            await request("POST", server.ready["inferenceUrl"] + path, raw=raw, key=server.ready["apiKey"])
+    assert "Traceback" not in server.log
