@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     BucketCredentials: TypeAlias = S3Credentials | GcsCredentials | AzureCredentials
     Client: TypeAlias = S3Store | GCSStore | AzureStore
 
-_PART = 5 * 1_048_576  # bytes; the least that S3 takes: 10,000 of them are 48 GiB
-_PARTS_AT_ONCE = 2
+_PART = 8 * 1_048_576  # bytes; services take 10,000 of them, and S3 none below 5 MiB
 _READ_AHEAD = 262_144  # bytes
 _NO_SUCH_VERSION = '"0x0"'  # an ETag in Azure's form that no blob has
 _RETRIES: RetryConfig = {
@@ -119,7 +118,7 @@ class BucketStore:
                 parts,
                 use_multipart=True,
                 chunk_size=_PART,
-                max_concurrency=_PARTS_AT_ONCE,
+                max_concurrency=1,  # see `Upload`: nothing is under way when it is aborted
             )
             return await self._passage.first_of(put)
 

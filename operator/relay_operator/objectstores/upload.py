@@ -19,7 +19,8 @@ class _Aborted(Exception):
 class Upload(Generic[_Result]):
     """Feeds parts to `put`, which completes an upload when they end and aborts it when they raise.
 
-    `put` is a library's call: cancelling it would drop the upload with its parts in the bucket, hidden and paid for.
+    `put` takes the next part only when the one before has arrived.
+    Cancelling it would drop the upload with its parts in the bucket, hidden and paid for.
     """
 
     def __init__(self, put: Callable[[AsyncIterator[bytes]], Awaitable[_Result]]) -> None:
@@ -52,6 +53,7 @@ class Upload(Generic[_Result]):
     async def _source(self) -> AsyncGenerator[bytes, None]:
         while (part := await self._handed.get()) is not None:
             if isinstance(part, _Aborted):
+                yield b"\0"  # Taken when no part is under way: one that arrives after the abort would stay for ever.
                 raise part
             yield part
 
