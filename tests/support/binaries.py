@@ -9,6 +9,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.s3 import versitygw
 from tests.support.toolchain import REPOSITORY, BuildError, built_from, installed_from
 
 _HELM_PACKAGE, _HELM_VERSION = "helm.sh/helm/v4/cmd/helm", "v4.2.4"
@@ -80,6 +81,7 @@ def main() -> int:
             server_binaries()
         kubectl()
         helm()
+        versitygw()
     except BuildError as failed:
         sys.stderr.write(f"{failed}\n")
         return 1
