@@ -26,6 +26,8 @@ from relay_operator.accounts import Accounts
 from relay_operator.api.definition import Definition
 from relay_operator.api.meta import GROUP, VERSION, ObjectKey
 from relay_operator.api.workload import CommonStatus, WorkloadSpec
+from relay_operator.batches.transfers import Transfers
+from relay_operator.batches.wiring import Shared, batch_reconciler
 from relay_operator.census import Census
 from relay_operator.crds import DEFINITIONS
 from relay_operator.engine.act import Actor
@@ -33,7 +35,7 @@ from relay_operator.engine.backoff import Backoff, jittered
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.connection import ConnectionWriter
 from relay_operator.engine.events import Recorder
-from relay_operator.engine.feed import Feed, key_of
+from relay_operator.engine.feed import Feed, keep_answer, key_of
 from relay_operator.engine.gather import Gatherer, Patience
 from relay_operator.engine.inputs import InputReader
 from relay_operator.engine.kube import JsonObject, Kube, KubeError, ResourceType
@@ -44,13 +46,14 @@ from relay_operator.engine.resource import ExternalResource
 from relay_operator.engine.workers import Workers
 from relay_operator.health import Heartbeat, health_app
 from relay_operator.hints import Hints
-from relay_operator.kinds import cloudaccount, gpucluster, gpupod, inferencebatchschedule
+from relay_operator.kinds import cloudaccount, gpucluster, gpupod, inferencebatch, inferencebatchschedule
 from relay_operator.kinds.clusterlists import ClusterLists
 from relay_operator.leader import Election, LeaseLostError
 from relay_operator.leader_label import LeaderLabel
 from relay_operator.lease import LeaseTimes
 from relay_operator.logs import EXPECTED_ERRORS, configure_logging
 from relay_operator.metrics import Metrics, process_metrics
+from relay_operator.objectstores.stores import ObjectStores
 from relay_operator.receiver import Receiver
 from relay_operator.schedules.reconciler import ScheduleReconciler
 from relay_operator.serving import serving
@@ -132,6 +135,8 @@ class Replica:
     metrics: Metrics
     census: Census
     recorder: Recorder
+    stores: ObjectStores
+    transfers: Transfers
     synced: asyncio.Event = field(default_factory=asyncio.Event)
     standing_by: bool = True
 
@@ -145,6 +150,8 @@ class Replica:
         )
         await stack.enter_async_context(serving(self.receiver.app(), self.settings.webhook_listen))
         stack.push_async_callback(self.accounts.close)
+        await stack.enter_async_context(self.stores)
+        stack.push_async_callback(self.transfers.close)
         if not self.settings.leader_election:
             await self._lead(stop)
             return
@@ -256,9 +263,12 @@ def _assemble(settings: Settings, api: client.ApiClient) -> Replica:
     common = _Common(settings, kube, cache, queue, accounts, census, recorder, leading)
     lists = ClusterLists(settings.poll_settled_seconds / 2, time.monotonic)
     account_reconciler = AccountReconciler(settings, kube, cache, queue, accounts, metrics)
+    stores, transfers = ObjectStores(settings.store_policy()), Transfers(queue, settings.batch_transfers)
+    shared = Shared(settings, kube, cache, queue, accounts, recorder, census.on_pass, leading)
     reconcilers: dict[str, KindReconciler] = {
         gpupod.DEFINITION.kind: common.reconciler(gpupod.GpuPods()),
         gpucluster.DEFINITION.kind: common.reconciler(gpucluster.GpuClusters(lists)),
+        inferencebatch.DEFINITION.kind: batch_reconciler(shared, stores, transfers),
         inferencebatchschedule.DEFINITION.kind: common.schedules(),
         cloudaccount.CLOUD_ACCOUNT.kind: account_reconciler,
         cloudaccount.CLUSTER_CLOUD_ACCOUNT.kind: account_reconciler,
@@ -282,6 +292,8 @@ def _assemble(settings: Settings, api: client.ApiClient) -> Replica:
         metrics=metrics,
         census=census,
         recorder=recorder,
+        stores=stores,
+        transfers=transfers,
     )
 
 
@@ -358,4 +370,4 @@ class _Common:
         return ScheduleReconciler(self.kube, self.cache, self.queue, self.recorder, self.census.on_pass, refused)
 
     def _keep(self, kind: str, raw: JsonObject) -> None:
-        self.cache.put(key_of(kind, raw), raw)
+        keep_answer(self.cache, self.queue, key_of(kind, raw), raw)

@@ -8,6 +8,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from relay_operator.allowed_urls import UrlPrefix
 from relay_operator.objectstores.policy import StorePolicy, file_root, private_network
+from relay_wire.files import BATCH_UPLOAD_LIMIT
 
 PREFIX = "RELAY_"
 _DNS_LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -123,6 +124,18 @@ class Settings(BaseSettings):
     newborn_seconds: Seconds = Field(30, description="After a create, a 404 means nothing for so long.")
     search_seconds: Seconds = Field(
         60, description="After a create whose answer was lost, a list without its name means nothing for so long."
+    )
+    batch_transfers: int = Field(
+        4, ge=1, le=64, description="Batches whose records are read, uploaded or published at the same time."
+    )
+    batch_part_bytes: int = Field(
+        BATCH_UPLOAD_LIMIT,
+        ge=1024,
+        le=BATCH_UPLOAD_LIMIT,
+        description="Bytes of one file uploaded for a batch; a larger input is split into several batches.",
+    )
+    batch_progress_seconds: Seconds = Field(
+        5, description="Least time between two status writes that tell of a batch's progress alone."
     )
     shutdown_seconds: Seconds = Field(20, description="Time that work under way gets to finish after SIGTERM.")
 

@@ -80,7 +80,6 @@ class Reason(StrEnum):
     CONNECTION_REFUSED = "ConnectionRefused"
 
     # Batches
-    READING = "Reading"
     UPLOADING = "Uploading"
     SUBMITTING = "Submitting"
     CANCELLING = "Cancelling"
@@ -93,6 +92,7 @@ class Reason(StrEnum):
     INPUT_UNAVAILABLE = "InputUnavailable"
     INPUT_INVALID = "InputInvalid"
     INPUT_CHANGED = "InputChanged"
+    CREDENTIALS_INVALID = "CredentialsInvalid"
     OUTPUT_EXISTS = "OutputExists"
     OUTPUT_TOO_LARGE = "OutputTooLarge"
     OUTPUT_UNAVAILABLE = "OutputUnavailable"

@@ -219,8 +219,9 @@ REASONS: Final[dict[Reason, ReasonDoc]] = {
     Reason.ENV_CHANGED: ReasonDoc(
         "What the environment refers to has another content than when the resource was created.", Resolver.AUTHOR
     ),
-    Reason.READING: ReasonDoc("The records are being read and checked; nothing was sent.", Resolver.OPERATOR),
-    Reason.UPLOADING: ReasonDoc("The records are being uploaded; nothing is paid so far.", Resolver.OPERATOR),
+    Reason.UPLOADING: ReasonDoc(
+        "The records are being read, checked and uploaded; nothing is paid so far.", Resolver.OPERATOR
+    ),
     Reason.SUBMITTING: ReasonDoc("The batch is being created in the cloud.", Resolver.OPERATOR),
     Reason.CANCELLING: ReasonDoc(
         "It is being cancelled in the cloud; records under way still finish, and are paid.", Resolver.CLOUD
@@ -237,8 +238,8 @@ REASONS: Final[dict[Reason, ReasonDoc]] = {
     Reason.COMPLETED: ReasonDoc("Every record has its line in the published output.", Resolver.NOBODY),
     Reason.SUSPENDED: ReasonDoc("`spec.suspend` is true; set it to false to go on.", Resolver.AUTHOR),
     Reason.INPUT_MISSING: ReasonDoc(
-        "The ConfigMap, Secret, key or object that `input` names does not exist, or a Secret with credentials does "
-        "not; it is waited for. Of a file in the cloud, or once something was sent, it is final.",
+        "The ConfigMap, Secret, key or object that `input` names does not exist; it is waited for. A file of the cloud "
+        "that does not exist fails the batch.",
         Resolver.AUTHOR,
     ),
     Reason.INPUT_UNAVAILABLE: ReasonDoc(
@@ -251,8 +252,10 @@ REASONS: Final[dict[Reason, ReasonDoc]] = {
         Resolver.AUTHOR,
     ),
     Reason.INPUT_CHANGED: ReasonDoc(
-        "The input has other bytes than when it was checked, so records cannot be sent again; what there is is "
-        "published.",
+        "The input was replaced while it was read; it is read again from its beginning.", Resolver.OPERATOR
+    ),
+    Reason.CREDENTIALS_INVALID: ReasonDoc(
+        "A Secret with credentials does not exist, or lacks a key that its store needs; it is waited for.",
         Resolver.AUTHOR,
     ),
     Reason.OUTPUT_EXISTS: ReasonDoc(

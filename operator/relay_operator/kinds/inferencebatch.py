@@ -43,7 +43,7 @@ class PartStatus(Model):
     """One batch in the cloud: some of the records, in one round."""
 
     round: int = Field(ge=1, description="1 at first; later ones have the records that are sent again.")
-    part: int = Field(ge=0, description="Which part of that round; large inputs are split.")
+    part: int = Field(ge=1, description="Which part of that round, from 1; large inputs are split.")
     records: int = Field(ge=0, description="Records in it.")
     digest: str | None = Field(None, max_length=128, description="SHA-256 of its file.")
     size: int | None = Field(None, ge=0, description="Bytes of its file.")
@@ -58,7 +58,6 @@ class PartStatus(Model):
     usage: Usage | None = Field(None, description="Tokens and money.")
     output_file_id: str | None = Field(None, max_length=253, description="The cloud's file with the answers.")
     error_file_id: str | None = Field(None, max_length=253, description="The cloud's file with the errors.")
-    cleared: bool = Field(False, description="Whether its files have been deleted from the cloud.")
 
 
 class Problem(Model):
@@ -110,9 +109,12 @@ class InferenceBatchStatus(Model):
     completion_time: Time | None = Field(None, description="When it was finished, whether Complete or Failed.")
     input: InputStatus | None = Field(None, description="The input, once it was read.")
     round: int | None = Field(None, ge=1, description="The round under way, or the last.")
-    attempt: int | None = Field(None, ge=1, description="The attempt under way; suspending it is none.")
+    attempt: int | None = Field(None, ge=1, description="The attempt under way, or the last.")
     retried: int | None = Field(None, ge=0, description="Failures that were sent again, in all rounds.")
     exhausted: bool | None = Field(None, description="True where no record is left that may be sent again.")
+    only_unanswered: bool | None = Field(
+        None, description="True where the round sends only what has no answer, since the last attempt was made."
+    )
     suspended: bool | None = Field(None, description="True where the last round was ended by suspend.")
     parts: list[PartStatus] | None = Field(
         None,
@@ -125,7 +127,7 @@ class InferenceBatchStatus(Model):
     )
     output: OutputStatus | None = Field(None, description="What was published.")
     ending: Ending | None = Field(None, description="Why it ends without being Complete.")
-    cleared: bool | None = Field(None, description="True where nothing of it is left in the cloud.")
+    cleared: bool | None = Field(None, description="True where nothing is left to be done in the cloud.")
     reconcile_at: str | None = Field(
         None, max_length=64, description="The value of the annotation gpurelay.dev/reconcile-at that was acted on."
     )

@@ -1,0 +1,1 @@
+"""Reconciles InferenceBatches: long work beside the queue, the create protocol for files and batches."""

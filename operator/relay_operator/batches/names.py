@@ -1,0 +1,45 @@
+"""What files and batches are called in the cloud, so that they are found again whatever was lost. Pure."""
+
+from dataclasses import dataclass
+from typing import Final, Self
+
+from relay_operator.api import meta
+from relay_operator.api.meta import CreateIntent
+from relay_wire.batches import Batch
+
+TAG: Final = f"{meta.ANNOTATION_PREFIX}part"
+"""The key in a batch's metadata."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartTag:
+    """Which part of which object a batch is; its text is the metadata's value."""
+
+    token: str
+    round: int
+    part: int
+    parts: int
+    """How many the round has."""
+    attempt: int
+
+    def __str__(self) -> str:
+        return f"{self.token}/{self.round}/{self.part}/{self.parts}/{self.attempt}"
+
+    @classmethod
+    def of(cls, batch: Batch, token: str) -> Self | None:
+        """The tag of a batch that was created with this token; None of every other one."""
+        words = ((batch.metadata or {}).get(TAG) or "").split("/")
+        numbers = [int(word) for word in words[1:] if word.isascii() and word.isdigit()]
+        if words[0] != token or len(words) != 5 or len(numbers) != 4:
+            return None
+        return cls(token, *numbers)
+
+
+def file_prefix(intent: CreateIntent) -> str:
+    """How every file of an object begins."""
+    return f"{intent.name}.{intent.token}."
+
+
+def file_name(intent: CreateIntent, number: int, part: int) -> str:
+    """The file of one part in one round."""
+    return f"{file_prefix(intent)}{number}.{part}.jsonl"

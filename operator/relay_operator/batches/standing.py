@@ -1,0 +1,266 @@
+"""What to tell of a batch, and when to come back. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final, Literal, TypeAlias, assert_never
+
+from relay_client import errors
+from relay_client.errors import CloudError
+from relay_operator.api.conditions import ConditionType, Reason
+from relay_operator.batches import actions
+from relay_operator.batches.actions import Action, Work
+from relay_operator.batches.changes import is_final
+from relay_operator.batches.facts import Facts
+from relay_operator.batches.result import CancelRefused, Hindered, NotPaid, Paid, Result, Unknown
+from relay_operator.batches.work import Troubled
+from relay_operator.engine.account import AccountReady
+from relay_operator.engine.conditions import Wanted
+from relay_operator.engine.standing import Pace, Return, Standing, refusal
+from relay_operator.kinds.inferencebatch import Ending, InferenceBatchStatus
+
+Trouble: TypeAlias = Literal[ConditionType.RECONCILING, ConditionType.STALLED]
+
+_ON_THE_WAY: Final = ConditionType.RECONCILING
+_TALKS: Final[dict[type[Action], tuple[Literal["True", "False"], Reason, str]]] = {
+    actions.Begin: ("False", Reason.UPLOADING, "the records are being read"),
+    actions.Close: ("False", Reason.UPLOADING, "it was never created; it is sent now"),
+    actions.Again: ("True", Reason.RETRYING, "records are sent again"),
+    actions.BeginPublication: ("True", Reason.PUBLISHING, "the answers are being published"),
+}
+"""Actions with a next step at once: Ready, reason and message."""
+
+
+def stand(
+    facts: Facts, action: Action, result: Result, status: InferenceBatchStatus, *, unreachable: bool
+) -> Standing | None:
+    """What to write, `status` being what the pass led to; None leaves status as it is."""
+    match result:
+        case Paid():
+            return _running(status, Return.TRANSITION)
+        case Unknown(_, error):
+            return _unknown(f"{error}; finding out whether the batch was created", Return.SOON)
+        case NotPaid(_, error, vanished):
+            return _not_paid(error, vanished=vanished)
+        case CancelRefused(error):
+            return _hindered_by(error)
+        case Hindered() if status.completion_time is not None:
+            return _finished(facts, status)
+        case Hindered(Troubled(reason, message, stalled, retry_after)):
+            return _troubled(reason, message, stalled=stalled, retry_after=retry_after)
+        case _:
+            return _decided(facts, action, status, unreachable=unreachable)
+
+
+def _decided(facts: Facts, action: Action, status: InferenceBatchStatus, *, unreachable: bool) -> Standing | None:
+    match action:
+        case actions.Wait(reason):
+            return _waiting(facts, reason, unreachable=unreachable)
+        case actions.Stall(reason):
+            return _stalled(facts, reason)
+        case actions.Start() if facts.obj.status.failures:
+            return None  # what went wrong last time is told until it goes well
+        case actions.Start(work):
+            return _working(work, status)
+        case actions.Record():
+            return _recorded(facts, status)
+        case actions.Cancel() | actions.End():
+            return _ending(facts, Return.SHORTLY if isinstance(action, actions.Cancel) else Return.SOON)
+        case actions.Rest():
+            return _suspended(Return.SETTLED)
+        case actions.Finish() | actions.Keep() if status.completion_time is not None:
+            return _finished(facts, status)
+        case actions.Adopt() | actions.Keep():
+            return _running(status, Return.SOON if isinstance(action, actions.Adopt) else Return.TRANSITION)
+        case _:
+            return _next(action)
+
+
+def _next(action: Action) -> Standing | None:
+    if type(action) not in _TALKS:
+        return None
+    ready, reason, message = _TALKS[type(action)]
+    return Standing(ready, None if ready == "True" else _ON_THE_WAY, reason, message, Return.SOON)
+
+
+def _running(status: InferenceBatchStatus, back: Return) -> Standing:
+    counts = status.request_counts
+    told = "" if counts is None else f": {counts.completed} of {counts.total} records answered, {counts.failed} failed"
+    return Standing("True", None, Reason.RUNNING, f"the cloud says {status.state}{told}", back)
+
+
+def _not_paid(error: CloudError, *, vanished: bool) -> Standing:
+    if vanished:
+        text = "the cloud does not have the uploaded file any more; it is uploaded again"
+        return Standing("False", _ON_THE_WAY, Reason.UPLOADING, text, pace=Pace.QUICK)
+    if is_final(error.status):
+        return Standing("False", ConditionType.STALLED, Reason.BATCH_REFUSED, error.message, Return.SOON)
+    return _hindered_by(error)
+
+
+def _hindered_by(error: CloudError) -> Standing:
+    row = refusal(error)
+    if isinstance(error, errors.PaymentRequired):
+        exceeded = Wanted(ConditionType.BUDGET_EXCEEDED, "True", Reason.WAITING_FOR_BUDGET, error.message)
+        waiting = Reason.WAITING_FOR_BUDGET
+        return Standing("False", _ON_THE_WAY, waiting, error.message, pace=row.pace, extra=(exceeded,))
+    if isinstance(error, errors.NotFound):
+        text = f"{error.message}: the cloud answers so where the organization has no access to batches"
+        return Standing("False", ConditionType.STALLED, Reason.ACCOUNT_FORBIDDEN, text, pace=Pace.SLOW)
+    trouble = _trouble(stalled=row.stalled)
+    return Standing("False", trouble, row.reason, error.message, pace=row.pace, retry_after=error.retry_after)
+
+
+def _trouble(*, stalled: bool) -> Trouble:
+    return ConditionType.STALLED if stalled else ConditionType.RECONCILING
+
+
+def _unknown(message: str, back: Return) -> Standing:
+    reason = Reason.CREATE_OUTCOME_UNKNOWN
+    return Standing(
+        "False",
+        _ON_THE_WAY,
+        reason,
+        message,
+        back,
+        extra=(Wanted(ConditionType.CREATE_OUTCOME_UNKNOWN, "True", reason, message),),
+    )
+
+
+def _troubled(reason: Reason, message: str, *, stalled: bool, retry_after: float | None) -> Standing:
+    trouble = _trouble(stalled=stalled)
+    pace = Pace.ADVISED if retry_after is not None else Pace.QUICK
+    return Standing("False", trouble, reason, message, pace=pace, retry_after=retry_after)
+
+
+def _waiting(facts: Facts, reason: Reason, *, unreachable: bool) -> Standing | None:
+    match reason:
+        case Reason.WAITING_FOR_RETRY:
+            return None
+        case Reason.PAUSED:
+            paused = Wanted(ConditionType.PAUSED, "True", Reason.PAUSED, "the annotation paused is set")
+            return Standing(None, None, Reason.PAUSED, paused.message, Return.NEVER, extra=(paused,))
+        case Reason.SUSPENDED:
+            return _suspended(Return.SETTLED)
+        case Reason.CANCELLING:
+            return _ending(facts, Return.TRANSITION)
+        case Reason.CLOUD_UNAVAILABLE:
+            return _blind(facts, unreachable=unreachable)
+        case Reason.WAITING_FOR_ACCOUNT:
+            return _without_account(facts)
+        case _:
+            return _unknown(facts.note, Return.TRANSITION)
+
+
+def _suspended(back: Return) -> Standing:
+    text = "spec.suspend holds it back; nothing of it runs"
+    return Standing(
+        "True",
+        None,
+        Reason.SUSPENDED,
+        text,
+        back,
+        extra=(Wanted(ConditionType.SUSPENDED, "True", Reason.SUSPENDED, text),),
+    )
+
+
+def _blind(facts: Facts, *, unreachable: bool) -> Standing | None:
+    if facts.error is None:
+        return None
+    row = refusal(facts.error)
+    if row.reason is Reason.CLOUD_UNAVAILABLE and not unreachable:
+        return None
+    message, retry_after = facts.error.message, facts.error.retry_after
+    return Standing(None, ConditionType.STALLED, row.reason, message, pace=row.pace, retry_after=retry_after)
+
+
+def _without_account(facts: Facts) -> Standing:
+    if isinstance(facts.account, AccountReady):
+        raise AssertionError("an account that is ready is not waited for")
+    reason, message = facts.account.reason, facts.account.message
+    if facts.view.deleting:
+        message += "; the deletion waits for it (the annotation abandon lets go without touching the cloud)"
+    if not facts.obj.status.create_token:
+        return Standing("False", _ON_THE_WAY, Reason.WAITING_FOR_ACCOUNT, message, Return.SETTLED)
+    return Standing(None, ConditionType.STALLED, reason, message, Return.SETTLED)
+
+
+def _stalled(facts: Facts, reason: Reason) -> Standing:
+    if not isinstance(facts.account, AccountReady):
+        without = _without_account(facts)
+        return Standing(without.ready, ConditionType.STALLED, facts.account.reason, without.message, Return.SETTLED)
+    text = f"{facts.note}: nobody can tell what was sent. Delete the object with the annotation gpurelay.dev/abandon"
+    unknown = Wanted(ConditionType.CREATE_OUTCOME_UNKNOWN, "True", reason, text)
+    return Standing("False", ConditionType.STALLED, reason, text, Return.SETTLED, extra=(unknown,))
+
+
+def _working(work: Work, status: InferenceBatchStatus) -> Standing:
+    """Long work goes on; its end wakes the object."""
+    match work:
+        case Work.SEND if (status.round or 1) > 1:
+            return Standing("True", None, Reason.RETRYING, "records are sent again", Return.NEVER)
+        case Work.SEND:
+            text = "the records are being read, checked and uploaded"
+            return Standing("False", _ON_THE_WAY, Reason.UPLOADING, text, Return.NEVER)
+        case Work.PUBLISH:
+            return Standing("True", None, Reason.PUBLISHING, "the answers are being published", Return.NEVER)
+        case Work.CLEAR:
+            return _outcome(status, Return.NEVER)
+        case _ as never:
+            assert_never(never)
+
+
+def _recorded(facts: Facts, status: InferenceBatchStatus) -> Standing:
+    if status.completion_time is not None:
+        if isinstance(facts.came, Troubled) and not status.cleared:
+            return _uncleared(status, facts.came)
+        return _finished(facts, status)
+    if isinstance(facts.came, Troubled):
+        came = facts.came
+        return _troubled(came.reason, came.message, stalled=came.stalled, retry_after=came.retry_after)
+    if status.ending is not None and facts.obj.status.ending is None:
+        return Standing("False", _ON_THE_WAY, Reason(status.ending.reason), status.ending.message, Return.SOON)
+    return Standing("False", _ON_THE_WAY, Reason.SUBMITTING, "the batch is being created", Return.SOON)
+
+
+def _uncleared(status: InferenceBatchStatus, came: Troubled) -> Standing:
+    """It is finished all the same; files that are left cost little, and are deleted when the cloud lets them be."""
+    known = _outcome(status, Return.TRANSITION)
+    message = f"{known.message}; its files are still in the cloud: {came.message}"
+    return replace(known, message=message, pace=Pace.ADVISED, retry_after=came.retry_after)
+
+
+def _ending(facts: Facts, back: Return) -> Standing:
+    """It is brought to its end, for this reason."""
+    ending = facts.ending
+    if facts.view.deleting:
+        return Standing("False", _ON_THE_WAY, Reason.DELETING, "it is being cancelled in the cloud", back)
+    if ending is None:
+        return Standing("False", _ON_THE_WAY, Reason.CANCELLING, "spec.suspend: it is being cancelled", back)
+    return Standing("False", _ON_THE_WAY, Reason.CANCELLING, ending.message, back, extra=tuple(_because(ending)))
+
+
+def _because(ending: Ending) -> Iterator[Wanted]:
+    if ending.reason == Reason.BUDGET_EXCEEDED:
+        yield Wanted(ConditionType.BUDGET_EXCEEDED, "True", ending.reason, ending.message)
+
+
+def _finished(facts: Facts, status: InferenceBatchStatus) -> Standing:
+    at_rest = status.cleared and not facts.view.deleting
+    return _outcome(status, Return.NEVER if at_rest else Return.SOON)
+
+
+def _outcome(status: InferenceBatchStatus, back: Return) -> Standing:
+    ending, counts = status.ending, status.request_counts
+    if ending is None:
+        answered = f"{counts.completed} of {counts.total} records answered, {counts.failed} failed" if counts else ""
+        where = status.output.answers if status.output is not None else ""
+        message = f"{answered}; published to {where}"
+        complete = Wanted(ConditionType.COMPLETE, "True", Reason.COMPLETED, message)
+        return Standing("True", None, Reason.COMPLETED, message, back, extra=(complete,))
+    where = (
+        f"; what there is was published to {status.output.answers}" if status.output and status.output.answers else ""
+    )
+    message = f"{ending.message}{where}"
+    failed = Wanted(ConditionType.FAILED, "True", ending.reason, message)
+    extra = (failed, *_because(ending))
+    return Standing("False", ConditionType.STALLED, Reason(ending.reason), message, back, extra=extra)

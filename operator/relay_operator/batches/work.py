@@ -1,0 +1,63 @@
+"""What long work came to. Results are types; `record` matches them exhaustively."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from relay_operator.api.conditions import Reason
+from relay_operator.kinds.inferencebatch import OutputStatus, PartStatus, Problem, RequestCounts
+
+
+@dataclass(frozen=True, slots=True)
+class Uploaded:
+    """The round's records are in the cloud; none where nothing may be sent again."""
+
+    parts: tuple[PartStatus, ...]
+    records: int
+    digest: str = ""
+    retried: int = 0
+    """Of a later round: records that had failed before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The output is where it belongs."""
+
+    output: OutputStatus
+    counts: RequestCounts
+    unanswered: int
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """Nothing of ours is left in the cloud."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """It can never be done; the batch fails for this reason."""
+
+    reason: Reason
+    message: str
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Troubled:
+    """It may be done later: by itself, or, where `stalled`, when somebody mends what the message names."""
+
+    reason: Reason
+    message: str
+    stalled: bool = False
+    retry_after: float | None = None
+
+
+Came: TypeAlias = Uploaded | Published | Cleared | Refused | Troubled
+
+
+class StoppedError(Exception):
+    """Carries what the work came to out of the middle of it."""
+
+    def __init__(self, came: Refused | Troubled) -> None:
+        super().__init__(came.message)
+        self.came = came
