@@ -49,10 +49,11 @@ def check(line: bytes, number: int, expected: Expected) -> Checked | RecordProbl
         return RecordProblem(number, Code.INVALID_JSON_LINE, "the record must be a JSON object")
     if expected.tool_config is None and _complete(record, expected):
         return record["custom_id"], line
+    changes = expected.tool_config is not None or _has_gaps(record)
     for rule in _RULES:
         if (fault := rule(record, expected)) is not None:
             return RecordProblem(number, *fault)
-    return _rewritten(record, number, expected)
+    return _rewritten(record, number, expected) if changes else (record["custom_id"], line)
 
 
 def _complete(record: Record, expected: Expected) -> bool:
@@ -65,11 +66,17 @@ def _complete(record: Record, expected: Expected) -> bool:
         and record.get("url") == expected.endpoint
         and type(body) is dict
         and body.get("model") == expected.model
-        and (body.get("stream") or False) is False
-        and "tool_config" not in body
+        and "stream" not in body
         and "relay" not in body
+        and "tool_config" not in body
         and "tool_config" not in record
     )
+
+
+def _has_gaps(record: Record) -> bool:
+    """Whether the rules fill something in."""
+    body = record.get("body")
+    return _absent(record, "method") or _absent(record, "url") or (isinstance(body, dict) and _absent(body, "model"))
 
 
 def _custom_id(record: Record, _: Expected) -> Fault | None:

@@ -8,7 +8,12 @@ from typing import Self
 
 CACHE_KIB = 8192
 """The most memory that one set of ids takes; what is more goes to a temporary file."""
+DISK_BYTES = 512 * 1024 * 1024
+"""The most that one set takes on disk, about ten million UUIDs: a folder that overflows costs the whole Pod."""
+_PAGE_BYTES = 4096
 _SETUP = (
+    f"PRAGMA page_size = {_PAGE_BYTES}",
+    f"PRAGMA max_page_count = {DISK_BYTES // _PAGE_BYTES}",
     f"PRAGMA cache_size = -{CACHE_KIB}",
     "PRAGMA journal_mode = OFF",
     "PRAGMA synchronous = OFF",

@@ -37,7 +37,7 @@ class _Group:
 
 
 class Intake:
-    """One reading of an input.
+    """One reading of an input, with an empty set of ids.
 
     `records` ends at the first problem, so that no more is uploaded; `rest` reads on to the end in any case, so that
     people see all problems at once.
@@ -83,12 +83,13 @@ class Intake:
 
     def _find(self, group: _Group) -> None:
         """Look for repeated ids, and count."""
-        for index, earlier in self._ids.add(group.ids, group.numbers):
+        repeated = self._ids.add(group.ids, group.numbers)
+        for index, earlier in repeated:
             message = f"the custom_id is that of line {earlier}; each must be unique"
             group.problems.append(RecordProblem(group.numbers[index], ProblemCode.DUPLICATE_CUSTOM_ID, message))
         for problem in sorted(group.problems, key=lambda problem: problem.line):
             self.findings.problems.add(problem)
-        self.findings.records += len(group.records)
+        self.findings.records += len(group.records) - len(repeated)
 
 
 def _judged(block: Block, expected: Expected) -> Iterator[_Group]:

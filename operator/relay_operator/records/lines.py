@@ -48,7 +48,7 @@ class _Cutter:
 
     def _begin(self, rest: bytes) -> None:
         self.begun_bytes += len(rest)
-        self.too_long = self.begun_bytes > self.longest + 1  # the one may be a carriage return
+        self.too_long = self.begun_bytes > self.longest + len(BOM + b"\r")  # which are not of the line
         if self.too_long:
             self.begun.clear()
         elif rest:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from relay_operator.records.ids import Ids
 from relay_operator.records.lines import Block, lines
 from relay_operator.records.pace import Pace
+from relay_operator.records.pieces import gathered
 from relay_operator.records.problems import ProblemCode as Code
 from relay_operator.records.problems import Problems, RecordProblem
 from relay_operator.records.results import LONGEST_RESULT, Open, Reasons, custom_id_of, failure_of
@@ -63,6 +64,7 @@ class Merge:
     Every success of any round is an output. A record that failed has the error of the last round that answered it; what
     earlier rounds said of it is left out. Of two lines for one record where no later round explains it, and of lines
     that belong to no record, the first counts and the others are problems: never doubled, never dropped silently.
+    There is at least one round, and the set of ids is empty.
     """
 
     def __init__(self, rounds: Sequence[Round], ids: Ids, pace: Pace) -> None:
@@ -73,8 +75,20 @@ class Merge:
         self._marks = 0
         self._outputs_read = False
 
-    async def outputs(self) -> AsyncIterator[bytes]:
+    def outputs(self) -> AsyncIterator[bytes]:
         """Lines of records that succeeded, by round, part and place in their file."""
+        return gathered(self._outputs())
+
+    def errors(self) -> AsyncIterator[bytes]:
+        """Lines of records that failed, the last round first.
+
+        Raises:
+            RuntimeError: before `outputs` has ended, since a success outdoes an error.
+
+        """
+        return gathered(self._errors())
+
+    async def _outputs(self) -> AsyncIterator[bytes]:
         await self._know()
         for number, parts in enumerate(self._rounds, 1):
             for part, files in enumerate(parts, 1):
@@ -83,13 +97,7 @@ class Merge:
                     yield b"\n".join([*chosen, b""])
         self._outputs_read = True
 
-    async def errors(self) -> AsyncIterator[bytes]:
-        """Lines of records that failed, the last round first.
-
-        Raises:
-            RuntimeError: before `outputs` has ended, since a success outdoes an error.
-
-        """
+    async def _errors(self) -> AsyncIterator[bytes]:
         if not self._outputs_read:
             raise RuntimeError("read the outputs to their end before the errors")
         for number, parts in reversed(list(enumerate(self._rounds, 1))):

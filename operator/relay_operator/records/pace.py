@@ -17,7 +17,7 @@ class Pace:
     """
 
     # Measured, 200 MB in 100,000 records, a timer of 1 ms beside it: with one turn after each 5 ms the timer was 14 ms
-    # late, with these figures 2 ms. A worker thread made it 0.1 ms, but takes the interpreter's lock back for each row
+    # late, with these figures 1 ms. A worker thread made it 0.1 ms, but takes the interpreter's lock back for each row
     # of SQLite, which under a busy event loop means a switch of threads a record, and a hand-over for each piece.
 
     def __init__(self, seconds: float = SLICE_SECONDS, clock: Callable[[], float] = time.perf_counter) -> None:

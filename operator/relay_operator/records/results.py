@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import AsyncIterable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from pydantic_core import from_json
@@ -46,8 +47,13 @@ class Failure:
     def reason(self) -> str:
         """The code, else the status, as it is shown and counted."""
         if self.code:
-            return presentable(self.code)[:_REASON_CHARS]
+            return _shown(self.code)
         return OTHER if self.status is None else f"status_{self.status}"
+
+
+@lru_cache(maxsize=REASONS)
+def _shown(code: str) -> str:
+    return presentable(code)[:_REASON_CHARS]
 
 
 def failure_of(line: bytes) -> Failure:

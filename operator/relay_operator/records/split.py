@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import AsyncIterable, AsyncIterator, Iterable
 from dataclasses import dataclass
 
+from relay_operator.records.pieces import gathered
 from relay_wire.files import BATCH_UPLOAD_LIMIT
 
 
@@ -43,9 +44,14 @@ class Splitter:
         self._source = aiter(records)
         self._limits = limits
         self._waiting: list[bytes] = []
+        self._broken: Exception | None = None
 
     async def parts(self) -> AsyncIterator["Part"]:
-        """The parts; whatever the records' stream raises comes out here or in `Part.pieces`."""
+        """The parts.
+
+        What the records' stream raises comes out of `Part.pieces` and again of here, since whoever uploads a part may
+        make another error of it: a part that was cut short never looks whole.
+        """
         while await self._more():
             part = Part(len(self.made) + 1, self)
             yield part
@@ -60,11 +66,16 @@ class Splitter:
         return count, b"\n".join([*taken, b""])
 
     async def _more(self) -> bool:
+        if self._broken is not None:
+            raise self._broken
         while not self._waiting:
             try:
                 self._waiting = await anext(self._source)
             except StopAsyncIteration:
                 return False
+            except Exception as error:
+                self._broken = error
+                raise
         return True
 
     def _fitting(self, size: int, records: int) -> int:
@@ -100,7 +111,7 @@ class Part:
         self._read = False
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """The bytes to upload, in pieces of about `intake.GROUP_BYTES` at most and at least one record.
+        """The bytes to upload.
 
         Raises:
             RuntimeError: when read a second time. The input behind is a stream: to send a part again, split it again.
@@ -109,7 +120,7 @@ class Part:
         if self._read:
             raise RuntimeError("a part can be read once; split the input again to send it again")
         self._read = True
-        async for piece in self._rest():
+        async for piece in gathered(self._rest()):
             yield piece
 
     async def finish(self) -> PartMade:
