@@ -168,10 +168,13 @@ class Accounts:
             if not (first and entry.settled):
                 self._queue.add(dependent, Priority.CHANGE)
 
-    def _connect(self, base_url: str, api_key: str, organization_id: str | None, limiter: RateLimiter) -> Cloud:
+    def _connect(
+        self, urls: tuple[str, str | None], api_key: str, organization_id: str | None, limiter: RateLimiter
+    ) -> Cloud:
         return Cloud(
-            base_url,
+            urls[0],
             api_key,
+            inference_url=urls[1],
             organization_id=organization_id,
             pool=self._pool,
             limiter=limiter,
@@ -219,9 +222,10 @@ class Accounts:
     ) -> AccountState:
         _limit(connection, account.spec.rate_limit or RateLimit())
         base_url = account.spec.base_url or self._settings.default_base_url
+        urls = base_url, account.spec.inference_url or self._settings.default_inference_url or None
         try:
-            who = await self._connect(base_url, api_key.value, None, connection.limiter).call(WHOAMI)
-            cloud = self._connect(base_url, api_key.value, who.organization_id, connection.limiter)
+            who = await self._connect(urls, api_key.value, None, connection.limiter).call(WHOAMI)
+            cloud = self._connect(urls, api_key.value, who.organization_id, connection.limiter)
         except Unauthorized as error:
             connection.recheck_at = self._clock() + _RECHECK_SECONDS
             return _unauthorized(error.message)
