@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from tests.support.localcloud import LocalCloud, Organization
 
-_WORKLOADS = ("GpuPod", "GpuCluster")
+_WORKLOADS = ("GpuPod", "GpuCluster", "InferenceBatch")
 _KINDS = (*_WORKLOADS, "CloudAccount")
 
 
