@@ -151,14 +151,21 @@ def _discard(index: dict[str, set[ObjectKey]], name: str, key: ObjectKey) -> Non
             del index[name]
 
 
+def others_wrote(before: Entry, after: Entry) -> bool:
+    """Whether people changed something between the two, or asked for something."""
+    return (
+        before.uid != after.uid
+        or before.generation != after.generation
+        or before.deleting != after.deleting
+        or before.asked != after.asked
+    )
+
+
 def needs_work(before: Entry | None, after: Entry) -> bool:
     """Whether an event asks for a reconcile; the operator's own writes do not."""
     return (
         before is None
-        or before.uid != after.uid
-        or before.generation != after.generation
-        or before.deleting != after.deleting
-        or before.asked != after.asked
+        or others_wrote(before, after)
         or (before.protected and not after.protected)
         or (before.cloud_id != "" and after.cloud_id == "")
     )

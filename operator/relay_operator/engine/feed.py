@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.backoff import Random
-from relay_operator.engine.cache import Cache, Entry, needs_work
+from relay_operator.engine.cache import Cache, Entry, needs_work, others_wrote
 from relay_operator.engine.kube import Kube, ResourceType
 from relay_operator.engine.queue import Priority, Queue
 
@@ -65,6 +65,16 @@ class Feed:
         if dropped is not None:
             self.queue.add(key, Priority.REPAIR)  # the reconciler forgets what it remembers of it
         return dropped
+
+
+def keep_answer(cache: Cache, queue: Queue[ObjectKey], key: ObjectKey, raw: Mapping[str, JsonValue]) -> None:
+    """Remember an object as the API server answered a write of ours.
+
+    It may show what others wrote just before; the event that tells of that is older than the answer, and passed over.
+    """
+    before, after = cache.put(key, raw)
+    if before is not None and others_wrote(before, after):
+        queue.add(key, Priority.DELETE if after.deleting else Priority.CHANGE)
 
 
 def key_of(kind: str, raw: Mapping[str, JsonValue]) -> ObjectKey:

@@ -20,6 +20,7 @@ from relay_operator.engine.cache import Cache, Entry
 from relay_operator.engine.connection import ConnectionWriter
 from relay_operator.engine.events import Recorder, noteworthy
 from relay_operator.engine.facts import Facts
+from relay_operator.engine.feed import keep_answer
 from relay_operator.engine.gather import Gatherer, UnreadableObjectError
 from relay_operator.engine.kube import Conflict, JsonObject, Kube, KubeError, NotFound
 from relay_operator.engine.memory import Memories, Memory
@@ -173,7 +174,7 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
             raw = await self.kube.patch(self.resource.type, key.namespace, key.name, body, subresource="status")
         except NotFound:
             return  # deleted meanwhile: the watch will tell
-        self.cache.put(key, raw)
+        keep_answer(self.cache, self.queue, key, raw)
 
     async def _persist(self, facts: Facts[SpecT, StatusT, ObsT], observed: ObsT, body: JsonObject) -> None:
         """Write the id of something that is paid for, through conflicts and outages, even while shutting down."""
@@ -192,7 +193,7 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
                 if raw is None:  # nobody else could ever end what was just made
                     await self._terminate_ownerless(facts, observed)
                 else:
-                    self.cache.put(facts.key, raw)
+                    keep_answer(self.cache, self.queue, facts.key, raw)
                 return
             failures += 1
             await self.sleep(_PERSIST_BACKOFF.after(failures, self.pacing.random))

@@ -16,6 +16,7 @@ from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.backoff import Backoff, Random
 from relay_operator.engine.cache import Cache, Entry
 from relay_operator.engine.events import Note, Recorder, noteworthy
+from relay_operator.engine.feed import keep_answer
 from relay_operator.engine.kube import AlreadyExists, JsonObject, Kube, KubeError, NotFound, Refused, ResourceType
 from relay_operator.engine.queue import Priority, Queue, Taken
 from relay_operator.engine.reconciler import Pass
@@ -170,7 +171,7 @@ class ScheduleReconciler:
             raw = await self.kube.patch(_TYPE, key.namespace, key.name, body, subresource="status")
         except NotFound:
             return False  # deleted meanwhile: the watch will tell
-        self.cache.put(key, raw)
+        keep_answer(self.cache, self.queue, key, raw)
         deleting = schedule.metadata.deletion_timestamp is not None
         note = noteworthy(schedule.status.conditions, after.conditions, deleting=deleting)
         if note is not None:
