@@ -66,6 +66,7 @@ class Floor:
                 event = json.loads(line)
                 if event["type"] == "ADDED":
                     self.tasks.create_task(self._create(event["object"]))
+            raise RuntimeError("the watch has ended: the floor could not keep up")
 
     async def _hear(self, request: web.Request) -> web.Response:
         cloud_id = json.loads(await request.read())["data"].get("vmId")

@@ -37,8 +37,10 @@ async def apply_until_ready(kube: Kube, count: int, *, within: float = 600.0) ->
 
 async def _until_ready(kube: Kube, count: int) -> None:
     done: set[str] = set()
-    async for event in kube.watch("GpuPod"):
-        if ready(event["object"]):
-            done.add(event["object"]["metadata"]["name"])
-        if len(done) == count:
-            return
+    while len(done) < count:
+        # The API server ends the watch of a reader who falls behind; the next one begins with all there is.
+        async for event in kube.watch("GpuPod"):
+            if ready(event["object"]):
+                done.add(event["object"]["metadata"]["name"])
+            if len(done) == count:
+                return
