@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+COMPILE = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+          --no-annotate --custom-compile-command "make lock" --quiet
 
 .DEFAULT_GOAL := help
 .PHONY: help binaries demo test test-long coverage check generate bench controlplane controlplane-down lock
@@ -20,9 +22,9 @@ $(VENV)/.installed: requirements/dev.txt pyproject.toml
 lock: $(VENV)/.installed ## writes requirements/*.txt anew from pyproject.toml
 	for extra in operator localcloud dev; do \
 	  [ $$extra = operator ] && flag= || flag="--extra $$extra"; \
-	  $(BIN)/uv pip compile pyproject.toml $$flag --universal --python-version 3.11 --generate-hashes \
-	    --no-emit-index-url --no-annotate --custom-compile-command "make lock" --quiet --output-file requirements/$$extra.txt || exit 1; \
+	  $(COMPILE) pyproject.toml $$flag --output-file requirements/$$extra.txt || exit 1; \
 	done
+	printf 'openai>=2,<3\n' | $(COMPILE) - --output-file requirements/openai2.txt
 
 binaries: $(VENV)/.installed
 	@$(BIN)/python -m tests.support.binaries

@@ -9,6 +9,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.support.packages import OPENAI_2, InstallError, packages_of
 from tests.support.s3 import versitygw
 from tests.support.toolchain import REPOSITORY, BuildError, built_from, installed_from
 
@@ -82,7 +83,8 @@ def main() -> int:
         kubectl()
         helm()
         versitygw()
-    except BuildError as failed:
+        packages_of(OPENAI_2)
+    except (BuildError, InstallError) as failed:
         sys.stderr.write(f"{failed}\n")
         return 1
     return 0

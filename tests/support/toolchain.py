@@ -59,7 +59,7 @@ def installed_from(package: str, version: str, binary: str) -> Path:
 def _build_once(target: Path, arguments: Sequence[str], folder: Path) -> None:
     if target.exists():
         return
-    with _locked(target.parent.with_name(f"{target.parent.name}.lock"), target.name):
+    with locked(target.parent.with_name(f"{target.parent.name}.lock"), target.name):
         if target.exists():
             return
         with tempfile.TemporaryDirectory(dir=cache_folder(), prefix="building-") as scratch:
@@ -143,7 +143,7 @@ def _elapsed(started: float) -> str:
 
 
 @contextlib.contextmanager
-def _locked(path: Path, name: str) -> Iterator[None]:
+def locked(path: Path, name: str) -> Iterator[None]:
     """Holds a file lock, so that of two runs at once one builds and the other waits for it."""
     with path.open("w") as lock:
         try:
