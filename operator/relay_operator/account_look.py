@@ -1,6 +1,6 @@
 """One look at an account's organization: money, auto-recharge, webhook subscription."""
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -8,8 +8,9 @@ from relay_client import BadRequest, Cloud, Conflict, Forbidden, Gone, NotFound,
 from relay_client.operations import GET_AUTO_RECHARGE, GET_BALANCE, GET_CURRENT_USAGE, PUT_AUTO_RECHARGE
 from relay_operator.account_status import Seen
 from relay_operator.accounts import AnyAccount, secret_namespace
+from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.bounds import within
-from relay_operator.engine.kube import Kube
+from relay_operator.engine.kube import Kube, Refused
 from relay_operator.kinds.cloudaccount import WebhookSpec, WebhookStatus
 from relay_operator.receiver import webhook_url
 from relay_operator.subscription import SecretNameTakenError, Subscribed, Subscriber, subscribe, unsubscribe
@@ -31,16 +32,20 @@ class Lookout:
     secrets: WebhookSecrets
     public_url: str
     """Empty: no subscriptions."""
+    on_listening: Callable[[ObjectKey], None]
+    """Told as soon as there is a subscription, or will be none."""
 
     async def look(self, account: AnyAccount, cloud: Cloud, *, read_only: bool) -> Seen:
         """Raises CloudError where the cloud did not answer or refuses the key, KubeError."""
         notes: list[str] = []
+        webhook, trouble = account.status.webhook, ""
+        if not read_only:  # first, since creates wait for it
+            webhook, trouble = await self._subscription(account, cloud)
+        self.on_listening(account.key)
         balance = await _unless_refused(cloud.call(GET_BALANCE), "the balance cannot be read", notes)
         usage = await _unless_refused(cloud.call(GET_CURRENT_USAGE), "the usage cannot be read", notes)
-        webhook, trouble = account.status.webhook, ""
         if not read_only:
             await _unless_refused(_recharge(account, cloud), "auto-recharge cannot be set", notes)
-            webhook, trouble = await self._subscription(account, cloud)
         return Seen(balance, usage, webhook, trouble, tuple(notes))
 
     async def end(self, account: AnyAccount, cloud: Cloud) -> None:
@@ -62,6 +67,8 @@ class Lookout:
             return None, str(taken)
         except _REFUSALS as refused:
             return None, refused.message
+        except Refused as refused:
+            return None, f"the operator may not keep the signing secret in {who.namespace}/{who.secret_name}: {refused}"
         self.secrets.put(account.key, subscribed.secret)
         return _shown(who, subscribed, url), ""
 

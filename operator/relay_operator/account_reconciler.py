@@ -22,6 +22,7 @@ from relay_operator.api.references import AccountKind
 from relay_operator.engine.account import AccountReady, AccountState, AccountWaiting
 from relay_operator.engine.backoff import Backoff, Random, jittered
 from relay_operator.engine.cache import Cache, Entry
+from relay_operator.engine.feed import keep_answer
 from relay_operator.engine.kube import JsonObject, Kube, KubeError, NotFound, ResourceType
 from relay_operator.engine.queue import Priority, Queue, Taken
 from relay_operator.kinds.cloudaccount import CloudAccount, InUse
@@ -56,6 +57,8 @@ class _Memory:
     unready: int = 0
     """Passes in a row that found it unusable."""
     kube_failures: int = 0
+    deaf: str = ""
+    """Why there is no webhook subscription, where creates no longer wait for one."""
     holds: str = ""
     """The Secret that it holds."""
 
@@ -121,6 +124,7 @@ class AccountReconciler:
             deleting=deleting,
             reconcile_at=_heeded(account, seen),
             paused=paused,
+            deaf=memory.deaf,
         )
         await self._report(key, account, finding)
         self._come_back(key, state, memory, deleting=deleting)
@@ -135,7 +139,7 @@ class AccountReconciler:
             return state, None
         if not self._look_is_due(account, state, memory):
             return state, None
-        lookout = Lookout(self.kube, self.accounts.webhook_secrets, self.settings.webhook_public_url)
+        lookout = self._lookout()
         try:
             # Whose end has begun may be in a namespace that ends as well, where no Secret can be written.
             untouched = _paused(account) or account.metadata.deletion_timestamp is not None
@@ -145,10 +149,12 @@ class AccountReconciler:
             return await self.accounts.state(key), None
         except CloudError as error:
             memory.failures += 1
+            if isinstance(state, AccountReady) and not self.accounts.listens(key) and not self.accounts.deaf_for(state):
+                memory.deaf = f"no subscription could be made so far: {error.message}"
             if memory.failures < self.settings.unavailable_after_failures:
                 return state, None
             return AccountWaiting(Reason.CLOUD_UNAVAILABLE, error.message), None
-        memory.failures = 0
+        memory.failures, memory.deaf = 0, ""
         memory.looked = (account.metadata.generation, state)
         interval = jittered(self.settings.poll_settled_seconds, self.settings.poll_jitter, self.random)
         memory.look_at = self.clock() + interval
@@ -156,6 +162,10 @@ class AccountReconciler:
             burn = seen.usage.burn_per_hour_cents if seen.usage is not None else None
             self.metrics.on_balance(key.namespace, key.name, seen.balance.available_cents, burn)
         return state, seen
+
+    def _lookout(self) -> Lookout:
+        public_url = self.settings.webhook_public_url
+        return Lookout(self.kube, self.accounts.webhook_secrets, public_url, self.accounts.listening)
 
     def _look_is_due(self, account: AnyAccount, state: AccountReady, memory: _Memory) -> bool:
         asked = account.metadata.annotations.get(meta.RECONCILE_AT) != account.status.reconcile_at
@@ -205,9 +215,8 @@ class AccountReconciler:
             return True
         if not isinstance(state, AccountReady):
             return state.reason is not Reason.CLOUD_UNAVAILABLE or self.wall_clock() - since > _GIVE_UP
-        lookout = Lookout(self.kube, self.accounts.webhook_secrets, self.settings.webhook_public_url)
         try:
-            await lookout.end(account, state.cloud)
+            await self._lookout().end(account, state.cloud)
         except CloudError as error:
             logger.warning("the webhook subscription cannot be removed: %s", error)
             return self.wall_clock() - since > _GIVE_UP
@@ -229,7 +238,7 @@ class AccountReconciler:
             raw = await self.kube.patch(_TYPES[key.kind], key.namespace, key.name, body, subresource=subresource)
         except NotFound:
             return  # deleted meanwhile: the watch will tell
-        self.cache.put(key, raw)
+        keep_answer(self.cache, self.queue, key, raw)
 
     def _come_back(self, key: ObjectKey, state: AccountState, memory: _Memory, *, deleting: bool) -> None:
         if deleting:

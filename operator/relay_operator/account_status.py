@@ -54,6 +54,8 @@ class Finding:
     deleting: bool = False
     reconcile_at: str | None = None
     paused: bool = False
+    deaf: str = ""
+    """Why there is no webhook subscription, where the cloud did not answer."""
 
 
 def new_status(before: AccountStatus, finding: Finding) -> AccountStatus:
@@ -157,6 +159,8 @@ def _webhook(before: AccountStatus, finding: Finding) -> Iterator[Wanted]:
     if finding.seen is None:
         if known is not None:
             yield _as_it_was(known)
+        elif finding.deaf:
+            yield Wanted(ConditionType.WEBHOOK_READY, "False", Reason.WEBHOOK_REFUSED, finding.deaf)
     elif finding.seen.webhook_trouble:
         yield Wanted(ConditionType.WEBHOOK_READY, "False", Reason.WEBHOOK_REFUSED, finding.seen.webhook_trouble)
     elif finding.seen.webhook is not None:

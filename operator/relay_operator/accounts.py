@@ -28,6 +28,9 @@ from relay_operator.webhook_secrets import WebhookSecrets
 from relay_wire.account import Whoami
 
 DEFAULT_NAME = "default"
+_DEAF_SECONDS = 20.0
+"""How long the first create of an account waits for its webhook subscription: a cloud that makes none must not
+hold everything back."""
 _RECHECK_SECONDS = 300.0
 """After a key was refused, until the same key is tried once more."""
 
@@ -51,6 +54,9 @@ class _Connection:
     recheck_at: float = 0.0
     suspected: bool = False
     """The cloud refused the key to somebody."""
+    usable_since: float | None = None
+    listening: bool = False
+    """The webhook subscription was made, or it is known that there will be none."""
 
 
 class Accounts:
@@ -115,12 +121,37 @@ class Accounts:
                 return known
             state = await self._look(key, entry, connection)
             connection.state, connection.seen, connection.suspected = state, (entry.uid, entry.generation), False
+            if isinstance(state, AccountReady) and connection.usable_since is None:
+                connection.usable_since = self._clock()
             if not isinstance(state, AccountReady):
                 connection.fresh_until = self._clock() + self._settings.poll_transition_seconds
             # Another key, or another spec, may allow what was refused: a scope, a namespace.
             if type(state) is not type(known) or (isinstance(state, AccountReady) and state is not known):
                 self._wake(key, first=known is None)
             return state
+
+    def deaf_for(self, account: AccountReady) -> float:
+        """Seconds for which nothing is to be created, since its webhooks would not be heard."""
+        connection = self._connections.get(account.key)
+        if not self._settings.webhook_public_url or connection is None or connection.listening:
+            return 0.0
+        since = connection.usable_since if connection.usable_since is not None else self._clock()
+        return max(since + _DEAF_SECONDS - self._clock(), 0.0)
+
+    def listens(self, key: ObjectKey) -> bool:
+        """Whether it is known that the account is subscribed, or will not be."""
+        connection = self._connections.get(key)
+        return connection is not None and connection.listening
+
+    def listening(self, key: ObjectKey) -> None:
+        """The account is subscribed, or will not be: what waits to be created goes ahead."""
+        connection = self._connections.setdefault(key, _connection(RateLimit()))
+        if connection.listening:
+            return
+        connection.listening = True
+        for dependent, entry in self.dependents(key):
+            if not entry.cloud_id:
+                self._queue.add(dependent, Priority.CHANGE)
 
     def refused(self, account: AccountReady) -> None:
         """The cloud answered 401 to this account's Cloud."""

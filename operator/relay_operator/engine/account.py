@@ -63,6 +63,13 @@ class Accounts(Protocol):
         """`ref` absent: the namespace's CloudAccount `default`, else the ClusterCloudAccount of that name."""
         ...
 
+    def deaf_for(self, account: AccountReady) -> float:
+        """Seconds for which nothing is to be created, since its webhooks would not be heard; answered from memory.
+
+        0 once the account is subscribed, or cannot be, or was waited for long enough.
+        """
+        ...
+
     def refused(self, account: AccountReady) -> None:
         """The cloud answered 401: read the Secret again at once."""
         ...

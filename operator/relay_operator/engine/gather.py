@@ -128,11 +128,15 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
     ) -> Facts[SpecT, StatusT, ObsT]:
         read: ReadInputs | MissingInput | None = None
         demand = assess.demand(obj)
-        gate, note = _gate(obj, account, memory, now), sight.note
+        gate, note, decided_in = _gate(obj, account, memory, now), sight.note, sight.decided_in
         refs = self.resource.input_refs(obj)
         undecided = assess.undecided(obj, intent, account)
         resend = sight.seen is Seen.UNKNOWABLE and undecided is Undecided.RESEND
         wanted = gate is Gate.OPEN and (sight.seen is Seen.NOTHING or resend)
+        deaf_for = self.accounts.deaf_for(account) if wanted else 0.0
+        if deaf_for > 0:
+            gate, wanted, decided_in = Gate.DEAF, False, deaf_for
+            note = f"{account.key} is being subscribed to the cloud's webhooks: nothing is created unheard"
         if demand is Demand.EXIST and (wanted or (refs.any and sight.observed is not None)):
             read = await self.inputs.read(obj.metadata.namespace, refs, obj.metadata.uid, memory)
         if isinstance(read, MissingInput) and wanted:
@@ -172,7 +176,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             inputs=inputs,
             env_digest=digest,
             unanswered=memory.unanswered,
-            decided_in=sight.decided_in,
+            decided_in=decided_in,
         )
 
     async def _look(

@@ -69,6 +69,7 @@ class Gate(Enum):
     """What holds the next paid or refused attempt back, in order."""
 
     OPEN = auto()
+    DEAF = auto()  # the account's webhook subscription is being made
     ENV_MISSING = auto()
     LATER = auto()  # not before `status.nextAttemptTime`
 
@@ -129,6 +130,7 @@ RECORDED = frozenset(
     {Seen.PENDING, Seen.READY, Seen.STOPPED, Seen.INTERRUPTED, Seen.FAILED, Seen.GOING, Seen.MISSING, Seen.GONE}
 )
 _GATES: dict[Gate, Action] = {
+    Gate.DEAF: Wait(Reason.WAITING_FOR_ACCOUNT),
     Gate.ENV_MISSING: Wait(Reason.ENV_MISSING),
     Gate.LATER: Wait(Reason.WAITING_FOR_RETRY),
 }

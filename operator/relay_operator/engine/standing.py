@@ -12,7 +12,7 @@ from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import rfc3339
 from relay_operator.api.workload import CommonStatus, WorkloadSpec
 from relay_operator.engine import actions, assess, recovery
-from relay_operator.engine.account import AccountReady
+from relay_operator.engine.account import AccountReady, AccountRefused, AccountWaiting
 from relay_operator.engine.actions import Action, Step
 from relay_operator.engine.conditions import Wanted
 from relay_operator.engine.facts import Facts
@@ -54,10 +54,10 @@ class Standing:
     back: Return = Return.TRANSITION
     pace: Pace | None = None
     retry_after: float | None = None
-    next_attempt: datetime | None = None
-    """The moment that is waited for, where it is known without a pace."""
     extra: tuple[Wanted, ...] = ()
     deletion_deadline: datetime | None = None
+    next_attempt: datetime | None = None
+    """The moment that is waited for, where it is known without a pace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,8 +256,8 @@ def _waiting(
             return Standing(None, None, Reason.PAUSED, paused.message, Return.NEVER, extra=(paused,))
         case Reason.CLOUD_UNAVAILABLE:
             return _blind(facts, unreachable=unreachable)
-        case Reason.WAITING_FOR_ACCOUNT:
-            return _without_account(facts)
+        case Reason.WAITING_FOR_ACCOUNT if not isinstance(facts.account, AccountReady):
+            return _without_account(facts, facts.account)
         case Reason.BACK_OFF:
             return _backing_off(resource, facts)
         case Reason.SEARCHING if not facts.obj.status.id:
@@ -290,10 +290,8 @@ def _blind(facts: Facts[SpecT, StatusT, ObsT], *, unreachable: bool) -> Standing
     )
 
 
-def _without_account(facts: Facts[SpecT, StatusT, ObsT]) -> Standing:
-    if isinstance(facts.account, AccountReady):
-        raise AssertionError("an account that is ready is not waited for")
-    reason, message = facts.account.reason, facts.account.message
+def _without_account(facts: Facts[SpecT, StatusT, ObsT], account: AccountWaiting | AccountRefused) -> Standing:
+    reason, message = account.reason, account.message
     if facts.view.deleting:
         message += "; the deletion waits for it (the annotation abandon lets go without touching the cloud)"
     if not facts.obj.status.id:
@@ -304,7 +302,7 @@ def _without_account(facts: Facts[SpecT, StatusT, ObsT]) -> Standing:
 def _stalled(facts: Facts[SpecT, StatusT, ObsT], reason: Reason) -> Standing:
     message = facts.note
     if not isinstance(facts.account, AccountReady):
-        without = _without_account(facts)
+        without = _without_account(facts, facts.account)
         return Standing(without.ready, ConditionType.STALLED, facts.account.reason, without.message, Return.SETTLED)
     if reason is Reason.CREATE_OUTCOME_UNKNOWN:
         return _outcome_unknown(facts, facts.note)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING
 
+from relay_operator.api.meta import ObjectKey
+from relay_operator.engine.account import AccountReady
 from relay_operator.hints import Hints
 from relay_operator.receiver import Receiver
 from relay_operator.serving import serving
@@ -109,6 +111,55 @@ async def test_webhooks_that_are_switched_off_are_unsubscribed(bench: Bench) -> 
     assert await bench.webhooks() == []
     assert "webhook" not in account["status"]
     assert bench.accounts.secrets_for(bench.key) is None
+
+
+async def _usable(bench: Bench) -> AccountReady:
+    state = await bench.accounts.state(bench.key)
+    assert isinstance(state, AccountReady)
+    return state
+
+
+async def test_creates_wait_for_the_subscription_and_are_woken_by_it(bench: Bench) -> None:
+    await bench.admin.create(gpu_pod())
+    await bench.watch("GpuPod", "trainer")
+    await bench.watch("CloudAccount", "default")
+    assert bench.accounts.deaf_for(await _usable(bench)) == 20
+    waiting = ObjectKey("GpuPod", bench.admin.namespace, "trainer")
+    bench.queue.forget(waiting)
+    await bench.run()
+    assert bench.accounts.deaf_for(await _usable(bench)) == 0
+    assert (await bench.queue.take()).key == waiting
+
+
+async def test_creates_wait_for_no_subscription_that_cannot_be_had(bench: Bench) -> None:
+    refusal = {"status": 500}
+    await bench.cloud.control.fault(f"POST {HOOKS}/create", refusal, organizationId=bench.organization.id)
+    await bench.run()
+    assert bench.accounts.deaf_for(await _usable(bench)) == 20
+    assert condition(await bench.later(19), "WebhookReady") == {}
+    account = await bench.later(1)
+    assert bench.accounts.deaf_for(await _usable(bench)) == 0
+    assert "no subscription could be made so far" in condition(account, "WebhookReady")["message"]
+    assert condition(account, "WebhookReady")["status"] == "False"
+
+
+async def test_creates_wait_for_no_subscription_that_nobody_wants(bench: Bench) -> None:
+    await bench.admin.patch("CloudAccount", "default", {"spec": {"webhook": {"enabled": False}}})
+    await bench.run()
+    assert bench.accounts.deaf_for(await _usable(bench)) == 0
+    await bench.admin.annotate("CloudAccount", "default", {"gpurelay.dev/paused": "true"})
+    bench.restart()
+    await bench.run()
+    assert bench.accounts.deaf_for(await _usable(bench)) == 0
+
+
+async def test_a_secret_that_may_not_be_kept_is_told_and_holds_nothing_back(bench: Bench) -> None:
+    labels = {"app.kubernetes.io/managed-by": "relay-operator"}
+    kept = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "default-webhook", "labels": labels}}
+    await bench.admin.create({**kept, "immutable": True})
+    account = await bench.run()
+    assert bench.accounts.deaf_for(await _usable(bench)) == 0
+    assert "may not keep the signing secret" in condition(account, "WebhookReady")["message"]
 
 
 async def test_a_delivery_of_the_cloud_wakes_the_object_it_is_about(bench: Bench) -> None:

@@ -175,10 +175,15 @@ class OneAccount:
     state: AccountState
     asked: list[AccountRef | None] = field(default_factory=list)
     refusals: list[AccountReady] = field(default_factory=list)
+    deaf_until: float = 0.0
+    clock: Callable[[], float] = lambda: 0.0
 
     async def resolve(self, namespace: str, ref: AccountRef | None) -> AccountState:
         self.asked.append(ref)
         return self.state
+
+    def deaf_for(self, account: AccountReady) -> float:
+        return max(self.deaf_until - self.clock(), 0.0)
 
     def refused(self, account: AccountReady) -> None:
         self.refusals.append(account)

@@ -60,6 +60,29 @@ async def test_create_to_ready_costs_three_writes(world: World) -> None:
     assert world.server.writes == ["PATCH gpupods", "PATCH gpupods/status", "PATCH gpupods/status"]
 
 
+async def test_nothing_is_created_before_its_webhooks_would_be_heard_or_it_was_waited_long_enough(
+    world: World,
+) -> None:
+    world.account.deaf_until = 20.0
+    world.apply()
+    await world.wait(19)
+    ready = world.condition()
+    assert ready is not None
+    assert (ready.reason, "is being subscribed" in ready.message) == ("WaitingForAccount", True)
+    assert (world.pods.calls, world.intent()) == ([], None)
+    await world.wait(1)
+    assert (world.status().id, world.reason()) == ("pod-1", "Running")
+
+
+async def test_what_exists_is_looked_after_although_webhooks_would_not_be_heard(world: World) -> None:
+    world.apply()
+    await world.settle()
+    world.account.deaf_until = 1000.0
+    world.change(powerState="Stopped")
+    await world.wait(10)
+    assert world.reason() == "Stopped"
+
+
 @pytest.mark.parametrize("status", [409, 500, 422])
 async def test_nothing_is_sent_when_the_intent_is_not_taken(world: World, status: int) -> None:
     world.server.faults.append(metadata_fault(status))

@@ -194,6 +194,7 @@ SENTENCES: dict[str, tuple[View, Action]] = {
         Wait(Reason.WAITING_FOR_RETRY),
     ),
     "nothing yet creates": (View(), Create()),
+    "a create waits until its webhooks would be heard": (View(gate=Gate.DEAF), Wait(Reason.WAITING_FOR_ACCOUNT)),
     "missing env waits": (View(gate=Gate.ENV_MISSING), Wait(Reason.ENV_MISSING)),
     "an agreed wait holds a create back": (View(gate=Gate.LATER), Wait(Reason.WAITING_FOR_RETRY)),
     "gone by another's hand stalls": (View(seen=Seen.GONE), Stall(Reason.TERMINATED_EXTERNALLY)),

@@ -369,9 +369,10 @@ def test_a_stall_says_what_to_do(reason: Reason, note: str, told: str) -> None:
     assert told in stalled.message
 
 
-def test_an_account_that_is_ready_is_not_waited_for() -> None:
-    with pytest.raises(AssertionError, match="not waited for"):
-        standing(facts(), actions.Wait(Reason.WAITING_FOR_ACCOUNT))
+def test_an_account_that_is_subscribed_just_now_is_waited_for_on_the_way() -> None:
+    told = standing(facts(note="is being subscribed"), actions.Wait(Reason.WAITING_FOR_ACCOUNT))
+    assert (told.ready, told.trouble, told.reason) == ("False", RECONCILING, Reason.WAITING_FOR_ACCOUNT)
+    assert (told.message, told.back) == ("is being subscribed", Return.TRANSITION)
 
 
 CLUSTERS = GpuClusters(ClusterLists(60.0, lambda: 0.0))

@@ -21,7 +21,7 @@ from relay_operator.engine.backoff import Backoff
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.connection import ConnectionWriter
 from relay_operator.engine.events import Recorder
-from relay_operator.engine.feed import Feed, key_of
+from relay_operator.engine.feed import Feed, keep_answer, key_of
 from relay_operator.engine.gather import Gatherer, Patience
 from relay_operator.engine.inputs import InputReader
 from relay_operator.engine.kube import JsonObject, Kube
@@ -115,7 +115,7 @@ class World:
         await self.feed.relist(self.kube, "GpuPod", self.resource.type, ())
 
     def _keep(self, raw: JsonObject) -> None:
-        self.cache.put(key_of("GpuPod", raw), raw)
+        keep_answer(self.cache, self.queue, key_of("GpuPod", raw), raw)
 
     def _tell(self, event: str, raw: Json) -> None:
         if self.watching and raw.get("kind") == "GpuPod":
@@ -233,7 +233,7 @@ async def running_world() -> AsyncIterator[World]:
     cloud = Cloud("https://cloud.example", "or_test_key", organization_id="org-1")
     ready = AccountReady(ObjectKey("CloudAccount", NAMESPACE, "default"), cloud, "org-1", Sightings(), False, True)
     try:
-        yield World(clock, server, Kube(api, sleep=clock.sleep), Pods(), OneAccount(ready))
+        yield World(clock, server, Kube(api, sleep=clock.sleep), Pods(), OneAccount(ready, clock=clock.monotonic))
     finally:
         await cloud.aclose()
         await api.close()  # type: ignore[no-untyped-call]
