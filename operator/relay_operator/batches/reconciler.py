@@ -23,6 +23,7 @@ from relay_operator.batches.transfers import Transfers
 from relay_operator.engine.backoff import Backoff, jittered
 from relay_operator.engine.cache import Cache, Entry
 from relay_operator.engine.events import Recorder, noteworthy
+from relay_operator.engine.feed import keep_answer
 from relay_operator.engine.gather import UnreadableObjectError
 from relay_operator.engine.kube import JsonObject, Kube, KubeError, NotFound
 from relay_operator.engine.queue import Priority, Queue, Taken
@@ -134,7 +135,7 @@ class BatchReconciler:
             raw = await self.kube.patch(BATCHES, key.namespace, key.name, body, subresource="status")
         except NotFound:
             return  # deleted meanwhile: the watch will tell
-        self.cache.put(key, raw)
+        keep_answer(self.cache, self.queue, key, raw)
 
     async def _persist(self, key: ObjectKey, body: JsonObject) -> None:
         """Write the id of something that is paid for, through conflicts and outages, even while shutting down.

@@ -21,7 +21,7 @@ from relay_operator.engine.account import Accounts
 from relay_operator.engine.backoff import Backoff
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.events import Recorder
-from relay_operator.engine.feed import key_of
+from relay_operator.engine.feed import keep_answer, key_of
 from relay_operator.engine.gather import Patience
 from relay_operator.engine.kube import JsonObject, Kube
 from relay_operator.engine.queue import Queue
@@ -59,7 +59,7 @@ def batch_reconciler(shared: Shared, stores: ObjectStores, transfers: Transfers)
     polls = BatchPolls(settings.poll_transition_seconds / 2, settings.poll_settled_seconds * 2, time.monotonic)
 
     def keep(raw: JsonObject) -> None:
-        shared.cache.put(key_of(DEFINITION.kind, raw), raw)
+        keep_answer(shared.cache, shared.queue, key_of(DEFINITION.kind, raw), raw)
 
     return BatchReconciler(
         kube=shared.kube,
