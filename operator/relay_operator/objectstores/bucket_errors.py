@@ -3,7 +3,7 @@
 import re
 
 from relay_operator.objectstores.errors import StoreError, StoreReason
-from relay_operator.objectstores.location import Location
+from relay_operator.objectstores.location import Location, Scheme
 
 _STATUS = re.compile(r"status code: (?P<status>[0-9]{3})\b")
 _CODE = re.compile(r"<Code>(?P<code>[A-Za-z]{1,64})</Code>|\"code\": ?\"(?P<json>[A-Za-z]{1,64})\"")
@@ -16,6 +16,14 @@ def already_there(location: Location) -> StoreError:
     """The error for an object that was not to be replaced."""
     sentence = f"{location} exists already: remove it, name another output, or let it be replaced."
     return StoreError(StoreReason.ALREADY_EXISTS, sentence)
+
+
+def unusable(location: Location) -> StoreError:
+    """The error for credentials of which no client can be made."""
+    # obstore refuses a second Google key, where the environment names one, instead of choosing between them.
+    also = ", and GOOGLE_SERVICE_ACCOUNT in the operator's environment" if location.scheme is Scheme.GCS else ""
+    sentence = f"{location} cannot be opened with what the Secret holds: check its keys and ca.crt{also}."
+    return StoreError(StoreReason.INVALID, sentence)
 
 
 def understood(location: Location, text: str, failure: str) -> StoreError:

@@ -11,7 +11,7 @@ import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import AzureStore, GCSStore, S3Store
 
-from relay_operator.objectstores.bucket_errors import already_there, understood
+from relay_operator.objectstores.bucket_errors import already_there, understood, unusable
 from relay_operator.objectstores.credentials import AzureCredentials, GcsCredentials, S3Credentials
 from relay_operator.objectstores.egress import Refused
 from relay_operator.objectstores.errors import StoreError, StoreReason
@@ -50,8 +50,10 @@ class BucketStore:
         self._location = location
         self._key = location.path
         self._passage = passage
-        with self._errors():
+        try:
             self._client = _client(location, credentials, passage)
+        except (BaseError, OSError, ValueError):
+            raise unusable(location) from None
 
     async def find(self) -> ObjectInfo | None:
         try:

@@ -53,6 +53,8 @@ class Reading:
                 self._check_whole()
             except StoreError as error:
                 await self.aclose()
+                if error.reason is StoreReason.NOT_FOUND:
+                    raise self._changed("removed") from None
                 if not error.transient or not self.version or failures == len(_PAUSES):
                     raise
             else:
@@ -68,12 +70,7 @@ class Reading:
             self._opened = None
 
     async def _reopened(self) -> Opened:
-        try:
-            opened = await self._store.open(self._position, self.version)
-        except StoreError as error:
-            if error.reason is StoreReason.NOT_FOUND:
-                raise self._changed("removed") from None
-            raise
+        opened = await self._store.open(self._position, self.version)
         if opened.info.version != self.version or opened.info.size != self.size:
             opened.close()
             raise self._changed("replaced")

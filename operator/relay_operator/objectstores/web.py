@@ -182,10 +182,12 @@ class WebStore:
         if authorization:
             headers = headers | {"Authorization": authorization}
         proxy = URL(self._passage.address)
-        auth = aiohttp.BasicAuth(self._passage.user, self._passage.password)
+        admission = {"Proxy-Authorization": self._passage.authorization}
+        if url.scheme == "http":  # There is no CONNECT that would carry it; the guard takes it out again.
+            headers = headers | admission
         with self._errors():
             request = self._session.request(
-                method, url, headers=headers, data=data, allow_redirects=False, proxy=proxy, proxy_auth=auth
+                method, url, headers=headers, data=data, allow_redirects=False, proxy=proxy, proxy_headers=admission
             )
             return await self._passage.first_of(request)
 

@@ -1,0 +1,155 @@
+"""Files below the folder that the administrator allows, and the ways out of it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import pytest
+
+from relay_operator.objectstores.errors import StoreReason
+from relay_operator.objectstores.location import Location
+from relay_operator.objectstores.policy import StorePolicy
+from relay_operator.objectstores.stores import ObjectStores
+from tests.objectstores.bucket import MEBIBYTE, chunks, content, fails_for, mebibytes
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterable, AsyncIterator, Awaitable
+
+
+def at(path: Path) -> Location:
+    return Location.parse(f"file://{quote(str(path))}")
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+async def test_what_was_written_is_read_with_its_size_and_version(stores: ObjectStores, root: Path) -> None:
+    location = at(root / "out put.jsonl")
+    written = await stores.write(location, None, mebibytes(3), replace=False)
+    async with stores.read(location, None) as reading:
+        assert (reading.size, reading.version) == (3 * MEBIBYTE, written.version)
+        pieces = [piece async for piece in reading]
+    assert max(map(len, pieces)) <= MEBIBYTE
+    assert b"".join(pieces) == (root / "out put.jsonl").read_bytes()
+    assert names(root) == ["out put.jsonl"]
+
+
+@pytest.mark.parametrize("offset", [0, 1, 9, 10])
+async def test_reading_begins_at_any_byte_up_to_the_end(stores: ObjectStores, root: Path, offset: int) -> None:
+    (root / "ten").write_bytes(b"0123456789")
+    assert await content(stores, at(root / "ten"), None, offset) == b"0123456789"[offset:]
+    await fails_for(StoreReason.CHANGED, content(stores, at(root / "ten"), None, 11))
+
+
+async def test_a_missing_file_is_told_from_a_missing_folder(stores: ObjectStores, root: Path) -> None:
+    assert await stores.exists(at(root / "missing"), None) is False
+    await fails_for(StoreReason.NOT_FOUND, content(stores, at(root / "missing"), None))
+    below = at(root / "no-folder" / "file")
+    await fails_for(StoreReason.BUCKET_NOT_FOUND, stores.check_writable(below, None))
+    await fails_for(StoreReason.BUCKET_NOT_FOUND, stores.write(below, None, chunks(b"x"), replace=True))
+
+
+async def test_without_replace_an_existing_file_stays_as_it_is(stores: ObjectStores, root: Path) -> None:
+    (root / "there").write_bytes(b"first")
+    write = stores.write(at(root / "there"), None, chunks(b"second"), replace=False)
+    await fails_for(StoreReason.ALREADY_EXISTS, write)
+    assert (root / "there").read_bytes() == b"first"
+    await stores.write(at(root / "there"), None, chunks(b"second"), replace=True)
+    assert (root / "there").read_bytes() == b"second"
+    assert names(root) == ["there"]
+
+
+async def test_a_broken_or_cancelled_write_leaves_nothing(stores: ObjectStores, root: Path) -> None:
+    class Broken(Exception): ...
+
+    under_way = asyncio.Event()
+
+    async def breaking() -> AsyncIterator[bytes]:
+        yield b"x" * MEBIBYTE
+        raise Broken
+
+    async def stalling() -> AsyncIterator[bytes]:
+        yield b"x" * MEBIBYTE
+        under_way.set()
+        await asyncio.get_running_loop().create_future()
+
+    with pytest.raises(Broken):
+        await stores.write(at(root / "never"), None, breaking(), replace=True)
+    write = asyncio.create_task(stores.write(at(root / "never"), None, stalling(), replace=True))
+    await under_way.wait()
+    write.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await write
+    await stores.check_writable(at(root / "never"), None)
+    assert names(root) == []
+
+
+async def test_a_file_that_is_written_to_while_it_is_read_has_changed(stores: ObjectStores, root: Path) -> None:
+    (root / "growing").write_bytes(b"x" * 2 * MEBIBYTE)
+    async with stores.read(at(root / "growing"), None) as reading:
+        with (root / "growing").open("ab") as more:
+            more.write(b"y")
+        await fails_for(StoreReason.CHANGED, _drained(reading))
+
+
+async def test_without_roots_no_file_can_be_named(root: Path) -> None:
+    (root / "there").write_bytes(b"x")
+    async with ObjectStores(StorePolicy()) as stores:
+        for refused in _every_way(stores, at(root / "there")):
+            assert "RELAY_FILE_ROOTS" in await fails_for(StoreReason.NOT_ALLOWED, refused)
+
+
+async def test_links_do_not_lead_out_of_the_root(stores: ObjectStores, root: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret").write_bytes(b"secret")
+    (root / "link").symlink_to(outside / "secret")
+    (root / "folder").symlink_to(outside)
+    (tmp_path / "root-of-others").mkdir()
+    for escape in (root / "folder" / "secret", outside / "secret", tmp_path / "root-of-others" / "file"):
+        for refused in _every_way(stores, at(escape)):
+            await fails_for(StoreReason.NOT_ALLOWED, refused)
+    await fails_for(StoreReason.NOT_ALLOWED, content(stores, at(root / "link"), None))
+    await stores.write(at(root / "link"), None, chunks(b"mine"), replace=True)
+    assert (outside / "secret").read_bytes() == b"secret"
+    assert names(outside) == ["secret"]
+
+
+async def test_links_inside_of_the_root_are_followed(stores: ObjectStores, root: Path) -> None:
+    (root / "there").write_bytes(b"x")
+    (root / "link").symlink_to("there")
+    assert await content(stores, at(root / "link"), None) == b"x"
+
+
+async def test_what_is_no_regular_file_is_not_read(stores: ObjectStores, root: Path) -> None:
+    os.mkfifo(root / "pipe")
+    (root / "folder").mkdir()
+    for odd in ("pipe", "folder"):
+        await fails_for(StoreReason.INVALID, content(stores, at(root / odd), None))
+
+
+async def test_a_read_that_is_given_up_closes_its_file(stores: ObjectStores, root: Path) -> None:
+    (root / "there").write_bytes(b"x")
+    before = names(Path("/proc/self/fd"))
+    async with stores.read(at(root / "there"), None):
+        pass
+    assert names(Path("/proc/self/fd")) == before
+
+
+def _every_way(stores: ObjectStores, location: Location) -> list[Awaitable[object]]:
+    return [
+        content(stores, location, None),
+        stores.exists(location, None),
+        stores.check_writable(location, None),
+        stores.write(location, None, chunks(b"x"), replace=True),
+    ]
+
+
+async def _drained(reading: AsyncIterable[bytes]) -> None:
+    async for _ in reading:
+        pass

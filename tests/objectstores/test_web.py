@@ -1,0 +1,179 @@
+"""Reading from and writing to web servers, over real TLS."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import pytest_asyncio
+
+from relay_operator.objectstores.credentials import Credentials, WebCredentials
+from relay_operator.objectstores.errors import StoreReason
+from relay_operator.objectstores.location import Location
+from tests.objectstores.bucket import MEBIBYTE, chunks, content, fails_for, mebibytes
+from tests.objectstores.webserver import WebServer, web_server
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterable, AsyncIterator
+    from pathlib import Path
+
+    from relay_operator.objectstores.stores import ObjectStores
+
+BODY = bytes(range(256)) * 4096 * 3
+
+
+@pytest_asyncio.fixture
+async def server(tmp_path: Path) -> AsyncIterator[WebServer]:
+    async with web_server(tmp_path) as serving:
+        yield serving
+
+
+@pytest.fixture
+def trusting(server: WebServer) -> Credentials:
+    return WebCredentials(ca=server.ca)
+
+
+def at(server: WebServer, path: str) -> Location:
+    return Location.parse(server.url + path)
+
+
+async def test_what_was_written_over_tls_is_read_again(
+    stores: ObjectStores, server: WebServer, trusting: Credentials
+) -> None:
+    written = await stores.write(at(server, "/out.jsonl"), trusting, chunks(b"one\n", b"two\n"), replace=False)
+    async with stores.read(at(server, "/out.jsonl"), trusting) as reading:
+        assert (reading.size, reading.version) == (8, written.version)
+        assert b"".join([piece async for piece in reading]) == b"one\ntwo\n"
+
+
+async def test_a_certificate_that_nobody_trusted_has_signed_is_refused(stores: ObjectStores, server: WebServer) -> None:
+    server.objects["/in"] = b"x"
+    said = await fails_for(StoreReason.UNREACHABLE, content(stores, at(server, "/in"), None))
+    assert "ca.crt" in said
+
+
+async def test_the_query_of_a_signed_url_is_sent_and_never_told(
+    stores: ObjectStores, server: WebServer, trusting: Credentials
+) -> None:
+    location = at(server, "/missing?X-Amz-Signature=deadbeef")
+    said = await fails_for(StoreReason.NOT_FOUND, content(stores, location, trusting))
+    assert server.requests[-1][1] == "/missing?X-Amz-Signature=deadbeef"
+    assert "deadbeef" not in said + str(location) + repr(location)
+
+
+async def test_authorization_is_sent_and_a_wrong_one_is_forbidden(stores: ObjectStores, server: WebServer) -> None:
+    server.objects["/in"], server.authorization = b"x", "Bearer right"
+    right, wrong = (WebCredentials(f"Bearer {token}", server.ca) for token in ("right", "wrong"))
+    assert await content(stores, at(server, "/in"), right) == b"x"
+    for refused in (content(stores, at(server, "/in"), wrong), stores.check_writable(at(server, "/out"), wrong)):
+        said = await fails_for(StoreReason.FORBIDDEN, refused)
+        assert "wrong" not in said
+    await stores.check_writable(at(server, "/out"), right)
+    assert "/out" not in server.objects
+
+
+@pytest.mark.parametrize("ranges", [True, False])
+async def test_a_read_that_is_cut_goes_on_also_where_ranges_are_not_known(
+    stores: ObjectStores, server: WebServer, trusting: Credentials, ranges: bool
+) -> None:
+    server.objects["/in"], server.ranges = BODY, ranges
+    server.cuts = [MEBIBYTE, MEBIBYTE + MEBIBYTE // 2]
+    assert await content(stores, at(server, "/in"), trusting) == BODY
+
+
+@pytest.mark.parametrize("ranges", [True, False])
+async def test_reading_begins_at_any_byte_up_to_the_end(
+    stores: ObjectStores, server: WebServer, trusting: Credentials, ranges: bool
+) -> None:
+    server.objects["/in"], server.ranges = b"0123456789", ranges
+    for offset in (1, 9, 10):
+        assert await content(stores, at(server, "/in"), trusting, offset) == b"0123456789"[offset:]
+
+
+async def test_an_object_that_is_replaced_midway_has_changed(
+    stores: ObjectStores, server: WebServer, trusting: Credentials
+) -> None:
+    server.objects["/in"], server.cuts = BODY, [MEBIBYTE]
+    async with stores.read(at(server, "/in"), trusting) as reading:
+        server.objects["/in"] = BODY[::-1]
+        await fails_for(StoreReason.CHANGED, _drained(reading))
+
+
+async def test_authorization_does_not_follow_a_redirect_to_another_origin(
+    stores: ObjectStores, server: WebServer, tmp_path: Path
+) -> None:
+    (tmp_path / "other").mkdir()
+    async with web_server(tmp_path / "other") as other:
+        other.objects["/moved"] = b"x"
+        server.redirects["/in"] = f"{other.url}/moved"
+        credentials = WebCredentials("Bearer secret", server.ca + other.ca)
+        assert await content(stores, at(server, "/in"), credentials) == b"x"
+        assert "Authorization" in server.requests[0][2]
+        assert "Authorization" not in other.requests[0][2]
+
+
+async def test_a_redirect_away_from_tls_is_not_followed(
+    stores: ObjectStores, server: WebServer, trusting: Credentials
+) -> None:
+    async with web_server() as plain:
+        plain.objects["/moved"] = b"x"
+        server.redirects["/in"] = f"{plain.url}/moved"
+        await fails_for(StoreReason.NOT_ALLOWED, content(stores, at(server, "/in"), trusting))
+        assert plain.requests == []
+
+
+async def test_redirects_in_a_circle_end(stores: ObjectStores, server: WebServer, trusting: Credentials) -> None:
+    server.redirects["/in"] = "/in"
+    await fails_for(StoreReason.INVALID, content(stores, at(server, "/in"), trusting))
+
+
+async def test_without_replace_an_existing_object_stays_as_it_is(
+    stores: ObjectStores, server: WebServer, trusting: Credentials
+) -> None:
+    server.objects["/out"] = b"first"
+    write = stores.write(at(server, "/out"), trusting, chunks(b"second"), replace=False)
+    await fails_for(StoreReason.ALREADY_EXISTS, write)
+    await stores.write(at(server, "/out"), trusting, chunks(b"second"), replace=True)
+    assert server.objects["/out"] == b"second"
+
+
+@pytest.mark.parametrize("known", [True, False])
+async def test_a_large_object_is_one_put_with_its_length_where_that_is_known(
+    stores: ObjectStores, server: WebServer, trusting: Credentials, known: bool
+) -> None:
+    size = 12 * MEBIBYTE
+    written = await stores.write(
+        at(server, "/out"), trusting, mebibytes(12), replace=True, size=size if known else None
+    )
+    assert written.size == len(server.objects["/out"]) == size
+    (sent,) = [headers for method, _, headers in server.requests if method == "PUT"]
+    assert sent.get("Content-Length") == (str(size) if known else None)
+
+
+@pytest.mark.parametrize("promised", [None, 30 * MEBIBYTE, 9 * MEBIBYTE])
+async def test_nothing_is_published_where_the_bytes_cannot_be_made(
+    stores: ObjectStores, server: WebServer, trusting: Credentials, promised: int | None
+) -> None:
+    class Broken(Exception): ...
+
+    async def breaking() -> AsyncIterator[bytes]:
+        async for piece in mebibytes(12):
+            yield piece
+        raise Broken
+
+    with pytest.raises((Broken, ValueError)):
+        await stores.write(at(server, "/out"), trusting, breaking(), replace=True, size=promised)
+    await server.broken_off.wait()
+    assert server.objects == {}
+
+
+async def test_plain_http_works_inside_networks_that_are_allowed(stores: ObjectStores) -> None:
+    async with web_server() as plain:
+        await stores.write(at(plain, "/out"), WebCredentials("Bearer x"), chunks(b"x"), replace=False)
+        assert await content(stores, at(plain, "/out"), None) == b"x"
+        assert not [headers for _, _, headers in plain.requests if "Proxy-Authorization" in headers]
+
+
+async def _drained(reading: AsyncIterable[bytes]) -> None:
+    async for _ in reading:
+        pass
