@@ -14,6 +14,7 @@
             print(error, "- it may exist" if error.outcome is Outcome.UNKNOWN else "- nothing was created")
 
 Every operation is a row of `relay_client.operations`; every failure a `CloudError` (`relay_client.errors`).
+Files of batches are streamed by `Cloud.upload` and `Cloud.download`; `batches` and `files` list them, page by page.
 `verify` proves webhook deliveries.
 """
 
