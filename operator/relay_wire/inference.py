@@ -136,26 +136,33 @@ class ChatRequest(Asked):
     presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
     seed: int | None = None
     user: str | None = None
+    audio: JsonValue = None
+    function_call: JsonValue = None
+    functions: JsonValue = None
     logit_bias: JsonValue = None
     logprobs: JsonValue = None
     top_logprobs: JsonValue = None
     metadata: JsonValue = None
     modalities: JsonValue = None
+    moderation: JsonValue = None
     parallel_tool_calls: JsonValue = None
     prediction: JsonValue = None
     prompt_cache_key: JsonValue = None
+    prompt_cache_options: JsonValue = None
+    prompt_cache_retention: JsonValue = None
     reasoning_effort: JsonValue = None
     response_format: JsonValue = None
     safety_identifier: JsonValue = None
     service_tier: JsonValue = None
     store: JsonValue = None
     verbosity: JsonValue = None
+    web_search_options: JsonValue = None
 
 
 class Message(Asked):
     """One message of the Messages family."""
 
-    role: Literal["user", "assistant"]
+    role: Literal["user", "assistant", "system"]
     content: Content
 
 
@@ -173,9 +180,17 @@ class MessagesRequest(Asked):
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
     tools: list[dict[str, JsonValue]] | None = None
     tool_choice: dict[str, JsonValue] | None = None
+    cache_control: JsonValue = None
+    container: JsonValue = None
+    diagnostics: JsonValue = None
+    inference_geo: JsonValue = None
     metadata: JsonValue = None
+    output_config: JsonValue = None
     service_tier: JsonValue = None
+    speed: JsonValue = None
     thinking: JsonValue = None
+    user_profile_id: JsonValue = None
+    workspace_id: JsonValue = None
 
 
 class ChatUsage(SnakeReceived):

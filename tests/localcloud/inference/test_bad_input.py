@@ -85,7 +85,7 @@ BAD_CHAT_FIELDS: dict[str, Any] = {
 }
 
 BAD_MESSAGES_FIELDS: dict[str, Any] = {
-    "messages": [[{"role": "system", "content": "x"}], [{"role": "assistant", "content": None}]],
+    "messages": [[{"role": "tool", "content": "x"}], [{"role": "assistant", "content": None}]],
     "system": [1, {}, [1], [{"type": "text"}]],
     "stop_sequences": ["x", [1]],
     "top_k": [-1, 0.5],
