@@ -45,13 +45,14 @@ class Floor:
     turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(CONCURRENCY))
     names: dict[str, str] = field(default_factory=dict)
     early: set[str] = field(default_factory=set)
+    taken: set[str] = field(default_factory=set)
     tasks: asyncio.TaskGroup = field(default_factory=asyncio.TaskGroup)
     """The first to fail ends all."""
 
     async def run(self) -> None:
         """Watches from now on; tells that it is there by one line on stdout."""
         app = web.Application()
-        app.router.add_post("/", self._hear)
+        app.router.add_post("/", self._delivered)
         runner = web.AppRunner(app, access_log=None)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", self.orders.port).start()
@@ -59,16 +60,22 @@ class Floor:
         path = f"{self.orders.management_url}/v1/orgs/{self.orders.organization_id}/webhooks/create"
         async with self.cloud.post(path, json=body) as answer:
             answer.raise_for_status()
-        async with self.tasks, self.kube.get(self.orders.pods_url, params={"watch": "true"}) as stream:
-            sys.stdout.write("watching\n")
-            sys.stdout.flush()
-            async for line in stream.content:
-                event = json.loads(line)
-                if event["type"] == "ADDED":
-                    self.tasks.create_task(self._create(event["object"]))
-            raise RuntimeError("the watch has ended: the floor could not keep up")
+        async with self.tasks:
+            while True:
+                # The API server ends the watch of a reader who falls behind; the next one begins with all there is.
+                async with self.kube.get(self.orders.pods_url, params={"watch": "true"}) as stream:
+                    sys.stdout.write("watching\n")
+                    sys.stdout.flush()
+                    async for line in stream.content:
+                        self._observe(json.loads(line))
 
-    async def _hear(self, request: web.Request) -> web.Response:
+    def _observe(self, event: Json) -> None:
+        name = event["object"]["metadata"]["name"]
+        if event["type"] == "ADDED" and name not in self.taken:
+            self.taken.add(name)
+            self.tasks.create_task(self._create(event["object"]))
+
+    async def _delivered(self, request: web.Request) -> web.Response:
         cloud_id = json.loads(await request.read())["data"].get("vmId")
         if cloud_id in self.names:
             self.tasks.create_task(self._mirror(cloud_id))
