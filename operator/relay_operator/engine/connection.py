@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -82,13 +82,30 @@ class ConnectionWriter:
         """None where all is written, else the sentence that says what is in the way. Raises KubeError."""
         if connection is None or not reached.endpoint_url:
             return None
-        for kind, target in ((SECRETS, connection.secret), (CONFIG_MAPS, connection.config_map)):
-            if target is not None:
-                data = filled(target, reached.values(secret=kind is SECRETS))
-                problem = await self._write(key, uid, kind, target, data, memory)
-                if problem is not None:
-                    return problem
+        for kind, target in _targets(connection):
+            data = filled(target, reached.values(secret=kind is SECRETS))
+            problem = await self._write(key, uid, kind, target, data, memory)
+            if problem is not None:
+                return problem
         return None
+
+    async def intact(self, key: ObjectKey, uid: str, connection: Connection | None, memory: Memory) -> bool:
+        """Whether what was written is still there as it was; one read, of the Secret and the ConfigMap in turn.
+
+        What is not will be written again. Raises KubeError.
+        """
+        known = [(kind, target) for kind, target in _targets(connection) if kind.plural in memory.connections]
+        if not known:
+            return True
+        kind, target = known[memory.quiet_looks % len(known)]
+        try:
+            found = await self.kube.get(kind, key.namespace, target.name)
+        except NotFound:
+            found = {}
+        same = _owned_by(found, uid) and _hash(found.get("data") or {}) == memory.connections[kind.plural][1]
+        if not same:
+            del memory.connections[kind.plural]
+        return same
 
     async def _write(
         self,
@@ -101,8 +118,8 @@ class ConnectionWriter:
     ) -> str | None:
         labels: dict[str, JsonValue] = dict(target.labels or {})
         body: JsonObject = {"data": _encoded(data) if kind is SECRETS else dict(data)}
-        marker = json.dumps([target.name, labels, body], sort_keys=True)
-        if memory.connections.get(kind.plural) == hash(marker):
+        marker = (_hash([target.name, labels, body]), _hash(body["data"]))
+        if memory.connections.get(kind.plural) == marker:
             return None
         body["metadata"] = {"name": target.name, "labels": labels, "ownerReferences": [owner(key, uid)]}
         try:
@@ -110,7 +127,7 @@ class ConnectionWriter:
         except Refused as refused:
             problem = f"connection: {refused}"
         if problem is None:
-            memory.connections[kind.plural] = hash(marker)
+            memory.connections[kind.plural] = marker
         return problem
 
     async def _put(self, kind: ResourceType, namespace: str, name: str, body: JsonObject, uid: str) -> str | None:
@@ -133,6 +150,17 @@ class ConnectionWriter:
             body = {**body, "data": {**dropped, **data}}
         await self.kube.patch(kind, namespace, name, body)
         return None
+
+
+def _targets(connection: Connection | None) -> Sequence[tuple[ResourceType, ConnectionTarget]]:
+    if connection is None:
+        return ()
+    asked = ((SECRETS, connection.secret), (CONFIG_MAPS, connection.config_map))
+    return [(kind, target) for kind, target in asked if target is not None]
+
+
+def _hash(value: JsonValue) -> int:
+    return hash(json.dumps(value, sort_keys=True))
 
 
 def _encoded(data: Mapping[str, str]) -> JsonObject:

@@ -31,8 +31,8 @@ class Memory:
     """Passes in a row that the Kubernetes API did not let finish."""
     quiet_looks: int = 0
     """Looks in a row that showed nothing different: transitions are polled ever more slowly."""
-    connections: dict[str, int] = field(default_factory=dict)
-    """Hashes of what was written for others to connect, by plural name."""
+    connections: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Hashes of what was written for others to connect, by plural name: of all that decides it, and of the data."""
     env_digest: tuple[str, str] = ("", "")
     """The versions of the sources that were read last, and the digest of what they held."""
     account: AccountReady | None = None

@@ -120,7 +120,7 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
         result = await self.actor.act(facts, action, memory)
         unreachable = memory.unanswered >= self.tempo.unreachable_after
         standing = stand(self.resource, facts, action, result, unreachable=unreachable)
-        standing = await self._connect(facts, standing, memory)
+        standing = await self._connect(facts, standing, memory, look)
         status = facts.obj.status
         if standing is not None:
             status = new_status(self.resource, facts, action, result, standing, self.pacing)
@@ -138,14 +138,20 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
         return name, wrote
 
     async def _connect(
-        self, facts: Facts[SpecT, StatusT, ObsT], standing: Standing | None, memory: Memory
+        self, facts: Facts[SpecT, StatusT, ObsT], standing: Standing | None, memory: Memory, look: Look
     ) -> Standing | None:
         """Tell others where it is reached; what is in the way is told instead of Ready."""
-        reached = None if facts.observed is None else self.resource.reached(facts.observed)
-        if reached is None or standing is None or facts.view.deleting:
+        if facts.observed is None or standing is None or facts.view.deleting:
             return standing
-        connection = facts.obj.spec.connection
-        problem = await self.connections.write(facts.key, facts.obj.metadata.uid, connection, reached, memory)
+        connection, uid = facts.obj.spec.connection, facts.obj.metadata.uid
+        if assess.refresh_asked(facts.obj):
+            memory.connections.clear()
+        intact = look is Look.EXACT or await self.connections.intact(facts.key, uid, connection, memory)
+        reached = self.resource.reached(facts.observed)
+        if reached is None:
+            # Gone by another hand, and this look does not tell what was in it: an exact one does.
+            return standing if intact else replace(standing, back=Return.SOON)
+        problem = await self.connections.write(facts.key, uid, connection, reached, memory)
         if problem is None:
             return standing
         return replace(
