@@ -16,7 +16,7 @@ TABLE = (HERE.parents[1] / "docs" / "localcloud" / "fidelity.md").read_text()
 def test_every_test_that_the_table_names_exists() -> None:
     defined = {
         name
-        for path in HERE.glob("test_*.py")
+        for path in HERE.rglob("test_*.py")
         for name in re.findall(r"^(?:async )?def (test_\w+)\(", path.read_text(), re.MULTILINE)
     }
     named = set(re.findall(r"`(test_\w+)`", TABLE))
