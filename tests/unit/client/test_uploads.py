@@ -1,11 +1,14 @@
 """Uploads: streamed with bounded memory, sent once, and honest about what became of them."""
 
 import asyncio
+import contextlib
 import json
 import socket
+import ssl
 import threading
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +18,7 @@ from relay_client import (
     Cloud,
     CloudError,
     CloudUnavailable,
+    ConnectionPool,
     NoInferenceUrl,
     Outcome,
     PaymentRequired,
@@ -27,8 +31,9 @@ from relay_client import (
 )
 from relay_client.operations import LIST_FILES, UPLOAD_FILE
 from relay_client.uploads import FileForm
+from tests.support.certificates import write_serving_certificate
 from tests.unit.client.conftest import KEY
-from tests.unit.client.scripted import Drop, Early, Hang, Raw, Reply, ScriptedServer, Step
+from tests.unit.client.scripted import Drop, Early, Hang, Raw, Reply, ScriptedServer, Step, scripted_server
 
 STORED = Reply(200, b'{"id":"file_1","object":"file","bytes":6,"filename":"a.jsonl","purpose":"batch"}')
 MIB = 1024 * 1024
@@ -328,6 +333,54 @@ async def test_an_upload_that_may_have_been_stored_is_unknown_and_not_sent_again
     assert (type(caught), caught.outcome) == (error, outcome)
     assert caught.operation == "upload_file"
     assert server.connections == 1
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        STORED,
+        Reply(500),
+        Drop(),
+        Hang(),
+        Reply(200, b'{"id":"fi', announced=99, linger=True),
+        *(Early(after=1000, then=then) for then in (Reply(413), STORED, Drop(), Hang())),
+        Early(after=1000, then=Reply(413, b"{", announced=99, linger=True)),
+    ],
+    ids=repr,
+)
+async def test_a_place_in_the_pool_is_given_back_whatever_happened(step: Step, server: ScriptedServer) -> None:
+    server.will(step, step, STORED)
+    pool = ConnectionPool(max_connections=1)
+    policy = CallPolicy(idle_seconds=0.3, total_seconds=0.3, pool_seconds=0.2)
+    async with contextlib.aclosing(pool):
+        cloud = Cloud(server.url, KEY, inference_url=server.url, pool=pool, policy=policy)
+        for _ in range(2):
+            with contextlib.suppress(CloudError):
+                await cloud.upload("a.jsonl", Source(20))
+        with pytest.raises(LookupError):
+            await cloud.upload("a.jsonl", gone())
+        assert (await cloud.upload("a.jsonl", chunks(b"x"))).id == "file_1"
+
+
+async def gone() -> AsyncIterator[bytes]:
+    yield b"x"
+    raise LookupError("the bucket is gone")
+
+
+@pytest.mark.parametrize("step", [STORED, Early(after=1000, then=Reply(413))], ids=["stored", "refused early"])
+async def test_an_upload_under_tls_is_as_any_other(step: Step, tmp_path: Path) -> None:
+    write_serving_certificate(tmp_path)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(tmp_path / "apiserver.crt", tmp_path / "apiserver.key")
+    pool = ConnectionPool(ssl_context=ssl.create_default_context(cafile=tmp_path / "ca.crt"))
+    async with scripted_server(tls) as server, contextlib.aclosing(pool):
+        server.will(step)
+        cloud = Cloud(server.url, KEY, inference_url=server.url, pool=pool, policy=PATIENT)
+        if step is STORED:
+            assert (await cloud.upload("a.jsonl", Source(3))).id == "file_1"
+            assert server.seen[0].body.count(b"x") >= 3 * MIB
+        else:
+            assert type(await failed_upload(cloud, Source(200))) is TooLarge
 
 
 async def test_an_upload_that_was_not_sent_says_so() -> None:
