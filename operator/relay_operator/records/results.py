@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from pydantic_core import from_json
+from pydantic_core import SchemaValidator, ValidationError, core_schema, from_json
 
 from relay_client.redaction import presentable
 from relay_operator.records.ids import Ids
@@ -25,15 +25,21 @@ OTHER = "other"
 _REASON_CHARS = 64
 
 
-def custom_id_of(line: bytes) -> str | None:
-    """The custom_id of a record or result; None where the line is not an object or has none that could have been sent.
+_CUSTOM_ID = SchemaValidator(
+    core_schema.typed_dict_schema(
+        {"custom_id": core_schema.typed_dict_field(core_schema.str_schema(strict=True, min_length=1))}
+    )
+)
+"""Parses the whole line, but makes an object of nothing else: half the time."""
 
-    The line is parsed whole: with this parser that is quicker than to prove that a match of a pattern is not overridden
-    by a later key.
-    """
-    record = _object(line)
-    custom_id = record.get("custom_id") if record is not None else None
-    return custom_id if isinstance(custom_id, str) and custom_id and _is_text(custom_id) else None
+
+def custom_id_of(line: bytes) -> str | None:
+    """The custom_id of a record or result; None where the line is no object or has none that could have been sent."""
+    try:
+        return str(_CUSTOM_ID.validate_json(line)["custom_id"])
+    except ValidationError:
+        custom_id = _dict(_forgiving(line)).get("custom_id")
+        return custom_id if isinstance(custom_id, str) and custom_id and _is_text(custom_id) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +64,7 @@ def _shown(code: str) -> str:
 
 def failure_of(line: bytes) -> Failure:
     """Of one line of an error file; whatever it lacks is None."""
-    result = _object(line) or {}
+    result = _dict(_value(line))
     response = _dict(result.get("response"))
     told = _dict(result.get("error")) or _dict(_dict(response.get("body")).get("error"))
     code, status = told.get("code") or told.get("type"), response.get("status_code")
@@ -133,12 +139,11 @@ async def failures(error_files: Sequence[Open], policy: RetryPolicy, again: Ids,
     return found
 
 
-def _object(line: bytes) -> dict[str, Any] | None:
+def _value(line: bytes) -> object:
     try:
-        value = from_json(line, cache_strings="keys")
+        return from_json(line, cache_strings="keys")
     except ValueError:
-        value = _forgiving(line)
-    return value if isinstance(value, dict) else None
+        return _forgiving(line)
 
 
 def _forgiving(line: bytes) -> object:
