@@ -14,9 +14,12 @@ from typing import NoReturn, Protocol
 
 from pydantic import JsonValue
 
-from relay_operator.engine.kube import Conflict, JsonObject, KubeError, NotFound, ResourceType
+from relay_operator.engine.kube import Conflict, JsonObject, KubeError, NotFound, ResourceType, Unavailable
 from relay_operator.lease import LEASES, Lease, LeaseTimes, claim, may_take
 from relay_operator.logs import log_action
+
+_REPEAT_SECONDS = 60.0
+"""Between two complaints that the Lease is refused: people may come to read them late."""
 
 _log = logging.getLogger(__name__)
 
@@ -66,10 +69,16 @@ class Election:
     _changed_at: float = field(default=0.0, init=False)
     _deadline: float | None = field(default=None, init=False)
     _complaint: str = field(default="", init=False)
+    _complained_at: float = field(default=float("-inf"), init=False)
+    _refusal: str | None = field(default=None, init=False)
 
     def leading(self) -> bool:
         """Whether this replica surely leads at this moment; MUST be asked before anything is sent to the cloud."""
         return self._deadline is not None and self.clock() < self._deadline
+
+    def refusal(self) -> str | None:
+        """Why this replica can never lead as things are: the last attempt was not failed but refused."""
+        return self._refusal
 
     async def acquire(self) -> None:
         """Returns when this replica leads; failures to ask are waited out."""
@@ -88,12 +97,14 @@ class Election:
         self.on_turn()
         try:
             async with asyncio.timeout(self.times.renew_deadline):
-                return await self._attempt()
+                leads = await self._attempt()
         except (Conflict, NotFound):
-            return False  # somebody else was faster
+            leads = False  # somebody else was faster
         except (KubeError, TimeoutError) as error:
             self._complain(error)
             return False
+        self._refusal = None
+        return leads
 
     async def renew(self) -> None:
         """One turn of a leader. Raises LeaseLostError."""
@@ -187,6 +198,11 @@ class Election:
 
     def _complain(self, error: Exception) -> None:
         text = str(error) or "no answer in time"
-        if text != self._complaint:  # the same every two seconds says nothing more
-            self._complaint = text
-            _log.warning("the Lease %s/%s cannot be asked about or written: %s", self.namespace, self.name, text)
+        refused = isinstance(error, KubeError) and not isinstance(error, Unavailable)
+        if refused:
+            self._refusal = f"the Lease {self.namespace}/{self.name} is refused, so this replica cannot lead: {text}"
+        again = refused and self.clock() - self._complained_at >= _REPEAT_SECONDS
+        if text != self._complaint or again:  # the same every two seconds says nothing more
+            self._complaint, self._complained_at = text, self.clock()
+            level = logging.ERROR if refused else logging.WARNING
+            _log.log(level, "the Lease %s/%s cannot be asked about or written: %s", self.namespace, self.name, text)

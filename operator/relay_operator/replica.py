@@ -164,7 +164,9 @@ class Replica:
         return self.pulse.silence() if self.settings.leader_election else None
 
     def _not_ready(self) -> str | None:
-        return None if self.standing_by or self.synced.is_set() else "the first list of objects is under way"
+        if self.standing_by:
+            return self.election.refusal()
+        return None if self.synced.is_set() else "the first list of objects is under way"
 
     async def _hold(self) -> None:
         await self.election.hold()

@@ -6,6 +6,7 @@ import asyncio
 import secrets
 from typing import TYPE_CHECKING
 
+import aiohttp
 import pytest
 import pytest_asyncio
 from kubernetes.aio import client, config
@@ -151,6 +152,37 @@ async def test_a_standby_process_goes_on_where_the_leader_ended(
     finally:
         await first.kill()
         await second.kill()
+
+
+async def test_a_process_that_may_not_have_the_lease_is_not_ready_and_says_why(
+    unattended_workspace: Workspace, private_cloud: LocalCloud, operator_kubeconfig: Path, tmp_path: Path
+) -> None:
+    """Its rights are those of the operator's namespace, and it is told another."""
+    elsewhere = unattended_workspace.namespace
+    urls = private_cloud.ports.urls()
+    operator = Operator(tmp_path, operator_kubeconfig, elsewhere, urls, LEASE_SETTINGS)
+    starting = asyncio.create_task(operator.start())
+
+    async def told() -> str:
+        async with aiohttp.ClientSession() as session, session.get(f"{operator.metrics_url}/readyz") as answer:
+            return await answer.text() if answer.status == 503 else ""
+
+    async def refused() -> str:
+        try:
+            return await told()
+        except aiohttp.ClientError:
+            return ""
+
+    try:
+        reason = await eventually(refused, what="it is not ready")
+        assert f"the Lease {elsewhere}/relay-operator is refused" in reason
+        assert "forbidden" in reason
+        errors = [line for line in operator.log_lines() if line.get("level") == "error"]
+        assert len(errors) == 1
+        assert not starting.done()
+    finally:
+        starting.cancel()
+        await operator.kill()
 
 
 async def test_a_process_whose_lease_another_took_ends_at_once(

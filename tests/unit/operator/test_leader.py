@@ -14,6 +14,7 @@ from relay_operator.engine.kube import (
     Conflict,
     JsonObject,
     NotFound,
+    Refused,
     ResourceType,
     Unavailable,
 )
@@ -31,7 +32,7 @@ class _World:
     lease: JsonObject | None = None
     version: int = 0
     faults: list[str] = field(default_factory=list)
-    """For the next calls: "" for none, a failure "before" or "after" the action, or a "slow" answer."""
+    """For the next calls: "" for none, "refused", a failure "before" or "after" the action, or a "slow" answer."""
 
     def clock(self) -> float:
         return self.now
@@ -83,6 +84,8 @@ class _World:
 
     def _fault(self) -> str:
         fault = self.faults.pop(0) if self.faults else ""
+        if fault == "refused":
+            raise Refused(403, "Forbidden", "leases is forbidden")
         if fault == "before":
             raise Unavailable(0, "Unreachable", "not sent")
         return fault
@@ -112,6 +115,39 @@ async def test_the_first_candidate_leads_and_the_second_waits(world: _World) -> 
     assert not await second.attempt()
     assert first.leading()
     assert not second.leading()
+
+
+async def test_a_candidate_that_is_refused_says_so_until_it_is_not(world: _World) -> None:
+    candidate = _candidate(world, "a")
+    assert candidate.refusal() is None
+    world.faults = ["refused", "before", "", ""]
+    assert not await candidate.attempt()
+    refusal = candidate.refusal()
+    assert refusal is not None
+    assert "relay-system/relay-operator is refused" in refusal
+    assert "leases is forbidden" in refusal
+    assert not await candidate.attempt()
+    assert candidate.refusal() == refusal, "silence is no permission"
+    assert await candidate.attempt()
+    assert candidate.refusal() is None
+
+
+async def test_a_standby_that_may_read_and_waits_is_not_refused(world: _World) -> None:
+    first, second = _candidate(world, "a"), _candidate(world, "b")
+    await first.acquire()
+    world.faults = ["refused"]
+    assert not await second.attempt()
+    assert not await second.attempt()
+    assert second.refusal() is None
+
+
+async def test_a_refusal_is_logged_as_an_error_once_a_minute(world: _World, caplog: pytest.LogCaptureFixture) -> None:
+    candidate = _candidate(world, "a")
+    for _ in range(61):
+        world.faults = ["refused"]
+        assert not await candidate.attempt()
+        await world.sleep(2)
+    assert [record.levelname for record in caplog.records] == ["ERROR"] * 3
 
 
 async def test_a_renewed_lease_is_never_taken(world: _World) -> None:
