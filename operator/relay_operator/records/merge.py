@@ -133,20 +133,20 @@ class Merge:
     def _named(self, block: Block, file: _File) -> Iterator[tuple[int, bytes, str]]:
         """Line numbers, lines and their ids."""
         for number in block.too_long:
-            self._problem(number, Code.LINE_TOO_LONG, file, "is too long to be read")
+            self._problem(number, Code.LINE_TOO_LONG, file, "too long to be read")
         for number, line in enumerate(block.lines, block.first):
             if not line or line.isspace():
                 continue
             if (custom_id := custom_id_of(line)) is None:
-                self._problem(number, Code.MISSING_CUSTOM_ID, file, "is not an object with a custom_id")
+                self._problem(number, Code.MISSING_CUSTOM_ID, file, "not an object with a custom_id")
             else:
                 yield number, line, custom_id
 
     def _left_out(self, number: int, mark: int | None, file: _File) -> None:
         if mark is None:
-            self._problem(number, Code.UNKNOWN_CUSTOM_ID, file, "has a custom_id that is not in the input")
+            self._problem(number, Code.UNKNOWN_CUSTOM_ID, file, "a custom_id that is not in the input")
         elif mark // _ROUND <= file.round:
-            self._problem(number, Code.DUPLICATE_CUSTOM_ID, file, "is a second answer to its custom_id")
+            self._problem(number, Code.DUPLICATE_CUSTOM_ID, file, "a second answer to its custom_id")
 
     def _problem(self, number: int, code: Code, file: _File, what: str) -> None:
-        self.merged.problems.add(RecordProblem(number, code, f"of the {file} {what}"))
+        self.merged.problems.add(RecordProblem(number, code, f"in the {file}: {what}"))

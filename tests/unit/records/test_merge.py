@@ -84,27 +84,27 @@ async def test_reasons_are_those_of_the_errors_published() -> None:
 PROBLEMS = {
     "a second success in one file": (
         [_part("a", [success("a", "1"), success("a", "2")])],
-        "line 2: of the output file of part 1, round 1 is a second answer to its custom_id",
+        "line 2: in the output file of part 1, round 1: a second answer to its custom_id",
     ),
     "a second success in another part": (
         [_part("a", [success("a", "1")]), _part("b", [success("a", "2"), success("b")])],
-        "line 1: of the output file of part 2, round 1 is a second answer to its custom_id",
+        "line 1: in the output file of part 2, round 1: a second answer to its custom_id",
     ),
     "a success and an error": (
         [_part("a", [success("a", "1")], [failure("a")])],
-        "line 1: of the error file of part 1, round 1 is a second answer to its custom_id",
+        "line 1: in the error file of part 1, round 1: a second answer to its custom_id",
     ),
     "a success that was not asked for": (
         [_part("a", [success("a", "1"), success("z")])],
-        "line 2: of the output file of part 1, round 1 has a custom_id that is not in the input",
+        "line 2: in the output file of part 1, round 1: a custom_id that is not in the input",
     ),
     "an error that was not asked for": (
         [_part("a", [success("a", "1")], [failure("z")])],
-        "line 1: of the error file of part 1, round 1 has a custom_id that is not in the input",
+        "line 1: in the error file of part 1, round 1: a custom_id that is not in the input",
     ),
     "a line that nothing can be read from": (
         [_part("a", [success("a", "1"), {"id": "x"}])],
-        "line 2: of the output file of part 1, round 1 is not an object with a custom_id",
+        "line 2: in the output file of part 1, round 1: not an object with a custom_id",
     ),
 }
 
@@ -121,13 +121,13 @@ async def test_what_does_not_belong_is_told_and_the_first_line_counts(first_roun
 async def test_two_errors_for_one_record_in_one_round_are_told() -> None:
     _, errors, merged = await _merge([_part("a", [], [failure("a", "one"), failure("a", "two")])])
     assert errors == file([failure("a", "one")])
-    assert _told(merged) == ["line 2: of the error file of part 1, round 1 is a second answer to its custom_id"]
+    assert _told(merged) == ["line 2: in the error file of part 1, round 1: a second answer to its custom_id"]
 
 
 async def test_an_error_after_a_success_that_an_earlier_round_had_is_told() -> None:
     output, errors, merged = await _merge([_part("a", [success("a")])], [_part("a", [], [failure("a")])])
     assert (output, errors) == (file([success("a")]), b"")
-    assert _told(merged) == ["line 1: of the error file of part 1, round 2 is a second answer to its custom_id"]
+    assert _told(merged) == ["line 1: in the error file of part 1, round 2: a second answer to its custom_id"]
 
 
 async def test_errors_cannot_be_read_before_the_outputs_have_ended() -> None:
