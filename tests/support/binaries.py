@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.packages import OPENAI_2, InstallError, packages_of
+from tests.support.azurite_install import azurite_command
+from tests.support.packages import InstallError
 from tests.support.s3 import versitygw
 from tests.support.toolchain import REPOSITORY, BuildError, built_from, installed_from
 
