@@ -25,32 +25,26 @@ SCOPE = "inference"
 
 
 async def _reader(request: Request) -> Principal:
-    principal = exchange_of(request.scope).principal
-    assert principal is not None  # InferenceAuthentication let nobody else through
-    if SCOPE not in principal.scopes:
-        raise InferenceError(*INSUFFICIENT_SCOPE, f"This needs a key with the scope {SCOPE}.")
-    return principal
+    return _in_scope(request)
+
+
+async def _caller(request: Request, cloud: CurrentCloud) -> Principal:
+    caller = _in_scope(request)
+    with cloud.store.transaction() as tx:
+        require_standing(tx, caller.organization_id)
+    return caller
+
+
+async def _payer(request: Request, cloud: CurrentCloud) -> Principal:
+    caller = _in_scope(request)
+    with cloud.store.transaction() as tx:
+        require_standing(tx, caller.organization_id)
+        require_funds(tx, caller.organization_id)
+    return caller
 
 
 InferenceReader = Annotated[Principal, Depends(_reader)]
-
-
-async def _caller(reader: InferenceReader, cloud: CurrentCloud) -> Principal:
-    with cloud.store.transaction() as tx:
-        require_standing(tx, reader.organization_id)
-    return reader
-
-
 InferenceCaller = Annotated[Principal, Depends(_caller)]
-
-
-async def _payer(reader: InferenceReader, cloud: CurrentCloud) -> Principal:
-    with cloud.store.transaction() as tx:
-        require_standing(tx, reader.organization_id)
-        require_funds(tx, reader.organization_id)
-    return reader
-
-
 PayingCaller = Annotated[Principal, Depends(_payer)]
 
 
@@ -63,3 +57,11 @@ def require_standing(tx: Tx, organization_id: str) -> None:
             raise InferenceError(*ACCOUNT_UNAVAILABLE, "This account is under review.")
         case _:
             raise InferenceError(*ACCOUNT_SUSPENDED, "This account is suspended for its balance: add funds.")
+
+
+def _in_scope(request: Request) -> Principal:
+    principal = exchange_of(request.scope).principal
+    assert principal is not None  # InferenceAuthentication let nobody else through
+    if SCOPE not in principal.scopes:
+        raise InferenceError(*INSUFFICIENT_SCOPE, f"This needs a key with the scope {SCOPE}.")
+    return principal
