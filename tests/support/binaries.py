@@ -9,9 +9,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.packages import OPENAI_2, InstallError, packages_of
 from tests.support.azurite_install import azurite_command
-from tests.support.packages import InstallError
+from tests.support.packages import OPENAI_2, InstallError, packages_of
 from tests.support.s3 import versitygw
 from tests.support.toolchain import REPOSITORY, BuildError, built_from, installed_from
 
@@ -85,6 +84,7 @@ def main() -> int:
         kubectl()
         helm()
         versitygw()
+        azurite_command()
         packages_of(OPENAI_2)
     except (BuildError, InstallError) as failed:
         sys.stderr.write(f"{failed}\n")
