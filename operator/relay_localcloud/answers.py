@@ -9,6 +9,7 @@ from typing import Any, Final
 
 MAY_BE_ABSENT: Final[Mapping[str, frozenset[str]]] = {
     "ApiKeySummary": frozenset({"expiresAt", "lastUsedAt", "revokedAt"}),
+    "Backend": frozenset(),
     "Balance": frozenset(),
     "BillingBreakdownItem": frozenset(),
     "ClassAvailability": frozenset({"tileLattice"}),  # VM view only
@@ -19,6 +20,8 @@ MAY_BE_ABSENT: Final[Mapping[str, frozenset[str]]] = {
     "GpuAvailability": frozenset(),
     "GpuModel": frozenset(),
     "GpuPrice": frozenset(),
+    "InferenceError": frozenset(),
+    "MessageAnswer": frozenset(),
     "Location": frozenset(),
     "NodeClassCap": frozenset(),
     "PodCapacity": frozenset(),
@@ -38,6 +41,8 @@ MAY_BE_NULL: Final[Mapping[str, frozenset[str]]] = {
     "Balance": frozenset({"monthlySpendLimitCents"}),
     "BillingBreakdownItem": frozenset({"gpuModelId"}),
     "CurrentUsage": frozenset({"projectedRunwayHours"}),
+    "InferenceError": frozenset({"code"}),
+    "MessageAnswer": frozenset({"stop_sequence"}),
     "WebhookDelivery": frozenset({"statusCode", "error"}),
 }
 

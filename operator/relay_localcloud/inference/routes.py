@@ -1,6 +1,7 @@
 """Chat completions, messages and models (section 4, "Inference API")."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Request, Response
 
@@ -30,8 +31,14 @@ from relay_wire.inference import (
 
 router = APIRouter(tags=["Inference"])
 
+_OR_A_STREAM: Final[Mapping[int | str, dict[str, Any]]] = {
+    200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
+}
 
-@router.post(Family.CHAT_COMPLETIONS, response_model=ChatCompletion, summary="Complete a chat")
+
+@router.post(
+    Family.CHAT_COMPLETIONS, response_model=ChatCompletion, responses=dict(_OR_A_STREAM), summary="Complete a chat"
+)
 async def complete_chat(
     caller: PayingCaller,
     body: Annotated[ChatRequest, AskedBody(ChatRequest)],
@@ -42,7 +49,13 @@ async def complete_chat(
     return await _answered(cloud, caller.organization_id, Family.CHAT_COMPLETIONS, body, request)
 
 
-@router.post(Family.MESSAGES, response_model=MessageAnswer, summary="Answer messages", openapi_extra=ASSUMED)
+@router.post(
+    Family.MESSAGES,
+    response_model=MessageAnswer,
+    responses=dict(_OR_A_STREAM),
+    summary="Answer messages",
+    openapi_extra=ASSUMED,
+)
 async def answer_messages(
     caller: PayingCaller,
     body: Annotated[MessagesRequest, AskedBody(MessagesRequest)],

@@ -1,6 +1,7 @@
 """Requests to the servers that are registered behind models: OpenAI-compatible, over real HTTP."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -136,8 +137,8 @@ async def _refusal(response: "aiohttp.ClientResponse") -> InferenceError:
     error = document.get("error") if isinstance(document, dict) else None
     said = error.get("message") if isinstance(error, dict) else None
     message = said[:500] if isinstance(said, str) and said else f"The model's server answered {response.status}."
-    wait = response.headers.get("Retry-After")
-    return InferenceError(*row, message, {} if wait is None else {"Retry-After": wait})
+    wait = response.headers.get("Retry-After", "")
+    return InferenceError(*row, message, {"Retry-After": wait} if re.fullmatch("[0-9]+", wait) else {})
 
 
 async def _read(response: "aiohttp.ClientResponse") -> bytes:

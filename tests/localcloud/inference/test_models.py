@@ -58,9 +58,28 @@ async def test_what_the_inference_port_serves_is_described_at_both_ports(organiz
     chat = everything["paths"]["/v1/chat/completions"]["post"]
     assert chat["security"] == [{"key": []}, {"x-api-key": []}]
     assert "x-assumed" not in chat
+    assert sorted(chat["responses"]["200"]["content"]) == ["application/json", "text/event-stream"]
+    assert chat["responses"]["4XX"]["content"]["application/json"]["schema"] == {
+        "$ref": "#/components/schemas/InferenceErrorBody"
+    }
+    assert everything["components"]["schemas"]["InferenceError"]["required"] == ["message", "type", "code"]
     assert everything["paths"]["/v1/messages"]["post"]["x-assumed"] is True
     schemas = everything["components"]["schemas"]
     assert schemas["ChatRequest"]["required"] == ["model", "messages"]
     assert schemas["MessagesRequest"]["required"] == ["model", "messages", "max_tokens"]
     assert schemas["ModelList"]["properties"].keys() >= {"object", "data"}
     assert "/v1/whoami" not in here["paths"]
+
+
+async def test_a_stale_list_of_models_lacks_what_is_new(organization: Organization) -> None:
+    fault = {
+        "operation": "GET /v1/models",
+        "organizationId": organization.id,
+        "effect": {"staleSeconds": 5},
+    }
+    await organization.server.ok("POST", "/faults", fault)
+    body = {"provider": "vertex", "ref": "r", "endpoint": "https://x.example/v1", "nativeFamilies": ["messages"]}
+    await organization.ok("POST", "/v1/inference/models/new/backends", body)
+    assert (await ok(organization, "GET", "/v1/models"))["last_id"] == "full"
+    await organization.server.advance(5)
+    assert (await ok(organization, "GET", "/v1/models"))["last_id"] == "new"
