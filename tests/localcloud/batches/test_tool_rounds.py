@@ -1,0 +1,325 @@
+"""Tool rounds of records (section 2, "Tool config"), with executors that really answer."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from aiohttp import web
+
+from tests.localcloud.support.batches import batch_of, content, create, errors, failure, lines, record, run
+from tests.localcloud.support.executors import HttpExecutor, mcp_server
+from tests.localcloud.support.inference import MESSAGES, message, ok
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from tests.localcloud.support.server import Organization, Server
+
+
+@pytest.fixture(autouse=True)
+async def _loopback_is_admitted(server: Server) -> AsyncIterator[None]:
+    await server.ok("PATCH", "/settings", {"allowLoopbackExecutors": True})
+    yield
+    await server.ok("PATCH", "/settings", {"allowLoopbackExecutors": False})
+
+
+@pytest.fixture
+async def executor() -> AsyncIterator[HttpExecutor]:
+    async with HttpExecutor() as listening:
+        yield listening
+
+
+def with_tools(url: str, tool: str = "look", **config: Any) -> dict[str, Any]:
+    """A record of the model `tools`, which calls the offered tool until a result contains `done`."""
+    offered = {"type": "function", "function": {"name": tool, "parameters": {"type": "object"}}}
+    return record("r", "please look", "tools", tools=[offered], relay={"tool_config": {"url": url, **config}})
+
+
+async def answered(organization: Organization, broken: dict[str, Any]) -> Any:
+    """The answer of the one record of a batch, and its usage."""
+    batch = await run(organization, [broken])
+    assert batch["request_counts"] == {"total": 1, "completed": 1, "failed": 0}, await errors(organization, batch)
+    (line,) = await lines(organization, batch)
+    return line["response"]["body"], batch["usage"]
+
+
+async def test_the_http_contract(organization: Organization, executor: HttpExecutor) -> None:
+    context = {"deep": {"er": [1, 2.5, None, "ü"]}}
+    body, usage = await answered(
+        organization, with_tools(executor.url, authorization="Secret  with two  blanks", context=context)
+    )
+    ((headers, received),) = executor.received
+    assert headers["authorization"] == "Secret  with two  blanks"
+    assert headers["content-type"] == "application/json"
+    (call,) = received["tool_calls"]
+    assert received == {"custom_id": "r", "context": context, "tool_calls": [call]}
+    assert (call["type"], call["function"]) == ("function", {"name": "look", "arguments": '{"round": 1}'})
+    assert body["choices"][0]["message"]["content"] == "done and dusted"
+    assert body["choices"][0]["finish_reason"] == "stop"
+    assert body["relay"] == {"tool_rounds": 1}
+    # Two invocations: 2 words in and the 2 words of the arguments out, then 5 in and 3 out.
+    assert usage == {"input_tokens": 7, "output_tokens": 5, "cost_nano_usd": 600}
+
+
+async def test_rounds_go_on_until_the_model_is_done(organization: Organization, executor: HttpExecutor) -> None:
+    def respond(body: Any) -> Any:
+        said = "done" if len(executor.received) == 4 else "not yet"
+        return {"results": [{"tool_call_id": call["id"], "content": said} for call in body["tool_calls"]]}
+
+    executor.respond = respond
+    body, _ = await answered(organization, with_tools(executor.url))
+    arguments = [received["tool_calls"][0]["function"]["arguments"] for _, received in executor.received]
+    assert arguments == [f'{{"round": {number}}}' for number in (1, 2, 3, 4)]
+    assert body["relay"] == {"tool_rounds": 4}
+
+
+@pytest.mark.parametrize(
+    ("given", "rounds"), [({}, 8), ({"max_rounds": 0}, 8), ({"max_rounds": 3}, 3), ({"max_rounds": 99}, 16)]
+)
+async def test_rounds_are_clamped_and_the_last_turn_is_the_answer(
+    organization: Organization, executor: HttpExecutor, given: dict[str, int], rounds: int
+) -> None:
+    executor.respond = lambda body: {"results": [{"tool_call_id": body["tool_calls"][0]["id"], "content": "more"}]}
+    body, usage = await answered(organization, with_tools(executor.url, **given))
+    assert len(executor.received) == rounds
+    assert body["relay"] == {"tool_rounds": rounds}
+    assert body["choices"][0]["finish_reason"] == "tool_calls"
+    assert usage["output_tokens"] == 2 * (rounds + 1)
+
+
+async def test_without_calls_there_are_no_rounds(organization: Organization, executor: HttpExecutor) -> None:
+    batch = await run(
+        organization, [record("r", "hello", relay={"tool_config": {"url": executor.url}, "another_key": 1})]
+    )
+    (line,) = await lines(organization, batch)
+    assert line["response"]["body"]["relay"] == {"tool_rounds": 0}
+    assert executor.received == []
+
+
+async def test_other_keys_of_the_extension_need_no_tools(organization: Organization) -> None:
+    batch = await run(organization, [record("r", "hello", relay={"another_key": 1}), record("s", relay=None)])
+    assert batch["request_counts"]["completed"] == 2
+    assert all("relay" not in line["response"]["body"] for line in await lines(organization, batch))
+
+
+async def test_the_tool_config_is_in_no_result_file(organization: Organization, executor: HttpExecutor) -> None:
+    records = [with_tools(executor.url, authorization="TOPSECRET", context={"private": "PRIVATE"})]
+    records.append({**with_tools("http://203.0.113.7/PLAIN", authorization="TOPSECRET"), "custom_id": "s"})
+    batch = await run(organization, records)
+    raw = await content(organization, batch["output_file_id"]) + await content(organization, batch["error_file_id"])
+    for secret in (b'"tool_config"', b"TOPSECRET", b"PRIVATE", executor.url.encode(), b"PLAIN"):
+        assert secret not in raw
+    assert "TOPSECRET" not in organization.server.log
+
+
+async def test_every_invocation_that_answered_is_paid(organization: Organization, executor: HttpExecutor) -> None:
+    executor.respond = lambda _: web.Response(status=500)
+    batch = await run(organization, [with_tools(executor.url)])
+    assert batch["request_counts"] == {"total": 1, "completed": 0, "failed": 1}
+    assert batch["usage"] == {"input_tokens": 2, "output_tokens": 2, "cost_nano_usd": 200}
+
+
+BAD_ANSWERS = {
+    "a server error": lambda _: web.Response(status=500),
+    "not found": lambda _: web.Response(status=404),
+    "a page": lambda _: web.Response(text="<html>hello</html>", content_type="text/html"),
+    "nothing": lambda _: web.Response(),
+    "a list": lambda _: [],
+    "no results": lambda _: {"results": []},
+    "a result of another call": lambda _: {"results": [{"tool_call_id": "x", "content": "done"}]},
+    "a number": lambda body: {"results": [{"tool_call_id": body["tool_calls"][0]["id"], "content": 1}]},
+    "a redirect": lambda _: web.Response(status=307, headers={"Location": "/inward"}),
+    "a redirect inward": lambda _: web.Response(status=302, headers={"Location": "http://169.254.169.254/latest"}),
+}
+
+
+@pytest.mark.parametrize("kind", BAD_ANSWERS)
+async def test_an_executor_that_answers_nonsense_fails_the_record(
+    organization: Organization, executor: HttpExecutor, kind: str
+) -> None:
+    executor.respond = BAD_ANSWERS[kind]
+    response, error = await failure(organization, with_tools(executor.url))
+    assert (response, error["code"]) == (None, "tool_executor_error")
+    assert len(executor.received) == 1
+
+
+async def test_an_executor_that_is_not_there_fails_the_record(organization: Organization) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/"
+        for kind in ("http", "mcp"):
+            response, error = await failure(organization, with_tools(url, type=kind))
+            assert (response, error["code"]) == (None, "tool_executor_error")
+
+
+async def test_an_executor_that_hangs_times_out(organization: Organization, executor: HttpExecutor) -> None:
+    executor.hang = asyncio.Event()
+    response, error = await failure(organization, with_tools(executor.url, timeout_ms=200))
+    assert (response, error["code"]) == (None, "tool_timeout")
+    assert "200 ms" in error["message"]
+
+
+async def test_a_record_that_waits_for_its_tools_holds_up_no_request(
+    organization: Organization, executor: HttpExecutor
+) -> None:
+    executor.hang = asyncio.Event()
+    await create(organization, [record("a", model="tools"), with_tools(executor.url), record("b", model="tools")])
+    moving = asyncio.create_task(organization.server.advance(3600))
+    async with asyncio.timeout(30):
+        await executor.called.wait()
+    shown = await organization.ok("GET", "/v1/whoami")
+    assert shown["organizationId"] == organization.id
+    assert not moving.done()
+    executor.hang.set()
+    await moving
+
+
+async def test_a_cancelled_batch_keeps_the_record_that_waits_for_its_tools(
+    organization: Organization, executor: HttpExecutor
+) -> None:
+    executor.hang = asyncio.Event()
+    records = [{**with_tools(executor.url), "custom_id": str(number)} for number in range(3)]
+    batch = await create(organization, records)
+    moving = asyncio.create_task(organization.server.advance(3600))
+    async with asyncio.timeout(30):
+        await executor.called.wait()
+    cancelled = await ok(organization, "POST", f"/v1/batches/{batch['id']}/cancel")
+    assert cancelled["status"] == "cancelling"
+    executor.hang.set()
+    await moving
+    shown = await batch_of(organization, batch["id"])
+    assert shown["status"] == "cancelled"
+    assert shown["request_counts"] == {"total": 3, "completed": 1, "failed": 0}
+    assert [line["custom_id"] for line in await lines(organization, shown)] == ["0"]
+
+
+MALFORMED = {
+    "no url": {},
+    "a number for a url": {"url": 1},
+    "an empty url": {"url": ""},
+    "no scheme": {"url": "tools.example.com/x"},
+    "another scheme": {"url": "ftp://tools.example.com/x"},
+    "no host": {"url": "https:///x"},
+    "a port that is none": {"url": "https://tools.example.com:99999/x"},
+    "plain http": {"url": "http://tools.example.com/x"},
+    "plain http to a public address": {"url": "http://8.8.8.8/x"},
+    "a private address": {"url": "https://10.1.2.3/x"},
+    "a link-local address": {"url": "https://169.254.169.254/latest/meta-data"},
+    "carrier-grade NAT": {"url": "https://100.64.0.1/x"},
+    "this host": {"url": "https://0.0.0.0/x"},
+    "broadcast": {"url": "https://255.255.255.255/x"},
+    "multicast": {"url": "https://224.0.0.1/x"},
+    "a unique local address": {"url": "https://[fd00::1]/x"},
+    "a mapped private address": {"url": "https://[::ffff:10.0.0.1]/x"},
+    "a translated private address": {"url": "https://[64:ff9b::10.0.0.1]/x"},
+    "an unknown type": {"url": "https://tools.example.com", "type": "grpc"},
+    "a negative number": {"url": "https://tools.example.com", "max_rounds": -1},
+    "a number as text": {"url": "https://tools.example.com", "max_rounds": "8"},
+    "true for a number": {"url": "https://tools.example.com", "timeout_ms": True},
+    "a negative timeout": {"url": "https://tools.example.com", "timeout_ms": -1},
+    "a context that is no object": {"url": "https://tools.example.com", "context": []},
+    "a line break in the header": {"url": "https://tools.example.com", "authorization": "a\r\nX: b"},
+}
+
+
+@pytest.mark.parametrize("kind", MALFORMED)
+async def test_a_malformed_tool_config_fails_its_record_alone(organization: Organization, kind: str) -> None:
+    await organization.server.ok("PATCH", "/settings", {"allowLoopbackExecutors": False})
+    batch = await run(
+        organization, [record("good"), record("bad", relay={"tool_config": MALFORMED[kind]}), record("also good")]
+    )
+    assert batch["request_counts"] == {"total": 3, "completed": 2, "failed": 1}
+    (line,) = await errors(organization, batch)
+    assert (line["custom_id"], line["response"], line["error"]["code"]) == ("bad", None, "invalid_tool_config")
+    assert batch["usage"]["input_tokens"] == 4  # of the other two
+
+
+@pytest.mark.parametrize("relay", ["a string", 1, [], {"tool_config": "a string"}, {"tool_config": []}])
+async def test_what_is_no_object_is_no_tool_config(organization: Organization, relay: object) -> None:
+    response, error = await failure(organization, record("r", relay=relay))
+    assert (response, error["code"]) == (None, "invalid_tool_config")
+
+
+async def test_messages_have_no_tool_config(organization: Organization) -> None:
+    body = {**message("hello"), "relay": {"tool_config": {"url": "https://tools.example.com"}}}
+    batch = await run(organization, [{"custom_id": "m", "method": "POST", "url": MESSAGES, "body": body}], MESSAGES)
+    (line,) = await errors(organization, batch)
+    assert line["error"]["code"] == "invalid_tool_config"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "tools.localhost"])
+@pytest.mark.parametrize("scheme", ["http", "https"])
+async def test_loopback_is_refused_unless_it_is_admitted(
+    organization: Organization, executor: HttpExecutor, scheme: str, host: str
+) -> None:
+    await organization.server.ok("PATCH", "/settings", {"allowLoopbackExecutors": False})
+    port = executor.url.split(":")[2].split("/")[0]
+    for kind in ("http", "mcp"):
+        response, error = await failure(organization, with_tools(f"{scheme}://{host}:{port}/x", type=kind))
+        assert (response, error["code"]) == (None, "invalid_tool_config")
+    assert executor.received == []
+
+
+async def test_a_name_that_resolves_to_a_private_address_is_refused_before_the_model_is_asked(
+    organization: Organization, executor: HttpExecutor
+) -> None:
+    await organization.server.ok("PATCH", "/settings", {"allowLoopbackExecutors": False})
+    port = executor.url.split(":")[2].split("/")[0]
+    for kind in ("http", "mcp"):
+        batch = await run(organization, [with_tools(f"https://{socket.gethostname()}:{port}/x", type=kind)])
+        (line,) = await errors(organization, batch)
+        assert line["error"]["code"] == "invalid_tool_config"
+        assert batch["usage"]["input_tokens"] == 0
+    assert executor.received == []
+
+
+async def test_a_name_that_resolves_to_nothing_fails_once_it_is_called(organization: Organization) -> None:
+    response, error = await failure(organization, with_tools("https://tools.invalid/x"))
+    assert (response, error["code"]) == (None, "tool_executor_error")
+
+
+async def test_an_mcp_server_is_called_by_the_names_of_its_tools(organization: Organization) -> None:
+    async with mcp_server() as server:
+        config = {"type": "mcp", "authorization": "Bearer mcp", "context": {"tenant": "blue", "deep": {"er": 1}}}
+        body, _ = await answered(organization, with_tools(server.url, **config))
+    assert body["relay"] == {"tool_rounds": 2}
+    assert body["choices"][0]["message"]["content"] == "done"
+    context = {"tenant": "blue", "deep": {"er": 1}}
+    assert server.calls == [
+        {"name": "look", "round": number, "meta": context, "authorization": "Bearer mcp"} for number in (1, 2)
+    ]
+
+
+async def test_what_an_mcp_tool_says_of_its_failure_is_told_to_the_model(organization: Organization) -> None:
+    async with mcp_server() as server:
+        body, _ = await answered(organization, with_tools(server.url, "broken", type="mcp"))
+    assert "broken, so I am done" in body["choices"][0]["message"]["content"]
+
+
+async def test_an_mcp_server_without_that_tool(organization: Organization) -> None:
+    async with mcp_server() as server:
+        body, _ = await answered(organization, with_tools(server.url, "nothing", type="mcp", max_rounds=1))
+    assert body["relay"] == {"tool_rounds": 1}
+
+
+async def test_an_mcp_tool_that_hangs_times_out(organization: Organization) -> None:
+    async with mcp_server() as server:
+        response, error = await failure(organization, with_tools(server.url, "hanging", type="mcp", timeout_ms=2000))
+        assert (response, error["code"]) == (None, "tool_timeout")
+        assert len(server.calls) == 1
+
+
+async def test_an_mcp_server_that_is_none(organization: Organization, executor: HttpExecutor) -> None:
+    for kind in ("a page", "a server error", "a list", "a redirect", "a redirect inward"):
+        executor.respond = BAD_ANSWERS[kind]
+        response, error = await failure(organization, with_tools(executor.url, type="mcp", timeout_ms=5000))
+        assert (response, error["code"]) == (None, "tool_executor_error"), kind
+
+
+async def test_an_mcp_server_that_hangs_times_out(organization: Organization, executor: HttpExecutor) -> None:
+    executor.hang = asyncio.Event()
+    response, error = await failure(organization, with_tools(executor.url, type="mcp", timeout_ms=300))
+    assert (response, error["code"]) == (None, "tool_timeout")
