@@ -34,7 +34,7 @@ def jsonl(records: Sequence[Json]) -> str:
     return "".join(json.dumps(each) + "\n" for each in records)
 
 
-def batch(name: str = NAME, **spec: object) -> Manifest:
+def batch(name: str = NAME, /, **spec: Any) -> Manifest:
     """The batch of the interfaces page, from the ConfigMap `prompts` to the ConfigMap `answers`."""
     fields: Json = {
         "model": "echo",

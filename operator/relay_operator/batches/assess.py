@@ -1,6 +1,6 @@
 """Reads a batch for what a `View` needs. Pure: no I/O, time is passed in."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 from relay_operator.api import meta
@@ -8,10 +8,12 @@ from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import CreateIntent, MalformedIntent
 from relay_operator.batches.plan import Demand, Holds, Phase, Round
 from relay_operator.kinds.inferencebatch import (
+    SHOWN_PROBLEMS,
     Ending,
     InferenceBatch,
     InferenceBatchStatus,
     PartStatus,
+    Problem,
     RequestCounts,
     Usage,
 )
@@ -132,9 +134,20 @@ def refreshed(status: InferenceBatchStatus, seen: Iterable[tuple[PartStatus, Bat
     changed: dict[str, object] = {"request_counts": counts, "usage": usage, "cost": dollars(usage.cost_nano_usd)}
     changed["progress_percent"] = 100 * (counts.completed + counts.failed) // counts.total if counts.total else 0
     changed["input_file_id"] = parts[0].input_file_id
+    problems = [problem for batch in news.values() for problem in _problems(batch)]
+    if problems:
+        changed |= {"problems": problems[:SHOWN_PROBLEMS], "status_reason": problems[0].message}
     if latest is not None:
         changed |= {"id": latest.batch_id, "batch_id": latest.batch_id, "state": latest.state}
     return after.model_copy(update=changed)
+
+
+def _problems(batch: Batch) -> Iterator[Problem]:
+    """What the cloud found in the records, in its words."""
+    for problem in batch.errors.data if batch.errors is not None else ():
+        line = problem.line if problem.line is not None and problem.line > 0 else None
+        message = (problem.message or problem.code or "the cloud gives no reason")[:512]
+        yield Problem(line=line, code=(problem.code or "refused")[:64], message=message)
 
 
 def _order(part: PartStatus) -> tuple[int, int]:

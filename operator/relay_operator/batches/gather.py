@@ -70,9 +70,9 @@ class Gatherer:
             view = replace(view, sight=Sight.UNREADABLE)
             return Facts(key, obj, now, account, view, obj.status, intent, note=str(written))
         try:
-            seen = (
-                await self._look(key, obj, intent, account.cloud, memory, now, exact=exact) if intent else _Sighting()
-            )
+            seen = _Sighting()
+            if intent is not None and view.phase is Phase.ACTIVE:
+                seen = await self._look(obj, intent, account.cloud, memory, now, exact=exact)
         except CloudError as error:
             if isinstance(error, Unauthorized):
                 self.accounts.refused(account)
@@ -136,19 +136,8 @@ class Gatherer:
         return state, self.transfers.result(facts.key) if state is Transfer.DONE else None
 
     async def _look(
-        self,
-        key: ObjectKey,
-        obj: InferenceBatch,
-        intent: CreateIntent,
-        cloud: Cloud,
-        memory: Memory,
-        now: datetime,
-        *,
-        exact: bool,
+        self, obj: InferenceBatch, intent: CreateIntent, cloud: Cloud, memory: Memory, now: datetime, *, exact: bool
     ) -> _Sighting:
-        phase = assess.phase(obj, intent, now)
-        if phase is not Phase.ACTIVE:
-            return _Sighting()
         if intent.token != obj.status.create_token:
             return await self._search_all(intent, cloud, memory, now)
         lost = assess.unanswered(obj.status)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.cluster.batch_side import (
     CREATE_BATCH,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 ALL = [record(f"r{number}", f"p{number}") for number in range(5)]
 
 
-async def _running(workspace: Workspace, **spec: object) -> None:
+async def _running(workspace: Workspace, **spec: Any) -> None:
     """A batch whose every record takes 100 s on a clock that stands still."""
     await workspace.cloud.control.clock(mode="frozen")
     await workspace.cloud.control.settings(batchRecordSeconds=100)
@@ -43,7 +43,9 @@ async def _advanced_to_the_end(workspace: Workspace) -> None:
 
     async def ended() -> bool:
         await workspace.cloud.control.advance(5)
-        return all(each["status"] in {"cancelled", "expired", "completed"} for each in await batches_in_cloud(workspace))
+        return all(
+            each["status"] in {"cancelled", "expired", "completed"} for each in await batches_in_cloud(workspace)
+        )
 
     await eventually(ended, what="the end of the batch in the cloud")
 

@@ -30,7 +30,8 @@ ALL = [record(f"r{number}", f"p{number}") for number in range(5)]
 
 
 def _some_are_answered(item: Manifest | None) -> bool:
-    return ((item or {}).get("status") or {}).get("requestCounts", {}).get("completed", 0) >= 2
+    counts = ((item or {}).get("status") or {}).get("requestCounts", {})
+    return bool(counts.get("completed", 0) >= 2)
 
 
 async def test_a_batch_that_is_suspended_from_the_start_sends_nothing(brisk_workspace: Workspace) -> None:

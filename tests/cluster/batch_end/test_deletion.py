@@ -1,0 +1,129 @@
+"""A batch that is deleted is cancelled, its answers so far are published, and nothing of it stays in the cloud."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tests.cluster.batch_side import (
+    CREATE_BATCH,
+    KIND,
+    NAME,
+    UPLOAD,
+    batch,
+    batches_in_cloud,
+    complete,
+    files_in_cloud,
+    published,
+    put_prompts,
+    record,
+    tells,
+)
+from tests.cluster.cloud_log import count
+from tests.support.eventually import eventually
+
+if TYPE_CHECKING:
+    from tests.support.kube import Manifest
+    from tests.support.workspace import Workspace
+
+ALL = [record(f"r{number}", f"p{number}") for number in range(5)]
+
+
+async def _half_done(workspace: Workspace, **spec: Any) -> None:
+    await workspace.cloud.control.clock(mode="frozen")
+    await workspace.cloud.control.settings(batchRecordSeconds=100)
+    await put_prompts(workspace, ALL)
+    await workspace.apply(batch(**spec))
+    await workspace.becomes(KIND, NAME, tells("Running"))
+    await workspace.cloud.control.advance(230)
+
+
+async def _gone(workspace: Workspace) -> None:
+    """The object goes while the clock goes on."""
+
+    async def there() -> Manifest | None:
+        await workspace.cloud.control.advance(5)
+        return await workspace.kube.find(KIND, NAME)
+
+    await eventually(there, lambda item: item is None, what="the end of the object")
+
+
+async def test_the_answers_so_far_are_published_before_the_object_goes(brisk_private_workspace: Workspace) -> None:
+    workspace = brisk_private_workspace
+    await _half_done(workspace)
+    await workspace.kube.delete(KIND, NAME)
+    await _gone(workspace)
+    answers, errors = await published(workspace)
+    assert 2 <= len(answers) < 5
+    assert errors == {}
+    assert [each["status"] for each in await batches_in_cloud(workspace)] == ["cancelled"]
+    assert await files_in_cloud(workspace) == []
+
+
+async def test_with_discard_nothing_is_published(brisk_private_workspace: Workspace) -> None:
+    workspace = brisk_private_workspace
+    await _half_done(workspace, deletionPolicy="Discard")
+    await workspace.kube.delete(KIND, NAME)
+    await _gone(workspace)
+    assert await workspace.kube.find("ConfigMap", "answers") is None
+    assert [each["status"] for each in await batches_in_cloud(workspace)] == ["cancelled"]
+    assert await files_in_cloud(workspace) == []
+
+
+async def test_with_orphan_the_cloud_goes_on(brisk_private_workspace: Workspace) -> None:
+    workspace = brisk_private_workspace
+    await _half_done(workspace, deletionPolicy="Orphan")
+    await workspace.kube.delete(KIND, NAME)
+    await workspace.is_gone(KIND, NAME)
+    assert [each["status"] for each in await batches_in_cloud(workspace)] == ["in_progress"]
+
+
+async def test_the_annotation_abandon_lets_go_without_touching_the_cloud(brisk_private_workspace: Workspace) -> None:
+    workspace = brisk_private_workspace
+    await _half_done(workspace)
+    await workspace.kube.annotate(KIND, NAME, {"gpurelay.dev/abandon": "true"})
+    await workspace.kube.delete(KIND, NAME)
+    await workspace.is_gone(KIND, NAME)
+    assert [each["status"] for each in await batches_in_cloud(workspace)] == ["in_progress"]
+
+
+async def test_while_paused_nothing_is_sent_and_nothing_is_cancelled(brisk_workspace: Workspace) -> None:
+    workspace = brisk_workspace
+    await put_prompts(workspace, ALL)
+    manifest = batch()
+    manifest["metadata"]["annotations"] = {"gpurelay.dev/paused": "true"}
+    await workspace.apply(manifest)
+    await workspace.becomes(KIND, NAME, tells("Paused"))
+    assert await count(workspace, UPLOAD, CREATE_BATCH) == 0
+    await workspace.kube.annotate(KIND, NAME, {"gpurelay.dev/paused": None})
+    await workspace.becomes(KIND, NAME, complete)
+
+
+async def test_a_finished_batch_goes_after_its_time_to_live_and_its_answers_stay(brisk_workspace: Workspace) -> None:
+    workspace = brisk_workspace
+    await put_prompts(workspace, ALL)
+    await workspace.apply(batch(ttlSecondsAfterFinished=1))
+    await eventually(workspace.kube.looking_at("ConfigMap", "answers"), what="the answers")
+    await workspace.is_gone(KIND, NAME)
+    answers, _ = await published(workspace)
+    assert len(answers) == 5
+
+
+async def test_a_finished_batch_is_deleted_at_once_though_the_cloud_is_down(brisk_private_workspace: Workspace) -> None:
+    workspace = brisk_private_workspace
+    await put_prompts(workspace, ALL)
+    await workspace.apply(batch())
+    await workspace.becomes(KIND, NAME, complete)
+    await workspace.cloud.process.kill()
+    await workspace.kube.delete(KIND, NAME)
+    await workspace.is_gone(KIND, NAME)
+
+
+async def test_a_namespace_goes_with_a_batch_that_runs(brisk_private_workspace: Workspace) -> None:
+    workspace = brisk_private_workspace
+    await _half_done(workspace)
+    await workspace.kube.delete("Namespace", workspace.namespace)
+    await workspace.kube.delete(KIND, NAME)  # as the namespace's controller does
+    await _gone(workspace)
+    assert [each["status"] for each in await batches_in_cloud(workspace)] == ["cancelled"]
+    kept = {each["purpose"] for each in await files_in_cloud(workspace)}
+    assert "batch_output" in kept, "what could not be published stays in the cloud"

@@ -1,0 +1,137 @@
+"""Whatever answer is lost, nothing is sent twice: files are found by their name, batches by their metadata."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.cluster.batch_side import (
+    CREATE_BATCH,
+    KIND,
+    NAME,
+    UPLOAD,
+    batch,
+    batches_in_cloud,
+    complete,
+    files_in_cloud,
+    published,
+    put_prompts,
+    record,
+    tells,
+)
+from tests.cluster.cloud_log import asked, count
+from tests.cluster.conftest import BRISK
+from tests.support.eventually import eventually
+from tests.support.manifests import condition
+
+if TYPE_CHECKING:
+    from tests.conftest import StartOperator
+    from tests.support.workspace import Workspace
+
+ALL = [record(f"r{number}", f"p{number}") for number in range(5)]
+PATIENCE = {**BRISK, "search_seconds": "2"}
+
+
+async def test_a_batch_whose_answer_was_lost_is_found_by_its_metadata(
+    unattended_workspace: Workspace, start_operator: StartOperator
+) -> None:
+    workspace = unattended_workspace
+    await workspace.cloud.control.fault(CREATE_BATCH, {"drop": "after"}, count=1)
+    await start_operator(workspace, **PATIENCE)
+    await put_prompts(workspace, ALL)
+    await workspace.apply(batch())
+    done = await workspace.becomes(KIND, NAME, complete)
+    assert len(await batches_in_cloud(workspace)) == 1
+    assert await count(workspace, CREATE_BATCH) == 1
+    assert condition(done, "CreateOutcomeUnknown") == {}
+    answers, _ = await published(workspace)
+    assert len(answers) == 5
+
+
+async def test_a_create_that_never_arrived_is_sent_again_once_the_list_says_so(
+    unattended_workspace: Workspace, start_operator: StartOperator
+) -> None:
+    workspace = unattended_workspace
+    await workspace.cloud.control.fault(CREATE_BATCH, {"drop": "before"}, count=1)
+    await start_operator(workspace, **PATIENCE)
+    await put_prompts(workspace, ALL)
+    await workspace.apply(batch())
+    await workspace.becomes(KIND, NAME, tells("CreateOutcomeUnknown"))
+    await workspace.becomes(KIND, NAME, complete)
+    assert len(await batches_in_cloud(workspace)) == 1
+
+
+async def test_an_upload_whose_answer_was_lost_is_not_sent_again(
+    unattended_workspace: Workspace, start_operator: StartOperator
+) -> None:
+    workspace = unattended_workspace
+    await workspace.cloud.control.fault(UPLOAD, {"drop": "after"}, count=1)
+    await start_operator(workspace, **PATIENCE)
+    await put_prompts(workspace, ALL)
+    await workspace.apply(batch())
+    await workspace.becomes(KIND, NAME, complete)
+    assert await count(workspace, UPLOAD) == 1
+    assert await files_in_cloud(workspace) == []
+
+
+async def test_a_status_that_was_lost_is_rebuilt_from_the_cloud(
+    unattended_workspace: Workspace, start_operator: StartOperator
+) -> None:
+    workspace, control = unattended_workspace, unattended_workspace.cloud.control
+    await control.clock(mode="frozen")
+    operator = await start_operator(workspace, **PATIENCE, batch_part_bytes="1024")
+    await put_prompts(workspace, [record(f"r{number}", f"p{number}") for number in range(20)])
+    await workspace.apply(batch())
+    running = await workspace.becomes(KIND, NAME, tells("Running"))
+    await eventually(lambda: count(workspace, CREATE_BATCH), lambda sent: sent == 3, what="three parts")
+    await eventually(
+        workspace.kube.looking_at(KIND, NAME),
+        lambda item: item is not None and all("batchId" in part for part in item["status"]["parts"]),
+        what="three ids in status",
+    )
+    await operator.kill()
+    empty = dict.fromkeys(running["status"])
+    await workspace.kube.patch(KIND, NAME, {"status": empty}, subresource="status")
+    await operator.start()
+    rebuilt = await workspace.becomes(KIND, NAME, tells("Running"))
+    assert {part["batchId"] for part in rebuilt["status"]["parts"]} == {
+        each["id"] for each in await batches_in_cloud(workspace)
+    }
+    await control.clock(mode="real")
+    done = await workspace.becomes(KIND, NAME, complete)
+    assert await count(workspace, CREATE_BATCH) == 3
+    answers, errors = await published(workspace)
+    assert (len(answers), errors) == (20, {})
+    assert done["status"]["requestCounts"] == {"total": 20, "completed": 20, "failed": 0}
+
+
+async def test_an_intent_that_was_copied_with_its_manifest_is_not_the_copys_own(
+    unattended_workspace: Workspace, start_operator: StartOperator
+) -> None:
+    workspace = unattended_workspace
+    await start_operator(workspace, **PATIENCE)
+    await put_prompts(workspace, ALL)
+    await workspace.apply(batch())
+    first = await workspace.becomes(KIND, NAME, complete)
+    copy = batch("copy", output={"configMapRef": {"name": "copied"}})
+    copy["metadata"]["annotations"] = first["metadata"]["annotations"]
+    await workspace.apply(copy)
+    second = await workspace.becomes(KIND, "copy", complete)
+    assert second["status"]["createToken"] != first["status"]["createToken"]
+    assert len(await batches_in_cloud(workspace)) == 2
+
+
+async def test_the_operator_killed_while_the_batch_runs_goes_on_where_it_was(
+    unattended_workspace: Workspace, start_operator: StartOperator
+) -> None:
+    workspace = unattended_workspace
+    await workspace.cloud.control.clock(mode="frozen")
+    operator = await start_operator(workspace, **PATIENCE)
+    await put_prompts(workspace, ALL)
+    await workspace.apply(batch())
+    await workspace.becomes(KIND, NAME, tells("Running"))
+    await operator.kill()
+    await workspace.cloud.control.clock(mode="real")
+    await operator.start()
+    await workspace.becomes(KIND, NAME, complete)
+    assert len(await asked(workspace, CREATE_BATCH)) == 1
+    assert await count(workspace, UPLOAD) == 1
