@@ -1,10 +1,13 @@
 """The settings: names, defaults, and what a bad value says."""
 
 import os
+from ipaddress import ip_network
+from pathlib import PurePosixPath
 
 import pytest
 
 from relay_operator.allowed_urls import why_refused
+from relay_operator.objectstores.policy import StorePolicy
 from relay_operator.settings import ListenAddress, Settings, SettingsError, describe_settings, load_settings
 
 
@@ -54,6 +57,11 @@ def test_listen_addresses_are_read_with_ipv6_hosts_too(monkeypatch: pytest.Monke
         ("RELAY_LOG_FORMAT", "xml"),
         ("RELAY_LEADER_ELECTION", "perhaps"),
         ("RELAY_POLL_SETTLED_SECONDS", "-1"),
+        ("RELAY_FILE_ROOTS", "data"),
+        ("RELAY_FILE_ROOTS", "/"),
+        ("RELAY_FILE_ROOTS", "/data/../etc"),
+        ("RELAY_ALLOWED_PRIVATE_NETWORKS", "inside"),
+        ("RELAY_ALLOWED_PRIVATE_NETWORKS", "10.0.0.1/8"),
     ],
 )
 def test_a_bad_value_is_one_sentence_that_names_the_variable(
@@ -80,6 +88,16 @@ def test_the_default_urls_are_allowed_without_being_listed(monkeypatch: pytest.M
     assert settings.default_base_url == "https://api.example.com"
     assert why_refused("https://api.example.com", settings.allowed_prefixes()) is None
     assert why_refused("https://other.example.com", settings.allowed_prefixes()) is not None
+
+
+def test_batches_reach_folders_and_networks_that_are_named_and_none_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_settings().store_policy() == StorePolicy()
+    monkeypatch.setenv("RELAY_FILE_ROOTS", "/data, /more/data/")
+    monkeypatch.setenv("RELAY_ALLOWED_PRIVATE_NETWORKS", "10.0.0.0/8 fd00:1::/64")
+    assert load_settings().store_policy() == StorePolicy(
+        file_roots=(PurePosixPath("/data"), PurePosixPath("/more/data")),
+        private_networks=(ip_network("10.0.0.0/8"), ip_network("fd00:1::/64")),
+    )
 
 
 def test_every_setting_is_described_with_its_default() -> None:
