@@ -80,7 +80,7 @@ async def test_rounds_go_on_until_the_model_is_done(organization: Organization, 
     ("given", "rounds"), [({}, 8), ({"max_rounds": 0}, 8), ({"max_rounds": 3}, 3), ({"max_rounds": 99}, 16)]
 )
 async def test_rounds_are_clamped_and_the_last_turn_is_the_answer(
-    organization: Organization, executor: HttpExecutor, given: dict[str, int], rounds: int
+    organization: Organization, executor: HttpExecutor, given: dict[str, Any], rounds: int
 ) -> None:
     executor.respond = lambda body: {"results": [{"tool_call_id": body["tool_calls"][0]["id"], "content": "more"}]}
     body, usage = await answered(organization, with_tools(executor.url, **given))
@@ -283,7 +283,7 @@ async def test_a_name_that_resolves_to_nothing_fails_once_it_is_called(organizat
 
 async def test_an_mcp_server_is_called_by_the_names_of_its_tools(organization: Organization) -> None:
     async with mcp_server() as server:
-        config = {"type": "mcp", "authorization": "Bearer mcp", "context": {"tenant": "blue", "deep": {"er": 1}}}
+        config: dict[str, Any] = {"type": "mcp", "authorization": "Bearer mcp", "context": {"tenant": "blue", "deep": {"er": 1}}}
         body, _ = await answered(organization, with_tools(server.url, **config))
     assert body["relay"] == {"tool_rounds": 2}
     assert body["choices"][0]["message"]["content"] == "done"
