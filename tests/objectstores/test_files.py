@@ -50,6 +50,7 @@ async def test_a_missing_file_is_told_from_a_missing_folder(stores: ObjectStores
     assert await stores.exists(at(root / "missing"), None) is False
     await fails_for(StoreReason.NOT_FOUND, content(stores, at(root / "missing"), None))
     below = at(root / "no-folder" / "file")
+    await fails_for(StoreReason.BUCKET_NOT_FOUND, stores.exists(below, None))
     await fails_for(StoreReason.BUCKET_NOT_FOUND, stores.check_writable(below, None))
     await fails_for(StoreReason.BUCKET_NOT_FOUND, stores.write(below, None, chunks(b"x"), replace=True))
 

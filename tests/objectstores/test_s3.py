@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from relay_operator.objectstores.errors import StoreReason
-from tests.objectstores.bucket import MEBIBYTE, chunks, content, fails_for, mebibytes
+from tests.objectstores.bucket import MEBIBYTE, Bucket, chunks, content, fails_for, mebibytes
+from tests.support.s3 import S3Server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from relay_operator.objectstores.stores import ObjectStores
-    from tests.objectstores.bucket import Bucket
 
 
 async def test_what_was_written_is_read_with_its_size_and_version(stores: ObjectStores, bucket: Bucket) -> None:
@@ -166,3 +167,22 @@ async def test_what_an_uncertain_write_left_is_compared_byte_by_byte(stores: Obj
     assert await stores.holds(location, credentials, chunks(b"a", b"", b"b")) is True
     for other in (b"a", b"abc", b"xy", b""):
         assert await stores.holds(location, credentials, chunks(other)) is False
+
+
+async def test_a_service_with_an_authority_of_its_own_is_reached_with_its_certificate(
+    stores: ObjectStores, tmp_path: Path
+) -> None:
+    folder = tmp_path / "s3"
+    folder.mkdir()
+    server = S3Server(folder, tls=True)
+    await server.start()
+    bucket = Bucket(server, "bucket")
+    await server.create_bucket(bucket.name)
+    location = bucket.location("object")
+    assert "ca.crt" in await fails_for(StoreReason.UNREACHABLE, content(stores, location, bucket.credentials()))
+    trusting = bucket.credentials(**{"ca.crt": server.ca})
+    await stores.write(location, trusting, mebibytes(17), replace=False)
+    assert await content(stores, location, trusting, 16 * MEBIBYTE) == bytes([16]) * MEBIBYTE
+    broken = bucket.credentials(**{"ca.crt": "no certificate"})
+    await fails_for(StoreReason.INVALID, content(stores, location, broken))
+    await server.stop()

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 import httpx2
 
+from tests.support.certificates import write_serving_certificate
 from tests.support.process import Process, free_port
 from tests.support.toolchain import installed_from
 
@@ -29,9 +30,13 @@ def versitygw() -> Path:
 
 @dataclass
 class S3Server:
-    """One server with its data below `folder`; `url` is what goes into AWS_ENDPOINT_URL."""
+    """One server with its data below `folder`; `url` is what goes into AWS_ENDPOINT_URL.
+
+    With `tls` it serves https with a certificate of its own authority, `ca`.
+    """
 
     folder: Path
+    tls: bool = False
     access_key: str = "test-root"
     secret_key: str = "test-root-secret"
     process: Process = field(init=False)
@@ -39,16 +44,24 @@ class S3Server:
 
     def __post_init__(self) -> None:
         port = free_port()
-        self.url = f"http://127.0.0.1:{port}"
+        self.url = f"{'https' if self.tls else 'http'}://127.0.0.1:{port}"
         data, metadata, users = (self.folder / name for name in ("data", "metadata", "users"))
         for folder in (data, metadata, users):
             folder.mkdir(parents=True, exist_ok=True)
         credentials = ["--access", self.access_key, "--secret", self.secret_key, "--region", _REGION]
         listen = ["--port", f"127.0.0.1:{port}", "--keep-alive", "--quiet"]
+        if self.tls:
+            write_serving_certificate(self.folder)
+            listen += ["--cert", str(self.folder / "apiserver.crt"), "--key", str(self.folder / "apiserver.key")]
         # Metadata beside the data: not every file system has extended attributes.
         backend = ["posix", "--sidecar", str(metadata), str(data)]
         argv = [str(versitygw()), *listen, *credentials, "--iam-dir", str(users), *backend]
         self.process = Process("versitygw", argv, self.folder / "versitygw.log", self._answers, env={})
+
+    @property
+    def ca(self) -> str:
+        """The certificate of the authority that signed the server's, in PEM."""
+        return (self.folder / "ca.crt").read_text()
 
     async def start(self) -> None:
         """Starts the server; returns when it answers."""
@@ -99,7 +112,7 @@ class S3Server:
     async def _call(self, method: str, path: str, query: str = "", body: bytes = b"") -> httpx2.Response:
         path = quote(path, safe="/-._~")
         headers = self._signed(method, path, query, body, dt.datetime.now(dt.UTC))
-        async with httpx2.AsyncClient(trust_env=False) as client:
+        async with httpx2.AsyncClient(trust_env=False, verify=False) as client:
             url = f"{self.url}{path}?{query}" if query else f"{self.url}{path}"
             answer = await client.request(method, url, headers=headers, content=body)
         return answer.raise_for_status()
@@ -107,7 +120,7 @@ class S3Server:
     def _signed(self, method: str, path: str, query: str, body: bytes, now: dt.datetime) -> dict[str, str]:
         """The headers of Signature Version 4."""
         digest, moment = hashlib.sha256(body).hexdigest(), now.strftime("%Y%m%dT%H%M%SZ")
-        headers = {"host": self.url.removeprefix("http://"), "x-amz-content-sha256": digest, "x-amz-date": moment}
+        headers = {"host": self.url.partition("://")[2], "x-amz-content-sha256": digest, "x-amz-date": moment}
         names = ";".join(headers)
         lines = "".join(f"{name}:{value}\n" for name, value in headers.items())
         request = f"{method}\n{path}\n{query}\n{lines}\n{names}\n{digest}"

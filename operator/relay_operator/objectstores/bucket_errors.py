@@ -18,6 +18,14 @@ def already_there(location: Location) -> StoreError:
     return StoreError(StoreReason.ALREADY_EXISTS, sentence)
 
 
+def untrusted(location: Location) -> StoreError:
+    """The error for a server whose certificate cannot be verified."""
+    sentence = (
+        f"{location} is served with a certificate that nobody trusted has signed: put its authority's into ca.crt"
+    )
+    return StoreError(StoreReason.UNREACHABLE, f"{sentence} of the Secret.")
+
+
 def unusable(location: Location) -> StoreError:
     """The error for credentials of which no client can be made."""
     # obstore refuses a second Google key, where the environment names one, instead of choosing between them.
@@ -37,6 +45,8 @@ def understood(location: Location, text: str, failure: str) -> StoreError:
     reason = _reason(status, code)
     if status is None and failure:
         return StoreError(reason, f"{location} could not be reached: {failure}.")
+    if status is None and "certificate" in text.lower():
+        return untrusted(location)
     said = f" ({' '.join(filter(None, [str(status or ''), code]))})" if status or code else ""
     return StoreError(reason, f"{location} {_SENTENCES[reason]}{said}{_advice(reason, code)}.")
 

@@ -190,6 +190,7 @@ class EgressGuard:
         except CannotConnect as failed:
             passage.failure = str(failed)
             return await _say(writer, 502, "Cannot connect")
+        passage.failure = ""
         try:
             if request.tunnel:
                 writer.write(_answer(200, "Connection established"))

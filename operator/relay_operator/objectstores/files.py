@@ -40,9 +40,10 @@ class FileStore:
         try:
             descriptor, info = await asyncio.to_thread(self._open_to_read)
         except StoreError as error:
-            if error.reason is StoreReason.NOT_FOUND:
-                return None
-            raise
+            if error.reason is not StoreReason.NOT_FOUND:
+                raise
+            os.close(await asyncio.to_thread(self._open_folder))
+            return None
         os.close(descriptor)
         return info
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import aiohttp
 from yarl import URL
 
-from relay_operator.objectstores.bucket_errors import already_there
+from relay_operator.objectstores.bucket_errors import already_there, untrusted
 from relay_operator.objectstores.egress import Refused
 from relay_operator.objectstores.errors import StoreError, StoreReason
 from relay_operator.objectstores.pieces import collected, gathered
@@ -198,8 +198,7 @@ class WebStore:
         except Refused as refused:
             raise StoreError(StoreReason.NOT_ALLOWED, f"{self._location} cannot be used: {refused}.") from None
         except aiohttp.ClientConnectorCertificateError:
-            sentence = f"{self._location} has a certificate that nobody trusted has signed: put its authority's into "
-            raise StoreError(StoreReason.UNREACHABLE, sentence + "ca.crt of the Secret.") from None
+            raise untrusted(self._location) from None
         except (aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
             why = self._passage.failure or f"the connection failed ({type(error).__name__})"
             raise StoreError(StoreReason.UNREACHABLE, f"{self._location} could not be reached: {why}.") from None
