@@ -4,6 +4,7 @@ applies wins."""
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import assert_never
 
 from relay_operator.api.conditions import Reason
 from relay_operator.batches.actions import (
@@ -250,6 +251,8 @@ def _go_on(view: View) -> Action:
             return Wait(Reason.WAITING_FOR_RETRY) if view.waiting else Again()
         case Round.OVER:
             return BeginPublication()
+        case _ as never:
+            assert_never(never)
 
 
 def _patiently(view: View, start: Start) -> Action:
