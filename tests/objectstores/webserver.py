@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+_LONG_AGO = "Thu, 01 Jan 2026 00:00:00 GMT"
+
 
 @dataclass
 class WebServer:
@@ -46,7 +48,9 @@ class WebServer:
         return await self._serve(request, self.objects[request.path])
 
     async def _store(self, request: web.Request) -> web.StreamResponse:
-        if request.headers.get("If-None-Match") == "*" and request.path in self.objects:
+        headers = request.headers
+        new_alone = "*" in headers.get("If-None-Match", "") or headers.get("x-goog-if-generation-match") == "0"
+        if new_alone and request.path in self.objects:
             return web.Response(status=412)
         if self.needs_length and request.content_length is None:
             return web.Response(status=411)
@@ -56,12 +60,12 @@ class WebServer:
             self.broken_off.set()
             raise
         self.objects[request.path] = body
-        return web.Response(status=201, headers={"ETag": _etag(body)})
+        return web.Response(status=201, headers={"ETag": _etag(body), "x-goog-generation": "1"})
 
     async def _serve(self, request: web.Request, body: bytes) -> web.StreamResponse:
         if request.headers.get("If-Match", _etag(body)) != _etag(body):
             return web.Response(status=412)
-        headers, start, status = {"ETag": _etag(body)}, 0, 200
+        headers, start, status = {"ETag": _etag(body), "Last-Modified": _LONG_AGO}, 0, 200
         asked = request.headers.get("Range", "")
         if asked and self.ranges:
             start, status = int(asked.removeprefix("bytes=").removesuffix("-")), 206
