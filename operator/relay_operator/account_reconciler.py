@@ -165,7 +165,8 @@ class AccountReconciler:
 
     def _lookout(self) -> Lookout:
         public_url = self.settings.webhook_public_url
-        return Lookout(self.kube, self.accounts.webhook_secrets, public_url, self.accounts.listening)
+        accounts = self.accounts
+        return Lookout(self.kube, accounts.webhook_secrets, public_url, accounts.listening, accounts.untold)
 
     def _look_is_due(self, account: AnyAccount, state: AccountReady, memory: _Memory) -> bool:
         asked = account.metadata.annotations.get(meta.RECONCILE_AT) != account.status.reconcile_at

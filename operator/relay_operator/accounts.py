@@ -55,6 +55,8 @@ class _Connection:
     suspected: bool = False
     """The cloud refused the key to somebody."""
     usable_since: float | None = None
+    untold: int = 0
+    """Changes that polls found since the last webhook."""
     listening: bool = False
     """The webhook subscription was made, or it is known that there will be none."""
 
@@ -152,6 +154,23 @@ class Accounts:
         for dependent, entry in self.dependents(key):
             if not entry.cloud_id:
                 self._queue.add(dependent, Priority.CHANGE)
+
+    def found_by_polling(self, account: AccountReady) -> None:
+        """A change was seen that a webhook should have told of."""
+        connection = self._connections.get(account.key)
+        if connection is not None:
+            connection.untold += 1
+
+    def heard(self, key: ObjectKey) -> None:
+        """A webhook of the account came."""
+        connection = self._connections.get(key)
+        if connection is not None:
+            connection.untold = 0
+
+    def untold(self, key: ObjectKey) -> int:
+        """Changes that polls found since the last webhook came."""
+        connection = self._connections.get(key)
+        return 0 if connection is None else connection.untold
 
     def refused(self, account: AccountReady) -> None:
         """The cloud answered 401 to this account's Cloud."""

@@ -18,9 +18,12 @@ class Hints:
     queue: Queue[ObjectKey]
     sightings: Callable[[ObjectKey], Sightings]
     """An account's."""
+    heard: Callable[[ObjectKey], None] = lambda _account: None
+    """Told of every account that a webhook came from."""
 
     def on_event(self, account: ObjectKey, event: Event) -> None:
         """Wake who records one of the ids; an id that nobody records may answer an open intent."""
+        self.heard(account)
         owners = {key for cloud_id in event.resource_ids for key in self.cache.with_cloud_id(cloud_id)}
         for key in owners:
             self.queue.add(key, Priority.EVENT)

@@ -283,7 +283,7 @@ def _assemble(settings: Settings, api: client.ApiClient) -> Replica:
         accounts=accounts,
         receiver=Receiver(
             secrets_for=accounts.secrets_for,
-            on_event=Hints(cache, queue, accounts.sightings).on_event,
+            on_event=Hints(cache, queue, accounts.sightings, accounts.heard).on_event,
             deliveries=metrics.webhook_deliveries,
             body_limit=settings.webhook_body_limit_bytes,
             deduplication_size=settings.webhook_deduplication_size,

@@ -112,6 +112,7 @@ class Reason(StrEnum):
     IN_USE = "InUse"
     RUNWAY_SHORT = "RunwayShort"
     WEBHOOK_REFUSED = "WebhookRefused"
+    DELIVERIES_MISSING = "DeliveriesMissing"
 
     # Schedules
     SCHEDULED = "Scheduled"

@@ -102,7 +102,11 @@ TYPES: Final[dict[ConditionType, TypeDoc]] = {
 
 REASONS: Final[dict[Reason, ReasonDoc]] = {
     Reason.CREATING: ReasonDoc("Nothing exists in the cloud so far; the create is being sent.", Resolver.OPERATOR),
-    Reason.WAITING_FOR_ACCOUNT: ReasonDoc("The account exists and was not checked so far.", Resolver.OPERATOR),
+    Reason.WAITING_FOR_ACCOUNT: ReasonDoc(
+        "The account is missing, cannot be used so far, or is being subscribed to the cloud's webhooks: nothing is "
+        "created unheard. The message says which.",
+        Resolver.OPERATOR,
+    ),
     Reason.WAITING_FOR_BUDGET: ReasonDoc(
         "The cloud refused for lack of funds (INSUFFICIENT_BALANCE) or because the monthly limit is reached "
         "(SPEND_LIMIT_REACHED); tried again at `status.nextAttemptTime`.",
@@ -170,8 +174,8 @@ REASONS: Final[dict[Reason, ReasonDoc]] = {
         Resolver.AUTHOR,
     ),
     Reason.BALANCE_EXHAUSTED: ReasonDoc(
-        "Stopped because the balance ran out; deleted by the cloud at `status.deletionDeadline` unless funded. "
-        "Started again when funds are back.",
+        "Stopped because the balance ran out; a pod is deleted by the cloud at `status.deletionDeadline` unless "
+        "funded. Started again when funds are back.",
         Resolver.ACCOUNT_OWNER,
     ),
     Reason.TERMINATED_EXTERNALLY: ReasonDoc(
@@ -314,6 +318,11 @@ REASONS: Final[dict[Reason, ReasonDoc]] = {
     Reason.RUNWAY_SHORT: ReasonDoc("The balance lasts for less than a day.", Resolver.ACCOUNT_OWNER),
     Reason.WEBHOOK_REFUSED: ReasonDoc(
         "The cloud refuses the subscription; the message has its words. Polling takes over.", Resolver.ADMINISTRATOR
+    ),
+    Reason.DELIVERIES_MISSING: ReasonDoc(
+        "The cloud's webhooks do not arrive: its last deliveries failed, or polling found changes that none told of. "
+        "See that the cloud reaches the operator's public URL. Polling takes over.",
+        Resolver.ADMINISTRATOR,
     ),
     Reason.SCHEDULED: ReasonDoc("Batches are started at the times of the schedule.", Resolver.NOBODY),
     Reason.SCHEDULE_INVALID: ReasonDoc(

@@ -70,6 +70,10 @@ class Accounts(Protocol):
         """
         ...
 
+    def found_by_polling(self, account: AccountReady) -> None:
+        """A settled object's poll saw a change that a webhook should have told of."""
+        ...
+
     def refused(self, account: AccountReady) -> None:
         """The cloud answered 401: read the Secret again at once."""
         ...

@@ -112,6 +112,7 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
                 self.on_pass(Pass(taken, outcome, self.clock() - started, wrote))
 
     async def _pass(self, taken: Taken[ObjectKey], entry: Entry, memory: Memory) -> tuple[str, bool]:
+        known = memory.account is not None  # what changed while no operator ran, no webhook could tell
         look = Look.ROUTINE if taken.priority >= Priority.POLL else Look.EXACT
         facts = await self.gatherer.gather(taken.key, entry, memory, self.wall_clock(), look)
         action = plan(facts.view)
@@ -125,6 +126,9 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
         if standing is not None:
             status = new_status(self.resource, facts, action, result, standing, self.pacing)
         wrote = await self._report(facts, action, result, status)
+        changed = status.state != facts.obj.status.state and status.state in self.resource.told_by_webhooks
+        if changed and known and taken.priority is Priority.POLL:
+            self.gatherer.accounts.found_by_polling(facts.usable_account)
         note = noteworthy(facts.obj.status.conditions, status.conditions, deleting=facts.view.deleting)
         if wrote and note is not None:
             self.recorder.record(facts.key, facts.obj.metadata.uid, note)

@@ -103,6 +103,8 @@ class ExternalResource(Protocol[SpecT, StatusT, ObsT]):
     @property
     def type(self) -> ResourceType: ...
 
+    told_by_webhooks: frozenset[str] = frozenset()
+    """States of which the cloud sends events (section 6)."""
     retention: timedelta | None = None
     """How long the cloud keeps what is interrupted, or stopped for want of funds; None: it does not say."""
 

@@ -177,6 +177,7 @@ class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster
 
     kind = DEFINITION.kind
     type = ResourceType(DEFINITION.plural, GROUP, VERSION)
+    told_by_webhooks = frozenset({ClusterStatus.RUNNING, ClusterStatus.DEGRADED, ClusterStatus.FAILED})
 
     def __init__(self, lists: ClusterLists) -> None:
         self._lists = lists

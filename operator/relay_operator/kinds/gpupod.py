@@ -147,6 +147,7 @@ class GpuPods(ExternalResource[GpuPodSpec, GpuPodStatus, VmRecord]):
 
     kind = DEFINITION.kind
     type = ResourceType(DEFINITION.plural, GROUP, VERSION)
+    told_by_webhooks = frozenset({PodStatus.RUNNING, PodStatus.STOPPED, PodStatus.TERMINATED})
     retention = timedelta(days=7)
 
     def parse(self, body: bytes) -> GpuPod:

@@ -16,6 +16,7 @@ from tests.support.manifests import condition, gpu_pod
 
 if TYPE_CHECKING:
     from tests.cluster.accounts.conftest import Bench
+    from tests.support.kube import Manifest
 
 HOOKS = "/v1/orgs/{orgId}/webhooks"
 
@@ -160,6 +161,45 @@ async def test_a_secret_that_may_not_be_kept_is_told_and_holds_nothing_back(benc
     account = await bench.run()
     assert bench.accounts.deaf_for(await _usable(bench)) == 0
     assert "may not keep the signing secret" in condition(account, "WebhookReady")["message"]
+
+
+def _webhook_ready(account: Manifest) -> tuple[str, str]:
+    told = condition(account, "WebhookReady")
+    return told["status"], told["reason"]
+
+
+async def test_deliveries_that_never_arrive_are_told(bench: Bench) -> None:
+    """Nobody listens where the operator says that it does; the cloud tries four times."""
+    assert _webhook_ready(await bench.run()) == ("True", "Subscribed")
+    (hook,) = await bench.webhooks()
+    deliveries = f"/v1/orgs/{bench.organization.id}/webhooks/{hook['id']}/deliveries"
+    for _ in range(3):
+        pod = {"image": "pytorch/pytorch", "gpuModelId": "l40s", "gpuCount": 1, "volumeGb": 10}
+        made = await bench.organization.call("POST", "/v1/pods", pod)
+        await bench.organization.call("POST", f"/v1/vms/{made['id']}/terminate")
+
+    async def failed() -> bool:
+        return len((await bench.organization.call("GET", deliveries))["items"]) >= 3
+
+    await eventually(failed, what="three deliveries failed")
+    account = await bench.later(400)
+    assert _webhook_ready(account) == ("False", "DeliveriesMissing")
+    assert "the cloud's last 3 deliveries failed" in condition(account, "WebhookReady")["message"]
+    assert account["status"]["webhook"]["id"] == hook["id"]
+
+
+async def test_changes_that_only_polling_finds_are_told_until_a_webhook_comes(bench: Bench) -> None:
+    """Where the cloud shows no list of its attempts."""
+    operation = f"GET {HOOKS}/{{id}}/deliveries"
+    await bench.cloud.control.fault(operation, {"status": 404}, organizationId=bench.organization.id)
+    await bench.run()
+    for _ in range(3):
+        bench.accounts.found_by_polling(await _usable(bench))
+    account = await bench.later(400)
+    assert _webhook_ready(account) == ("False", "DeliveriesMissing")
+    assert "polling found 3 changes" in condition(account, "WebhookReady")["message"]
+    bench.accounts.heard(bench.key)
+    assert _webhook_ready(await bench.later(400)) == ("True", "Subscribed")
 
 
 async def test_a_delivery_of_the_cloud_wakes_the_object_it_is_about(bench: Bench) -> None:

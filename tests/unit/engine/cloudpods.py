@@ -175,12 +175,16 @@ class OneAccount:
     state: AccountState
     asked: list[AccountRef | None] = field(default_factory=list)
     refusals: list[AccountReady] = field(default_factory=list)
+    untold: int = 0
     deaf_until: float = 0.0
     clock: Callable[[], float] = lambda: 0.0
 
     async def resolve(self, namespace: str, ref: AccountRef | None) -> AccountState:
         self.asked.append(ref)
         return self.state
+
+    def found_by_polling(self, account: AccountReady) -> None:
+        self.untold += 1
 
     def deaf_for(self, account: AccountReady) -> float:
         return max(self.deaf_until - self.clock(), 0.0)

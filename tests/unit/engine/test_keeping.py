@@ -49,6 +49,30 @@ async def test_what_is_on_its_way_is_looked_at_quickly_and_ever_more_slowly(worl
     assert len(times) <= 6
 
 
+async def test_a_change_that_only_a_poll_found_is_told_to_the_account(world: World) -> None:
+    await made(world)
+    await world.wait(400, step=5)
+    await becomes(world, "stopped")
+    await world.wait(10)
+    assert world.account.untold == 0, "a webhook told"
+    world.pods.become("pod-1", "interrupted")
+    await world.wait(800, step=5)
+    assert world.account.untold == 0, "the cloud sends no event of this"
+    world.pods.become("pod-1", "running")
+    await world.wait(800, step=5)
+    world.pods.become("pod-1", "terminated")
+    await world.wait(800, step=5)
+    assert world.account.untold == 1, "transitions are polled anyway; what was settled is not"
+
+
+async def test_a_change_while_no_operator_ran_is_nothing_a_webhook_could_have_told(world: World) -> None:
+    await made(world)
+    world.pods.become("pod-1", "terminated")
+    await world.restart()
+    await world.wait(800, step=5)
+    assert (world.reason(), world.account.untold) == ("TerminatedExternally", 0)
+
+
 async def test_a_change_seen_makes_the_looks_quick_again(world: World) -> None:
     world.pods.born = "deploying"
     await made(world)
