@@ -111,14 +111,6 @@ async def test_without_limits_three_that_succeeded_and_one_that_failed_are_kept(
     await runs.left(1, 3, 4, 5)
 
 
-async def test_its_batches_go_with_it(runs: Runs) -> None:
-    await runs.create()
-    for number in range(2):
-        await runs.run(number)
-    await runs.kube.delete(KIND, NAME)
-    await runs.left(within=90)  # Kubernetes' garbage collector looks for new kinds twice a minute
-
-
 async def test_suspended_it_starts_nothing_and_then_the_latest_that_was_missed(runs: Runs) -> None:
     await runs.create(suspend=True)
     await runs.forget()

@@ -48,8 +48,9 @@ async def operator(proxy: FaultProxy, runs: Runs, tmp_path: Path) -> AsyncIterat
     await own.kill()
 
 
-@pytest.mark.parametrize("when", [Moment.ACTED, Moment.DELIVERED])
-@pytest.mark.parametrize("policy", ["Allow", "Forbid", "Replace"])
+@pytest.mark.parametrize(
+    ("policy", "when"), [("Allow", Moment.ACTED), ("Forbid", Moment.DELIVERED), ("Replace", Moment.DELIVERED)]
+)
 async def test_killed_between_create_and_status_it_finds_its_batch_again(
     runs: Runs, proxy: FaultProxy, operator: Operator, policy: str, when: Moment
 ) -> None:
