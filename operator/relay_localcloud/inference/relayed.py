@@ -1,6 +1,6 @@
 """Answers of servers over the network, as the local cloud passes them on: the model's public id, and the tokens.
 
-Tokens are what the server's own usage says; words are counted where it says nothing.
+Tokens are what the server's own usage says; where it says nothing, words are counted, and of a stream its pieces.
 """
 
 from collections.abc import AsyncGenerator, Iterator
