@@ -19,6 +19,7 @@ from relay_localcloud.bodies import answer
 from relay_localcloud.cloud import Cloud, CurrentCloud
 from relay_localcloud.errors import ApiError
 from relay_localcloud.identity import ResourceId
+from relay_localcloud.inference.errors import InferenceError
 from relay_localcloud.openapi import ASSUMED
 from relay_wire.files import INPUT, FileDeleted, FileList, FileObject
 
@@ -115,7 +116,8 @@ async def get_content(caller: BatchCaller, file_id: ResourceId, request: Request
     try:
         chosen = ranges.requested(asked, size)
     except ranges.UnsatisfiableError as error:
-        raise ApiError(416, f"Range: {error}.", headers={"Content-Range": f"bytes */{size}"}) from None
+        headers = {"Content-Range": f"bytes */{size}"}
+        raise InferenceError(416, "invalid_request_error", None, f"Range: {error}.", headers) from None
     headers = {"Accept-Ranges": "bytes", "ETag": etag}
     if chosen is not None:
         headers["Content-Range"] = f"bytes {chosen.start}-{chosen.stop - 1}/{size}"

@@ -283,7 +283,11 @@ async def test_a_name_that_resolves_to_nothing_fails_once_it_is_called(organizat
 
 async def test_an_mcp_server_is_called_by_the_names_of_its_tools(organization: Organization) -> None:
     async with mcp_server() as server:
-        config: dict[str, Any] = {"type": "mcp", "authorization": "Bearer mcp", "context": {"tenant": "blue", "deep": {"er": 1}}}
+        config: dict[str, Any] = {
+            "type": "mcp",
+            "authorization": "Bearer mcp",
+            "context": {"tenant": "blue", "deep": {"er": 1}},
+        }
         body, _ = await answered(organization, with_tools(server.url, **config))
     assert body["relay"] == {"tool_rounds": 2}
     assert body["choices"][0]["message"]["content"] == "done"
