@@ -160,6 +160,17 @@ async def test_checking_that_a_bucket_is_writable_leaves_nothing_behind(stores: 
     assert await bucket.server.uploads(bucket.name) == []
 
 
+@pytest.mark.parametrize("promised", [2, 4, 20 * MEBIBYTE])
+async def test_nothing_is_published_where_a_promised_size_is_not_kept(
+    stores: ObjectStores, bucket: Bucket, promised: int
+) -> None:
+    with pytest.raises(ValueError, match="promised"):
+        await stores.write(
+            bucket.location("out"), bucket.credentials(), chunks(b"ab", b"c"), replace=True, size=promised
+        )
+    assert await bucket.server.keys(bucket.name) == []
+
+
 async def test_what_an_uncertain_write_left_is_compared_byte_by_byte(stores: ObjectStores, bucket: Bucket) -> None:
     location, credentials = bucket.location("maybe"), bucket.credentials()
     assert await stores.holds(location, credentials, chunks(b"ab")) is False

@@ -18,7 +18,7 @@ from relay_operator.objectstores.errors import StoreError, StoreReason
 from relay_operator.objectstores.location import Scheme
 from relay_operator.objectstores.pieces import collected, cut, gathered
 from relay_operator.objectstores.store import ObjectInfo, Opened, Written
-from relay_operator.objectstores.upload import Upload
+from relay_operator.objectstores.upload import Upload, begin_and_abort
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator
@@ -94,10 +94,7 @@ class BucketStore:
     async def check_writable(self) -> None:
         """S3 and GCS: an upload is begun and aborted. Azure: a blob is sent on a condition that never holds."""
         if self._location.scheme is not Scheme.AZURE:
-            try:
-                await self._put_parts(_nothing_to_send())
-            except _NothingToSend:
-                return
+            return await begin_and_abort(self._put_parts)
         try:
             with self._errors():
                 await self._passage.first_of(
@@ -149,15 +146,6 @@ class BucketStore:
             raise already_there(self._location) from None
         except (BaseError, OSError, ValueError) as error:
             raise understood(self._location, str(error), self._passage.failure) from None
-
-
-class _NothingToSend(Exception):
-    """Makes obstore abort the upload that it has begun."""
-
-
-async def _nothing_to_send() -> AsyncGenerator[bytes, None]:
-    raise _NothingToSend
-    yield b""
 
 
 def _let_go() -> None:

@@ -51,3 +51,15 @@ async def same_bytes(one: AsyncIterable[bytes], other: AsyncIterable[bytes]) -> 
             return False
         del held[: len(piece)]
     return not held and not await anext(theirs, b"")
+
+
+async def of_size(chunks: AsyncIterable[bytes], size: int) -> AsyncGenerator[bytes, None]:
+    """The same chunks; raises ValueError where they come to more or fewer bytes, before the first byte too many."""
+    seen = 0
+    async for chunk in chunks:
+        seen += len(chunk)
+        if seen > size:
+            break
+        yield chunk
+    if seen != size:
+        raise ValueError(f"{seen} bytes or more were made where {size} had been promised")

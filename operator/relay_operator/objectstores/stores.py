@@ -17,7 +17,7 @@ from relay_operator.objectstores.egress import EgressGuard, Resolver, system_res
 from relay_operator.objectstores.errors import StoreError, StoreReason
 from relay_operator.objectstores.files import FileStore
 from relay_operator.objectstores.location import Location, Scheme
-from relay_operator.objectstores.pieces import same_bytes
+from relay_operator.objectstores.pieces import of_size, same_bytes
 from relay_operator.objectstores.reading import Reading
 from relay_operator.objectstores.store import Written
 from relay_operator.objectstores.web import web_store
@@ -85,9 +85,12 @@ class ObjectStores:
     ) -> Written:
         """Publishes an object whole or not at all, also when cancelled; what `chunks` raises is raised.
 
-        Without `replace`, an object that is there is AlreadyExists. `size` is told to web servers where it is known:
-        some take no PUT without it. An Unreachable write may have been published all the same: `holds` tells.
+        Without `replace`, an object that is there is AlreadyExists. `size` is the number of bytes, where it is known:
+        some web servers take no PUT without it. Raises ValueError where it turns out to be another, and publishes
+        nothing. After Unreachable the object may be there all the same, and AlreadyExists the next time: `holds` tells.
         """
+        if size is not None:
+            chunks = of_size(chunks, size)
         async with self._store(location, credentials) as store:
             return await store.write(chunks, replace=replace, size=size)
 

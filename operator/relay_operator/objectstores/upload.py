@@ -75,3 +75,25 @@ class Upload(Generic[_Result]):
         await asyncio.wait([upload], timeout=_ABORT_SECONDS)
         if not upload.cancel() and not upload.cancelled():
             upload.exception()
+
+
+class _NothingToSend(Exception):
+    """Makes a library abort the upload that it has begun."""
+
+
+async def begin_and_abort(put: Callable[[AsyncIterator[bytes]], Awaitable[object]]) -> None:
+    """Has `put` begin an upload and abort it, also when cancelled meanwhile; raises what `put` raises."""
+    upload = asyncio.ensure_future(put(_nothing_to_send()))
+    try:
+        await asyncio.shield(upload)
+    except _NothingToSend:
+        return
+    finally:
+        if not upload.done():
+            await asyncio.wait([upload], timeout=_ABORT_SECONDS)
+            upload.cancel()
+
+
+async def _nothing_to_send() -> AsyncGenerator[bytes, None]:
+    raise _NothingToSend
+    yield b""

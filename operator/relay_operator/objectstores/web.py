@@ -95,7 +95,7 @@ class WebStore:
             headers["If-None-Match"] = "*"
         source = gathered(chunks)
         first = await collected(source, _AT_ONCE)
-        body = Body(first, source, size)
+        body = Body(first, source)
         if len(first) < _AT_ONCE:
             return await self._put(first, headers, body)
         if size is not None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay_operator.objectstores.pieces import collected, cut, gathered, same_bytes
+from relay_operator.objectstores.pieces import collected, cut, gathered, of_size, same_bytes
 
 
 async def stream(parts: list[bytes]) -> AsyncIterator[bytes]:
@@ -49,3 +49,18 @@ def test_a_chunk_is_cut_into_pieces_that_are_short_enough(chunk: bytes, longest:
 )
 async def test_streams_are_the_same_when_their_bytes_are(one: list[bytes], other: list[bytes], same: bool) -> None:
     assert await same_bytes(stream(one), stream(other)) is same
+
+
+async def _into(seen: bytearray, pieces: AsyncIterator[bytes]) -> bytearray:
+    async for piece in pieces:
+        seen += piece
+    return seen
+
+
+@pytest.mark.parametrize("size", [0, 2, 4])
+async def test_a_promised_size_is_kept_or_the_stream_fails_before_it_is_exceeded(size: int) -> None:
+    parts, seen = [b"ab", b"", b"c"], bytearray()
+    assert await _into(bytearray(), of_size(stream(parts), 3)) == b"abc"
+    with pytest.raises(ValueError, match="had been promised"):
+        await _into(seen, of_size(stream(parts), size))
+    assert len(seen) <= size
