@@ -8,6 +8,7 @@ from relay_localcloud import organizations
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.identity import Principal
 from relay_localcloud.inference.callers import InferenceCaller
+from relay_localcloud.inference.charges import require_funds
 from relay_localcloud.inference.errors import NOT_FOUND, InferenceError
 
 
@@ -19,3 +20,13 @@ async def _with_access(caller: InferenceCaller, cloud: CurrentCloud) -> Principa
 
 
 BatchCaller = Annotated[Principal, Depends(_with_access)]
+
+
+async def _with_funds(caller: BatchCaller, cloud: CurrentCloud) -> Principal:
+    with cloud.store.transaction() as tx:
+        require_funds(tx, caller.organization_id)
+    return caller
+
+
+PayingBatchCaller = Annotated[Principal, Depends(_with_funds)]
+"""Also one whose available balance is not below the spending floor: 402 otherwise."""

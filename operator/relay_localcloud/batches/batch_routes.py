@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Response
 
 from relay_localcloud.batches import file_rows, rows, runner
-from relay_localcloud.batches.access import BatchCaller
+from relay_localcloud.batches.access import BatchCaller, PayingBatchCaller
 from relay_localcloud.batches.listing import ListingRequest
 from relay_localcloud.batches.rows import Order
 from relay_localcloud.batches.states import Trigger
@@ -16,7 +16,6 @@ from relay_localcloud.cloud import Cloud, CurrentCloud
 from relay_localcloud.errors import ApiError
 from relay_localcloud.identity import ResourceId
 from relay_localcloud.inference.bodies import InferenceBody
-from relay_localcloud.inference.charges import require_funds
 from relay_localcloud.openapi import ASSUMED
 from relay_localcloud.store import Tx
 from relay_wire.batches import Batch, BatchCreate, BatchList, BatchStatus
@@ -30,12 +29,11 @@ MOST_METADATA, LONGEST_KEY, LONGEST_VALUE = 16, 64, 512
 
 @router.post("/v1/batches", response_model=Batch, summary="Create a batch", openapi_extra=ASSUMED)
 async def create_batch(
-    caller: BatchCaller, body: Annotated[BatchCreate, InferenceBody(BatchCreate)], cloud: CurrentCloud
+    caller: PayingBatchCaller, body: Annotated[BatchCreate, InferenceBody(BatchCreate)], cloud: CurrentCloud
 ) -> Response:
     """Takes the id of an uploaded file, or the records inline; what is wrong with them is found in validation."""
     endpoint = _endpoint(body)
     with cloud.store.transaction() as tx:
-        require_funds(tx, caller.organization_id)
         input_file_id = body.input_file_id or _keep_inline(tx, cloud, caller.organization_id, body)
         file = file_rows.find(tx, caller.organization_id, input_file_id)
         if file["purpose"] != INPUT:

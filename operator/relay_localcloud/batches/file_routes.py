@@ -28,7 +28,25 @@ router = APIRouter(tags=["Files"])
 _log = logging.getLogger(__name__)
 
 
-@router.post("/v1/files", response_model=FileObject, summary="Upload a file", openapi_extra=ASSUMED)
+_UPLOAD = {
+    "type": "object",
+    "required": ["purpose", "file"],
+    "properties": {
+        "purpose": {"const": INPUT},
+        "file": {"type": "string", "contentMediaType": "application/octet-stream"},
+    },
+}
+
+
+@router.post(
+    "/v1/files",
+    response_model=FileObject,
+    summary="Upload a file",
+    openapi_extra={
+        **ASSUMED,
+        "requestBody": {"required": True, "content": {"multipart/form-data": {"schema": _UPLOAD}}},
+    },
+)
 async def upload_file(caller: BatchCaller, request: Request, cloud: CurrentCloud) -> Response:
     """Takes multipart/form-data with `purpose` and `file`, up to 200 MB."""
     most = cloud.store.settings.max_concurrent_uploads

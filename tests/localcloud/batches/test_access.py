@@ -119,6 +119,12 @@ async def test_below_the_floor_no_batch_is_created_and_all_else_works(organizati
     await ok(organization, "POST", "/v1/batches", {"input_file_id": file_id, "endpoint": CHAT})
 
 
+async def test_the_account_of_a_batch_is_looked_at_before_the_body(organization: Organization) -> None:
+    await organization.server.ok("PATCH", f"/orgs/{organization.id}", {"balanceCents": -1})
+    answer = await call(organization, "POST", "/v1/batches", raw=b"{nonsense")
+    assert refusal(answer) == (402, "insufficient_quota", "insufficient_balance")
+
+
 async def test_the_key_may_come_as_x_api_key(organization: Organization) -> None:
     answer = await call(organization, "GET", "/v1/batches", headers={"x-api-key": organization.api_key})
     assert answer.status == 200

@@ -131,7 +131,9 @@ async def test_a_state_whose_files_are_missing_is_refused_and_nothing_changes(st
     server = start_server("--ephemeral", "--clock", "frozen")
     batch = await create(server.seeded(), [record("0", WORDS)])
     document = (await server.control("GET", "/export")).body
-    for files in ({}, {batch["input_file_id"]: "no base64!"}, [], {batch["input_file_id"]: 1}):
+    input_file_id = batch["input_file_id"]
+    attempts: list[Any] = [{}, {input_file_id: "no base64!"}, [], {input_file_id: 1}]
+    for files in attempts:
         answer = await server.control("POST", "/import", {**document, "files": files})
         assert answer.refusal == (400, "invalid_request")
     await server.advance(10)
