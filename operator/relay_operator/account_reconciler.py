@@ -30,9 +30,6 @@ from relay_operator.logs import log_action, log_context
 from relay_operator.metrics import Metrics
 from relay_operator.settings import Settings
 
-KEY_SECRET = f"{meta.ANNOTATION_PREFIX}api-key-secret"
-"""The Secret that the account holds: written before it is held, so that it can be let go whatever spec says later."""
-
 _TYPES = {
     "CloudAccount": ResourceType("cloudaccounts", meta.GROUP, meta.VERSION),
     "ClusterCloudAccount": ResourceType("clustercloudaccounts", meta.GROUP, meta.VERSION, namespaced=False),
@@ -166,7 +163,7 @@ class AccountReconciler:
     def _lookout(self) -> Lookout:
         public_url = self.settings.webhook_public_url
         accounts = self.accounts
-        return Lookout(self.kube, accounts.webhook_secrets, public_url, accounts.listening, accounts.untold)
+        return Lookout(self.kube, accounts.webhook_secrets, public_url, accounts.listening, accounts.evidence)
 
     def _look_is_due(self, account: AnyAccount, state: AccountReady, memory: _Memory) -> bool:
         asked = account.metadata.annotations.get(meta.RECONCILE_AT) != account.status.reconcile_at
@@ -174,9 +171,12 @@ class AccountReconciler:
         return asked or changed or self.clock() >= memory.look_at
 
     async def _protect(self, key: ObjectKey, account: AnyAccount) -> None:
-        """Finalizer and annotation, before anything can depend on them."""
+        """Finalizer and annotation, before anything can depend on them.
+
+        The annotation names the Secret that is held, so that it can be let go whatever spec says later.
+        """
         metadata = account.metadata
-        held, wanted = metadata.annotations.get(KEY_SECRET), _secret_to_hold(account)
+        held, wanted = metadata.annotations.get(meta.API_KEY_SECRET), _secret_to_hold(account)
         if meta.FINALIZER in metadata.finalizers and held == wanted:
             return
         if held and held != wanted:
@@ -185,7 +185,7 @@ class AccountReconciler:
         if meta.FINALIZER not in metadata.finalizers:
             change["finalizers"] = [*metadata.finalizers, meta.FINALIZER]
         if held != wanted:
-            change["annotations"] = {KEY_SECRET: wanted}
+            change["annotations"] = {meta.API_KEY_SECRET: wanted}
         await self._patch(key, {"metadata": change})
 
     async def _hold(self, account: AnyAccount, memory: _Memory) -> None:
@@ -200,7 +200,7 @@ class AccountReconciler:
         if not await self._unsubscribed(account, state):
             self.queue.add_after(key, self.settings.poll_transition_seconds, Priority.DELETE)
             return "Wait"
-        held = account.metadata.annotations.get(KEY_SECRET)
+        held = account.metadata.annotations.get(meta.API_KEY_SECRET)
         if held:
             await key_secret.release(self.kube, account.metadata.namespace, held, account.metadata.uid)
         rest = [item for item in account.metadata.finalizers if item != meta.FINALIZER]

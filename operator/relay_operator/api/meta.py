@@ -17,6 +17,7 @@ LEADER_LABEL = f"{GROUP}/leader"
 
 ANNOTATION_PREFIX = f"{GROUP}/"
 CREATE_INTENT = f"{ANNOTATION_PREFIX}create-intent"  # written by the operator alone
+API_KEY_SECRET = f"{ANNOTATION_PREFIX}api-key-secret"  # of accounts; written by the operator alone
 PAUSED = f"{ANNOTATION_PREFIX}paused"
 RESTARTED_AT = f"{ANNOTATION_PREFIX}restarted-at"
 RECONCILE_AT = f"{ANNOTATION_PREFIX}reconcile-at"

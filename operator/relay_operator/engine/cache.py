@@ -6,9 +6,17 @@ from dataclasses import dataclass, field
 
 from pydantic import JsonValue
 
-from relay_operator.api.meta import ANNOTATION_PREFIX, CREATE_INTENT, FINALIZER, CreateIntent, ObjectKey
+from relay_operator.api.meta import (
+    ANNOTATION_PREFIX,
+    API_KEY_SECRET,
+    CREATE_INTENT,
+    FINALIZER,
+    CreateIntent,
+    ObjectKey,
+)
 from relay_operator.engine.ownership import Owned, owned
 
+_OURS = frozenset({CREATE_INTENT, API_KEY_SECRET})
 _DROPPED_ANNOTATIONS = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
 
 
@@ -189,7 +197,7 @@ def _entry(raw: Mapping[str, JsonValue]) -> Entry:
             sorted(
                 (name, str(value))
                 for name, value in annotations.items()
-                if name.startswith(ANNOTATION_PREFIX) and name != CREATE_INTENT
+                if name.startswith(ANNOTATION_PREFIX) and name not in _OURS
             )
         ),
         cloud_id=str(status.get("id") or ""),
