@@ -1,6 +1,8 @@
 """Whether the cloud's webhooks arrive: by its own list of attempts, and by what polling had to find out."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import takewhile
 
 from relay_client import Cloud, CloudError, Unauthorized
 from relay_client.operations import LIST_WEBHOOK_DELIVERIES
@@ -12,8 +14,22 @@ UNTOLD = 3
 """Changes that polls of settled objects found, while no webhook came."""
 
 
-async def why_missing(cloud: Cloud, webhook_id: str, untold: int) -> str:
-    """Why deliveries count as missing; empty where they do not. Raises Unauthorized.
+@dataclass(slots=True)
+class Evidence:
+    """What this process knows of one account's webhooks."""
+
+    untold: int = 0
+    """Changes that polls found since the last webhook came."""
+    arrived: bool = False
+    """One came to this process."""
+    before: str | None = None
+    """The newest attempt when it first looked, empty where there was none: what failed earlier, nobody listened to."""
+
+
+async def why_missing(cloud: Cloud, webhook_id: str, evidence: Evidence) -> str | None:
+    """Why deliveries count as missing; empty where they arrive, None where there is nothing to judge by.
+
+    Raises Unauthorized.
 
     The list of attempts is assumed (section 6 does not show it): a cloud without it is judged by polling alone.
     """
@@ -23,7 +39,10 @@ async def why_missing(cloud: Cloud, webhook_id: str, untold: int) -> str:
         raise
     except CloudError:
         attempts = []
-    return failing(attempts) or unheard(untold)
+    if evidence.before is None:
+        evidence.before = attempts[0].id if attempts else ""
+    fresh = [*takewhile(lambda attempt: attempt.id != evidence.before, attempts)]
+    return failing(fresh) or unheard(evidence.untold) or ("" if fresh or evidence.arrived else None)
 
 
 def failing(attempts: Sequence[WebhookDelivery]) -> str:

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from relay_client import BadRequest, Cloud, Conflict, Forbidden, Gone, NotFound, PaymentRequired
 from relay_client.operations import GET_AUTO_RECHARGE, GET_BALANCE, GET_CURRENT_USAGE, PUT_AUTO_RECHARGE
-from relay_operator.account_deliveries import why_missing
+from relay_operator.account_deliveries import Evidence, why_missing
 from relay_operator.account_status import Seen
 from relay_operator.accounts import AnyAccount, secret_namespace
 from relay_operator.api.meta import ObjectKey
@@ -35,18 +35,19 @@ class Lookout:
     """Empty: no subscriptions."""
     on_listening: Callable[[ObjectKey], None]
     """Told as soon as there is a subscription, or will be none."""
-    untold: Callable[[ObjectKey], int]
-    """Changes of an account's workloads that no webhook told of, since the last one that came."""
+    evidence: Callable[[ObjectKey], Evidence]
+    """An account's."""
 
     async def look(self, account: AnyAccount, cloud: Cloud, *, read_only: bool) -> Seen:
         """Raises CloudError where the cloud did not answer or refuses the key, KubeError."""
         notes: list[str] = []
-        webhook, trouble, missing = account.status.webhook, "", ""
+        webhook, trouble = account.status.webhook, ""
         if not read_only:  # first, since creates wait for it
             webhook, trouble = await self._subscription(account, cloud)
         self.on_listening(account.key)
+        missing = None
         if webhook is not None and webhook.id:
-            missing = await why_missing(cloud, webhook.id, self.untold(account.key))
+            missing = await why_missing(cloud, webhook.id, self.evidence(account.key))
         balance = await _unless_refused(cloud.call(GET_BALANCE), "the balance cannot be read", notes)
         usage = await _unless_refused(cloud.call(GET_CURRENT_USAGE), "the usage cannot be read", notes)
         if not read_only:

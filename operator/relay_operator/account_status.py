@@ -33,8 +33,8 @@ class Seen:
     webhook: WebhookStatus | None = None
     webhook_trouble: str = ""
     """Why there is no subscription though one is wanted."""
-    deliveries_missing: str = ""
-    """Why what the cloud delivers counts as not arriving."""
+    deliveries_missing: str | None = ""
+    """Why what the cloud delivers counts as not arriving; None where nothing tells: it is as it was."""
     notes: tuple[str, ...] = ()
     """What else a person should know, in sentences."""
 
@@ -167,6 +167,8 @@ def _webhook(before: AccountStatus, finding: Finding) -> Iterator[Wanted]:
         yield Wanted(ConditionType.WEBHOOK_READY, "False", Reason.WEBHOOK_REFUSED, finding.seen.webhook_trouble)
     elif finding.seen.deliveries_missing:
         yield Wanted(ConditionType.WEBHOOK_READY, "False", Reason.DELIVERIES_MISSING, finding.seen.deliveries_missing)
+    elif finding.seen.deliveries_missing is None and known is not None and known.reason == Reason.DELIVERIES_MISSING:
+        yield _as_it_was(known)
     elif finding.seen.webhook is not None:
         yield Wanted(ConditionType.WEBHOOK_READY, "True", Reason.SUBSCRIBED, "the cloud tells of changes")
 

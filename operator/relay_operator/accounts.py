@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from relay_client import CallPolicy, Cloud, CloudError, RateLimiter, Unauthorized
 from relay_client.operations import WHOAMI
+from relay_operator.account_deliveries import Evidence
 from relay_operator.admission import Admission
 from relay_operator.allowed_urls import why_refused
 from relay_operator.api.conditions import Reason
@@ -55,8 +56,7 @@ class _Connection:
     suspected: bool = False
     """The cloud refused the key to somebody."""
     usable_since: float | None = None
-    untold: int = 0
-    """Changes that polls found since the last webhook."""
+    evidence: Evidence = field(default_factory=Evidence)
     listening: bool = False
     """The webhook subscription was made, or it is known that there will be none."""
 
@@ -157,20 +157,16 @@ class Accounts:
 
     def found_by_polling(self, account: AccountReady) -> None:
         """A change was seen that a webhook should have told of."""
-        connection = self._connections.get(account.key)
-        if connection is not None:
-            connection.untold += 1
+        self.evidence(account.key).untold += 1
 
     def heard(self, key: ObjectKey) -> None:
         """A webhook of the account came."""
-        connection = self._connections.get(key)
-        if connection is not None:
-            connection.untold = 0
+        evidence = self.evidence(key)
+        evidence.untold, evidence.arrived = 0, True
 
-    def untold(self, key: ObjectKey) -> int:
-        """Changes that polls found since the last webhook came."""
-        connection = self._connections.get(key)
-        return 0 if connection is None else connection.untold
+    def evidence(self, key: ObjectKey) -> Evidence:
+        """Whether the account's webhooks arrive."""
+        return self._connections.setdefault(key, _connection(RateLimit())).evidence
 
     def refused(self, account: AccountReady) -> None:
         """The cloud answered 401 to this account's Cloud."""

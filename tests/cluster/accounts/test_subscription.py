@@ -168,24 +168,39 @@ def _webhook_ready(account: Manifest) -> tuple[str, str]:
     return told["status"], told["reason"]
 
 
-async def test_deliveries_that_never_arrive_are_told(bench: Bench) -> None:
-    """Nobody listens where the operator says that it does; the cloud tries four times."""
-    assert _webhook_ready(await bench.run()) == ("True", "Subscribed")
+async def _three_pods_come_and_go(bench: Bench) -> None:
+    """The cloud tries to tell of them, and nobody listens where the operator says that it does."""
     (hook,) = await bench.webhooks()
-    deliveries = f"/v1/orgs/{bench.organization.id}/webhooks/{hook['id']}/deliveries"
     for _ in range(3):
         pod = {"image": "pytorch/pytorch", "gpuModelId": "l40s", "gpuCount": 1, "volumeGb": 10}
         made = await bench.organization.call("POST", "/v1/pods", pod)
         await bench.organization.call("POST", f"/v1/vms/{made['id']}/terminate")
+    attempts = f"/v1/orgs/{bench.organization.id}/webhooks/{hook['id']}/deliveries"
 
     async def failed() -> bool:
-        return len((await bench.organization.call("GET", deliveries))["items"]) >= 3
+        return len((await bench.organization.call("GET", attempts))["items"]) >= 3
 
     await eventually(failed, what="three deliveries failed")
+
+
+async def test_deliveries_that_never_arrive_are_told(bench: Bench) -> None:
+    assert _webhook_ready(await bench.run()) == ("True", "Subscribed")
+    (hook,) = await bench.webhooks()
+    await _three_pods_come_and_go(bench)
     account = await bench.later(400)
     assert _webhook_ready(account) == ("False", "DeliveriesMissing")
     assert "the cloud's last 3 deliveries failed" in condition(account, "WebhookReady")["message"]
     assert account["status"]["webhook"]["id"] == hook["id"]
+    bench.restart()
+    assert _webhook_ready(await bench.run()) == ("False", "DeliveriesMissing"), "nothing tells otherwise"
+
+
+async def test_what_could_not_be_delivered_while_no_operator_ran_is_no_trouble(bench: Bench) -> None:
+    await bench.run()
+    await _three_pods_come_and_go(bench)
+    bench.restart()
+    assert _webhook_ready(await bench.run()) == ("True", "Subscribed")
+    assert _webhook_ready(await bench.later(400)) == ("True", "Subscribed")
 
 
 async def test_changes_that_only_polling_finds_are_told_until_a_webhook_comes(bench: Bench) -> None:
