@@ -8,8 +8,6 @@ from tests.cluster.cloud_log import CREATE_POD, RESTART_VM, TERMINATE_VM, count
 from tests.support.manifests import condition, gpu_pod, ready, stalled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from tests.support.kube import Manifest
     from tests.support.workspace import Workspace
 
@@ -50,7 +48,7 @@ async def test_on_failed_restart_starts_it_again_with_its_volume(brisk_workspace
     await brisk_workspace.apply(gpu_pod(recovery={"onFailed": "Restart"}))
     pod = await brisk_workspace.becomes("GpuPod", "trainer")
     await _fail(brisk_workspace, pod)
-    restarted = await brisk_workspace.becomes("GpuPod", "trainer", _running_again(pod))
+    restarted = await brisk_workspace.becomes("GpuPod", "trainer", _restarted)
     assert restarted["status"]["id"] == pod["status"]["id"]
     assert await count(brisk_workspace, RESTART_VM) == 1
     assert await count(brisk_workspace, CREATE_POD) == 1
@@ -78,8 +76,5 @@ async def test_a_failed_pod_is_deleted_like_any_other(brisk_workspace: Workspace
     assert (await brisk_workspace.organization.vm(pod["status"]["id"]))["status"] == "terminated"
 
 
-def _running_again(before: Manifest) -> Callable[[Manifest | None], bool]:
-    def again(item: Manifest | None) -> bool:
-        return ready(item) and (item or {})["status"]["stateSince"] != before["status"]["stateSince"]
-
-    return again
+def _restarted(item: Manifest | None) -> bool:
+    return ready(item) and (item or {})["status"].get("recoveries") == 1
