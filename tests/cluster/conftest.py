@@ -33,15 +33,24 @@ _RUNNING = pytest.StashKey[Operator]()
 
 
 @pytest.fixture(scope="session")
+def batch_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What batches of the brisk operator may read and write with file: URLs."""
+    return tmp_path_factory.mktemp("batches")
+
+
+@pytest.fixture(scope="session")
 def brisk_operator(
     operator_kubeconfig: Path,
     cloud: LocalCloud,
     private_cloud_ports: Ports,
+    batch_folder: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Operator]:
     """Not yet started: ask for `brisk`."""
     allowed = (*cloud.ports.urls(), *private_cloud_ports.urls())
-    operator = Operator(tmp_path_factory.mktemp("brisk"), operator_kubeconfig, OPERATOR_NAMESPACE, allowed, BRISK)
+    reach = {"file_roots": str(batch_folder), "allowed_private_networks": "127.0.0.0/8"}
+    folder = tmp_path_factory.mktemp("brisk")
+    operator = Operator(folder, operator_kubeconfig, OPERATOR_NAMESPACE, allowed, BRISK | reach)
     yield operator
     operator.process.end_now()
 

@@ -66,7 +66,7 @@ class Actor:
 
     async def act(self, facts: Facts, action: Action, memory: Memory) -> Result:
         """What came of it; refusals by the cloud are results, not exceptions."""
-        if isinstance(action, _DROPPING):
+        if isinstance(action, _DROPPING) or action == actions.Wait(Reason.PAUSED):
             self.transfers.drop(facts.key)
         match action:
             case actions.Begin():

@@ -206,6 +206,9 @@ def _shortfall(facts: Facts, came: Published) -> Ending | None:
     """Why what was published is not what was asked for."""
     if facts.view.deleting:
         return None
+    if came.lost:
+        text = f"the cloud has lost {came.lost} of its files with results; what it has is published"
+        return Ending(reason=Reason.RESULTS_LOST, message=text)
     if came.unanswered:
         text = f"{came.unanswered} of {came.counts.total} records have no answer in the cloud's files"
         return Ending(reason=Reason.RESULTS_LOST, message=text)

@@ -54,6 +54,19 @@ class Destinations:
         if obj.spec.output.config_map_ref is not None and records * SHORTEST_RESULT > CONFIG_MAP_LIMIT:
             raise StoppedError(_too_large(f"the answers to {records} records"))
 
+    async def occupied(self, obj: InferenceBatch) -> bool:
+        """Whether there is an output, whoever wrote it. Raises StoppedError, KubeError."""
+        ref = obj.spec.output.config_map_ref
+        if ref is not None:
+            try:
+                return _has_output(await self.kube.get(CONFIG_MAPS, obj.metadata.namespace, ref.name))
+            except kube.NotFound:
+                return False
+        try:
+            return any([await self.stores.exists(*place) for place in await self._objects(obj)])
+        except StoreError as error:
+            raise StoppedError(_unwritten(error)) from None
+
     async def write(self, obj: InferenceBatch, merge: Merge, token: str) -> OutputStatus:
         """Publishes both; what is there is replaced. Raises StoppedError, KubeError, and what `merge` raises."""
         if obj.spec.output.config_map_ref is not None:

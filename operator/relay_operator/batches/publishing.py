@@ -6,6 +6,7 @@ from itertools import groupby
 
 from relay_client import Cloud, NotFound
 from relay_client.operations import GET_FILE
+from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import CreateIntent
 from relay_operator.batches.destinations import Destinations
 from relay_operator.batches.selection import opened
@@ -37,6 +38,11 @@ class Publishing:
     async def publish(self, obj: InferenceBatch, cloud: Cloud, intent: CreateIntent) -> Published | Refused:
         """Raises StoppedError, CloudError, KubeError, NoTemporarySpace."""
         lost, rounds = await self._rounds(obj.status, cloud)
+        there = any(part.output or part.errors for parts in rounds for part in parts)
+        if lost and (not there or await self.destinations.occupied(obj)):
+            # Nothing, or a part, must not replace what was published whole before the files were deleted.
+            text = f"{lost[0].message}; what is at the output is left as it is"
+            return Refused(Reason.RESULTS_LOST, text, tuple(lost[:SHOWN_PROBLEMS]))
         try:
             with Ids() as ids:
                 merge = Merge(rounds, ids, self.pace)
@@ -99,6 +105,7 @@ def _published(output: OutputStatus, merge: Merge, lost: list[Problem]) -> Publi
         output=output.model_copy(update={"lines": lines}),
         counts=RequestCounts(total=merged.records, completed=merged.succeeded, failed=merged.failed),
         unanswered=merged.unanswered,
+        lost=len(lost),
         problems=tuple([*lost, *odd][:SHOWN_PROBLEMS]),
     )
 

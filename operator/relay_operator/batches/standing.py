@@ -21,8 +21,9 @@ from relay_operator.kinds.inferencebatch import Ending, InferenceBatchStatus
 Trouble: TypeAlias = Literal[ConditionType.RECONCILING, ConditionType.STALLED]
 
 _ON_THE_WAY: Final = ConditionType.RECONCILING
+_READING: Final = "the records are being read, checked and uploaded"
 _TALKS: Final[dict[type[Action], tuple[Literal["True", "False"], Reason, str]]] = {
-    actions.Begin: ("False", Reason.UPLOADING, "the records are being read"),
+    actions.Begin: ("False", Reason.UPLOADING, _READING),
     actions.Close: ("False", Reason.UPLOADING, "it was never created; it is sent now"),
     actions.Again: ("True", Reason.RETRYING, "records are sent again"),
     actions.BeginPublication: ("True", Reason.PUBLISHING, "the answers are being published"),
@@ -199,8 +200,7 @@ def _working(work: Work, status: InferenceBatchStatus) -> Standing:
         case Work.SEND if (status.round or 1) > 1:
             return Standing("True", None, Reason.RETRYING, "records are sent again", Return.NEVER)
         case Work.SEND:
-            text = "the records are being read, checked and uploaded"
-            return Standing("False", _ON_THE_WAY, Reason.UPLOADING, text, Return.NEVER)
+            return Standing("False", _ON_THE_WAY, Reason.UPLOADING, _READING, Return.NEVER)
         case Work.PUBLISH:
             return Standing("True", None, Reason.PUBLISHING, "the answers are being published", Return.NEVER)
         case Work.CLEAR:

@@ -25,6 +25,8 @@ class Published:
     output: OutputStatus
     counts: RequestCounts
     unanswered: int
+    lost: int
+    """Files with results that the cloud does not have any more."""
     problems: tuple[Problem, ...] = ()
 
 
