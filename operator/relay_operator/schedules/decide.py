@@ -151,9 +151,9 @@ def _due(view: View, timetable: Timetable, now: datetime) -> Iterator[Action]:
     if missed is not None:
         yield from _start(view, missed)
         return
-    late = timetable.missed(since, now)
+    late = timetable.missed(since, begin)
     if late is not None:
-        limit = view.deadline.total_seconds() if view.deadline is not None else 0
+        limit = (now - begin).total_seconds()
         text = f"nothing was started for {rfc3339(late.latest)}: it was missed by more than {limit:.0f} s"
         yield Tell(Matter.MISSED_SCHEDULE, late.latest, text)
 
@@ -189,7 +189,14 @@ def _beyond_limits(view: View) -> Iterator[Remove]:
     for outcome, kept in ((Outcome.COMPLETE, view.keep_complete), (Outcome.FAILED, view.keep_failed)):
         finished = [child for child in _by_age(view.children) if child.outcome is outcome and not child.deleting]
         for child in finished[: max(len(finished) - kept, 0)]:
-            yield Remove(child, Removal.HISTORY)
+            if _is_told(child, view):
+                yield Remove(child, Removal.HISTORY)
+
+
+def _is_told(child: Child, view: View) -> bool:
+    """Whether status tells of its time; until then the batch is the only proof that this time was dealt with."""
+    minute = child.name.removeprefix(f"{view.name}-")
+    return not minute.isdecimal() or int(minute) <= int(_since(view).timestamp()) // 60
 
 
 def _by_age(children: Sequence[Child]) -> list[Child]:

@@ -191,6 +191,13 @@ def test_the_oldest_finished_ones_beyond_the_limits_are_deleted(
     assert removed(decide(asked, at(12, 30)).actions) == [(name, Removal.HISTORY) for name in gone]
 
 
+def test_a_batch_that_status_does_not_tell_of_is_kept_until_it_does() -> None:
+    finished = view(child(THIRTEEN, Outcome.COMPLETE), keep_complete=0)
+    assert decide(finished, at(13, 0, 5)).actions == (Adopt(ONE),)
+    assert decide(replace(finished, suspended=True), at(13, 0, 5)).actions == ()
+    assert removed(decide(replace(finished, last=ONE), at(13, 0, 5)).actions) == [(THIRTEEN, Removal.HISTORY)]
+
+
 def test_the_batches_that_run_are_told_oldest_first_and_the_last_success() -> None:
     late = replace(child("c2", Outcome.COMPLETE), ended=at(12, 10))
     batches = (child("b1"), child("b2", age=90), child("c1", Outcome.COMPLETE), late, child("f1", Outcome.FAILED))
@@ -208,37 +215,44 @@ class Cluster:
         self.children: dict[str, Child] = {}
         self.created: list[tuple[str, datetime]] = []
 
-    def step(self, minutes: int, *, ends: bool, crashes: bool) -> None:
+    def step(self, minutes: int, *, ends: bool, dies_after: int | None) -> None:
         """Time passes, perhaps a batch ends, and a pass is made, perhaps by a process that dies before its status."""
         self.now += timedelta(minutes=minutes)
         running = active(tuple(self.children.values()))
         if ends and running:
             self.children[running[0].name] = replace(running[0], outcome=Outcome.COMPLETE, ended=self.now)
-        asked = view(
-            *self.children.values(),
-            schedule="*/7 * * * *",
-            policy=self.policy,
-            last=self.last,
-            keep_complete=2,
-        )
-        for action in decide(replace(asked, deadline=self.deadline), self.now).actions:
-            self.do(action, crashes=crashes)
+        actions = decide(self.view(), self.now).actions
+        told = [told for action in actions[:dies_after] if (told := self.do(action)) is not None]
+        if dies_after is None and told:
+            self.last = told[-1]
 
-    def do(self, action: Action, *, crashes: bool) -> None:
+    def view(self) -> View:
+        known = view(*self.children.values(), schedule="*/7 * * * *", policy=self.policy, last=self.last)
+        return replace(known, deadline=self.deadline, keep_complete=2)
+
+    def do(self, action: Action) -> datetime | None:
+        """The time that status is to tell of."""
         match action:
             case Start(name=name, scheduled=scheduled):
                 self.created.append((name, scheduled))
                 self.children[name] = Child(name, name, self.now, Outcome.ACTIVE)
-                self.last = self.last if crashes else scheduled
+                return scheduled
             case Adopt(scheduled=scheduled):
-                self.last = scheduled
+                return scheduled
             case Remove(child=gone):
                 del self.children[gone.name]
             case Tell():
                 pass
+        return None
+
+    def finished_and_told(self) -> int:
+        """Batches that the history limit is about."""
+        since = int((self.last or NOON).timestamp()) // 60
+        complete = [one for one in self.children.values() if one.outcome is Outcome.COMPLETE]
+        return sum(int(one.name.rpartition("-")[2]) <= since for one in complete)
 
 
-steps = st.lists(st.tuples(st.integers(0, 90), st.booleans(), st.booleans()), max_size=40)
+steps = st.lists(st.tuples(st.integers(0, 90), st.booleans(), st.none() | st.integers(0, 4)), max_size=40)
 
 
 @settings(deadline=None)
@@ -248,17 +262,18 @@ steps = st.lists(st.tuples(st.integers(0, 90), st.booleans(), st.booleans()), ma
     course=steps,
 )
 def test_whatever_happens_no_time_has_two_batches_and_the_policy_holds(
-    policy: ConcurrencyPolicy, deadline: timedelta | None, course: list[tuple[int, bool, bool]]
+    policy: ConcurrencyPolicy, deadline: timedelta | None, course: list[tuple[int, bool, int | None]]
 ) -> None:
     cluster = Cluster(policy, deadline)
-    for minutes, ends, crashes in course:
+    for minutes, ends, dies_after in course:
         before = len(cluster.created)
-        cluster.step(minutes, ends=ends, crashes=crashes)
+        cluster.step(minutes, ends=ends, dies_after=dies_after)
         for _, scheduled in cluster.created[before:]:
             assert timedelta() <= cluster.now - scheduled < (deadline or timedelta(minutes=7))
         if policy is not ALLOW:
             assert len(active(tuple(cluster.children.values()))) <= 1
-        finished = [one for one in cluster.children.values() if one.outcome is Outcome.COMPLETE]
-        assert len(finished) <= 2
+    for _ in range(2):
+        cluster.step(0, ends=False, dies_after=None)
+    assert cluster.finished_and_told() <= 2
     times = [scheduled for _, scheduled in cluster.created]
     assert times == sorted(set(times))
