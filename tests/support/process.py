@@ -21,23 +21,33 @@ _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 # Below Linux' range for outgoing connections (32768 and up): while a server is down, no client can be given its port.
 _PORTS = range(20000, 32000)
+_RESERVED: list[socket.socket] = []
+"""Of every port that was given away, the UDP port of the same number, held until this process ends."""
 
 
 class StartError(Exception):
     """A process did not become ready; the text ends with the last lines of its log."""
 
 
-def free_port() -> int:
-    """A port on 127.0.0.1 that nobody listens on and that no outgoing connection is given."""
-    for port in random.sample(_PORTS, 200):
+def free_port(ports: range = _PORTS) -> int:
+    """A port on 127.0.0.1 that nobody listens on and that no outgoing connection is given.
+
+    Nobody else gets it while this process lives, in this test run or in another one beside it: a server that listens
+    later, or again, finds it free.
+    """
+    for port in random.sample(ports, min(len(ports), 200)):
+        reservation = socket.socket(type=socket.SOCK_DGRAM)
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
+                reservation.bind(("127.0.0.1", port))
                 probe.bind(("127.0.0.1", port))
             except OSError:
+                reservation.close()
                 continue
-            return port
-    raise StartError(f"found no free port among {_PORTS.start}..{_PORTS.stop - 1}")
+        _RESERVED.append(reservation)
+        return port
+    raise StartError(f"found no free port among {ports.start}..{ports.stop - 1}")
 
 
 def tail(path: Path, lines: int = 25) -> str:

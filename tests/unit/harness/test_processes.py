@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.eventually import eventually
-from tests.support.process import Process, StartError
+from tests.support.process import Process, StartError, free_port
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,3 +81,12 @@ async def test_what_never_comes_true_is_told_with_what_was_seen_last() -> None:
 
     with pytest.raises(AssertionError, match=r"two replicas did not come true within 0.2 s(.|\n)*'replicas': 1"):
         await eventually(look, lambda seen: seen["replicas"] == 2, within=0.2, what="two replicas")
+
+
+def test_a_free_port_is_given_to_nobody_else_here_or_in_a_test_run_beside() -> None:
+    given = free_port()
+    with pytest.raises(StartError, match="no free port"):
+        free_port(range(given, given + 1))
+    beside = f"from tests.support.process import free_port; free_port(range({given}, {given + 1}))"
+    ended = subprocess.run([sys.executable, "-c", beside], capture_output=True, text=True, check=False)
+    assert "StartError: found no free port" in ended.stderr
