@@ -28,6 +28,7 @@ from tests.unit.client.scripted import Drop, Hang, Raw, Reply, ScriptedServer, S
 FILE = b"".join(b"%07d\n" % line for line in range(500))
 SIZE = len(FILE)
 ETAG = '"v1"'
+PAGE = Reply(200, FILE * 100, content_type="text/html")
 
 
 def whole(upto: int = SIZE, **headers: str) -> Reply:
@@ -43,7 +44,7 @@ def rest(start: int, upto: int = SIZE, **headers: str) -> Reply:
 
 def chunked(body: bytes, *, end: bool = True, head: str = "200 OK") -> Raw:
     """A body whose length is not told before."""
-    coded = b"%x\r\n%s\r\n" % (len(body), body) + (b"0\r\n\r\n" if end else b"")
+    coded = (b"%x\r\n%s\r\n" % (len(body), body) if body else b"") + (b"0\r\n\r\n" if end else b"")
     return Raw(f"HTTP/1.1 {head}\r\nTransfer-Encoding: chunked\r\n\r\n".encode() + coded)
 
 
@@ -240,7 +241,12 @@ async def test_a_body_that_is_longer_than_its_range_is_not_handed_out(server: Sc
     assert (type(error), error.message) == (Unreadable, "cannot read the answer: it goes on after its end")
 
 
-@pytest.mark.parametrize("nothing", [whole(1000), rest(1000, 1000), Drop(), Reply(503), Reply(429)], ids=repr)
+NONE_OF_THE_REST = chunked(b"", head=f"206 OK\r\nContent-Range: bytes 1000-{SIZE - 1}/{SIZE}")
+
+
+@pytest.mark.parametrize(
+    "nothing", [whole(1000), rest(1000, 1000), NONE_OF_THE_REST, Drop(), Reply(503), Reply(429)], ids=repr
+)
 async def test_after_four_attempts_that_bring_nothing_it_gives_up(nothing: Step, server: ScriptedServer) -> None:
     server.will(whole(1000), nothing)
     async with inference(server) as cloud, cloud.download("file_1") as pieces:
@@ -328,7 +334,7 @@ async def test_every_attempt_takes_from_the_rate_limit_and_no_piece_does(server:
     assert len(server.seen) == 2
 
 
-@pytest.mark.parametrize("answer", [whole(), Reply(416), Reply(204), Reply(404, b"{"), whole(1000)], ids=repr)
+@pytest.mark.parametrize("answer", [whole(), Reply(416), Reply(204), Reply(404, b"{"), whole(1000), PAGE], ids=repr)
 async def test_a_download_that_is_left_gives_its_connection_back(answer: Step, server: ScriptedServer) -> None:
     server.will(answer, answer, Reply(200, FILE * 100))
     pool = ConnectionPool(max_connections=1)

@@ -362,6 +362,25 @@ async def test_a_place_in_the_pool_is_given_back_whatever_happened(step: Step, s
         assert (await cloud.upload("a.jsonl", chunks(b"x"))).id == "file_1"
 
 
+async def test_an_answer_that_nobody_reads_any_more_gives_its_place_back(server: ScriptedServer) -> None:
+    server.will(Early(after=1000, then=Reply(413, b"{", announced=99, linger=True)), STORED)
+    pool = ConnectionPool(max_connections=1)
+    policy = CallPolicy(idle_seconds=5, total_seconds=5, pool_seconds=0.2)
+
+    async def gone_after_the_answer() -> AsyncIterator[bytes]:
+        yield b"x" * 1000
+        await server.asked.wait()
+        for _ in range(100):  # the head of the answer comes in
+            await asyncio.sleep(0)
+        raise LookupError("the bucket is gone")
+
+    async with contextlib.aclosing(pool):
+        cloud = Cloud(server.url, KEY, inference_url=server.url, pool=pool, policy=policy)
+        with pytest.raises(LookupError):
+            await cloud.upload("a.jsonl", gone_after_the_answer())
+        assert (await cloud.upload("a.jsonl", chunks(b"x"))).id == "file_1"
+
+
 async def gone() -> AsyncIterator[bytes]:
     yield b"x"
     raise LookupError("the bucket is gone")
