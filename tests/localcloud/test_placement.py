@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 from sqlalchemy import select
 
+import relay_localcloud.app  # noqa: F401 - every table, as in the running cloud
 from relay_localcloud import claims, nodes
 from relay_localcloud.nodes import NewNode
 from relay_localcloud.placement import Demand, NodeRoom, availability, choose_node, choose_units
