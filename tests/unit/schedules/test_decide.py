@@ -209,8 +209,8 @@ def test_the_batches_that_run_are_told_oldest_first_and_the_last_success() -> No
 class Cluster:
     """A schedule and its batches over time; every create is written down."""
 
-    def __init__(self, policy: ConcurrencyPolicy, deadline: timedelta | None) -> None:
-        self.policy, self.deadline = policy, deadline
+    def __init__(self, policy: ConcurrencyPolicy, deadline: timedelta | None, kept: int) -> None:
+        self.policy, self.deadline, self.kept = policy, deadline, kept
         self.now, self.last = NOON, None if policy is ALLOW else NOON
         self.children: dict[str, Child] = {}
         self.created: list[tuple[str, datetime]] = []
@@ -228,7 +228,7 @@ class Cluster:
 
     def view(self) -> View:
         known = view(*self.children.values(), schedule="*/7 * * * *", policy=self.policy, last=self.last)
-        return replace(known, deadline=self.deadline, keep_complete=2)
+        return replace(known, deadline=self.deadline, keep_complete=self.kept)
 
     def do(self, action: Action) -> datetime | None:
         """The time that status is to tell of."""
@@ -259,12 +259,13 @@ steps = st.lists(st.tuples(st.integers(0, 90), st.booleans(), st.none() | st.int
 @given(
     policy=st.sampled_from(ConcurrencyPolicy),
     deadline=st.none() | st.timedeltas(timedelta(seconds=1), timedelta(hours=2)),
+    kept=st.integers(0, 2),
     course=steps,
 )
 def test_whatever_happens_no_time_has_two_batches_and_the_policy_holds(
-    policy: ConcurrencyPolicy, deadline: timedelta | None, course: list[tuple[int, bool, int | None]]
+    policy: ConcurrencyPolicy, deadline: timedelta | None, kept: int, course: list[tuple[int, bool, int | None]]
 ) -> None:
-    cluster = Cluster(policy, deadline)
+    cluster = Cluster(policy, deadline, kept)
     for minutes, ends, dies_after in course:
         before = len(cluster.created)
         cluster.step(minutes, ends=ends, dies_after=dies_after)
@@ -274,6 +275,6 @@ def test_whatever_happens_no_time_has_two_batches_and_the_policy_holds(
             assert len(active(tuple(cluster.children.values()))) <= 1
     for _ in range(2):
         cluster.step(0, ends=False, dies_after=None)
-    assert cluster.finished_and_told() <= 2
+    assert cluster.finished_and_told() <= kept
     times = [scheduled for _, scheduled in cluster.created]
     assert times == sorted(set(times))
