@@ -63,6 +63,7 @@ async def test_an_object_that_is_replaced_midway_has_changed(
 
     network.cuts, network.meanwhile = [MEBIBYTE], replace
     await fails_for(StoreReason.CHANGED, content(stores, bucket.location("object"), through(network, bucket)))
+    assert network.requests[-1][2], "the read goes on for the same version alone"
 
 
 async def test_a_read_that_never_gets_further_is_given_up(
@@ -86,4 +87,22 @@ async def test_an_upload_whose_part_is_refused_leaves_nothing(
     )
     assert "503" in said
     assert await bucket.server.keys(bucket.name) == ["object"]
+    assert await bucket.server.uploads(bucket.name) == []
+
+
+async def test_an_upload_is_aborted_only_when_its_last_part_has_arrived(
+    stores: ObjectStores, bucket: Bucket, network: Unreliable
+) -> None:
+    class Broken(Exception): ...
+
+    async def breaking() -> AsyncIterator[bytes]:
+        async for piece in mebibytes(8):  # just one part
+            yield piece
+        await network.part_came.wait()
+        raise Broken
+
+    network.hold_parts = True
+    with pytest.raises(Broken):
+        await stores.write(bucket.location("never"), through(network, bucket), breaking(), replace=True)
+    assert network.answered == ["POST", "PUT", "DELETE"]
     assert await bucket.server.uploads(bucket.name) == []

@@ -81,6 +81,14 @@ async def test_a_read_that_is_cut_goes_on_also_where_ranges_are_not_known(
     assert await content(stores, at(server, "/in"), trusting) == BODY
 
 
+async def test_a_read_that_is_cut_is_given_up_where_nothing_tells_versions_apart(
+    stores: ObjectStores, server: WebServer, trusting: Credentials
+) -> None:
+    server.objects["/in"], server.versions, server.cuts = BODY, False, [MEBIBYTE]
+    await fails_for(StoreReason.UNREACHABLE, content(stores, at(server, "/in"), trusting))
+    assert len(server.requests) == 1
+
+
 @pytest.mark.parametrize("ranges", [True, False])
 async def test_reading_begins_at_any_byte_up_to_the_end(
     stores: ObjectStores, server: WebServer, trusting: Credentials, ranges: bool

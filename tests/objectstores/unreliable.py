@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -23,12 +25,20 @@ class Unreliable:
     cuts: list[int] = field(default_factory=list)
     meanwhile: Callable[[], Awaitable[None]] | None = None  # awaited once, before the first cut
     refused_part: str = ""  # number of a part that is answered with 503
+    part_came: asyncio.Event = field(default_factory=asyncio.Event)
+    hold_parts: bool = False  # a part is passed on only when another request came, or when none came for a while
     requests: list[tuple[str, str, str]] = field(default_factory=list)  # method, Range, If-Match
+    answered: list[str] = field(default_factory=list)  # methods, in the order of their answers
+    _came: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         headers = request.headers
         body = await request.read()
         self.requests.append((request.method, headers.get("Range", ""), headers.get("If-Match", "")))
+        self._came.set()
+        if self.hold_parts and "partNumber" in request.query:
+            self.part_came.set()
+            await self._next_request()
         if self.refused_part and request.query.get("partNumber") == self.refused_part:
             return web.Response(status=503)
         url = URL(self.upstream + request.raw_path, encoded=True)
@@ -39,11 +49,17 @@ class Unreliable:
         ):
             return await self._pass_on(request, answer)
 
+    async def _next_request(self) -> None:
+        self._came.clear()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._came.wait(), 0.3)
+
     async def _pass_on(self, request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
         kept = {
             name: value for name, value in answer.headers.items() if name not in ("Connection", "Transfer-Encoding")
         }
         response = web.StreamResponse(status=answer.status, headers=kept)
+        self.answered.append(request.method)
         await response.prepare(request)
         body = await answer.read()
         cut = self.cuts.pop(0) if self.cuts and request.method == "GET" and answer.status < 300 else None

@@ -29,6 +29,7 @@ class WebServer:
     objects: dict[str, bytes] = field(default_factory=dict)
     redirects: dict[str, str] = field(default_factory=dict)
     ranges: bool = True
+    versions: bool = True  # told by ETag and Last-Modified
     authorization: str = ""  # required, where it is not empty
     needs_length: bool = False
     cuts: list[int] = field(default_factory=list)
@@ -65,7 +66,7 @@ class WebServer:
     async def _serve(self, request: web.Request, body: bytes) -> web.StreamResponse:
         if request.headers.get("If-Match", _etag(body)) != _etag(body):
             return web.Response(status=412)
-        headers, start, status = {"ETag": _etag(body), "Last-Modified": _LONG_AGO}, 0, 200
+        headers, start, status = {"ETag": _etag(body), "Last-Modified": _LONG_AGO} if self.versions else {}, 0, 200
         asked = request.headers.get("Range", "")
         if asked and self.ranges:
             start, status = int(asked.removeprefix("bytes=").removesuffix("-")), 206
