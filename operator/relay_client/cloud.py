@@ -19,7 +19,7 @@ from relay_client.downloads import Download
 from relay_client.errors import CloudError, Outcome, worse
 from relay_client.operations import DOWNLOAD_FILE, UPLOAD_FILE, WHOAMI, AnyOperation, Api, Operation
 from relay_client.pool import ConnectionPool, OpenAnswer
-from relay_client.ranges import NO_SUCH_RANGE
+from relay_client.ranges import NO_SUCH_RANGE, Part, asked_for, part_of
 from relay_client.ratelimit import BudgetSpentError, RateLimiter
 from relay_client.redaction import secrets_in
 from relay_client.retry import CallPolicy, pause
@@ -179,23 +179,28 @@ class Cloud:
         """
         url = self._url(DOWNLOAD_FILE, {"id": file_id})
 
-        async def opened(headers: Mapping[str, str]) -> OpenAnswer:
-            return await self._content(url, headers)
+        async def opened(position: int, etag: str | None) -> tuple[OpenAnswer, Part]:
+            return await self._content(url, position, etag)
 
         return Download(opened, self._runtime.sleep, self._runtime.random, self._policy, offset)
 
-    async def _content(self, url: str, headers: Mapping[str, str]) -> OpenAnswer:
+    async def _content(self, url: str, position: int, etag: str | None) -> tuple[OpenAnswer, Part]:
         await self._admit(DOWNLOAD_FILE, self._policy.total_seconds / 2)
-        headers = {**self._headers, "Accept": "*/*", **headers}
+        headers = {**self._headers, "Accept": "*/*", **asked_for(position, etag)}
+        seconds = self._policy.attempt_seconds
         try:
-            seconds = self._policy.attempt_seconds
-            opened = await self._pool.open(DOWNLOAD_FILE.method, url, headers, None, seconds, self._policy)
+            answer = await self._pool.open(DOWNLOAD_FILE.method, url, headers, None, seconds, self._policy)
         except NoAnswerError as failure:
             raise error_without_answer(DOWNLOAD_FILE, failure, self._secrets(None)) from None
-        if opened.is_success or opened.status == NO_SUCH_RANGE:
-            self._circuit.accepted()
-            return opened
-        raise self._error(DOWNLOAD_FILE, await opened.whole(seconds), None)
+        if not answer.is_success and answer.status != NO_SUCH_RANGE:
+            raise self._error(DOWNLOAD_FILE, await answer.whole(seconds), None)
+        try:
+            part = part_of(answer.status, answer.headers, position)
+        except CloudError:
+            await answer.aclose()
+            raise
+        self._circuit.accepted()
+        return answer, part
 
     def _url(
         self, operation: AnyOperation, path_params: Mapping[str, str], query: Mapping[str, str | int] | None = None

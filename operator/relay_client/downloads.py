@@ -1,13 +1,13 @@
 """Reads a file to its end, through cuts, and never takes a part for the whole."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Self, TypeVar
 
 from relay_client import errors
 from relay_client.errors import CloudError
 from relay_client.operations import DOWNLOAD_FILE
 from relay_client.pool import BrokenOffError, OpenAnswer
-from relay_client.ranges import Part, asked_for, ends_before, part_of
+from relay_client.ranges import Part, ends_before
 from relay_client.redaction import presentable
 from relay_client.retry import CallPolicy, pause
 
@@ -23,7 +23,7 @@ class Download(AsyncIterator[bytes]):
 
     def __init__(
         self,
-        opened: Callable[[Mapping[str, str]], Awaitable[OpenAnswer]],
+        opened: Callable[[int, str | None], Awaitable[tuple[OpenAnswer, Part]]],
         sleep: Callable[[float], Awaitable[None]],
         random: Callable[[], float],
         policy: CallPolicy,
@@ -85,14 +85,9 @@ class Download(AsyncIterator[bytes]):
         return b""
 
     async def _open(self) -> OpenAnswer:
-        answer = await self._opened(asked_for(self._position, self._etag))
-        try:
-            self._begin(part_of(answer.status, answer.headers, self._position))
-        except CloudError:
-            await answer.aclose()
-            raise
-        self._answer = answer
-        return answer
+        self._answer, part = await self._opened(self._position, self._etag)
+        self._begin(part)
+        return self._answer
 
     def _begin(self, part: Part) -> None:
         totals, etags = {self._total, part.total} - {None}, {self._etag, part.etag} - {None}

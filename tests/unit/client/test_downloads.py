@@ -1,5 +1,6 @@
 """Downloads: to the end of the file through cuts, and never a part taken for the whole."""
 
+import contextlib
 import json
 import random
 
@@ -322,6 +323,23 @@ async def test_a_refused_key_opens_the_circuit_for_downloads_too(server: Scripte
         assert type(await failed_read(cloud)) is Unauthorized
         assert type(await failed_read(cloud)) is CircuitOpen
     assert len(server.seen) == 1
+
+
+@pytest.mark.parametrize(("answer", "closes"), [(whole(), True), (Reply(416), False), (PAGE, False)], ids=repr)
+async def test_only_a_file_that_comes_closes_the_circuit(answer: Reply, closes: bool, server: ScriptedServer) -> None:
+    server.will(Reply(401), answer)
+    timeline = Timeline()
+    cloud = Cloud(server.url, KEY, inference_url=server.url, runtime=timeline.runtime())
+    async with cloud:
+        assert type(await failed_read(cloud)) is Unauthorized
+        timeline.now += 300
+        with contextlib.suppress(BadRequest, Unreadable):
+            await read(cloud)
+        server.will(whole())
+        if closes:
+            assert await read(cloud) == FILE
+        else:
+            assert type(await failed_read(cloud)) is CircuitOpen
 
 
 async def test_every_attempt_takes_from_the_rate_limit_and_no_piece_does(server: ScriptedServer) -> None:
