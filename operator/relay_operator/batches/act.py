@@ -1,5 +1,6 @@
 """Carries out one action: at most one thing that is paid for, and the writes that must frame it."""
 
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import assert_never
@@ -19,10 +20,11 @@ from relay_operator.batches.facts import Facts, Memory
 from relay_operator.batches.gather import errand_of
 from relay_operator.batches.names import TAG, PartTag
 from relay_operator.batches.publishing import Publishing, how_to_fetch
+from relay_operator.batches.report import parts_of
 from relay_operator.batches.result import Begun, CancelRefused, Hindered, Nothing, NotPaid, Paid, Result, Unknown
 from relay_operator.batches.sending import Sending
 from relay_operator.batches.transfers import Transfers
-from relay_operator.batches.work import Came, Refused, StoppedError, Troubled
+from relay_operator.batches.work import Came, Refused, StoppedError, Troubled, no_access
 from relay_operator.engine import kube
 from relay_operator.engine.account import AccountReady, Accounts
 from relay_operator.engine.intent import cloud_name
@@ -31,6 +33,8 @@ from relay_operator.engine.standing import refusal
 from relay_operator.kinds.inferencebatch import DEFINITION, InferenceBatch, PartStatus
 from relay_operator.records.ids import NoTemporarySpace
 from relay_wire.batches import BatchCreate
+
+logger = logging.getLogger(__name__)
 
 BATCHES = ResourceType(DEFINITION.plural, meta.GROUP, meta.VERSION)
 
@@ -158,6 +162,8 @@ class Actor:
     def _troubled(self, account: AccountReady, error: CloudError) -> Troubled:
         if isinstance(error, Unauthorized):
             self.accounts.refused(account)
+        if isinstance(error, NotFound):
+            return no_access(error)
         row = refusal(error)
         return Troubled(row.reason, str(error), stalled=row.stalled, retry_after=error.retry_after)
 
@@ -193,10 +199,10 @@ class Actor:
         """In status, before the POST; the object is as it was read, or nothing is sent."""
         metadata, status = facts.obj.metadata, facts.status
         sent = part.model_copy(update={"sent_at": facts.now})
-        rows = [(sent if row is part else row).model_dump(mode="json", exclude_none=True) for row in status.parts or ()]
+        marked = status.model_copy(update={"parts": [sent if row is part else row for row in status.parts or ()]})
         body: JsonObject = {
             "metadata": {"uid": metadata.uid, "resourceVersion": metadata.resource_version},
-            "status": {"parts": [*rows]},
+            "status": {"parts": parts_of(marked)},
         }
         raw = await self.kube.patch(BATCHES, metadata.namespace, metadata.name, body, subresource="status")
         self.on_object(raw)
@@ -224,6 +230,14 @@ class Actor:
                 return CancelRefused(error)
             memory.cancelled[batch_id] = self.clock()
         return Nothing()
+
+    async def cancel_ownerless(self, facts: Facts, batch_id: str) -> None:
+        """The object vanished, by force, while a batch was created for it."""
+        logger.warning("the object vanished while %s was created for it: cancelling that", batch_id)
+        try:
+            await facts.usable_account.cloud.call(CANCEL_BATCH, id=batch_id)
+        except CloudError as error:
+            logger.error("%s is left in the cloud without an owner: %s", batch_id, error)  # noqa: TRY400
 
     async def _checked(self, facts: Facts) -> Result:
         """Somebody may have put something there since it was checked before anything was paid."""

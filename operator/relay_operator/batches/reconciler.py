@@ -16,7 +16,7 @@ from relay_operator.batches.changes import after
 from relay_operator.batches.facts import Facts, Memory
 from relay_operator.batches.gather import Gatherer
 from relay_operator.batches.plan import plan
-from relay_operator.batches.report import is_progress_alone, status_patch, told
+from relay_operator.batches.report import is_progress_alone, parts_of, status_patch, told
 from relay_operator.batches.result import Paid, Result
 from relay_operator.batches.standing import stand
 from relay_operator.batches.transfers import Transfers
@@ -99,7 +99,7 @@ class BatchReconciler:
         wrote = False
         if standing is not None:
             status = told(facts, status, standing, self.pacing)
-            wrote = await self._report(facts, result, status, memory)
+            wrote = await self._report(facts, action, result, status, memory)
             note = noteworthy(facts.obj.status.conditions, status.conditions, deleting=facts.view.deleting)
             if wrote and note is not None:
                 self.recorder.record(facts.key, facts.obj.metadata.uid, note)
@@ -114,9 +114,13 @@ class BatchReconciler:
             log_action(logger, message or name, action=name, outcome=outcome, duration_seconds=self.clock() - started)
         return name, wrote
 
-    async def _report(self, facts: Facts, result: Result, status: InferenceBatchStatus, memory: Memory) -> bool:
+    async def _report(
+        self, facts: Facts, action: Action, result: Result, status: InferenceBatchStatus, memory: Memory
+    ) -> bool:
         """At most one status write, only if something changed, and progress alone not too often."""
         patch = status_patch(facts.obj.status, status)
+        if isinstance(action, actions.Submit):  # its marker was written since the object was read
+            patch["parts"] = parts_of(status)
         if not patch:
             return False
         if is_progress_alone(facts.obj.status, status, patch):
@@ -125,19 +129,21 @@ class BatchReconciler:
             memory.told_at = self.clock()
         body: JsonObject = {"metadata": {"uid": facts.obj.metadata.uid}, "status": patch}
         if isinstance(result, Paid):
-            await asyncio.shield(asyncio.ensure_future(self._persist(facts.key, body)))
+            await asyncio.shield(asyncio.ensure_future(self._persist(facts, result, body)))
         else:
             await self._write(facts.key, body)
         return True
 
-    async def _write(self, key: ObjectKey, body: JsonObject) -> None:
+    async def _write(self, key: ObjectKey, body: JsonObject) -> bool:
+        """Whether the object is still there."""
         try:
             raw = await self.kube.patch(BATCHES, key.namespace, key.name, body, subresource="status")
         except NotFound:
-            return  # deleted meanwhile: the watch will tell
+            return False  # deleted meanwhile: the watch will tell
         keep_answer(self.cache, self.queue, key, raw)
+        return True
 
-    async def _persist(self, key: ObjectKey, body: JsonObject) -> None:
+    async def _persist(self, facts: Facts, paid: Paid, body: JsonObject) -> None:
         """Write the id of something that is paid for, through conflicts and outages, even while shutting down.
 
         Where it cannot be written, the marker of the create stays, and the batch is found by its tag.
@@ -145,7 +151,8 @@ class BatchReconciler:
         deadline, failures = self.clock() + self.tempo.persist, 0
         while True:
             try:
-                await self._write(key, body)
+                if not await self._write(facts.key, body):  # nobody else could ever end what was just made
+                    await self.actor.cancel_ownerless(facts, paid.batch.id)
             except KubeError:
                 if self.clock() >= deadline:
                     raise

@@ -59,6 +59,11 @@ def status_patch(before: InferenceBatchStatus, after: InferenceBatchStatus) -> d
     return merge_patch(_dumped(before), _dumped(after))
 
 
+def parts_of(status: InferenceBatchStatus) -> list[JsonValue]:
+    """The parts as they stand in the API."""
+    return [part.model_dump(mode="json", exclude_none=True) for part in status.parts or ()]
+
+
 def is_progress_alone(before: InferenceBatchStatus, after: InferenceBatchStatus, patch: dict[str, JsonValue]) -> bool:
     """Whether the patch tells nothing but how far a running batch is: that may wait until more has come together."""
     if not patch.keys() <= _PROGRESS:

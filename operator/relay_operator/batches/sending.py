@@ -4,7 +4,8 @@ import hashlib
 from collections.abc import AsyncIterable, AsyncIterator, Mapping
 from dataclasses import dataclass, field
 
-from relay_client import Cloud
+from relay_client import Cloud, NotFound
+from relay_client.operations import DOWNLOAD_FILE
 from relay_client.paging import files
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import CreateIntent
@@ -117,6 +118,11 @@ class Sending:
                     parts = await self._upload(obj, cloud, intent, splitter, found)
             except _OtherContentError:
                 continue
+            except NotFound as gone:
+                if gone.operation != DOWNLOAD_FILE.name:
+                    raise
+                text = f"records cannot be sent again, since the cloud has lost a file: {gone.message}"
+                raise StoppedError(Refused(Reason.RESULTS_LOST, text)) from None
             return Uploaded(parts, sum(part.records for part in parts), retried=chosen.retried)
 
     async def _expected(self, obj: InferenceBatch) -> Expected:

@@ -12,7 +12,7 @@ from relay_operator.batches.actions import Action, Work
 from relay_operator.batches.changes import is_final
 from relay_operator.batches.facts import Facts
 from relay_operator.batches.result import CancelRefused, Hindered, NotPaid, Paid, Result, Unknown
-from relay_operator.batches.work import Troubled
+from relay_operator.batches.work import Troubled, no_access
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.conditions import Wanted
 from relay_operator.engine.standing import Pace, Return, Standing, refusal
@@ -105,8 +105,8 @@ def _hindered_by(error: CloudError) -> Standing:
         waiting = Reason.WAITING_FOR_BUDGET
         return Standing("False", _ON_THE_WAY, waiting, error.message, pace=row.pace, extra=(exceeded,))
     if isinstance(error, errors.NotFound):
-        text = f"{error.message}: the cloud answers so where the organization has no access to batches"
-        return Standing("False", ConditionType.STALLED, Reason.ACCOUNT_FORBIDDEN, text, pace=Pace.SLOW)
+        came = no_access(error)
+        return Standing("False", ConditionType.STALLED, came.reason, came.message, pace=Pace.SLOW)
     trouble = _trouble(stalled=row.stalled)
     return Standing("False", trouble, row.reason, error.message, pace=row.pace, retry_after=error.retry_after)
 

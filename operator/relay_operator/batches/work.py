@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from relay_client import NotFound
 from relay_operator.api.conditions import Reason
 from relay_operator.kinds.inferencebatch import OutputStatus, PartStatus, Problem, RequestCounts
 
@@ -52,6 +53,12 @@ class Troubled:
     message: str
     stalled: bool = False
     retry_after: float | None = None
+
+
+def no_access(error: NotFound) -> Troubled:
+    """What a 404 means where nothing was named that could be absent (section 7, "Batch and file endpoints")."""
+    text = f"{error.message}: the cloud answers so where the organization has no access to batches"
+    return Troubled(Reason.ACCOUNT_FORBIDDEN, text, stalled=True)
 
 
 Came: TypeAlias = Uploaded | Published | Cleared | Refused | Troubled
