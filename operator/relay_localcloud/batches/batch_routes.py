@@ -11,6 +11,7 @@ from relay_localcloud.batches.listing import ListingRequest
 from relay_localcloud.batches.rows import Order
 from relay_localcloud.batches.states import Trigger
 from relay_localcloud.batches.tables import batches
+from relay_localcloud.batches.upload import needing_room
 from relay_localcloud.bodies import answer
 from relay_localcloud.cloud import Cloud, CurrentCloud
 from relay_localcloud.errors import ApiError
@@ -94,6 +95,7 @@ def _keep_inline(tx: Tx, cloud: Cloud, organization_id: str, body: BatchCreate) 
     file_id = tx.new_id("file")
     lines = [json.dumps(record, separators=(",", ":")).encode() + b"\n" for record in body.requests or ()]
     content = b"".join(lines)
-    cloud.files.write(file_id, content)
+    with needing_room():
+        cloud.files.write(file_id, content)
     file_rows.keep(tx, organization_id, file_id, "requests.jsonl", INPUT, len(content))
     return file_id

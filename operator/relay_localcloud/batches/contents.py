@@ -17,7 +17,8 @@ def restore(tx: Tx, storage: FileStorage, document: JsonValue) -> None:
     given = document.get("files", {}) if isinstance(document, dict) else {}
     if not isinstance(given, dict):
         raise StateFileError("files is no object")
-    missing = sorted(file_rows.ids_of_all(tx) - given.keys())
+    written = {file_id for file_id, size in rows.contents_at_work(tx).items() if size}
+    missing = sorted((file_rows.ids_of_all(tx) | written) - given.keys())
     if missing:
         raise StateFileError(f"files has no content of {missing[0]!r}")
     storage.put({file_id: _decoded(given, file_id) for file_id in _known(tx) & given.keys()})
@@ -29,7 +30,7 @@ def sweep(tx: Tx, storage: FileStorage) -> None:
 
 
 def _known(tx: Tx) -> set[str]:
-    return file_rows.ids_of_all(tx) | rows.contents_at_work(tx)
+    return file_rows.ids_of_all(tx) | rows.contents_at_work(tx).keys()
 
 
 def _decoded(given: Mapping[str, JsonValue], file_id: str) -> bytes:

@@ -86,7 +86,9 @@ class HttpExecutor:
         try:
             async with self._session.post(self._tools.url, json=body, allow_redirects=False) as response:
                 raw = await _bounded(response)
-        except (aiohttp.ClientError, ValueError) as error:
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            if isinstance(error, TimeoutError):
+                raise
             if connections.was_refused(error):
                 raise refused_address() from error
             raise executor_error(f"{type(error).__name__} while it was called") from error

@@ -1,6 +1,5 @@
 """Files (assumed: OpenAI's paths; section 4, "Unlisted operations")."""
 
-import logging
 from collections.abc import AsyncIterator, Iterator
 from typing import Annotated
 
@@ -25,8 +24,6 @@ from relay_wire.files import INPUT, FileDeleted, FileList, FileObject
 
 router = APIRouter(tags=["Files"])
 
-_log = logging.getLogger(__name__)
-
 
 _UPLOAD = {
     "type": "object",
@@ -50,19 +47,14 @@ _UPLOAD = {
 async def upload_file(caller: BatchCaller, request: Request, cloud: CurrentCloud) -> Response:
     """Takes multipart/form-data with `purpose` and `file`, up to 200 MB."""
     most = cloud.store.settings.max_concurrent_uploads
-    with cloud.uploads.one_more(caller.organization_id, most) as admitted:
-        if not admitted:
+    try:
+        with cloud.uploads.one_more(caller.organization_id, most) as admitted, upload.needing_room():
+            if admitted:
+                return await _receive(caller.organization_id, request, cloud)
             await upload.drain(request.stream())
-            raise ApiError(
-                429, f"{most} uploads are under way already: try again shortly.", headers={"Retry-After": "1"}
-            )
-        try:
-            return await _receive(caller.organization_id, request, cloud)
-        except ClientDisconnect:
-            return Response(status_code=400)  # nobody is there to read it
-        except OSError as error:
-            _log.warning("An upload could not be written: %s", error)
-            raise ApiError(503, "The file could not be written: there may be no room on the disk.") from error
+    except ClientDisconnect:
+        return Response(status_code=400)  # nobody is there to read it
+    raise ApiError(429, f"{most} uploads are under way already: try again shortly.", headers={"Retry-After": "1"})
 
 
 async def _receive(organization_id: str, request: Request, cloud: Cloud) -> Response:

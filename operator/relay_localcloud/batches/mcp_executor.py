@@ -1,6 +1,7 @@
 """Tool executors that are MCP servers over Streamable HTTP. Imports the MCP client: loaded when first needed."""
 
 import json
+import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from typing import Final, Self
@@ -16,6 +17,10 @@ from yarl import URL
 from relay_localcloud.batches import connections
 from relay_localcloud.batches.executors import ToolCall, ToolRoundError, executor_error, refused_address
 from relay_localcloud.batches.tool_config import Tools
+
+# What goes wrong is the record's failure, not the cloud's; and an executor's URL may have a secret in it.
+for _name in ("mcp", "httpx2"):
+    logging.getLogger(_name).setLevel(logging.CRITICAL)
 
 _HOP_BY_HOP: Final = frozenset({"connection", "transfer-encoding", "content-length", "accept-encoding", "host"})
 
@@ -44,7 +49,9 @@ class McpExecutor:
         try:
             client = await self._connected()
             return [await self._call(client, call) for call in calls]
-        except (MCPError, httpx2.HTTPError, ExceptionGroup, RuntimeError, ValueError) as error:
+        except (MCPError, httpx2.HTTPError, ExceptionGroup, OSError, RuntimeError, ValueError) as error:
+            if isinstance(error, TimeoutError):
+                raise
             if self._refused:
                 raise refused_address() from error
             raise executor_error(_reason(error)) from error

@@ -147,10 +147,12 @@ def is_input_of_live_batch(tx: Tx, file_id: str) -> bool:
     return tx.connection.execute(query).first() is not None
 
 
-def contents_at_work(tx: Tx) -> set[str]:
-    """The ids of files that live batches write and that are not in the table of files yet."""
-    query = select(batches.c.output_file_id, batches.c.error_file_id).where(batches.c.status.not_in(FINAL))
-    return {file_id for row in tx.connection.execute(query) for file_id in row}
+def contents_at_work(tx: Tx) -> dict[str, int]:
+    """The files that live batches write and that are not in the table of files yet: their sizes by id."""
+    batch = batches.c
+    query = select(batch.output_file_id, batch.output_bytes, batch.error_file_id, batch.error_bytes)
+    found = tx.connection.execute(query.where(batch.status.not_in(FINAL))).all()
+    return {file_id: size for row in found for file_id, size in (row[:2], row[2:])}
 
 
 def problems_as_json(problems: Sequence[Problem]) -> str:

@@ -6,9 +6,11 @@ step again, over the same places of the files: no record is charged twice, no li
 """
 
 import asyncio
+import logging
 import secrets
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from types import TracebackType
@@ -28,9 +30,14 @@ from relay_localcloud.store import Store, Tx
 from relay_wire.batches import BatchStatus
 from relay_wire.files import OUTPUT
 
+_log = logging.getLogger(__name__)
+
 STEP: Final = "batch.step"
 PHASE: Final = SECOND
 """How long validating, finalizing and cancelling take (assumed)."""
+
+PATIENCE: Final = 60 * SECOND
+"""After which a step is tried again whose files could not be read or written."""
 
 AT_ONCE: Final = 64
 SLICE_SECONDS: Final = 0.015
@@ -49,6 +56,8 @@ class BatchRunner(Outbound):
         super().__init__(store, STEP, AT_ONCE, per_lane=1)
         self._storage = storage
         self._worker = worker
+        # One step at a time of those that take none of the others' time: between any two, requests have theirs.
+        self._turn = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
         """Be there for the steps; they are begun by the clock."""
@@ -67,31 +76,56 @@ class BatchRunner(Outbound):
 
     async def _attempt(self, item_id: int, at: int, horizon: int) -> None:
         del at  # a step happens when it was due: after a pause of the process, too
-        with self._store.transaction(at=0) as tx:
-            step = rows.step(tx, item_id)
-        if step is None:
-            return
+        async with self._turn:
+            with self._store.transaction(at=0) as tx:
+                step = rows.step(tx, item_id)
+            if step is None:
+                return
+            with self._postponed_by_the_disk(step):
+                if self._took(step, horizon):
+                    return
+        with self._postponed_by_the_disk(step):
+            if step.batch.status is BatchStatus.VALIDATING:
+                await self._validate(step)
+            else:
+                await self._do_one(step)
+
+    def _took(self, step: Step, horizon: int) -> bool:
+        """Take the step at once; False where it takes real time."""
         batch = step.batch
         match batch.status:
             case BatchStatus.VALIDATING:
-                await self._validate(step)
+                return False
             case BatchStatus.IN_PROGRESS if step.time_is_up:
                 self._end_records(step)
             case BatchStatus.IN_PROGRESS | BatchStatus.CANCELLING if batch.records_done < batch.records_wanted:
-                if not self._do_slice(step, horizon):
-                    await self._do_one(step)
+                return self._do_slice(step, horizon)
             case BatchStatus.FINALIZING if batch.records_done < batch.records_wanted:
                 self._expire_slice(step)
             case _:
                 self._finish(step)
+        return True
+
+    @contextmanager
+    def _postponed_by_the_disk(self, step: Step) -> Iterator[None]:
+        """Where the files cannot be read or written, nothing was kept of the step: it is tried again later."""
+        try:
+            yield
+        except OSError as error:
+            _log.warning("The batch %s waits for its files: %s", step.batch.id, error)
+            with self._store.transaction(at=0) as tx:
+                if due.remove(tx.connection, step.item_id):
+                    schedule(tx, step.batch.id, step.due_at + PATIENCE, time_is_up=step.time_is_up)
 
     async def _validate(self, step: Step) -> None:
-        batch, found = step.batch, validation.Findings()
+        batch = step.batch
         content = self._storage.read(batch.input_file_id)
         serves = partial(self._worker.serves, batch.organization_id, batch.endpoint)
-        for so_far in validation.examine(content, batch.endpoint, serves):
-            found = so_far
-            await asyncio.sleep(0)
+        slices = validation.examine(content, batch.endpoint, serves)
+        found = validation.Findings()
+        while not found.finished:
+            async with self._turn:
+                found = next(slices)
         with self._store.transaction(at=self._finished_at(step)) as tx:
             if not due.remove(tx.connection, step.item_id):
                 return

@@ -26,7 +26,7 @@ class FileStorage:
 
     def begin(self, file_id: str) -> IO[bytes]:
         """Open a content that arrives; it does not count before `complete`."""
-        return (self._opened() / (file_id + _PART)).open("wb", buffering=0)
+        return (self._opened() / (file_id + _PART)).open("wb")
 
     def complete(self, file_id: str) -> None:
         """Make what was begun the content."""
@@ -40,9 +40,13 @@ class FileStorage:
 
     def write(self, file_id: str, content: bytes) -> None:
         """Keep a content that is in memory."""
-        with self.begin(file_id) as file:
-            file.write(content)
-        self.complete(file_id)
+        try:
+            with self.begin(file_id) as file:
+                file.write(content)
+            self.complete(file_id)
+        except OSError:
+            self.discard(file_id)
+            raise
 
     def read(self, file_id: str, offset: int = 0) -> IO[bytes]:
         """Open a content for reading from `offset`; it can be read to its end even if it is removed meanwhile."""
@@ -55,7 +59,7 @@ class FileStorage:
         if not lines:
             return
         path = self._opened() / file_id
-        with path.open("r+b" if path.exists() else "wb", buffering=0) as file:
+        with path.open("r+b" if path.exists() else "wb") as file:
             file.seek(offset)
             file.write(lines)
 

@@ -1,5 +1,6 @@
 """Uploads: written to the disk while they arrive, and a file only once they are whole."""
 
+import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
@@ -12,6 +13,8 @@ from relay_localcloud.errors import ApiError
 from relay_wire.files import BATCH_UPLOAD_LIMIT, INPUT
 
 LONGEST_NAME = 255
+
+_log = logging.getLogger(__name__)
 
 
 class Uploads:
@@ -52,6 +55,16 @@ class Received:
 
     filename: str
     size: int
+
+
+@contextmanager
+def needing_room() -> Iterator[None]:
+    """Answer 503 where a file cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        _log.warning("A file could not be written: %s", error)
+        raise ApiError(503, "The file could not be written: there may be no room on the disk.") from error
 
 
 async def receive(storage: FileStorage, file_id: str, boundary: bytes, body: AsyncIterator[bytes]) -> Received:

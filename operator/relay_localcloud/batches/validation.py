@@ -25,6 +25,7 @@ class Findings:
     records: int = 0
     model: str | None = None
     problems: list[Problem] = field(default_factory=list)
+    finished: bool = False
 
 
 def examine(content: IO[bytes], endpoint: Family, serves: Callable[[str], bool]) -> Iterator[Findings]:
@@ -49,6 +50,7 @@ def examine(content: IO[bytes], endpoint: Family, serves: Callable[[str], bool])
         found.problems.append(Problem("empty_file", "The input has no record."))
     elif found.model is not None and not serves(found.model):
         found.problems.append(Problem("model_not_found", f"There is no model {found.model[:_SHOWN]!r}."))
+    found.finished = True
     yield found
 
 

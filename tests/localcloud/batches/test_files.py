@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import json
 import resource
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ from tests.localcloud.support.batches import (
     record,
     upload,
 )
-from tests.localcloud.support.inference import call, ok, refusal
+from tests.localcloud.support.inference import CHAT, call, ok, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -277,6 +278,30 @@ async def test_a_full_disk_is_said_and_leaves_nothing(start_server: StartServer,
     assert refusal(answer) == (503, "api_error", "upstream_unavailable")
     assert list((tmp_path / "state" / "files").iterdir()) == []
     assert (await post_file(organization, multipart(b"x" * MIB))).status == 200
+    records = [record("r", "x" * (9 * MIB))]
+    answer = await call(organization, "POST", "/v1/batches", {"requests": records, "endpoint": CHAT})
+    assert refusal(answer) == (503, "api_error", "upstream_unavailable")
+    assert (await ok(organization, "GET", "/v1/batches"))["data"] == []
+
+
+async def test_results_wait_for_room_on_the_disk(start_server: StartServer, tmp_path: Path) -> None:
+    server = start_server("--state", str(tmp_path / "state"), "--clock", "frozen")
+    await server.ok("PATCH", "/settings", {"batchRecordSeconds": 0})
+    organization = server.seeded()
+    batch = await create(organization, [record(str(number), "x" * (MIB // 2)) for number in range(20)])
+    no_room = (2 * MIB, resource.RLIM_INFINITY)
+    resource.prlimit(server.child.pid, resource.RLIMIT_FSIZE, no_room)
+    await server.advance(600)
+    shown = await batch_of(organization, batch["id"])
+    assert shown["status"] == "in_progress"
+    assert shown["request_counts"]["completed"] < 20
+    assert "waits for its files" in server.log
+    resource.prlimit(server.child.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    await server.advance(600)
+    shown = await batch_of(organization, batch["id"])
+    raw = await content(organization, shown["output_file_id"])
+    assert [json.loads(line)["custom_id"] for line in raw.splitlines()] == [str(number) for number in range(20)]
+    assert shown["usage"]["input_tokens"] == 20
 
 
 def in_pieces(size: int) -> Iterator[bytes]:
