@@ -13,7 +13,7 @@ import aiohttp
 from rich.console import Console
 from rich.text import Text
 
-from hack.demo import happenings, promise, stage
+from hack.demo import answers, happenings, promise, stage
 from hack.demo.happenings import Happening, Source, Tone, Watcher
 from tests.support.process import StartError
 from tests.support.toolchain import REPOSITORY, BuildError
@@ -41,7 +41,7 @@ class Narrator:
         """One line: when, who, what."""
         line = Text(f"{time.monotonic() - self._start:7.1f} s  ", style="dim")
         line.append(f"{happening.source.value:<11}", style=_COLOURS[happening.source])
-        line.append(f"{happening.subject:<24}", style="default")
+        line.append(f"{happening.subject:<32}", style="default")
         line.append(happening.text, style=_TONES[happening.tone] or "default")
         _console.print(line)
 
@@ -71,6 +71,8 @@ async def play(*, once: bool) -> int:
         problems = await _until_ready(on_stage, narrator, manifests)
         if problems:
             _complain(on_stage, problems)
+        else:
+            await _show_answers(on_stage, manifests)
         if once:
             return 1 if problems else 0
         if not problems:
@@ -91,6 +93,12 @@ async def _until_ready(on_stage: Stage, narrator: Narrator, wanted: list[Manifes
         if not problems or time.monotonic() > deadline:
             return problems
         await asyncio.sleep(_TICK)
+
+
+async def _show_answers(on_stage: Stage, manifests: list[Manifest]) -> None:
+    _console.print()
+    for line in await answers.told(on_stage, manifests):
+        _console.print(Text(line))
 
 
 async def _second_act(on_stage: Stage, narrator: Narrator) -> None:
@@ -134,18 +142,22 @@ def _invite(on_stage: Stage) -> None:
     lines = (
         ("In another terminal:", ""),
         (f"  export KUBECONFIG={on_stage.cluster.kubeconfig}", ""),
-        (f"  {kubectl} get gpod,gcl,cacct", "what there is"),
+        (f"  {kubectl} get gpod,gcl,ibatch,ibsched,cacct", "what there is"),
         (f"  {kubectl} scale gcl/llm --replicas=4", "through the scale subresource, as an autoscaler does"),
         (f"  {kubectl} describe gpod trainer", "conditions say what is going on, and why"),
         (f"  {kubectl} delete gpod trainer", "ends it in the cloud, and the bill with it"),
+        (f"  {kubectl} get ibatch -w", "progress, cost and outcome of batches, as they change"),
+        (f"  {kubectl} get cm answers -o jsonpath='{{.data.output\\.jsonl}}'", "what was answered, a line a record"),
+        (f"  {kubectl} apply -f examples/batches/inline.yaml", "another batch"),
         ("The cloud's side:", ""),
         (f"  {on_stage.cloud.announced['consoleUrl']}", "its console: workloads, nodes, webhooks, faults"),
         (f"  {on_stage.operator.log.relative_to(REPOSITORY)}", "the operator's log, one line an action"),
     )
     _console.print()
+    width = max(len(text) for text, _ in lines)
     for text, meaning in lines:
         style = "" if text.startswith(" ") else "bold"
-        _console.print(Text.assemble((f"{text:<46}", style), (f"  # {meaning}" if meaning else "", "dim")))
+        _console.print(Text.assemble((f"{text:<{width}}", style), (f"  # {meaning}" if meaning else "", "dim")))
     _console.print("\n[dim]Here you see what happens. Ctrl-C ends everything.[/]\n")
 
 

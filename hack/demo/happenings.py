@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from hack.demo.stage import Stage
     from tests.support.localcloud import Json
 
+_DONE = {"InferenceBatch": "Complete"}
+"""The condition that tells of the end, of kinds whose work has one; of the others it is Ready."""
 SHOWN = tuple(kind for kind, resource in RESOURCES.items() if resource.prefix.endswith("gpurelay.dev/v1alpha1"))
 
 
@@ -95,8 +97,11 @@ def unfinished(items: Iterable[Manifest]) -> list[str]:
 
 
 def _finished(item: Manifest) -> bool:
-    done = any(condition(item, kind).get("status") == "True" for kind in ("Ready", "Complete"))
-    return done and up_to_date(item)
+    return condition(item, _done(item)).get("status") == "True" and up_to_date(item)
+
+
+def _done(item: Manifest) -> str:
+    return _DONE.get(item["kind"], "Ready")
 
 
 def _why(item: Manifest) -> str:
@@ -110,13 +115,22 @@ def _why(item: Manifest) -> str:
 def _object(key: str, item: Manifest) -> Happening:
     status = item.get("status") or {}
     if _finished(item):
-        facts = [status.get("state"), _replicas(status), _price(status), status.get("endpointUrl")]
-        return Happening(Source.OBJECT, key, "  ".join(["Ready", *filter(None, facts)]), Tone.GOOD)
+        facts = _answers(status) if "requestCounts" in status else _resources(status)
+        return Happening(Source.OBJECT, key, "  ".join([_done(item), *filter(None, facts)]), Tone.GOOD)
     stalled = condition(item, "Stalled").get("status") == "True"
     deleting = "deleting, " if item["metadata"].get("deletionTimestamp") else ""
     if stalled:
         return Happening(Source.OBJECT, key, deleting + _why(item), Tone.BAD)
     return Happening(Source.OBJECT, key, deleting + shorten(_why(item), width=90, placeholder=" ..."))
+
+
+def _resources(status: Json) -> list[str | None]:
+    return [status.get("state"), _replicas(status), _price(status), status.get("endpointUrl")]
+
+
+def _answers(status: Json) -> list[str | None]:
+    counts, output = status["requestCounts"], status.get("output") or {}
+    return [f"{counts['completed']} of {counts['total']} answered", status.get("cost"), output.get("answers")]
 
 
 def _replicas(status: Json) -> str:

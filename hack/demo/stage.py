@@ -29,6 +29,13 @@ FOLDER = REPOSITORY / ".demo"
 EXAMPLES = REPOSITORY / "examples"
 NAMESPACE, OPERATOR_NAMESPACE = "default", "relay-system"
 _WELL_KNOWN = Ports(8400, 8401, 8402)
+_SETTINGS = {
+    # Alone, so without a Lease: one that was killed is then back at once instead of after the Lease's time.
+    "leader_election": "false",
+    # The batch takes seconds, not hours, and its progress is there to be watched.
+    "poll_transition_seconds": "1",
+    "batch_progress_seconds": "1",
+}
 
 
 class DemoError(Exception):
@@ -63,9 +70,7 @@ async def set_up(announce: Callable[[str, str, float], None]) -> AsyncIterator[S
         ending.push_async_callback(cloud.process.stop, 5.0)
         await cloud.start()
         announce("local cloud", f"{cloud.management_url}, the GPU cloud's API on this machine", clock.lap())
-        # Alone, so without a Lease: one that was killed is then back at once instead of after the Lease's time.
-        settings = {"leader_election": "false"}
-        operator = Operator(FOLDER / "operator", kubeconfig, OPERATOR_NAMESPACE, cloud.ports.urls(), settings)
+        operator = Operator(FOLDER / "operator", kubeconfig, OPERATOR_NAMESPACE, cloud.ports.urls(), _SETTINGS)
         ending.push_async_callback(operator.stop, 10.0)
         await operator.start()
         announce("operator", "relay-operator run, as that ServiceAccount", clock.lap())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
     from tests.support.kube import Kube
 
-EXAMPLES = sorted((REPOSITORY / "examples").glob("*.yaml"))
+_FOLDER = REPOSITORY / "examples"
+EXAMPLES = {str(path.relative_to(_FOLDER).with_suffix("")): path.read_text() for path in _FOLDER.rglob("*.yaml")}
 
 
 @pytest_asyncio.fixture
@@ -31,7 +33,13 @@ async def kubectl(kube: Kube) -> AsyncIterator[Kubectl]:
     await kube.delete("Namespace", namespace)
 
 
-@pytest.mark.parametrize("text", [path.read_text() for path in EXAMPLES], ids=[path.stem for path in EXAMPLES])
-async def test_an_example_is_accepted_strictly_by_the_api_server(kubectl: Kubectl, text: str) -> None:
+@pytest.mark.parametrize("name", sorted(EXAMPLES))
+async def test_an_example_is_accepted_strictly_by_the_api_server(kubectl: Kubectl, name: str) -> None:
+    text = EXAMPLES[name]
     said = await kubectl("apply", "--dry-run=server", "--validate=strict", "--filename=-", stdin=text)
     assert said.count("created (server dry run)") == len([one for one in yaml.safe_load_all(text) if one])
+
+
+def test_the_readme_of_the_examples_tells_of_each() -> None:
+    told = set(re.findall(r"\]\(([\w/-]+)\.yaml\)", (_FOLDER / "README.md").read_text()))
+    assert told == set(EXAMPLES)
