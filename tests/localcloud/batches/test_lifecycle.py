@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from relay_localcloud.batches.states import ENDINGS, MOVES
 from tests.localcloud.support.batches import batch_of, content, create, errors, jsonl, lines, record, run, upload
 from tests.localcloud.support.inference import CHAT, MESSAGES, balance, call, message, ok, refusal
 
@@ -270,3 +271,16 @@ async def test_answers_keep_every_character(organization: Organization) -> None:
     parsed = json.loads(line)
     assert parsed["custom_id"] == "ключ-\u2028"
     assert parsed["response"]["body"]["choices"][0]["message"]["content"] == said
+
+
+def test_every_status_has_its_moves_and_final_ones_have_none() -> None:
+    moves = {(str(status), trigger.name): str(following) for (status, trigger), following in MOVES.items()}
+    assert moves == {
+        ("validating", "FOUND_VALID"): "in_progress",
+        ("validating", "FOUND_INVALID"): "failed",
+        ("validating", "CANCEL"): "cancelling",
+        ("in_progress", "ALL_RECORDS_DONE"): "finalizing",
+        ("in_progress", "TIME_IS_UP"): "finalizing",
+        ("in_progress", "CANCEL"): "cancelling",
+    }
+    assert {str(ending) for ending in ENDINGS.values()} == {"completed", "expired", "cancelled"}
