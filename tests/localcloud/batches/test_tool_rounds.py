@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiohttp import web
 
+from relay_localcloud.certificate import server_context
 from tests.localcloud.support.batches import batch_of, content, create, errors, failure, lines, record, run
 from tests.localcloud.support.executors import HttpExecutor, mcp_server
 from tests.localcloud.support.inference import MESSAGES, message, ok
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from tests.localcloud.support.server import Organization, Server
 
@@ -306,6 +308,40 @@ async def test_what_an_mcp_tool_says_of_its_failure_is_told_to_the_model(organiz
 async def test_an_mcp_server_without_that_tool(organization: Organization) -> None:
     async with mcp_server() as server:
         body, _ = await answered(organization, with_tools(server.url, "nothing", type="mcp", max_rounds=1))
+    assert body["relay"] == {"tool_rounds": 1}
+
+
+def legacy_mcp(body: Any) -> Any:
+    """A server that knows the handshake and calls, and nothing newer."""
+    if "id" not in body:
+        return web.Response(status=202)
+    known = {
+        "initialize": {
+            "protocolVersion": "2025-03-26",
+            "capabilities": {"tools": {}},
+            "serverInfo": {"name": "old", "version": "1"},
+        },
+        "tools/call": {"content": [{"type": "text", "text": "all"}, {"type": "text", "text": "done"}]},
+        "tools/list": {"tools": [{"name": "look", "inputSchema": {"type": "object"}}]},
+    }
+    if body["method"] in known:
+        return {"jsonrpc": "2.0", "id": body["id"], "result": known[body["method"]]}
+    return {"jsonrpc": "2.0", "id": body["id"], "error": {"code": -32601, "message": "Method not found"}}
+
+
+async def test_an_mcp_server_of_an_earlier_version(organization: Organization, executor: HttpExecutor) -> None:
+    executor.respond = legacy_mcp
+    context = {"tenant": "blue"}
+    body, _ = await answered(organization, with_tools(executor.url, type="mcp", context=context))
+    assert body["choices"][0]["message"]["content"] == "all\ndone"
+    (call,) = [received for _, received in executor.received if received and received["method"] == "tools/call"]
+    assert call["params"]["_meta"]["tenant"] == "blue"
+    assert (call["params"]["name"], call["params"]["arguments"]) == ("look", {"round": 1})
+
+
+async def test_loopback_may_have_a_certificate_of_its_own_making(organization: Organization, tmp_path: Path) -> None:
+    async with HttpExecutor(tls=server_context(tmp_path, "127.0.0.1")) as executor:
+        body, _ = await answered(organization, with_tools(executor.url))
     assert body["relay"] == {"tool_rounds": 1}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import ssl
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
@@ -33,6 +34,7 @@ class HttpExecutor:
     received: list[tuple[dict[str, str], Any]] = field(default_factory=list)
     hang: asyncio.Event | None = None
     called: asyncio.Event = field(default_factory=asyncio.Event)
+    tls: ssl.SSLContext | None = None
     url: str = ""
     _runner: web.AppRunner | None = None
 
@@ -41,8 +43,9 @@ class HttpExecutor:
         application.router.add_route("*", "/{tail:.*}", self._take)
         self._runner = web.AppRunner(application, shutdown_timeout=0.1)
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}/tools"
+        await web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=self.tls).start()
+        scheme = "http" if self.tls is None else "https"
+        self.url = f"{scheme}://127.0.0.1:{self._runner.addresses[0][1]}/tools"
         return self
 
     async def __aexit__(
