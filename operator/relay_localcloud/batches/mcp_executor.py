@@ -4,7 +4,7 @@ import json
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
-from typing import Final, Self
+from typing import Final, Self, cast
 
 import aiohttp
 import httpx2
@@ -73,7 +73,7 @@ class McpExecutor:
             arguments = None
         if not isinstance(arguments, dict):
             raise ToolRoundError("tool_executor_error", "The model gave arguments for a tool that are no JSON object.")
-        meta: RequestParamsMeta | None = None if self._tools.context is None else dict(self._tools.context)  # type: ignore[assignment]
+        meta = None if self._tools.context is None else cast("RequestParamsMeta", dict(self._tools.context))
         return _text(await client.call_tool(function["name"], arguments, meta=meta))
 
     def _note_refusal(self) -> None:

@@ -23,16 +23,14 @@ class MultipartUpload:
     filename: str | None = None
     """None as long as no file came."""
     fields: dict[str, str] = field(default_factory=dict)
-    _header: tuple[bytearray, bytearray] = field(default_factory=lambda: (bytearray(), bytearray()))
-    _disposition: bytes = b""
-    _name: str = ""
-    _in_file: bool = False
-    _value: bytearray = field(default_factory=bytearray)
-    _parts: int = 0
-    _ended: bool = False
 
     def __post_init__(self) -> None:
         """Raises MultipartError where the boundary is none."""
+        self._header = (bytearray(), bytearray())
+        self._disposition = b""
+        self._name, self._value = "", bytearray()
+        self._in_file, self._ended = False, False
+        self._parts = 0
         try:
             self._parser = MultipartParser(
                 self.boundary,

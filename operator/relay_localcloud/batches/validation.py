@@ -13,6 +13,9 @@ from relay_wire.inference import Family
 MOST_PROBLEMS: Final = 100
 """How many problems are reported; the lines after those are not looked at."""
 
+MOST_BLANK_LINES: Final = 10_000
+"""How many blank lines in a row are read over where a record follows them."""
+
 _LINES_A_SLICE: Final = 200
 _BYTES_A_SLICE: Final = 1024 * 1024
 _SHOWN: Final = 100  # characters of what a line says
@@ -25,6 +28,8 @@ class Findings:
     records: int = 0
     model: str | None = None
     problems: list[Problem] = field(default_factory=list)
+    blank_lines: int = 0
+    """How many of them came last."""
     finished: bool = False
 
 
@@ -36,7 +41,7 @@ def examine(content: IO[bytes], endpoint: Family, serves: Callable[[str], bool])
     found = Findings()
     with content, closing(_Seen()) as seen:
         length = 0
-        for number, line in lines(content):
+        for number, line in _numbered(content):
             problem = _look(line, number, endpoint, found, seen)
             if problem is not None:
                 found.problems.append(problem)
@@ -55,18 +60,28 @@ def examine(content: IO[bytes], endpoint: Family, serves: Callable[[str], bool])
 
 
 def lines(content: IO[bytes]) -> Iterator[tuple[int, bytes]]:
-    """The lines with their numbers, blank ones left out; one that is too long comes cut, just over the limit."""
+    """The lines that have a record, with their numbers."""
+    return ((number, line) for number, line in _numbered(content) if not line.isspace())
+
+
+def _numbered(content: IO[bytes]) -> Iterator[tuple[int, bytes]]:
+    """All lines; one that is too long comes cut, just over the limit."""
     number = 0
     while line := content.readline(LONGEST_LINE + 1):
         number += 1
         if len(line) > LONGEST_LINE and not line.endswith(b"\n"):
             while (rest := content.readline(LONGEST_LINE)) and not rest.endswith(b"\n"):
                 pass
-        if not line.isspace():
-            yield number, line
+        yield number, line
 
 
 def _look(line: bytes, number: int, endpoint: Family, found: Findings, seen: "_Seen") -> Problem | None:
+    if line.isspace():
+        found.blank_lines += 1
+        return None
+    blank_lines, found.blank_lines = found.blank_lines, 0
+    if blank_lines > MOST_BLANK_LINES:
+        return Problem("invalid_json_line", f"Over {MOST_BLANK_LINES} blank lines come before this one.", number)
     if len(line) > LONGEST_LINE:
         return Problem("invalid_json_line", f"This line is over {LONGEST_LINE} bytes.", number)
     match read(line, endpoint, number):

@@ -107,6 +107,13 @@ async def test_blank_lines_other_line_ends_and_no_last_newline_are_no_problem(or
     assert [line["custom_id"] for line in await lines(organization, shown)] == ["a", "b", "c"]
 
 
+async def test_blank_lines_without_end_are_not_read_over(organization: Organization) -> None:
+    line = json.dumps(record("after")).encode()
+    assert await problems(organization, GOOD + b"\n" * 20_000 + line) == [("invalid_json_line", 20_001)]
+    batch = await validated(organization, GOOD + b"\n" * 20_000)
+    assert batch["request_counts"]["total"] == 1
+
+
 async def test_duplicates_are_found_however_far_apart(organization: Organization) -> None:
     content = jsonl([record(str(number)) for number in range(3000)] + [record("0")])
     assert await problems(organization, content) == [("duplicate_custom_id", 3001)]
