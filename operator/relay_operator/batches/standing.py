@@ -250,17 +250,21 @@ def _finished(facts: Facts, status: InferenceBatchStatus) -> Standing:
 
 
 def _outcome(status: InferenceBatchStatus, back: Return) -> Standing:
-    ending, counts = status.ending, status.request_counts
+    ending, counts, where = status.ending, status.request_counts, _where(status)
     if ending is None:
         answered = f"{counts.completed} of {counts.total} records answered, {counts.failed} failed" if counts else ""
-        where = status.output.answers if status.output is not None else ""
         message = f"{answered}; published to {where}"
         complete = Wanted(ConditionType.COMPLETE, "True", Reason.COMPLETED, message)
         return Standing("True", None, Reason.COMPLETED, message, back, extra=(complete,))
-    where = (
-        f"; what there is was published to {status.output.answers}" if status.output and status.output.answers else ""
-    )
-    message = f"{ending.message}{where}"
+    message = f"{ending.message}; what there is was published to {where}" if where else ending.message
     failed = Wanted(ConditionType.FAILED, "True", ending.reason, message)
     extra = (failed, *_because(ending))
     return Standing("False", ConditionType.STALLED, Reason(ending.reason), message, back, extra=extra)
+
+
+def _where(status: InferenceBatchStatus) -> str:
+    """Where the answers are; the failures too, where there are some."""
+    output, counts = status.output, status.request_counts
+    if output is None or not output.answers:
+        return ""
+    return f"{output.answers}; failures: {output.errors}" if counts and counts.failed else output.answers

@@ -21,6 +21,7 @@ from tests.cluster.batch_side import (
 )
 from tests.cluster.cloud_log import count
 from tests.cluster.kstatus import kstatus
+from tests.support.manifests import condition
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -65,6 +66,7 @@ async def test_a_record_that_fails_to_the_last_has_one_line_with_its_last_error(
     assert model.asked.count("p2") == 2
     assert model.asked.count("p3") == 1, "the cloud says never to send a 422 unchanged"
     assert done["status"]["requestCounts"] == {"total": 6, "completed": 4, "failed": 2}
+    assert "failures: ConfigMap answers, key errors.jsonl" in condition(done, "Complete")["message"]
     assert kstatus(done) == "Current"
 
 
