@@ -260,7 +260,11 @@ class AccountReconciler:
             # A shared account is not held by what only names it: it may not even admit that namespace.
             if key.kind == AccountKind.CLOUD_ACCOUNT or entry.cloud_id or entry.searching
         )
-        return InUse(gpu_pods=kinds["GpuPod"], gpu_clusters=kinds["GpuCluster"])
+        return InUse(
+            gpu_pods=kinds["GpuPod"],
+            gpu_clusters=kinds["GpuCluster"],
+            inference_batches=kinds["InferenceBatch"],
+        )
 
     def _memory(self, key: ObjectKey, entry: Entry) -> _Memory:
         memory = self._memories.get(key)

@@ -135,8 +135,8 @@ def _standing(before: AccountStatus, finding: Finding) -> Iterator[Wanted]:
     if finding.deleting:
         used = finding.in_use
         message = (
-            f"kept until nothing depends on it: {used.gpu_pods} GpuPods and {used.gpu_clusters} GpuClusters do; "
-            "delete them first"
+            f"kept until nothing depends on it: {used.gpu_pods} GpuPods, {used.gpu_clusters} GpuClusters and "
+            f"{used.inference_batches} unfinished InferenceBatches do; delete them first"
         )
         yield Wanted(ConditionType.STALLED, "True", Reason.IN_USE, message)
     if isinstance(state, AccountReady):

@@ -200,7 +200,7 @@ class Accounts:
     def dependents(self, key: ObjectKey) -> Iterator[tuple[ObjectKey, Entry]]:
         """The workloads that use, or would use, this account."""
         for other, entry in self._cache.items():
-            if other.kind in _ACCOUNT_KINDS or key.namespace not in ("", other.namespace):
+            if other.kind in _WITHOUT_ACCOUNT or entry.over or key.namespace not in ("", other.namespace):
                 continue
             kind, name = entry.account
             if (_named(other.namespace, kind, name) if name else self._default(other.namespace)) == key:
@@ -314,7 +314,8 @@ class Accounts:
             return NoKey(f"the operator may not read the Secret {ref.name} in the namespace {namespace}: {refused}")
 
 
-_ACCOUNT_KINDS = frozenset(AccountKind)
+_WITHOUT_ACCOUNT = frozenset({*AccountKind, "InferenceBatchSchedule"})
+"""Kinds that use no account; a schedule's batches do."""
 
 
 def _named(namespace: str, kind: str, name: str) -> ObjectKey:

@@ -44,6 +44,8 @@ class Entry:
     """Of the Ready condition."""
     account: tuple[str, str]
     """Kind and name of the account that was, or would be, used; empty strings for the namespace's default."""
+    over: bool
+    """Finished, and nothing of it is left to be done in the cloud: a batch."""
     owned: Owned | None
     """Which object controls it, and what that one asks of it."""
 
@@ -208,6 +210,7 @@ def _entry(raw: Mapping[str, JsonValue]) -> Entry:
         and "nextScheduleTime" not in status,
         reason=str(ready.get("reason") or ""),
         account=(str(account.get("kind") or ""), str(account.get("name") or "")),
+        over=status.get("cleared") is True,
         owned=owned(metadata, status),
     )
 

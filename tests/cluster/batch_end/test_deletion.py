@@ -20,6 +20,7 @@ from tests.cluster.batch_side import (
 )
 from tests.cluster.cloud_log import count
 from tests.support.eventually import eventually
+from tests.support.manifests import condition, stalled
 
 if TYPE_CHECKING:
     from tests.support.kube import Manifest
@@ -127,3 +128,18 @@ async def test_a_namespace_goes_with_a_batch_that_runs(brisk_private_workspace: 
     assert [each["status"] for each in await batches_in_cloud(workspace)] == ["cancelled"]
     kept = {each["purpose"] for each in await files_in_cloud(workspace)}
     assert "batch_output" in kept, "what could not be published stays in the cloud"
+
+
+async def test_an_account_stays_while_a_batch_needs_it_and_not_for_one_that_is_finished(
+    brisk_private_workspace: Workspace,
+) -> None:
+    workspace = brisk_private_workspace
+    await _half_done(workspace)
+    await workspace.kube.delete("CloudAccount", "default")
+    told = await workspace.becomes("CloudAccount", "default", lambda item: stalled(item) == "InUse")
+    assert "1 unfinished InferenceBatches" in condition(told, "Stalled")["message"]
+    await workspace.cloud.control.clock(mode="real")
+    await workspace.cloud.control.settings(batchRecordSeconds=0)
+    await workspace.cloud.control.advance(500)
+    await workspace.becomes(KIND, NAME, complete)
+    await workspace.is_gone("CloudAccount", "default")
