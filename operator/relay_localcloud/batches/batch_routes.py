@@ -5,10 +5,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Response
 
-from relay_localcloud.batches import file_rows, rows, runner
+from relay_localcloud.batches import file_rows, rows
 from relay_localcloud.batches.access import BatchCaller, PayingBatchCaller
 from relay_localcloud.batches.listing import ListingRequest
 from relay_localcloud.batches.rows import Order
+from relay_localcloud.batches.schedule import PHASE, schedule
 from relay_localcloud.batches.states import Trigger
 from relay_localcloud.batches.tables import batches
 from relay_localcloud.batches.upload import needing_room
@@ -40,7 +41,7 @@ async def create_batch(
         if file["purpose"] != INPUT:
             raise ApiError(400, f"input_file_id: the purpose of this file is {file['purpose']}, not {INPUT}.")
         batch_id = rows.make(tx, Order(caller.organization_id, endpoint, input_file_id, body.metadata))
-        runner.schedule(tx, batch_id, tx.now + runner.PHASE)
+        schedule(tx, batch_id, tx.now + PHASE)
         row = rows.find(tx, caller.organization_id, batch_id)
     return answer(rows.shown(row))
 
@@ -71,7 +72,7 @@ async def cancel_batch(caller: BatchCaller, batch_id: ResourceId, cloud: Current
         under_way = 1 if batch.status is BatchStatus.IN_PROGRESS else 0
         if not rows.move(tx, batch, Trigger.CANCEL, records_wanted=batch.records_done + under_way):
             raise ApiError(409, f"The batch {batch_id!r} is {status}: it cannot be cancelled any more.")
-        runner.schedule(tx, batch_id, tx.now + runner.PHASE)
+        schedule(tx, batch_id, tx.now + PHASE)
         row = rows.find(tx, caller.organization_id, batch_id)
     return answer(rows.shown(row))
 

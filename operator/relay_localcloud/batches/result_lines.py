@@ -61,6 +61,11 @@ class Progress:
         self.errors += _line(identifier, custom_id, Outcome(None, None, failure))
         self._pass(end)
 
+    @property
+    def usage(self) -> Usage:
+        """What is charged; records that expired were never asked."""
+        return Usage(self.completed + self.failed, self.input_tokens, self.output_tokens, self.cost_nano_usd)
+
     def _pass(self, end: int) -> None:
         self.done += 1
         self.end = end

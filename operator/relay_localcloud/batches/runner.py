@@ -9,8 +9,8 @@ import asyncio
 import logging
 import secrets
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from itertools import islice
 from types import TracebackType
@@ -20,6 +20,7 @@ from relay_localcloud import due
 from relay_localcloud.batches import file_rows, records, rows, validation
 from relay_localcloud.batches.result_lines import Progress
 from relay_localcloud.batches.rows import Batch, Step
+from relay_localcloud.batches.schedule import PHASE, STEP, schedule, schedule_record
 from relay_localcloud.batches.states import Trigger
 from relay_localcloud.batches.storage import FileStorage
 from relay_localcloud.batches.work import Worker
@@ -32,21 +33,12 @@ from relay_wire.files import OUTPUT
 
 _log = logging.getLogger(__name__)
 
-STEP: Final = "batch.step"
-PHASE: Final = SECOND
-"""How long validating, finalizing and cancelling take (assumed)."""
-
 PATIENCE: Final = 60 * SECOND
 """After which a step is tried again whose files could not be read or written."""
 
 AT_ONCE: Final = 64
 SLICE_SECONDS: Final = 0.015
-"""Real time after which a slice ends, so that requests get a turn."""
-
-
-def schedule(tx: Tx, batch_id: str, due_at: int, *, time_is_up: bool = False) -> None:
-    """Make the batch's next step fall due; replaces the one that was."""
-    tx.schedule(due_at, STEP, batch_id, {"time_is_up": True} if time_is_up else None, lane=batch_id)
+"""CPU time after which a slice ends, so that requests get a turn."""
 
 
 class BatchRunner(Outbound):
@@ -56,8 +48,7 @@ class BatchRunner(Outbound):
         super().__init__(store, STEP, AT_ONCE, per_lane=1)
         self._storage = storage
         self._worker = worker
-        # One step at a time of those that take none of the others' time: between any two, requests have theirs.
-        self._turn = asyncio.Lock()
+        self._turns = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
         """Be there for the steps; they are begun by the clock."""
@@ -76,7 +67,7 @@ class BatchRunner(Outbound):
 
     async def _attempt(self, item_id: int, at: int, horizon: int) -> None:
         del at  # a step happens when it was due: after a pause of the process, too
-        async with self._turn:
+        async with self._turn():
             with self._store.transaction(at=0) as tx:
                 step = rows.step(tx, item_id)
             if step is None:
@@ -117,6 +108,13 @@ class BatchRunner(Outbound):
                 if due.remove(tx.connection, step.item_id):
                     schedule(tx, step.batch.id, step.due_at + PATIENCE, time_is_up=step.time_is_up)
 
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """What blocks the event loop goes one at a time, and requests have their turn before each."""
+        async with self._turns:
+            await asyncio.sleep(0)
+            yield
+
     async def _validate(self, step: Step) -> None:
         batch = step.batch
         content = self._storage.read(batch.input_file_id)
@@ -124,7 +122,7 @@ class BatchRunner(Outbound):
         slices = validation.examine(content, batch.endpoint, serves)
         found = validation.Findings()
         while not found.finished:
-            async with self._turn:
+            async with self._turn():
                 found = next(slices)
         with self._store.transaction(at=self._finished_at(step)) as tx:
             if not due.remove(tx.connection, step.item_id):
@@ -134,19 +132,19 @@ class BatchRunner(Outbound):
                 return
             counts = {"total": found.records, "records_wanted": found.records, "model": found.model}
             rows.move(tx, batch, Trigger.FOUND_VALID, **counts)
-            _schedule_record(tx, batch, tx.now)
+            schedule_record(tx, batch, tx.now)
 
     def _do_slice(self, step: Step, horizon: int) -> bool:
         """Do the records that need no real time and are done by `horizon`; False where the next one is none."""
         batch, at = step.batch, step.due_at
-        enough = time.monotonic() + SLICE_SECONDS
+        enough = time.thread_time() + SLICE_SECONDS
         record_time = seconds(self._store.settings.batch_record_seconds)
         last = min(max(horizon, at), batch.expires_at)
         progress = Progress(end=batch.input_offset)
         with self._store.transaction(at=at) as tx:
             for line, end in self._lines(batch):
                 done_at = step.due_at + progress.done * record_time
-                if progress.done and (done_at > last or time.monotonic() > enough):
+                if progress.done and (done_at > last or time.thread_time() > enough):
                     break
                 record = records.valid(line, batch.endpoint)
                 outcome = self._worker.now(tx, batch.organization_id, batch.endpoint, record)
@@ -171,10 +169,10 @@ class BatchRunner(Outbound):
     def _expire_slice(self, step: Step) -> None:
         """Give records that were not done in time their lines."""
         batch, progress = step.batch, Progress(end=step.batch.input_offset)
-        enough = time.monotonic() + SLICE_SECONDS
+        enough = time.thread_time() + SLICE_SECONDS
         for line, end in self._lines(batch):
             progress.expire(new_identifier(), records.valid(line, batch.endpoint).custom_id, end)
-            if time.monotonic() > enough:
+            if time.thread_time() > enough:
                 break
         with self._store.transaction(at=step.due_at) as tx:
             self._keep(tx, step, progress, step.due_at)
@@ -194,13 +192,13 @@ class BatchRunner(Outbound):
         self._storage.append(batch.output_file_id, batch.output_bytes, progress.output)
         self._storage.append(batch.error_file_id, batch.error_bytes, progress.errors)
         rows.add(tx, batch, progress)
-        charge(tx, batch.organization_id, progress.cost_nano_usd)
+        charge(tx, batch.organization_id, progress.usage)
         if not due.remove(tx.connection, step.item_id):
             return  # it was cancelled meanwhile: that made the next step due
         if batch.status is not BatchStatus.IN_PROGRESS:
             schedule(tx, batch.id, step.due_at)
         elif batch.records_done + progress.done < batch.records_wanted:
-            _schedule_record(tx, batch, at)
+            schedule_record(tx, batch, at)
         else:
             rows.move(tx, batch, Trigger.ALL_RECORDS_DONE)
             schedule(tx, batch.id, at + PHASE)
@@ -237,11 +235,3 @@ class BatchRunner(Outbound):
 def new_identifier() -> str:
     """What makes the ids of a result line its own."""
     return secrets.token_hex(12)
-
-
-def _schedule_record(tx: Tx, batch: Batch, after: int) -> None:
-    done_at = after + seconds(tx.settings.batch_record_seconds)
-    if done_at > batch.expires_at:
-        schedule(tx, batch.id, batch.expires_at, time_is_up=True)
-    else:
-        schedule(tx, batch.id, done_at)

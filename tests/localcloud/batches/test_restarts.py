@@ -149,6 +149,19 @@ async def test_a_state_whose_files_are_missing_is_refused_and_nothing_changes(st
     await check_whole(server.seeded(), batch, 1)
 
 
+async def test_requests_are_answered_while_a_file_is_validated(start_server: StartServer) -> None:
+    server = start_server("--ephemeral", "--clock", "frozen")
+    batch = await create(server.seeded(), [record(str(number), WORDS) for number in range(RECORDS)])
+    moving = asyncio.create_task(server.advance(1))
+    seen = []
+    while not moving.done():
+        seen.append((await batch_of(server.seeded(), batch["id"]))["status"])
+    await moving
+    # The first may have come before the move, the last after it.
+    assert seen[1:-1].count("validating") > 1
+    assert (await batch_of(server.seeded(), batch["id"]))["status"] == "in_progress"
+
+
 async def test_requests_are_answered_while_many_records_run(start_server: StartServer) -> None:
     server = start_server("--ephemeral", "--clock", "frozen")
     await server.ok("PATCH", "/settings", {"batchRecordSeconds": 0})
