@@ -10,21 +10,13 @@ from relay_operator.api.parts import DAY
 from relay_operator.api.references import AccountRef, ConfigMapKeyRef, ObjectName, SecretKeyRef
 from relay_operator.api.schema import OPEN_OBJECT, as_set, atomic, field_rules, rules
 from relay_operator.api.workload import SAME_ACCOUNT
+from relay_operator.records import results
 
 MAX_ATTEMPTS: Final = 10
 MAX_INLINE_RECORDS: Final = 1000
 """More belong into a ConfigMap or a bucket: an object holds 1.5 MB at most."""
-TRANSIENT_CODES: Final = (
-    "408",
-    "429",
-    "500",
-    "502",
-    "503",
-    "504",
-    "529",
-    "batch_expired",
-    "tool_executor_error",
-    "tool_timeout",
+TRANSIENT_CODES: Final = tuple(map(str, sorted(results.RetryPolicy().statuses))) + tuple(
+    sorted(results.RetryPolicy().codes)
 )
 """Failures of one record that the next attempt may not have: HTTP statuses of the model, and codes of the cloud."""
 
@@ -183,6 +175,12 @@ class BatchToolConfig(Model):
     )
 
 
+_NOT_FINAL: Final = (
+    "self.all(code, !(code in ['400', '401', '402', '403', '404', '413', '422']))",
+    "400, 401, 402, 403, 404, 413 and 422 come again however often the same record is sent",
+)
+
+
 class RetryPolicy(Model):
     """Which records are sent again, and how often; those that succeeded never are."""
 
@@ -193,7 +191,7 @@ class RetryPolicy(Model):
         None,
         min_length=1,
         max_length=64,
-        json_schema_extra=as_set(),
+        json_schema_extra=as_set() | field_rules(_NOT_FINAL),
         description="Failures after which a record is sent again: the model's HTTP status, as in 429, or a code of "
         f"the cloud. Absent: {', '.join(TRANSIENT_CODES)}. Records without any answer are always sent again.",
     )
