@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 MAY_BE_ABSENT: Final[Mapping[str, frozenset[str]]] = {
+    "AiProxy": frozenset(),
     "ApiKeySummary": frozenset({"expiresAt", "lastUsedAt", "revokedAt"}),
     "Backend": frozenset(),
     "Balance": frozenset(),
@@ -23,11 +24,16 @@ MAY_BE_ABSENT: Final[Mapping[str, frozenset[str]]] = {
     "InferenceError": frozenset(),
     "MessageAnswer": frozenset(),
     "Location": frozenset(),
+    "Me": frozenset(),
+    "Member": frozenset({"fullName"}),
+    "Membership": frozenset(),
     "NodeClassCap": frozenset(),
+    "Organization": frozenset({"billingEmail", "monthlySpendLimitCents", "slug"}),
     "PodCapacity": frozenset(),
     "Pricing": frozenset(),
     "SshKey": frozenset(),
     "Transaction": frozenset(),
+    "User": frozenset({"avatarUrl", "defaultOrganizationId", "fullName"}),
     "VmRecord": frozenset({"gpuModelId", "gpuModelName", "imageUrl", "provisioningStage", "statusReason"}),
     "VmTemplate": frozenset(),
     "Webhook": frozenset(),

@@ -50,8 +50,11 @@ from relay_localcloud.routes import (
     billing,
     catalog,
     clusters,
+    invites,
+    members,
     orgs,
     pods,
+    proxy,
     ssh_keys,
     vms,
     webhooks,
@@ -69,6 +72,9 @@ HANDLERS: Mapping[str, DueHandler] = {
 ROUTERS: tuple[APIRouter, ...] = (
     account.router,
     orgs.router,
+    members.router,
+    invites.router,
+    proxy.router,
     api_keys.router,
     ssh_keys.router,
     webhooks.router,
@@ -108,7 +114,7 @@ class Options:
     public_control: bool = False
 
 
-def open_cloud(store: Store, first_mode: Mode, gateway_url: str) -> Cloud:
+def open_cloud(store: Store, first_mode: Mode, gateway_url: str, inference_url: str) -> Cloud:
     """Put the parts of a cloud together on its state; `gateway_url` is where workloads have their endpoints."""
     faults = FaultRegistry(store)
     deliveries = Deliveries(store, faults)
@@ -117,7 +123,7 @@ def open_cloud(store: Store, first_mode: Mode, gateway_url: str) -> Cloud:
     batches = BatchRunner(store, files, worker)
     clock = Clock(store, HANDLERS, [deliveries, batches], lambda: time.time_ns() // 1000, first_mode)
     limiter = RateLimiter(time.monotonic)
-    parts = (store, clock, deliveries, RequestLog(clock), faults, limiter, gateway_url)
+    parts = (store, clock, deliveries, RequestLog(clock), faults, limiter, gateway_url, inference_url)
     cloud = Cloud(*parts, Upstreams(random.random), files, Uploads(), batches)
     worker.ask = partial(invoke, cloud)
     return cloud

@@ -22,10 +22,11 @@ class Authentication:
         exchange = exchange_of(scope)
         if exchange.operation is not None and scope["path"].startswith("/v1/"):
             try:
-                exchange.principal = self._principal(Headers(scope=scope))
+                principal = self._principal(Headers(scope=scope))
             except ApiError as error:
                 await error_response(error)(scope, receive, send)
                 return
+            exchange.principal = principal.acting_in(exchange.path_params.get("orgId", principal.organization_id))
         await self._app(scope, receive, send)
 
     def _principal(self, headers: Headers) -> Principal:

@@ -99,7 +99,7 @@ def account(tx: Tx, organization_id: str) -> Account:
     """The organization's account as of `tx.now`; empty where nothing was ever posted or used."""
     row = _ACCOUNT.run(tx.connection, organization=organization_id).fetchone()
     if row is None:
-        raise LookupError(f"there is no organization {organization_id!r}")
+        raise ApiError(404, f"There is no organization {organization_id!r}.")
     balance, read_at, started, month_units, earlier_units, burn, funded_at, floor, cap, limit = row
     second = tx.now // MICROSECONDS
     if balance is None:

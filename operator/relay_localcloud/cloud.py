@@ -30,6 +30,7 @@ class Cloud:
     faults: FaultRegistry
     rate_limiter: RateLimiter
     gateway_url: str
+    inference_url: str
     upstreams: Upstreams
     files: "FileStorage"
     uploads: "Uploads"

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import RowMapping, bindparam, insert, or_, select, update
 
-from relay_localcloud import tables
+from relay_localcloud import members, tables, users
 from relay_localcloud.errors import ApiError
-from relay_localcloud.identity import SCOPES, Principal
+from relay_localcloud.identity import Principal
 from relay_localcloud.instants import DAY, LAST, MINUTE, SECOND
 from relay_localcloud.prepared import Prepared
 from relay_localcloud.store import Tx
@@ -76,7 +76,7 @@ def create_key(
         "organization_id": organization_id,
         "name": name,
         "key_prefix": key.prefix,
-        "digest": _digest(plaintext),
+        "digest": digest(plaintext),
         "scopes": json.dumps(list(scopes)),
         "created_at": tx.now,
         "expires_at": expires_at,
@@ -85,11 +85,32 @@ def create_key(
     return key
 
 
-def create_session(tx: Tx, user_id: str, organization_id: str) -> str:
-    """Open a user session, which lasts 24 hours of the cloud's clock (assumed), and return its token."""
+def live_keys(tx: Tx, organization_id: str) -> list[RowMapping]:
+    """The organization's keys that authenticate now, oldest first."""
+    key = tables.api_keys.c
+    query = select(tables.api_keys).where(
+        key.organization_id == organization_id,
+        key.revoked_at.is_(None),
+        or_(key.expires_at.is_(None), key.expires_at > tx.now),
+    )
+    return list(tx.connection.execute(query.order_by(tables.FIRST_COME)).mappings())
+
+
+def scopes_of(row: RowMapping) -> list[str]:
+    """The scopes of a key."""
+    scopes: list[str] = json.loads(row["scopes"])
+    return scopes
+
+
+def create_session(tx: Tx, user_id: str, organization_id: str = "") -> str:
+    """Open a user session, which lasts 24 hours of the cloud's clock (assumed), and return its token.
+
+    Wherever a path names no organization it acts in the user's default one, else in `organization_id`, else in the one
+    that the user joined first; never in one that the user does not belong to.
+    """
     token = new_secret("ust_")
     values = {
-        "digest": _digest(token),
+        "digest": digest(token),
         "user_id": user_id,
         "organization_id": organization_id,
         "created_at": tx.now,
@@ -107,7 +128,7 @@ def authenticate(tx: Tx, credential: str) -> Principal:
 
 
 def _key_holder(tx: Tx, credential: str) -> Principal:
-    key = _FIND_KEY.run(tx.connection, digest=_digest(credential)).fetchone()
+    key = _FIND_KEY.run(tx.connection, digest=digest(credential)).fetchone()
     if key is None:
         raise RefusedKey("invalid", "This API key is not valid.")
     key_id, organization_id, scopes, expires_at, last_used_at, revoked_at = key
@@ -122,18 +143,19 @@ def _key_holder(tx: Tx, credential: str) -> Principal:
 
 
 def _session_user(tx: Tx, credential: str) -> Principal:
-    query = select(tables.sessions).where(tables.sessions.c.digest == _digest(credential))
+    query = select(tables.sessions).where(tables.sessions.c.digest == digest(credential))
     session = tx.connection.execute(query).mappings().first()
     if session is None:
         raise ApiError(401, "This credential is neither a valid API key nor a valid user session token.")
     if session["expires_at"] <= tx.now:
         raise ApiError(401, "This user session has expired.")
-    memberships = select(tables.members.c.organization_id, tables.members.c.role).where(
-        tables.members.c.user_id == session["user_id"]
-    )
-    roles = {row.organization_id: row.role for row in tx.connection.execute(memberships)}
-    return Principal("user", session["organization_id"], frozenset(SCOPES), session["user_id"], roles)
+    roles = {row["organization_id"]: row["role"] for row in members.memberships(tx, session["user_id"])}
+    preferred = users.profile(tx, session["user_id"])["default_organization_id"]
+    candidates = (preferred, session["organization_id"], *roles)
+    home = next((candidate for candidate in candidates if candidate in roles), "")
+    return Principal("user", home, frozenset(), session["user_id"], roles).acting_in(home)
 
 
-def _digest(credential: str) -> str:
+def digest(credential: str) -> str:
+    """What is kept of a secret: its SHA-256 in hexadecimal."""
     return hashlib.sha256(credential.encode()).hexdigest()

@@ -6,9 +6,10 @@ the aliases at the end, as its first parameter:
     async def create_pod(caller: VmWriter, body: ..., cloud: CurrentCloud) -> Response: ...
 
 That checks scopes (keys) or the role (sessions), and that an `{orgId}` in the path is the caller's: 403 otherwise.
+`Authentication` made a session act in the organization of the path, or in its user's own where the path has none.
 Where the path names a resource by its bare id, look it up and call `caller.admit(organization_id, "pod", id)`: 404
-unless the caller's organization owns it, 403 where the role does not suffice. `caller.organization_id` is the key's
-organization, or the path's for a session.
+unless the caller's organization owns it, 403 where the role does not suffice. What belongs to a person and not to an
+organization takes `SessionUser` instead, which is the user's id; a key gets 403 there.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -35,6 +36,17 @@ SCOPES = (
 )
 """Every scope there is; `org:write` is assumed."""
 
+_READING = frozenset({"clusters:read", "vms:read", "billing:read"})
+_WORKING = _READING | {"clusters:write", "vms:write", "inference"}
+
+SCOPES_OF_ROLE: Mapping[str, frozenset[str]] = {
+    "viewer": _READING,
+    "member": _WORKING,
+    "admin": frozenset(SCOPES),
+    "owner": frozenset(SCOPES),
+}
+"""What a session's role amounts to in scopes (assumed): whoami shows them, and a key it makes can have no more."""
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -55,6 +67,8 @@ CLUSTERS_READ = Rule(frozenset({"clusters:read"}), ROLES)
 CLUSTERS_WRITE = Rule(frozenset({"clusters:write"}), WORKERS)
 BILLING_READ = Rule(frozenset({"billing:read"}), ROLES)
 ORGANIZATION_WRITE = Rule(frozenset({"org:write"}), ADMINS)
+MEMBERS_READ = Rule(frozenset({"org:write"}), ROLES)
+PROXY_READ = Rule(frozenset({"inference"}), ROLES)
 # Webhooks, SSH keys, registry credentials, runner pools: an operator has only a key, with the scopes of its workloads.
 TOOLING_READ = Rule(frozenset({"clusters:write", "vms:write"}), ROLES)
 TOOLING_WRITE = Rule(frozenset({"clusters:write", "vms:write"}), WORKERS)
@@ -65,7 +79,7 @@ class Principal:
     """A caller: an API key, or the session of a user with a role in each of their organizations."""
 
     kind: Literal["api_key", "user"]
-    organization_id: str
+    organization_id: str  # empty for a session whose user belongs to none
     scopes: frozenset[str]
     user_id: str | None = None
     roles: Mapping[str, str] = field(default_factory=dict)
@@ -77,6 +91,11 @@ class Principal:
             return organization_id == self.organization_id
         return organization_id in self.roles
 
+    def acting_in(self, organization_id: str) -> "Principal":
+        """A session with its role in this organization; a key, and whoever does not belong there, as they are."""
+        role = self.roles.get(organization_id)
+        return self if role is None else replace(self, organization_id=organization_id, scopes=SCOPES_OF_ROLE[role])
+
     def admit(self, organization_id: str, noun: str, identifier: str) -> None:
         """Let the caller at a resource named by its bare id: ApiError 404 unless it is theirs, 403 by role."""
         if not self.belongs_to(organization_id):
@@ -85,14 +104,16 @@ class Principal:
             self.check_role(organization_id)
 
     def check(self, rule: Rule, organization_id: str | None) -> "Principal":
-        """The caller as acting under a rule, in the organization of the path if there is one; ApiError 403 if not."""
+        """The caller as acting under a rule, where the path may name an organization; ApiError 403 if they may not."""
         if organization_id is not None and not self.belongs_to(organization_id):
             raise ApiError(403, f"This {self._name()} is not of the organization {organization_id!r}.")
         if self.kind == "api_key":
             if not rule.allows_scopes(self.scopes):
                 raise ApiError(403, f"This needs a key with the scope {' or '.join(sorted(rule.scopes))}.")
             return replace(self, rule=rule)
-        acting = replace(self, rule=rule, organization_id=organization_id or self.organization_id)
+        if not self.organization_id:
+            raise ApiError(403, "You belong to no organization: POST /v1/onboarding/bootstrap makes your first one.")
+        acting = replace(self, rule=rule)
         if organization_id is not None:
             acting.check_role(organization_id)
         return acting
@@ -118,6 +139,16 @@ def require(rule: Rule) -> Callable[[Request], Awaitable[Principal]]:
     return caller
 
 
+async def _session_user(request: Request) -> str:
+    principal = exchange_of(request.scope).principal
+    assert principal is not None  # as above
+    if principal.user_id is None:
+        raise ApiError(403, "This takes a user session; an API key belongs to an organization and to no person.")
+    return principal.user_id
+
+
+SessionUser = Annotated[str, Depends(_session_user)]
+
 Anyone = Annotated[Principal, Depends(require(ANYONE))]
 VmReader = Annotated[Principal, Depends(require(VMS_READ))]
 VmWriter = Annotated[Principal, Depends(require(VMS_WRITE))]
@@ -125,6 +156,8 @@ ClusterReader = Annotated[Principal, Depends(require(CLUSTERS_READ))]
 ClusterWriter = Annotated[Principal, Depends(require(CLUSTERS_WRITE))]
 BillingReader = Annotated[Principal, Depends(require(BILLING_READ))]
 OrganizationWriter = Annotated[Principal, Depends(require(ORGANIZATION_WRITE))]
+MemberReader = Annotated[Principal, Depends(require(MEMBERS_READ))]
+ProxyReader = Annotated[Principal, Depends(require(PROXY_READ))]
 ToolingReader = Annotated[Principal, Depends(require(TOOLING_READ))]
 ToolingWriter = Annotated[Principal, Depends(require(TOOLING_WRITE))]
 

@@ -1,16 +1,17 @@
-"""Organizations, their users and roles, and the seeded one whose key the ready line shows."""
+"""Organizations, and the seeded one whose key the ready line shows."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import RowMapping, bindparam, insert, select
+from sqlalchemy import RowMapping, bindparam, insert, select, update
 
-from relay_localcloud import billing, credentials, tables
+from relay_localcloud import billing, credentials, members, tables, users
 from relay_localcloud.errors import ApiError
 from relay_localcloud.identity import SCOPES
 from relay_localcloud.prepared import Prepared
 from relay_localcloud.store import Tx, read_meta, write_meta
+from relay_wire.orgs import OrganizationCreate
 
 SEEDED_NAME = "Local"
 USUAL_BALANCE_CENTS = 100_000
@@ -30,35 +31,34 @@ class Founded:
 
 
 def found(tx: Tx, name: str, balance_cents: int, scopes: Sequence[str] = SCOPES) -> Founded:
-    """Make an organization with its account, an owner, a key with these scopes, and a session of the owner."""
-    organization_id = tx.new_id("org")
-    tx.connection.execute(insert(tables.organizations), {"id": organization_id, "name": name, "created_at": tx.now})
+    """Make an organization with a balance, an owner, a key with these scopes, and a session of the owner."""
+    user_id = users.sign_up(tx)
+    organization_id = create(tx, OrganizationCreate(name=name), user_id)
     billing.set_balance(tx, organization_id, balance_cents)
-    user_id = add_member(tx, organization_id, "owner")
     key = credentials.create_key(tx, organization_id, "default", scopes)
     token = credentials.create_session(tx, user_id, organization_id)
     return Founded(organization_id, key.plaintext, token, user_id)
 
 
-def add_member(tx: Tx, organization_id: str, role: str) -> str:
-    """Make a user with a role in an organization, and return the user's id."""
-    user_id = tx.new_id("usr")
-    tx.connection.execute(
-        insert(tables.users), {"id": user_id, "email": f"{user_id}@example.test", "created_at": tx.now}
-    )
-    member = {"organization_id": organization_id, "user_id": user_id, "role": role, "joined_at": tx.now}
-    tx.connection.execute(insert(tables.members), member)
-    return user_id
+def create(tx: Tx, wanted: OrganizationCreate, owner_id: str) -> str:
+    """Make an organization without funds whose owner is this user, and return its id; ApiError 409 for a taken slug."""
+    taken = select(tables.organizations.c.id).where(tables.organizations.c.slug == wanted.slug)
+    if wanted.slug is not None and tx.connection.execute(taken).first() is not None:
+        raise ApiError(409, f"slug: {wanted.slug!r} is taken.")
+    organization_id = tx.new_id("org")
+    values = {"id": organization_id, "created_at": tx.now, **wanted.model_dump(by_alias=False)}
+    tx.connection.execute(insert(tables.organizations), values)
+    billing.set_balance(tx, organization_id, 0)
+    members.join(tx, organization_id, owner_id, "owner")
+    return organization_id
 
 
-def owner_of(tx: Tx, organization_id: str) -> str:
-    """The user id of the organization's first owner; ApiError 409 where it has none."""
-    member = tables.members.c
-    query = select(member.user_id).where(member.organization_id == organization_id, member.role == "owner")
-    user_id = tx.connection.execute(query.order_by(member.joined_at, member.user_id).limit(1)).scalar()
-    if user_id is None:
-        raise ApiError(409, f"The organization {organization_id!r} has no owner.")
-    return str(user_id)
+def change(tx: Tx, organization_id: str, values: Mapping[str, object]) -> None:
+    """Set these columns of an organization, and what follows from them."""
+    if values:
+        changed = update(tables.organizations).where(tables.organizations.c.id == organization_id)
+        tx.connection.execute(changed.values(**values))
+        billing.floor_changed(tx, organization_id)
 
 
 def organization(tx: Tx, organization_id: str) -> RowMapping:

@@ -55,7 +55,7 @@ class RequestLog:
     def add(self, method: str, path: str, exchange: Exchange) -> None:
         """Number and keep one request."""
         self._last += 1
-        organization_id = exchange.principal.organization_id if exchange.principal else None
+        organization_id = (exchange.principal.organization_id if exchange.principal else None) or None
         self._ring.append(
             LoggedRequest(
                 self._last,

@@ -62,7 +62,7 @@ async def serve(binding: Binding, options: Options) -> None:
         store = Store.ephemeral() if options.state is None else Store.at(options.state)
         stack.callback(store.close)
         urls = _urls(binding, listeners)
-        cloud = app.open_cloud(store, options.first_mode, gateway_url=urls[2])
+        cloud = app.open_cloud(store, options.first_mode, gateway_url=urls[2], inference_url=urls[1])
         stack.callback(cloud.files.close)
         founded = app.seed(cloud, document)
         tls = _tls(binding, options, stack)

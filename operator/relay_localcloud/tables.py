@@ -65,7 +65,7 @@ users = Table(
     "users",
     metadata,
     Column("id", String, primary_key=True),
-    Column("email", String, nullable=False, unique=True),
+    Column("email", String, nullable=False, unique=True),  # in lowercase
     Column("created_at", BigInteger, nullable=False),
 )
 
@@ -79,12 +79,34 @@ members = Table(
     Index("members_of_user", "user_id"),
 )
 
+profiles = Table(
+    "profiles",
+    metadata,
+    Column("user_id", ForeignKey("users.id"), primary_key=True),
+    Column("full_name", String),
+    Column("avatar_url", Text),
+    Column("default_organization_id", String),
+)
+"""What users say about themselves; who never did has no row."""
+
+invites = Table(
+    "invites",
+    metadata,
+    Column("digest", String, primary_key=True),  # SHA-256 of the token
+    Column("organization_id", ForeignKey("organizations.id"), nullable=False),
+    Column("email", String, nullable=False),
+    Column("role", String, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+    Column("accepted_at", BigInteger),
+)
+
 sessions = Table(
     "sessions",
     metadata,
     Column("digest", String, primary_key=True),  # SHA-256 of the token
     Column("user_id", ForeignKey("users.id"), nullable=False),
-    Column("organization_id", String, nullable=False),  # what whoami shows
+    Column("organization_id", String, nullable=False),  # where it acts; empty: wherever its user belongs first
     Column("created_at", BigInteger, nullable=False),
     Column("expires_at", BigInteger, nullable=False),
 )

@@ -1,8 +1,12 @@
 """Who the caller is (sections 2 and 4, "Account and identity")."""
 
+from typing import Annotated
+
 from pydantic import Field
 
-from relay_wire.base import Identifier, Lenient, ListOf, Received
+from relay_wire.api_keys import ApiKeySummary
+from relay_wire.base import Identifier, Lenient, ListOf, Printable, Received, Sent
+from relay_wire.orgs import OrganizationName
 
 
 class Whoami(Received):
@@ -15,10 +19,13 @@ class Whoami(Received):
 
 
 class User(Received):
-    """A person's profile (section 2, "Current user")."""
+    """A person's profile (section 2, "Current user"); the last three, there once they were set, are assumed."""
 
     id: Identifier
     email: Lenient[str] = None
+    full_name: Lenient[str] = None
+    avatar_url: Lenient[str] = None
+    default_organization_id: Lenient[str] = None
 
 
 class Membership(Received):
@@ -34,3 +41,53 @@ class Me(Received):
 
     user: User
     memberships: ListOf[Membership] = Field(default_factory=list)
+
+
+class ProfileUpdate(Sent):
+    """Profile update fields (section 2, "Current user"); the bounds are assumed, an empty string takes a field away."""
+
+    full_name: Annotated[str, Field(max_length=200), Printable] | None = None
+    avatar_url: Annotated[str, Field(max_length=2048, pattern=r"^(https?://[^\s]+)?$"), Printable] | None = None
+    default_organization_id: str | None = None
+
+
+class Bootstrap(Sent):
+    """Bootstrap request (section 2, "Current user"): what the first organization is called."""
+
+    org_name: OrganizationName | None = None
+
+
+class Joined(Received):
+    """The result of a bootstrap and of an accepted invite (section 2)."""
+
+    organization_id: Identifier
+    role: str
+
+
+class AiProxy(Received):
+    """How to reach the OpenAI-style proxy, and the keys that open it; the fields are assumed."""
+
+    base_url: str  # what clients of that style take as their base URL
+    keys: ListOf[ApiKeySummary]
+
+
+class ProxyUsageTotals(Received):
+    """What was asked of the inference API, and what it cost; the fields are assumed."""
+
+    requests: int
+    input_tokens: int
+    output_tokens: int
+    cost_nano_usd: int
+
+
+class ProxyUsageDay(ProxyUsageTotals):
+    """The same of one day."""
+
+    date: str  # YYYY-MM-DD, in UTC
+
+
+class ProxyUsage(Received):
+    """Daily usage, the oldest day first, and the totals of these days."""
+
+    items: ListOf[ProxyUsageDay]
+    totals: ProxyUsageTotals

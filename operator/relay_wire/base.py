@@ -104,7 +104,10 @@ def _printable(value: str) -> str:
     return value
 
 
-Name = Annotated[str, Field(min_length=1, max_length=63), AfterValidator(_printable)]
+Printable = AfterValidator(_printable)
+"""Beside the bounds of a string that people read: no line breaks or other control characters."""
+
+Name = Annotated[str, Field(min_length=1, max_length=63), Printable]
 """The name of a workload. The bounds are assumed: section 2 gives none."""
 
 Port = Annotated[int, Field(ge=1, le=65535)]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pydantic import JsonValue
 
 from relay_localcloud.batches.records import RecordFailure
+from relay_localcloud.inference.usage import Usage
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,22 +1,24 @@
-"""`/_localcloud/orgs`: fresh organizations, their credentials, and what no API call changes about them."""
+"""`/_localcloud/orgs`, `/users`: fresh organizations and people, their credentials, and what no API call changes."""
 
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
-from sqlalchemy import update
 
-from relay_localcloud import billing, credentials, organizations, tables
+from relay_localcloud import billing, credentials, invites, members, organizations, users
 from relay_localcloud.bodies import ControlBody, answer
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.credentials import LEGACY_KEY_PREFIX
 from relay_localcloud.errors import ApiError
 from relay_localcloud.identity import SCOPES, OrganizationId
+from relay_localcloud.invites import Invite
 from relay_localcloud.store import Tx
+from relay_wire.orgs import Email, GivenRole, OrganizationName, Role
 
 router = APIRouter()
 
+WEEK_SECONDS = 7 * 24 * 3600
 Cents = Annotated[int, Field(ge=-(10**15), le=10**15)]
 
 
@@ -27,7 +29,7 @@ class _Request(BaseModel):
 class OrganizationCreate(_Request):
     """A fresh organization; every scope and the cents of the seeded one unless it says otherwise."""
 
-    name: Annotated[str, Field(min_length=1, max_length=200)]
+    name: OrganizationName
     balance_cents: Cents | None = None
     scopes: list[str] | None = None
 
@@ -48,7 +50,21 @@ class OrganizationChange(_Request):
 class SessionCreate(_Request):
     """A session of the owner, or of a new member where a role is given."""
 
-    role: Literal["owner", "admin", "member", "viewer"] | None = None
+    role: Role | None = None
+
+
+class InviteCreate(_Request):
+    """An invite, for a week unless it says otherwise; one for 0 seconds has expired."""
+
+    email: Email
+    role: GivenRole
+    expires_in_seconds: Annotated[int, Field(ge=0, le=10**10)] = WEEK_SECONDS
+
+
+class SignIn(_Request):
+    """Who signs in; without an e-mail somebody who has an address of their own."""
+
+    email: Email | None = None
 
 
 @router.post("/orgs", summary="Make a fresh organization")
@@ -87,10 +103,7 @@ async def change_organization(
         values = {name: value for name, value in values.items() if value is not None or name in nullable}
         if body.suspended is not None:
             values["suspended"] = {True: "balance", False: None, "review": "review"}[body.suspended]
-        if values:
-            changed = update(tables.organizations).where(tables.organizations.c.id == organization_id).values(**values)
-            tx.connection.execute(changed)
-            billing.floor_changed(tx, organization_id)
+        organizations.change(tx, organization_id, values)
         if body.balance_cents is not None:
             billing.set_balance(tx, organization_id, body.balance_cents)
         shown = _shown(tx, organization_id)
@@ -116,11 +129,33 @@ async def create_session(
     with cloud.store.transaction() as tx:
         organizations.organization(tx, organization_id)
         if body.role is None:
-            user_id = organizations.owner_of(tx, organization_id)
+            user_id = members.owner_of(tx, organization_id)
         else:
-            user_id = organizations.add_member(tx, organization_id, body.role)
+            user_id = users.sign_up(tx)
+            members.join(tx, organization_id, user_id, body.role)
         token = credentials.create_session(tx, user_id, organization_id)
     return answer({"userSessionToken": token, "userId": user_id})
+
+
+@router.post("/orgs/{orgId}/invites", summary="Invite somebody")
+async def create_invite(
+    organization_id: OrganizationId, body: Annotated[InviteCreate, ControlBody(InviteCreate)], cloud: CurrentCloud
+) -> Response:
+    """Answers `{token}`, which the outbox has in an e-mail; `POST /v1/invites/{token}/accept` takes it."""
+    with cloud.store.transaction() as tx:
+        token = invites.send(tx, organization_id, Invite(body.email, body.role, body.expires_in_seconds))
+    return answer({"token": token})
+
+
+@router.post("/users", summary="Sign somebody up or in")
+async def sign_in(body: Annotated[SignIn, ControlBody(SignIn, optional=True)], cloud: CurrentCloud) -> Response:
+    """Answers `{userId, email, userSessionToken}` of the user with this e-mail, who is made where there is none."""
+    with cloud.store.transaction() as tx:
+        known = None if body.email is None else users.by_email(tx, body.email)
+        user_id = known or users.sign_up(tx, body.email)
+        token = credentials.create_session(tx, user_id)
+        email = users.profile(tx, user_id)["email"]
+    return answer({"userId": user_id, "email": email, "userSessionToken": token})
 
 
 def _shown(tx: Tx, organization_id: str) -> dict[str, object]:

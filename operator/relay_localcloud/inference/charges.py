@@ -10,7 +10,9 @@ from sqlalchemy import BigInteger, Column, String, Table, bindparam
 from sqlalchemy.dialects.sqlite import insert
 
 from relay_localcloud import billing
+from relay_localcloud.inference import usage
 from relay_localcloud.inference.errors import INSUFFICIENT_BALANCE, InferenceError
+from relay_localcloud.inference.usage import Usage
 from relay_localcloud.prepared import Prepared
 from relay_localcloud.schema import metadata
 from relay_localcloud.store import Tx
@@ -35,8 +37,11 @@ _CHARGE = Prepared(
 )
 
 
-def charge(tx: Tx, organization_id: str, nano_usd: int) -> None:
+def charge(tx: Tx, organization_id: str, used: Usage) -> None:
     """Charge an organization for tokens; debits the whole cents that are full."""
+    if used.requests:
+        usage.record(tx, organization_id, used)
+    nano_usd = used.cost_nano_usd
     if nano_usd == 0:
         return
     charged = int(_CHARGE.run(tx.connection, organization=organization_id, nano_usd=nano_usd).fetchone()[0])

@@ -20,6 +20,7 @@ from relay_localcloud.inference.bodies import read
 from relay_localcloud.inference.errors import UPSTREAM_UNAVAILABLE, InferenceError
 from relay_localcloud.inference.frames import Source, Tokens
 from relay_localcloud.inference.models import NANO_USD_PER_TOKEN, BuiltInModel
+from relay_localcloud.inference.usage import Usage
 from relay_localcloud.instants import SECOND
 from relay_localcloud.store import Tx
 from relay_wire.inference import ChatRequest, Family, MessagesRequest
@@ -44,6 +45,16 @@ class Answer:
     def cost_nano_usd(self) -> int:
         """The price of the tokens, in and out."""
         return price(Tokens(self.input_tokens, self.output_tokens))
+
+    @property
+    def usage(self) -> Usage:
+        """One request, its tokens and their price."""
+        return usage_of(Tokens(self.input_tokens, self.output_tokens))
+
+
+def usage_of(tokens: Tokens) -> Usage:
+    """One online request that took these tokens."""
+    return Usage(1, tokens.input, tokens.output, price(tokens))
 
 
 def price(tokens: Tokens) -> int:

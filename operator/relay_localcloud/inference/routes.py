@@ -95,11 +95,11 @@ async def _answered(
         model, now = find_model(tx, organization_id, asked.model, family), tx.now
         answered = invoke.answer_now(model, asked, now)
         if answered is not None:
-            charge(tx, organization_id, answered.cost_nano_usd)
+            charge(tx, organization_id, answered.usage)
     if answered is None:
         answered = await invoke.answer(cloud, model, asked, now)
         with cloud.store.transaction() as tx:
-            charge(tx, organization_id, answered.cost_nano_usd)
+            charge(tx, organization_id, answered.usage)
     return answer(answered.body)
 
 
@@ -116,6 +116,6 @@ async def _streamed(
     def whole(tokens: Tokens) -> None:
         if not exchange.reply_breaks:
             with cloud.store.transaction() as tx:
-                charge(tx, organization_id, invoke.price(tokens))
+                charge(tx, organization_id, invoke.usage_of(tokens))
 
     return EventStream(source, frames.events(source, family, whole))

@@ -1,6 +1,5 @@
 """API keys (section 4, "API keys"): an owner's or admin's session, or a key with `org:write` (assumed)."""
 
-import json
 from typing import Annotated
 
 from fastapi import APIRouter, Response
@@ -54,7 +53,7 @@ async def list_api_keys(caller: OrganizationWriter, organization_id: Organizatio
     query = query.order_by(tables.FIRST_COME)
     with cloud.store.transaction() as tx:
         rows = tx.connection.execute(query).mappings().all()
-    return answer([_summary(row) for row in rows])
+    return answer([summary(row) for row in rows])
 
 
 @router.delete("/v1/orgs/{orgId}/api-keys/{id}", status_code=204, summary="Revoke an API key")
@@ -84,12 +83,13 @@ def granted_scopes(creator: Principal, wanted: list[str] | tuple[()]) -> list[st
     return [scope for scope in SCOPES if scope in (wanted or creator.scopes)]
 
 
-def _summary(row: RowMapping) -> ApiKeySummary:
+def summary(row: RowMapping) -> ApiKeySummary:
+    """A key as lists show it."""
     return ApiKeySummary(
         id=row["id"],
         name=row["name"],
         key_prefix=row["key_prefix"],
-        scopes=json.loads(row["scopes"]),
+        scopes=credentials.scopes_of(row),
         created_at=timestamp(row["created_at"]),
         expires_at=optional_timestamp(row["expires_at"]),
         last_used_at=optional_timestamp(row["last_used_at"]),

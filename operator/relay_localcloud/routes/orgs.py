@@ -1,25 +1,28 @@
 """Organizations (section 4, "Organizations")."""
 
+from typing import Annotated
+
 from fastapi import APIRouter, Response
+from sqlalchemy import RowMapping
 
 from relay_localcloud import organizations
-from relay_localcloud.bodies import answer
+from relay_localcloud.bodies import Body, answer
 from relay_localcloud.cloud import CurrentCloud
-from relay_localcloud.identity import Anyone, OrganizationId
+from relay_localcloud.identity import Anyone, OrganizationId, OrganizationWriter, SessionUser
 from relay_localcloud.instants import timestamp
-from relay_wire.base import Received
+from relay_wire.orgs import Organization, OrganizationCreate, OrganizationUpdate
 
 router = APIRouter(tags=["Organizations"])
 
 
-class Organization(Received):
-    """An organization; its fields are assumed, since section 2 does not show them."""
-
-    id: str
-    name: str
-    slug: str | None = None
-    billing_email: str | None = None
-    created_at: str
+@router.post("/v1/orgs", response_model=Organization, summary="Create an organization")
+async def create_organization(
+    user_id: SessionUser, body: Annotated[OrganizationCreate, Body(OrganizationCreate)], cloud: CurrentCloud
+) -> Response:
+    """Sessions only. The caller becomes owner; there are no funds and no key yet. 409 for a slug that is taken."""
+    with cloud.store.transaction() as tx:
+        row = organizations.organization(tx, organizations.create(tx, body, user_id))
+    return answer(_shown(row))
 
 
 @router.get("/v1/orgs/{orgId}", response_model=Organization, summary="An organization")
@@ -28,12 +31,23 @@ async def read_organization(caller: Anyone, organization_id: OrganizationId, clo
     del caller
     with cloud.store.transaction() as tx:
         row = organizations.organization(tx, organization_id)
-    return answer(
-        Organization(
-            id=row["id"],
-            name=row["name"],
-            slug=row["slug"],
-            billing_email=row["billing_email"],
-            created_at=timestamp(row["created_at"]),
-        )
-    )
+    return answer(_shown(row))
+
+
+@router.patch("/v1/orgs/{orgId}", response_model=Organization, summary="Change an organization")
+async def update_organization(
+    caller: OrganizationWriter,
+    organization_id: OrganizationId,
+    body: Annotated[OrganizationUpdate, Body(OrganizationUpdate)],
+    cloud: CurrentCloud,
+) -> Response:
+    """Absent fields stay; `monthlySpendLimitCents` is assumed, null takes the limit away."""
+    del caller
+    with cloud.store.transaction() as tx:
+        organizations.change(tx, organization_id, body.model_dump(by_alias=False, exclude_unset=True))
+        row = organizations.organization(tx, organization_id)
+    return answer(_shown(row))
+
+
+def _shown(row: RowMapping) -> Organization:
+    return Organization.model_validate({**row, "created_at": timestamp(row["created_at"])})
