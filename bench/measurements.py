@@ -43,7 +43,6 @@ async def operator_creates(world: World, operator: Operator, count: int, name: s
     organization = await world.organization(name, count)
     async with world.namespace(name) as kube:
         await world.account(kube, organization)
-        await _account_ready(kube)
         position = world.plane.audit.position()
         before = usage(operator.process.pid).cpu
         course = await apply_until_ready(kube, count)
@@ -90,16 +89,11 @@ async def webhook_latency(world: World, operator: Operator, per_second: float, s
     organization = await world.organization("hooks", CLUSTERS * 2)
     async with world.namespace("hooks") as kube:
         await world.account(kube, organization)
-        await _account_ready(kube)
         replicas = await _clusters(kube, organization)
         before = await _histogram(operator)
         await _toggle(world, replicas, per_second / EVENTS_PER_TOGGLE, seconds)
         await asyncio.sleep(3)
         return _latency(before, await _histogram(operator))
-
-
-async def _account_ready(kube: Kube) -> None:
-    await eventually(kube.looking_at("CloudAccount", "default"), ready, within=60, what="the account is Ready")
 
 
 async def _clusters(kube: Kube, organization: Organization) -> list[tuple[str, str]]:

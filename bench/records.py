@@ -6,6 +6,7 @@ that for every shape. Files on disk stand for the bucket and the cloud; nothing 
 
 import asyncio
 import json
+import os
 import random
 import sys
 import tempfile
@@ -17,7 +18,8 @@ from pathlib import Path
 
 from pydantic_core import to_json
 
-from bench.usage import peak, restart_peak
+from bench.results import Row
+from bench.usage import Meter
 from relay_operator.records.check import Expected
 from relay_operator.records.ids import Ids
 from relay_operator.records.intake import Intake
@@ -58,9 +60,9 @@ class Figures:
     longest_wait: float
 
 
-async def record_rows() -> list[tuple[str, str, str]]:
-    """Rows of results.md: what, figure, target."""
-    rows = []
+async def record_rows() -> list[Row]:
+    """The figures of every shape."""
+    rows: list[Row] = []
     for name in SHAPES:
         figures = await measured(name)
         cpu = f"{figures.split:.1f} to check and split, {figures.merge:.1f} to merge"
@@ -83,11 +85,10 @@ async def measured(name: str) -> Figures:
 
 async def _measure(shape: Shape, folder: Path) -> Figures:
     source, output, errors = (folder / name for name in ("input", "output", "errors"))
-    _write(source, (_request(each, shape) for each in _ids(shape)))
+    _write(source, requests(shape))
     _write(output, (_success(each, shape) for index, each in enumerate(_ids(shape)) if not _fails(index)))
     _write(errors, (_failure(each) for index, each in enumerate(_ids(shape)) if _fails(index)))
-    restart_peak()
-    before = peak()
+    meter = Meter(os.getpid())
     async with asyncio.TaskGroup() as group:
         waits = _Waits()
         watching = group.create_task(waits.watch())
@@ -95,7 +96,7 @@ async def _measure(shape: Shape, folder: Path) -> Figures:
         split = await _cpu(_split(_reader(source), pace))
         merge = await _cpu(_merge(PartFiles(*map(_reader, (source, output, errors))), shape.records, pace))
         watching.cancel()
-    return Figures(split / shape.records * 1e6, merge / shape.records * 1e6, peak() - before, waits.longest)
+    return Figures(split / shape.records * 1e6, merge / shape.records * 1e6, meter.spent().memory, waits.longest)
 
 
 async def _split(source: Open, pace: Pace) -> None:
@@ -169,6 +170,11 @@ _ERROR = {"code": "upstream_error", "message": "model temporarily unavailable"}
 
 def _text(shape: Shape) -> str:
     return (_WORDS * (shape.characters // len(_WORDS) + 1))[: shape.characters]
+
+
+def requests(shape: Shape) -> Iterator[bytes]:
+    """The lines of an input that needs no completion."""
+    return (_request(each, shape) for each in _ids(shape))
 
 
 def _request(custom_id: str, shape: Shape) -> bytes:

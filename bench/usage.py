@@ -21,12 +21,33 @@ def usage(pid: int) -> Usage:
     return Usage((int(fields[11]) + int(fields[12])) * _TICK, int(fields[21]) * os.sysconf("SC_PAGE_SIZE"))
 
 
-def peak() -> int:
-    """The most resident bytes this process has had since its start or `restart_peak`."""
-    status = Path("/proc/self/status").read_text()
+def peak(pid: int) -> int:
+    """The most resident bytes a process has had since its start or `restart_peak`."""
+    status = Path(f"/proc/{pid}/status").read_text()
     return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
 
-def restart_peak() -> None:
+def restart_peak(pid: int) -> None:
     """Measure the peak from what is resident at the moment."""
-    Path("/proc/self/clear_refs").write_text("5")
+    Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a piece of work took: CPU seconds, and resident bytes at the peak above those before."""
+
+    cpu: float
+    memory: int
+
+
+class Meter:
+    """Measures one live process from now on."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        restart_peak(pid)
+        self._before, self._resident = usage(pid).cpu, peak(pid)
+
+    def spent(self) -> Spent:
+        """Since the meter was made."""
+        return Spent(usage(self._pid).cpu - self._before, peak(self._pid) - self._resident)

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,9 +13,10 @@ import yaml
 from bench.floor import Orders
 from tests.support import binaries, chart
 from tests.support.controlplane import ControlPlane
+from tests.support.eventually import eventually
 from tests.support.kube import RESOURCES, Kube, Manifest
 from tests.support.localcloud import LocalCloud, Organization, Ports
-from tests.support.manifests import api_key_secret, cloud_account
+from tests.support.manifests import api_key_secret, cloud_account, ready
 from tests.support.operator import Operator
 from tests.support.process import Process, free_port
 
@@ -48,17 +49,17 @@ class World:
             yield kube
 
     async def account(self, kube: Kube, organization: Organization) -> None:
-        """The namespace's account, with a rate limit that is never met."""
+        """The namespace's account, with a rate limit that is never met; returns when it is Ready."""
         await kube.create(api_key_secret(organization.api_key))
         account: Manifest = cloud_account(self.cloud.management_url, self.cloud.inference_url, rateLimit=FASTEST)
         await kube.create(account)
+        await eventually(kube.looking_at("CloudAccount", "default"), ready, within=60, what="the account is Ready")
 
     @asynccontextmanager
-    async def operator(self) -> AsyncIterator[Operator]:
-        """A leading operator with its defaults."""
-        operator = Operator(
-            self.folder / "operator", self.kubeconfig, NAMESPACE, [self.cloud.management_url, self.cloud.inference_url]
-        )
+    async def operator(self, settings: Mapping[str, str] | None = None) -> AsyncIterator[Operator]:
+        """A leading operator with its defaults, but for these settings."""
+        urls = [self.cloud.management_url, self.cloud.inference_url]
+        operator = Operator(self.folder / "operator", self.kubeconfig, NAMESPACE, urls, settings)
         await operator.start()
         yield operator
         await operator.stop()

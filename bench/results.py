@@ -1,0 +1,48 @@
+"""results.md: a table for each group of measurements, and what people found out about the figures."""
+
+import os
+import platform
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeAlias
+
+Row: TypeAlias = tuple[str, str, str]
+"""What was measured, the figure, and its target where it has one."""
+
+RESULTS = Path(__file__).with_name("results.md")
+NOTES = Path(__file__).with_name("notes.md")
+"""Kept when the figures are measured again."""
+
+_HEAD = """\
+# Measured
+
+The API server, etcd, the local cloud, the S3 server and the measuring process ran on the same cores as the operator.
+Ratios are of runs side by side. CPU is what the system booked for the process, and so hardly depends on what else the
+machine did; seconds do.
+"""
+_SECTION = re.compile(r"^## (?P<title>.+)\n(?:(?!^## ).*\n?)*", re.MULTILINE)
+
+
+def section(title: str, rows: Sequence[Row], load: float) -> str:
+    """One group's part; `load` is the load average when it began."""
+    machine = f"{os.cpu_count()} cores, Python {platform.python_version()}"
+    lines = [
+        f"## {title}",
+        "",
+        f"{datetime.now(UTC):%Y-%m-%d}, {machine}, load average at the start {load:.1f}.",
+        "",
+        "| what | measured | target |",
+        "|---|---|---|",
+        *(f"| {what} | {figure} | {target} |" for what, figure, target in rows),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def write(titles: Sequence[str], measured: dict[str, str]) -> None:
+    """Write the parts that were measured, by title, and keep the others, in the order of `titles`."""
+    before = RESULTS.read_text() if RESULTS.exists() else ""
+    kept = {found["title"]: found[0].rstrip() + "\n" for found in _SECTION.finditer(before)}
+    parts = [text for title in titles if (text := (kept | measured).get(title))]
+    RESULTS.write_text("\n".join([_HEAD, *parts, NOTES.read_text()]))
