@@ -4,12 +4,15 @@ Rates are integer cents an hour, time is whole seconds, so usage is counted in 1
 accrues 249 units a second, and 3600 units are a cent. Nothing is rounded before it is shown or settled.
 """
 
+from calendar import monthrange
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
 UNITS_PER_CENT: Final = 3600
 MICROSECONDS: Final = 1_000_000
+SETTLED_AFTER_SECONDS: Final = 600
+"""How long after its end a month is settled: on the 1st at 00:10 UTC (assumed)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,15 @@ def month_start(second: int) -> int:
     """The first second of the calendar month (UTC) that `second` is in."""
     moment = datetime.fromtimestamp(second, UTC)
     return int(datetime(moment.year, moment.month, 1, tzinfo=UTC).timestamp())
+
+
+def settlement_at(second: int) -> int:
+    """The first settlement of a month that is not before `second`."""
+    start = month_start(second)
+    if second <= start + SETTLED_AFTER_SECONDS:
+        return start + SETTLED_AFTER_SECONDS
+    moment = datetime.fromtimestamp(start, UTC)
+    return start + monthrange(moment.year, moment.month)[1] * 86_400 + SETTLED_AFTER_SECONDS
 
 
 def read(meter: Meter, second: int) -> Meter:

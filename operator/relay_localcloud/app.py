@@ -14,7 +14,7 @@ from typing import Any
 from fastapi import APIRouter, FastAPI
 from starlette.types import ASGIApp
 
-from relay_localcloud import console, errors, nodes, openapi, organizations, state_file
+from relay_localcloud import console, errors, nodes, openapi, organizations, payments, recharge, settlement, state_file
 from relay_localcloud.authentication import Authentication
 from relay_localcloud.batches import contents
 from relay_localcloud.batches.runner import BatchRunner
@@ -27,6 +27,7 @@ from relay_localcloud.control import clock as control_clock
 from relay_localcloud.control import faults as control_faults
 from relay_localcloud.control import nodes as control_nodes
 from relay_localcloud.control import orgs as control_orgs
+from relay_localcloud.control import payments as control_payments
 from relay_localcloud.control import records as control_records
 from relay_localcloud.control import settings as control_settings
 from relay_localcloud.control import state as control_state
@@ -59,6 +60,7 @@ from relay_localcloud.routes import (
     vms,
     webhooks,
 )
+from relay_localcloud.routes import payments as payment_routes
 from relay_localcloud.store import Store
 
 HANDLERS: Mapping[str, DueHandler] = {
@@ -66,6 +68,9 @@ HANDLERS: Mapping[str, DueHandler] = {
     **cluster_moves.HANDLERS,
     **node_events.HANDLERS,
     **balance.HANDLERS,
+    **payments.HANDLERS,
+    **recharge.HANDLERS,
+    **settlement.HANDLERS,
 }
 """What happens when a transition falls due, by its kind; composed of each noun's own table."""
 
@@ -83,6 +88,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     vms.router,
     clusters.router,
     billing.router,
+    payment_routes.router,
     backend_routes.router,
 )
 """The management API."""
@@ -98,6 +104,7 @@ CONTROL_ROUTERS: tuple[APIRouter, ...] = (
     control_settings.router,
     control_faults.router,
     control_records.router,
+    control_payments.router,
     control_state.router,
 )
 """The control interface, under `/_localcloud`."""

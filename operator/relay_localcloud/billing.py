@@ -1,25 +1,28 @@
 """Money: the ledger, the meter of each organization, and one usage record per running stint.
 
-Usage is never accrued by a timer: a meter is read forward when somebody asks (`accrual.py`). The only due item is the
-auto-stop, set for the first second in which the available balance is below the floor, and set again whenever the burn,
-the balance or the floor changes.
+Usage is never accrued by a timer: a meter is read forward when somebody asks (`accrual.py`). What falls due are two
+alarms, the auto-stop and the auto-recharge, set for the first second in which the available balance is below the floor
+or the threshold, and set again whenever the burn, the balance or one of the two changes; and the monthly settlement,
+which changes nothing that is available.
 """
 
 from dataclasses import asdict, dataclass, replace
 
-from sqlalchemy import Connection, RowMapping, bindparam, func, insert, or_, select, update
+from sqlalchemy import bindparam, insert, select, update
 
-from relay_localcloud import accrual, tables
+from relay_localcloud import accrual, payment_methods, recharge_attempts, tables, transactions
 from relay_localcloud.accrual import MICROSECONDS, Meter
 from relay_localcloud.errors import ApiError
 from relay_localcloud.instants import LAST
-from relay_localcloud.ledger import RECHARGE_DEFAULTS, accounts, transactions, usage_records
+from relay_localcloud.ledger import accounts, usage_records
+from relay_localcloud.payment_methods import Card
 from relay_localcloud.prepared import Prepared
 from relay_localcloud.store import Tx
-from relay_wire.billing import AutoRecharge, AutoRechargeUpdate
+from relay_localcloud.transactions import Kind
 
 AUTO_STOP = "billing.auto_stop"
-SHOWN_TRANSACTIONS = 200
+AUTO_RECHARGE = "billing.auto_recharge"
+SETTLEMENT = "billing.settlement"
 
 _ACCOUNT = Prepared(
     select(
@@ -30,6 +33,8 @@ _ACCOUNT = Prepared(
         accounts.c.earlier_units,
         accounts.c.burn,
         accounts.c.funded_at,
+        accounts.c.recharge_enabled,
+        accounts.c.recharge_threshold_cents,
         tables.organizations.c.auto_stop_floor_cents,
         tables.organizations.c.deposit_cap_cents,
         tables.organizations.c.monthly_spend_limit_cents,
@@ -68,6 +73,7 @@ class Account:
     deposit_cap_cents: int
     monthly_spend_limit_cents: int | None
     funded_at: int | None
+    recharge_threshold_cents: int | None  # None: auto-recharge is off
 
     @property
     def available_cents(self) -> int:
@@ -100,13 +106,15 @@ def account(tx: Tx, organization_id: str) -> Account:
     row = _ACCOUNT.run(tx.connection, organization=organization_id).fetchone()
     if row is None:
         raise ApiError(404, f"There is no organization {organization_id!r}.")
-    balance, read_at, started, month_units, earlier_units, burn, funded_at, floor, cap, limit = row
+    balance, read_at, started, month_units, earlier_units, burn, funded_at, recharges, threshold, floor, cap, limit = (
+        row
+    )
     second = tx.now // MICROSECONDS
     if balance is None:
         meter = Meter(second, accrual.month_start(second), 0, 0, 0)
     else:
         meter = accrual.read(Meter(read_at, started, month_units, earlier_units, burn), second)
-    return Account(organization_id, balance or 0, meter, floor, cap, limit, funded_at)
+    return Account(organization_id, balance or 0, meter, floor, cap, limit, funded_at, threshold if recharges else None)
 
 
 def require_funds(tx: Tx, organization_id: str) -> None:
@@ -143,16 +151,30 @@ def stop_billing(tx: Tx, organization_id: str, holder_id: str) -> None:
         _change_burn(tx, organization_id, -closed[0])
 
 
-def post(tx: Tx, organization_id: str, kind: str, amount_cents: int, description: str) -> None:
+def post(tx: Tx, organization_id: str, kind: Kind, amount_cents: int, description: str) -> None:
     """Write a transaction and change the balance by it; money that comes in counts as funding."""
     _write(tx, organization_id, kind, amount_cents, description)
     _funded(tx, organization_id)
 
 
 def debit(tx: Tx, organization_id: str, cents: int, description: str) -> None:
-    """Settle usage with a transaction and take it off the balance."""
+    """Take off the balance what was used and never accrued, with a transaction."""
     _write(tx, organization_id, "usage", -cents, description)
-    _set_auto_stop(tx, account(tx, organization_id))
+    set_alarms(tx, account(tx, organization_id))
+
+
+def settle(tx: Tx, has: Account, cents: int, description: str) -> None:
+    """Make whole cents of accrued usage of earlier months a transaction; what is available stays the same."""
+    _write(tx, has.organization_id, "usage", -cents, description)
+    rest = has.meter.earlier_units - cents * accrual.UNITS_PER_CENT
+    _SET_METER.run(tx.connection, organization=has.organization_id, **asdict(replace(has.meter, earlier_units=rest)))
+
+
+def expect_settlement(tx: Tx, organization_id: str, since: int) -> None:
+    """Set the first settlement that is not before the instant `since`."""
+    due_at = accrual.settlement_at(-(-since // MICROSECONDS)) * MICROSECONDS
+    if due_at <= LAST:
+        tx.schedule(due_at, SETTLEMENT, organization_id)
 
 
 def set_balance(tx: Tx, organization_id: str, balance_cents: int) -> None:
@@ -161,97 +183,12 @@ def set_balance(tx: Tx, organization_id: str, balance_cents: int) -> None:
     if difference:
         post(tx, organization_id, "credit", difference, "Balance set through the control interface")
     else:
-        _ensure_account(tx, organization_id)
+        open_account(tx, organization_id)
         _funded(tx, organization_id)
 
 
-def floor_changed(tx: Tx, organization_id: str) -> None:
-    """Compute the auto-stop anew after the organization's floor was changed."""
-    _set_auto_stop(tx, account(tx, organization_id))
-
-
-def recharge_settings(tx: Tx, organization_id: str) -> AutoRecharge:
-    """The auto-recharge settings; the defaults where they were never set."""
-    a = accounts.c
-    query = select(a.recharge_enabled, a.recharge_threshold_cents, a.recharge_amount_cents)
-    row = tx.connection.execute(query.where(a.organization_id == organization_id)).first()
-    if row is None:
-        return RECHARGE_DEFAULTS
-    return AutoRecharge(enabled=row[0], threshold_cents=row[1], amount_cents=row[2])
-
-
-def save_recharge_settings(tx: Tx, organization_id: str, settings: AutoRechargeUpdate) -> None:
-    """Keep other auto-recharge settings."""
-    _ensure_account(tx, organization_id)
-    tx.connection.execute(
-        update(accounts)
-        .where(accounts.c.organization_id == organization_id)
-        .values(
-            recharge_enabled=settings.enabled,
-            recharge_threshold_cents=settings.threshold_cents,
-            recharge_amount_cents=settings.amount_cents,
-        )
-    )
-
-
-def recent_transactions(connection: Connection, organization_id: str) -> list[RowMapping]:
-    """The newest transactions first."""
-    query = select(transactions).where(transactions.c.organization_id == organization_id)
-    query = query.order_by(transactions.c.sequence.desc()).limit(SHOWN_TRANSACTIONS)
-    return list(connection.execute(query).mappings())
-
-
-@dataclass(frozen=True, slots=True)
-class Used:
-    """What one resource used in a time, over all its stints."""
-
-    resource_id: str
-    kind: str
-    name: str
-    gpu_model_id: str | None
-    seconds: int
-    units: int
-
-
-def used_between(connection: Connection, organization_id: str, since: int, until: int) -> list[Used]:
-    """What each resource used in the seconds [since, until), the oldest resource first."""
-    record = usage_records.c
-    ended_at = func.min(func.coalesce(record.ended_at, until), until)
-    seconds = func.max(0, ended_at - func.max(record.started_at, since))
-    query = (
-        select(
-            record.resource_id,
-            record.kind,
-            record.name,
-            record.gpu_model_id,
-            func.sum(seconds),
-            func.sum(seconds * record.rate_cents),
-        )
-        .where(record.organization_id == organization_id, or_(record.ended_at.is_(None), record.ended_at > since))
-        .group_by(record.resource_id)
-        .order_by(func.min(record.sequence))
-    )
-    return [Used(*row) for row in connection.execute(query).all()]
-
-
-def _write(tx: Tx, organization_id: str, kind: str, amount_cents: int, description: str) -> None:
-    tx.connection.execute(
-        insert(transactions),
-        {
-            "id": tx.new_id("txn"),
-            "organization_id": organization_id,
-            "type": kind,
-            "amount_cents": amount_cents,
-            "created_at": tx.now,
-            "description": description,
-        },
-    )
-    _ensure_account(tx, organization_id)
-    change = update(accounts).where(accounts.c.organization_id == organization_id)
-    tx.connection.execute(change.values(balance_cents=accounts.c.balance_cents + amount_cents))
-
-
-def _ensure_account(tx: Tx, organization_id: str) -> None:
+def open_account(tx: Tx, organization_id: str) -> None:
+    """Give an organization its account, with the one saved card that a fresh one has; one that is there is fine."""
     second = tx.now // MICROSECONDS
     empty = {
         "organization_id": organization_id,
@@ -262,7 +199,21 @@ def _ensure_account(tx: Tx, organization_id: str) -> None:
         "earlier_units": 0,
         "burn": 0,
     }
-    tx.connection.execute(insert(accounts).prefix_with("OR IGNORE"), empty)
+    opened = tx.connection.execute(insert(accounts).prefix_with("OR IGNORE"), empty)
+    if opened.rowcount == 1:
+        payment_methods.add(tx, organization_id, Card())
+
+
+def floor_changed(tx: Tx, organization_id: str) -> None:
+    """Set the alarms anew after the organization's floor or threshold was changed."""
+    set_alarms(tx, account(tx, organization_id))
+
+
+def _write(tx: Tx, organization_id: str, kind: Kind, amount_cents: int, description: str) -> None:
+    transactions.write(tx, organization_id, kind, amount_cents, description)
+    open_account(tx, organization_id)
+    change = update(accounts).where(accounts.c.organization_id == organization_id)
+    tx.connection.execute(change.values(balance_cents=accounts.c.balance_cents + amount_cents))
 
 
 def _funded(tx: Tx, organization_id: str) -> None:
@@ -270,21 +221,35 @@ def _funded(tx: Tx, organization_id: str) -> None:
     if has.available_cents > has.floor_cents:
         change = update(accounts).where(accounts.c.organization_id == organization_id)
         tx.connection.execute(change.values(funded_at=tx.now))
-    _set_auto_stop(tx, has)
+    set_alarms(tx, has)
 
 
 def _change_burn(tx: Tx, organization_id: str, by: int) -> None:
     has = account(tx, organization_id)
     if has.funded_at is None and has.balance_cents == 0:
-        _ensure_account(tx, organization_id)
+        open_account(tx, organization_id)
+    if has.meter.burn == 0:
+        expect_settlement(tx, organization_id, tx.now)
     meter = replace(has.meter, burn=has.meter.burn + by)
     _SET_METER.run(tx.connection, organization=organization_id, **asdict(meter))
-    _set_auto_stop(tx, replace(has, meter=meter))
+    set_alarms(tx, replace(has, meter=meter))
 
 
-def _set_auto_stop(tx: Tx, has: Account) -> None:
-    second = accrual.second_below(has.meter, has.balance_cents, has.floor_cents) if has.meter.burn else None
+def set_alarms(tx: Tx, has: Account) -> None:
+    """Set the auto-stop and the auto-recharge for when they are due, or take them back."""
+    stop_at = accrual.second_below(has.meter, has.balance_cents, has.floor_cents) if has.meter.burn else None
+    _set_alarm(tx, AUTO_STOP, has.organization_id, stop_at, tx.now)
+    if has.recharge_threshold_cents is None:
+        return
+    attempts = recharge_attempts.of(tx, has.organization_id)
+    recharge_at = accrual.second_below(has.meter, has.balance_cents, has.recharge_threshold_cents)
+    if attempts.charge_id is not None:
+        recharge_at = None
+    _set_alarm(tx, AUTO_RECHARGE, has.organization_id, recharge_at, max(tx.now, attempts.not_before))
+
+
+def _set_alarm(tx: Tx, kind: str, organization_id: str, second: int | None, not_before: int) -> None:
     if second is None or second * MICROSECONDS > LAST:
-        tx.cancel(AUTO_STOP, has.organization_id)
+        tx.cancel(kind, organization_id)
     else:
-        tx.schedule(max(second * MICROSECONDS, tx.now), AUTO_STOP, has.organization_id)
+        tx.schedule(max(second * MICROSECONDS, not_before), kind, organization_id)

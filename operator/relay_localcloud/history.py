@@ -23,6 +23,7 @@ TRACKED: Final = (
     "accounts",
     "transactions",
     "usage_records",
+    "payment_methods",
     "organizations",
     "users",
     "profiles",

@@ -1,4 +1,4 @@
-"""The tables of money: accounts with their meters, transactions, usage records."""
+"""The tables of money: accounts with their meters, transactions, usage records, cards and charges."""
 
 from typing import Final
 
@@ -54,3 +54,41 @@ usage_records = Table(
     Index("open_usage_of_holder", "holder_id", unique=True, sqlite_where=text("ended_at IS NULL")),
     Index("usage_of_organization", "organization_id", "ended_at"),
 )
+
+payment_methods = Table(
+    "payment_methods",
+    metadata,
+    Column("sequence", Integer, primary_key=True),
+    Column("id", String, nullable=False, unique=True),
+    Column("organization_id", String, nullable=False),
+    Column("brand", String, nullable=False),
+    Column("last4", String, nullable=False),
+    Column("exp_month", Integer, nullable=False),
+    Column("exp_year", Integer, nullable=False),
+    Column("requires_action", Boolean, nullable=False),  # its charges wait for a confirmation by their owner
+    Index("cards_of_organization", "organization_id", "sequence"),
+)
+
+charges = Table(
+    "charges",
+    metadata,
+    Column("sequence", Integer, primary_key=True),
+    Column("id", String, nullable=False, unique=True),
+    Column("organization_id", String, nullable=False),
+    Column("reason", String, nullable=False),  # deposit, auto_recharge
+    Column("amount_cents", BigInteger, nullable=False),
+    Column("status", String, nullable=False),  # processing, succeeded, failed, requires_action
+    Column("idempotency_key", String),
+    Column("created_at", BigInteger, nullable=False),
+    Index("charge_of_key", "organization_id", "idempotency_key", unique=True),
+)
+
+recharge_attempts = Table(
+    "recharge_attempts",
+    metadata,
+    Column("organization_id", String, primary_key=True),
+    Column("charge_id", String),  # under way; null: none is
+    Column("declined", Integer, nullable=False),  # in a row
+    Column("not_before", BigInteger, nullable=False),
+)
+"""How auto-recharge went last; an organization that never recharged has no row."""

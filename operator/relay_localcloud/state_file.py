@@ -10,6 +10,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 from sqlalchemy import Table, delete, func, insert, select
 from sqlalchemy.exc import SQLAlchemyError
 
+from relay_localcloud import payments
 from relay_localcloud.clock import ClockState
 from relay_localcloud.organizations import Founded
 from relay_localcloud.schema import SCHEMA_VERSION, metadata
@@ -22,6 +23,7 @@ _FACTS: Mapping[str, TypeAdapter[Any]] = {
     "clock": TypeAdapter(ClockState),
     "settings": TypeAdapter(Settings),
     "seed": TypeAdapter(Founded),
+    "payments": payments.MODE,
 }
 """The single facts of the table `meta`, all read when a state is opened."""
 

@@ -1,8 +1,10 @@
-"""Balance, usage and auto-recharge (section 2, "Balance and billing"); integer cents unless noted."""
+"""Balance, usage, deposits, cards and auto-recharge (section 2, "Balance and billing"); integer cents unless noted."""
+
+from typing import Annotated
 
 from pydantic import Field
 
-from relay_wire.base import Lenient, ListOf, Received, Sent
+from relay_wire.base import Items, Lenient, ListOf, NonEmpty, Received, Sent
 
 
 class Transaction(Received):
@@ -47,6 +49,52 @@ class CurrentUsage(Received):
     burn_per_hour_cents: Lenient[int] = None
     auto_stop_floor_cents: Lenient[int] = None  # below it the organization is stopped
     projected_runway_hours: Lenient[float] = None  # None: nothing burns
+
+
+class DailyUsage(Received):
+    """Usage of one day; its fields are assumed, since section 2 does not show them."""
+
+    date: str  # in UTC
+    usage_cents: int
+    usage_hours: float  # workload hours
+
+
+DailyUsageList = Items[DailyUsage]
+
+
+class DepositRequest(Sent):
+    """A charge of the default saved card; the same key again is the same charge."""
+
+    amount_cents: int = Field(ge=1000, le=50000)
+    idempotency_key: Annotated[NonEmpty, Field(max_length=255)] | None = None  # the longest one is assumed
+
+
+class ChargeOutcome(Received):
+    """What came of a charge; the balance is credited later. Its fields are assumed: section 2 does not show them."""
+
+    charge_id: str
+    status: str  # processing, succeeded, failed, requires_action
+    amount_cents: int
+
+
+class SetupIntent(Received):
+    """What a browser needs to save a card; the names of its fields are assumed."""
+
+    client_secret: str
+    publishable_key: str
+
+
+class PaymentMethod(Received):
+    """A saved card (section 4); the names of its fields are assumed."""
+
+    id: str
+    brand: str
+    last4: str
+    exp_month: int
+    exp_year: int
+
+
+PaymentMethodList = Items[PaymentMethod]
 
 
 class AutoRecharge(Received):

@@ -182,11 +182,11 @@ async def test_usage_of_a_month_begins_at_its_first_second(start_server: StartSe
     await server.ok("POST", "/clock", {"set": "2030-01-31T23:00:00Z"})
     organization = await server.organization()
     await running_pod(organization)
-    await server.ok("POST", "/clock", {"set": "2030-02-01T01:00:00Z"})
+    await server.ok("POST", "/clock", {"set": "2030-02-01T00:09:59Z"})
     shown = await balance(organization)
-    assert shown["currentMonthUsageCents"] == 249
-    assert shown["accruedUsageCents"] == 249 * (2 * HOUR - UNTIL_RUNNING) // HOUR
-    assert (await usage(organization))["usageCents"] == 249
+    assert shown["currentMonthUsageCents"] == 249 * 599 // HOUR
+    assert shown["accruedUsageCents"] == 249 * (HOUR + 599 - UNTIL_RUNNING) // HOUR
+    assert (await usage(organization))["usageCents"] == 249 * 599 // HOUR
 
 
 async def test_the_auto_stop_comes_in_the_first_second_below_the_floor(organization: Organization) -> None:
@@ -244,7 +244,9 @@ async def test_many_pods_over_a_month_cost_what_they_cost(organization: Organiza
     for _ in range(32):
         await new_pod(organization)
     await organization.server.advance(UNTIL_RUNNING + 30 * DAY)
-    assert (await balance(organization))["accruedUsageCents"] == 32 * 249 * 24 * 30
+    shown = await balance(organization)
+    assert shown["availableCents"] == 100_000_000 - 32 * 249 * 24 * 30
+    assert shown["accruedUsageCents"] == shown["balanceCents"] - shown["availableCents"]
     assert (await usage(organization))["burnPerHourCents"] == 32 * 249
 
 

@@ -46,10 +46,13 @@ async def replay_delivery(delivery_id: ResourceId, cloud: CurrentCloud) -> Respo
 
 
 @router.get("/outbox", summary="E-mails the cloud would have sent")
-async def list_outbox(cloud: CurrentCloud) -> Response:
+async def list_outbox(cloud: CurrentCloud, organization_id: OrganizationFilter = None) -> Response:
     """Answers `{items: [{at, organizationId, to, subject, body}]}`, oldest first."""
+    query = select(tables.outbox).order_by(tables.outbox.c.sequence)
+    if organization_id is not None:
+        query = query.where(tables.outbox.c.organization_id == organization_id)
     with cloud.store.transaction() as tx:
-        rows = tx.connection.execute(select(tables.outbox).order_by(tables.outbox.c.sequence)).mappings().all()
+        rows = tx.connection.execute(query).mappings().all()
     items = [
         {
             "at": timestamp(row["at"]),

@@ -1,20 +1,22 @@
-"""Balance, usage and auto-recharge settings (section 4, "Billing")."""
+"""Balance and usage (section 4, "Billing")."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Query, Response
 from sqlalchemy import RowMapping
 
-from relay_localcloud import accrual, billing
-from relay_localcloud.billing import Used
-from relay_localcloud.bodies import Body, answer
+from relay_localcloud import accrual, billing, transactions, usage
+from relay_localcloud.bodies import answer
 from relay_localcloud.cloud import CurrentCloud
-from relay_localcloud.identity import BillingReader, OrganizationId, OrganizationWriter
-from relay_localcloud.instants import timestamp
+from relay_localcloud.identity import BillingReader, OrganizationId
+from relay_localcloud.instants import SECOND, timestamp
 from relay_localcloud.openapi import ASSUMED
-from relay_wire.billing import AutoRecharge, AutoRechargeUpdate, Balance, CurrentUsage
+from relay_localcloud.usage import Day, Used
+from relay_wire.billing import Balance, CurrentUsage, DailyUsageList
 
 router = APIRouter(tags=["Billing"])
+
+MOST_DAYS: Final = 365
 
 
 @router.get("/v1/orgs/{orgId}/billing/balance", response_model=Balance, summary="The balance")
@@ -23,7 +25,7 @@ async def get_balance(caller: BillingReader, organization_id: OrganizationId, cl
     del caller
     with cloud.store.transaction() as tx:
         account = billing.account(tx, organization_id)
-        transactions = billing.recent_transactions(tx.connection, organization_id)
+        newest = transactions.recent(tx.connection, organization_id)
     return answer(
         {
             "balanceCents": account.balance_cents,
@@ -32,7 +34,7 @@ async def get_balance(caller: BillingReader, organization_id: OrganizationId, cl
             "currentMonthUsageCents": accrual.cents(account.meter.month_units),
             "minDepositCents": account.min_deposit_cents,
             "monthlySpendLimitCents": account.monthly_spend_limit_cents,
-            "transactions": [_transaction(row) for row in transactions],
+            "transactions": [_transaction(row) for row in newest],
         }
     )
 
@@ -46,7 +48,7 @@ async def get_usage(caller: BillingReader, organization_id: OrganizationId, clou
     with cloud.store.transaction() as tx:
         account = billing.account(tx, organization_id)
         meter = account.meter
-        lines = billing.used_between(tx.connection, organization_id, meter.month_start, meter.read_at)
+        lines = usage.used_between(tx.connection, organization_id, meter.month_start, meter.read_at)
     shares = accrual.shares_in_cents([used.units for used in lines])
     return answer(
         {
@@ -60,28 +62,23 @@ async def get_usage(caller: BillingReader, organization_id: OrganizationId, clou
     )
 
 
-@router.get("/v1/orgs/{orgId}/billing/auto-recharge", response_model=AutoRecharge, summary="Auto-recharge settings")
-async def get_auto_recharge(caller: BillingReader, organization_id: OrganizationId, cloud: CurrentCloud) -> Response:
-    """Answers the defaults where they were never set."""
-    del caller
-    with cloud.store.transaction() as tx:
-        settings = billing.recharge_settings(tx, organization_id)
-    return answer(settings)
-
-
-@router.put("/v1/orgs/{orgId}/billing/auto-recharge", response_model=AutoRecharge, summary="Set auto-recharge")
-async def set_auto_recharge(
-    caller: OrganizationWriter,
+@router.get(
+    "/v1/orgs/{orgId}/billing/usage/daily",
+    response_model=DailyUsageList,
+    summary="Usage by day",
+    openapi_extra=ASSUMED,
+)
+async def get_daily_usage(
+    caller: BillingReader,
     organization_id: OrganizationId,
-    body: Annotated[AutoRechargeUpdate, Body(AutoRechargeUpdate)],
     cloud: CurrentCloud,
+    days: Annotated[int, Query(ge=1, le=MOST_DAYS, description="How many days, today included.")] = 30,
 ) -> Response:
-    """Saves all three."""
+    """Answers every day (UTC), the oldest first; the cents of a month's days sum up to those of the month."""
     del caller
     with cloud.store.transaction() as tx:
-        billing.save_recharge_settings(tx, organization_id, body)
-        settings = billing.recharge_settings(tx, organization_id)
-    return answer(settings)
+        shown = usage.by_day(tx.connection, organization_id, days, tx.now // SECOND)
+    return answer({"items": [_day(day) for day in shown]})
 
 
 def _line(used: Used, cents: int) -> dict[str, object]:
@@ -93,6 +90,11 @@ def _line(used: Used, cents: int) -> dict[str, object]:
         "hours": _hours(used.seconds),
         "cents": cents,
     }
+
+
+def _day(day: Day) -> dict[str, object]:
+    date = timestamp(day.start * SECOND)[:10]
+    return {"date": date, "usageCents": day.cents, "usageHours": _hours(day.seconds)}
 
 
 def _hours(seconds: int) -> float:

@@ -1,0 +1,89 @@
+"""`/_localcloud/payments`: the payment processor behind deposits and auto-recharge; and saved cards."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Response
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from relay_localcloud import organizations, payments
+from relay_localcloud.bodies import ControlBody, answer
+from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.control.records import OrganizationFilter
+from relay_localcloud.identity import OrganizationId, ResourceId
+from relay_localcloud.instants import timestamp
+from relay_localcloud.payment_methods import Card
+from relay_localcloud.payments import Charge, Mode
+
+router = APIRouter()
+
+
+class _Request(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, frozen=True, strict=True)
+
+
+class PaymentsChange(_Request):
+    """How the processor behaves: it confirms by itself, waits to be told, declines, or is not there."""
+
+    mode: Mode
+
+
+class CardCreate(_Request):
+    """A card to save; absent fields are those of a card that works."""
+
+    brand: Annotated[str, Field(min_length=1, max_length=50)] = Card().brand
+    last4: Annotated[str, Field(pattern=r"^[0-9]{4}$")] = Card().last4
+    exp_month: Annotated[int, Field(ge=1, le=12)] = Card().exp_month
+    exp_year: Annotated[int, Field(ge=1970, le=9999)] = Card().exp_year
+    requires_action: bool = False
+
+
+@router.post("/payments", summary="Change how the payment processor behaves")
+async def change_payments(
+    body: Annotated[PaymentsChange, ControlBody(PaymentsChange)], cloud: CurrentCloud
+) -> Response:
+    """Answers `{mode}`; charges that are under way go on as they were."""
+    with cloud.store.transaction() as tx:
+        payments.set_mode(tx, body.mode)
+    return answer({"mode": body.mode})
+
+
+@router.get("/payments", summary="The payment processor and its charges")
+async def list_payments(cloud: CurrentCloud, organization_id: OrganizationFilter = None) -> Response:
+    """Answers `{mode, items}`, the newest 1,000 charges, oldest first, those of auto-recharge included."""
+    with cloud.store.transaction() as tx:
+        mode = payments.mode(tx)
+        items = [_shown(charge) for charge in payments.recent(tx, organization_id)]
+    return answer({"mode": mode, "items": items})
+
+
+@router.post("/payments/{id}/confirm", summary="Send the notification that a charge succeeded")
+async def confirm_payment(charge_id: ResourceId, cloud: CurrentCloud) -> Response:
+    """Answers the charge, now `succeeded`; it is credited once, however often it is confirmed."""
+    with cloud.store.transaction() as tx:
+        charge = payments.confirm(tx, charge_id)
+    return answer(_shown(charge))
+
+
+@router.post("/orgs/{orgId}/cards", summary="Save a card")
+async def save_card(
+    organization_id: OrganizationId,
+    body: Annotated[CardCreate, ControlBody(CardCreate, optional=True)],
+    cloud: CurrentCloud,
+) -> Response:
+    """Answers `{id}`; charges of a card with `requiresAction` wait until they are confirmed."""
+    with cloud.store.transaction() as tx:
+        organizations.organization(tx, organization_id)
+        card_id = payments.add_card(tx, organization_id, Card(**body.model_dump()))
+    return answer({"id": card_id})
+
+
+def _shown(charge: Charge) -> dict[str, object]:
+    return {
+        "chargeId": charge.id,
+        "organizationId": charge.organization_id,
+        "reason": charge.reason,
+        "status": charge.status,
+        "amountCents": charge.amount_cents,
+        "createdAt": timestamp(charge.created_at),
+    }
