@@ -91,6 +91,7 @@ async def _until_ready(on_stage: Stage, narrator: Narrator, wanted: list[Manifes
         items = await happenings.objects(on_stage)
         problems = happenings.unfinished(one for one in items if (one["kind"], one["metadata"]["name"]) in names)
         if not problems or time.monotonic() > deadline:
+            await narrator.tick()
             return problems
         await asyncio.sleep(_TICK)
 
@@ -156,8 +157,8 @@ def _invite(on_stage: Stage) -> None:
     _console.print()
     width = max(len(text) for text, _ in lines)
     for text, meaning in lines:
-        style = "" if text.startswith(" ") else "bold"
-        _console.print(Text.assemble((f"{text:<{width}}", style), (f"  # {meaning}" if meaning else "", "dim")))
+        shown = Text(f"{text:<{width}}").append(f"  # {meaning}", style="dim") if meaning else Text(text, style="bold")
+        _console.print(shown)
     _console.print("\n[dim]Here you see what happens. Ctrl-C ends everything.[/]\n")
 
 
