@@ -21,6 +21,8 @@ class FailingModel:
     failing: dict[str, tuple[int, int]] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
     name: str = ""
+    tokens: int = 1
+    """Of each prompt; an answer has one."""
     _runner: web.AppRunner | None = None
 
     async def serve(self, workspace: Workspace) -> Self:
@@ -59,6 +61,6 @@ class FailingModel:
             return web.json_response({"error": refusal}, status=status)
         message = {"role": "assistant", "content": prompt}
         choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+        usage = {"prompt_tokens": self.tokens, "completion_tokens": 1, "total_tokens": self.tokens + 1}
         answer: dict[str, Any] = {"id": "x", "object": "chat.completion", "created": 1, "model": "failing"}
         return web.json_response({**answer, "choices": [choice], "usage": usage})

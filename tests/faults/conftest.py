@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 import pytest_asyncio
 
+from tests.faults import oracles
+from tests.faults.batch_scenarios import CLOCK_RATE, SETTINGS
 from tests.faults.plays import Plays
 from tests.faults.run import Played
 from tests.faults.stage import Stage
 from tests.support.localcloud import LocalCloud, Ports
+from tests.support.s3 import S3Server
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -80,4 +84,38 @@ async def plays(
     await shared_operator.operator.stop()
     folder = tmp_path_factory.mktemp("stage")
     async with Stage(folder, cluster, operator_kubeconfig, fault_cloud) as stage:
+        yield Plays(stage, plan_folder, learned)
+
+
+@module_fixture
+async def fault_store(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[S3Server]:
+    """An S3 server for plans; what opens it is a canary."""
+    own = S3Server(tmp_path_factory.mktemp("faultstore"), secret_key=oracles.CANARY + secrets.token_hex(12))
+    await own.start()
+    yield own
+    await own.process.kill()
+
+
+@module_fixture
+async def batch_cloud(fault_cloud: LocalCloud) -> LocalCloud:
+    """The cloud of `fault_cloud`, in which time passes faster."""
+    await fault_cloud.control.clock(mode="scaled", rate=CLOCK_RATE)
+    return fault_cloud
+
+
+@module_fixture
+async def batch_plays(
+    cluster: Cluster,
+    operator_kubeconfig: Path,
+    shared_operator: SharedOperator,
+    batch_cloud: LocalCloud,
+    fault_store: S3Server,
+    plan_folder: Path,
+    learned: dict[str, Played],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncIterator[Plays]:
+    """Plays plans with batches."""
+    await shared_operator.operator.stop()
+    folder = tmp_path_factory.mktemp("batchstage")
+    async with Stage(folder, cluster, operator_kubeconfig, batch_cloud, SETTINGS, store=fault_store) as stage:
         yield Plays(stage, plan_folder, learned)

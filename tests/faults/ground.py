@@ -5,38 +5,51 @@ from __future__ import annotations
 import json
 import secrets
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from tests.faults import oracles
-from tests.faults.scenarios import ENV_KEY, ENV_SECRET
+from tests.faults.scenarios import ENV_KEY, ENV_SECRET, workload
 from tests.support.eventually import eventually
+from tests.support.faultrules import Side
 from tests.support.manifests import api_key_secret, cloud_account, condition, ready, stalled
 from tests.support.workspace import Workspace
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tests.faults.oracles import Spent
     from tests.faults.plans import Word
     from tests.faults.scenarios import Scenario
     from tests.support.kube import Kube, Manifest
     from tests.support.localcloud import LocalCloud
+    from tests.support.s3 import S3Server
 
-_KINDS = ("GpuPod", "GpuCluster", "CloudAccount")
+_KINDS = ("GpuPod", "GpuCluster", "InferenceBatch", "CloudAccount")
 UNKNOWN = "CreateOutcomeUnknown"
 
 
 @dataclass(frozen=True)
+class Site:
+    """The servers, and the URLs by which the operator reaches them."""
+
+    cloud: LocalCloud
+    urls: Mapping[Side, str]
+    store: S3Server | None = None
+
+
+@dataclass(frozen=True)
 class Ground:
-    """One object's surroundings, as its author and the cloud's customer see them."""
+    """A workload's surroundings, as its author and the cloud's customer see them."""
 
     workspace: Workspace
     scenario: Scenario
-    cloud_url: str
+    site: Site
 
     @classmethod
-    async def prepare(cls, kube: Kube, cloud: LocalCloud, cloud_url: str, label: str, scenario: Scenario) -> Ground:
-        """Makes namespace, organization and both Secrets; `cloud_url` is what the account will name."""
+    async def prepare(cls, kube: Kube, site: Site, label: str, scenario: Scenario) -> Self:
+        """Makes namespace, organization and both Secrets."""
         kube.namespace = f"faults-{label[:40].strip('-')}-{secrets.token_hex(3)}"
-        organization = await cloud.control.create_organization(kube.namespace)
+        organization = await site.cloud.control.create_organization(kube.namespace)
         await kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": kube.namespace}})
         await kube.create(api_key_secret(organization.api_key))
         await kube.create(
@@ -47,7 +60,12 @@ class Ground:
                 "stringData": {ENV_KEY: oracles.CANARY + secrets.token_hex(12)},
             }
         )
-        return cls(Workspace(kube, cloud, organization), scenario, cloud_url)
+        return cls(Workspace(kube, site.cloud, organization), scenario, site)
+
+    @property
+    def secrets(self) -> int:
+        """How many there are: the API key, the webhook's and the canary."""
+        return 3
 
     @property
     def kube(self) -> Kube:
@@ -61,11 +79,11 @@ class Ground:
 
     async def apply_account(self) -> None:
         """Applies the account."""
-        await self.workspace.apply(cloud_account(self.cloud_url, self.workspace.cloud.inference_url))
+        await self.workspace.apply(cloud_account(self.site.urls[Side.CLOUD], self.site.urls[Side.INFERENCE]))
 
     async def apply_object(self) -> None:
         """Applies the object."""
-        await self.workspace.apply(self.scenario.manifest())
+        await self.workspace.apply(workload(self.scenario))
 
     async def found(self) -> Manifest | None:
         """The object as it is."""
@@ -82,8 +100,23 @@ class Ground:
         return ready(account) and condition(account, "WebhookReady").get("status") == "True"
 
     async def settled(self) -> bool:
-        """Whether the object is Ready, and its account too."""
+        """Whether the object is as its author wants it, and its account Ready."""
         return ready(await self.found()) and await self.account_ready()
+
+    @property
+    def lives_by_webhooks(self) -> bool:
+        """Whether the object may need one that is sent again after a crash."""
+        return True
+
+    async def verify(self) -> None:
+        """What must hold of the object that has settled; raises AssertionError."""
+        alive, item = (await self.spent()).alive, await self.found()
+        owned = ((item or {}).get("status") or {}).get("id", "")
+        assert alive == (owned,), f"alive in the cloud: {alive}; the object's own: {owned}"
+
+    async def results(self) -> dict[str, object]:
+        """What is left once the object is gone, and must be as in the undisturbed run."""
+        return {}
 
     async def asks_a_person(self) -> bool:
         """Whether the object is Stalled since nobody can tell what became of its create."""
@@ -110,18 +143,13 @@ class Ground:
             for item in await self.kube.list(kind)
         }
 
-    async def alive_and_owned(self) -> tuple[tuple[str, ...], str]:
-        """What lives in the cloud, and what the object says is its own."""
-        item = await self.found()
-        return (await self.spent()).alive, ((item or {}).get("status") or {}).get("id", "")
-
     async def exposed(self) -> dict[str, str]:
         """What people without access to Secrets can read."""
         return await oracles.exposed(self.kube, _KINDS)
 
     async def canaries(self) -> tuple[str, ...]:
         """Every secret there is."""
-        return await oracles.canaries(self.kube, self.workspace.organization)
+        return await oracles.canaries(self.kube, self.workspace.organization, expected=self.secrets)
 
     async def leave(self) -> None:
         """Deletes the rest in order, and waits until nothing of it can disturb the next plan."""
@@ -129,3 +157,6 @@ class Ground:
         look = self.kube.looking_at("CloudAccount", "default")
         await eventually(look, lambda item: item is None, what="the account is gone", every=0.05)
         await self.kube.delete("Namespace", self.namespace)
+
+    async def close(self) -> None:
+        """Ends what runs for it."""

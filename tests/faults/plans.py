@@ -28,6 +28,15 @@ class WebhookFault:
 
 
 @dataclass(frozen=True)
+class CloudFault:
+    """A fault of the cloud on an operation (`staleSeconds`, of the cloud's clock), until the object has settled."""
+
+    operation: str
+    effect: str
+    value: float
+
+
+@dataclass(frozen=True)
 class Plan:
     """One scenario and everything that goes wrong in it. `word`: it is said, and must have to be said."""
 
@@ -36,6 +45,7 @@ class Plan:
     rules: tuple[Rule, ...] = ()
     webhooks: tuple[WebhookFault, ...] = ()
     word: Word = Word.NOTHING
+    cloud: tuple[CloudFault, ...] = ()
 
     @property
     def crashes(self) -> bool:
@@ -52,7 +62,8 @@ class Plan:
         """Reads what `as_json` wrote."""
         rules = tuple(Rule.from_json(one) for one in data["rules"])
         webhooks = tuple(WebhookFault(**one) for one in data["webhooks"])
-        return cls(data["name"], data["scenario"], rules, webhooks, Word(data["word"]))
+        cloud = tuple(CloudFault(**one) for one in data.get("cloud", ()))
+        return cls(data["name"], data["scenario"], rules, webhooks, Word(data["word"]), cloud)
 
     def save(self, folder: Path) -> Path:
         """Writes it into the folder and answers the file."""

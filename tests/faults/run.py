@@ -41,6 +41,7 @@ class Ending:
     created: int
     paid_for: int
     left_alive: int
+    results: Mapping[str, object]
 
 
 @dataclass(frozen=True)
@@ -67,19 +68,21 @@ class Run:
         await ground.apply_account()
         await self._eventually(ground.account_ready, "the account is Ready")
         await self._disturb_webhooks()
+        faults = await self._disturb_cloud()
         await ground.apply_object()
         await self._becomes_ready()
+        for fault in faults:
+            await ground.workspace.cloud.control.end_fault(fault)
         await self._writes_nothing_more()
         statuses = await ground.statuses()
-        alive, owned = await ground.alive_and_owned()
-        assert alive == (owned,), f"alive in the cloud: {alive}; the object's own: {owned}"
+        await ground.verify()
         secrets, exposed = await ground.canaries(), await ground.exposed()
         await self._is_deleted()
         left = await ground.spent()
         calls = tuple(self.proxy.since(self._first))
         self.proxy.arm()
         await self._tells_no_secret(secrets, exposed)
-        ending = Ending(statuses, left.created, len(left.paid_for), len(left.alive))
+        ending = Ending(statuses, left.created, len(left.paid_for), len(left.alive), await ground.results())
         return Played(ending, calls, tuple(one.rule for one in armed if not one.met))
 
     async def _disturb_webhooks(self) -> None:
@@ -89,6 +92,15 @@ class Run:
             effect = {fault.effect: fault.value}
             await workspace.cloud.control.fault("webhook", effect, organizationId=workspace.organization.id, **more)
 
+    async def _disturb_cloud(self) -> list[str]:
+        workspace = self.ground.workspace
+        return [
+            await workspace.cloud.control.fault(
+                fault.operation, {fault.effect: fault.value}, organizationId=workspace.organization.id
+            )
+            for fault in self.plan.cloud
+        ]
+
     async def _becomes_ready(self) -> None:
         if self.plan.word is not Word.NOTHING:
             await self._eventually(self.ground.asks_a_person, "Stalled/CreateOutcomeUnknown")
@@ -96,7 +108,8 @@ class Run:
         await self._eventually(self._look_while_the_clouds_time_passes, "the object is Ready")
 
     async def _look_while_the_clouds_time_passes(self) -> bool:
-        if self.plan.crashes and self.plan.word is Word.NOTHING and await self._all_are_up():
+        crashed = self.plan.crashes and self.plan.word is Word.NOTHING
+        if crashed and self.ground.lives_by_webhooks and await self._all_are_up():
             await self.ground.workspace.cloud.control.advance(_CLOUD_STEP)
         try:
             return await self.ground.settled()

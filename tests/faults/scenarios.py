@@ -16,7 +16,7 @@ _ENV = [{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": ENV_SECRET, "ke
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of workload, as the cloud's own log names what happens to it."""
+    """A kind of object, as the cloud's own log names what happens to it."""
 
     name: str
     create: str
@@ -36,15 +36,16 @@ CLUSTER = Kind(
 
 @dataclass(frozen=True)
 class Scenario:
-    """One object, its kind and its manifest."""
+    """One object and its kind."""
 
     kind: Kind
     object: str
 
-    def manifest(self) -> Manifest:
-        """What is applied; its environment comes from a Secret."""
-        make = gpu_pod if self.kind is POD else gpu_cluster
-        return make(self.object, env=_ENV)
+
+def workload(scenario: Scenario) -> Manifest:
+    """The manifest of a pod or cluster; its environment comes from a Secret."""
+    make = gpu_pod if scenario.kind is POD else gpu_cluster
+    return make(scenario.object, env=_ENV)
 
 
 SCENARIOS = {"pod": Scenario(POD, "trainer"), "cluster": Scenario(CLUSTER, "llm")}

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 import aiohttp
 
-from tests.faults.ground import Ground
+from tests.faults.ground import Site
+from tests.faults.grounds import prepared
 from tests.faults.run import Played, Run
-from tests.faults.scenarios import SCENARIOS
 from tests.support.faultproxy import FaultProxy, Held
-from tests.support.faultrules import Deed
+from tests.support.faultrules import Deed, Side
 from tests.support.kube import Kube
 from tests.support.operator import Operator
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tests.support.controlplane import Cluster
     from tests.support.localcloud import LocalCloud
     from tests.support.process import Process
+    from tests.support.s3 import S3Server
 
 OPERATOR_NAMESPACE = "relay-system"
 # Waits of the operator that are long for people's sake, as short as plans can bear.
@@ -40,13 +41,22 @@ QUICK = {
     "newborn_seconds": "2",
     "search_seconds": "2",
 }
+# Of several replicas.
+LEASE = {
+    "leader_election": "true",
+    "lease_duration_seconds": "3",
+    "lease_renew_deadline_seconds": "2",
+    "lease_retry_seconds": "0.5",
+    "log_level": "debug",  # No secret may be told at any level.
+}
 _MOST_RESTARTS = 8
 
 
 class Stage:
     """The processes. Plans may be played one after another; one that failed is followed by fresh operators.
 
-    `replicas` operators run at once; `api_server` is the process that plans may kill, where they may.
+    `replicas` operators run at once; `api_server` is the process that plans may kill, where they may; `store` is where
+    batches may read and write.
     """
 
     def __init__(
@@ -58,13 +68,15 @@ class Stage:
         settings: Mapping[str, str] | None = None,
         replicas: int = 1,
         api_server: Process | None = None,
+        store: S3Server | None = None,
     ) -> None:
         self.cluster = cluster
-        self.cloud = cloud
-        self.proxy = FaultProxy(folder / "proxy", operator_kubeconfig, cloud.management_url)
+        further = {Side.INFERENCE: cloud.inference_url} | ({} if store is None else {Side.STORE: store.url})
+        self.proxy = FaultProxy(folder / "proxy", operator_kubeconfig, cloud.management_url, further)
+        self._site = Site(cloud, self.proxy.urls, store)
         self.restarts = 0
         self._api_server = api_server
-        allowed = (self.proxy.cloud_url, cloud.inference_url)
+        allowed = (self.proxy.urls[Side.CLOUD], self.proxy.urls[Side.INFERENCE])
         chosen = {**QUICK, **(settings or {})}
         self.operators = tuple(
             Operator(folder / f"operator-{number}", self.proxy.kubeconfig, OPERATOR_NAMESPACE, allowed, chosen)
@@ -87,9 +99,7 @@ class Stage:
             if not operator.process.running:
                 await operator.start()
         async with Kube(self.cluster.kubeconfig) as kube:
-            ground = await Ground.prepare(
-                kube, self.cloud, self.proxy.cloud_url, plan.scenario, SCENARIOS[plan.scenario]
-            )
+            ground = await prepared(kube, self._site, plan.scenario)
             try:
                 run = Run(self.proxy, self.operators, ground, plan)
                 played = await self._attended(run.through())
@@ -100,6 +110,8 @@ class Stage:
                     await operator.kill()
                 await ground.workspace.remove()
                 raise
+            finally:
+                await ground.close()
         return played
 
     async def _attended(self, run: Coroutine[None, None, Played]) -> Played:

@@ -10,7 +10,7 @@ from tests.faults.conftest import module_fixture
 from tests.faults.plans import Plan, WebhookFault, Word
 from tests.faults.plays import Plays
 from tests.faults.scenarios import CLUSTER, POD, SCENARIOS
-from tests.faults.stage import Stage
+from tests.faults.stage import LEASE, Stage
 from tests.support.faultrules import Deed, Hold, Moment, Rule, Side
 
 if TYPE_CHECKING:
@@ -23,14 +23,6 @@ if TYPE_CHECKING:
     from tests.support.localcloud import LocalCloud
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-
-_LEASE = {
-    "leader_election": "true",
-    "lease_duration_seconds": "3",
-    "lease_renew_deadline_seconds": "2",
-    "lease_retry_seconds": "0.5",
-    "log_level": "debug",  # No secret may be told at any level.
-}
 
 
 @module_fixture
@@ -46,7 +38,7 @@ async def pair(
     """Two operators, of which one leads."""
     await shared_operator.operator.stop()
     folder = tmp_path_factory.mktemp("pair")
-    async with Stage(folder, cluster, operator_kubeconfig, fault_cloud, _LEASE, replicas=2) as stage:
+    async with Stage(folder, cluster, operator_kubeconfig, fault_cloud, LEASE, replicas=2) as stage:
         yield Plays(stage, plan_folder, learned)
 
 

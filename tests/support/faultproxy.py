@@ -1,4 +1,4 @@
-"""A proxy in front of the API server and of the local cloud that logs every request and does wrong as it is told."""
+"""A proxy in front of the API server, the local cloud and others: logs every request, does wrong as it is told."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.support.process import free_port
 from tests.support.servers import write_kubeconfig
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
     import aiohttp
@@ -59,15 +59,19 @@ class _Watch:
 
 
 class FaultProxy:
-    """Stands before both servers, for one operator. Lives in the event loop that started it.
+    """Stands before all servers, for one operator. Lives in the event loop that started it.
 
-    `kubeconfig` and `cloud_url` lead to the servers through it; the callers' tokens and keys are passed on. Only whole
+    `kubeconfig` and `urls` lead to the servers through it; the callers' tokens and keys are passed on. Only whole
     answers are passed on, but for watches, which stream.
     """
 
-    def __init__(self, folder: Path, kubeconfig: Path, cloud_url: str) -> None:
+    def __init__(
+        self, folder: Path, kubeconfig: Path, cloud_url: str, further: Mapping[Side, str] | None = None
+    ) -> None:
+        behind = {Side.CLOUD: cloud_url, **(further or {})}
         self.kubeconfig = folder / "proxied.kubeconfig"
-        self.cloud_url = f"http://127.0.0.1:{free_port()}"
+        self.urls = {side: f"http://127.0.0.1:{free_port()}" for side in behind}
+        self.cloud_url = self.urls[Side.CLOUD]
         self.log: list[Logged] = []
         self.held: asyncio.Queue[Held] = asyncio.Queue()
         self._folder = folder
@@ -77,12 +81,12 @@ class FaultProxy:
         self.broken_watches = 0
         self._open_gate = asyncio.Event()
         self._open_gate.set()
-        self._upstream = Upstream(kubeconfig, cloud_url)
+        self._upstream = Upstream(kubeconfig, behind)
         self._kube_url = f"https://127.0.0.1:{free_port()}"
         self._ends = contextlib.AsyncExitStack()
 
     async def start(self) -> None:
-        """Listens for both servers and writes the kubeconfig."""
+        """Listens for every server and writes the kubeconfig."""
         self._folder.mkdir(parents=True, exist_ok=True)
         write_serving_certificate(self._folder)
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -92,7 +96,8 @@ class FaultProxy:
         write_kubeconfig(self.kubeconfig, cluster, self._upstream.token, self._upstream.namespace)
         await self._ends.enter_async_context(self._upstream)
         await self._listen(self._kube_url, self._handler(Side.KUBE), tls)
-        await self._listen(self.cloud_url, self._handler(Side.CLOUD), None)
+        for side, url in self.urls.items():
+            await self._listen(url, self._handler(side), None)
 
     async def stop(self) -> None:
         """Ends every connection."""
@@ -131,7 +136,7 @@ class FaultProxy:
 
     def _handler(self, side: Side) -> Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]:
         async def handle(request: web.BaseRequest) -> web.StreamResponse:
-            raw = await request.read()
+            raw = await request.content.read()
             logged = self._logged(side, request, raw)
             await self._open_gate.wait()
             try:
@@ -149,10 +154,13 @@ class FaultProxy:
         except ValueError:
             body = {}
         body = body if isinstance(body, dict) else {}
-        if side is Side.KUBE:
-            call = rules.kube_call(request.method, request.path, request.query, body)
-        else:
-            call = rules.cloud_call(request.method, request.path, body)
+        match side:
+            case Side.KUBE:
+                call = rules.kube_call(request.method, request.path, request.query, body)
+            case Side.STORE:
+                call = rules.store_call(request.method, request.path, request.query)
+            case _:
+                call = rules.cloud_call(request.method, request.path, body, side)
         applying = [armed.rule for armed in self._armed if armed.meets(call)]
         logged = Logged(len(self.log) + 1, call, body, fault=applying[0] if applying else None)
         self.log.append(logged)
@@ -224,7 +232,8 @@ class FaultProxy:
         self, request: web.BaseRequest, logged: Logged, reply: Reply, *, keep: int | None = None, seconds: float = 0
     ) -> web.StreamResponse:
         response = web.StreamResponse(status=reply.status, headers=reply.headers)
-        response.content_length = len(reply.body)
+        if request.method != "HEAD":  # whose answer tells the length of a body that it does not have
+            response.content_length = len(reply.body)
         logged.status = reply.status
         await response.prepare(request)
         step = max(len(reply.body) // _DRIP_STEPS, 1) if seconds else max(len(reply.body), 1)

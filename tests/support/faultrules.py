@@ -23,6 +23,8 @@ class Side(StrEnum):
 
     KUBE = "kube"
     CLOUD = "cloud"
+    INFERENCE = "inference"  # the same cloud's inference API
+    STORE = "store"  # an S3 server
 
 
 class Moment(StrEnum):
@@ -232,12 +234,19 @@ def kube_call(method: str, path: str, query: Mapping[str, str], body: Json) -> C
     return Call(Side.KUBE, f"{verb} {resource}", subject, namespace)
 
 
-def cloud_call(method: str, path: str, body: Json) -> Call:
-    """Names a request to the management API."""
+def cloud_call(method: str, path: str, body: Json, side: Side = Side.CLOUD) -> Call:
+    """Names a request to the management API, or to the inference API."""
     ids = [part for part in path.split("/") if _CLOUD_ID.fullmatch(part)]
     template = "/".join("{id}" if _CLOUD_ID.fullmatch(part) else part for part in path.split("/"))
     subject = str(body.get("name") or "") or (ids[-1] if ids else "")
-    return Call(Side.CLOUD, f"{method} {template}", subject)
+    return Call(side, f"{method} {template}", subject)
+
+
+def store_call(method: str, path: str, query: Mapping[str, str]) -> Call:
+    """Names a request to an S3 server: what it is about, and the key."""
+    part = {"PUT": "part", "POST": "parts"}.get(method, "upload")
+    what = "uploads" if "uploads" in query else part if "uploadId" in query else "object"
+    return Call(Side.STORE, f"{method} {what}", path.strip("/").partition("/")[2])
 
 
 def kube_failure(status: int, reason: str, message: str) -> str:

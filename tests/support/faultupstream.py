@@ -1,4 +1,4 @@
-"""The two servers behind a fault proxy."""
+"""The servers behind a fault proxy."""
 
 from __future__ import annotations
 
@@ -40,17 +40,18 @@ class UpstreamLost(Exception):
 class Upstream:
     """Passes requests on. A connection a request, so that no stale one is ever mistaken for a fault.
 
-    `token` and `namespace` are those of the kubeconfig, which must have a token and one CA or none.
+    `token` and `namespace` are those of the kubeconfig, which must have a token and one CA or none; `urls` are those of
+    the other servers.
     """
 
-    def __init__(self, kubeconfig: Path, cloud_url: str) -> None:
+    def __init__(self, kubeconfig: Path, urls: Mapping[Side, str]) -> None:
         config = yaml.safe_load(kubeconfig.read_text())
         context = next(one["context"] for one in config["contexts"] if one["name"] == config["current-context"])
         cluster = next(one["cluster"] for one in config["clusters"] if one["name"] == context["cluster"])
         user = next(one["user"] for one in config["users"] if one["name"] == context["user"])
         self.token: str = user["token"]
         self.namespace: str = context.get("namespace", "default")
-        self._urls = {Side.KUBE: cluster["server"], Side.CLOUD: cloud_url}
+        self._urls = {Side.KUBE: cluster["server"], **urls}
         self._tls = ssl.create_default_context(
             cafile=cluster.get("certificate-authority"),
             cadata=base64.b64decode(cluster.get("certificate-authority-data", "")).decode() or None,
@@ -94,10 +95,13 @@ class Upstream:
     async def _send(self, side: Side, request: web.BaseRequest, raw: bytes) -> aiohttp.ClientResponse:
         if self._session is None:
             raise RuntimeError("Upstream is used outside `async with`")
+        headers = passed_on(request.headers)
+        if side is Side.STORE:
+            headers["Host"] = request.headers["Host"]  # it is signed
         return await self._session.request(
             request.method,
             URL(self._urls[side] + request.path_qs, encoded=True),
-            headers=passed_on(request.headers),
+            headers=headers,
             data=raw or None,
             allow_redirects=False,
         )

@@ -147,6 +147,10 @@ class Control:
         fault_id: str = made["id"]
         return fault_id
 
+    async def end_fault(self, fault_id: str) -> None:
+        """Removes one fault."""
+        await self.call("DELETE", f"/faults/{fault_id}")
+
     async def clear_faults(self) -> None:
         """Removes every fault."""
         await self.call("DELETE", "/faults")

@@ -1,0 +1,44 @@
+"""Batches that run under faults: records in several parts, some of which fail and are sent again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.cluster.batch_side import CANCEL_BATCH, CREATE_BATCH, KIND, Json, record
+from tests.faults.scenarios import Kind, Scenario
+
+# A batch that is at rest is looked at no more: that its account is, by three calls each time, tells that time passes.
+_ACCOUNT = ("GET /v1/orgs/{id}/webhooks", "GET /v1/orgs/{id}/billing/balance", "GET /v1/orgs/{id}/billing/usage")
+BATCH = Kind(KIND, CREATE_BATCH, CANCEL_BATCH, _ACCOUNT)
+# Of the operator: two parts of the records below, and the proxy in front of the store is on this machine.
+SETTINGS = {
+    "batch_part_bytes": "2048",
+    "allowed_private_networks": "127.0.0.0/8",
+    "poll_transition_seconds": "0.3",
+}
+# Of the cloud's clock: the phases of a batch take a second of it each.
+CLOCK_RATE = 20.0
+RECORDS = 12
+TOKENS = 1_000_000
+"""Of each answer, so that a record that is paid for twice shows in whole cents."""
+
+
+@dataclass(frozen=True)
+class BatchScenario(Scenario):
+    """A batch from a ConfigMap to a ConfigMap, or from a bucket to a bucket."""
+
+    in_bucket: bool = False
+
+    def records(self) -> list[Json]:
+        """Its input."""
+        return [record(f"r{number:02}", f"p{number:02}") for number in range(RECORDS)]
+
+    def failing(self) -> dict[str, tuple[int, int]]:
+        """Prompts, how often they fail, and with which status: two pass the second time, one never does."""
+        return {"p02": (1, 503), "p07": (1, 429), "p08": (9, 422)}
+
+
+BATCHES = {
+    "batch": BatchScenario(BATCH, "nightly"),
+    "bucket": BatchScenario(BATCH, "nightly", in_bucket=True),
+}

@@ -1,0 +1,98 @@
+"""The operator is killed, or told to stop, at each step from the records to the published answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cluster.batch_side import CREATE_BATCH, DELETE_FILE, UPLOAD
+from tests.faults.batch_scenarios import BATCHES
+from tests.faults.batch_steps import DOWNLOAD, LOOK, steps
+from tests.faults.plans import Plan
+from tests.support.faultrules import Deed, Hold, Moment, Rule, Side
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tests.faults.plays import Plays
+    from tests.support.faultrules import Logged
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+_MOMENTS = (Moment.BEFORE, Moment.ACTED, Moment.DELIVERED)
+
+
+def _ended(
+    side: Side, operation: str, when: Moment, nth: int = 1, subject: str = "*", deed: Deed = Deed.KILL_OPERATOR
+) -> Rule:
+    return Rule(side, operation, Hold(when, deed), subject=subject, nth=nth)
+
+
+def _inference(operation: str, when: Moment, nth: int = 1) -> Rule:
+    return _ended(Side.INFERENCE, operation, when, nth)
+
+
+_IN_MAPS = {
+    "while it reads the input": _ended(Side.KUBE, "GET configmaps", Moment.ACTED, subject="prompts"),
+    "after the first upload arrived": _inference(UPLOAD, Moment.ACTED),
+    "before the second upload": _inference(UPLOAD, Moment.BEFORE, 2),
+    "before the create": _inference(CREATE_BATCH, Moment.BEFORE),
+    "after the create was acted on": _inference(CREATE_BATCH, Moment.ACTED),
+    "after the create was answered": _inference(CREATE_BATCH, Moment.DELIVERED),
+    "after the create of records that are sent again": _inference(CREATE_BATCH, Moment.ACTED, 3),
+    "while it looks": _inference(LOOK, Moment.ACTED),
+    "while it downloads": _inference(DOWNLOAD, Moment.ACTED),
+    "before the output is published": _ended(Side.KUBE, "POST configmaps", Moment.BEFORE),
+    "after the output was published": _ended(Side.KUBE, "POST configmaps", Moment.ACTED),
+    "between the output and the status": _ended(Side.KUBE, "POST configmaps", Moment.DELIVERED),
+    "while it deletes files": _inference(DELETE_FILE, Moment.ACTED, 2),
+}
+_IN_BUCKETS = {
+    "while it reads the input": _ended(Side.STORE, "GET object", Moment.ACTED, subject="in.jsonl"),
+    "while it tries whether it may write": _ended(Side.STORE, "POST uploads", Moment.ACTED),
+    "before the answers are published": _ended(Side.STORE, "PUT object", Moment.BEFORE),
+    "after the answers were published": _ended(Side.STORE, "PUT object", Moment.ACTED),
+    "between answers and errors": _ended(Side.STORE, "PUT object", Moment.BEFORE, 2),
+    "between the output and the status": _ended(Side.STORE, "PUT object", Moment.DELIVERED, 2),
+}
+
+
+@pytest.mark.parametrize("when", _IN_MAPS)
+async def test_killed(batch_plays: Plays, when: str) -> None:
+    await batch_plays.holds(Plan(f"batch killed {when}", "batch", (_IN_MAPS[when],)))
+    assert batch_plays.stage.restarts == 1
+
+
+@pytest.mark.parametrize("when", _IN_BUCKETS)
+async def test_killed_with_buckets(batch_plays: Plays, when: str) -> None:
+    await batch_plays.holds(Plan(f"bucket killed {when}", "bucket", (_IN_BUCKETS[when],)))
+
+
+@pytest.mark.parametrize("deed", [Deed.KILL_OPERATOR, Deed.TERMINATE_OPERATOR])
+async def test_ended_again_and_again(batch_plays: Plays, deed: Deed) -> None:
+    steps_of_one_run = (
+        _ended(Side.INFERENCE, UPLOAD, Moment.ACTED, deed=deed),
+        _ended(Side.INFERENCE, CREATE_BATCH, Moment.ACTED, deed=deed),
+        _ended(Side.INFERENCE, CREATE_BATCH, Moment.ACTED, 3, deed=deed),
+        _ended(Side.INFERENCE, DOWNLOAD, Moment.ACTED, 4, deed=deed),
+        _ended(Side.KUBE, "POST configmaps", Moment.ACTED, deed=deed),
+        _ended(Side.INFERENCE, DELETE_FILE, Moment.BEFORE, deed=deed),
+    )
+    await batch_plays.holds(Plan(f"batch {deed} at six steps", "batch", steps_of_one_run))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("when", _MOMENTS)
+@pytest.mark.parametrize("deed", [Deed.KILL_OPERATOR, Deed.TERMINATE_OPERATOR])
+@pytest.mark.parametrize("scenario", BATCHES)
+async def test_ended_at_every_call(batch_plays: Plays, scenario: str, deed: Deed, when: Moment) -> None:
+    plans = list(_at_every_call(scenario, deed, when, (await batch_plays.learned(scenario)).calls))
+    failures = [failure for plan in plans if (failure := await batch_plays.failure_of(plan, meets=False))]
+    assert not failures, "\n\n".join(failures)
+
+
+def _at_every_call(scenario: str, deed: Deed, when: Moment, learned: Iterable[Logged]) -> Iterable[Plan]:
+    for side, operation, subject, nth in steps(learned):
+        rule = _ended(side, operation, when, nth, subject, deed)
+        yield Plan(f"{scenario} {deed} {when} {operation} {subject.replace('*', '')} {nth}", scenario, (rule,))
