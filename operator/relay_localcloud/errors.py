@@ -87,7 +87,10 @@ def install(app: FastAPI) -> None:
             405: f"{request.method} is not served at {request.url.path}.",
         }
         message = messages.get(error.status_code, str(error.detail))
-        return error_response(ApiError(error.status_code, message, headers=error.headers))
+        headers = dict(error.headers or {})
+        if error.status_code == 405 and (allowed := request.app.state.operations.allowed(request.url.path)):
+            headers["Allow"] = ", ".join(allowed)  # the framework names one route's only
+        return error_response(ApiError(error.status_code, message, headers=headers))
 
     async def invalid(_: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)

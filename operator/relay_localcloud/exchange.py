@@ -59,6 +59,10 @@ class Operations:
                 return operation, params
         return None, {}
 
+    def allowed(self, path: str) -> list[str]:
+        """The methods that are served at a path."""
+        return sorted({method for method, _ in self._by_length if self.find(method, path)[0] is not None})
+
     def named(self, operation: str) -> str | None:
         """The served operation that is meant, whatever its path parameters are called; None where there is none."""
         method, _, template = operation.partition(" ")

@@ -104,17 +104,15 @@ class Principal:
             self.check_role(organization_id)
 
     def check(self, rule: Rule, organization_id: str | None) -> "Principal":
-        """The caller as acting under a rule, where the path may name an organization; ApiError 403 if they may not."""
-        if organization_id is not None and not self.belongs_to(organization_id):
-            raise ApiError(403, f"This {self._name()} is not of the organization {organization_id!r}.")
-        if self.kind == "api_key":
-            if not rule.allows_scopes(self.scopes):
-                raise ApiError(403, f"This needs a key with the scope {' or '.join(sorted(rule.scopes))}.")
-            return replace(self, rule=rule)
+        """The caller as acting under a rule, here if an organization is given; ApiError 403 where they may not."""
         if not self.organization_id:
             raise ApiError(403, "You belong to no organization: POST /v1/onboarding/bootstrap makes your first one.")
+        if organization_id is not None and not self.belongs_to(organization_id):
+            raise ApiError(403, f"This {self._name()} is not of the organization {organization_id!r}.")
+        if self.kind == "api_key" and not rule.allows_scopes(self.scopes):
+            raise ApiError(403, f"This needs a key with the scope {' or '.join(sorted(rule.scopes))}.")
         acting = replace(self, rule=rule)
-        if organization_id is not None:
+        if self.kind == "user" and organization_id is not None:
             acting.check_role(organization_id)
         return acting
 
@@ -134,7 +132,8 @@ def require(rule: Rule) -> Callable[[Request], Awaitable[Principal]]:
     async def caller(request: Request) -> Principal:
         principal = exchange_of(request.scope).principal
         assert principal is not None  # Authentication let nobody else through
-        return principal.check(rule, request.path_params.get("orgId"))
+        where = request.path_params.get("orgId") if request.path_params else principal.organization_id
+        return principal.check(rule, where)
 
     return caller
 

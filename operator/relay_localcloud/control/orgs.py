@@ -26,7 +26,7 @@ class _Request(BaseModel):
     model_config = ConfigDict(alias_generator=to_camel, frozen=True, strict=True)
 
 
-class OrganizationCreate(_Request):
+class FreshOrganization(_Request):
     """A fresh organization; every scope and the cents of the seeded one unless it says otherwise."""
 
     name: OrganizationName
@@ -54,11 +54,11 @@ class SessionCreate(_Request):
 
 
 class InviteCreate(_Request):
-    """An invite, for a week unless it says otherwise; one for 0 seconds has expired."""
+    """An invite, for a week unless it says otherwise; one for 0 seconds has expired when it arrives."""
 
     email: Email
     role: GivenRole
-    expires_in_seconds: Annotated[int, Field(ge=0, le=10**10)] = WEEK_SECONDS
+    expires_in_seconds: Annotated[int, Field(ge=0, le=10**10)] | None = None
 
 
 class SignIn(_Request):
@@ -69,7 +69,7 @@ class SignIn(_Request):
 
 @router.post("/orgs", summary="Make a fresh organization")
 async def create_organization(
-    body: Annotated[OrganizationCreate, ControlBody(OrganizationCreate)], cloud: CurrentCloud
+    body: Annotated[FreshOrganization, ControlBody(FreshOrganization)], cloud: CurrentCloud
 ) -> Response:
     """Answers `{organizationId, apiKey, userSessionToken, userId}`."""
     scopes = SCOPES if body.scopes is None else tuple(body.scopes)
@@ -142,8 +142,9 @@ async def create_invite(
     organization_id: OrganizationId, body: Annotated[InviteCreate, ControlBody(InviteCreate)], cloud: CurrentCloud
 ) -> Response:
     """Answers `{token}`, which the outbox has in an e-mail; `POST /v1/invites/{token}/accept` takes it."""
+    lives = WEEK_SECONDS if body.expires_in_seconds is None else body.expires_in_seconds
     with cloud.store.transaction() as tx:
-        token = invites.send(tx, organization_id, Invite(body.email, body.role, body.expires_in_seconds))
+        token = invites.send(tx, organization_id, Invite(body.email, body.role, lives))
     return answer({"token": token})
 
 
