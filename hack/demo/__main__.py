@@ -83,14 +83,15 @@ async def play(*, once: bool) -> int:
 
 
 async def _until_ready(on_stage: Stage, narrator: Narrator, wanted: list[Manifest]) -> list[str]:
-    """Tells what happens until all of examples/ is Ready or Complete; answers what is not when the time is over."""
+    """Tells what happens until all of examples/ is Ready or Complete; answers what is not, or will never be."""
     names = {(one["kind"], one["metadata"]["name"]) for one in wanted if one["kind"] in happenings.SHOWN}
     deadline = time.monotonic() + _READY_WITHIN
     while True:
         await narrator.tick()
-        items = await happenings.objects(on_stage)
-        problems = happenings.unfinished(one for one in items if (one["kind"], one["metadata"]["name"]) in names)
-        if not problems or time.monotonic() > deadline:
+        found = await happenings.objects(on_stage)
+        items = [one for one in found if (one["kind"], one["metadata"]["name"]) in names]
+        problems = happenings.unfinished(items)
+        if not problems or any(map(happenings.failed, items)) or time.monotonic() > deadline:
             await narrator.tick()
             return problems
         await asyncio.sleep(_TICK)

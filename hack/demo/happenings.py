@@ -96,6 +96,11 @@ def unfinished(items: Iterable[Manifest]) -> list[str]:
     return [f"{item['kind']} {item['metadata']['name']}: {_why(item)}" for item in items if not _finished(item)]
 
 
+def failed(item: Manifest) -> bool:
+    """Whether it will never be Complete."""
+    return condition(item, "Failed").get("status") == "True"
+
+
 def _finished(item: Manifest) -> bool:
     return condition(item, _done(item)).get("status") == "True" and up_to_date(item)
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from hack.demo.happenings import unfinished
+from hack.demo.happenings import failed, unfinished
 
 
 def _item(kind: str, **conditions: str) -> dict[str, Any]:
@@ -31,5 +31,8 @@ def test_what_came_to_its_end_or_is_as_asked_is_finished(item: dict[str, Any]) -
     assert unfinished([item]) == []
 
 
-def test_what_failed_is_not_finished() -> None:
-    assert unfinished([_item("InferenceBatch", Ready="False", Failed="True", Stalled="True")])
+def test_what_failed_is_not_finished_and_not_waited_for() -> None:
+    item = _item("InferenceBatch", Ready="False", Failed="True", Stalled="True")
+    assert unfinished([item])
+    assert failed(item)
+    assert not failed(_item("InferenceBatch", Ready="False", Reconciling="True"))
