@@ -31,6 +31,7 @@ from relay_localcloud.control import payments as control_payments
 from relay_localcloud.control import records as control_records
 from relay_localcloud.control import settings as control_settings
 from relay_localcloud.control import state as control_state
+from relay_localcloud.control import upstreams as control_upstreams
 from relay_localcloud.control import workloads as control_workloads
 from relay_localcloud.control.access import ControlAccess
 from relay_localcloud.deliveries import Deliveries
@@ -103,6 +104,7 @@ CONTROL_ROUTERS: tuple[APIRouter, ...] = (
     control_orgs.router,
     control_settings.router,
     control_faults.router,
+    control_upstreams.router,
     control_records.router,
     control_payments.router,
     control_state.router,

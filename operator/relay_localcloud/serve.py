@@ -20,8 +20,9 @@ from pydantic_core import from_json
 from relay_localcloud import app
 from relay_localcloud.app import Options
 from relay_localcloud.cloud import Cloud
+from relay_localcloud.gateway.directory import Directory
+from relay_localcloud.gateway.server import GatewayServer
 from relay_localcloud.organizations import Founded
-from relay_localcloud.other_apps import gateway_app
 from relay_localcloud.servers import ListenError, Server, listen
 from relay_localcloud.state_file import StateFileError
 from relay_localcloud.store import StateError, Store
@@ -66,13 +67,15 @@ async def serve(binding: Binding, options: Options) -> None:
         stack.callback(cloud.files.close)
         founded = app.seed(cloud, document)
         tls = _tls(binding, options, stack)
-        apps = (*app.apis(cloud, options), gateway_app())
-        servers = [Server(served, listener, tls) for served, listener in zip(apps, listeners, strict=True)]
+        *api_listeners, gateway_listener = listeners
+        apis = zip(app.apis(cloud, options), api_listeners, strict=True)
+        gateway = GatewayServer(Directory(store, cloud.clock.now), gateway_listener, tls)
+        servers: list[Server | GatewayServer] = [*(Server(api, listener, tls) for api, listener in apis), gateway]
         line = _ready_line(urls, founded)
         await _run(cloud, servers, line)
 
 
-async def _run(cloud: Cloud, servers: list[Server], line: str) -> None:
+async def _run(cloud: Cloud, servers: list[Server | GatewayServer], line: str) -> None:
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -89,7 +92,7 @@ async def _run(cloud: Cloud, servers: list[Server], line: str) -> None:
         # Only the signal may end it: a defect in the clock must not leave a cloud behind whose time stands still.
         done, _ = await asyncio.wait([clock, stopping, *serving], return_when=asyncio.FIRST_COMPLETED)
         for server in servers:
-            server.should_exit = True
+            server.end()
         clock.cancel()
         stopping.cancel()
         await asyncio.gather(*serving)

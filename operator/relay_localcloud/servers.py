@@ -57,8 +57,12 @@ class Server(uvicorn.Server):
         await super().startup(sockets)
         self._ready.set()
 
+    def end(self) -> None:
+        """Let `run_until_told` return."""
+        self.should_exit = True
+
     async def run_until_told(self) -> None:
-        """Serve until `should_exit`."""
+        """Serve until `end`."""
         await self.serve([self._listener])
 
     async def ready(self) -> None:

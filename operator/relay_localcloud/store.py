@@ -12,16 +12,16 @@ import fcntl
 import os
 import secrets
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, cast
 
 from pydantic import JsonValue
-from sqlalchemy import Connection, StaticPool, create_engine, event, insert, select
+from sqlalchemy import Connection, StaticPool, Table, create_engine, event, insert, select
 
-from relay_localcloud import due, history, tables, webhooks
+from relay_localcloud import changes, due, history, tables, webhooks
 from relay_localcloud.call_queue import QueuedCall
 from relay_localcloud.schema import SCHEMA_VERSION, metadata
 from relay_localcloud.settings import Settings
@@ -149,6 +149,10 @@ class Store:
         """Read again what is kept beside the connection, after an import."""
         history.forget(self._raw)
         self.settings = _read_settings(self._connection)
+
+    def watch(self, table: Table, key: str, of: Sequence[str], changed: Callable[[str], None]) -> None:
+        """Call `changed` with the `key` of each row that comes, goes, or is written in `of` (`changes.watch`)."""
+        changes.watch(self._raw, table, key, of, changed)
 
     def change_settings(self, tx: Tx, settings: Settings) -> None:
         """Keep other settings; transactions after this one see them."""

@@ -1,0 +1,59 @@
+"""`/_localcloud/upstreams`: what answers at the endpoints of an image's workloads."""
+
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from fastapi import APIRouter, Query, Response
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from relay_localcloud.bodies import ControlBody, answer, no_content
+from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.errors import ApiError
+from relay_localcloud.gateway import images
+
+router = APIRouter()
+
+
+def _base(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or parts.username is not None or parts.query or parts.fragment or not url.isascii():
+        raise ValueError("must be an http or https URL without credentials, query and fragment")
+    return url
+
+
+class Upstream(BaseModel):
+    """An image, and the server that answers for its workloads; its path goes before each request's own."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    image: Annotated[str, Field(min_length=1, max_length=2000)]
+    url: Annotated[str, Field(max_length=2000), AfterValidator(_base)]
+
+
+@router.post("/upstreams", summary="Send requests for workloads of an image to a server")
+async def set_upstream(body: Annotated[Upstream, ControlBody(Upstream)], cloud: CurrentCloud) -> Response:
+    """Answers the same; takes the place of what was there for the image, from the next request on."""
+    with cloud.store.transaction() as tx:
+        images.put(tx, body.image, body.url)
+    return answer(body)
+
+
+@router.get("/upstreams", summary="The servers behind images")
+async def list_upstreams(cloud: CurrentCloud) -> Response:
+    """Answers `{items: [{image, url}]}`; the echo answers for every other image."""
+    with cloud.store.transaction() as tx:
+        upstreams = images.every(tx)
+    return answer({"items": [{"image": image, "url": url} for image, url in upstreams.items()]})
+
+
+@router.delete("/upstreams", status_code=204, summary="Let the echo answer for an image again")
+async def remove_upstream(cloud: CurrentCloud, image: Annotated[str, Query(max_length=2000)]) -> Response:
+    """404 where nothing was set for the image."""
+    with cloud.store.transaction() as tx:
+        if not images.remove(tx, image):
+            raise ApiError(404, f"There is no upstream for the image {image!r}.")
+    return no_content()

@@ -1,0 +1,118 @@
+"""Endpoints, keys and upstreams, remembered between requests: one that was answered before costs no database read.
+
+What changes in the database is forgotten in the same transaction, whoever changes it (`Store.watch`), and read again
+when it is next asked for.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, assert_never
+
+from sqlalchemy import select
+
+from relay_localcloud import tables
+from relay_localcloud.credentials import KEY_PREFIX, LEGACY_KEY_PREFIX, RefusedKey, authenticate, digest
+from relay_localcloud.gateway import endpoints, images
+from relay_localcloud.gateway.endpoints import CLUSTER_COLUMNS, WORKLOAD_COLUMNS, Endpoint
+from relay_localcloud.gateway.targets import IdTarget, LabelTarget, Target
+from relay_localcloud.instants import MINUTE
+from relay_localcloud.lifecycle.clusters import clusters
+from relay_localcloud.lifecycle.workloads import workloads
+from relay_localcloud.store import Store, Tx
+
+_REMEMBERED: Final = 20_000
+"""How many endpoints and how many keys are remembered; then all are forgotten and read again."""
+
+_READ_AGAIN_EVERY: Final = MINUTE
+"""On the cloud's clock: how old what is remembered of a key may be, so that `lastUsedAt` stays true to the minute."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    organization_id: str
+    expires_at: int | None
+    read_at: int
+
+
+class Directory:
+    """What the gateway looks up for each request; `now` is the cloud's time."""
+
+    def __init__(self, store: Store, now: Callable[[], int]) -> None:
+        self._store = store
+        self._now = now
+        self._endpoints: dict[str, Endpoint] = {}
+        # A label is never the id of another workload, so both find an endpoint in one table.
+        self._keys: dict[str, _Key] = {}
+        self._upstreams: dict[str, str] | None = None
+        store.watch(workloads, "id", WORKLOAD_COLUMNS, self._forget_endpoint)
+        store.watch(clusters, "id", CLUSTER_COLUMNS, self._forget_endpoint)
+        store.watch(tables.api_keys, "digest", ("revoked_at", "expires_at", "organization_id"), self._forget_key)
+        store.watch(images.gateway_upstreams, "image", ("url",), self._forget_upstreams)
+
+    def endpoint(self, target: Target) -> Endpoint | None:
+        """The live workload that is meant; None where there is none, or not at such a host."""
+        match target:
+            case LabelTarget(label, port):
+                found = self._found(label, endpoints.with_label)
+                return found if found is not None and found.per_port == (port is not None) else None
+            case IdTarget(workload_id):
+                return self._found(workload_id, endpoints.with_id)
+            case _ as never:
+                assert_never(never)
+
+    def organization_of_key(self, credential: str) -> str | None:
+        """Whose API key this is; None for what is no key, or one that is revoked or expired."""
+        if not credential.startswith((KEY_PREFIX, LEGACY_KEY_PREFIX)):
+            return None
+        fingerprint = digest(credential)
+        key = self._keys.get(fingerprint)
+        now = self._now()
+        if key is None or not 0 <= now - key.read_at < _READ_AGAIN_EVERY:
+            key = self._read_key(credential, fingerprint)
+        if key is None or (key.expires_at is not None and key.expires_at <= now):
+            return None
+        return key.organization_id
+
+    def upstream(self, image: str | None) -> str | None:
+        """The URL that requests to workloads of the image go to; None: to the echo."""
+        if self._upstreams is None:
+            with self._store.transaction() as tx:
+                self._upstreams = images.every(tx)
+        return None if image is None else self._upstreams.get(image)
+
+    def _found(self, name: str, read: Callable[[Tx, str], Endpoint | None]) -> Endpoint | None:
+        known = self._endpoints.get(name)
+        if known is not None:
+            return known
+        with self._store.transaction() as tx:
+            endpoint = read(tx, name)
+        if endpoint is not None:
+            if len(self._endpoints) >= _REMEMBERED:
+                self._endpoints.clear()
+            self._endpoints[endpoint.label] = self._endpoints[endpoint.workload_id] = endpoint
+        return endpoint
+
+    def _read_key(self, credential: str, fingerprint: str) -> _Key | None:
+        self._keys.pop(fingerprint, None)
+        try:
+            with self._store.transaction() as tx:
+                organization_id = authenticate(tx, credential).organization_id
+                expiry = select(tables.api_keys.c.expires_at).where(tables.api_keys.c.digest == fingerprint)
+                key = _Key(organization_id, tx.connection.execute(expiry).scalar(), tx.now)
+        except RefusedKey:
+            return None
+        if len(self._keys) >= _REMEMBERED:
+            self._keys.clear()
+        self._keys[fingerprint] = key
+        return key
+
+    def _forget_endpoint(self, workload_id: str) -> None:
+        endpoint = self._endpoints.pop(workload_id, None)
+        if endpoint is not None:
+            del self._endpoints[endpoint.label]
+
+    def _forget_key(self, fingerprint: str) -> None:
+        self._keys.pop(fingerprint, None)
+
+    def _forget_upstreams(self, _: str) -> None:
+        self._upstreams = None

@@ -1,0 +1,56 @@
+"""What answers for workloads whose image has no upstream: an echo of method, path, headers and body."""
+
+import codecs
+import json
+import tempfile
+from collections.abc import Iterator
+from typing import IO, Final
+
+from aiohttp import web
+from multidict import CIMultiDict
+
+from relay_localcloud.errors import ApiError
+from relay_localcloud.gateway.answers import Streamed, json_answer
+
+LARGEST_BODY: Final = 256 * 1024 * 1024
+_IN_MEMORY: Final = 1024 * 1024
+_PIECE: Final = 64 * 1024
+
+
+async def echo(request: web.BaseRequest, path: str, headers: CIMultiDict[str]) -> web.StreamResponse:
+    """Answer `{"method", "path", "headers", "body"}`: what the workload would get; names of headers in lowercase.
+
+    A body is answered once it is whole, since many clients read nothing before; over 1 MiB it waits on the disk.
+    ApiError 413 where it is over 256 MiB.
+    """
+    with tempfile.SpooledTemporaryFile(_IN_MEMORY) as kept:
+        async for chunk in request.content.iter_any():
+            if kept.tell() + len(chunk) > LARGEST_BODY:
+                raise ApiError(
+                    413, f"The echo takes up to {LARGEST_BODY} bytes: POST /_localcloud/upstreams takes more."
+                )
+            kept.write(chunk)
+        size = kept.tell()
+        kept.seek(0)
+        if size <= _IN_MEMORY:
+            return json_answer(b"".join(_json(request.method, path, headers, kept)))
+        response = Streamed(headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        if request.method != "HEAD":
+            for piece in _json(request.method, path, headers, kept):
+                await response.write(piece)
+        return response
+
+
+def _json(method: str, path: str, headers: CIMultiDict[str], body: IO[bytes]) -> Iterator[bytes]:
+    named = {name.lower(): ", ".join(headers.getall(name)) for name in headers}
+    head = json.dumps({"method": method, "path": path, "headers": named, "body": ""})
+    yield head.removesuffix('"}').encode()
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    while piece := body.read(_PIECE):
+        yield _escaped(decoder.decode(piece))
+    yield _escaped(decoder.decode(b"", final=True)) + b'"}'
+
+
+def _escaped(text: str) -> bytes:
+    return json.dumps(text)[1:-1].encode()

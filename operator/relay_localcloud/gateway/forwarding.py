@@ -1,0 +1,93 @@
+"""Requests on their way to a workload's upstream, and the answers on their way back: as they come, never whole."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Final
+
+import aiohttp
+from aiohttp import web
+from multidict import CIMultiDict
+from yarl import URL
+
+from relay_localcloud.errors import ApiError
+from relay_localcloud.gateway.answers import Streamed
+from relay_localcloud.gateway.headers import passed_on
+
+CONNECT_SECONDS: Final = 10.0
+SILENT_SECONDS: Final = 300.0
+"""How long an upstream may say nothing once it has the request, and a client take nothing of an answer."""
+
+_NOT_ADDED: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
+
+
+def open_session() -> aiohttp.ClientSession:
+    """Connections to upstreams: nothing in them is followed, unpacked, kept or retried on the workload's behalf."""
+    # Upstreams close idle connections after five seconds or more; one that is used for longer may break under a POST.
+    connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=2)
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENT_SECONDS)
+    return aiohttp.ClientSession(
+        connector=connector,
+        timeout=timeout,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        auto_decompress=False,
+        skip_auto_headers=_NOT_ADDED,
+    )
+
+
+async def forward(
+    request: web.BaseRequest, session: aiohttp.ClientSession, url: URL, headers: CIMultiDict[str]
+) -> web.StreamResponse:
+    """Relay one exchange. ApiError 400 for a body that is malformed, 502 where the upstream does not answer."""
+    body = _Body(request)
+    try:
+        answer = await session.request(
+            request.method,
+            url,
+            headers=headers,
+            data=body.chunks() if request.body_exists else None,
+            allow_redirects=False,
+        )
+    except (aiohttp.ClientError, TimeoutError, OSError) as failure:
+        if body.malformed:
+            raise ApiError(400, "The body breaks off or is not framed as HTTP says.") from failure
+        raise bad_upstream(url, failure) from failure
+    async with answer:
+        response = Streamed(status=answer.status, reason=answer.reason, headers=passed_on(answer.headers))
+        await response.prepare(request)
+        try:
+            await _pour(answer.content, response)
+        except (aiohttp.ClientError, TimeoutError, OSError):
+            # The client must not take what came so far for the whole answer.
+            if request.transport is not None:
+                request.transport.abort()
+        return response
+
+
+def bad_upstream(url: URL, failure: BaseException) -> ApiError:
+    """502: what is behind the workload's image could not be used."""
+    origin = f"{url.scheme}://{url.authority}"
+    return ApiError(502, f"The upstream {origin} of this workload's image did not answer ({type(failure).__name__}).")
+
+
+async def _pour(source: aiohttp.StreamReader, response: web.StreamResponse) -> None:
+    async for chunk in source.iter_any():
+        async with asyncio.timeout(SILENT_SECONDS):
+            await response.write(chunk)
+    await response.write_eof()
+
+
+class _Body:
+    """A request's body while it is sent on."""
+
+    def __init__(self, request: web.BaseRequest) -> None:
+        self._request = request
+        self.malformed = False
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """The body as it comes."""
+        try:
+            async for chunk in self._request.content.iter_any():
+                yield chunk
+        except web.RequestPayloadError:
+            self.malformed = True
+            raise

@@ -1,0 +1,50 @@
+"""Headers on their way through the gateway (RFC 9110, section 7.6; RFC 7239's older spellings)."""
+
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from typing import Final
+
+from multidict import CIMultiDict, CIMultiDictProxy
+
+_HOP_BY_HOP: Final = frozenset(
+    {
+        "connection",
+        "keep-alive",
+        "proxy-authenticate",
+        "proxy-authorization",
+        "proxy-connection",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+    }
+)
+_ANSWERED_HERE: Final = frozenset({"expect"})
+_SET_HERE: Final = frozenset({"x-forwarded-host", "x-forwarded-proto", "x-forwarded-prefix"})
+
+
+def passed_on(headers: CIMultiDictProxy[str], without: AbstractSet[str] = frozenset()) -> CIMultiDict[str]:
+    """The headers that are for the other end, in their order, repeated ones too."""
+    dropped = _HOP_BY_HOP | without | _named(headers.getall("connection", ()))
+    return CIMultiDict((name, value) for name, value in headers.items() if name.lower() not in dropped)
+
+
+def to_workload(
+    headers: CIMultiDictProxy[str], consumed: AbstractSet[str], client: str | None, scheme: str, prefix: str
+) -> CIMultiDict[str]:
+    """A request's headers as the workload gets them: without keys, and with where the request came from.
+
+    `Host` stays what the client sent, since that is the name the workload is known by.
+    """
+    sent = passed_on(headers, consumed | _ANSWERED_HERE | _SET_HERE)
+    hops = [*sent.popall("x-forwarded-for", ()), *([client] if client else [])]
+    sent["X-Forwarded-For"] = ", ".join(hops)
+    sent["X-Forwarded-Host"] = headers.get("host", "")
+    sent["X-Forwarded-Proto"] = scheme
+    if prefix:
+        sent["X-Forwarded-Prefix"] = prefix
+    return sent
+
+
+def _named(connection: Iterable[str]) -> frozenset[str]:
+    return frozenset(name.strip().lower() for value in connection for name in value.split(","))

@@ -1,0 +1,31 @@
+"""Where requests to workloads of an image go, as `POST /_localcloud/upstreams` says."""
+
+from typing import Final
+
+from sqlalchemy import Column, String, Table, Text, delete, insert, select
+
+from relay_localcloud.schema import metadata
+from relay_localcloud.store import Tx
+
+gateway_upstreams: Final = Table(
+    "gateway_upstreams",
+    metadata,
+    Column("image", String, primary_key=True),
+    Column("url", Text, nullable=False),
+)
+
+
+def put(tx: Tx, image: str, url: str) -> None:
+    """Send requests for workloads of the image to this URL from now on."""
+    tx.connection.execute(insert(gateway_upstreams).prefix_with("OR REPLACE"), {"image": image, "url": url})
+
+
+def remove(tx: Tx, image: str) -> bool:
+    """Let the echo answer for workloads of the image again; whether something else did."""
+    return tx.connection.execute(delete(gateway_upstreams).where(gateway_upstreams.c.image == image)).rowcount > 0
+
+
+def every(tx: Tx) -> dict[str, str]:
+    """The URL of every image that has one, by image."""
+    query = select(gateway_upstreams).order_by(gateway_upstreams.c.image)
+    return {row["image"]: row["url"] for row in tx.connection.execute(query).mappings()}

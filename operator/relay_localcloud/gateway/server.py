@@ -1,0 +1,51 @@
+"""The gateway's port, beside those that uvicorn serves (`servers.py`)."""
+
+import asyncio
+import socket
+import ssl
+from typing import TYPE_CHECKING, Final
+
+from relay_localcloud.gateway.directory import Directory
+
+if TYPE_CHECKING:
+    from relay_localcloud.gateway.connections import Connections
+
+_GRACE_SECONDS: Final = 1.0
+
+
+class GatewayServer:
+    """Listens from the start, and loads what it serves with when the first client comes."""
+
+    def __init__(self, directory: Directory, listener: socket.socket, tls: ssl.SSLContext | None) -> None:
+        self._directory = directory
+        self._listener = listener
+        self._tls = tls
+        self._connections: Connections | None = None
+        self._ready = asyncio.Event()
+        self._told = asyncio.Event()
+
+    def end(self) -> None:
+        """Let `run_until_told` return."""
+        self._told.set()
+
+    async def run_until_told(self) -> None:
+        """Serve until `end`."""
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(self._opened, sock=self._listener, ssl=self._tls, backlog=2048)
+        self._ready.set()
+        await self._told.wait()
+        server.close()
+        if self._connections is not None:
+            await self._connections.close(_GRACE_SECONDS)
+
+    async def ready(self) -> None:
+        """Return once the port answers."""
+        await self._ready.wait()
+
+    def _opened(self) -> asyncio.Protocol:
+        if self._connections is None:
+            # It takes a fifth of the start, and nobody may ever visit a workload.
+            from relay_localcloud.gateway.connections import Connections  # noqa: PLC0415
+
+            self._connections = Connections(self._directory)
+        return self._connections.open()

@@ -1,0 +1,91 @@
+"""WebSockets through the gateway, message by message, pings and closing codes included."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+import aiohttp
+from aiohttp import WSMsgType, web
+from multidict import CIMultiDict
+from yarl import URL
+
+from relay_localcloud.errors import ApiError
+from relay_localcloud.gateway.forwarding import bad_upstream
+
+LARGEST_MESSAGE: Final = 16 * 1024 * 1024
+
+_OF_THE_HANDSHAKE: Final = ("Sec-WebSocket-Key", "Sec-WebSocket-Version", "Sec-WebSocket-Extensions")
+_GOING_AWAY: Final = 1001
+_UPSTREAM_LOST: Final = 1014
+_UNSENDABLE: Final = frozenset({0, 1005, 1006, 1015})
+"""Codes that say that none was sent; they are never on the wire (RFC 6455, section 7.4.1)."""
+
+Socket = web.WebSocketResponse | aiohttp.ClientWebSocketResponse
+
+_SENT: Final[Mapping[WSMsgType, Callable[[Socket, Any], Awaitable[None]]]] = {
+    WSMsgType.TEXT: lambda sink, data: sink.send_str(data),
+    WSMsgType.BINARY: lambda sink, data: sink.send_bytes(data),
+    WSMsgType.PING: lambda sink, data: sink.ping(data),
+    WSMsgType.PONG: lambda sink, data: sink.pong(data),
+}
+"""How each kind of message is sent; what is no message ends the conversation."""
+
+
+def is_handshake(request: web.BaseRequest) -> bool:
+    """Whether the request asks for a WebSocket."""
+    return request.method == "GET" and request.headers.get("Upgrade", "").lower() == "websocket"
+
+
+async def echo_messages(request: web.BaseRequest) -> web.StreamResponse:
+    """Answer every message with itself."""
+    near = web.WebSocketResponse(max_msg_size=LARGEST_MESSAGE)
+    await near.prepare(request)
+    async for message in near:
+        await _SENT[message.type](near, message.data)
+    return near
+
+
+async def bridge(
+    request: web.BaseRequest, session: aiohttp.ClientSession, url: URL, headers: CIMultiDict[str]
+) -> web.StreamResponse:
+    """Connect the client with the upstream until either ends it. ApiError where the upstream does not take it."""
+    offered = [
+        name.strip() for name in ",".join(headers.popall("Sec-WebSocket-Protocol", [])).split(",") if name.strip()
+    ]
+    for name in _OF_THE_HANDSHAKE:
+        headers.popall(name, None)
+    try:
+        far = await session.ws_connect(
+            url, protocols=offered, headers=headers, autoping=False, max_msg_size=LARGEST_MESSAGE
+        )
+    except aiohttp.WSServerHandshakeError as refused:
+        status = refused.status if refused.status >= 400 else 502
+        raise ApiError(status, f"The workload refused the WebSocket with {refused.status}.") from refused
+    except (aiohttp.ClientError, TimeoutError, OSError) as failure:
+        raise bad_upstream(url, failure) from failure
+    async with far:
+        chosen = [far.protocol] if far.protocol else []
+        near = web.WebSocketResponse(protocols=chosen, autoping=False, max_msg_size=LARGEST_MESSAGE)
+        await near.prepare(request)
+        both = [asyncio.create_task(_pass_on(near, far)), asyncio.create_task(_pass_on(far, near))]
+        try:
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in both:
+                task.cancel()
+            await asyncio.gather(*both, return_exceptions=True)
+            # Where neither said why: the other is gone. A side that is closed already hears nothing.
+            await far.close(code=_GOING_AWAY)
+            await near.close(code=_UPSTREAM_LOST)
+        return near
+
+
+async def _pass_on(source: Socket, sink: Socket) -> None:
+    """Every message of one side to the other, then its close, where there is one."""
+    while (message := await source.receive()).type in _SENT:
+        await _SENT[message.type](sink, message.data)
+    if message.type is WSMsgType.CLOSE:
+        code = 1000 if message.data in _UNSENDABLE else message.data
+        await sink.close(code=code, message=(message.extra or "").encode())
+    elif isinstance(message.data, aiohttp.WebSocketError):
+        await sink.close(code=message.data.code)
