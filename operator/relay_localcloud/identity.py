@@ -126,14 +126,18 @@ class Principal:
         return {"api_key": "key", "user": "session"}[self.kind]
 
 
-def require(rule: Rule) -> Callable[[Request], Awaitable[Principal]]:
-    """A dependency that lets the caller pass by this rule, and gives the endpoint the caller."""
+def require(rule: Rule, *, at_home: bool = False) -> Callable[[Request], Awaitable[Principal]]:
+    """A dependency that lets the caller pass by this rule, and gives the endpoint the caller.
+
+    `at_home` is for paths whose parameters name nothing that another organization could own: a session's role counts
+    in the organization it acts in, as it does where a path has no parameters.
+    """
 
     async def caller(request: Request) -> Principal:
         principal = exchange_of(request.scope).principal
         assert principal is not None  # Authentication let nobody else through
-        where = request.path_params.get("orgId") if request.path_params else principal.organization_id
-        return principal.check(rule, where)
+        named = request.path_params.get("orgId")
+        return principal.check(rule, principal.organization_id if at_home or not request.path_params else named)
 
     return caller
 
@@ -155,6 +159,7 @@ ClusterReader = Annotated[Principal, Depends(require(CLUSTERS_READ))]
 ClusterWriter = Annotated[Principal, Depends(require(CLUSTERS_WRITE))]
 BillingReader = Annotated[Principal, Depends(require(BILLING_READ))]
 OrganizationWriter = Annotated[Principal, Depends(require(ORGANIZATION_WRITE))]
+CatalogWriter = Annotated[Principal, Depends(require(ORGANIZATION_WRITE, at_home=True))]
 MemberReader = Annotated[Principal, Depends(require(MEMBERS_READ))]
 ProxyReader = Annotated[Principal, Depends(require(PROXY_READ))]
 ToolingReader = Annotated[Principal, Depends(require(TOOLING_READ))]

@@ -13,7 +13,7 @@ from sqlalchemy import RowMapping, delete
 from relay_localcloud.bodies import Body, answer, no_content
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.errors import ApiError, not_found
-from relay_localcloud.identity import OrganizationWriter, Principal, ResourceId
+from relay_localcloud.identity import CatalogWriter, Principal, ResourceId
 from relay_localcloud.inference import backends
 from relay_localcloud.inference.backends import BUILT_IN_ENDPOINT, inference_backends
 from relay_localcloud.inference.models import BUILT_IN, BuiltInModel
@@ -35,13 +35,12 @@ ModelId = Annotated[str, Path(alias="modelId", pattern=r"^[A-Za-z0-9][A-Za-z0-9.
     openapi_extra=ASSUMED,
 )
 async def create_backend(
-    caller: OrganizationWriter,
+    caller: CatalogWriter,
     model_id: ModelId,
     body: Annotated[BackendCreate, Body(BackendCreate)],
     cloud: CurrentCloud,
 ) -> Response:
     """Makes the model where there is none; weight 0 keeps the server in the overflow tail."""
-    _admit(caller, model_id)
     if not _is_base_address(body.endpoint):
         raise ApiError(400, "endpoint: this is no http or https address, such as https://host.example/v1.")
     with cloud.store.transaction() as tx:
@@ -56,9 +55,8 @@ async def create_backend(
     summary="The servers behind a model",
     openapi_extra=ASSUMED,
 )
-async def list_backends(caller: OrganizationWriter, model_id: ModelId, cloud: CurrentCloud) -> Response:
+async def list_backends(caller: CatalogWriter, model_id: ModelId, cloud: CurrentCloud) -> Response:
     """Answers `{items}`, the built-in engine first, then oldest first."""
-    _admit(caller, model_id)
     with cloud.store.transaction() as tx:
         rows = backends.rows_of(tx, caller.organization_id, model_id)
     built_in = BUILT_IN.get(model_id)
@@ -75,10 +73,9 @@ async def list_backends(caller: OrganizationWriter, model_id: ModelId, cloud: Cu
     openapi_extra=ASSUMED,
 )
 async def get_backend(
-    caller: OrganizationWriter, model_id: ModelId, backend_id: ResourceId, cloud: CurrentCloud
+    caller: CatalogWriter, model_id: ModelId, backend_id: ResourceId, cloud: CurrentCloud
 ) -> Response:
     """Answers it without its key."""
-    _admit(caller, model_id)
     if backend_id == _built_in_id(model_id) and model_id in BUILT_IN:
         return answer(_shown_built_in(BUILT_IN[model_id]))
     with cloud.store.transaction() as tx:
@@ -93,21 +90,15 @@ async def get_backend(
     openapi_extra=ASSUMED,
 )
 async def delete_backend(
-    caller: OrganizationWriter, model_id: ModelId, backend_id: ResourceId, cloud: CurrentCloud
+    caller: CatalogWriter, model_id: ModelId, backend_id: ResourceId, cloud: CurrentCloud
 ) -> Response:
     """What is under way there ends as it would have; a model without any backend is gone. 409 for the built-in one."""
-    _admit(caller, model_id)
     if backend_id == _built_in_id(model_id) and model_id in BUILT_IN:
         raise ApiError(409, "The built-in engine cannot be taken away; give another backend a weight instead.")
     with cloud.store.transaction() as tx:
         _row(tx, caller, model_id, backend_id)
         tx.connection.execute(delete(inference_backends).where(inference_backends.c.id == backend_id))
     return no_content()
-
-
-def _admit(caller: Principal, model_id: str) -> None:
-    # The path names no organization, so the role is looked up in the session's own.
-    caller.admit(caller.organization_id, "model", model_id)
 
 
 def _row(tx: Tx, caller: Principal, model_id: str, backend_id: str) -> RowMapping:

@@ -31,7 +31,6 @@ async def create_pod(
     caller: VmWriter, body: Annotated[PodCreate, Body(PodCreate)], factor: PriceFactor, cloud: CurrentCloud
 ) -> Response:
     """Answers the pod's VM record. All its GPUs are on one node, held from here on; billing begins with `running`."""
-    caller.admit(caller.organization_id, "organization", caller.organization_id)
     _check(body)
     with cloud.store.transaction() as tx:
         admission.require_free_name(tx, caller.organization_id, POD, body.name)
