@@ -5,7 +5,7 @@ import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from bench.objects import APPLIERS
+from bench.objects import APPLIERS, until_all
 from bench.usage import Meter, Spent
 from bench.world import World
 from tests.cluster.batch_side import KIND, batch, complete
@@ -36,7 +36,7 @@ class Crowd:
 async def crowd(world: World, operator: Operator, kube: Kube, organization: Organization, count: int) -> Crowd:
     """So many batches of a few records each into ConfigMaps, and one pod after another until all are complete."""
     meter, started = Meter(operator.process.pid), time.monotonic()
-    finished = asyncio.create_task(_until_complete(kube, count))
+    finished = asyncio.create_task(until_all(kube, KIND, count, complete))
     pods = asyncio.create_task(_pods(world, kube, organization, finished))
     names = iter([f"batch-{number:03}" for number in range(count)])
 
@@ -49,17 +49,6 @@ async def crowd(world: World, operator: Operator, kube: Kube, organization: Orga
         await finished
         until_sent = await pods
     return Crowd(count, time.monotonic() - started, meter.spent(), until_sent)
-
-
-async def _until_complete(kube: Kube, count: int) -> None:
-    done: set[str] = set()
-    while len(done) < count:
-        # The API server ends the watch of a reader who falls behind; the next one begins with all there is.
-        async for event in kube.watch(KIND):
-            if complete(event["object"]):
-                done.add(event["object"]["metadata"]["name"])
-            if len(done) == count:
-                return
 
 
 async def _pods(world: World, kube: Kube, organization: Organization, until: asyncio.Task[None]) -> list[float]:
