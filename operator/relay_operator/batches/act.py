@@ -71,12 +71,17 @@ class Actor:
     async def act(self, facts: Facts, action: Action, memory: Memory) -> Result:
         """What came of it; refusals by the cloud are results, not exceptions."""
         if isinstance(action, _DROPPING) or action == actions.Wait(Reason.PAUSED):
-            self.transfers.drop(facts.key)
+            memory.clean = memory.clean and not self.transfers.drop(facts.key)
         match action:
             case actions.Begin():
-                return Begun(await self._open_intent(facts))
+                begun = Begun(await self._open_intent(facts))
+                memory.clean = True
+                return begun
             case actions.Start(work):
-                self._start(facts, work)
+                self._start(facts, work, memory)
+                return Nothing()
+            case actions.Record():
+                memory.clean = memory.clean and not isinstance(facts.came, Troubled | Refused)
                 return Nothing()
             case actions.Submit():
                 return await self._submit(facts)
@@ -127,23 +132,28 @@ class Actor:
         }
         self.on_object(await self.kube.patch(BATCHES, metadata.namespace, metadata.name, body))
 
-    def _start(self, facts: Facts, work: Work) -> None:
+    def _start(self, facts: Facts, work: Work, memory: Memory) -> None:
         errand, account, intent = errand_of(facts), facts.usable_account, facts.known_intent
         if errand is None:
             raise AssertionError(f"{facts.key}: the plan starts work that the phase does not have")
         obj = facts.obj.model_copy(update={"status": facts.status})
-        self.transfers.start(facts.key, errand, lambda: self._guarded(account, self._work(work, obj, account, intent)))
+        search = not memory.clean
+        self.transfers.start(
+            facts.key, errand, lambda: self._guarded(account, self._work(work, obj, account, intent, search=search))
+        )
 
-    async def _work(self, work: Work, obj: InferenceBatch, account: AccountReady, intent: CreateIntent) -> Came:
+    async def _work(
+        self, work: Work, obj: InferenceBatch, account: AccountReady, intent: CreateIntent, *, search: bool
+    ) -> Came:
         match work:
             case Work.SEND if (obj.status.round or 1) > 1:
-                return await self.sending.again(obj, account.cloud, intent)
+                return await self.sending.again(obj, account.cloud, intent, search=search)
             case Work.SEND:
-                return await self.sending.first(obj, account.cloud, intent)
+                return await self.sending.first(obj, account.cloud, intent, search=search)
             case Work.PUBLISH:
                 return await self.publishing.publish(obj, account.cloud, intent)
             case Work.CLEAR:
-                return await clear(obj, account.cloud, intent)
+                return await clear(obj, account.cloud, intent, search=search)
             case _ as never:
                 assert_never(never)
 

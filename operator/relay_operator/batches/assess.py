@@ -161,7 +161,7 @@ def mirrored(part: PartStatus, batch: Batch | None) -> PartStatus:
     counts, usage = batch.request_counts, batch.usage
     changed: dict[str, object] = {
         "batch_id": batch.id,
-        "state": batch.status,
+        "state": batch.status[:64],  # a longer one would be refused, and with it the whole status
         "completed": max(counts.completed, 0),
         "failed": max(counts.failed, 0),
         "records": part.records or max(counts.total, 0),

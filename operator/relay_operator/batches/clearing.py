@@ -11,10 +11,11 @@ from relay_operator.batches.work import Cleared
 from relay_operator.kinds.inferencebatch import InferenceBatch
 
 
-async def clear(obj: InferenceBatch, cloud: Cloud, intent: CreateIntent) -> Cleared:
-    """Uploads by their name, also those whose answer was lost, and results by their id. Raises CloudError."""
-    prefix = file_prefix(intent)
-    doomed = [file.id async for file in files(cloud, limit=LIST_LIMIT) if (file.filename or "").startswith(prefix)]
+async def clear(obj: InferenceBatch, cloud: Cloud, intent: CreateIntent, *, search: bool) -> Cleared:
+    """By their ids; with `search` also uploads whose answer was lost, by their names. Raises CloudError."""
+    prefix, doomed = file_prefix(intent), list[str]()
+    if search:
+        doomed = [file.id async for file in files(cloud, limit=LIST_LIMIT) if (file.filename or "").startswith(prefix)]
     recorded = [part.input_file_id for part in obj.status.parts or () if part.input_file_id]
     results = [file_id for part in obj.status.parts or () for file_id in results_of(part)]
     for file_id in dict.fromkeys([*doomed, *recorded, *results]):

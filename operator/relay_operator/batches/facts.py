@@ -54,6 +54,8 @@ class Memory:
     """What this process remembers of one batch; nothing here may be needed for safety. Times are monotonic."""
 
     uid: str
+    clean: bool = False
+    """Every upload of this object had its answer, in this process: none has to be searched for in the list of files."""
     opened: tuple[str, float] = ("", 0.0)
     """The search that is under way, and since when."""
     not_seen: int = 0

@@ -1,15 +1,15 @@
 """Long work: the results of all rounds become one line for each record, where people asked for them."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from relay_client import Cloud, NotFound
-from relay_client.operations import GET_FILE
+from relay_client import Cloud
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import CreateIntent
 from relay_operator.batches.destinations import Destinations
-from relay_operator.batches.selection import opened
+from relay_operator.batches.presence import Presence
+from relay_operator.batches.selection import opened, results_of
 from relay_operator.batches.work import Published, Refused, StoppedError
 from relay_operator.kinds.inferencebatch import (
     SHOWN_PROBLEMS,
@@ -33,11 +33,13 @@ class Publishing:
     """Publishes; doing it again writes the same bytes."""
 
     destinations: Destinations
+    presence: Presence
     pace: Pace
 
     async def publish(self, obj: InferenceBatch, cloud: Cloud, intent: CreateIntent) -> Published | Refused:
         """Raises StoppedError, CloudError, KubeError, NoTemporarySpace."""
-        lost, rounds = await self._rounds(obj.status, cloud)
+        gone = await self.presence.missing(cloud, _files_of(obj.status))
+        lost, rounds = _rounds(obj.status, cloud, gone)
         there = any(part.output or part.errors for parts in rounds for part in parts)
         if lost and (not there or await self.destinations.occupied(obj)):
             # Nothing, or a part, must not replace what was published whole before the files were deleted.
@@ -51,37 +53,33 @@ class Publishing:
             raise StoppedError(replace(stopped.came, message=f"{stopped.came.message}; {how_to_fetch(obj)}")) from None
         return _published(output, merge, lost)
 
-    async def _rounds(self, status: InferenceBatchStatus, cloud: Cloud) -> tuple[list[Problem], list[Round]]:
-        """What there is of every round, and what the cloud has lost."""
-        lost: list[Problem] = []
-        rounds: list[Round] = []
-        parts = sorted(status.parts or (), key=lambda part: (part.round, part.part))
-        for _, group in groupby(parts, key=lambda part: part.round):
-            rounds.append([await self._files(part, cloud, lost) for part in group])
-        return lost, rounds
 
-    async def _files(self, part: PartStatus, cloud: Cloud, lost: list[Problem]) -> PartFiles:
-        output = await self._there(part.output_file_id, cloud, lost)
-        errors = await self._there(part.error_file_id, cloud, lost)
-        if part.input_file_id and await self._exists(part.input_file_id, cloud):
-            return PartFiles(opened(cloud, part.input_file_id), output, errors)
-        # Where the records that were sent are gone, the results themselves say which there were.
-        return PartFiles(_chained(output, errors), output, errors)
+def _files_of(status: InferenceBatchStatus) -> Iterator[str]:
+    for part in status.parts or ():
+        yield from results_of(part)
+        if part.input_file_id:
+            yield part.input_file_id
 
-    async def _there(self, file_id: str | None, cloud: Cloud, lost: list[Problem]) -> Open | None:
-        if not file_id:
-            return None
-        if await self._exists(file_id, cloud):
-            return opened(cloud, file_id)
-        lost.append(Problem(code=FILE_LOST, message=f"the cloud does not have its file {file_id} any more"))
-        return None
 
-    async def _exists(self, file_id: str, cloud: Cloud) -> bool:
-        try:
-            await cloud.call(GET_FILE, id=file_id)
-        except NotFound:
-            return False
-        return True
+def _rounds(status: InferenceBatchStatus, cloud: Cloud, gone: Collection[str]) -> tuple[list[Problem], list[Round]]:
+    """What there is of every round, and what the cloud has lost."""
+    parts = sorted(status.parts or (), key=lambda part: (part.round, part.part))
+    rounds: list[Round] = [
+        [_files(part, cloud, gone) for part in group] for _, group in groupby(parts, key=lambda part: part.round)
+    ]
+    lost = [file_id for part in parts for file_id in results_of(part) if file_id in gone]
+    return [
+        Problem(code=FILE_LOST, message=f"the cloud does not have its file {file_id} any more") for file_id in lost
+    ], rounds
+
+
+def _files(part: PartStatus, cloud: Cloud, gone: Collection[str]) -> PartFiles:
+    def there(file_id: str | None) -> Open | None:
+        return None if not file_id or file_id in gone else opened(cloud, file_id)
+
+    output, errors = there(part.output_file_id), there(part.error_file_id)
+    # Where the records that were sent are gone, the results themselves say which there were.
+    return PartFiles(there(part.input_file_id) or _chained(output, errors), output, errors)
 
 
 def _chained(*files: Open | None) -> Open:

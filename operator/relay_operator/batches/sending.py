@@ -92,24 +92,29 @@ class Sending:
     pace: Pace
     limits: PartLimits
 
-    async def first(self, obj: InferenceBatch, cloud: Cloud, intent: CreateIntent) -> Uploaded | Refused:
-        """All records. Raises StoppedError, CloudError, KubeError, NoTemporarySpace."""
+    async def first(
+        self, obj: InferenceBatch, cloud: Cloud, intent: CreateIntent, *, search: bool
+    ) -> Uploaded | Refused:
+        """All records; with `search`, some of them may be in the cloud already.
+
+        Raises StoppedError, CloudError, KubeError, NoTemporarySpace.
+        """
         await self.destinations.check(obj, intent.token)
         expected = await self._expected(obj)
         if obj.spec.input.file_id is not None and expected.tool_config is None:
             as_it_is = await self._given(obj, cloud, expected, obj.spec.input.file_id)
             if as_it_is is not None:
                 return as_it_is
-        found = await _Found.look(cloud, intent)
+        found = await _Found.look(cloud, intent) if search else _Found(cloud, {})
         while True:
             try:
                 return await self._read(obj, cloud, intent, expected, found)
             except _OtherContentError:
                 continue  # what was found is forgotten, so that this ends
 
-    async def again(self, obj: InferenceBatch, cloud: Cloud, intent: CreateIntent) -> Uploaded:
+    async def again(self, obj: InferenceBatch, cloud: Cloud, intent: CreateIntent, *, search: bool) -> Uploaded:
         """The records of earlier rounds that failed and may pass, or have no answer, from the files that were sent."""
-        found = await _Found.look(cloud, intent)
+        found = await _Found.look(cloud, intent) if search else _Found(cloud, {})
         while True:
             try:
                 with Ids() as ids:

@@ -67,13 +67,15 @@ class Transfers:
         """What the errand that is done came to; it stays until it is dropped."""
         return self._running[key].task.result()
 
-    def drop(self, key: ObjectKey) -> None:
-        """The object's errand is over, wanted no longer, or recorded."""
+    def drop(self, key: ObjectKey) -> bool:
+        """The object's errand is over, wanted no longer, or recorded; whether it was cut off in the middle."""
         running = self._running.pop(key, None)
-        if running is not None and not running.task.done():
-            self._ending.add(running.task)
-            running.task.add_done_callback(self._ending.discard)
-            running.task.cancel()
+        if running is None or running.task.done():
+            return False
+        self._ending.add(running.task)
+        running.task.add_done_callback(self._ending.discard)
+        running.task.cancel()
+        return True
 
     async def close(self) -> None:
         """End all errands and wait for them."""

@@ -1,5 +1,6 @@
 """Puts the parts of the batches' reconciler together."""
 
+import asyncio
 import random
 import secrets
 import time
@@ -12,6 +13,7 @@ from relay_operator.batches.act import Actor
 from relay_operator.batches.destinations import Destinations
 from relay_operator.batches.gather import Gatherer
 from relay_operator.batches.polls import BatchPolls
+from relay_operator.batches.presence import Presence
 from relay_operator.batches.publishing import Publishing
 from relay_operator.batches.reconciler import BatchReconciler
 from relay_operator.batches.sending import Sending
@@ -56,6 +58,7 @@ def batch_reconciler(shared: Shared, stores: ObjectStores, transfers: Transfers)
     patience = Patience(
         absence=settings.absence_seconds, newborn=settings.newborn_seconds, search=settings.search_seconds
     )
+    presence = Presence(max(patience.absence, patience.newborn), asyncio.sleep)
     polls = BatchPolls(settings.poll_transition_seconds / 2, settings.poll_settled_seconds * 2, time.monotonic)
 
     def keep(raw: JsonObject) -> None:
@@ -71,7 +74,7 @@ def batch_reconciler(shared: Shared, stores: ObjectStores, transfers: Transfers)
             accounts=shared.accounts,
             transfers=transfers,
             sending=Sending(sources, destinations, pace, PartLimits(settings.batch_part_bytes)),
-            publishing=Publishing(destinations, pace),
+            publishing=Publishing(destinations, presence, pace),
             destinations=destinations,
             clock=time.monotonic,
             new_token=lambda: secrets.token_hex(16),
