@@ -36,7 +36,7 @@ def _check_key(endpoint: Endpoint, headers: Mapping[str, str], directory: Direct
             "Authorization: Bearer <API key> or x-api-key: <API key>.",
         )
     token = endpoint.deploy_token
-    if token is not None and secrets.compare_digest(token.encode(), key.encode(errors="surrogateescape")):
+    if token is not None and key.isascii() and secrets.compare_digest(token, key):
         return consumed
     organization_id = directory.organization_of_key(key)
     if organization_id is None:

@@ -62,7 +62,7 @@ class Directory:
 
     def organization_of_key(self, credential: str) -> str | None:
         """Whose API key this is; None for what is no key, or one that is revoked or expired."""
-        if not credential.startswith((KEY_PREFIX, LEGACY_KEY_PREFIX)):
+        if not credential.isascii() or not credential.startswith((KEY_PREFIX, LEGACY_KEY_PREFIX)):
             return None
         fingerprint = digest(credential)
         key = self._keys.get(fingerprint)

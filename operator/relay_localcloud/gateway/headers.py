@@ -26,7 +26,7 @@ _SET_HERE: Final = frozenset({"x-forwarded-host", "x-forwarded-proto", "x-forwar
 def passed_on(headers: CIMultiDictProxy[str], without: AbstractSet[str] = frozenset()) -> CIMultiDict[str]:
     """The headers that are for the other end, in their order, repeated ones too."""
     dropped = _HOP_BY_HOP | without | _named(headers.getall("connection", ()))
-    return CIMultiDict((name, value) for name, value in headers.items() if name.lower() not in dropped)
+    return CIMultiDict((name, _utf8(value)) for name, value in headers.items() if name.lower() not in dropped)
 
 
 def to_workload(
@@ -48,3 +48,10 @@ def to_workload(
 
 def _named(connection: Iterable[str]) -> frozenset[str]:
     return frozenset(name.strip().lower() for value in connection for name in value.split(","))
+
+
+def _utf8(value: str) -> str:
+    """A value whose bytes were not UTF-8 as the Latin-1 that it was meant to be, since only UTF-8 can be written."""
+    if value.isascii() or not any("\udc80" <= character <= "\udcff" for character in value):
+        return value
+    return value.encode(errors="surrogateescape").decode("latin-1")
