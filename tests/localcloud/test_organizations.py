@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.localcloud.support.people import session_of, sign_up
+from tests.localcloud.support.server import request
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -219,6 +220,25 @@ async def test_people_survive_a_kill_and_an_export(start_server: StartServer, tm
         moved = type(person)(server, person.id, person.email, person.token)
         assert await moved.ok("GET", "/v1/me") == me
         assert (await moved.call("POST", "/v1/orgs", {"name": "Other", "slug": "acme"})).status == 409
+
+
+async def test_openapi_says_what_answers_about_people_always_have(server: Server) -> None:
+    schemas = (await request("GET", server.url + "/openapi.json")).body["components"]["schemas"]
+    required = {
+        "Joined": ["organizationId", "role"],
+        "Me": ["user", "memberships"],
+        "Membership": ["organizationId", "role", "name"],
+        "User": ["id", "email"],
+        "Organization": ["id", "name", "createdAt"],
+        "Member": ["userId", "email", "role", "joinedAt"],
+        "AiProxy": ["baseUrl", "keys"],
+        "ProxyUsage": ["items", "totals"],
+        "ProxyUsageTotals": ["requests", "inputTokens", "outputTokens", "costNanoUsd"],
+        "ProxyUsageDay": ["requests", "inputTokens", "outputTokens", "costNanoUsd", "date"],
+    }
+    assert {name: schemas[name]["required"] for name in required} == required
+    assert not [name for name in required if "null" in str(schemas[name])]
+    assert {"type": "null"} in schemas["OrganizationUpdate"]["properties"]["monthlySpendLimitCents"]["anyOf"]
 
 
 @pytest.mark.parametrize(

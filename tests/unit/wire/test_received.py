@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from relay_wire.account import Me, Whoami
+from relay_wire.account import Joined, Me, Membership, User, Whoami
 from relay_wire.api_keys import ApiKeyCreated, ApiKeyList, ApiKeySummary
 from relay_wire.base import Received
 from relay_wire.billing import AutoRecharge, Balance, CurrentUsage
@@ -22,6 +22,9 @@ from relay_wire.webhooks import Webhook, WebhookCreated
 FIELDS: dict[type[Received], str] = {
     Whoami: "principalType! organizationId! organizationName scopes",
     Me: "user! memberships",
+    User: "id! email fullName avatarUrl defaultOrganizationId",
+    Membership: "organizationId! role! name",
+    Joined: "organizationId! role!",
     Balance: "balanceCents! availableCents! accruedUsageCents! currentMonthUsageCents! minDepositCents "
     "monthlySpendLimitCents transactions!",
     CurrentUsage: "usageCents! usageHours! breakdown! burnPerHourCents autoStopFloorCents projectedRunwayHours",

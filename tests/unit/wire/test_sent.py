@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from relay_wire.account import Bootstrap, ProfileUpdate
 from relay_wire.api_keys import ApiKeyCreate
 from relay_wire.base import Sent
 from relay_wire.billing import AutoRechargeUpdate
 from relay_wire.clusters import ClusterCreate, ClusterScale
+from relay_wire.orgs import MemberAdd, MemberUpdate, OrganizationCreate, OrganizationUpdate
 from relay_wire.pods import PodCreate
 from relay_wire.ssh_keys import SshKeyCreate
 from relay_wire.vms import Visibility, VmCreate
@@ -27,6 +29,11 @@ MINIMAL: dict[type[Sent], dict[str, Any]] = {
     WebhookCreate: {"name": "w", "url": "https://x.example"},
     WebhookToggle: {},
     ApiKeyCreate: {"name": "k"},
+    Bootstrap: {},
+    ProfileUpdate: {},
+    OrganizationCreate: {"name": "Acme"},
+    MemberAdd: {"email": "a@b.example", "role": "viewer"},
+    MemberUpdate: {"role": "owner"},
 }
 
 BOUNDS = [
@@ -50,6 +57,8 @@ BOUNDS = [
     (ClusterCreate, "replicaCount", [1, 100], [0, -1]),
     (ClusterCreate, "containerPort", [1, 65535], [0, 65536]),
     (ClusterScale, "replicaCount", [1, 100], [0, -1]),
+    (MemberAdd, "role", ["admin", "member", "viewer"], ["owner", "", "ADMIN"]),
+    (MemberUpdate, "role", ["owner", "admin", "member", "viewer"], ["", "king"]),
 ]
 
 
@@ -147,6 +156,12 @@ FIELDS = {
     WebhookCreate: "name! url! events",
     SshKeyCreate: "name! publicKey!",
     ApiKeyCreate: "name! scopes expiresInSeconds",
+    Bootstrap: "orgName",
+    ProfileUpdate: "fullName avatarUrl defaultOrganizationId",
+    OrganizationCreate: "name! slug billingEmail",
+    OrganizationUpdate: "name billingEmail monthlySpendLimitCents",
+    MemberAdd: "email! role!",
+    MemberUpdate: "role!",
 }
 
 
