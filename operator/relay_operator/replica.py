@@ -250,10 +250,15 @@ async def _unless(stop: asyncio.Event, work: Coroutine[None, None, None]) -> boo
     return False
 
 
+def _rank(key: ObjectKey) -> int:
+    """Batches have a day, and come by the hundred: people who wait for a GPU do not wait for them as well."""
+    return int(key.kind == inferencebatch.DEFINITION.kind)
+
+
 def _assemble(settings: Settings, api: client.ApiClient) -> Replica:
     metrics = process_metrics(version("relay-operator"))
     kube = Kube(api, on_write=metrics.on_write)
-    queue = Queue[ObjectKey](time.monotonic)
+    queue = Queue[ObjectKey](time.monotonic, _rank)
     cache = Cache(on_owned=lambda owner: _wake(queue, owner))
     feed = Feed(cache, queue, random.random, settings.poll_settled_seconds)
     accounts = Accounts(settings, kube, cache, queue, metrics)

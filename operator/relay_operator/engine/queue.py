@@ -41,7 +41,7 @@ class _Pending:
 
 @dataclass(slots=True)
 class Queue(Generic[KeyT]):
-    """Keys waiting for a worker.
+    """Keys waiting for a worker: by priority, among equals by `rank`, lower first, then in the order they came.
 
     A key is ready at most once and with one worker at most: what is added while it is worked on runs
     after, once. A delayed key that is added again, or ready sooner, keeps the earlier of both times.
@@ -49,7 +49,8 @@ class Queue(Generic[KeyT]):
     """
 
     clock: Callable[[], float]
-    _ready: list[tuple[Priority, int, KeyT]] = field(default_factory=list)
+    rank: Callable[[KeyT], int] = lambda _: 0
+    _ready: list[tuple[Priority, int, int, KeyT]] = field(default_factory=list)
     _pending: dict[KeyT, _Pending] = field(default_factory=dict)
     _working: set[KeyT] = field(default_factory=set)
     _delayed: dict[KeyT, tuple[float, Priority]] = field(default_factory=dict)
@@ -125,7 +126,7 @@ class Queue(Generic[KeyT]):
 
     def _pop(self) -> Taken[KeyT] | None:
         while self._ready:
-            priority, _, key = heapq.heappop(self._ready)
+            priority, _, _, key = heapq.heappop(self._ready)
             waiting = self._pending.get(key)
             if waiting is None or waiting.priority != priority or key in self._working:
                 continue  # forgotten, or moved forward and already taken
@@ -135,7 +136,7 @@ class Queue(Generic[KeyT]):
         return None
 
     def _push(self, key: KeyT, priority: Priority) -> None:
-        heapq.heappush(self._ready, (priority, next(self._order), key))
+        heapq.heappush(self._ready, (priority, self.rank(key), next(self._order), key))
         self._wake_one()
 
     def _wake_one(self) -> None:

@@ -42,6 +42,13 @@ async def test_the_most_urgent_goes_first_and_equals_in_their_order(queue: Queue
     assert await drained(queue) == ["delete", "event", "first", "second", "poll"]
 
 
+async def test_among_equals_the_lower_rank_goes_first_but_never_before_what_is_more_urgent(clock: Clock) -> None:
+    queue = Queue[str](clock.monotonic, rank=lambda key: int(key.startswith("batch")))
+    for key, priority in (("batch-1", 2), ("batch-2", 2), ("poll", 4), ("pod", 2), ("batch-deleted", 0)):
+        queue.add(key, Priority(priority))
+    assert await drained(queue) == ["batch-deleted", "pod", "batch-1", "batch-2", "poll"]
+
+
 async def test_a_key_is_ready_at_most_once(queue: Queue[str]) -> None:
     for priority in (Priority.POLL, Priority.POLL, Priority.REPAIR):
         queue.add("a", priority)
