@@ -1,6 +1,6 @@
 """Long work: the results of all rounds become one line for each record, where people asked for them."""
 
-from collections.abc import AsyncIterator, Collection, Iterator
+from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -9,7 +9,7 @@ from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import CreateIntent
 from relay_operator.batches.destinations import Destinations
 from relay_operator.batches.presence import Presence
-from relay_operator.batches.selection import opened, results_of
+from relay_operator.batches.selection import files_of, opened, results_of
 from relay_operator.batches.work import Published, Refused, StoppedError
 from relay_operator.kinds.inferencebatch import (
     SHOWN_PROBLEMS,
@@ -38,7 +38,7 @@ class Publishing:
 
     async def publish(self, obj: InferenceBatch, cloud: Cloud, intent: CreateIntent) -> Published | Refused:
         """Raises StoppedError, CloudError, KubeError, NoTemporarySpace."""
-        gone = await self.presence.missing(cloud, _files_of(obj.status))
+        gone = await self.presence.missing(cloud, files_of(obj.status.parts or ()))
         lost, rounds = _rounds(obj.status, cloud, gone)
         there = any(part.output or part.errors for parts in rounds for part in parts)
         if lost and (not there or await self.destinations.occupied(obj)):
@@ -52,13 +52,6 @@ class Publishing:
         except StoppedError as stopped:
             raise StoppedError(replace(stopped.came, message=f"{stopped.came.message}; {how_to_fetch(obj)}")) from None
         return _published(output, merge, lost)
-
-
-def _files_of(status: InferenceBatchStatus) -> Iterator[str]:
-    for part in status.parts or ():
-        yield from results_of(part)
-        if part.input_file_id:
-            yield part.input_file_id
 
 
 def _rounds(status: InferenceBatchStatus, cloud: Cloud, gone: Collection[str]) -> tuple[list[Problem], list[Round]]:

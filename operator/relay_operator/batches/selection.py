@@ -1,6 +1,6 @@
 """Picks what is sent another time: records that failed and may pass, and those that have no answer."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from relay_client import Cloud
@@ -89,3 +89,11 @@ async def _without(parts: Sequence[Open], answered: Ids, pace: Pace) -> AsyncIte
 def results_of(part: PartStatus) -> tuple[str, ...]:
     """The files that the cloud wrote for a part."""
     return tuple(file_id for file_id in (part.output_file_id, part.error_file_id) if file_id)
+
+
+def files_of(parts: Iterable[PartStatus]) -> Iterator[str]:
+    """What was sent for the parts, and what the cloud wrote."""
+    for part in parts:
+        yield from results_of(part)
+        if part.input_file_id:
+            yield part.input_file_id

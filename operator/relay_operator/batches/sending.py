@@ -11,7 +11,8 @@ from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import CreateIntent
 from relay_operator.batches.destinations import Destinations
 from relay_operator.batches.names import file_name, file_prefix
-from relay_operator.batches.selection import select
+from relay_operator.batches.presence import Presence
+from relay_operator.batches.selection import files_of, select
 from relay_operator.batches.sources import Sources
 from relay_operator.batches.work import Refused, StoppedError, Uploaded
 from relay_operator.kinds.inferencebatch import MAX_PARTS, InferenceBatch, PartStatus, Problem
@@ -89,6 +90,7 @@ class Sending:
 
     sources: Sources
     destinations: Destinations
+    presence: Presence
     pace: Pace
     limits: PartLimits
 
@@ -124,7 +126,8 @@ class Sending:
             except _OtherContentError:
                 continue
             except NotFound as gone:
-                if gone.operation != DOWNLOAD_FILE.name:
+                read = files_of(part for part in obj.status.parts or () if part.round == (obj.status.round or 1) - 1)
+                if gone.operation != DOWNLOAD_FILE.name or not await self.presence.missing(cloud, read):
                     raise
                 text = f"records cannot be sent again, since the cloud has lost a file: {gone.message}"
                 raise StoppedError(Refused(Reason.RESULTS_LOST, text)) from None

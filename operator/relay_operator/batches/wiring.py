@@ -73,7 +73,7 @@ def batch_reconciler(shared: Shared, stores: ObjectStores, transfers: Transfers)
             kube=shared.kube,
             accounts=shared.accounts,
             transfers=transfers,
-            sending=Sending(sources, destinations, pace, PartLimits(settings.batch_part_bytes)),
+            sending=Sending(sources, destinations, presence, pace, PartLimits(settings.batch_part_bytes)),
             publishing=Publishing(destinations, presence, pace),
             destinations=destinations,
             clock=time.monotonic,
