@@ -73,6 +73,14 @@ def sentence(errors: Sequence[Mapping[str, Any]]) -> str:
     return f"{field or 'The body'}: {first['msg']}{more}."
 
 
+def headers_of(error: HTTPException, request: Request) -> dict[str, str]:
+    """The headers of the framework's own error; `Allow` has all methods of the path, not those of one route."""
+    headers = dict(error.headers or {})
+    if "Allow" in headers and (allowed := request.app.state.operations.allowed(request.url.path)):
+        headers["Allow"] = ", ".join(allowed)
+    return headers
+
+
 def install(app: FastAPI) -> None:
     """Replace the framework's own error answers."""
 
@@ -87,10 +95,7 @@ def install(app: FastAPI) -> None:
             405: f"{request.method} is not served at {request.url.path}.",
         }
         message = messages.get(error.status_code, str(error.detail))
-        headers = dict(error.headers or {})
-        if error.status_code == 405 and (allowed := request.app.state.operations.allowed(request.url.path)):
-            headers["Allow"] = ", ".join(allowed)  # the framework names one route's only
-        return error_response(ApiError(error.status_code, message, headers=headers))
+        return error_response(ApiError(error.status_code, message, headers=headers_of(error, request)))
 
     async def invalid(_: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)

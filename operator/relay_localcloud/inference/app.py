@@ -39,6 +39,7 @@ def application(cloud: Cloud) -> FastAPI:
     for router in ROUTERS:
         app.include_router(router)
     app.state.cloud = cloud
+    app.state.operations = Operations(openapi.operations(app))
     openapi.describe(app, inference=app)
     return app
 

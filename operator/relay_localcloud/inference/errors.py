@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
-from relay_localcloud.errors import ApiError, sentence
+from relay_localcloud.errors import ApiError, headers_of, sentence
 from relay_wire.inference import Family
 
 Row = tuple[int, str, str | None]
@@ -114,7 +114,7 @@ def install(app: FastAPI) -> None:
             405: f"{request.method} is not served at {request.url.path}.",
         }
         message = messages.get(error.status_code, str(error.detail))
-        refusal = of_api_error(ApiError(error.status_code, message, headers=error.headers))
+        refusal = of_api_error(ApiError(error.status_code, message, headers=headers_of(error, request)))
         return error_response(refusal, request.scope)
 
     async def invalid(request: Request, error: Exception) -> Response:

@@ -242,3 +242,8 @@ async def test_the_account_is_looked_at_before_the_body(organization: Organizati
 async def test_models_can_be_listed_whatever_the_account_is_like(organization: Organization) -> None:
     await organization.server.ok("PATCH", f"/orgs/{organization.id}", {"balanceCents": -1, "suspended": True})
     assert (await ok(organization, "GET", "/v1/models"))["data"]
+
+
+async def test_405_names_every_method_that_is_served(organization: Organization) -> None:
+    for path, allowed in (("/v1/batches", "GET, POST"), ("/v1/files/file-x", "DELETE, GET"), (CHAT, "POST")):
+        assert (await call(organization, "PATCH", path)).headers["allow"] == allowed
