@@ -1,0 +1,197 @@
+"""Whatever happens in whatever order, the balance and the usage are what a straightforward computation says."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.localcloud.support.billing import NOTIFIED, deposit
+from tests.localcloud.support.workloads import UNTIL_RUNNING, act, balance, usage
+
+if TYPE_CHECKING:
+    from tests.localcloud.support.server import Organization, Server
+
+HOUR = 3600
+DAY = 86_400
+FUNDS = 10**9
+
+SIZES = st.sampled_from([("small", 4), ("medium", 8), ("large", 16)])
+STEPS = st.one_of(
+    st.tuples(st.just("create"), SIZES),
+    st.tuples(st.sampled_from(["stop", "restart", "terminate"]), st.integers(0, 9)),
+    st.tuples(st.just("deposit"), st.integers(1000, 50_000)),
+    st.tuples(st.just("advance"), st.one_of(st.integers(0, 10), st.integers(0, 40 * DAY))),
+    st.tuples(st.just("month"), st.sampled_from([-3, -1, 0, 1, 597, 599, 600, 601, DAY])),
+)
+
+
+@dataclass(eq=False)
+class Stint:
+    """A time in which something runs; `end` is None while it does."""
+
+    start: int
+    rate: int
+    end: int | None = None
+
+    def seconds(self, since: int, until: int) -> int:
+        """Its seconds in [since, until)."""
+        return max(0, min(until if self.end is None else self.end, until) - max(self.start, since))
+
+
+@dataclass
+class Machine:
+    """A VM by its last stint, which begins when it runs."""
+
+    id: str
+    rate: int
+    stint: Stint
+    gone: bool = False
+
+    def state(self, now: int) -> str:
+        """What the cloud must show."""
+        if self.stint.end is None:
+            return "deploying" if now < self.stint.start else "running"
+        return "stopping" if now < self.stint.end + 1 else "stopped"
+
+
+@dataclass
+class Books:
+    """The straightforward computation, in seconds of the clock."""
+
+    now: int
+    stints: list[Stint] = field(default_factory=list)
+    credits: list[tuple[int, int]] = field(default_factory=list)
+
+    def units(self, since: int, until: int) -> int:
+        """1/3600 cents used in [since, until)."""
+        return sum(stint.rate * stint.seconds(since, until) for stint in self.stints)
+
+    @property
+    def month(self) -> int:
+        """When the month of `now` began."""
+        return month_of(self.now)
+
+    @property
+    def settled_cents(self) -> int:
+        """What all settlements so far took, with every rest carried."""
+        until = self.month if self.now >= self.month + 600 else month_of(self.month - 1)
+        return self.units(0, until) // HOUR
+
+    def balance(self) -> dict[str, Any]:
+        """The balance but for its transactions."""
+        credited = sum(cents for at, cents in self.credits if at <= self.now)
+        used = self.units(0, self.now) // HOUR
+        available = FUNDS + credited - used
+        return {
+            "balanceCents": FUNDS + credited - self.settled_cents,
+            "availableCents": available,
+            "accruedUsageCents": used - self.settled_cents,
+            "currentMonthUsageCents": self.units(self.month, self.now) // HOUR,
+            "minDepositCents": 1000,
+            "monthlySpendLimitCents": None,
+        }
+
+    def usage(self) -> dict[str, Any]:
+        """The usage but for its breakdown."""
+        burn = sum(stint.rate for stint in self.stints if stint.start <= self.now and stint.end is None)
+        return {
+            "usageCents": self.units(self.month, self.now) // HOUR,
+            "usageHours": sum(stint.seconds(self.month, self.now) for stint in self.stints) / HOUR,
+            "burnPerHourCents": burn,
+            "autoStopFloorCents": 0,
+            "projectedRunwayHours": self.balance()["availableCents"] / burn if burn else None,
+        }
+
+
+def month_of(second: int) -> int:
+    """The first second of a month."""
+    return int(datetime.fromtimestamp(second, UTC).replace(day=1, hour=0, minute=0, second=0).timestamp())
+
+
+class History:
+    """Does each step over HTTP and in the books."""
+
+    def __init__(self, organization: Organization, now: int) -> None:
+        self.organization = organization
+        self.books = Books(now)
+        self.machines: list[Machine] = []
+
+    async def step(self, kind: str, argument: Any) -> None:
+        """One thing that happens."""
+        match kind:
+            case "create":
+                await self.create(*argument)
+            case "deposit":
+                await deposit(self.organization, argument)
+                self.books.credits.append((self.books.now + NOTIFIED, argument))
+            case "advance":
+                await self.advance(argument)
+            case "month":
+                following = month_of(self.books.month + 32 * DAY)
+                await self.advance(max(0, following + argument - self.books.now))
+            case _:
+                live = [machine for machine in self.machines if not machine.gone]
+                if live:
+                    await self.act(live[argument % len(live)], kind)
+
+    async def create(self, size: str, rate: int) -> None:
+        body = {"name": f"vm-{len(self.machines)}", "resourceSize": size}
+        made = await self.organization.ok("POST", "/v1/orgs/{org}/vms/create", body)
+        self.machines.append(Machine(made["id"], rate, self.start(rate)))
+
+    async def act(self, machine: Machine, action: str) -> None:
+        books, state = self.books, machine.state(self.books.now)
+        allowed = {"stop": state == "running", "restart": state == "stopped", "terminate": True}[action]
+        if not allowed:
+            return
+        await act(self.organization, machine.id, action)
+        machine.gone = action == "terminate"
+        if action == "restart":
+            machine.stint = self.start(machine.rate)
+        elif state == "deploying":
+            books.stints.remove(machine.stint)
+        elif state == "running":
+            machine.stint.end = books.now
+
+    def start(self, rate: int) -> Stint:
+        stint = Stint(self.books.now + UNTIL_RUNNING, rate)
+        self.books.stints.append(stint)
+        return stint
+
+    async def advance(self, seconds: int) -> None:
+        await self.organization.server.advance(seconds)
+        self.books.now += seconds
+
+    async def check(self) -> None:
+        """Everything that is served is what the books say."""
+        shown, used = await balance(self.organization), await usage(self.organization)
+        transactions, lines = shown.pop("transactions"), used.pop("breakdown")
+        assert shown == self.books.balance()
+        assert used == self.books.usage()
+        assert sum(item["amountCents"] for item in transactions) == shown["balanceCents"]
+        assert -sum(item["amountCents"] for item in transactions if item["type"] == "usage") == self.books.settled_cents
+        assert sum(line["cents"] for line in lines) == used["usageCents"]
+
+
+@settings(max_examples=20, deadline=None)
+@given(steps=st.lists(STEPS, min_size=1, max_size=14))
+def test_every_history_costs_what_a_straightforward_computation_says(server: Server, steps: list[Any]) -> None:
+    asyncio.run(_play(server, steps))
+
+
+async def _play(server: Server, steps: list[Any]) -> None:
+    shown = datetime.fromisoformat(await server.advance(0))
+    now = int(shown.timestamp()) + 1
+    await server.ok("POST", "/clock", {"set": datetime.fromtimestamp(now, UTC).isoformat()})
+    history = History(await server.organization(balanceCents=FUNDS), now)
+    for kind, argument in steps:
+        await history.step(kind, argument)
+        await history.check()
+    for machine in history.machines:
+        if not machine.gone:
+            await act(history.organization, machine.id, "terminate")
