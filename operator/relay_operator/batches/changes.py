@@ -177,6 +177,8 @@ def _uploaded(facts: Facts, came: Uploaded) -> Fields:
     status = facts.status
     if not came.parts:
         return {"exhausted": True, "suspended": None}
+    if all(part in (status.parts or ()) for part in came.parts):
+        return {}  # it was written down, though the API server's answer was lost: `retried` must not count twice
     others = [part for part in status.parts or () if part.round != status.round]
     fields: Fields = {"parts": [*others, *came.parts], "suspended": None}
     if status.round == 1:

@@ -135,6 +135,12 @@ def test_uploads_become_parts_of_their_round() -> None:
     assert again.request_counts == RequestCounts(total=10, completed=8, failed=0)
 
 
+def test_uploads_that_were_written_down_already_change_nothing() -> None:
+    came = Uploaded((part(1, 2, records=2, inputFileId="g"),), 2, retried=2)
+    once = recorded(status(sent(state="completed", completed=8, failed=2), round=2, attempt=2, input=READ), came)
+    assert recorded(once, came) == once
+
+
 def test_a_round_with_nothing_to_send_is_the_end() -> None:
     assert recorded(status(sent(state="completed"), round=2), Uploaded((), 0)).exhausted is True
 
