@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from relay_wire.account import Bootstrap, ProfileUpdate
 from relay_wire.api_keys import ApiKeyCreate
 from relay_wire.base import Sent
-from relay_wire.billing import AutoRechargeUpdate
+from relay_wire.billing import AutoRechargeUpdate, DepositRequest
 from relay_wire.clusters import ClusterCreate, ClusterScale
 from relay_wire.orgs import MemberAdd, MemberUpdate, OrganizationCreate, OrganizationUpdate
 from relay_wire.pods import PodCreate
@@ -25,6 +25,7 @@ MINIMAL: dict[type[Sent], dict[str, Any]] = {
     ClusterScale: {"replicaCount": 1},
     Visibility: {"public": True},
     AutoRechargeUpdate: RECHARGE,
+    DepositRequest: {"amountCents": 1000},
     SshKeyCreate: {"name": "k", "publicKey": "ssh-ed25519 AAAA"},
     WebhookCreate: {"name": "w", "url": "https://x.example"},
     WebhookToggle: {},
@@ -46,6 +47,8 @@ BOUNDS = [
     (PodCreate, "image", ["a"], [""]),
     (AutoRechargeUpdate, "amountCents", [1000, 50000], [999, 50001]),
     (AutoRechargeUpdate, "thresholdCents", [0, 10**12], []),
+    (DepositRequest, "amountCents", [1000, 50000], [999, 50001]),
+    (DepositRequest, "idempotencyKey", ["x", "x" * 255], ["", "x" * 256]),
     (
         VmCreate,
         "cloudInit",
@@ -153,6 +156,7 @@ FIELDS = {
     "diskSizeGb containerCommand privileged kernelModules templateId",
     ClusterScale: "replicaCount!",
     AutoRechargeUpdate: "enabled! thresholdCents! amountCents!",
+    DepositRequest: "amountCents! idempotencyKey",
     WebhookCreate: "name! url! events",
     SshKeyCreate: "name! publicKey!",
     ApiKeyCreate: "name! scopes expiresInSeconds",
