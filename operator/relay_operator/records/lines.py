@@ -39,12 +39,12 @@ class _Cutter:
         rest = piece
         while len(lines := rest.split(b"\n", PIECE_LINES)) > 1:
             rest = lines.pop()
-            yield self._block(lines)
+            yield self._block(lines, piece)
         self._begin(rest)
 
     def last(self) -> Block | None:
         """The line that no newline ends."""
-        return self._block([b""]) if self.begun_bytes else None
+        return self._block([b""], b"") if self.begun_bytes else None
 
     def _begin(self, rest: bytes) -> None:
         self.begun_bytes += len(rest)
@@ -54,7 +54,7 @@ class _Cutter:
         elif rest:
             self.begun.append(rest)
 
-    def _block(self, lines: list[bytes]) -> Block:
+    def _block(self, lines: list[bytes], piece: bytes) -> Block:
         first, self.number = self.number, self.number + len(lines)
         if self.begun_bytes:
             self._begin(lines[0])
@@ -63,7 +63,8 @@ class _Cutter:
         self.begun, self.begun_bytes, self.too_long = [], 0, False
         if first == 1 and lines[0].startswith(BOM):
             lines[0] = lines[0][len(BOM) :]
-        lines = [line[:-1] if line.endswith(b"\r") else line for line in lines]
+        if lines[0].endswith(b"\r") or b"\r" in piece:
+            lines = [line[:-1] if line.endswith(b"\r") else line for line in lines]
         if max(map(len, lines)) > self.longest:
             too_long += [first + index for index, line in enumerate(lines) if len(line) > self.longest]
             lines = [b"" if len(line) > self.longest else line for line in lines]
