@@ -16,7 +16,7 @@ from tests.support.manifests import gpu_pod
 from tests.support.operator import Operator
 
 RECORDS = [{"customId": f"r{each}", "body": {"messages": [{"role": "user", "content": "hello"}]}} for each in range(5)]
-WITHIN = 420.0
+WITHIN = 300.0
 """Seconds after which it is given up."""
 BETWEEN_PODS = 1.0
 CREATE_POD = "POST /v1/pods"
@@ -36,19 +36,18 @@ class Crowd:
 async def crowd(world: World, operator: Operator, kube: Kube, organization: Organization, count: int) -> Crowd:
     """So many batches of a few records each into ConfigMaps, and one pod after another until all are complete."""
     meter, started = Meter(operator.process.pid), time.monotonic()
-    finished = asyncio.create_task(until_all(kube, KIND, count, complete))
-    pods = asyncio.create_task(_pods(world, kube, organization, finished))
     names = iter([f"batch-{number:03}" for number in range(count)])
 
     async def applier() -> None:
         for name in names:
             await kube.create(batch(name, input={"inline": RECORDS}, output={"configMapRef": {"name": name}}))
 
-    async with asyncio.timeout(WITHIN):
-        await asyncio.gather(*(applier() for _ in range(APPLIERS)))
-        await finished
-        until_sent = await pods
-    return Crowd(count, time.monotonic() - started, meter.spent(), until_sent)
+    async with asyncio.timeout(WITHIN), asyncio.TaskGroup() as group:
+        complete_all = group.create_task(until_all(kube, KIND, count, complete))
+        pods = group.create_task(_pods(world, kube, organization, complete_all))
+        for _ in range(APPLIERS):
+            group.create_task(applier())
+    return Crowd(count, time.monotonic() - started, meter.spent(), pods.result())
 
 
 async def _pods(world: World, kube: Kube, organization: Organization, until: asyncio.Task[None]) -> list[float]:

@@ -21,13 +21,13 @@ def usage(pid: int) -> Usage:
     return Usage((int(fields[11]) + int(fields[12])) * _TICK, int(fields[21]) * os.sysconf("SC_PAGE_SIZE"))
 
 
-def peak(pid: int) -> int:
+def peak(pid: int | str = "self") -> int:
     """The most resident bytes a process has had since its start or `restart_peak`."""
     status = Path(f"/proc/{pid}/status").read_text()
     return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
 
-def restart_peak(pid: int) -> None:
+def restart_peak(pid: int | str = "self") -> None:
     """Measure the peak from what is resident at the moment."""
     Path(f"/proc/{pid}/clear_refs").write_text("5")
 
