@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import TypeAlias
 
 from bench import results
-from bench.batches import batch_rows
+from bench.batches import batch_rows, crowd_rows
 from bench.pods import Extent, pod_rows
 from bench.records import record_rows
 from bench.results import Row
@@ -18,6 +18,7 @@ GROUPS: dict[str, Group] = {
     "pods": ("GpuPods and GpuClusters", pod_rows),
     "records": ("Records of batches, without servers", lambda _: record_rows()),
     "batches": ("InferenceBatches", lambda _: batch_rows()),
+    "crowd": ("InferenceBatches by the hundred", lambda _: crowd_rows()),
 }
 
 

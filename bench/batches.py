@@ -28,12 +28,24 @@ PATIENT = {"lease_duration_seconds": "60", "lease_renew_deadline_seconds": "40"}
 
 
 async def batch_rows() -> list[Row]:
-    """All measurements of batches, one after another."""
+    """The local cloud alone, and batches from a bucket to a bucket."""
+    async with _quick_world() as servers:
+        return await _alone(servers) + await _large(servers)
+
+
+async def crowd_rows() -> list[Row]:
+    """Many batches at once."""
+    async with _quick_world() as servers:
+        return await _many(servers)
+
+
+@asynccontextmanager
+async def _quick_world() -> AsyncIterator[World]:
+    """Servers, and a cloud in which records take no longer than the work on them."""
     with tempfile.TemporaryDirectory(prefix="relay-bench-") as folder:
         async with world(Path(folder)) as servers:
             await servers.cloud.control.settings(batchRecordSeconds=0)
-            rows = await _alone(servers)
-            return rows + await _large(servers, Path(folder)) + await _many(servers)
+            yield servers
 
 
 async def _alone(servers: World) -> list[Row]:
@@ -43,10 +55,10 @@ async def _alone(servers: World) -> list[Row]:
     return [(f"the local cloud alone, {ALONE.records:,} records: records a second on a core", figure, "at least 2,000")]
 
 
-async def _large(world: World, folder: Path) -> list[Row]:
+async def _large(world: World) -> list[Row]:
     rows: list[Row] = []
     organization = await world.organization("large", 0)
-    async with _s3(folder / "s3") as s3, world.namespace("large") as kube, world.operator(REACH) as operator:
+    async with _s3(world.folder / "s3") as s3, world.namespace("large") as kube, world.operator(REACH) as operator:
         await world.account(kube, organization)
         await open_bucket(kube, s3)
         for number, (name, shape) in enumerate(LARGE.items()):

@@ -16,7 +16,7 @@ from tests.support.manifests import gpu_pod
 from tests.support.operator import Operator
 
 RECORDS = [{"customId": f"r{each}", "body": {"messages": [{"role": "user", "content": "hello"}]}} for each in range(5)]
-WITHIN = 300.0
+WITHIN = 400.0
 """Seconds after which it is given up."""
 BETWEEN_PODS = 1.0
 CREATE_POD = "POST /v1/pods"
