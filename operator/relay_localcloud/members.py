@@ -87,10 +87,13 @@ def memberships(tx: Tx, user_id: str) -> Sequence[RowMapping]:
 
 
 def owner_of(tx: Tx, organization_id: str) -> str:
-    """The user id of the organization's first owner."""
+    """The user id of the organization's first owner; ApiError 409 where an imported state has none."""
     of_member = tables.members.c
     query = select(of_member.user_id).where(of_member.organization_id == organization_id, of_member.role == "owner")
-    return str(tx.connection.execute(query.order_by(_FIRST_COME).limit(1)).scalar_one())
+    user_id = tx.connection.execute(query.order_by(_FIRST_COME).limit(1)).scalar()
+    if user_id is None:
+        raise ApiError(409, f"The organization {organization_id!r} has no owner.")
+    return str(user_id)
 
 
 def _role_of(tx: Tx, organization_id: str, user_id: str) -> str | None:

@@ -90,6 +90,14 @@ async def test_a_role_can_be_changed_into_every_other(organization: Organization
     assert (await roles(organization))[person.id] == role
 
 
+async def test_an_admin_changes_every_role_that_of_owners_too(organization: Organization) -> None:
+    owner, admin = await session_of(organization), await session_of(organization, "admin")
+    path = f"/v1/orgs/{organization.id}/members/"
+    assert (await admin.ok("PATCH", path + admin.id, {"role": "owner"}))["role"] == "owner"
+    assert (await admin.ok("PATCH", path + owner.id, {"role": "viewer"}))["role"] == "viewer"
+    assert await roles(organization) == {owner.id: "viewer", admin.id: "owner"}
+
+
 @pytest.mark.parametrize("body", [{}, {"role": None}, {"role": "king"}, {"role": 1}, {"role": ["owner"]}, [], None])
 async def test_a_role_that_is_none_is_400_and_changes_nothing(organization: Organization, body: object) -> None:
     person = await session_of(organization, "member")

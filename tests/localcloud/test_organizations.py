@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
@@ -45,6 +46,13 @@ async def test_a_slug_is_taken_once_over_all_organizations(server: Server) -> No
         answer = await person.call("POST", "/v1/orgs", {"name": "Two", "slug": "taken"})
         assert answer.refusal == (409, "conflict")
     assert (await second.ok("GET", "/v1/me"))["memberships"] == []
+
+
+async def test_a_slug_wanted_by_many_at_once_goes_to_one(server: Server) -> None:
+    person = await sign_up(server)
+    body = {"name": "Race", "slug": "race"}
+    answers = await asyncio.gather(*(person.call("POST", "/v1/orgs", body) for _ in range(8)))
+    assert sorted(answer.status for answer in answers) == [200, *[409] * 7]
 
 
 @pytest.mark.parametrize(

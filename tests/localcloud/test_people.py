@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
@@ -39,6 +40,13 @@ async def test_bootstrap_makes_the_first_organization_once(server: Server) -> No
     assert await person.ok("POST", "/v1/onboarding/bootstrap") == first
     me = await person.ok("GET", "/v1/me")
     assert me["memberships"] == [{"organizationId": first["organizationId"], "role": "owner", "name": "Acme"}]
+
+
+async def test_bootstraps_at_once_make_one_organization(server: Server) -> None:
+    person = await sign_up(server)
+    calls = [person.ok("POST", "/v1/onboarding/bootstrap", {"orgName": f"n{number}"}) for number in range(8)]
+    assert len({made["organizationId"] for made in await asyncio.gather(*calls)}) == 1
+    assert len((await person.ok("GET", "/v1/me"))["memberships"]) == 1
 
 
 @pytest.mark.parametrize("raw", [b"", b"{}", b'{"orgName": null}'])
