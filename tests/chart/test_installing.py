@@ -7,6 +7,7 @@ import os
 import subprocess
 from typing import TYPE_CHECKING
 
+from relay_operator.crds import DEFINITIONS
 from tests.support.binaries import helm
 from tests.support.chart import CHART, RELEASE, rendered
 from tests.support.kube import Kube
@@ -76,7 +77,7 @@ async def test_it_installs_upgrades_and_leaves_the_crds_behind(private_controlpl
     await kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd", "--all")
     assert "gpupods" in await kubectl("api-resources", "--categories=gpurelay", "--output=name")
     await run_helm(private_controlplane, "uninstall", RELEASE)
-    assert (await kubectl("get", "crds", "--output=name")).count("gpurelay.dev") == 4
+    assert (await kubectl("get", "crds", "--output=name")).count("gpurelay.dev") == len(DEFINITIONS)
     assert not await kubectl("get", "clusterroles", "--selector=helm.sh/chart", "--output=name")
 
 

@@ -44,8 +44,8 @@ QUICK = {
 # Of several replicas.
 LEASE = {
     "leader_election": "true",
-    "lease_duration_seconds": "3",
-    "lease_renew_deadline_seconds": "2",
+    "lease_duration_seconds": "6",
+    "lease_renew_deadline_seconds": "4",
     "lease_retry_seconds": "0.5",
     "log_level": "debug",  # No secret may be told at any level.
 }

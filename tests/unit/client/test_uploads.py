@@ -351,7 +351,7 @@ async def test_an_upload_that_may_have_been_stored_is_unknown_and_not_sent_again
 async def test_a_place_in_the_pool_is_given_back_whatever_happened(step: Step, server: ScriptedServer) -> None:
     server.will(step, step, STORED)
     pool = ConnectionPool(max_connections=1)
-    policy = CallPolicy(idle_seconds=0.3, total_seconds=0.3, pool_seconds=0.2)
+    policy = CallPolicy(idle_seconds=0.5, total_seconds=1, pool_seconds=0.5)
     async with contextlib.aclosing(pool):
         cloud = Cloud(server.url, KEY, inference_url=server.url, pool=pool, policy=policy)
         for _ in range(2):
