@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from bench.objects import APPLIERS, until_all
@@ -19,6 +20,7 @@ RECORDS = [{"customId": f"r{each}", "body": {"messages": [{"role": "user", "cont
 WITHIN = 400.0
 """Seconds after which it is given up."""
 BETWEEN_PODS = 1.0
+PODS_BEFORE = 10
 CREATE_POD = "POST /v1/pods"
 
 
@@ -29,12 +31,15 @@ class Crowd:
     batches: int
     seconds: float
     operator: Spent
-    until_sent: list[float]
-    """For each pod, seconds from before its creation until the cloud answered the request for it."""
+    before: list[float]
+    among: list[float]
+    """For each pod, before the batches and among them, seconds from its creation until the cloud answered."""
 
 
 async def crowd(world: World, operator: Operator, kube: Kube, organization: Organization, count: int) -> Crowd:
     """So many batches of a few records each into ConfigMaps, and one pod after another until all are complete."""
+    pods = _Pods(world, kube, organization)
+    before = await pods.until(lambda: len(pods.waits) == PODS_BEFORE)
     meter, started = Meter(operator.process.pid), time.monotonic()
     names = iter([f"batch-{number:03}" for number in range(count)])
 
@@ -44,30 +49,38 @@ async def crowd(world: World, operator: Operator, kube: Kube, organization: Orga
 
     async with asyncio.timeout(WITHIN), asyncio.TaskGroup() as group:
         complete_all = group.create_task(until_all(kube, KIND, count, complete))
-        pods = group.create_task(_pods(world, kube, organization, complete_all))
+        among = group.create_task(pods.until(complete_all.done))
         for _ in range(APPLIERS):
             group.create_task(applier())
-    return Crowd(count, time.monotonic() - started, meter.spent(), pods.result())
+    return Crowd(count, time.monotonic() - started, meter.spent(), before, among.result())
 
 
-async def _pods(world: World, kube: Kube, organization: Organization, until: asyncio.Task[None]) -> list[float]:
+@dataclass(slots=True)
+class _Pods:
     """Pods one after another: the next one a little after the cloud got the one before."""
-    waits: list[float] = []
-    while not until.done():
-        number = len(waits)
-        created = datetime.now(UTC)
-        await kube.create(gpu_pod(f"pod-{number:03}", model="h100"))
 
-        async def sent(number: int = number) -> datetime | None:
-            requests = [
-                each
-                for each in await world.cloud.control.requests(organization=organization)
-                if each["operation"] == CREATE_POD
-            ]
-            return datetime.fromisoformat(requests[number]["at"]) if len(requests) > number else None
+    world: World
+    kube: Kube
+    organization: Organization
+    waits: list[float] = field(default_factory=list)
+
+    async def until(self, end: Callable[[], bool]) -> list[float]:
+        """How long each took that was created by then."""
+        first = len(self.waits)
+        while not end():
+            await self._one(len(self.waits))
+            await asyncio.sleep(BETWEEN_PODS)
+        return self.waits[first:]
+
+    async def _one(self, number: int) -> None:
+        created = datetime.now(UTC)
+        await self.kube.create(gpu_pod(f"pod-{number:03}", model="h100"))
+
+        async def sent() -> datetime | None:
+            logged = await self.world.cloud.control.requests(organization=self.organization)
+            moments = [each["at"] for each in logged if each["operation"] == CREATE_POD]
+            return datetime.fromisoformat(moments[number]) if len(moments) > number else None
 
         at = await eventually(sent, within=60, every=0.25, what=f"pod {number} is sent to the cloud")
         assert at is not None
-        waits.append((at - created).total_seconds())
-        await asyncio.wait([until], timeout=BETWEEN_PODS)
-    return waits
+        self.waits.append((at - created).total_seconds())
