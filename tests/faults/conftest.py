@@ -10,7 +10,8 @@ import pytest
 import pytest_asyncio
 
 from tests.faults import oracles
-from tests.faults.batch_scenarios import CLOCK_RATE, SETTINGS
+from tests.faults.batch_scenarios import BATCHES, CLOCK_RATE, SETTINGS
+from tests.faults.plans import Plan
 from tests.faults.plays import Plays
 from tests.faults.run import Played
 from tests.faults.stage import Stage
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 # Of the cloud, for plans: an object is Ready soon, and yet after its create was answered.
 LATENCIES = {"placementSeconds": 0.2, "startSeconds": 0.2, "stopSeconds": 0.1, "webhookTimeoutSeconds": 2}
+REPLAYS = ("test_the_saved_plan_is_replayed", "test_the_saved_plan_with_a_batch_is_replayed")
 module_fixture = pytest_asyncio.fixture(scope="module", loop_scope="session")
 
 
@@ -34,13 +36,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With `--plan`, only the test that replays it; without, all but that."""
-    replaying = config.getoption("--plan", default=None) is not None
+    """With `--plan`, only the test that replays it, on the stage that it needs; without, all but those that replay."""
+    path = config.getoption("--plan", default=None)
     here = Path(__file__).parent
+    wanted = None if path is None else REPLAYS[Plan.load(path).scenario in BATCHES]
     unwanted = [
         item
         for item in items
-        if here in item.path.parents and (item.name == "test_the_saved_plan_is_replayed") is not replaying
+        if here in item.path.parents and (item.name in REPLAYS if wanted is None else item.name != wanted)
     ]
     if unwanted:
         config.hook.pytest_deselected(items=unwanted)

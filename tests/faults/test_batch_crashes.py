@@ -15,6 +15,8 @@ from tests.support.faultrules import Deed, Hold, Moment, Rule, Side
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from _pytest.mark.structures import ParameterSet
+
     from tests.faults.plays import Plays
     from tests.support.faultrules import Logged
 
@@ -58,13 +60,29 @@ _IN_BUCKETS = {
 }
 
 
-@pytest.mark.parametrize("when", _IN_MAPS)
+def _some(moments: Iterable[str], *always: str) -> list[ParameterSet]:
+    """All of them, of which some are played every time."""
+    return [pytest.param(when, marks=() if when in always else pytest.mark.long) for when in moments]
+
+
+_MOSTLY = (
+    "while it reads the input",
+    "before the create",
+    "after the create was acted on",
+    "after the create was answered",
+    "while it looks",
+    "while it downloads",
+    "between the output and the status",
+)
+
+
+@pytest.mark.parametrize("when", _some(_IN_MAPS, *_MOSTLY))
 async def test_killed(batch_plays: Plays, when: str) -> None:
     await batch_plays.holds(Plan(f"batch killed {when}", "batch", (_IN_MAPS[when],)))
     assert batch_plays.stage.restarts == 1
 
 
-@pytest.mark.parametrize("when", _IN_BUCKETS)
+@pytest.mark.parametrize("when", _some(_IN_BUCKETS, "between answers and errors", "between the output and the status"))
 async def test_killed_with_buckets(batch_plays: Plays, when: str) -> None:
     await batch_plays.holds(Plan(f"bucket killed {when}", "bucket", (_IN_BUCKETS[when],)))
 

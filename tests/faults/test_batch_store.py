@@ -39,14 +39,13 @@ async def _holds(plays: Plays, store: S3Server, plan: Plan, *, meets: bool = Tru
     assert await store.uploads(bucket) == []
 
 
-@pytest.mark.parametrize("what", ["500", "403", "connection cut"])
+@pytest.mark.parametrize("what", ["403", "connection cut"])
 async def test_the_store_fails_for_a_while_at_everything(batch_plays: Plays, fault_store: S3Server, what: str) -> None:
-    # More than the object store's own client repeats.
     rules = tuple(Rule(Side.STORE, operation, ACTIONS[what], times=2) for operation in (_READ, _TRY, _WRITE))
     await _holds(batch_plays, fault_store, Plan(f"bucket {what} for a while", "bucket", rules))
 
 
-@pytest.mark.parametrize("what", ["reply lost", "403", "500"])
+@pytest.mark.parametrize("what", ["reply lost", "500"])
 async def test_the_store_fails_between_answers_and_errors(batch_plays: Plays, fault_store: S3Server, what: str) -> None:
     rule = Rule(Side.STORE, _WRITE, ACTIONS[what], subject="out/errors.jsonl")
     await _holds(batch_plays, fault_store, Plan(f"bucket {what} at the errors", "bucket", (rule,)))

@@ -45,7 +45,6 @@ async def pair(
 
 _STEPS = {
     "while it uploads": (Side.INFERENCE, UPLOAD, Moment.ACTED),
-    "before the create": (Side.INFERENCE, CREATE_BATCH, Moment.BEFORE),
     "after the create was acted on": (Side.INFERENCE, CREATE_BATCH, Moment.ACTED),
     "after the output was published": (Side.KUBE, "POST configmaps", Moment.ACTED),
 }
