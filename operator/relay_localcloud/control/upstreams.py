@@ -1,6 +1,7 @@
 """`/_localcloud/upstreams`: what answers at the endpoints of an image's workloads."""
 
-from typing import Annotated
+import re
+from typing import Annotated, Final
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Query, Response
@@ -13,6 +14,8 @@ from relay_localcloud.gateway import images
 
 router = APIRouter()
 
+_IN_A_URL: Final = re.compile(r"[!-~]+")
+
 
 def _base(url: str) -> str:
     try:
@@ -20,7 +23,7 @@ def _base(url: str) -> str:
         usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
     except ValueError:
         usable = False
-    if not usable or parts.username is not None or parts.query or parts.fragment or not url.isascii():
+    if not usable or parts.username is not None or parts.query or parts.fragment or not _IN_A_URL.fullmatch(url):
         raise ValueError("must be an http or https URL without credentials, query and fragment")
     return url
 

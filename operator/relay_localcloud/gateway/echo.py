@@ -11,6 +11,7 @@ from multidict import CIMultiDict
 
 from relay_localcloud.errors import ApiError
 from relay_localcloud.gateway.answers import Streamed, json_answer
+from relay_localcloud.gateway.forwarding import Body
 
 LARGEST_BODY: Final = 256 * 1024 * 1024
 _IN_MEMORY: Final = 1024 * 1024
@@ -24,12 +25,12 @@ async def echo(request: web.BaseRequest, path: str, headers: CIMultiDict[str]) -
     ApiError 413 where it is over 256 MiB.
     """
     with tempfile.SpooledTemporaryFile(_IN_MEMORY) as kept:
-        async for chunk in request.content.iter_any():
-            if kept.tell() + len(chunk) > LARGEST_BODY:
+        async for piece in Body(request).pieces():
+            if kept.tell() + len(piece) > LARGEST_BODY:
                 raise ApiError(
                     413, f"The echo takes up to {LARGEST_BODY} bytes: POST /_localcloud/upstreams takes more."
                 )
-            kept.write(chunk)
+            kept.write(piece)
         size = kept.tell()
         kept.seek(0)
         if size <= _IN_MEMORY:

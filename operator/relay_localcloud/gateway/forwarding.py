@@ -15,7 +15,7 @@ from relay_localcloud.gateway.headers import passed_on
 
 CONNECT_SECONDS: Final = 10.0
 SILENT_SECONDS: Final = 300.0
-"""How long an upstream may say nothing once it has the request, and a client take nothing of an answer."""
+"""How long an upstream may say nothing once it has the request, and a client neither send nor take anything."""
 
 _NOT_ADDED: Final = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
@@ -38,19 +38,12 @@ async def forward(
     request: web.BaseRequest, session: aiohttp.ClientSession, url: URL, headers: CIMultiDict[str]
 ) -> web.StreamResponse:
     """Relay one exchange. ApiError 400 for a body that is malformed, 502 where the upstream does not answer."""
-    body = _Body(request)
+    body = Body(request)
+    sent = body.pieces() if request.body_exists else None
     try:
-        answer = await session.request(
-            request.method,
-            url,
-            headers=headers,
-            data=body.chunks() if request.body_exists else None,
-            allow_redirects=False,
-        )
+        answer = await session.request(request.method, url, headers=headers, data=sent, allow_redirects=False)
     except (aiohttp.ClientError, TimeoutError, OSError) as failure:
-        if body.malformed:
-            raise ApiError(400, "The body breaks off or is not framed as HTTP says.") from failure
-        raise bad_upstream(url, failure) from failure
+        raise body.fault or bad_upstream(url, failure) from failure
     async with answer:
         response = Streamed(status=answer.status, reason=answer.reason, headers=passed_on(answer.headers))
         await response.prepare(request)
@@ -70,24 +63,29 @@ def bad_upstream(url: URL, failure: BaseException) -> ApiError:
 
 
 async def _pour(source: aiohttp.StreamReader, response: web.StreamResponse) -> None:
-    async for chunk in source.iter_any():
+    async for piece in source.iter_any():
         async with asyncio.timeout(SILENT_SECONDS):
-            await response.write(chunk)
+            await response.write(piece)
     await response.write_eof()
 
 
-class _Body:
+class Body:
     """A request's body while it is sent on."""
 
     def __init__(self, request: web.BaseRequest) -> None:
-        self._request = request
-        self.malformed = False
+        self._content = request.content
+        self.fault: ApiError | None = None
+        """Why it broke off, where it was the client that broke it off."""
 
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """The body as it comes."""
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """The body as it comes. ApiError 400 where it stops coming, or is not framed as HTTP says."""
         try:
-            async for chunk in self._request.content.iter_any():
-                yield chunk
-        except web.RequestPayloadError:
-            self.malformed = True
-            raise
+            # With what is there, if only nothing: the request's head waits for its first piece.
+            yield self._content.read_nowait()
+            while not self._content.at_eof():
+                async with asyncio.timeout(SILENT_SECONDS):
+                    piece = await self._content.readany()
+                yield piece
+        except (web.RequestPayloadError, TimeoutError) as failure:
+            self.fault = ApiError(400, "The body breaks off, or is not framed as HTTP says.")
+            raise self.fault from failure

@@ -1,7 +1,6 @@
 """One request at the gateway: which workload, whether it may pass, and what answers it."""
 
 from typing import Final
-from urllib.parse import quote
 
 import aiohttp
 from aiohttp import web
@@ -17,7 +16,6 @@ from relay_localcloud.gateway.headers import to_workload
 from relay_localcloud.gateway.targets import IdTarget, target_of
 from relay_localcloud.gateway.websockets import bridge, echo_messages, is_handshake
 
-_ASCII: Final = "".join(map(chr, range(0x21, 0x7F)))
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -61,6 +59,5 @@ class Handler:
 
 
 def _url(upstream: str, path: str) -> URL:
-    # As it was sent, character for character: what it means is the workload's affair. Only ASCII can be in a URL.
-    sent = path if path.isascii() else quote(path, safe=_ASCII, errors="surrogateescape")
-    return URL(upstream.rstrip("/") + sent, encoded=True)
+    # As it was sent, character for character: what it means is the workload's affair.
+    return URL(upstream.rstrip("/") + path, encoded=True)

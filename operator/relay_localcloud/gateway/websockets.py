@@ -15,6 +15,7 @@ from relay_localcloud.gateway.forwarding import bad_upstream
 LARGEST_MESSAGE: Final = 16 * 1024 * 1024
 
 _OF_THE_HANDSHAKE: Final = ("Sec-WebSocket-Key", "Sec-WebSocket-Version", "Sec-WebSocket-Extensions")
+_NORMAL: Final = 1000
 _GOING_AWAY: Final = 1001
 _UPSTREAM_LOST: Final = 1014
 _UNSENDABLE: Final = frozenset({0, 1005, 1006, 1015})
@@ -56,7 +57,7 @@ async def bridge(
         headers.popall(name, None)
     try:
         far = await session.ws_connect(
-            url, protocols=offered, headers=headers, autoping=False, max_msg_size=LARGEST_MESSAGE
+            url, protocols=offered, headers=headers, autoping=False, autoclose=False, max_msg_size=LARGEST_MESSAGE
         )
     except aiohttp.WSServerHandshakeError as refused:
         status = refused.status if refused.status >= 400 else 502
@@ -65,27 +66,36 @@ async def bridge(
         raise bad_upstream(url, failure) from failure
     async with far:
         chosen = [far.protocol] if far.protocol else []
-        near = web.WebSocketResponse(protocols=chosen, autoping=False, max_msg_size=LARGEST_MESSAGE)
+        near = web.WebSocketResponse(protocols=chosen, autoping=False, autoclose=False, max_msg_size=LARGEST_MESSAGE)
         await near.prepare(request)
-        both = [asyncio.create_task(_pass_on(near, far)), asyncio.create_task(_pass_on(far, near))]
+        both = [
+            asyncio.create_task(_pass_on(near, far, when_lost=_GOING_AWAY)),
+            asyncio.create_task(_pass_on(far, near, when_lost=_UPSTREAM_LOST)),
+        ]
         try:
-            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(both)
         finally:
             for task in both:
                 task.cancel()
             await asyncio.gather(*both, return_exceptions=True)
-            # Where neither said why: the other is gone. A side that is closed already hears nothing.
-            await far.close(code=_GOING_AWAY)
-            await near.close(code=_UPSTREAM_LOST)
+            await far.close(code=_GOING_AWAY)  # says nothing where it is closed
         return near
 
 
-async def _pass_on(source: Socket, sink: Socket) -> None:
-    """Every message of one side to the other, then its close, where there is one."""
+async def _pass_on(source: Socket, sink: Socket, when_lost: int) -> None:
+    """Every message of one side to the other, then how it ended: with its code, or `when_lost` where it said nothing.
+
+    A side that closes is answered once the other has closed too, as if they spoke with each other.
+    """
     while (message := await source.receive()).type in _SENT:
         await _SENT[message.type](sink, message.data)
+    if message.type is WSMsgType.CLOSING:  # by the other direction
+        return
     if message.type is WSMsgType.CLOSE:
-        code = 1000 if message.data in _UNSENDABLE else message.data
+        code = _NORMAL if message.data in _UNSENDABLE else message.data
         await sink.close(code=code, message=(message.extra or "").encode())
+        await source.close(code=code)
     elif isinstance(message.data, aiohttp.WebSocketError):
         await sink.close(code=message.data.code)
+    else:
+        await sink.close(code=when_lost)

@@ -151,7 +151,7 @@ async def test_an_imported_state_has_its_own_keys_and_endpoints(server: Server) 
     assert (await workload.call("GET", "/")).refusal == (404, "not_found")
 
 
-async def test_endpoints_need_no_authentication_to_the_management_api_and_have_no_faults(
+async def test_endpoints_have_no_faults_and_are_not_in_the_request_log(
     organization: Organization, server: Server
 ) -> None:
     workload = await running(organization)

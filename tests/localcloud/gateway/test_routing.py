@@ -140,6 +140,7 @@ async def test_a_cluster_answers_while_a_replica_is_healthy(organization: Organi
     "sent",
     [
         b"nonsense\r\n\r\n",
+        b"GET /caf\xc3\xa9 HTTP/1.1\r\nHost: x\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: x\r\nno colon\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
         b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 100_000 + b"\r\n\r\n",
