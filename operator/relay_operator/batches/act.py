@@ -84,7 +84,10 @@ class Actor:
                 memory.clean = memory.clean and not isinstance(facts.came, Troubled | Refused)
                 return Nothing()
             case actions.Submit():
-                return await self._submit(facts)
+                submitted = await self._submit(facts)
+                # The file may be there in spite of what the cloud said: it is not to be left behind.
+                memory.clean = memory.clean and not (isinstance(submitted, NotPaid) and submitted.vanished)
+                return submitted
             case actions.Cancel():
                 return await self._cancel(facts, memory)
             case actions.BeginPublication():
