@@ -106,14 +106,12 @@ def account(tx: Tx, organization_id: str) -> Account:
     row = _ACCOUNT.run(tx.connection, organization=organization_id).fetchone()
     if row is None:
         raise ApiError(404, f"There is no organization {organization_id!r}.")
-    balance, read_at, started, month_units, earlier_units, burn, funded_at, recharges, threshold, floor, cap, limit = (
-        row
-    )
+    balance, *kept, funded_at, recharges, threshold, floor, cap, limit = row
     second = tx.now // MICROSECONDS
     if balance is None:
         meter = Meter(second, accrual.month_start(second), 0, 0, 0)
     else:
-        meter = accrual.read(Meter(read_at, started, month_units, earlier_units, burn), second)
+        meter = accrual.read(Meter(*kept), second)
     return Account(organization_id, balance or 0, meter, floor, cap, limit, funded_at, threshold if recharges else None)
 
 
@@ -160,7 +158,7 @@ def post(tx: Tx, organization_id: str, kind: Kind, amount_cents: int, descriptio
 def debit(tx: Tx, organization_id: str, cents: int, description: str) -> None:
     """Take off the balance what was used and never accrued, with a transaction."""
     _write(tx, organization_id, "usage", -cents, description)
-    set_alarms(tx, account(tx, organization_id))
+    _set_alarms(tx, account(tx, organization_id))
 
 
 def settle(tx: Tx, has: Account, cents: int, description: str) -> None:
@@ -204,9 +202,9 @@ def open_account(tx: Tx, organization_id: str) -> None:
         payment_methods.add(tx, organization_id, Card())
 
 
-def floor_changed(tx: Tx, organization_id: str) -> None:
-    """Set the alarms anew after the organization's floor or threshold was changed."""
-    set_alarms(tx, account(tx, organization_id))
+def reset_alarms(tx: Tx, organization_id: str) -> None:
+    """Set the alarms anew after the organization's floor or its auto-recharge was changed."""
+    _set_alarms(tx, account(tx, organization_id))
 
 
 def _write(tx: Tx, organization_id: str, kind: Kind, amount_cents: int, description: str) -> None:
@@ -221,7 +219,7 @@ def _funded(tx: Tx, organization_id: str) -> None:
     if has.available_cents > has.floor_cents:
         change = update(accounts).where(accounts.c.organization_id == organization_id)
         tx.connection.execute(change.values(funded_at=tx.now))
-    set_alarms(tx, has)
+    _set_alarms(tx, has)
 
 
 def _change_burn(tx: Tx, organization_id: str, by: int) -> None:
@@ -232,10 +230,10 @@ def _change_burn(tx: Tx, organization_id: str, by: int) -> None:
         expect_settlement(tx, organization_id, tx.now)
     meter = replace(has.meter, burn=has.meter.burn + by)
     _SET_METER.run(tx.connection, organization=organization_id, **asdict(meter))
-    set_alarms(tx, replace(has, meter=meter))
+    _set_alarms(tx, replace(has, meter=meter))
 
 
-def set_alarms(tx: Tx, has: Account) -> None:
+def _set_alarms(tx: Tx, has: Account) -> None:
     """Set the auto-stop and the auto-recharge for when they are due, or take them back."""
     stop_at = accrual.second_below(has.meter, has.balance_cents, has.floor_cents) if has.meter.burn else None
     _set_alarm(tx, AUTO_STOP, has.organization_id, stop_at, tx.now)

@@ -58,7 +58,7 @@ def change(tx: Tx, organization_id: str, values: Mapping[str, object]) -> None:
     if values:
         changed = update(tables.organizations).where(tables.organizations.c.id == organization_id)
         tx.connection.execute(changed.values(**values))
-        billing.floor_changed(tx, organization_id)
+        billing.reset_alarms(tx, organization_id)
 
 
 def organization(tx: Tx, organization_id: str) -> RowMapping:

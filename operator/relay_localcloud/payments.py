@@ -129,7 +129,7 @@ def add_card(tx: Tx, organization_id: str, card: Card) -> str:
     """Save a card, and let auto-recharge try again soon."""
     card_id = payment_methods.add(tx, organization_id, card)
     recharge_attempts.retry_soon(tx, organization_id)
-    billing.floor_changed(tx, organization_id)
+    billing.reset_alarms(tx, organization_id)
     return card_id
 
 

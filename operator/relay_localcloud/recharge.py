@@ -37,7 +37,7 @@ def save_settings(tx: Tx, organization_id: str, settings: AutoRechargeUpdate) ->
     )
     tx.cancel(billing.AUTO_RECHARGE, organization_id)
     recharge_attempts.retry_soon(tx, organization_id)
-    billing.floor_changed(tx, organization_id)
+    billing.reset_alarms(tx, organization_id)
 
 
 def _recharge(tx: Tx, item: DueItem) -> None:
@@ -50,7 +50,7 @@ def _recharge(tx: Tx, item: DueItem) -> None:
     under_way = None if charged is None or charged.status == "failed" else charged.id
     attempts = recharge_attempts.of(tx, organization_id)
     recharge_attempts.keep(tx, organization_id, recharge_attempts.after(attempts, tx.now, under_way))
-    billing.floor_changed(tx, organization_id)
+    billing.reset_alarms(tx, organization_id)
 
 
 HANDLERS: Final[Mapping[str, DueHandler]] = {billing.AUTO_RECHARGE: _recharge}
