@@ -250,15 +250,15 @@ async def _unless(stop: asyncio.Event, work: Coroutine[None, None, None]) -> boo
     return False
 
 
-def _rank(key: ObjectKey) -> int:
+def _gives_way(key: ObjectKey) -> bool:
     """Batches have a day, and come by the hundred: people who wait for a GPU do not wait for them as well."""
-    return int(key.kind == inferencebatch.DEFINITION.kind)
+    return key.kind == inferencebatch.DEFINITION.kind
 
 
 def _assemble(settings: Settings, api: client.ApiClient) -> Replica:
     metrics = process_metrics(version("relay-operator"))
     kube = Kube(api, on_write=metrics.on_write)
-    queue = Queue[ObjectKey](time.monotonic, _rank)
+    queue = Queue[ObjectKey](time.monotonic, _gives_way, max(settings.workers // 4, 1))
     cache = Cache(on_owned=lambda owner: _wake(queue, owner))
     feed = Feed(cache, queue, random.random, settings.poll_settled_seconds)
     accounts = Accounts(settings, kube, cache, queue, metrics)

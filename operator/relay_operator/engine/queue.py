@@ -41,16 +41,22 @@ class _Pending:
 
 @dataclass(slots=True)
 class Queue(Generic[KeyT]):
-    """Keys waiting for a worker: by priority, among equals by `rank`, lower first, then in the order they came.
+    """Keys waiting for a worker, by priority, and among equals in the order they came, after them those that give way.
 
+    At most `at_once` of those that give way are worked on at the same time: however many they are, the others find a
+    worker that is free, and servers that are not busy with them.
     A key is ready at most once and with one worker at most: what is added while it is worked on runs
     after, once. A delayed key that is added again, or ready sooner, keeps the earlier of both times.
     Work per operation is O(log n); nothing polls.
     """
 
     clock: Callable[[], float]
-    rank: Callable[[KeyT], int] = lambda _: 0
-    _ready: list[tuple[Priority, int, int, KeyT]] = field(default_factory=list)
+    gives_way: Callable[[KeyT], bool] = lambda _: False
+    at_once: int = 1
+    _ready: dict[bool, list[tuple[Priority, bool, int, KeyT]]] = field(default_factory=lambda: {False: [], True: []})
+    """By whether they give way."""
+    _giving_way: int = 0
+    """How many of those workers have."""
     _pending: dict[KeyT, _Pending] = field(default_factory=dict)
     _working: set[KeyT] = field(default_factory=set)
     _delayed: dict[KeyT, tuple[float, Priority]] = field(default_factory=dict)
@@ -107,6 +113,9 @@ class Queue(Generic[KeyT]):
     def done(self, key: KeyT) -> None:
         """The worker is through with the key; what was added meanwhile becomes ready."""
         self._working.discard(key)
+        if self.gives_way(key):
+            self._giving_way -= 1
+            self._wake_one()  # for one that could not be taken beside it
         waiting = self._pending.get(key)
         if waiting is not None:
             self._push(key, waiting.priority)
@@ -125,18 +134,27 @@ class Queue(Generic[KeyT]):
         return min((waiting.since for waiting in self._pending.values()), default=None)
 
     def _pop(self) -> Taken[KeyT] | None:
-        while self._ready:
-            priority, _, _, key = heapq.heappop(self._ready)
+        while ready := self._foremost():
+            priority, gives_way, _, key = heapq.heappop(ready)
             waiting = self._pending.get(key)
             if waiting is None or waiting.priority != priority or key in self._working:
                 continue  # forgotten, or moved forward and already taken
             del self._pending[key]
             self._working.add(key)
+            self._giving_way += gives_way
             return Taken(key, priority, waiting.since)
         return None
 
+    def _foremost(self) -> list[tuple[Priority, bool, int, KeyT]]:
+        """Those among whom the next one is; empty where none may be taken."""
+        others, giving_way = self._ready[False], self._ready[True]
+        if not giving_way or self._giving_way >= self.at_once:
+            return others
+        return giving_way if not others or giving_way[0] < others[0] else others
+
     def _push(self, key: KeyT, priority: Priority) -> None:
-        heapq.heappush(self._ready, (priority, self.rank(key), next(self._order), key))
+        gives_way = self.gives_way(key)
+        heapq.heappush(self._ready[gives_way], (priority, gives_way, next(self._order), key))
         self._wake_one()
 
     def _wake_one(self) -> None:

@@ -42,11 +42,28 @@ async def test_the_most_urgent_goes_first_and_equals_in_their_order(queue: Queue
     assert await drained(queue) == ["delete", "event", "first", "second", "poll"]
 
 
-async def test_among_equals_the_lower_rank_goes_first_but_never_before_what_is_more_urgent(clock: Clock) -> None:
-    queue = Queue[str](clock.monotonic, rank=lambda key: int(key.startswith("batch")))
+def _is_batch(key: str) -> bool:
+    return key.startswith("batch")
+
+
+async def test_among_equals_those_that_give_way_go_last_but_before_what_is_less_urgent(clock: Clock) -> None:
+    queue = Queue[str](clock.monotonic, _is_batch)
     for key, priority in (("batch-1", 2), ("batch-2", 2), ("poll", 4), ("pod", 2), ("batch-deleted", 0)):
         queue.add(key, Priority(priority))
     assert await drained(queue) == ["batch-deleted", "pod", "batch-1", "batch-2", "poll"]
+
+
+async def test_a_bounded_number_of_those_that_give_way_is_worked_on_at_once(clock: Clock) -> None:
+    queue = Queue[str](clock.monotonic, _is_batch, at_once=2)
+    for key in ("batch-1", "batch-2", "batch-3"):
+        queue.add(key, Priority.DELETE)
+    queue.add("pod", Priority.POLL)
+    got = [one.key for _ in range(4) if (one := await taken(queue)) is not None]
+    assert got == ["batch-1", "batch-2", "pod"]
+    waiting = asyncio.create_task(queue.take())
+    await asyncio.sleep(0)
+    queue.done("batch-1")
+    assert (await waiting).key == "batch-3"
 
 
 async def test_a_key_is_ready_at_most_once(queue: Queue[str]) -> None:
