@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from pydantic import ValidationError
 
@@ -163,7 +163,9 @@ class Gatherer:
         """One more complete list; it takes several, late enough, to be sure."""
         if memory.opened[0] != what:
             memory.opened, memory.not_seen = (what, self.clock()), 0
-        late = now - sent >= timedelta(seconds=self.patience.search)
+        # By either clock: the cloud's may be ahead, or ours was set back.
+        waited = max((now - sent).total_seconds(), self.clock() - memory.opened[1])
+        late = waited >= self.patience.search
         if late and (memory.not_seen == 0 or self.clock() - memory.not_seen_at >= self.patience.absence):
             memory.not_seen += 1
             memory.not_seen_at = self.clock()

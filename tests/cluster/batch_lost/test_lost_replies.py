@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.cluster.batch_side import (
     CREATE_BATCH,
     KIND,
@@ -73,11 +75,13 @@ async def test_an_upload_whose_answer_was_lost_is_not_sent_again(
     assert await files_in_cloud(workspace) == []
 
 
-async def test_a_status_that_was_lost_is_rebuilt_from_the_cloud(
-    unattended_workspace: Workspace, start_operator: StartOperator
+@pytest.mark.parametrize("ahead", [0, 3600])
+async def test_a_status_that_was_lost_is_rebuilt_from_the_cloud_whatever_its_clock_says(
+    unattended_workspace: Workspace, start_operator: StartOperator, ahead: int
 ) -> None:
     workspace, control = unattended_workspace, unattended_workspace.cloud.control
     await control.clock(mode="frozen")
+    await control.advance(ahead)
     operator = await start_operator(workspace, **PATIENCE, batch_part_bytes="1024")
     await put_prompts(workspace, [record(f"r{number}", f"p{number}") for number in range(20)])
     await workspace.apply(batch())
