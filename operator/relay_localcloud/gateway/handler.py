@@ -16,6 +16,7 @@ from relay_localcloud.gateway.headers import to_workload
 from relay_localcloud.gateway.targets import IdTarget, target_of
 from relay_localcloud.gateway.websockets import bridge, echo_messages, is_handshake
 
+_MOST_HOPS: Final = 32
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
@@ -44,6 +45,8 @@ class Handler:
             raise ApiError(404, "No workload has an endpoint at this address.")
         target, path = named
         consumed = admit(endpoint, request.headers, self._directory)
+        if request.headers.get("X-Forwarded-For", "").count(",") >= _MOST_HOPS:
+            raise ApiError(502, "The request came through here too often: the upstream of this image leads back here.")
         prefix = target.prefix if isinstance(target, IdTarget) else ""
         headers = to_workload(request.headers, consumed, request.remote, request.scheme, prefix)
         upstream = self._directory.upstream(endpoint.image)

@@ -121,6 +121,11 @@ async def behind(organization: Organization, upstream: Upstream, **fields: objec
     return await running(organization, image=f"image-of-{organization.id}", public=True, **fields)
 
 
+def opening(workload: Workload, method: str = "GET", path: str = "/", *headers: str) -> bytes:
+    """The head of a request to a public workload."""
+    return "\r\n".join([f"{method} {path} HTTP/1.1", f"Host: {workload.host}", *headers, "", ""]).encode("latin-1")
+
+
 @asynccontextmanager
 async def connection(workload: Workload) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     """A connection to the gateway, for requests byte by byte."""
