@@ -109,7 +109,9 @@ class Settings(BaseSettings):
     lease_renew_deadline_seconds: Seconds = Field(10, description="A leader that could not renew for so long ends.")
     lease_retry_seconds: Seconds = Field(2, description="Time between two attempts to take or renew the Lease.")
 
-    workers: int = Field(32, ge=1, le=1024, description="Objects reconciled at the same time.")
+    workers: int = Field(
+        32, ge=1, le=1024, description="Objects reconciled at once, at most a quarter of them batches."
+    )
     poll_transition_seconds: Seconds = Field(5, description="Interval of looking at an object that is changing.")
     poll_settled_seconds: Seconds = Field(300, description="Interval of looking at an object that is as asked.")
     poll_jitter: float = Field(0.2, ge=0, le=1, description="Share by which an interval is varied at random.")
