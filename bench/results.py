@@ -19,8 +19,8 @@ _HEAD = """\
 # Measured
 
 The API server, etcd, the local cloud, the S3 server and the measuring process ran on the same cores as the operator.
-Ratios are of runs side by side. CPU is what the system booked for the process, and so hardly depends on what else the
-machine did; seconds do.
+Ratios are of runs side by side. CPU is what the system booked for the process: where others keep the machine busy it is
+up to two thirds more for the same work (caches, shared cores), while seconds are many times as many.
 """
 _SECTION = re.compile(r"^## (?P<title>.+)\n(?:(?!^## ).*\n?)*", re.MULTILINE)
 
