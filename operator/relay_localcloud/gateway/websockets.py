@@ -33,8 +33,12 @@ _SENT: Final[Mapping[WSMsgType, Callable[[Socket, Any], Awaitable[None]]]] = {
 
 
 def is_handshake(request: web.BaseRequest) -> bool:
-    """Whether the request asks for a WebSocket."""
-    return request.method == "GET" and request.headers.get("Upgrade", "").lower() == "websocket"
+    """Whether the request asks for a WebSocket; ApiError 400 where it asks in a way that RFC 6455 does not have."""
+    if request.method != "GET" or request.headers.get("Upgrade", "").lower() != "websocket":
+        return False
+    if not web.WebSocketResponse().can_prepare(request):
+        raise ApiError(400, "The handshake of this WebSocket is incomplete, or of another version than 13.")
+    return True
 
 
 async def echo_messages(request: web.BaseRequest) -> web.StreamResponse:

@@ -10,7 +10,15 @@ import aiohttp
 import pytest
 from aiohttp import WSMsgType, web
 
-from tests.localcloud.support.gateway import PATIENCE_SECONDS, Upstream, behind, running
+from tests.localcloud.support.gateway import (
+    PATIENCE_SECONDS,
+    Upstream,
+    behind,
+    connection,
+    opening,
+    refusal_of,
+    running,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -154,6 +162,17 @@ async def test_what_the_upstream_refuses_is_refused(organization: Organization, 
         async with socket_to(workload):
             pass
     assert refused.value.status == 502
+
+
+@pytest.mark.parametrize("headers", [(), ("Sec-WebSocket-Key: short",), ("Sec-WebSocket-Version: 12",)])
+async def test_a_handshake_that_is_none_is_400(
+    organization: Organization, upstream: Upstream, talker: Talker, headers: tuple[str, ...]
+) -> None:
+    workload = await behind(organization, upstream)
+    async with connection(workload) as (reader, writer):
+        writer.write(opening(workload, "GET", "/", "Connection: upgrade", "Upgrade: websocket", *headers))
+        assert await refusal_of(reader) == (400, "invalid_request")
+    assert talker.requests == []
 
 
 async def test_a_private_workload_takes_sockets_with_the_key_and_the_echo_repeats(organization: Organization) -> None:
