@@ -65,8 +65,10 @@ async def test_an_upload_is_found_or_sent_again(batch_plays: Plays, what: str) -
 
 @pytest.mark.parametrize("what", ["cut body", "HTML 200"])
 async def test_what_is_read_badly_is_read_again(batch_plays: Plays, what: str) -> None:
+    """The list of files is read where an upload may have been acted on, and at no other time."""
     reads = (LOOK, LIST_FILES, READ_FILE, DOWNLOAD)
-    rules = tuple(_rule(operation, ACTIONS[what]) for operation in reads)
+    rules = (_rule(UPLOAD, LoseReply()),)
+    rules += tuple(_rule(operation, ACTIONS[what]) for operation in reads)
     rules += tuple(_rule(operation, ACTIONS[what], nth=4) for operation in (READ_FILE, DOWNLOAD))
     await batch_plays.holds(Plan(f"batch reads {what}", "batch", rules))
 

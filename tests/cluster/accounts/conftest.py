@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from tests.conftest import SharedOperator
     from tests.support.localcloud import LocalCloud, Organization
 
 PUBLIC_URL = "http://127.0.0.1:1"
@@ -122,8 +123,11 @@ async def operator_kube(operator_kubeconfig: Path) -> AsyncIterator[Kube]:
 
 
 @pytest_asyncio.fixture
-async def bench(kube: Administrator, cloud: LocalCloud, operator_kube: Kube) -> AsyncIterator[Bench]:
-    """An account in a namespace of its own, not looked at so far."""
+async def bench(
+    kube: Administrator, cloud: LocalCloud, operator_kube: Kube, shared_operator: SharedOperator
+) -> AsyncIterator[Bench]:
+    """An account in a namespace of its own, not looked at so far, and by no other operator later."""
+    await shared_operator.operator.stop()
     kube.namespace = f"accounts-{secrets.token_hex(4)}"
     organization = await cloud.control.create_organization(kube.namespace)
     await kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": kube.namespace}})
