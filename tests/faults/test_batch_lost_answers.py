@@ -67,9 +67,9 @@ async def test_an_upload_is_found_or_sent_again(batch_plays: Plays, what: str) -
 async def test_what_is_read_badly_is_read_again(batch_plays: Plays, what: str) -> None:
     """The list of files is read where an upload may have been acted on, and at no other time."""
     reads = (LOOK, LIST_FILES, READ_FILE, DOWNLOAD)
-    rules = (_rule(UPLOAD, LoseReply()),)
-    rules += tuple(_rule(operation, ACTIONS[what]) for operation in reads)
-    rules += tuple(_rule(operation, ACTIONS[what], nth=4) for operation in (READ_FILE, DOWNLOAD))
+    once = [_rule(operation, ACTIONS[what]) for operation in reads]
+    later = [_rule(operation, ACTIONS[what], nth=4) for operation in (READ_FILE, DOWNLOAD)]
+    rules = (_rule(UPLOAD, LoseReply()), *once, *later)
     await batch_plays.holds(Plan(f"batch reads {what}", "batch", rules))
 
 
