@@ -4,6 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 # Each test worker has a control plane of its own, so a cluster that was given is for one alone.
 WORKERS ?= $(if $(RELAY_TEST_KUBECONFIG),0,auto)
+PASSED := .pytest_cache/passed
 COMPILE = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
           --no-annotate --custom-compile-command "make lock" --quiet
 
@@ -35,7 +36,8 @@ demo: binaries ## a running system with real resources, from nothing; ONCE=1 end
 	@$(BIN)/python -m hack.demo $(if $(ONCE),--once)
 
 test: binaries ## all tests but the long ones
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile -m "not long" --ignore=tests/unit/engine
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --passed $(PASSED) -m "not long" \
+	  --ignore=tests/unit/engine
 	@$(MAKE) --no-print-directory coverage
 
 coverage: $(VENV)/.installed ## the engine's unit tests: every branch of it must be covered
