@@ -90,7 +90,10 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Billed:
-    """Who a stint is billed for; the rate is for all of it, in cents an hour, and stays as it is."""
+    """Who a stint is billed for; the rate is for all of it, in cents an hour, and stays as it is.
+
+    `node_id` is the machine that it runs on, whose provider earns by it; None without GPUs.
+    """
 
     organization_id: str
     holder_id: str
@@ -99,6 +102,7 @@ class Billed:
     name: str
     gpu_model_id: str | None
     rate_cents: int
+    node_id: str | None
 
 
 def account(tx: Tx, organization_id: str) -> Account:

@@ -51,6 +51,8 @@ usage_records = Table(
     Column("rate_cents", BigInteger, nullable=False),  # an hour, locked
     Column("started_at", BigInteger, nullable=False),  # whole seconds, as ended_at
     Column("ended_at", BigInteger),
+    Column("node_id", String),  # where the holder's GPUs are; null: it has none
+    Index("usage_on_node", "node_id", sqlite_where=text("node_id IS NOT NULL")),
     Index("open_usage_of_holder", "holder_id", unique=True, sqlite_where=text("ended_at IS NULL")),
     Index("usage_of_organization", "organization_id", "ended_at"),
 )

@@ -1,12 +1,18 @@
-"""The machines: what they are, and how they come, fall silent and go."""
+"""The machines: how they come, fall silent, are held back and go (section 3, "Provider node status").
+
+A node belongs to at most one organization: to the one that alone uses it (`organization_id`), or to the provider that
+enrolled it with a provisioning token (`provider_id`), whose capacity everybody may use; all others are the platform's.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    ColumnElement,
     Connection,
     Index,
     Integer,
@@ -16,6 +22,7 @@ from sqlalchemy import (
     Table,
     func,
     insert,
+    or_,
     select,
     text,
     update,
@@ -25,6 +32,9 @@ from relay_localcloud.catalog import GPU_MODELS, LARGEST_NODE, LOCATIONS, SEEDED
 from relay_localcloud.placement import NodeRoom
 from relay_localcloud.schema import metadata
 from relay_localcloud.store import Tx
+
+COMMUNITY: Final = "community"
+"""The pool of nodes that name no other (section 2, `nodePool`)."""
 
 nodes = Table(
     "nodes",
@@ -37,12 +47,16 @@ nodes = Table(
     Column("ram_gb", Integer, nullable=False),
     Column("location", String, nullable=False),
     Column("region", String, nullable=False),
-    Column("organization_id", String, nullable=False),  # the owner; empty: the platform's own
+    Column("organization_id", String, nullable=False),  # the only one that uses it; empty: everybody
     Column("reporting", Boolean, nullable=False),
-    Column("schedulable", Boolean, nullable=False),
+    Column("schedulable", Boolean, nullable=False),  # takes new workloads on: reports, is not held, is not removed
     Column("infiniband_agent", Boolean, nullable=False),
     Column("created_at", BigInteger, nullable=False),
     Column("removed_at", BigInteger),
+    Column("hold", String),  # draining or maintenance, set by its owner; null: none
+    Column("provider_id", String),  # who enrolled it with a provisioning token; null: nobody
+    Column("node_pool", String, nullable=False, default=COMMUNITY),
+    Index("nodes_of_provider", "provider_id", sqlite_where=text("provider_id IS NOT NULL")),
     Index("nodes_with_room", "organization_id", "gpu_model_id", "schedulable", "free_count", "sequence"),
 )
 
@@ -60,7 +74,7 @@ ROOM = (
 
 @dataclass(frozen=True, slots=True)
 class NewNode:
-    """A node to add; `organization_id` is its owner, empty for the platform's own."""
+    """A node to add; `organization_id` alone uses it, or everybody where that is empty."""
 
     gpu_model_id: str
     gpu_count: int
@@ -68,6 +82,8 @@ class NewNode:
     region: str
     ram_gb: int
     organization_id: str = ""
+    provider_id: str | None = None
+    node_pool: str = COMMUNITY
 
 
 def seed_nodes(tx: Tx) -> None:
@@ -96,6 +112,8 @@ def add_node(tx: Tx, node: NewNode) -> str:
             "location": node.location,
             "region": node.region,
             "organization_id": node.organization_id,
+            "provider_id": node.provider_id,
+            "node_pool": node.node_pool,
             "reporting": True,
             "schedulable": True,
             "infiniband_agent": True,
@@ -114,6 +132,34 @@ def node_rows(connection: Connection) -> list[RowMapping]:
     """Every node of the platform in the order in which they came."""
     query = select(nodes).where(nodes.c.removed_at.is_(None)).order_by(nodes.c.sequence)
     return list(connection.execute(query).mappings())
+
+
+def owned_by(organization_id: str) -> ColumnElement[bool]:
+    """Whether a node belongs to this organization, as its provider or as the only one that uses it."""
+    return or_(nodes.c.provider_id == organization_id, nodes.c.organization_id == organization_id)
+
+
+def owner_of(row: RowMapping) -> str | None:
+    """The organization that a node belongs to; None for the platform's own."""
+    return row["provider_id"] or row["organization_id"] or None
+
+
+def owned_rows(connection: Connection, organization_id: str) -> list[RowMapping]:
+    """Every node that belongs to an organization, removed ones included, in the order in which they came."""
+    query = select(nodes).where(owned_by(organization_id)).order_by(nodes.c.sequence)
+    return list(connection.execute(query).mappings())
+
+
+def status_of(row: RowMapping) -> str:
+    """The status word: a hold covers whether the node reports, and removal covers all (section 3)."""
+    if row["removed_at"] is not None:
+        return "removed"
+    return row["hold"] or ("online" if row["reporting"] else "offline")
+
+
+def unit_id(node_id: str, unit: int) -> str:
+    """The id of one GPU of a node."""
+    return f"{node_id}-gpu{unit}"
 
 
 def rows_by_id(connection: Connection, node_ids: Iterable[str]) -> dict[str, RowMapping]:
@@ -149,8 +195,12 @@ def room_of(connection: Connection, node_id: str) -> NodeRoom | None:
 
 def set_reporting(tx: Tx, node_id: str, reporting: bool) -> None:
     """Make a node fall silent or report again; a silent one takes nothing on."""
-    change = update(nodes).where(nodes.c.id == node_id, nodes.c.removed_at.is_(None))
-    tx.connection.execute(change.values(reporting=reporting, schedulable=reporting))
+    _change_standing(tx, node_id, reporting=reporting)
+
+
+def set_hold(tx: Tx, node_id: str, hold: str | None) -> None:
+    """Hold a node back from new workloads, or None to let it have them again; what it carries goes on."""
+    _change_standing(tx, node_id, hold=hold)
 
 
 def set_infiniband_agent(tx: Tx, node_id: str, capable: bool) -> None:
@@ -162,6 +212,12 @@ def set_removed(tx: Tx, node_id: str) -> None:
     """Take a node off the platform; whatever sat on it must have been terminated before."""
     change = update(nodes).where(nodes.c.id == node_id)
     tx.connection.execute(change.values(reporting=False, schedulable=False, removed_at=tx.now))
+
+
+def _change_standing(tx: Tx, node_id: str, **columns: object) -> None:
+    alive = update(nodes).where(nodes.c.id == node_id, nodes.c.removed_at.is_(None))
+    tx.connection.execute(alive.values(**columns))
+    tx.connection.execute(alive.values(schedulable=nodes.c.reporting & nodes.c.hold.is_(None)))
 
 
 def _rooms(connection: Connection, query: Select[str, str, int, int, int, str, str, bool]) -> list[NodeRoom]:

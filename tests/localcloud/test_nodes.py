@@ -27,6 +27,8 @@ async def test_a_node_is_shown_with_who_sits_on_it(server: Server, organization:
         "reporting": True,
         "infinibandAgent": True,
         "organizationId": organization.id,
+        "providerId": None,
+        "nodePool": "community",
         "units": [
             {"id": f"{node_id}-gpu0", "workloadId": pod["id"]},
             {"id": f"{node_id}-gpu1", "workloadId": None},

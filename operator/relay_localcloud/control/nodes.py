@@ -116,18 +116,14 @@ def _shown(row: RowMapping, holders: dict[tuple[str, int], str]) -> dict[str, ob
         "location": row["location"],
         "region": row["region"],
         "ramGb": row["ram_gb"],
-        "status": _status(row),
+        "status": nodes.status_of(row),
         "reporting": row["reporting"],
         "infinibandAgent": row["infiniband_agent"],
         "organizationId": row["organization_id"] or None,
+        "providerId": row["provider_id"],
+        "nodePool": row["node_pool"],
         "units": [
-            {"id": f"{row['id']}-gpu{unit}", "workloadId": holders.get((row["id"], unit))}
+            {"id": nodes.unit_id(row["id"], unit), "workloadId": holders.get((row["id"], unit))}
             for unit in range(row["gpu_count"])
         ],
     }
-
-
-def _status(row: RowMapping) -> str:
-    if row["removed_at"] is not None:
-        return "removed"
-    return "online" if row["reporting"] else "offline"

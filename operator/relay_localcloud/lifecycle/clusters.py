@@ -133,16 +133,17 @@ class Cluster:
         """What names it in `data` of its events."""
         return {"clusterId": self.id, "organizationId": self.organization_id, "name": self.name}
 
-    def billed(self, replica_id: str) -> Billed:
+    def billed(self, replica: "Replica") -> Billed:
         """Whom a replica's running stints are billed to, and at which rate."""
         return Billed(
             organization_id=self.organization_id,
-            holder_id=replica_id,
+            holder_id=replica.id,
             resource_id=self.id,
             kind="cluster",
             name=self.name,
             gpu_model_id=self.gpu_model_id,
             rate_cents=self.replica_price_cents,
+            node_id=replica.node_id,
         )
 
 

@@ -99,7 +99,7 @@ Act = Callable[[Tx, Cluster, Replica, str | None], None]
 
 
 def _start_billing(tx: Tx, cluster: Cluster, replica: Replica, _: str | None) -> None:
-    billing.start_billing(tx, cluster.billed(replica.id))
+    billing.start_billing(tx, cluster.billed(replica))
 
 
 def _stop_billing(tx: Tx, cluster: Cluster, replica: Replica, _: str | None) -> None:

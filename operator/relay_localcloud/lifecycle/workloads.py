@@ -121,6 +121,7 @@ class Workload:
             name=self.name,
             gpu_model_id=self.gpu_model_id,
             rate_cents=self.price_per_hour_cents,
+            node_id=self.node_id,
         )
 
     @property
