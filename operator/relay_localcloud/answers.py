@@ -35,6 +35,7 @@ MAY_BE_ABSENT: Final[Mapping[str, frozenset[str]]] = {
     "PodCapacity": frozenset(),
     "Pricing": frozenset(),
     "SetupIntent": frozenset(),
+    "RegistryCredential": frozenset(),
     "SshKey": frozenset(),
     "Transaction": frozenset(),
     "User": frozenset({"avatarUrl", "defaultOrganizationId", "fullName"}),

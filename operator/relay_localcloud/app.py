@@ -57,12 +57,14 @@ from relay_localcloud.routes import (
     orgs,
     pods,
     proxy,
+    registry_credentials,
     ssh_keys,
     vms,
     webhooks,
 )
 from relay_localcloud.routes import payments as payment_routes
 from relay_localcloud.store import Store
+from relay_localcloud.vault import Vault
 
 HANDLERS: Mapping[str, DueHandler] = {
     **moves.HANDLERS,
@@ -83,6 +85,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     proxy.router,
     api_keys.router,
     ssh_keys.router,
+    registry_credentials.router,
     webhooks.router,
     catalog.router,
     pods.router,
@@ -133,7 +136,8 @@ def open_cloud(store: Store, first_mode: Mode, gateway_url: str, inference_url: 
     clock = Clock(store, HANDLERS, [deliveries, batches], lambda: time.time_ns() // 1000, first_mode)
     limiter = RateLimiter(time.monotonic)
     parts = (store, clock, deliveries, RequestLog(clock), faults, limiter, gateway_url, inference_url)
-    cloud = Cloud(*parts, Upstreams(random.random), files, Uploads(), batches)
+    vault = Vault.of(store.directory)
+    cloud = Cloud(*parts, Upstreams(random.random), files, Uploads(), batches, vault)
     worker.ask = partial(invoke, cloud)
     return cloud
 

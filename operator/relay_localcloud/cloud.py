@@ -12,6 +12,7 @@ from relay_localcloud.inference.upstreams import Upstreams
 from relay_localcloud.ratelimit import RateLimiter
 from relay_localcloud.requestlog import RequestLog
 from relay_localcloud.store import Store
+from relay_localcloud.vault import Vault
 
 if TYPE_CHECKING:
     from relay_localcloud.batches.runner import BatchRunner
@@ -35,6 +36,7 @@ class Cloud:
     files: "FileStorage"
     uploads: "Uploads"
     batches: "BatchRunner"
+    vault: Vault
 
 
 async def _cloud_of(request: Request) -> Cloud:

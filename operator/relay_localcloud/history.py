@@ -30,6 +30,7 @@ TRACKED: Final = (
     "members",
     "api_keys",
     "ssh_keys",
+    "registry_credentials",
     "webhooks",
     "webhook_attempts",
     "inference_backends",

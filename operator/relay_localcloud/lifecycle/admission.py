@@ -78,14 +78,12 @@ def require_count(field: str, count: int | None) -> None:
         raise ApiError(400, f"{field}: at least 0.")
 
 
-def require_known(tier: str, tiers: frozenset[str], template_id: str | None, credential_id: str | None) -> None:
-    """Refuses unknown tiers with 400, and ids of what does not exist with 422."""
+def require_known(tier: str, tiers: frozenset[str], template_id: str | None) -> None:
+    """Refuses unknown tiers with 400, and unknown templates with 422."""
     if tier not in tiers:
         raise ApiError(400, f"tier: there is no {tier!r}; there are {', '.join(sorted(tiers))}.")
     if template_id is not None and template_id not in VM_TEMPLATES:
         raise ApiError(422, f"templateId: there is no {template_id!r}; there are {', '.join(VM_TEMPLATES)}.")
-    if credential_id is not None:
-        raise ApiError(422, f"registryCredentialId: this organization has no credential {credential_id!r}.")
 
 
 def require_ssh_keys(tx: Tx, organization_id: str, key_ids: Sequence[str], field: str = "sshKeyIds") -> None:

@@ -4,7 +4,7 @@ import secrets
 from dataclasses import dataclass, replace
 from typing import Final
 
-from relay_localcloud import billing, quotes
+from relay_localcloud import billing, quotes, registry_credentials
 from relay_localcloud.catalog import DEFAULT_CPU_SIZE
 from relay_localcloud.errors import ApiError
 from relay_localcloud.lifecycle import admission, cluster_moves, clusters, replicas
@@ -12,6 +12,7 @@ from relay_localcloud.lifecycle.addresses import require_address
 from relay_localcloud.lifecycle.capacity import no_room
 from relay_localcloud.lifecycle.clusters import Cluster
 from relay_localcloud.store import Tx
+from relay_localcloud.vault import Vault
 from relay_wire.clusters import ClusterCreate, ClusterStatus
 
 MOST_REPLICAS: Final = 1000
@@ -28,13 +29,14 @@ class ReplicaShape:
     resource_size: str
 
 
-def create(tx: Tx, organization_id: str, body: ClusterCreate, price_factor: float) -> Cluster:
+def create(tx: Tx, vault: Vault, organization_id: str, body: ClusterCreate, price_factor: float) -> Cluster:
     """Make a cluster and place its replicas; the capacity codes where not even one finds room."""
     tier = body.tier or "standard"
     admission.require_disk(body.disk_size_gb)
     admission.require_count("gpusPerReplica", body.gpus_per_replica)
     require_replica_count(body.replica_count or 1)
-    admission.require_known(tier, admission.TIERS, body.template_id, body.registry_credential_id)
+    admission.require_known(tier, admission.TIERS, body.template_id)
+    registry_credentials.require_usable(tx, vault, organization_id, body.registry_credential_id)
     shape = _shape(body)
     shape = replace(shape, price_cents=quotes.locked(shape.price_cents, price_factor))
     if clusters.name_is_taken(tx.connection, organization_id, body.name):

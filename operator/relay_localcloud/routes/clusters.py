@@ -34,7 +34,7 @@ async def create_cluster(
     """Answers the summary. With room for some replicas only it is degraded until the others find room."""
     del caller
     with cloud.store.transaction() as tx:
-        cluster = cluster_admission.create(tx, organization_id, body, factor)
+        cluster = cluster_admission.create(tx, cloud.vault, organization_id, body, factor)
     return answer(summary(cluster, cloud.gateway_url))
 
 

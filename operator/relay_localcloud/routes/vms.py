@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Response
 
-from relay_localcloud import quotes
+from relay_localcloud import quotes, registry_credentials
 from relay_localcloud.bodies import Body, answer
 from relay_localcloud.catalog import DEFAULT_CPU_SIZE, DEFAULT_DISK_GB
 from relay_localcloud.cloud import CurrentCloud
@@ -42,9 +42,10 @@ async def create_vm(
     tier = body.tier or "standard"
     admission.require_disk(body.disk_size_gb)
     admission.require_count("gpuCount", body.gpu_count)
-    admission.require_known(tier, admission.VM_TIERS, body.template_id, body.registry_credential_id)
+    admission.require_known(tier, admission.VM_TIERS, body.template_id)
     with cloud.store.transaction() as tx:
         admission.require_ssh_keys(tx, organization_id, body.ssh_key_ids or ())
+        registry_credentials.require_usable(tx, cloud.vault, organization_id, body.registry_credential_id)
         admission.require_free_name(tx, organization_id, VM, body.name)
         if body.gpu_model_id is None:
             vm = _create_cpu_vm(tx, organization_id, body, tier, factor)

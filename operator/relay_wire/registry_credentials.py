@@ -1,0 +1,29 @@
+"""Credentials for private container registries (section 2, "Registry credential")."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from relay_wire.base import Identifier, Items, Lenient, Name, NonEmpty, Received, Sent
+
+
+class RegistryCredentialCreate(Sent):
+    """Create registry credential request; which keys `credentials` has depends on `authType` and is assumed."""
+
+    name: Name
+    server: NonEmpty
+    auth_type: Literal["basic", "aws_ecr", "gcp_gcr"]
+    credentials: dict[str, str] = Field(repr=False)
+
+
+class RegistryCredential(Received):
+    """A credential without its secrets; its fields are assumed, since section 2 does not show them."""
+
+    id: Identifier
+    name: Lenient[str] = None
+    server: Lenient[str] = None
+    auth_type: Lenient[str] = None
+    created_at: Lenient[str] = None
+
+
+RegistryCredentialList = Items[RegistryCredential]
