@@ -80,7 +80,8 @@ class BatchGround(Ground):
             "url": "https://tools.example.com/run",
             "authorizationSecretRef": {"name": ENV_SECRET, "key": ENV_KEY},
         }
-        await self.workspace.apply(batch(self.scenario.object, model=self.model.name, toolConfig=tools, **places))
+        spec: Json = {"model": self.model.name, "toolConfig": tools, "retryPolicy": {"backoffSeconds": 1}}
+        await self.workspace.apply(batch(self.scenario.object, **spec, **places))
 
     async def settled(self) -> bool:
         """Whether it is Complete."""

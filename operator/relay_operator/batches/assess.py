@@ -100,7 +100,7 @@ def holds(status: InferenceBatchStatus) -> Holds:
     return Holds.FILES if parts else Holds.NOTHING
 
 
-def round_of(spec: InferenceBatchSpec, status: InferenceBatchStatus) -> Round:
+def round_of(spec: InferenceBatchSpec, status: InferenceBatchStatus, now: datetime) -> Round:
     """What the round under way lacks."""
     if status.exhausted:
         return Round.OVER
@@ -108,7 +108,7 @@ def round_of(spec: InferenceBatchSpec, status: InferenceBatchStatus) -> Round:
     if not parts or any(part.input_file_id is None for part in parts):
         return Round.UNSENT
     if any(part.batch_id is None for part in parts):
-        return Round.UNPAID
+        return Round.HELD if status.retry_time is not None and now < status.retry_time else Round.UNPAID
     if not all(map(over, parts)):
         return Round.SENT
     return Round.OVER_MORE if may_go_on(spec, status) else Round.OVER
@@ -120,6 +120,15 @@ def may_go_on(spec: InferenceBatchSpec, status: InferenceBatchStatus) -> bool:
     attempts_left = (status.attempt or 1) < (spec.retry_policy or RetryPolicy()).max_attempts
     missing = counts.total - counts.completed - counts.failed
     return (attempts_left and counts.failed + missing > 0) or (bool(status.suspended) and missing > 0)
+
+
+def retry_time(spec: InferenceBatchSpec, attempt: int, now: datetime) -> datetime | None:
+    """When this attempt of records that failed may begin, in whole seconds; None where at once."""
+    policy = spec.retry_policy or RetryPolicy()
+    if not policy.backoff_seconds:
+        return None
+    wait = min(policy.backoff_seconds * 2 ** (attempt - 2), policy.max_backoff_seconds)
+    return (now + timedelta(seconds=wait + 0.999)).replace(microsecond=0)
 
 
 def refreshed(status: InferenceBatchStatus, seen: Iterable[tuple[PartStatus, Batch]]) -> InferenceBatchStatus:
@@ -214,7 +223,7 @@ def ending(spec: InferenceBatchSpec, status: InferenceBatchStatus, now: datetime
     lost = next((part for part in status.parts or () if part.state == GONE), None)
     if lost is not None:
         return Ending(reason=Reason.RESULTS_LOST, message=f"the cloud does not find batch {lost.batch_id} any more")
-    if round_of(spec, status) is Round.OVER:
+    if round_of(spec, status, now) is Round.OVER:
         return None
     due, limit = deadline(spec, status), spec.budget.max_cost_nano_usd if spec.budget is not None else None
     if due is not None and now >= due:

@@ -38,7 +38,7 @@ def after(facts: Facts, action: Action, result: Result) -> InferenceBatchStatus:
             return _with(InferenceBatchStatus(), {**begun, "start_time": facts.now, "round": 1, "attempt": 1})
         case Paid(part, batch):
             paid = assess.mirrored(part.model_copy(update={"sent_at": facts.now}), batch)
-            return assess.refreshed(_with(status, {"parts": _replaced(status, part, paid)}), ())
+            return assess.refreshed(_with(status, {"parts": _replaced(status, part, paid), "retry_time": None}), ())
         case Unknown(part, _):
             return _with(status, {"parts": _replaced(status, part, part.model_copy(update={"sent_at": facts.now}))})
         case NotPaid(part, error, vanished):
@@ -85,7 +85,7 @@ def _decided(facts: Facts, action: Action) -> Fields:
         case actions.Again():
             return _again(facts)
         case actions.BeginPublication():
-            return {"output": OutputStatus(begun_at=facts.now), "suspended": None}
+            return {"output": OutputStatus(begun_at=facts.now), "suspended": None, "retry_time": None}
         case actions.Finish():
             return {"completion_time": facts.now, "ending": facts.ending or _deleted(facts)}
         case _ if status.start_time is None and status.suspended and not facts.obj.spec.suspend:
@@ -183,8 +183,10 @@ def _uploaded(facts: Facts, came: Uploaded) -> Fields:
     fields: Fields = {"parts": [*others, *came.parts], "suspended": None}
     if status.round == 1:
         fields["input"] = InputStatus(digest=came.digest, records=came.records)
-    else:
+    elif len(others) == len(status.parts or ()):  # not where a file that vanished was uploaded another time
         fields["retried"] = (status.retried or 0) + came.retried or None
+        if came.retried:
+            fields["retry_time"] = assess.retry_time(facts.obj.spec, status.attempt or 2, facts.now)
     grown = assess.refreshed(_with(status, fields), ())
     return {name: getattr(grown, name) for name in type(grown).model_fields}
 

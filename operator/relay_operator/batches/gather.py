@@ -15,7 +15,7 @@ from relay_operator.batches import assess
 from relay_operator.batches.actions import Work
 from relay_operator.batches.facts import Facts, Memory
 from relay_operator.batches.names import PartTag
-from relay_operator.batches.plan import Demand, Ending, Live, Phase, Sight, Transfer, View
+from relay_operator.batches.plan import Demand, Ending, Live, Phase, Round, Sight, Transfer, View
 from relay_operator.batches.polls import PAGE, BatchPolls
 from relay_operator.batches.transfers import Errand, Transfers
 from relay_operator.batches.work import Came
@@ -93,7 +93,6 @@ class Gatherer:
             phase = Phase.NEW  # another object's intent came along with its manifest
         due = obj.status.next_attempt_time
         changed = obj.status.observed_generation != obj.metadata.generation
-        asked = obj.metadata.annotations.get(meta.RECONCILE_AT) != obj.status.reconcile_at
         return View(
             demand=assess.demand(obj),
             finalizer=meta.FINALIZER in obj.metadata.finalizers,
@@ -101,7 +100,7 @@ class Gatherer:
             phase=phase,
             holds=assess.holds(obj.status),
             rested=bool(obj.status.suspended),
-            waiting=due is not None and now < due and not changed and not asked,
+            waiting=due is not None and now < due and not changed and not _asked(obj),
         )
 
     def _with_the_cloud(self, facts: Facts, sight: Sight, memory: Memory) -> Facts:
@@ -119,10 +118,11 @@ class Gatherer:
         due = None if ending is not None else assess.ending(obj.spec, status, facts.now)
         active = facts.view.phase is Phase.ACTIVE
         state, came = self._transfer(facts)
+        lacks = assess.round_of(obj.spec, status, facts.now)
         view = replace(
             facts.view,
             sight=sight,
-            round=assess.round_of(obj.spec, status),
+            round=Round.UNPAID if lacks is Round.HELD and _asked(obj) else lacks,
             live=live,
             holds=assess.holds(status),
             transfer=state,
@@ -202,6 +202,11 @@ def _needs_no_account(view: View) -> bool:
     untouched = view.paused or view.phase in _AT_REST or (view.deleting and not view.finalizer)
     let_go = view.demand in {Demand.DELETE_ABANDONING, Demand.DELETE_ORPHANING}
     return untouched or let_go or (view.phase is Phase.NEW and view.demand is not Demand.EXIST)
+
+
+def _asked(obj: InferenceBatch) -> bool:
+    """Whether somebody asks for another attempt at once."""
+    return obj.metadata.annotations.get(meta.RECONCILE_AT) != obj.status.reconcile_at
 
 
 def _parsed(entry: Entry) -> InferenceBatch:

@@ -69,6 +69,7 @@ class Round(Enum):
     """What the round under way lacks."""
 
     UNSENT = auto()  # its records are not uploaded
+    HELD = auto()  # its batches are not created before the pause after failures is over
     UNPAID = auto()  # some of its batches are not created
     SENT = auto()  # all of them are
     OVER_MORE = auto()  # all of them are final, and some records are to be sent again
@@ -243,6 +244,8 @@ def _go_on(view: View) -> Action:
     match view.round:
         case Round.UNSENT:
             return _patiently(view, Start(Work.SEND))
+        case Round.HELD:
+            return Wait(Reason.RETRYING)
         case Round.UNPAID:
             return Wait(Reason.WAITING_FOR_RETRY) if view.waiting else Submit()
         case Round.SENT:

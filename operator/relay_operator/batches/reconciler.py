@@ -169,7 +169,8 @@ class BatchReconciler:
         due = self._due(facts, status, standing, memory)
         if due is not None and not isinstance(action, actions.Start):  # its end wakes the object
             self.queue.add_after(facts.key, *due)
-        for moment in (assess.deadline(facts.obj.spec, status), assess.expires_at(facts.obj.spec, status)):
+        spec = facts.obj.spec
+        for moment in (assess.deadline(spec, status), assess.expires_at(spec, status), status.retry_time):
             if moment is not None and moment > facts.now:
                 self.queue.add_after(facts.key, (moment - facts.now).total_seconds(), Priority.CHANGE)
 

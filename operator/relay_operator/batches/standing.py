@@ -7,6 +7,7 @@ from typing import Final, Literal, TypeAlias, assert_never
 from relay_client import errors
 from relay_client.errors import CloudError
 from relay_operator.api.conditions import ConditionType, Reason
+from relay_operator.api.meta import rfc3339
 from relay_operator.batches import actions
 from relay_operator.batches.actions import Action, Work
 from relay_operator.batches.changes import is_final
@@ -76,6 +77,13 @@ def _decided(facts: Facts, action: Action, status: InferenceBatchStatus, *, unre
             return _next(action)
 
 
+def _held(status: InferenceBatchStatus) -> Standing:
+    """Between two attempts; the reconciler comes back at that time."""
+    at = "" if status.retry_time is None else f" at {rfc3339(status.retry_time)}"
+    text = f"records that failed are sent again{at}, attempt {status.attempt}"
+    return Standing("True", None, Reason.RETRYING, text, Return.NEVER)
+
+
 def _next(action: Action) -> Standing | None:
     if type(action) not in _TALKS:
         return None
@@ -137,6 +145,8 @@ def _waiting(facts: Facts, reason: Reason, *, unreachable: bool) -> Standing | N
     match reason:
         case Reason.WAITING_FOR_RETRY:
             return None
+        case Reason.RETRYING:
+            return _held(facts.status)
         case Reason.PAUSED:
             paused = Wanted(ConditionType.PAUSED, "True", Reason.PAUSED, "the annotation paused is set")
             return Standing(None, None, Reason.PAUSED, paused.message, Return.NEVER, extra=(paused,))
@@ -219,6 +229,8 @@ def _recorded(facts: Facts, status: InferenceBatchStatus) -> Standing:
         return _troubled(came.reason, came.message, stalled=came.stalled, retry_after=came.retry_after)
     if status.ending is not None and facts.obj.status.ending is None:
         return Standing("False", _ON_THE_WAY, Reason(status.ending.reason), status.ending.message, Return.SOON)
+    if status.retry_time is not None:
+        return replace(_held(status), back=Return.SOON)
     return Standing("False", _ON_THE_WAY, Reason.SUBMITTING, "the batch is being created", Return.SOON)
 
 

@@ -111,6 +111,9 @@ class InferenceBatchStatus(Model):
     round: int | None = Field(None, ge=1, description="The round under way, or the last.")
     attempt: int | None = Field(None, ge=1, description="The attempt under way, or the last.")
     retried: int | None = Field(None, ge=0, description="Failures that were sent again, in all rounds.")
+    retry_time: Time | None = Field(
+        None, description="When the records that failed are sent again, while that is waited for."
+    )
     exhausted: bool | None = Field(None, description="True where no record is left that may be sent again.")
     only_unanswered: bool | None = Field(
         None, description="True where the round sends only what has no answer, since the last attempt was made."

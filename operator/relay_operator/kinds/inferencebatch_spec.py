@@ -195,6 +195,14 @@ class RetryPolicy(Model):
         description="Failures after which a record is sent again: the model's HTTP status, as in 429, or a code of "
         f"the cloud. Absent: {', '.join(TRANSIENT_CODES)}. Records without any answer are always sent again.",
     )
+    backoff_seconds: int = Field(
+        10,
+        ge=0,
+        le=3600,
+        description="How long records that failed wait before they are sent again; twice as long before each further "
+        "attempt. 0: not at all. Records without any answer do not wait.",
+    )
+    max_backoff_seconds: int = Field(360, ge=1, le=DAY, description="The longest such wait.")
 
 
 class FailurePolicy(Model):

@@ -15,9 +15,11 @@ from tests.cluster.batch_side import (
     complete,
     content_of,
     failed,
+    files_in_cloud,
     published,
     put_prompts,
     record,
+    tells,
 )
 from tests.cluster.cloud_log import count
 from tests.cluster.kstatus import kstatus
@@ -26,9 +28,12 @@ from tests.support.manifests import condition
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from tests.support.kube import Manifest
     from tests.support.workspace import Workspace
 
 ALL = [record(f"r{number}", f"p{number}") for number in range(6)]
+AT_ONCE = {"backoffSeconds": 0}
+A_DAY = {"backoffSeconds": 3600, "maxBackoffSeconds": 86_400}
 
 
 @pytest_asyncio.fixture
@@ -40,7 +45,7 @@ async def model(brisk_workspace: Workspace) -> AsyncIterator[FailingModel]:
 async def test_only_failed_records_are_sent_again(brisk_workspace: Workspace, model: FailingModel) -> None:
     model.failing = {"p1": (1, 503), "p4": (2, 429)}
     await put_prompts(brisk_workspace, ALL)
-    await brisk_workspace.apply(batch(model=model.name))
+    await brisk_workspace.apply(batch(model=model.name, retryPolicy=AT_ONCE))
     done = await brisk_workspace.becomes(KIND, NAME, complete)
 
     answers, errors = await published(brisk_workspace)
@@ -57,7 +62,7 @@ async def test_a_record_that_fails_to_the_last_has_one_line_with_its_last_error(
 ) -> None:
     model.failing = {"p2": (9, 503), "p3": (9, 422)}
     await put_prompts(brisk_workspace, ALL)
-    await brisk_workspace.apply(batch(model=model.name, retryPolicy={"maxAttempts": 2}))
+    await brisk_workspace.apply(batch(model=model.name, retryPolicy={"maxAttempts": 2} | AT_ONCE))
     done = await brisk_workspace.becomes(KIND, NAME, complete)
 
     answers, errors = await published(brisk_workspace)
@@ -70,12 +75,55 @@ async def test_a_record_that_fails_to_the_last_has_one_line_with_its_last_error(
     assert kstatus(done) == "Current"
 
 
+def _held(item: Manifest | None) -> bool:
+    return "retryTime" in ((item or {}).get("status") or {})
+
+
+async def test_records_that_failed_wait_for_their_time_suspended_or_not_and_go_when_asked(
+    brisk_workspace: Workspace, model: FailingModel
+) -> None:
+    model.failing = {"p1": (1, 503)}
+    await put_prompts(brisk_workspace, ALL)
+    await brisk_workspace.apply(batch(model=model.name, retryPolicy=A_DAY))
+    held = await brisk_workspace.becomes(KIND, NAME, _held)
+    at = held["status"]["retryTime"]
+    told = condition(held, "Ready")
+    assert (told["status"], told["reason"]) == ("True", "Retrying")
+    assert at in told["message"]
+
+    await brisk_workspace.kube.patch(KIND, NAME, {"spec": {"suspend": True}})
+    await brisk_workspace.becomes(KIND, NAME, tells("Suspended"))
+    await brisk_workspace.kube.patch(KIND, NAME, {"spec": {"suspend": False}})
+    resumed = await brisk_workspace.becomes(KIND, NAME, tells("Retrying"))
+    assert resumed["status"]["retryTime"] == at
+    assert await count(brisk_workspace, CREATE_BATCH) == 1
+
+    await brisk_workspace.kube.patch(KIND, NAME, {"metadata": {"annotations": {"gpurelay.dev/reconcile-at": "now"}}})
+    done = await brisk_workspace.becomes(KIND, NAME, complete)
+    assert done["status"]["requestCounts"] == {"total": 6, "completed": 6, "failed": 0}
+    assert "retryTime" not in done["status"]
+
+
+async def test_deleted_before_that_time_the_answers_so_far_are_published(
+    brisk_workspace: Workspace, model: FailingModel
+) -> None:
+    model.failing = {"p1": (1, 503)}
+    await put_prompts(brisk_workspace, ALL)
+    await brisk_workspace.apply(batch(model=model.name, retryPolicy=A_DAY))
+    await brisk_workspace.becomes(KIND, NAME, _held)
+    await brisk_workspace.kube.delete(KIND, NAME)
+    await brisk_workspace.is_gone(KIND, NAME)
+    answers, errors = await published(brisk_workspace)
+    assert (len(answers), sorted(errors)) == (5, ["r1"])
+    assert await files_in_cloud(brisk_workspace) == []
+
+
 async def test_the_author_says_which_failures_are_worth_another_attempt(
     brisk_workspace: Workspace, model: FailingModel
 ) -> None:
     model.failing = {"p0": (1, 503), "p1": (1, 429)}
     await put_prompts(brisk_workspace, ALL)
-    await brisk_workspace.apply(batch(model=model.name, retryPolicy={"maxAttempts": 5, "codes": ["429"]}))
+    await brisk_workspace.apply(batch(model=model.name, retryPolicy={"maxAttempts": 5, "codes": ["429"]} | AT_ONCE))
     await brisk_workspace.becomes(KIND, NAME, complete)
     answers, errors = await published(brisk_workspace)
     assert sorted(errors) == ["r0"]

@@ -59,6 +59,14 @@ ROUNDS: dict[str, tuple[InferenceBatchStatus, Round]] = {
     "without parts nothing is uploaded": (status(), Round.UNSENT),
     "a part without a file is uploaded": (status(sent(1), part(2)), Round.UNSENT),
     "a part without a batch is submitted": (status(sent(1), part(2, inputFileId="f")), Round.UNPAID),
+    "one that failed before waits for its time": (
+        status(sent(state="completed"), part(1, 2, inputFileId="f"), retry_time=NOON + timedelta(seconds=1)),
+        Round.HELD,
+    ),
+    "and is submitted then": (
+        status(sent(state="completed"), part(1, 2, inputFileId="f"), retry_time=NOON),
+        Round.UNPAID,
+    ),
     "one that runs is waited for": (status(sent(1, state="completed"), sent(2)), Round.SENT),
     "an unknown state is waited for": (status(sent(state="pondering")), Round.SENT),
     "all answered is over": (status(sent(state="completed", completed=10)), Round.OVER),
@@ -85,7 +93,27 @@ ROUNDS: dict[str, tuple[InferenceBatchStatus, Round]] = {
 
 @pytest.mark.parametrize(("told", "expected"), ROUNDS.values(), ids=ROUNDS)
 def test_what_the_round_lacks(told: InferenceBatchStatus, expected: Round) -> None:
-    assert assess.round_of(batch(**RETRY_ONCE).spec, told) is expected
+    assert assess.round_of(batch(**RETRY_ONCE).spec, told, NOON) is expected
+
+
+@pytest.mark.parametrize(
+    ("policy", "waits"),
+    [
+        ({}, [10, 20, 40, 80, 160, 320, 360, 360, 360]),
+        ({"backoffSeconds": 100, "maxBackoffSeconds": 150}, [100, 150, 150]),
+        ({"backoffSeconds": 5, "maxBackoffSeconds": 1}, [1, 1]),
+    ],
+)
+def test_the_pause_before_each_further_attempt_is_twice_as_long(policy: dict[str, Any], waits: list[int]) -> None:
+    spec = batch(retryPolicy=policy).spec
+    found = [assess.retry_time(spec, attempt, NOON) for attempt in range(2, 2 + len(waits))]
+    assert found == [NOON + timedelta(seconds=wait) for wait in waits]
+
+
+def test_a_pause_ends_in_a_whole_second_and_none_is_shorter_than_asked_for() -> None:
+    ends = assess.retry_time(batch().spec, 2, NOON + timedelta(milliseconds=1))
+    assert ends == NOON + timedelta(seconds=11)
+    assert assess.retry_time(batch(retryPolicy={"backoffSeconds": 0}).spec, 2, NOON) is None
 
 
 def test_every_record_counts_once_whatever_attempts_it_took() -> None:

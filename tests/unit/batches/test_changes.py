@@ -135,6 +135,29 @@ def test_uploads_become_parts_of_their_round() -> None:
     assert again.request_counts == RequestCounts(total=10, completed=8, failed=0)
 
 
+def test_records_that_failed_wait_and_what_has_no_answer_does_not() -> None:
+    before = status(sent(state="completed", completed=8, failed=2), round=2, attempt=2, input=READ)
+    held = recorded(before, Uploaded((part(1, 2, records=2, inputFileId="g"),), 2, retried=2))
+    assert held.retry_time == NOON + timedelta(seconds=10)
+    at_once = recorded(before, Uploaded((part(1, 2, records=2, inputFileId="g"),), 2, retried=0))
+    assert at_once.retry_time is None
+
+
+def test_the_pause_is_over_with_the_first_batch_and_with_the_publication() -> None:
+    waiting = part(1, 2, inputFileId="g")
+    held = status(sent(state="completed"), waiting, retry_time=NOON)
+    assert led_to(facts(held), actions.Submit(), Paid(waiting, seen("b"))).retry_time is None
+    assert led_to(facts(held), actions.BeginPublication()).retry_time is None
+
+
+def test_a_file_that_is_uploaded_another_time_counts_no_failure_twice_and_waits_for_nothing() -> None:
+    vanished = part(1, 2, records=2)
+    before = status(sent(state="completed", completed=8, failed=2), vanished, attempt=2, input=READ, retried=2)
+    again = recorded(before, Uploaded((part(1, 2, records=2, inputFileId="h"),), 2, retried=2))
+    assert (again.retried, again.retry_time) == (2, None)
+    assert [row.input_file_id for row in again.parts or ()] == ["file_1_1", "h"]
+
+
 def test_uploads_that_were_written_down_already_change_nothing() -> None:
     came = Uploaded((part(1, 2, records=2, inputFileId="g"),), 2, retried=2)
     once = recorded(status(sent(state="completed", completed=8, failed=2), round=2, attempt=2, input=READ), came)

@@ -65,6 +65,9 @@ INVARIANTS: dict[str, Callable[[View, Action], bool]] = {
         not isinstance(action, actions.Submit) or view.sight is Sight.CLEAR
     ),
     "nothing is paid before its time": lambda view, action: not isinstance(action, actions.Submit) or not view.waiting,
+    "nothing is paid in the pause after failures": lambda view, action: (
+        not isinstance(action, actions.Submit) or view.round is Round.UNPAID
+    ),
     "the cloud is not touched while paused": lambda view, action: (
         not (view.paused and isinstance(action, TOUCHES_THE_CLOUD))
     ),
@@ -157,6 +160,12 @@ SENTENCES: dict[str, tuple[View, Action]] = {
     ),
     "what is uploaded is submitted": (View(round=Round.UNPAID), actions.Submit()),
     "a refused create waits": (View(round=Round.UNPAID, waiting=True), Wait(Reason.WAITING_FOR_RETRY)),
+    "the pause after failures is waited for": (View(round=Round.HELD), Wait(Reason.RETRYING)),
+    "suspended in that pause it rests": (View(demand=Demand.SUSPEND, round=Round.HELD), actions.Rest()),
+    "deleted in that pause, its answers so far are published": (
+        replace(GOING, round=Round.HELD, holds=Holds.RESULTS),
+        actions.BeginPublication(),
+    ),
     "what runs is left to itself": (View(live=Live.RUNNING), actions.Keep()),
     "what failed is sent again": (View(round=Round.OVER_MORE), actions.Again()),
     "but not before its time": (View(round=Round.OVER_MORE, waiting=True), Wait(Reason.WAITING_FOR_RETRY)),
