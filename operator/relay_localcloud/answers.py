@@ -34,6 +34,9 @@ MAY_BE_ABSENT: Final[Mapping[str, frozenset[str]]] = {
     "PaymentMethod": frozenset(),
     "PodCapacity": frozenset(),
     "Pricing": frozenset(),
+    "ProviderStanding": frozenset(),
+    "ProvisioningToken": frozenset(),
+    "ProvisioningTokenCreated": frozenset(),
     "SetupIntent": frozenset(),
     "RegistryCredential": frozenset(),
     "SshKey": frozenset(),
@@ -54,6 +57,9 @@ MAY_BE_NULL: Final[Mapping[str, frozenset[str]]] = {
     "CurrentUsage": frozenset({"projectedRunwayHours"}),
     "InferenceError": frozenset({"code"}),
     "MessageAnswer": frozenset({"stop_sequence"}),
+    "ProviderStanding": frozenset({"applicationStatus", "appliedAt", "decidedAt"}),
+    "ProvisioningToken": frozenset({"nodeType"}),
+    "ProvisioningTokenCreated": frozenset({"nodeType"}),
     "WebhookDelivery": frozenset({"statusCode", "error"}),
 }
 

@@ -56,6 +56,9 @@ from relay_localcloud.routes import (
     members,
     orgs,
     pods,
+    provider,
+    provider_nodes,
+    provider_tokens,
     proxy,
     registry_credentials,
     ssh_keys,
@@ -93,6 +96,9 @@ ROUTERS: tuple[APIRouter, ...] = (
     clusters.router,
     billing.router,
     payment_routes.router,
+    provider.router,
+    provider_nodes.router,
+    provider_tokens.router,
     backend_routes.router,
 )
 """The management API."""

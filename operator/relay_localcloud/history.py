@@ -37,6 +37,8 @@ TRACKED: Final = (
     "inference_usage",
     "files",
     "batches",
+    "provider_applications",
+    "provisioning_tokens",
 )
 """The tables that reads answer from."""
 

@@ -68,6 +68,8 @@ CLUSTERS_WRITE = Rule(frozenset({"clusters:write"}), WORKERS)
 BILLING_READ = Rule(frozenset({"billing:read"}), ROLES)
 ORGANIZATION_WRITE = Rule(frozenset({"org:write"}), ADMINS)
 MEMBERS_READ = Rule(frozenset({"org:write"}), ROLES)
+PROVIDER_READ = Rule(frozenset({"org:write"}), ROLES)
+EARNINGS_READ = Rule(frozenset({"billing:read", "org:write"}), ROLES)
 PROXY_READ = Rule(frozenset({"inference"}), ROLES)
 # Webhooks, SSH keys, registry credentials, runner pools: an operator has only a key, with the scopes of its workloads.
 TOOLING_READ = Rule(frozenset({"clusters:write", "vms:write"}), ROLES)
@@ -161,6 +163,8 @@ BillingReader = Annotated[Principal, Depends(require(BILLING_READ))]
 OrganizationWriter = Annotated[Principal, Depends(require(ORGANIZATION_WRITE))]
 CatalogWriter = Annotated[Principal, Depends(require(ORGANIZATION_WRITE, at_home=True))]
 MemberReader = Annotated[Principal, Depends(require(MEMBERS_READ))]
+ProviderReader = Annotated[Principal, Depends(require(PROVIDER_READ))]
+EarningsReader = Annotated[Principal, Depends(require(EARNINGS_READ))]
 ProxyReader = Annotated[Principal, Depends(require(PROXY_READ))]
 ToolingReader = Annotated[Principal, Depends(require(TOOLING_READ))]
 ToolingWriter = Annotated[Principal, Depends(require(TOOLING_WRITE))]

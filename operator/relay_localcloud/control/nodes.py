@@ -1,5 +1,6 @@
 """`/_localcloud/nodes`: capacity comes, goes and stops reporting."""
 
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Response
@@ -7,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 from sqlalchemy import RowMapping
 
-from relay_localcloud import claims, nodes, organizations
+from relay_localcloud import claims, nodes, organizations, provisioning
 from relay_localcloud.bodies import ControlBody, answer
 from relay_localcloud.catalog import GPU_MODELS, LOCATIONS, SEEDED_NODE_LOCATIONS
 from relay_localcloud.cloud import CurrentCloud
@@ -27,7 +28,11 @@ class _Request(BaseModel):
 
 
 class NodeCreate(_Request):
-    """A node to bring in; `ramGb` is the model's usual unless given, `orgId` makes it that organization's own."""
+    """A node to bring in; `ramGb` is the model's usual unless given, `orgId` makes it that organization's own.
+
+    `provisioningToken` enrols it with the token's provider, whose capacity everybody may use unless `orgId` says that
+    the provider alone does.
+    """
 
     gpu_model_id: Word
     gpu_count: Annotated[int, Field(ge=1, le=16384)]
@@ -35,6 +40,7 @@ class NodeCreate(_Request):
     region: Word | None = None
     ram_gb: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
     org_id: Word | None = None
+    provisioning_token: Word | None = None
 
 
 class NodeChange(_Request):
@@ -73,6 +79,8 @@ async def create_node(body: Annotated[NodeCreate, ControlBody(NodeCreate)], clou
     with cloud.store.transaction() as tx:
         if body.org_id is not None:
             organizations.organization(tx, body.org_id)
+        if body.provisioning_token is not None:
+            node = _enrolled(tx, node, body.provisioning_token)
         node_id = nodes.add_node(tx, node)
         node_events.came(tx, model.id)
         shown = _shown_now(tx, node_id)
@@ -100,6 +108,13 @@ async def change_node(
             node_events.was_removed(tx, node_id)
         shown = _shown_now(tx, node_id)
     return answer(shown)
+
+
+def _enrolled(tx: Tx, node: NewNode, provisioning_token: str) -> NewNode:
+    token = provisioning.redeem(tx, provisioning_token)
+    if node.organization_id not in ("", token["organization_id"]):
+        raise ApiError(400, "orgId: the provisioning token is of another organization; leave one of the two out.")
+    return replace(node, provider_id=token["organization_id"], node_pool=token["node_pool"])
 
 
 def _shown_now(tx: Tx, node_id: str) -> dict[str, object]:

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from relay_localcloud import billing, credentials, invites, members, organizations, users
+from relay_localcloud import billing, credentials, invites, members, organizations, providers, users
 from relay_localcloud.bodies import ControlBody, answer
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.credentials import LEGACY_KEY_PREFIX
@@ -18,6 +18,7 @@ from relay_wire.orgs import Email, GivenRole, OrganizationName, Role
 
 router = APIRouter()
 
+_WITH_CONSEQUENCES = frozenset({"balance_cents", "suspended", "provider"})
 WEEK_SECONDS = 7 * 24 * 3600
 Cents = Annotated[int, Field(ge=-(10**15), le=10**15)]
 
@@ -98,12 +99,14 @@ async def change_organization(
     """Answers the organization with everything that can be changed here, but for its balance."""
     with cloud.store.transaction() as tx:
         organizations.organization(tx, organization_id)
-        values = {name: getattr(body, name) for name in body.model_fields_set - {"balance_cents", "suspended"}}
+        values = {name: getattr(body, name) for name in body.model_fields_set - _WITH_CONSEQUENCES}
         nullable = {"monthly_spend_limit_cents"}
         values = {name: value for name, value in values.items() if value is not None or name in nullable}
         if body.suspended is not None:
             values["suspended"] = {True: "balance", False: None, "review": "review"}[body.suspended]
         organizations.change(tx, organization_id, values)
+        if body.provider is not None:
+            providers.decide(tx, organization_id, admit=body.provider)
         if body.balance_cents is not None:
             billing.set_balance(tx, organization_id, body.balance_cents)
         shown = _shown(tx, organization_id)

@@ -117,7 +117,7 @@ def _claim_gpus(tx: Tx, workload: Workload, _: Cause) -> None:
     node = nodes.node_row(tx.connection, workload.node_id)
     assert room is not None, "a workload does not outlive its node"
     assert node is not None
-    home = Home(node["reporting"], room.free_count, node["infiniband_agent"])
+    home = Home(node["reporting"], room.free_count, node["infiniband_agent"], node["hold"])
     refusal = start_refusal(home, workload.gpu_count, _infiniband(tx, workload.organization_id))
     if refusal is not None:
         raise ApiError(409, refusal.message, refusal.code)

@@ -1,10 +1,15 @@
-"""What happens to workloads when their node falls silent, returns, or is removed (section 3)."""
+"""What happens to workloads when their node falls silent, returns, is held back, or is removed (section 3).
+
+Whether a node reports and whether its owner holds it back are independent: its silence interrupts what it carries also
+while it is held, and a hold keeps new workloads off it and touches nothing that it carries.
+"""
 
 from collections.abc import Mapping
 from typing import Final
 
 from relay_localcloud import nodes
 from relay_localcloud.due import DueHandler, DueItem
+from relay_localcloud.errors import ApiError
 from relay_localcloud.instants import seconds
 from relay_localcloud.lifecycle import cluster_moves, clusters, moves, replicas, workloads
 from relay_localcloud.lifecycle.cluster_states import ReplicaState, ReplicaTrigger
@@ -13,6 +18,7 @@ from relay_localcloud.lifecycle.transitions import Trigger
 from relay_localcloud.lifecycle.vacancies import announce_vacancy
 from relay_localcloud.store import Tx
 from relay_wire.pods import PodStatus
+from relay_wire.provider import NodeStatus
 
 GRACE: Final = "node.grace"
 """A node that is still silent when this falls due is lost."""
@@ -41,6 +47,25 @@ def returned(tx: Tx, node_id: str) -> None:
     node = nodes.node_row(tx.connection, node_id)
     assert node is not None
     announce_vacancy(tx, node["gpu_model_id"])
+
+
+def set_by_owner(tx: Tx, node_id: str, status: NodeStatus) -> None:
+    """Do what a node's owner wants of it; ApiError 400 for `offline`, 404 for a removed node, which stays so.
+
+    `online` clears the hold, and whether the node reports decides at once what it is.
+    """
+    node = nodes.node_row(tx.connection, node_id)
+    assert node is not None
+    if status == "offline":
+        raise ApiError(400, "status: a node is offline when it does not report; set draining, maintenance or removed.")
+    if node["removed_at"] is not None:
+        if status != "removed":
+            raise ApiError(404, f"The node {node_id!r} was removed for good; enrol another one.")
+    elif status == "removed":
+        was_removed(tx, node_id)
+    else:
+        nodes.set_hold(tx, node_id, None if status == "online" else status)
+        announce_vacancy(tx, node["gpu_model_id"])
 
 
 def was_removed(tx: Tx, node_id: str) -> None:

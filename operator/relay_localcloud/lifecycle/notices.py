@@ -1,4 +1,4 @@
-"""The e-mails that go out before a workload and its volume are deleted (section 3)."""
+"""E-mails to the people behind an organization, such as before a workload is deleted with its volume (section 3)."""
 
 from sqlalchemy import select
 
@@ -11,11 +11,12 @@ def send_notice(tx: Tx, workload: Workload, reason: str) -> None:
     """Tell the organization's owners that a workload is about to be deleted with its volume, and why."""
     subject = f"{workload.name} is being deleted"
     body = f"The {workload.kind} {workload.name} ({workload.id}) is being deleted with its volume. {reason}"
-    for address in _owners(tx, workload.organization_id):
+    for address in owners_of(tx, workload.organization_id):
         tx.email(workload.organization_id, address, subject, body)
 
 
-def _owners(tx: Tx, organization_id: str) -> list[str]:
+def owners_of(tx: Tx, organization_id: str) -> list[str]:
+    """The addresses that hear of what happens to an organization: its own for bills, else those of its owners."""
     organization, member, user = tables.organizations.c, tables.members.c, tables.users.c
     billing_email = tx.connection.execute(
         select(organization.billing_email).where(organization.id == organization_id)

@@ -158,6 +158,7 @@ class Home:
     reporting: bool
     free_gpus: int
     infiniband_agent: bool
+    hold: str | None = None  # draining or maintenance: nothing starts on it
 
 
 def start_refusal(home: Home, gpu_count: int, infiniband: bool) -> Refusal | None:
@@ -167,6 +168,8 @@ def start_refusal(home: Home, gpu_count: int, infiniband: bool) -> Refusal | Non
     """
     if not home.reporting:
         return Refusal("The node that has its volume is offline.", "POD_NODE_OFFLINE")
+    if home.hold is not None:
+        return Refusal(f"The node that has its volume is in {home.hold}: nothing starts on it.", "POD_NODE_OFFLINE")
     if infiniband and not home.infiniband_agent:
         return Refusal(
             "The organization is enabled for InfiniBand, but the agent of the node that has its volume is older.",
