@@ -9,5 +9,5 @@ from sqlalchemy import MetaData
 
 metadata = MetaData()
 
-SCHEMA_VERSION = 1
-"""Stamped into every state directory; a state with another number is refused. Raise it when a table changes shape."""
+SCHEMA_VERSION = 2
+"""Stamped into every state; a newer one is refused, a former one is migrated (`migrations.py`)."""

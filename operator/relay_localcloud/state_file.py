@@ -3,6 +3,7 @@
 `batches/contents.py` has the contents of files.
 """
 
+import sqlite3
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -10,14 +11,13 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 from sqlalchemy import Table, delete, func, insert, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from relay_localcloud import payments
+from relay_localcloud import former_exports, payments
 from relay_localcloud.clock import ClockState
+from relay_localcloud.former_exports import Row
 from relay_localcloud.organizations import Founded
 from relay_localcloud.schema import SCHEMA_VERSION, metadata
 from relay_localcloud.settings import Settings
 from relay_localcloud.store import Tx, read_meta
-
-Row = dict[str, JsonValue]
 
 _FACTS: Mapping[str, TypeAdapter[Any]] = {
     "clock": TypeAdapter(ClockState),
@@ -29,7 +29,7 @@ _FACTS: Mapping[str, TypeAdapter[Any]] = {
 
 
 class StateFileError(ValueError):
-    """The document is no state of this version; the message says what is wrong."""
+    """The document is no state that can be read; the message says what is wrong."""
 
 
 def exported(tx: Tx) -> dict[str, JsonValue]:
@@ -43,25 +43,31 @@ def exported(tx: Tx) -> dict[str, JsonValue]:
 
 def replace(tx: Tx, document: JsonValue) -> int:
     """Put a document's rows in the place of all there are, and return how many; StateFileError leaves all as it was."""
-    if not isinstance(document, dict) or document.get("schemaVersion") != SCHEMA_VERSION:
-        raise StateFileError(f"this is no exported state with schemaVersion {SCHEMA_VERSION}")
+    try:
+        rows = _rows_of(document)
+        for table in reversed(metadata.sorted_tables):
+            tx.connection.execute(delete(table))
+        for table in metadata.sorted_tables:
+            if rows[table.name]:
+                tx.connection.execute(insert(table), rows[table.name])
+    except (SQLAlchemyError, sqlite3.Error, OverflowError) as error:
+        raise StateFileError(f"a row does not fit its table ({type(error).__name__})") from error
+    _check_facts(tx)
+    return sum(map(len, rows.values()))
+
+
+def _rows_of(document: JsonValue) -> dict[str, list[Row]]:
+    version = document.get("schemaVersion") if isinstance(document, dict) else None
+    if not isinstance(document, dict) or type(version) is not int or not 1 <= version <= SCHEMA_VERSION:
+        raise StateFileError(f"this is no exported state with a schemaVersion of 1 to {SCHEMA_VERSION}")
     given = document.get("tables")
     if not isinstance(given, dict):
         raise StateFileError("tables is missing")
     unknown = sorted(given.keys() - metadata.tables.keys())
     if unknown:
         raise StateFileError(f"there is no table {unknown[0]!r}")
-    rows = {table.name: _rows(table, given.get(table.name, [])) for table in metadata.sorted_tables}
-    for table in reversed(metadata.sorted_tables):
-        tx.connection.execute(delete(table))
-    try:
-        for table in metadata.sorted_tables:
-            if rows[table.name]:
-                tx.connection.execute(insert(table), rows[table.name])
-    except (SQLAlchemyError, OverflowError) as error:
-        raise StateFileError(f"a row does not fit its table ({type(error).__name__})") from error
-    _check_facts(tx)
-    return sum(map(len, rows.values()))
+    rows = {table.name: _rows(table, given.get(table.name, []), version) for table in metadata.sorted_tables}
+    return rows if version == SCHEMA_VERSION else former_exports.upgraded(rows, version)
 
 
 def is_fresh(tx: Tx) -> bool:
@@ -79,10 +85,12 @@ def _check_facts(tx: Tx) -> None:
             raise StateFileError(f"the row {name!r} of tables.meta cannot be read") from error
 
 
-def _rows(table: Table, given: JsonValue) -> list[Row]:
+def _rows(table: Table, given: JsonValue, version: int) -> list[Row]:
     if not isinstance(given, list):
         raise StateFileError(f"tables.{table.name} is no list")
     names = {column.name for column in table.columns}
+    if version < SCHEMA_VERSION and given and isinstance(given[0], dict):
+        names &= given[0].keys()
     for row in given:
         if not isinstance(row, dict) or row.keys() != names:
             raise StateFileError(f"a row of tables.{table.name} has other fields than {', '.join(sorted(names))}")
@@ -92,6 +100,5 @@ def _rows(table: Table, given: JsonValue) -> list[Row]:
 
 
 def _fits(table: Table, row: Mapping[str, JsonValue]) -> list[bool]:
-    return [
-        row[column.name] is None or isinstance(row[column.name], column.type.python_type) for column in table.columns
-    ]
+    types = {column.name: column.type.python_type for column in table.columns}
+    return [value is None or isinstance(value, types[name]) for name, value in row.items()]

@@ -15,13 +15,15 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from json import JSONDecodeError
 from pathlib import Path
 from typing import IO, cast
 
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 from sqlalchemy import Connection, StaticPool, Table, create_engine, event, insert, select
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from relay_localcloud import changes, due, history, tables, webhooks
+from relay_localcloud import changes, due, history, migrations, tables, webhooks
 from relay_localcloud.call_queue import QueuedCall
 from relay_localcloud.schema import SCHEMA_VERSION, metadata
 from relay_localcloud.settings import Settings
@@ -29,6 +31,19 @@ from relay_localcloud.settings import Settings
 
 class StateError(Exception):
     """The state directory cannot be used; the message says why and what to do."""
+
+
+@contextmanager
+def readable(directory: Path) -> Iterator[None]:
+    """Say of a state that turns out to be unusable which one it is: StateError in the place of what the disk said."""
+    try:
+        yield
+    except (OSError, sqlite3.Error, SQLAlchemyError, ValidationError, JSONDecodeError) as error:
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        raise StateError(
+            f"The state directory {directory} cannot be used: {cause}. It was left as it is: "
+            "put an intact copy or an export in its place, or choose another directory."
+        ) from error
 
 
 @dataclass
@@ -116,12 +131,15 @@ class Store:
     @classmethod
     def at(cls, directory: Path) -> "Store":
         """State in a directory, made where it does not exist; StateError where it cannot be used."""
-        try:
+        with readable(directory):
             directory.mkdir(parents=True, exist_ok=True)
             lock = _lock(directory / "lock")
             return cls(_connect(str(directory / "state.db")), directory, lock)
-        except (OSError, sqlite3.Error) as error:
-            raise StateError(f"The state directory {directory} cannot be used: {error}") from error
+
+    @property
+    def revision(self) -> int:
+        """A number that is greater after every change."""
+        return self._raw.total_changes
 
     @contextmanager
     def transaction(self, at: int | None = None) -> Iterator[Tx]:
@@ -184,17 +202,20 @@ def _connect(path: str) -> Connection:
     raw.execute("PRAGMA synchronous=NORMAL")
     raw.execute("PRAGMA cache_size=-65536")
     stamped = int(raw.execute("PRAGMA user_version").fetchone()[0])
-    if stamped not in (0, SCHEMA_VERSION):
+    if stamped > SCHEMA_VERSION:
         raw.close()
         raise StateError(
-            f"The state at {path} has version {stamped}, this program reads version {SCHEMA_VERSION}: "
-            "start it with the release that wrote it, export, and import here; or choose another directory."
+            f"The state at {path} has version {stamped}, this program reads versions up to {SCHEMA_VERSION}: "
+            "start it with the release that wrote it, or choose another directory."
         )
     engine = create_engine("sqlite://", creator=lambda: raw, poolclass=StaticPool)
     event.listen(engine, "begin", lambda _: raw.execute("BEGIN IMMEDIATE"))
     connection = engine.connect()
     with connection.begin():
-        metadata.create_all(connection, checkfirst=stamped != 0)
+        if stamped:
+            migrations.migrate(connection, raw, stamped)
+        else:
+            metadata.create_all(connection, checkfirst=False)
         connection.exec_driver_sql(f"PRAGMA user_version={SCHEMA_VERSION}")
     return connection
 
