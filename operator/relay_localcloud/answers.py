@@ -19,6 +19,19 @@ MAY_BE_ABSENT: Final[Mapping[str, frozenset[str]]] = {
     "CreatedResource": frozenset(),
     "CurrentUsage": frozenset(),
     "DailyUsage": frozenset(),
+    "Deployment": frozenset(
+        {
+            "version",
+            "dtype",
+            "quantization",
+            "maxModelLen",
+            "engineImage",
+            "env",
+            "extraArgs",
+            "weightsRef",
+            "statusReason",
+        }
+    ),
     "ErrorBody": frozenset(),
     "GpuAvailability": frozenset(),
     "GpuModel": frozenset(),
@@ -37,6 +50,7 @@ MAY_BE_ABSENT: Final[Mapping[str, frozenset[str]]] = {
     "ProviderStanding": frozenset(),
     "ProvisioningToken": frozenset(),
     "ProvisioningTokenCreated": frozenset(),
+    "ServingReplica": frozenset({"engineImage", "startedAt"}),
     "SetupIntent": frozenset(),
     "RegistryCredential": frozenset(),
     "SshKey": frozenset(),

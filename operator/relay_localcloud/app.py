@@ -66,12 +66,15 @@ from relay_localcloud.routes import (
     webhooks,
 )
 from relay_localcloud.routes import payments as payment_routes
+from relay_localcloud.serving import moves as serving_moves
+from relay_localcloud.serving import routes as serving_routes
 from relay_localcloud.store import Store
 from relay_localcloud.vault import Vault
 
 HANDLERS: Mapping[str, DueHandler] = {
     **moves.HANDLERS,
     **cluster_moves.HANDLERS,
+    **serving_moves.HANDLERS,
     **node_events.HANDLERS,
     **balance.HANDLERS,
     **payments.HANDLERS,
@@ -100,6 +103,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     provider_nodes.router,
     provider_tokens.router,
     backend_routes.router,
+    serving_routes.router,
 )
 """The management API."""
 

@@ -34,6 +34,8 @@ TRACKED: Final = (
     "webhooks",
     "webhook_attempts",
     "inference_backends",
+    "serving_deployments",
+    "serving_replicas",
     "inference_usage",
     "files",
     "batches",

@@ -67,6 +67,7 @@ CLUSTERS_READ = Rule(frozenset({"clusters:read"}), ROLES)
 CLUSTERS_WRITE = Rule(frozenset({"clusters:write"}), WORKERS)
 BILLING_READ = Rule(frozenset({"billing:read"}), ROLES)
 ORGANIZATION_WRITE = Rule(frozenset({"org:write"}), ADMINS)
+SERVING_READ = Rule(frozenset({"clusters:read", "org:write"}), ROLES)
 MEMBERS_READ = Rule(frozenset({"org:write"}), ROLES)
 PROVIDER_READ = Rule(frozenset({"org:write"}), ROLES)
 EARNINGS_READ = Rule(frozenset({"billing:read", "org:write"}), ROLES)
@@ -162,6 +163,7 @@ ClusterWriter = Annotated[Principal, Depends(require(CLUSTERS_WRITE))]
 BillingReader = Annotated[Principal, Depends(require(BILLING_READ))]
 OrganizationWriter = Annotated[Principal, Depends(require(ORGANIZATION_WRITE))]
 CatalogWriter = Annotated[Principal, Depends(require(ORGANIZATION_WRITE, at_home=True))]
+ServingReader = Annotated[Principal, Depends(require(SERVING_READ))]
 MemberReader = Annotated[Principal, Depends(require(MEMBERS_READ))]
 ProviderReader = Annotated[Principal, Depends(require(PROVIDER_READ))]
 EarningsReader = Annotated[Principal, Depends(require(EARNINGS_READ))]

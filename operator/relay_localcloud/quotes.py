@@ -6,7 +6,14 @@ from fastapi import Depends, Request
 
 from relay_localcloud.exchange import exchange_of
 
-QUOTED = frozenset({"POST /v1/pods", "POST /v1/orgs/{orgId}/vms/create", "POST /v1/orgs/{orgId}/clusters/create"})
+QUOTED = frozenset(
+    {
+        "POST /v1/pods",
+        "POST /v1/orgs/{orgId}/vms/create",
+        "POST /v1/orgs/{orgId}/clusters/create",
+        "POST /v1/serving/deployments",
+    }
+)
 """The operations that lock a price."""
 
 

@@ -90,8 +90,8 @@ async def events(source: Source, family: Family, whole: Callable[[Tokens], None]
 class EventStream(StreamingResponse):
     """An answer of events, which ends its source also where the client goes away."""
 
-    def __init__(self, source: Source, content: AsyncGenerator[bytes, None]) -> None:
-        super().__init__(content, headers={"Cache-Control": "no-cache"}, media_type="text/event-stream")
+    def __init__(self, source: Source, content: AsyncGenerator[bytes, None], headers: Mapping[str, str]) -> None:
+        super().__init__(content, headers={"Cache-Control": "no-cache", **headers}, media_type="text/event-stream")
         self._source = source
         self._content = content
 

@@ -8,18 +8,19 @@ Neither charges: `charges.charge` does, whole for an online request, half for a 
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, assert_never
 
 from pydantic import JsonValue
 
 from relay_localcloud.cloud import Cloud
-from relay_localcloud.inference import chat, engine, frames, messages, relayed, routing
+from relay_localcloud.inference import chat, engine, frames, messages, prompts, relayed, replicas, routing
 from relay_localcloud.inference.backends import Model, Server, find_model
 from relay_localcloud.inference.bodies import read
 from relay_localcloud.inference.errors import UPSTREAM_UNAVAILABLE, InferenceError
 from relay_localcloud.inference.frames import Source, Tokens
 from relay_localcloud.inference.models import NANO_USD_PER_TOKEN, BuiltInModel
+from relay_localcloud.inference.routing import Chosen, Turn
 from relay_localcloud.inference.usage import Usage
 from relay_localcloud.instants import SECOND
 from relay_localcloud.store import Tx
@@ -35,11 +36,12 @@ _REQUESTS: Final[Mapping[Family, type[ChatRequest] | type[MessagesRequest]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a model answered, its tokens, and what they cost online."""
+    """What a model answered, its tokens, and what they cost online; `headers` name the deployment that answered."""
 
     body: dict[str, Any]
     input_tokens: int
     output_tokens: int
+    headers: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def cost_nano_usd(self) -> int:
@@ -83,36 +85,72 @@ def answer_now(model: Model, request: ModelRequest, now: int) -> Answer | None:
 
 
 async def answer(cloud: Cloud, model: Model, request: ModelRequest, now: int) -> Answer:
-    """What the model answers, by the server that is its turn. Raises InferenceError."""
-    match _chosen(cloud, model):
+    """What the model answers, by the one whose turn it is. Raises InferenceError."""
+    chosen = _chosen(cloud, model, request)
+    match chosen:
         case BuiltInModel() as built_in:
             return _told(built_in, request, now)
         case Server() as server:
-            sent = relayed.sent_body(request, stream=False)
-            document = await cloud.upstreams.ask(server, _family(request), sent)
-            body, tokens = relayed.whole(request, document)
-            return Answer(body, tokens.input, tokens.output)
+            return await _asked(cloud, server, request)
+        case Turn() as turn:
+            behind = replicas.server_of(turn)
+            if behind is None:
+                answered = _told(replicas.engine_of(turn), request, now)
+            else:
+                answered = await _asked(cloud, behind, request)
+            return replace(answered, headers=replicas.headers_of(turn))
+        case _ as never:
+            assert_never(never)
 
 
-async def stream(cloud: Cloud, model: Model, request: ModelRequest, now: int) -> Source:
+@dataclass(frozen=True, slots=True)
+class Streaming:
+    """What a model answers piece by piece; `headers` as those of `Answer`."""
+
+    source: Source
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+async def stream(cloud: Cloud, model: Model, request: ModelRequest, now: int) -> Streaming:
     """What the model answers, piece by piece. Raises InferenceError, here for what is known before the first piece."""
-    match _chosen(cloud, model):
+    chosen = _chosen(cloud, model, request)
+    match chosen:
         case BuiltInModel() as built_in:
-            return _spoken(built_in, request, now)
+            return Streaming(_spoken(built_in, request, now))
         case Server() as server:
-            sent = relayed.sent_body(request, stream=True)
-            events = await cloud.upstreams.stream(server, _family(request), sent)
-            if isinstance(request, ChatRequest):
-                return relayed.chat_frames(request, events)
-            return relayed.message_frames(request, events)
+            return Streaming(await _streamed(cloud, server, request))
+        case Turn() as turn:
+            behind = replicas.server_of(turn)
+            if behind is None:
+                spoken = _spoken(replicas.engine_of(turn), request, now)
+                source = cloud.upstreams.counted(turn.replica_id, spoken)
+            else:
+                source = await _streamed(cloud, behind, request)
+            return Streaming(source, replicas.headers_of(turn))
+        case _ as never:
+            assert_never(never)
+
+
+async def _asked(cloud: Cloud, server: Server, request: ModelRequest) -> Answer:
+    document = await cloud.upstreams.ask(server, _family(request), relayed.sent_body(request, stream=False))
+    body, tokens = relayed.whole(request, document)
+    return Answer(body, tokens.input, tokens.output)
+
+
+async def _streamed(cloud: Cloud, server: Server, request: ModelRequest) -> Source:
+    events = await cloud.upstreams.stream(server, _family(request), relayed.sent_body(request, stream=True))
+    if isinstance(request, ChatRequest):
+        return relayed.chat_frames(request, events)
+    return relayed.message_frames(request, events)
 
 
 def _family(request: ModelRequest) -> Family:
     return Family.CHAT_COMPLETIONS if isinstance(request, ChatRequest) else Family.MESSAGES
 
 
-def _chosen(cloud: Cloud, model: Model) -> Server | BuiltInModel:
-    chosen = routing.choose(model, cloud.upstreams.under_way, cloud.upstreams.draw())
+def _chosen(cloud: Cloud, model: Model, request: ModelRequest) -> Chosen:
+    upstreams = cloud.upstreams
+    chosen = routing.choose(model, upstreams.under_way, upstreams.draw(), prompts.size_of(request))
     if chosen is None:
         raise InferenceError(*UPSTREAM_UNAVAILABLE, f"All capacity for the model {model.id!r} is in use.")
     return chosen

@@ -6,6 +6,7 @@ from typing import Any, Final
 from relay_localcloud.inference.backends import rows_of
 from relay_localcloud.inference.models import BUILT_IN
 from relay_localcloud.instants import SECOND, timestamp
+from relay_localcloud.serving import traffic
 from relay_localcloud.store import Tx
 from relay_wire.inference import Family
 
@@ -14,12 +15,15 @@ _APIS: Final = tuple(family.api for family in Family)
 
 
 def listed(tx: Tx, organization_id: str) -> list[dict[str, Any]]:
-    """The built-in models, then those that the organization registered a server for, oldest first."""
+    """The built-in models, then those that the organization registered a server for or deployed, oldest first."""
     apis = {model.id: {family.api for family in model.families} for model in BUILT_IN.values()}
     since = dict.fromkeys(apis, _BUILT_IN_SINCE)
     for row in rows_of(tx, organization_id):
         apis.setdefault(row["model_id"], set()).update(json.loads(row["native_families"]))
         since.setdefault(row["model_id"], row["created_at"])
+    for each in (*traffic.of_built_in_models(tx), *traffic.of_organization(tx, organization_id)):
+        apis.setdefault(each.model_id, set()).update(each.apis)
+        since.setdefault(each.model_id, each.created_at)
     return [_shown(model_id, served, since[model_id]) for model_id, served in apis.items()]
 
 

@@ -100,7 +100,7 @@ async def _answered(
         answered = await invoke.answer(cloud, model, asked, now)
         with cloud.store.transaction() as tx:
             charge(tx, organization_id, answered.usage)
-    return answer(answered.body)
+    return answer(answered.body, headers=answered.headers)
 
 
 async def _streamed(
@@ -109,7 +109,8 @@ async def _streamed(
     with cloud.store.transaction() as tx:
         model, now = find_model(tx, organization_id, asked.model, family), tx.now
     exchange = exchange_of(request.scope)
-    source = await invoke.stream(cloud, model, asked, now)
+    streaming = await invoke.stream(cloud, model, asked, now)
+    source = streaming.source
     if exchange.cut_stream_after is not None:
         source = frames.broken_after(source, exchange.cut_stream_after)
 
@@ -118,4 +119,4 @@ async def _streamed(
             with cloud.store.transaction() as tx:
                 charge(tx, organization_id, invoke.usage_of(tokens))
 
-    return EventStream(source, frames.events(source, family, whole))
+    return EventStream(source, frames.events(source, family, whole), streaming.headers)

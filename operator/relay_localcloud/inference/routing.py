@@ -1,32 +1,62 @@
-"""Which server of a model answers a request (section 2, "Inference catalog backend"): pure."""
+"""What of a model answers a request (section 2, "Inference catalog backend" and "Serving deployment"): pure."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from relay_localcloud.inference.backends import Model, Server
 from relay_localcloud.inference.models import BuiltInModel
+from relay_localcloud.serving.traffic import Published
 
 
-def choose(model: Model, under_way: Mapping[str, int], draw: float) -> Server | BuiltInModel | None:
-    """A server by its weight among those with room; else the overflow tail; None where all capacity is in use.
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """It is the turn of a replica of a deployment."""
 
-    `under_way` counts requests by server id; `draw` is uniform in [0, 1). The tail is what has weight 0: the built-in
-    engine, which has room always, then servers in the order in which they were registered.
+    deployment: Published
+    replica_id: str
+
+
+Chosen = Server | BuiltInModel | Turn
+
+
+def choose(model: Model, under_way: Mapping[str, int], draw: float, prompt_bytes: int = 0) -> Chosen | None:
+    """One by its weight among those with room; else the overflow tail; None where all capacity is in use.
+
+    `under_way` counts requests by server and replica id; `draw` is uniform in [0, 1). Deployments take prompts within
+    the bounds of their lane. The tail is what has weight 0: first the standby of lanes whose weighted members are full,
+    then the built-in engine, which has room always, then servers in the order in which they were registered, then other
+    standby. A green that has no weight yet takes nothing.
     """
-    with_room = [server for server in model.servers if _has_room(server, under_way)]
-    weighted = [server for server in with_room if server.weight]
-    if weighted:
-        return _drawn(weighted, draw)
-    return model.built_in or next(iter(with_room), None)
+    servers = [server for server in model.servers if _has_room(server, under_way)]
+    taking = [each for each in model.deployments if each.lane.takes(prompt_bytes)]
+    turns = list(_turns(taking, under_way))
+    weighted = [server for server in servers if server.weight], [turn for turn in turns if turn.deployment.weight]
+    if any(weighted):
+        return _drawn(*weighted, draw)
+    full = {each.lane for each in taking if each.weight}
+    standby = [turn for turn in turns if not turn.deployment.is_green]
+    relief = next((turn for turn in standby if turn.deployment.lane in full), None)
+    tail: list[Chosen | None] = [relief, model.built_in, *servers, *standby]
+    return next((each for each in tail if each is not None), None)
 
 
 def _has_room(server: Server, under_way: Mapping[str, int]) -> bool:
     return not server.max_concurrency or under_way.get(server.id, 0) < server.max_concurrency
 
 
-def _drawn(weighted: Sequence[Server], draw: float) -> Server:
-    place = draw * sum(server.weight for server in weighted)
-    for server in weighted:
-        place -= server.weight
+def _turns(taking: Sequence[Published], under_way: Mapping[str, int]) -> Iterator[Turn]:
+    for deployment in taking:
+        replica_id = deployment.free_replica(under_way)
+        if replica_id is not None:
+            yield Turn(deployment, replica_id)
+
+
+def _drawn(servers: Sequence[Server], turns: Sequence[Turn], draw: float) -> Server | Turn:
+    shares: list[tuple[int, Server | Turn]] = [(server.weight, server) for server in servers]
+    shares += [(turn.deployment.weight, turn) for turn in turns]
+    place = draw * sum(weight for weight, _ in shares)
+    for weight, each in shares:
+        place -= weight
         if place < 0:
-            return server
-    return weighted[-1]
+            return each
+    return shares[-1][1]

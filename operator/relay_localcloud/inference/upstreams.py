@@ -3,8 +3,8 @@
 import json
 import re
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, assert_never
 
@@ -22,6 +22,7 @@ from relay_localcloud.inference.errors import (
     InferenceError,
     Row,
 )
+from relay_localcloud.inference.frames import Source
 from relay_wire.inference import Family
 
 if TYPE_CHECKING:
@@ -73,6 +74,23 @@ class Upstreams:
         await anext(opened)  # the status is known
         return opened
 
+    async def counted(self, replica_id: str, source: Source) -> Source:
+        """A source that counts as a request under way at a replica while it is read."""
+        with self._counting(replica_id):
+            async with aclosing(source):
+                async for said in source:
+                    yield said
+
+    @contextmanager
+    def _counting(self, server_id: str) -> Iterator[None]:
+        self.under_way[server_id] += 1
+        try:
+            yield
+        finally:
+            self.under_way[server_id] -= 1
+            if not self.under_way[server_id]:
+                del self.under_way[server_id]
+
     async def _events(self, server: Server, family: Family, body: Json) -> AsyncGenerator[str, None]:
         async with self._posted(server, family, body) as response:
             yield ""
@@ -88,23 +106,19 @@ class Upstreams:
     async def _posted(self, server: Server, family: Family, body: Json) -> AsyncIterator["aiohttp.ClientResponse"]:
         import aiohttp  # noqa: PLC0415 - it takes a fifth of the start, and nobody may ever register a server
 
-        self.under_way[server.id] += 1
-        try:
-            async with self._opened(aiohttp).post(
-                server.endpoint.rstrip("/") + family.removeprefix("/v1"),
-                data=json.dumps({**body, "model": server.ref}).encode(),
-                headers=_headers(server),
-                allow_redirects=False,
-            ) as response:
-                if response.status != 200:
-                    raise await _refusal(response)
-                yield response
-        except (aiohttp.ClientError, TimeoutError, OSError) as failure:
-            raise _unwell(f"cannot be used ({type(failure).__name__})") from failure
-        finally:
-            self.under_way[server.id] -= 1
-            if not self.under_way[server.id]:
-                del self.under_way[server.id]
+        with self._counting(server.id):
+            try:
+                async with self._opened(aiohttp).post(
+                    server.endpoint.rstrip("/") + family.removeprefix("/v1"),
+                    data=json.dumps({**body, "model": server.ref}).encode(),
+                    headers=_headers(server),
+                    allow_redirects=False,
+                ) as response:
+                    if response.status != 200:
+                        raise await _refusal(response)
+                    yield response
+            except (aiohttp.ClientError, TimeoutError, OSError) as failure:
+                raise _unwell(f"cannot be used ({type(failure).__name__})") from failure
 
     def _opened(self, http: Any) -> "aiohttp.ClientSession":  # noqa: ANN401 - the module aiohttp
         if self._session is None:

@@ -8,6 +8,9 @@ from relay_localcloud.due import DueHandler, DueItem
 from relay_localcloud.lifecycle import cluster_moves, clusters, moves, workloads
 from relay_localcloud.lifecycle.cluster_states import SERVING, ClusterTrigger
 from relay_localcloud.lifecycle.transitions import Trigger
+from relay_localcloud.serving import moves as serving_moves
+from relay_localcloud.serving import rows as serving_rows
+from relay_localcloud.serving import states as serving_states
 from relay_localcloud.store import Tx
 
 
@@ -21,6 +24,8 @@ def _auto_stop(tx: Tx, item: DueItem) -> None:
     for cluster in clusters.live_of(tx.connection, organization_id):
         if cluster.status in SERVING:
             cluster_moves.apply(tx, cluster, ClusterTrigger.BALANCE_RAN_OUT, reason)
+    for deployment in serving_rows.live_of(tx.connection, organization_id):
+        serving_moves.apply(tx, deployment, serving_states.Trigger.BALANCE_RAN_OUT, reason)
 
 
 HANDLERS: Final[Mapping[str, DueHandler]] = {billing.AUTO_STOP: _auto_stop}

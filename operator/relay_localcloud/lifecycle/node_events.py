@@ -16,6 +16,8 @@ from relay_localcloud.lifecycle.cluster_states import ReplicaState, ReplicaTrigg
 from relay_localcloud.lifecycle.clusters import Cluster
 from relay_localcloud.lifecycle.transitions import Trigger
 from relay_localcloud.lifecycle.vacancies import announce_vacancy
+from relay_localcloud.serving import moves as serving_moves
+from relay_localcloud.serving import node_events as serving
 from relay_localcloud.store import Tx
 from relay_wire.pods import PodStatus
 from relay_wire.provider import NodeStatus
@@ -34,6 +36,8 @@ def fell_silent(tx: Tx, node_id: str) -> None:
     nodes.set_reporting(tx, node_id, reporting=False)
     tx.schedule(tx.now + seconds(tx.settings.interruption_grace_seconds), GRACE, node_id)
     _to_replicas(tx, node_id, ReplicaTrigger.NODE_SILENT, "Its node does not report.")
+    for deployment in serving.to_replicas(tx, node_id, ReplicaTrigger.NODE_SILENT, "Its node does not report."):
+        serving_moves.settle(tx, deployment)
 
 
 def returned(tx: Tx, node_id: str) -> None:
@@ -44,6 +48,8 @@ def returned(tx: Tx, node_id: str) -> None:
         start_is_overdue = workload.status is PodStatus.DEPLOYING and workload.due_at is None
         moves.apply(tx, workload, Trigger.STARTED if start_is_overdue else Trigger.NODE_RETURNED)
     _to_replicas(tx, node_id, ReplicaTrigger.NODE_RETURNED, None)
+    for deployment in serving.to_replicas(tx, node_id, ReplicaTrigger.NODE_RETURNED, None):
+        serving_moves.settle(tx, deployment)
     node = nodes.node_row(tx.connection, node_id)
     assert node is not None
     announce_vacancy(tx, node["gpu_model_id"])
@@ -74,10 +80,13 @@ def was_removed(tx: Tx, node_id: str) -> None:
     for workload in workloads.on_node(tx.connection, node_id):
         moves.apply(tx, workload, Trigger.NODE_REMOVED, reason)
     affected = _to_replicas(tx, node_id, ReplicaTrigger.TERMINATE, reason, settle=False)
+    deployments = serving.to_replicas(tx, node_id, ReplicaTrigger.TERMINATE, reason)
     tx.cancel(GRACE, node_id)
     nodes.set_removed(tx, node_id)
     for cluster in affected:
         cluster_moves.fill(tx, cluster)
+    for deployment in deployments:
+        serving_moves.settle(tx, deployment)
 
 
 def _grace_over(tx: Tx, item: DueItem) -> None:
@@ -91,6 +100,7 @@ def _grace_over(tx: Tx, item: DueItem) -> None:
         cluster = clusters.find(tx, cluster_id)
         assert cluster is not None, "a replica that is lost belongs to a live cluster"
         cluster_moves.fill(tx, cluster)
+    serving.grace_over(tx, item.subject)
 
 
 def _to_replicas(

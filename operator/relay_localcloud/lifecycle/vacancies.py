@@ -1,4 +1,4 @@
-"""Tells clusters that wait for room when GPUs become free."""
+"""Tells clusters and deployments that wait for room when GPUs become free; clusters are served first."""
 
 from typing import Final
 
@@ -10,6 +10,9 @@ from relay_localcloud.store import Tx
 FILL: Final = "cluster.fill"
 """The due item that gives waiting clusters of a GPU model (its subject) what became free."""
 
+FILL_DEPLOYMENTS: Final = "serving.fill"
+"""The same for waiting deployments."""
+
 waiting = Table(
     "waiting_clusters",
     metadata,
@@ -18,9 +21,18 @@ waiting = Table(
     Column("gpu_model_id", String, nullable=False, index=True),
 )
 
+waiting_deployments = Table(
+    "waiting_deployments",
+    metadata,
+    Column("sequence", Integer, primary_key=True),  # the deployment's, as above
+    Column("deployment_id", String, nullable=False, unique=True),
+    Column("gpu_model_id", String, nullable=False, index=True),
+)
+
 
 def announce_vacancy(tx: Tx, gpu_model_id: str) -> None:
-    """GPUs of this model became free: let waiting clusters have them, if there are any."""
-    query = select(waiting.c.cluster_id).where(waiting.c.gpu_model_id == gpu_model_id)
-    if tx.connection.execute(query.limit(1)).first() is not None:
-        tx.schedule(tx.now, FILL, gpu_model_id)
+    """GPUs of this model became free: let those who wait have them, if there are any."""
+    for table, kind in ((waiting, FILL), (waiting_deployments, FILL_DEPLOYMENTS)):
+        query = select(table.c.sequence).where(table.c.gpu_model_id == gpu_model_id)
+        if tx.connection.execute(query.limit(1)).first() is not None:
+            tx.schedule(tx.now, kind, gpu_model_id)

@@ -1,0 +1,43 @@
+"""How replicas of deployments answer: by the server that stands for their image, else by the built-in engine.
+
+`POST /_localcloud/upstreams {image, url}` says which server stands for an `engineImage`; it is asked as a replica would
+be, at `/v1/chat/completions` or `/v1/messages` below that URL, for the deployment's `servedModelId`.
+"""
+
+from relay_localcloud.inference.backends import Server
+from relay_localcloud.inference.models import BOTH, BUILT_IN, BuiltInModel
+from relay_localcloud.inference.routing import Turn
+
+DEPLOYMENT_HEADER = "x-relay-deployment"
+REPLICA_HEADER = "x-relay-replica"
+"""Response headers of the local cloud that say which deployment answered, and which replica of it."""
+
+
+def server_of(turn: Turn) -> Server | None:
+    """The server behind a replica, under the replica's id; None where the built-in engine answers."""
+    deployment = turn.deployment
+    url = deployment.replicas[turn.replica_id]
+    if url is None:
+        return None
+    endpoint = url.rstrip("/").removesuffix("/v1") + "/v1"
+    return Server(
+        turn.replica_id,
+        deployment.served_model_id,
+        endpoint,
+        deployment.apis,
+        "none",
+        None,
+        deployment.weight,
+        deployment.cap,
+    )
+
+
+def engine_of(turn: Turn) -> BuiltInModel:
+    """What the built-in engine does for a replica: the built-in model's part, or for other models the echo's."""
+    model_id = turn.deployment.model_id
+    return BUILT_IN.get(model_id) or BuiltInModel(model_id, BOTH)
+
+
+def headers_of(turn: Turn) -> dict[str, str]:
+    """The headers that name who answered."""
+    return {DEPLOYMENT_HEADER: turn.deployment.id, REPLICA_HEADER: turn.replica_id}

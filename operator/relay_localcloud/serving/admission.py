@@ -1,0 +1,119 @@
+"""What must hold before a deployment exists or changes, then what comes of it."""
+
+from dataclasses import replace
+from typing import Final
+
+from relay_localcloud import billing, quotes
+from relay_localcloud.errors import ApiError
+from relay_localcloud.inference.backends import rows_of
+from relay_localcloud.inference.models import BUILT_IN
+from relay_localcloud.lifecycle.admission import known_model
+from relay_localcloud.lifecycle.capacity import no_room
+from relay_localcloud.lifecycle.cluster_states import ReplicaState
+from relay_localcloud.lifecycle.transitions import Refusal
+from relay_localcloud.nodes import COMMUNITY
+from relay_localcloud.serving import lanes, moves, promotion, rows, rules
+from relay_localcloud.serving.rows import Deployment
+from relay_localcloud.serving.states import TRANSITIONS, Trigger
+from relay_localcloud.store import Tx
+from relay_wire.serving import GREEN, DeploymentChange, DeploymentCreate, DeploymentStatus
+
+OF_REPLICAS: Final = frozenset(
+    {"version", "dtype", "quantization", "max_model_len", "engine_image", "env", "extra_args", "weights_ref"}
+)
+"""What a replica is started with: a change of it takes other replicas."""
+
+
+def create(tx: Tx, spec: DeploymentCreate, price_factor: float) -> Deployment:
+    """Make a deployment and place its replicas; the capacity codes where not even one finds room."""
+    rules.require(rules.AT_START, spec)
+    catalog_id = _catalog_of(tx, spec)
+    model = known_model(spec.gpu_model_id)
+    lanes.require_entry(spec, lanes.members(tx, catalog_id, spec))
+    billing.require_funds(tx, spec.organization_id)
+    price_cents = quotes.locked(model.price_per_hour_cents * spec.gpu_count_per_replica, price_factor)
+    kept = spec.model_copy(update={"acknowledge_lane_join": False})
+    columns = {
+        "id": tx.new_id("dep"),
+        "organization_id": spec.organization_id,
+        "catalog_id": catalog_id,
+        "public_model_id": spec.public_model_id,
+        "node_pool": spec.node_pool or COMMUNITY,
+        "min_prompt_bytes": spec.min_prompt_bytes,
+        "max_prompt_bytes": spec.max_prompt_bytes,
+        "status": DeploymentStatus.PROVISIONING.value,
+        "generation": 1,
+        "price_cents": price_cents,
+        "spec": kept.model_dump_json(by_alias=True, exclude_none=True),
+        "created_at": tx.now,
+        "updated_at": tx.now,
+    }
+    return _filled(tx, moves.settle(tx, rows.insert_deployment(tx, columns)), had=0)
+
+
+def change(tx: Tx, deployment: Deployment, asked: DeploymentChange) -> Deployment:
+    """Change what is wanted of a deployment, promote it where that is asked; 409 where its status does not allow it."""
+    changes = {name: value for name in asked.model_fields_set if (value := getattr(asked, name)) is not None}
+    spec = deployment.spec.model_copy(update=changes)
+    if spec.rollout_role == GREEN != deployment.spec.rollout_role:
+        raise ApiError(400, "rolloutRole: a green is made as one; this deployment is a member of its lane already.")
+    rules.require(rules.LASTING, spec)
+    trigger = _trigger(deployment, asked, spec)
+    outcome = TRANSITIONS[deployment.status, trigger]
+    if isinstance(outcome, Refusal):
+        raise ApiError(409, outcome.message, outcome.code)
+    had = _staying(tx, deployment)
+    generation = _generation(deployment, spec, had)
+    grows = asked.replicas_desired is not None and spec.replicas_desired > deployment.wanted
+    if grows:
+        billing.require_funds(tx, deployment.organization_id)
+    if trigger is Trigger.PROMOTE:
+        spec = promotion.promoted(tx, deployment, spec)
+    text = spec.model_dump_json(by_alias=True, exclude_none=True)
+    rows.change_deployment(tx, deployment.id, spec=text, generation=generation)
+    after = moves.apply(tx, replace(deployment, spec=spec, generation=generation), trigger)
+    return _filled(tx, after, had) if grows else after
+
+
+def _catalog_of(tx: Tx, spec: DeploymentCreate) -> str:
+    """Whose model it is, empty for a built-in one; 422 for an unknown model, or a ref that no backend of it has."""
+    built_in = spec.public_model_id in BUILT_IN
+    refs = [row["ref"] for row in rows_of(tx, spec.organization_id, spec.public_model_id)]
+    if built_in:
+        refs.insert(0, spec.public_model_id)
+    if not refs:
+        raise ApiError(422, f"publicModelId: the catalog has no model {spec.public_model_id!r} with a price.")
+    if spec.served_model_id not in refs:
+        known = ", ".join(map(repr, dict.fromkeys(refs)))
+        raise ApiError(422, f"servedModelId: it must equal the ref of a catalog backend of the model: {known}.")
+    return "" if built_in else spec.organization_id
+
+
+def _trigger(deployment: Deployment, asked: DeploymentChange, spec: DeploymentCreate) -> Trigger:
+    if deployment.spec.rollout_role != spec.rollout_role:
+        return Trigger.PROMOTE
+    return Trigger.CHANGE if asked.replicas_desired is None else Trigger.SCALE
+
+
+def _generation(deployment: Deployment, spec: DeploymentCreate, had: int) -> int:
+    if all(getattr(spec, name) == getattr(deployment.spec, name) for name in OF_REPLICAS):
+        return deployment.generation
+    if had and spec.rollout_strategy != "rolling":
+        raise ApiError(
+            409,
+            "What its replicas run is replaced by a green (POST with rolloutRole green); with rolloutStrategy rolling "
+            "it can be changed in place.",
+        )
+    return deployment.generation + 1
+
+
+def _staying(tx: Tx, deployment: Deployment) -> int:
+    members = rows.replicas_of(tx.connection, deployment.id)
+    return sum(member.status is not ReplicaState.STOPPING for member in members)
+
+
+def _filled(tx: Tx, deployment: Deployment, had: int) -> Deployment:
+    """The deployment, unless none of the replicas that were added found room."""
+    if deployment.wanted > had and _staying(tx, deployment) <= had:
+        raise no_room(tx, deployment.demand)
+    return deployment

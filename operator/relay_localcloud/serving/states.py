@@ -1,0 +1,93 @@
+"""What moves a serving deployment; the specification shows no states, so all are assumed.
+
+While a deployment serves, its status follows from its replicas (`derived_status`), which move as those of clusters do
+(`cluster_states.REPLICA_TRANSITIONS`); callers, the balance and a promoted green move it otherwise (`TRANSITIONS`).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+from relay_localcloud.lifecycle.cluster_states import Census
+from relay_localcloud.lifecycle.transitions import STAY, Refusal, Stay
+from relay_wire.serving import DeploymentStatus as S
+
+
+class Trigger(Enum):
+    """What happens to a deployment."""
+
+    SCALE = auto()  # by the caller, as the next three
+    CHANGE = auto()
+    PROMOTE = auto()
+    DELETE = auto()
+    REPLACED = auto()  # a green was promoted
+    BALANCE_RAN_OUT = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """To another status, or None to leave it to the replicas."""
+
+    to: S | None
+
+
+Outcome = Move | Refusal | Stay
+
+SERVING: Final = frozenset({S.PROVISIONING, S.RUNNING, S.DEGRADED, S.IDLE})
+"""The statuses that follow from the replicas."""
+
+_FOLLOW: Final = Move(None)
+_START: Final = Move(S.PROVISIONING)
+_DRAIN: Final = Move(S.DRAINING)
+_STOP: Final = Move(S.STOPPED)
+
+_NOT_READY: Final = Refusal("A green is promoted once all its replicas are healthy: wait until it is running.")
+_STOPPED: Final = Refusal("It is stopped: a change of replicasDesired starts it again.")
+_GOING: Final = Refusal("It is being drained and will be gone.")
+
+_SERVING_ROW: Final[Mapping[Trigger, Outcome]] = {
+    Trigger.SCALE: _FOLLOW,
+    Trigger.CHANGE: _FOLLOW,
+    Trigger.PROMOTE: _NOT_READY,
+    Trigger.DELETE: _DRAIN,
+    Trigger.REPLACED: _DRAIN,
+    Trigger.BALANCE_RAN_OUT: _STOP,
+}
+
+_ROWS: Final[Mapping[S, Mapping[Trigger, Outcome]]] = {
+    S.PROVISIONING: _SERVING_ROW,
+    S.RUNNING: {**_SERVING_ROW, Trigger.PROMOTE: _FOLLOW},
+    S.DEGRADED: _SERVING_ROW,
+    S.IDLE: _SERVING_ROW,
+    S.STOPPED: {
+        Trigger.SCALE: _START,
+        Trigger.CHANGE: _FOLLOW,
+        Trigger.PROMOTE: _STOPPED,
+        Trigger.DELETE: _DRAIN,
+        Trigger.REPLACED: _DRAIN,
+        Trigger.BALANCE_RAN_OUT: STAY,
+    },
+    S.DRAINING: {
+        Trigger.SCALE: _GOING,
+        Trigger.CHANGE: _GOING,
+        Trigger.PROMOTE: _GOING,
+        Trigger.DELETE: _DRAIN,  # one that leaves step by step leaves at once
+        Trigger.REPLACED: STAY,
+        Trigger.BALANCE_RAN_OUT: _DRAIN,
+    },
+}
+
+TRANSITIONS: Final[Mapping[tuple[S, Trigger], Outcome]] = {
+    (status, trigger): row[trigger] for status, row in _ROWS.items() for trigger in Trigger
+}
+"""Every pair; a deployment that is drained is gone, and nothing happens to it any more."""
+
+
+def derived_status(status: S, census: Census) -> S:
+    """The status of a deployment that serves: while replicas start it stays what it was, unless something is amiss."""
+    if census.unhealthy or census.lost or census.missing > 0:
+        return S.DEGRADED
+    if census.starting:
+        return S.PROVISIONING if status is S.IDLE else status
+    return S.RUNNING if census.healthy else S.IDLE

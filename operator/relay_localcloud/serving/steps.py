@@ -1,0 +1,71 @@
+"""Which replicas a deployment drains, and how many it places, decided without I/O.
+
+It drains what is too many; where it leaves for a green that rolls out, so many at a time as that one said. Replicas of
+an earlier make are replaced so that at most `maxUnavailable` of those wanted are not healthy.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from relay_localcloud.lifecycle.cluster_states import ReplicaState
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A live replica; `is_overdue`: its node was silent for longer than the grace."""
+
+    id: str
+    state: ReplicaState
+    is_outdated: bool = False
+    is_overdue: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """What is wanted of a deployment; `leaving` bounds how many drain at a time, None does not."""
+
+    wanted: int
+    max_unavailable: int
+    leaving: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """What to do next: drain these, place so many, and of those on silent nodes end one for each placed beyond."""
+
+    drained: tuple[str, ...] = ()
+    missing: int = 0
+    overdue: tuple[str, ...] = ()
+
+
+def next_steps(intent: Intent, members: Sequence[Member]) -> Steps:
+    """The steps that can be taken now; `members` are the oldest first."""
+    staying = [member for member in members if member.state is not ReplicaState.STOPPING]
+    surplus = _surplus(staying, len(staying) - intent.wanted)
+    if intent.leaving is not None:
+        draining = len(members) - len(staying)
+        surplus = surplus[: max(0, intent.leaving - draining)]
+    staying = [member for member in staying if member not in surplus]
+    outdated = _replaceable(intent, staying)
+    kept = [member for member in staying if member not in outdated]
+    return Steps(
+        drained=tuple(member.id for member in (*surplus, *outdated)),
+        missing=max(0, intent.wanted - len(kept)),
+        overdue=tuple(member.id for member in kept if member.is_overdue),
+    )
+
+
+def _surplus(staying: Sequence[Member], count: int) -> list[Member]:
+    """What a smaller deployment does without: what does not serve first, then the outdated, then the youngest."""
+    youngest_first = reversed(staying)
+    ranked = sorted(youngest_first, key=lambda each: (each.state is ReplicaState.HEALTHY, not each.is_outdated))
+    return ranked[: max(0, count)]
+
+
+def _replaceable(intent: Intent, staying: Sequence[Member]) -> list[Member]:
+    """The outdated that may go now: all that do not serve, and as many of the others as may be unavailable."""
+    outdated = [member for member in staying if member.is_outdated]
+    healthy = [member for member in outdated if member.state is ReplicaState.HEALTHY]
+    unavailable = intent.wanted - sum(member.state is ReplicaState.HEALTHY for member in staying)
+    spare = max(0, intent.max_unavailable - max(0, unavailable))
+    return [member for member in outdated if member not in healthy] + healthy[:spare]

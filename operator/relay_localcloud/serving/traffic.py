@@ -1,0 +1,107 @@
+"""Which deployments stand behind a model, with what routing must know of each; read on every request."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, bindparam, func, select, text
+
+from relay_localcloud.gateway.images import gateway_upstreams
+from relay_localcloud.lifecycle.cluster_states import ReplicaState
+from relay_localcloud.prepared import Prepared
+from relay_localcloud.serving.lanes import Lane
+from relay_localcloud.serving.rows import deployments, replicas
+from relay_localcloud.store import Tx
+from relay_wire.serving import GREEN, DeploymentStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A deployment that is published as a backend of its model; its healthy replicas are the oldest first."""
+
+    id: str
+    model_id: str
+    served_model_id: str
+    apis: frozenset[str]
+    weight: int
+    cap: int  # of each replica; 0: none
+    lane: Lane
+    is_green: bool
+    created_at: int
+    replicas: Mapping[str, str | None]
+    """By id: the URL of the server that answers for its image, None where the built-in engine does."""
+
+    def free_replica(self, under_way: Mapping[str, int]) -> str | None:
+        """The least busy of the replicas that have room; the oldest of several."""
+        with_room = [each for each in self.replicas if not self.cap or under_way.get(each, 0) < self.cap]
+        return min(with_room, key=lambda each: under_way.get(each, 0), default=None)
+
+
+def _field(name: str) -> ColumnElement[Any]:
+    return func.json_extract(deployments.c.spec, f"$.{name}")
+
+
+def _published(*conditions: ColumnElement[bool]) -> Prepared:
+    d, r = deployments.c, replicas.c
+    running = (r.deployment_id == d.id) & r.terminated_at.is_(None) & (r.status == ReplicaState.HEALTHY.value)
+    upstream = gateway_upstreams.c.image == r.engine_image
+    query = (
+        select(
+            d.id,
+            d.public_model_id,
+            _field("servedModelId"),
+            _field("nativeFamilies"),
+            _field("backendWeight"),
+            _field("maxConcurrencyPerReplica"),
+            d.node_pool,
+            d.min_prompt_bytes,
+            d.max_prompt_bytes,
+            _field("rolloutRole"),
+            d.created_at,
+            r.id,
+            gateway_upstreams.c.url,
+        )
+        .select_from(deployments.outerjoin(replicas, running).outerjoin(gateway_upstreams, upstream))
+        .where(text("gone_at IS NULL"), d.status != DeploymentStatus.STOPPED.value, _field("isolated") == 0)
+        .where(*conditions)
+        .order_by(d.sequence, r.sequence)
+    )
+    return Prepared(query)
+
+
+_OF_CATALOG: Final = deployments.c.catalog_id == bindparam("catalog")
+_BEHIND: Final = _published(_OF_CATALOG, deployments.c.public_model_id == bindparam("model"))
+_BUILT_IN: Final = _published(deployments.c.catalog_id == text("''"))
+_OF_ORGANIZATION: Final = _published(deployments.c.organization_id == bindparam("organization"))
+
+
+def behind(tx: Tx, catalog_id: str, model_id: str) -> list[Published]:
+    """What is published for a model of a catalog (an organization's own; empty: everybody's), the oldest first."""
+    return _grouped(_BEHIND.run(tx.connection, catalog=catalog_id, model=model_id).fetchall())
+
+
+def of_built_in_models(tx: Tx) -> list[Published]:
+    """What is published for the models that everybody may use, the oldest first."""
+    return _grouped(_BUILT_IN.run(tx.connection).fetchall())
+
+
+def of_organization(tx: Tx, organization_id: str) -> list[Published]:
+    """What an organization has published, the oldest first."""
+    return _grouped(_OF_ORGANIZATION.run(tx.connection, organization=organization_id).fetchall())
+
+
+def _grouped(found: Sequence[tuple[Any, ...]]) -> list[Published]:
+    grouped: dict[str, Published] = {}
+    members: dict[str, dict[str, str | None]] = {}
+    for identifier, model, served, apis, weight, cap, pool, low, high, role, since, replica, url in found:
+        mine = members.setdefault(identifier, {})
+        if replica is not None:
+            mine[replica] = url
+        if identifier not in grouped:
+            lane = Lane(pool, low, high)
+            families = frozenset(json.loads(apis))
+            grouped[identifier] = Published(
+                identifier, model, served, families, weight, cap, lane, role == GREEN, since, mine
+            )
+    return list(grouped.values())

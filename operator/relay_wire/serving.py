@@ -1,0 +1,172 @@
+"""Serving deployments: engines on GPUs behind a model of the catalog (section 2, "Serving deployment")."""
+
+from enum import StrEnum
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, model_validator
+
+from relay_wire.base import Identifier, Lenient, ListOf, NonEmpty, Page, Received, Sent
+from relay_wire.inference import MOST, NativeFamily
+
+Engine = Literal["vllm", "sglang", "trtllm"]
+"""The known engines (assumed; section 2 says that an engine must resolve to a known one)."""
+
+RolloutStrategy = Literal["blue_green", "rolling"]
+GREEN: Final = "green"
+
+Count = Annotated[int, Field(ge=0, le=MOST)]
+AtLeastOne = Annotated[int, Field(ge=1, le=MOST)]
+
+
+class DeploymentStatus(StrEnum):
+    """States of a deployment; section 3 shows none, so all are assumed. A received one may be any other word."""
+
+    PROVISIONING = "provisioning"
+    RUNNING = "running"
+    DEGRADED = "degraded"
+    IDLE = "idle"
+    STOPPED = "stopped"
+    DRAINING = "draining"
+
+
+def _chat_completions() -> list[NativeFamily]:
+    return ["chat_completions"]
+
+
+class DeploymentCreate(Sent):
+    """Create request (section 2, "Serving deployment"); bounds of numbers are assumed where section 2 gives none."""
+
+    organization_id: Identifier
+    public_model_id: NonEmpty
+    engine: Engine
+    served_model_id: NonEmpty
+    gpu_model_id: NonEmpty
+    gpu_count_per_replica: AtLeastOne
+    replicas_min: Count
+    replicas_max: AtLeastOne
+    replicas_desired: Count
+    version: str | None = None
+    dtype: str | None = None
+    quantization: str | None = None
+    max_model_len: AtLeastOne | None = None
+    engine_image: str | None = None
+    env: dict[str, str] | None = Field(default=None, repr=False)
+    extra_args: list[str] | None = None
+    weights_ref: str | None = None
+    native_families: Annotated[list[NativeFamily], Field(min_length=1)] = Field(default_factory=_chat_completions)
+    max_concurrency_per_replica: Count = 0  # 0: no cap
+    backend_weight: Count = 0  # 0: standby
+    node_pool: str | None = None
+    min_prompt_bytes: Count = 0  # inclusive; 0: unbounded
+    max_prompt_bytes: Count = 0  # exclusive; 0: unbounded
+    isolated: bool = False
+    replica_runtime: Literal["", "vm", "pod"] = ""
+    rollout_role: Literal["", "green"] = ""
+    rollout_strategy: RolloutStrategy = "blue_green"
+    max_unavailable: AtLeastOne = 1  # for rolling; blue/green ignores it
+    acknowledge_lane_join: bool = False
+
+
+LASTING: Final = frozenset(
+    {
+        "organizationId",
+        "publicModelId",
+        "engine",
+        "servedModelId",
+        "gpuModelId",
+        "gpuCountPerReplica",
+        "nativeFamilies",
+        "nodePool",
+        "minPromptBytes",
+        "maxPromptBytes",
+        "isolated",
+        "replicaRuntime",
+    }
+)
+"""What a deployment keeps for its life (assumed)."""
+
+
+class DeploymentChange(Sent):
+    """Change request (assumed): what is absent stays; `rolloutRole` empty promotes a green."""
+
+    replicas_min: Count | None = None
+    replicas_max: AtLeastOne | None = None
+    replicas_desired: Count | None = None
+    version: str | None = None
+    dtype: str | None = None
+    quantization: str | None = None
+    max_model_len: AtLeastOne | None = None
+    engine_image: str | None = None
+    env: dict[str, str] | None = Field(default=None, repr=False)
+    extra_args: list[str] | None = None
+    weights_ref: str | None = None
+    max_concurrency_per_replica: Count | None = None
+    backend_weight: Count | None = None
+    rollout_role: Literal["", "green"] | None = None
+    rollout_strategy: RolloutStrategy | None = None
+    max_unavailable: AtLeastOne | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _lasting_is_lasting(cls, data: object) -> object:
+        named = sorted(LASTING.intersection(data)) if isinstance(data, dict) else []
+        if named:
+            raise ValueError(f"{named[0]} cannot be changed: make another deployment and delete this one")
+        return data
+
+
+class ServingReplica(Received):
+    """One replica of a deployment."""
+
+    id: Identifier
+    status: str
+    healthy: bool
+    gpu_count: int
+    node_id: Lenient[str] = None
+    engine_image: Lenient[str] = None
+    created_at: str
+    started_at: Lenient[str] = None
+
+
+class Deployment(Received):
+    """A serving deployment (section 2 shows its fields, the rest is assumed)."""
+
+    id: Identifier
+    organization_id: str
+    public_model_id: str
+    engine: str
+    served_model_id: str
+    gpu_model_id: str
+    gpu_count_per_replica: int
+    replicas_min: int
+    replicas_max: int
+    replicas_desired: int
+    version: Lenient[str] = None
+    dtype: Lenient[str] = None
+    quantization: Lenient[str] = None
+    max_model_len: Lenient[int] = None
+    engine_image: Lenient[str] = None
+    env: Lenient[dict[str, str]] = Field(default=None, repr=False)
+    extra_args: Lenient[list[str]] = None
+    weights_ref: Lenient[str] = None
+    native_families: ListOf[str]
+    max_concurrency_per_replica: int
+    backend_weight: int
+    node_pool: str
+    min_prompt_bytes: int
+    max_prompt_bytes: int
+    isolated: bool
+    replica_runtime: str
+    rollout_role: str
+    rollout_strategy: str
+    max_unavailable: int
+    status: str
+    status_reason: Lenient[str] = None
+    replicas_ready: int
+    price_per_hour_cents: int  # of one replica
+    replicas: ListOf[ServingReplica]
+    created_at: str
+    updated_at: str
+
+
+DeploymentPage = Page[Deployment]

@@ -1,0 +1,144 @@
+"""Deployments from create to gone: replicas, GPUs, money, nodes (section 2, "Serving deployment")."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.localcloud.support.deployments import (
+    DEPLOYMENTS,
+    create,
+    delete,
+    get,
+    running,
+    status,
+    wanted,
+)
+from tests.localcloud.support.server import Organization
+from tests.localcloud.support.workloads import (
+    UNTIL_RUNNING,
+    free_gpus,
+    usage,
+)
+
+if TYPE_CHECKING:
+    pass
+
+H100_CENTS = 249
+HOUR = 3600
+
+
+async def test_a_deployment_is_answered_with_every_field(organization: Organization) -> None:
+    asked = {
+        "version": "v1",
+        "dtype": "bfloat16",
+        "quantization": "fp8",
+        "maxModelLen": 8192,
+        "engineImage": "vllm/vllm-openai:v1",
+        "env": {"A": "b"},
+        "extraArgs": ["--x"],
+        "weightsRef": "weights/echo",
+        "nativeFamilies": ["chat_completions", "messages"],
+        "maxConcurrencyPerReplica": 4,
+        "backendWeight": 3,
+        "nodePool": "gold",
+        "minPromptBytes": 10,
+        "maxPromptBytes": 20,
+        "isolated": False,
+        "replicaRuntime": "pod",
+        "rolloutRole": "",
+        "rolloutStrategy": "rolling",
+        "maxUnavailable": 2,
+    }
+    made = await create(organization, **asked)
+    now = (await organization.server.ok("GET", "/clock"))["now"]
+    assert made.pop("id").startswith("dep_")
+    (replica,) = made.pop("replicas")
+    assert replica.pop("id").startswith("rep_")
+    assert replica.pop("nodeId").startswith("node_")
+    assert replica == {
+        "status": "provisioning",
+        "healthy": False,
+        "gpuCount": 1,
+        "engineImage": "vllm/vllm-openai:v1",
+        "createdAt": now,
+    }
+    assert made == {
+        **wanted(organization, **asked),
+        "status": "provisioning",
+        "replicasReady": 0,
+        "pricePerHourCents": H100_CENTS,
+        "createdAt": now,
+        "updatedAt": now,
+    }
+
+
+async def test_optional_fields_have_their_defaults_and_null_is_absent(organization: Organization) -> None:
+    made = await create(organization, nodePool=None, replicaRuntime=None, nativeFamilies=None, maxUnavailable=None)
+    shown = {name: made[name] for name in made if name not in wanted(organization)}
+    for name in ("id", "replicas", "createdAt", "updatedAt"):
+        del shown[name]
+    assert shown == {
+        "nativeFamilies": ["chat_completions"],
+        "maxConcurrencyPerReplica": 0,
+        "backendWeight": 0,
+        "nodePool": "community",
+        "minPromptBytes": 0,
+        "maxPromptBytes": 0,
+        "isolated": False,
+        "replicaRuntime": "",
+        "rolloutRole": "",
+        "rolloutStrategy": "blue_green",
+        "maxUnavailable": 1,
+        "status": "provisioning",
+        "replicasReady": 0,
+        "pricePerHourCents": H100_CENTS,
+    }
+
+
+async def test_replicas_come_up_on_the_clouds_clock(organization: Organization) -> None:
+    made = await create(organization, replicasDesired=2)
+    await organization.server.advance(UNTIL_RUNNING - 0.001)
+    assert await status(organization, made["id"]) == "provisioning"
+    await organization.server.advance(0.001)
+    deployment = await get(organization, made["id"])
+    assert (deployment["status"], deployment["replicasReady"]) == ("running", 2)
+    assert [(replica["status"], replica["healthy"]) for replica in deployment["replicas"]] == [("healthy", True)] * 2
+    assert "startedAt" in deployment["replicas"][0]
+
+
+async def test_deployments_are_listed_newest_first_in_pages(organization: Organization, other: Organization) -> None:
+    made = [await create(organization, replicasDesired=0, acknowledgeLaneJoin=True) for _ in range(3)]
+    await create(other, replicasDesired=0, acknowledgeLaneJoin=True)
+    first = await organization.ok("GET", f"{DEPLOYMENTS}?limit=2")
+    assert [item["id"] for item in first["items"]] == [made[2]["id"], made[1]["id"]]
+    rest = await organization.ok("GET", f"{DEPLOYMENTS}?limit=2&cursor={first['nextCursor']}")
+    assert rest == {"items": [made[0]]}
+    answer = await other.call("GET", f"{DEPLOYMENTS}?cursor={first['nextCursor']}")
+    assert answer.refusal == (400, "invalid_request")
+
+
+async def test_a_deployment_drains_then_is_404(organization: Organization) -> None:
+    free = await free_gpus(organization)
+    deployment = await running(organization, gpuCountPerReplica=2)
+    assert await free_gpus(organization) == free - 2
+    await delete(organization, deployment)
+    shown = await get(organization, deployment)
+    assert (shown["status"], shown["replicasReady"]) == ("draining", 0)
+    assert [replica["status"] for replica in shown["replicas"]] == ["draining"]
+    assert (await usage(organization))["burnPerHourCents"] == 0
+    assert await free_gpus(organization) == free - 2
+    await delete(organization, deployment)
+    await organization.server.advance(1)
+    assert await status(organization, deployment) == "gone"
+    assert await free_gpus(organization) == free
+    assert (await organization.ok("GET", DEPLOYMENTS))["items"] == []
+    for method, body in (("PATCH", {}), ("DELETE", None)):
+        answer = await organization.call(method, f"{DEPLOYMENTS}/{deployment}", body)
+        assert answer.refusal == (404, "not_found")
+
+
+async def test_without_replicas_it_is_idle_and_gone_at_once(organization: Organization) -> None:
+    made = await create(organization, replicasDesired=0)
+    assert made["status"] == "idle"
+    await delete(organization, made["id"])
+    assert await status(organization, made["id"]) == "gone"
