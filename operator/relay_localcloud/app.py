@@ -14,7 +14,7 @@ from typing import Any
 from fastapi import APIRouter, FastAPI
 from starlette.types import ASGIApp
 
-from relay_localcloud import console, errors, nodes, openapi, organizations, payments, recharge, settlement, state_file
+from relay_localcloud import errors, nodes, openapi, organizations, payments, recharge, settlement, state_file
 from relay_localcloud.authentication import Authentication
 from relay_localcloud.batches import contents
 from relay_localcloud.batches.runner import BatchRunner
@@ -23,6 +23,7 @@ from relay_localcloud.batches.upload import Uploads
 from relay_localcloud.batches.work import Worker
 from relay_localcloud.clock import Clock, Mode
 from relay_localcloud.cloud import Cloud
+from relay_localcloud.console.routes import ROUTERS as CONSOLE_ROUTERS
 from relay_localcloud.control import clock as control_clock
 from relay_localcloud.control import faults as control_faults
 from relay_localcloud.control import nodes as control_nodes
@@ -191,7 +192,8 @@ def _management_app(cloud: Cloud, options: Options, inference: FastAPI) -> ASGIA
         app.include_router(router)
     for router in CONTROL_ROUTERS:
         app.include_router(router, prefix="/_localcloud", tags=["Control"])
-    app.include_router(console.router)
+    for router in CONSOLE_ROUTERS:
+        app.include_router(router)
     app.state.cloud = cloud
     app.state.operations = Operations((*openapi.operations(app), *openapi.operations(inference)))
     openapi.describe(app, inference=inference)

@@ -50,6 +50,11 @@ class Operations:
         for candidates in self._by_length.values():
             candidates.sort(key=lambda candidate: [part.startswith("{") for part in candidate[0]])  # fixed words first
 
+    @property
+    def names(self) -> list[str]:
+        """Every operation."""
+        return [name for candidates in self._by_length.values() for _, name in candidates]
+
     def find(self, method: str, path: str) -> tuple[str | None, dict[str, str]]:
         """The operation and its path parameters; (None, {}) where there is none."""
         parts = path.split("/")

@@ -77,9 +77,16 @@ class RequestLog:
             if organization_id is None or logged.organization_id == organization_id:
                 yield logged
 
-    def newest(self, count: int) -> list[LoggedRequest]:
-        """The newest requests, oldest first."""
-        return list(self._ring)[-count:]
+    @property
+    def last(self) -> int:
+        """The number of the newest request; 0 before the first."""
+        return self._last
+
+    def before(self, seq: int | None, organization_id: str | None) -> Iterator[LoggedRequest]:
+        """The requests with a smaller number, or all, newest first."""
+        for logged in reversed(self._ring):
+            if (seq is None or logged.seq < seq) and organization_id in {None, logged.organization_id}:
+                yield logged
 
 
 class RequestLogging:

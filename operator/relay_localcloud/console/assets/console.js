@@ -1,0 +1,144 @@
+"use strict";
+
+// The pages work without this file. With it they follow what happens, and buttons do not load the page anew.
+
+const EVERY_MS = 1000;
+const live = document.getElementById("live");
+const pause = document.getElementById("pause");
+let paused = false;
+let busy = false;
+
+/** Make `old` what `wanted` is, keeping focus, what is typed, and what is open. */
+function morph(old, wanted) {
+  if (old.nodeType !== wanted.nodeType || old.nodeName !== wanted.nodeName) {
+    old.replaceWith(wanted.cloneNode(true));
+  } else if (old.nodeType !== Node.ELEMENT_NODE) {
+    if (old.nodeValue !== wanted.nodeValue) old.nodeValue = wanted.nodeValue;
+  } else if (!old.isEqualNode(wanted)) {
+    attributes(old, wanted);
+    children(old, wanted);
+  }
+}
+
+function attributes(old, wanted) {
+  const kept = old.nodeName === "DETAILS" ? ["open"] : [];
+  for (const { name } of [...old.attributes]) {
+    if (!wanted.hasAttribute(name) && !kept.includes(name)) old.removeAttribute(name);
+  }
+  for (const { name, value } of wanted.attributes) {
+    if (old.getAttribute(name) !== value) old.setAttribute(name, value);
+  }
+}
+
+function children(old, wanted) {
+  let place = old.firstChild;
+  for (const child of wanted.childNodes) {
+    const same = child.id ? [...old.children].find((each) => each.id === child.id) : null;
+    if (same) {
+      if (same !== place) old.insertBefore(same, place);
+      place = same.nextSibling;
+      morph(same, child);
+    } else if (place && !place.id && !child.id && place.nodeName === child.nodeName) {
+      const next = place.nextSibling;
+      morph(place, child);
+      place = next;
+    } else {
+      old.insertBefore(child.cloneNode(true), place);
+    }
+  }
+  while (place) {
+    const next = place.nextSibling;
+    place.remove();
+    place = next;
+  }
+}
+
+/** Show a page that the server has rendered; the header's own state and, unless told so, the notice stay. */
+function show(html, withNotice) {
+  const page = new DOMParser().parseFromString(html, "text/html");
+  for (const selector of ["header > .organization", "header > .clock", "main"]) {
+    const [old, wanted] = [document.querySelector(selector), page.querySelector(selector)];
+    if (selector === "main" && !withNotice) {
+      wanted.querySelector("#notice").replaceWith(document.getElementById("notice").cloneNode(true));
+    }
+    morph(old, wanted);
+  }
+  document.title = page.title;
+  document.body.dataset.version = page.body.dataset.version;
+  rememberClock();
+}
+
+function say(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+async function look() {
+  if (paused || busy || document.hidden) return;
+  busy = true;
+  try {
+    const address = new URL(location.href);
+    address.searchParams.delete("done");
+    const answer = await fetch(address, { headers: { "X-Console-Version": document.body.dataset.version } });
+    if (answer.status !== 204) show(await answer.text(), false);
+    say(live, "Live");
+  } catch {
+    say(live, "The cloud does not answer; trying again");
+  } finally {
+    busy = false;
+  }
+}
+
+async function send(form, submitter) {
+  const fields = new URLSearchParams(new FormData(form, submitter));
+  submitter?.setAttribute("aria-disabled", "true");
+  busy = true;
+  try {
+    const answer = await fetch(form.action, { method: "POST", body: fields });
+    const html = await answer.text();
+    if (answer.ok) {
+      show(html, true);
+    } else {
+      const page = new DOMParser().parseFromString(html, "text/html");
+      const refusal = page.getElementById("refusal");
+      say(document.getElementById("notice"), refusal ? refusal.textContent : "That did not work.");
+    }
+  } catch {
+    say(document.getElementById("notice"), "The cloud does not answer: nothing is known of what was asked.");
+  } finally {
+    submitter?.removeAttribute("aria-disabled");
+    busy = false;
+  }
+}
+
+document.addEventListener("submit", (event) => {
+  if (event.target.method !== "post") return;
+  event.preventDefault();
+  if (!busy || event.submitter?.getAttribute("aria-disabled") !== "true") send(event.target, event.submitter);
+});
+
+pause.addEventListener("click", () => {
+  paused = !paused;
+  pause.setAttribute("aria-pressed", String(paused));
+  say(live, paused ? "Paused" : "Live");
+  look();
+});
+pause.parentElement.hidden = false;
+
+// Between two pages the clock's seconds are counted here.
+let shown = { second: 0, rate: 0, at: 0 };
+
+function rememberClock() {
+  const { second, rate } = document.getElementById("now").dataset;
+  shown = { second: Number(second), rate: Number(rate), at: performance.now() };
+}
+
+function tick() {
+  if (!shown.rate || paused) return;
+  const now = new Date((shown.second + (shown.rate * (performance.now() - shown.at)) / 1000) * 1000);
+  say(document.getElementById("now"), now.toISOString().slice(0, 19).replace("T", " "));
+}
+
+rememberClock();
+setInterval(tick, EVERY_MS);
+setInterval(look, EVERY_MS);
+document.addEventListener("visibilitychange", look);

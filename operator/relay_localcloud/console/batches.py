@@ -1,0 +1,90 @@
+"""The page of batches and of their files."""
+
+from typing import Final
+
+from fastapi import APIRouter, Response
+from sqlalchemy import RowMapping, Table, select
+
+from relay_localcloud.batches.tables import batches, files
+from relay_localcloud.console.markup import Html, element, fragment
+from relay_localcloud.console.parts import Row, identifier, pages, section, table
+from relay_localcloud.console.view import CurrentView, View
+from relay_localcloud.console.wording import moment, pill, size
+from relay_localcloud.store import Tx
+
+router = APIRouter(include_in_schema=False)
+
+PATH: Final = "/console/batches"
+ON_A_PAGE: Final = 25
+_BATCHES_HINT: Final = "No batch yet. Upload a file, POST /v1/files, then POST /v1/batches at the inference URL."
+_FILES_HINT: Final = "No file yet. POST /v1/files at the inference URL takes one, as multipart/form-data."
+
+
+@router.get(PATH)
+async def batches_page(view: CurrentView) -> Response:
+    """Batches with how far they are, and files; newest first."""
+    return view.answer("Batches", lambda tx: _content(tx, view))
+
+
+def _content(tx: Tx, view: View) -> Html:
+    found, batch_pages = _page(tx, view, batches, "batches")
+    kept, file_pages = _page(tx, view, files, "files")
+    heads = ("Batch", "Status", "Records", "Model", "Cost", "Created")
+    return fragment(
+        section(
+            "Batches",
+            table("Batches", heads, [_batch(tx, row) for row in found], _BATCHES_HINT),
+            batch_pages,
+            key="batches",
+        ),
+        section(
+            "Files",
+            table("Files", ("File", "Purpose", "Size", "Created"), [_file(tx, row) for row in kept], _FILES_HINT),
+            file_pages,
+            key="files",
+        ),
+    )
+
+
+def _page(tx: Tx, view: View, source: Table, key: str) -> tuple[list[RowMapping], Html | None]:
+    before, requested = view.requested.number(f"{key}-before"), view.requested
+    query = select(source).order_by(source.c.sequence.desc()).limit(ON_A_PAGE + 1)
+    if source is files:
+        query = query.where(files.c.deleted_at.is_(None))
+    if requested.organization_id is not None:
+        query = query.where(source.c.organization_id == requested.organization_id)
+    if before is not None:
+        query = query.where(source.c.sequence < before)
+    found = list(tx.connection.execute(query).mappings())
+    older = None
+    if len(found) > ON_A_PAGE:
+        older = f"{requested.to(PATH, **{f'{key}-before': found[ON_A_PAGE - 1]['sequence']})}#{key}"
+    first = None if before is None else f"{requested.to(PATH)}#{key}"
+    return found[:ON_A_PAGE], pages(first, older)
+
+
+def _batch(tx: Tx, row: RowMapping) -> Row:
+    done, total = row["completed"] + row["failed"], row["total"]
+    failed = element("small", f"{row['failed']:,} failed") if row["failed"] else None
+    bar = element("progress", value=done, max=max(total, 1), aria_label="Records done") if total else None
+    tokens = f"{row['input_tokens']:,} tokens in, {row['output_tokens']:,} out"
+    return Row(
+        row["id"],
+        (
+            fragment(identifier(row["id"]), element("small", row["endpoint"])),
+            pill(row["status"]),
+            fragment(element("span", f"{done:,} of {total:,}"), bar, failed),
+            row["model"],
+            fragment(_nano_usd(row["cost_nano_usd"]), element("small", tokens)),
+            moment(row["created_at"], tx.now),
+        ),
+    )
+
+
+def _file(tx: Tx, row: RowMapping) -> Row:
+    name = fragment(element("strong", row["filename"]), element("small", identifier(row["id"])))
+    return Row(row["id"], (name, row["purpose"], size(row["bytes"]), moment(row["created_at"], tx.now)))
+
+
+def _nano_usd(amount: int) -> str:
+    return f"${amount / 1_000_000_000:.6f}"

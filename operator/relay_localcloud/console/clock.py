@@ -1,0 +1,87 @@
+"""The page of the clock: its mode and rate, and how to move it to any instant."""
+
+from typing import Final
+
+from fastapi import APIRouter, Response
+from sqlalchemy import select
+
+from relay_localcloud import tables
+from relay_localcloud.console.forms import choice, form, labelled
+from relay_localcloud.console.markup import Html, element, fragment
+from relay_localcloud.console.parts import Row, section, table
+from relay_localcloud.console.requested import Requested
+from relay_localcloud.console.view import CurrentView, View
+from relay_localcloud.console.wording import moment
+from relay_localcloud.instants import timestamp
+from relay_localcloud.store import Tx
+
+router = APIRouter(include_in_schema=False)
+
+PATH: Final = "/console/clock"
+_DUE_SHOWN: Final = 25
+_UNITS: Final = {"60": "minutes", "3600": "hours", "86400": "days", "1": "seconds"}
+_MODES: Final = {"real": "Real time", "frozen": "Frozen", "scaled": "Scaled"}
+
+
+@router.get(PATH)
+async def clock_page(view: CurrentView) -> Response:
+    """The forms, and what falls due next."""
+    return view.answer("Clock", lambda tx: _content(tx, view))
+
+
+def _content(tx: Tx, view: View) -> Html:
+    requested, state = view.requested, view.cloud.clock.state
+    return fragment(
+        section("Move it", _advance(requested), _set(requested, tx.now), key="move"),
+        section("How it goes", _mode(requested, state.mode, f"{state.rate:g}"), key="mode"),
+        _due(tx),
+    )
+
+
+def _advance(requested: Requested) -> Html:
+    amount = element("input", name="amount", type="number", min=0, step="any", required=True, value="1")
+    return form(
+        requested,
+        f"{PATH}/advance",
+        labelled("By", amount),
+        labelled("Unit", choice("seconds", _UNITS, "3600")),
+        element("button", "Move it on", type="submit", class_="primary"),
+        class_="fields",
+    )
+
+
+def _set(requested: Requested, now: int) -> Html:
+    instant = element("input", name="set", required=True, value=timestamp(now), autocomplete="off", spellcheck="false")
+    return form(
+        requested,
+        f"{PATH}/set",
+        labelled("To the instant", instant, "RFC 3339, such as 2027-01-01T00:10:00Z. It cannot go back."),
+        element("button", "Move it there", type="submit"),
+        class_="fields",
+    )
+
+
+def _mode(requested: Requested, mode: str, rate: str) -> Html:
+    seconds = element("input", name="rate", type="number", min=0, max=1_000_000, step="any", value=rate)
+    return form(
+        requested,
+        f"{PATH}/mode",
+        labelled("Mode", choice("mode", _MODES, mode)),
+        labelled("Rate", seconds, "Seconds a second; for the mode Scaled."),
+        element("button", "Change it", type="submit"),
+        class_="fields",
+    )
+
+
+def _due(tx: Tx) -> Html:
+    item = tables.due.c
+    query = select(item.id, item.due_at, item.kind, item.subject).order_by(item.due_at, item.id).limit(_DUE_SHOWN)
+    rows = [
+        Row(
+            f"due-{row.id}",
+            (moment(row.due_at, tx.now), element("code", row.kind), element("code", row.subject, class_="id")),
+        )
+        for row in tx.connection.execute(query)
+    ]
+    hint = "Nothing is due. What workloads, billing, webhooks and batches will do appears here."
+    return section("What falls due next", table("Due", ("When", "What", "Of"), rows, hint), key="due")

@@ -1,0 +1,97 @@
+"""The page of faults: what is made to go wrong, and a form for the simple ones."""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from fastapi import APIRouter, Request, Response
+from pydantic import JsonValue
+
+from relay_localcloud import faults
+from relay_localcloud.console.forms import button, choice, form, labelled
+from relay_localcloud.console.markup import Html, element, fragment
+from relay_localcloud.console.parts import Row, identifier, section, table
+from relay_localcloud.console.requested import Requested
+from relay_localcloud.console.secrets import without_secrets
+from relay_localcloud.console.view import CurrentView
+from relay_localcloud.exchange import Operations
+from relay_localcloud.store import Tx
+
+router = APIRouter(include_in_schema=False)
+
+PATH: Final = "/console/faults"
+_HINT: Final = "Nothing is made to go wrong. The form below adds a fault; POST /_localcloud/faults can do more."
+
+SIMPLE_EFFECTS: Final[Mapping[str, tuple[str, dict[str, JsonValue]]]] = {
+    "500": ("Answer 500", {"status": 500}),
+    "503": ("Answer 503", {"status": 503}),
+    "429": ("Answer 429, Retry-After 2", {"status": 429, "headers": {"Retry-After": "2"}}),
+    "lost-reply": ("Do it, lose the reply", {"drop": "after"}),
+    "lost-request": ("Break the connection before it is done", {"drop": "before"}),
+    "slow": ("Answer 5 seconds later", {"delaySeconds": 5}),
+    "html": ("Answer with an HTML page", {"html": True}),
+    "truncated": ("Break the answer off after 20 bytes", {"truncateBytes": 20}),
+    "webhook-lost": ("Webhook: lose it", {"lose": True}),
+    "webhook-twice": ("Webhook: send it twice", {"duplicate": 1}),
+    "webhook-late": ("Webhook: 30 seconds late", {"delaySeconds": 30}),
+    "webhook-reordered": ("Webhook: after the next one", {"reorder": True}),
+}
+"""By the word that the form sends: what it is called, and the effect that the control interface takes."""
+
+
+@router.get(PATH)
+async def faults_page(view: CurrentView, request: Request) -> Response:
+    """Every fault with how often it was seen and applied."""
+    served = request.app.state.operations
+    assert isinstance(served, Operations)
+    operations = [name for name in served.names if " /v1/" in name]
+    return view.answer("Faults", lambda tx: _content(tx, view.requested, operations))
+
+
+def _content(tx: Tx, requested: Requested, operations: Iterable[str]) -> Html:
+    rows = [_fault(requested, item) for item in faults.shown(tx)]
+    heads = ("Operation", "Effect", "When", "Applied", "End it")
+    everything = button(requested, f"{PATH}/remove-all", "Remove all") if len(rows) > 1 else None
+    return fragment(
+        section("Present faults", table("Faults", heads, rows, _HINT), everything, key="present"),
+        section("Add a fault", _form(requested, operations), key="add"),
+    )
+
+
+def _fault(requested: Requested, item: Mapping[str, JsonValue]) -> Row:
+    fault_id = str(item["id"])
+    whose = element("small", f"in {item['organizationId']}") if item["organizationId"] else None
+    operation = fragment(element("code", str(item["operation"])), element("small", identifier(fault_id)), whose)
+    remove = button(requested, f"{PATH}/{fault_id}/remove", "Remove", about=fault_id)
+    effect = element("code", without_secrets(json.dumps(item["effect"])))
+    applied = f"{item['applied']} of {item['seen']} seen"
+    return Row(fault_id, (operation, effect, "; ".join(_conditions(item)) or "always", applied, remove))
+
+
+def _conditions(item: Mapping[str, JsonValue]) -> Iterable[str]:
+    if item["skip"]:
+        yield f"after {item['skip']}"
+    if item["count"] is not None:
+        yield f"{item['count']} at most"
+    if item["probability"] is not None:
+        yield f"with probability {item['probability']}"
+
+
+def _form(requested: Requested, operations: Iterable[str]) -> Html:
+    names = [*sorted(operations, key=lambda name: name.split(" ")[::-1]), faults.WEBHOOK]
+    options = element("datalist", [element("option", value=name) for name in names], id="operations")
+    operation = element(
+        "input", name="operation", list="operations", required=True, value="POST /v1/pods", autocomplete="off"
+    )
+    effects = {word: label for word, (label, _) in SIMPLE_EFFECTS.items()}
+    count = element("input", name="count", type="number", min=1, max=1_000_000, inputmode="numeric", value="1")
+    return form(
+        requested,
+        PATH,
+        options,
+        labelled("Operation", operation, "METHOD /path as /openapi.json has it, or webhook."),
+        labelled("Effect", choice("effect", effects)),
+        labelled("How often", count, "Empty: until it is removed."),
+        element("button", "Add the fault", type="submit", class_="primary"),
+        class_="fields",
+    )

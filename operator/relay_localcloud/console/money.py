@@ -1,0 +1,103 @@
+"""The page of money: the balance over time, what burns it, how long it lasts, and every transaction."""
+
+from typing import Final
+
+from fastapi import APIRouter, Response
+from sqlalchemy import RowMapping, select
+
+from relay_localcloud import accrual, billing, organizations, tables, transactions
+from relay_localcloud.billing import Account
+from relay_localcloud.console.balance_series import Point, series
+from relay_localcloud.console.chart import balance_chart
+from relay_localcloud.console.markup import Html, element, fragment
+from relay_localcloud.console.parts import Row, facts, identifier, links, section, table
+from relay_localcloud.console.requested import Requested
+from relay_localcloud.console.view import CurrentView, View
+from relay_localcloud.console.wording import hourly, moment, money, span
+from relay_localcloud.instants import SECOND
+from relay_localcloud.store import Tx
+
+router = APIRouter(include_in_schema=False)
+
+PATH: Final = "/console/money"
+_SPANS: Final = {"hour": ("1 hour", 3_600), "day": ("1 day", 86_400), "week": ("7 days", 604_800)}
+_SHORTEST: Final = 600
+_LONGEST: Final = 30 * 86_400
+_TRANSACTIONS_SHOWN: Final = 50
+
+
+@router.get(PATH)
+async def money_page(view: CurrentView) -> Response:
+    """The money of the organization that was chosen, or of the first one."""
+    return view.answer("Money", lambda tx: _content(tx, view))
+
+
+def payer(tx: Tx, requested: Requested) -> str:
+    """Whose money is shown: the chosen organization's, else the first one's, which every cloud is seeded with."""
+    if requested.organization_id is not None:
+        return requested.organization_id
+    query = select(tables.organizations.c.id).order_by(tables.FIRST_COME).limit(1)
+    return str(tx.connection.execute(query).scalar_one())
+
+
+def whole_life(tx: Tx, organization_id: str) -> list[Point]:
+    """The balance since the organization was made, of 30 days at most."""
+    now = tx.now // SECOND
+    created = int(organizations.organization(tx, organization_id)["created_at"]) // SECOND
+    return series(tx, organization_id, max(min(created, now - _SHORTEST), now - _LONGEST), now)
+
+
+def money_facts(has: Account) -> Html:
+    """What is there, what it costs, how long it lasts."""
+    return facts(
+        ("Available", element("strong", money(has.available_cents), class_="available")),
+        ("Burn", hourly(has.meter.burn)),
+        ("Runway", runway(has)),
+        ("Stops at", money(has.floor_cents)),
+        ("Used this month", money(accrual.cents(has.meter.month_units))),
+        ("Smallest deposit", money(has.min_deposit_cents)),
+    )
+
+
+def runway(has: Account) -> str:
+    """How long the money lasts at the present burn."""
+    hours = accrual.runway_hours(has.available_cents, has.floor_cents, has.meter.burn)
+    return "nothing burns" if hours is None else span(int(hours * 3600))
+
+
+def _content(tx: Tx, view: View) -> Html:
+    requested = view.requested
+    organization_id = payer(tx, requested)
+    has = billing.account(tx, organization_id)
+    chosen = requested.word("span")
+    if chosen in _SPANS:
+        now = tx.now // SECOND
+        points = series(tx, organization_id, now - _SPANS[chosen][1], now)
+    else:
+        points = whole_life(tx, organization_id)
+    spans = [("All of it", requested.to(PATH), chosen not in _SPANS)]
+    spans += [(label, requested.to(PATH, span=word), word == chosen) for word, (label, _) in _SPANS.items()]
+    whose = organizations.name_of(tx, organization_id)
+    return fragment(
+        element("p", f"{whose} ", identifier(organization_id), class_="lead"),
+        money_facts(has),
+        section(
+            "Balance over time",
+            links("Which time", spans),
+            balance_chart(points, has.floor_cents),
+            key="balance",
+        ),
+        _transactions(tx, organization_id),
+    )
+
+
+def _transactions(tx: Tx, organization_id: str) -> Html:
+    rows = [_transaction(tx, row) for row in transactions.recent(tx.connection, organization_id)[:_TRANSACTIONS_SHOWN]]
+    empty = "No money came in yet. Deposit some: POST /v1/orgs/{orgId}/billing/deposit."
+    heads = ("When", "What", "Amount")
+    return section("Transactions", table("Transactions", heads, rows, empty), key="transactions")
+
+
+def _transaction(tx: Tx, row: RowMapping) -> Row:
+    what = fragment(row["description"], element("small", row["type"], " ", identifier(row["id"])))
+    return Row(row["id"], (moment(row["created_at"], tx.now), what, money(row["amount_cents"])))

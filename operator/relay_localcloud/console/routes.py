@@ -1,0 +1,35 @@
+"""Every page and action of the console."""
+
+from typing import Final
+
+from fastapi import APIRouter
+
+from relay_localcloud.console import (
+    actions,
+    batches,
+    clock,
+    faults,
+    files,
+    money,
+    nodes,
+    outbox,
+    overview,
+    requests,
+    webhooks,
+    workloads,
+)
+
+ROUTERS: Final[tuple[APIRouter, ...]] = (
+    overview.router,
+    workloads.router,
+    nodes.router,
+    money.router,
+    batches.router,
+    webhooks.router,
+    requests.router,
+    faults.router,
+    outbox.router,
+    clock.router,
+    actions.router,
+    files.router,
+)

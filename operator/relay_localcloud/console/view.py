@@ -1,0 +1,99 @@
+"""Answers requests for pages: nothing where nothing has changed since the page that the browser has."""
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+from fastapi import Depends, Request, Response
+from sqlalchemy import select
+
+from relay_localcloud import organizations, tables
+from relay_localcloud.cloud import Cloud, CurrentCloud
+from relay_localcloud.console.layout import Frame, whole_page
+from relay_localcloud.console.markup import Html, element
+from relay_localcloud.console.notices import NOTICES
+from relay_localcloud.console.requested import Requested
+from relay_localcloud.errors import ApiError
+from relay_localcloud.instants import SECOND
+from relay_localcloud.store import Tx
+
+_THIS_RUN: Final = secrets.token_hex(4)
+_SHOWN_ORGANIZATIONS: Final = 100
+_SECONDS_AN_AGE_HOLDS: Final = 5
+
+HEADERS: Final = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; "
+    "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Referrer-Policy": "same-origin",  # with less, a form's Origin would be null
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+@dataclass(frozen=True)
+class View:
+    """One request for a page."""
+
+    cloud: Cloud
+    requested: Requested
+    known_version: str | None
+
+    def answer(self, title: str, content: Callable[[Tx], Html]) -> Response:
+        """The page; 204 where the browser has it as it is."""
+        version = _version(self.cloud)
+        if version == self.known_version:
+            return Response(status_code=204, headers=HEADERS)
+        try:
+            with self.cloud.store.transaction() as tx:
+                if self.requested.organization_id is not None:
+                    organizations.organization(tx, self.requested.organization_id)
+                shown = content(tx)
+                frame = self._frame(tx, version)
+        except ApiError as error:
+            return self.refusal(error)
+        return _page(frame, title, shown)
+
+    def refusal(self, error: ApiError) -> Response:
+        """The page that says what is wrong."""
+        with self.cloud.store.transaction() as tx:
+            frame = self._frame(tx, "")
+        back = element("p", element("a", "Go back", href=self.requested.here))
+        shown = Html(element("p", error.message, id="refusal", role="alert") + back)
+        return _page(frame, "That did not work", shown, error.status)
+
+    def _frame(self, tx: Tx, version: str) -> Frame:
+        notice = NOTICES.get(self.requested.parameters.get("done", ""))
+        names = _organizations(tx, self.requested.organization_id)
+        return Frame(self.requested, version, self.cloud.clock.state, tx.now, names, notice)
+
+
+async def _view(request: Request, cloud: CurrentCloud) -> View:
+    return View(cloud, Requested.by(request), request.headers.get("x-console-version"))
+
+
+CurrentView = Annotated[View, Depends(_view)]
+"""A parameter of a page's endpoint."""
+
+
+def _version(cloud: Cloud) -> str:
+    """The same as long as every page would be."""
+    state = cloud.clock.state
+    ages = int(cloud.clock.now() / (_SECONDS_AN_AGE_HOLDS * SECOND * state.rate)) if state.rate else 0
+    return f"{_THIS_RUN}-{cloud.store.revision}-{cloud.requests.last}-{ages}"
+
+
+def _page(frame: Frame, title: str, content: Html, status: int = 200) -> Response:
+    return Response(whole_page(frame, title, content), status, HEADERS, "text/html; charset=utf-8")
+
+
+def _organizations(tx: Tx, chosen: str | None) -> dict[str, str]:
+    """The newest ones by id, and the one that was chosen."""
+    organization = tables.organizations.c
+    query = select(organization.id, organization.name).order_by(tables.FIRST_COME.desc()).limit(_SHOWN_ORGANIZATIONS)
+    names = {row.id: f"{row.name} ({row.id})" for row in tx.connection.execute(query)}
+    if chosen is not None and chosen not in names:
+        row = tx.connection.execute(select(organization.name).where(organization.id == chosen)).first()
+        return names if row is None else {chosen: f"{row.name} ({chosen})", **names}
+    return names

@@ -1,0 +1,122 @@
+"""The page of webhooks: every attempt to deliver one, and a button that sends it again."""
+
+from typing import Final
+from urllib.parse import urlsplit
+
+from fastapi import APIRouter, Response
+from sqlalchemy import RowMapping, func, select
+
+from relay_localcloud import tables
+from relay_localcloud.console.forms import button
+from relay_localcloud.console.markup import Html, element, fragment
+from relay_localcloud.console.parts import Row, identifier, links, pages, section, table
+from relay_localcloud.console.view import CurrentView, View
+from relay_localcloud.console.wording import Tone, moment, pill
+from relay_localcloud.store import Tx
+
+router = APIRouter(include_in_schema=False)
+
+PATH: Final = "/console/webhooks"
+ON_A_PAGE: Final = 25
+_SUBSCRIPTIONS_SHOWN: Final = 50
+HEADS: Final = ("When", "Event", "Attempt", "Outcome", "Again")
+HINT: Final = (
+    "Nothing was sent yet. Subscribe with POST /v1/orgs/{orgId}/webhooks/create, then let something happen, such as a "
+    "pod that starts."
+)
+
+
+@router.get(PATH)
+async def webhooks_page(view: CurrentView) -> Response:
+    """Subscriptions, and attempts, newest first."""
+    return view.answer("Webhooks", lambda tx: _content(tx, view))
+
+
+def attempts(tx: Tx, view: View, count: int, *, before: int | None = None, failed: bool = False) -> list[RowMapping]:
+    """The newest attempts."""
+    attempt = tables.webhook_attempts.c
+    query = select(tables.webhook_attempts).order_by(attempt.sequence.desc()).limit(count)
+    if view.requested.organization_id is not None:
+        query = query.where(attempt.organization_id == view.requested.organization_id)
+    if before is not None:
+        query = query.where(attempt.sequence < before)
+    if failed:
+        query = query.where(func.coalesce(attempt.status_code, 0).not_between(200, 299))
+    return list(tx.connection.execute(query).mappings())
+
+
+def shown(tx: Tx, view: View, row: RowMapping) -> Row:
+    """One attempt."""
+    event = fragment(
+        element("strong", row["event_type"]),
+        element("small", identifier(row["delivery_id"])),
+        element("small", f"in {row['organization_id']}") if view.requested.organization_id is None else None,
+    )
+    again = button(view.requested, f"/console/deliveries/{row['id']}/replay", "Replay", about=row["delivery_id"])
+    return Row(
+        row["id"],
+        (moment(row["requested_at"], tx.now), event, str(row["attempt"]), _outcome(row), again),
+    )
+
+
+def _content(tx: Tx, view: View) -> Html:
+    requested = view.requested
+    before, failed = requested.number("before"), requested.word("only") == "failed"
+    only = "failed" if failed else None
+    found = attempts(tx, view, ON_A_PAGE + 1, before=before, failed=failed)
+    rows = [shown(tx, view, row) for row in found[:ON_A_PAGE]]
+    older = None
+    if len(found) > ON_A_PAGE:
+        older = requested.to(PATH, only=only, before=found[ON_A_PAGE - 1]["sequence"])
+    return fragment(
+        section(
+            "Attempts",
+            links(
+                "Which attempts",
+                [("All", requested.to(PATH), not failed), ("Failed", requested.to(PATH, only="failed"), failed)],
+            ),
+            table("Attempts", HEADS, rows, "No attempt has failed." if failed else HINT),
+            pages(requested.to(PATH, only=only) if before is not None else None, older),
+            key="attempts",
+        ),
+        _subscriptions(tx, view),
+    )
+
+
+def _outcome(row: RowMapping) -> Html:
+    status = row["status_code"]
+    if status is None:
+        word = pill("no answer", Tone.BAD)
+    else:
+        word = pill(str(status), Tone.GOOD if 200 <= status < 300 else Tone.BAD)
+    fault = element("small", "fault ", identifier(row["fault_id"])) if row["fault_id"] else None
+    error = element("small", row["error"], class_="reason") if row["error"] else None
+    return fragment(word, element("small", f"{row['duration_ms']:,} ms"), error, fault)
+
+
+def _subscriptions(tx: Tx, view: View) -> Html:
+    webhook = tables.webhooks.c
+    query = select(tables.webhooks).order_by(tables.FIRST_COME.desc()).limit(_SUBSCRIPTIONS_SHOWN)
+    if view.requested.organization_id is not None:
+        query = query.where(webhook.organization_id == view.requested.organization_id)
+    rows = [
+        Row(
+            row["id"],
+            (
+                fragment(element("strong", row["name"]), element("small", identifier(row["id"]))),
+                _receiver(row["url"]),
+                pill("enabled", Tone.GOOD) if row["enabled"] else pill("paused"),
+                moment(row["created_at"], tx.now),
+            ),
+        )
+        for row in tx.connection.execute(query).mappings()
+    ]
+    hint = "No subscription yet: POST /v1/orgs/{orgId}/webhooks/create makes one."
+    heads = ("Name", "Receiver", "Status", "Created")
+    return section("Subscriptions", table("Subscriptions", heads, rows, hint), key="subscriptions")
+
+
+def _receiver(url: str) -> Html:
+    """The address without what may be secret in it: user, password, query."""
+    parts = urlsplit(url)
+    return element("span", f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}", class_="address")
