@@ -33,6 +33,11 @@ READS: list[Call] = [
     ("GET", "/v1/orgs/{org}/billing/balance", None),
     ("GET", "/v1/orgs/{org}/billing/usage", None),
     ("GET", "/v1/orgs/{org}/billing/auto-recharge", None),
+    ("GET", "/v1/orgs/{org}/provider/status", None),
+    ("GET", "/v1/orgs/{org}/provider/stats", None),
+    ("GET", "/v1/orgs/{org}/provider/earnings", None),
+    ("GET", "/v1/orgs/{org}/provider/nodes", None),
+    ("GET", "/v1/orgs/{org}/provider/tokens", None),
     ("GET", "/v1/vms/{pod}", None),
     ("GET", "/v1/clusters/{cluster}", None),
     ("GET", "/v1/clusters/{cluster}/detail", None),
@@ -68,6 +73,10 @@ ADMINISTRATION: list[Call] = [
     ("POST", "/v1/orgs/{org}/api-keys/create", {}),
     ("DELETE", "/v1/orgs/{org}/api-keys/key_x", None),
     ("PUT", "/v1/orgs/{org}/billing/auto-recharge", {}),
+    ("POST", "/v1/orgs/{org}/provider/apply", {}),
+    ("PATCH", "/v1/orgs/{org}/provider/nodes/node_x", {}),
+    ("POST", "/v1/orgs/{org}/provider/tokens", {"maxNodes": -1}),
+    ("DELETE", "/v1/orgs/{org}/provider/tokens/ptok_x", None),
     ("POST", "/v1/inference/models/m/backends", {}),
     ("GET", "/v1/inference/models/echo/backends", None),
     ("DELETE", "/v1/inference/models/m/backends/bke_x", None),
@@ -89,7 +98,8 @@ EVERYTHING = READS + PERSONAL + WORK + ADMINISTRATION
 
 @pytest_asyncio.fixture
 async def ids(organization: Organization) -> dict[str, str]:
-    """A running pod and cluster of the organization."""
+    """A running pod and cluster of the organization, which is a provider."""
+    await organization.server.ok("PATCH", f"/orgs/{organization.id}", {"provider": True})
     pod = await organization.ok("POST", "/v1/pods", {"image": "a", "gpuModelId": "rtx4090"})
     cluster = await organization.ok("POST", "/v1/orgs/{org}/clusters/create", {"name": "c", "gpuModelId": "l40s"})
     await organization.server.advance(10)
