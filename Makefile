@@ -2,8 +2,9 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-# Each test worker has a control plane of its own, so a cluster that was given is for one alone.
-WORKERS ?= $(if $(RELAY_TEST_KUBECONFIG),0,auto)
+# Tests wait more than they compute: one worker more than cores. Each has a control plane of its own, so a cluster that
+# was given is for one alone.
+WORKERS ?= $(if $(RELAY_TEST_KUBECONFIG),0,$(shell $(PYTHON) -c 'import os; print(min(8, 1 + (os.cpu_count() or 1)))'))
 PASSED := .pytest_cache/passed
 COMPILE = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
           --no-annotate --custom-compile-command "make lock" --quiet
