@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
-from sqlalchemy import ColumnElement, Integer, and_, case, func, literal, select
+from sqlalchemy import ColumnElement, and_, case, func, select
 
 from relay_localcloud import accrual, billing
 from relay_localcloud.ledger import transactions, usage_records
@@ -28,34 +28,31 @@ def series(tx: Tx, organization_id: str, since: int, until: int) -> list[Point]:
     A settlement changes nothing that is available, so it is left out.
     """
     step = max(-(-(until - since) // POINTS), 1)
-    count = max((until - since) // step, 1)
-    first = until - count * step
-    grid = _Grid(first, step, count)
+    grid = _Grid(since, step, -(-(until - since) // step), until)
     used = _used(tx, organization_id, grid)
     posted = _posted(tx, organization_id, grid)
     now = billing.account(tx, organization_id).available_cents
     return [
         Point(grid.second(place), now - (posted[-1] - posted[place]) + accrual.cents(used[-1] - used[place]))
-        for place in range(count + 1)
+        for place in range(grid.count + 1)
     ]
 
 
 @dataclass(frozen=True, slots=True)
 class _Grid:
-    """Seconds at equal distances: place 0 is `first`, place `count` the last one."""
+    """Seconds at equal distances, but for the last: place 0 is `first`, place `count` is `last`."""
 
     first: int
     step: int
     count: int
+    last: int
 
     def second(self, place: int) -> int:
-        return self.first + place * self.step
+        return min(self.first + place * self.step, self.last)
 
     def place_of(self, second: ColumnElement[int]) -> ColumnElement[int]:
         """The first place that is not before a second: from there on it counts."""
-        distance = second - self.first
-        after = (distance + self.step - 1).op("/", return_type=Integer)(literal(self.step))
-        return case((distance <= 0, 0), else_=after)
+        return case((second <= self.first, 0), else_=(second - self.first + self.step - 1) // self.step)
 
 
 def _used(tx: Tx, organization_id: str, grid: _Grid) -> list[int]:
@@ -83,7 +80,7 @@ def _used(tx: Tx, organization_id: str, grid: _Grid) -> list[int]:
 def _posted(tx: Tx, organization_id: str, grid: _Grid) -> list[int]:
     """The cents posted by each place, settlements left out."""
     row = transactions.c
-    place = grid.place_of(row.created_at.op("/", return_type=Integer)(literal(accrual.MICROSECONDS)))
+    place = grid.place_of(row.created_at // accrual.MICROSECONDS)
     query = select(place, func.sum(row.amount_cents)).where(row.organization_id == organization_id)
     query = query.where(~and_(row.type == "usage", row.description.like("Usage of %"))).group_by(place)
     sums = [0] * (grid.count + 1)

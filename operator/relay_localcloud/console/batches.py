@@ -8,7 +8,8 @@ from sqlalchemy import RowMapping, Table, select
 from relay_localcloud.batches.tables import batches, files
 from relay_localcloud.console.markup import Html, element, fragment
 from relay_localcloud.console.parts import Row, identifier, pages, section, table
-from relay_localcloud.console.view import CurrentView, View
+from relay_localcloud.console.reading import Reading
+from relay_localcloud.console.view import CurrentView
 from relay_localcloud.console.wording import moment, pill, size
 from relay_localcloud.store import Tx
 
@@ -23,31 +24,33 @@ _FILES_HINT: Final = "No file yet. POST /v1/files at the inference URL takes one
 @router.get(PATH)
 async def batches_page(view: CurrentView) -> Response:
     """Batches with how far they are, and files; newest first."""
-    return view.answer("Batches", lambda tx: _content(tx, view))
+    return view.answer("Batches", _content)
 
 
-def _content(tx: Tx, view: View) -> Html:
-    found, batch_pages = _page(tx, view, batches, "batches")
-    kept, file_pages = _page(tx, view, files, "files")
+def _content(reading: Reading) -> Html:
+    found, batch_pages = _page(reading, batches, "batches")
+    kept, file_pages = _page(reading, files, "files")
     heads = ("Batch", "Status", "Records", "Model", "Cost", "Created")
     return fragment(
         section(
             "Batches",
-            table("Batches", heads, [_batch(tx, row) for row in found], _BATCHES_HINT),
+            table("Batches", heads, [_batch(reading.tx, row) for row in found], _BATCHES_HINT),
             batch_pages,
             key="batches",
         ),
         section(
             "Files",
-            table("Files", ("File", "Purpose", "Size", "Created"), [_file(tx, row) for row in kept], _FILES_HINT),
+            table(
+                "Files", ("File", "Purpose", "Size", "Created"), [_file(reading.tx, row) for row in kept], _FILES_HINT
+            ),
             file_pages,
             key="files",
         ),
     )
 
 
-def _page(tx: Tx, view: View, source: Table, key: str) -> tuple[list[RowMapping], Html | None]:
-    before, requested = view.requested.number(f"{key}-before"), view.requested
+def _page(reading: Reading, source: Table, key: str) -> tuple[list[RowMapping], Html | None]:
+    before, requested = reading.requested.number(f"{key}-before"), reading.requested
     query = select(source).order_by(source.c.sequence.desc()).limit(ON_A_PAGE + 1)
     if source is files:
         query = query.where(files.c.deleted_at.is_(None))
@@ -55,7 +58,7 @@ def _page(tx: Tx, view: View, source: Table, key: str) -> tuple[list[RowMapping]
         query = query.where(source.c.organization_id == requested.organization_id)
     if before is not None:
         query = query.where(source.c.sequence < before)
-    found = list(tx.connection.execute(query).mappings())
+    found = list(reading.tx.connection.execute(query).mappings())
     older = None
     if len(found) > ON_A_PAGE:
         older = f"{requested.to(PATH, **{f'{key}-before': found[ON_A_PAGE - 1]['sequence']})}#{key}"

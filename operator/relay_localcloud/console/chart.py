@@ -48,7 +48,7 @@ _FIT: Final = {"preserveAspectRatio": "none"}
 
 def _drawing(points: Sequence[Point], lowest: int, highest: int, floor_cents: int, words: str) -> Html:
     line = _line(points, lowest, highest)
-    grid = [_level(_HEIGHT * part // 4, "grid") for part in range(5)]
+    grid = [_level(_HEIGHT * part / 4, "grid") for part in range(5)]
     shown_floor = lowest <= floor_cents <= highest
     return element(
         "svg",
@@ -74,17 +74,22 @@ def _bounds(points: Sequence[Point], floor_cents: int) -> tuple[int, int]:
 
 
 def _line(points: Sequence[Point], lowest: int, highest: int) -> str:
-    width = max(len(points) - 1, 1)
-    places = ((_WIDTH * number // width, _y(point.cents, lowest, highest)) for number, point in enumerate(points))
-    return " ".join(f"{x},{y}" for x, y in places)
+    first, last = points[0].second, points[-1].second
+    if first == last:
+        level = _y(points[-1].cents, lowest, highest)
+        return f"0,{level} {_WIDTH},{level}"
+    return " ".join(
+        f"{_WIDTH * (point.second - first) / (last - first):.1f},{_y(point.cents, lowest, highest):.1f}"
+        for point in points
+    )
 
 
-def _y(cents: int, lowest: int, highest: int) -> int:
-    return _HEIGHT - _HEIGHT * (cents - lowest) // (highest - lowest)
+def _y(cents: int, lowest: int, highest: int) -> float:
+    return _HEIGHT * (highest - cents) / (highest - lowest)
 
 
-def _level(y: int, class_: str) -> Html:
-    return element("line", x1=0, y1=y, x2=_WIDTH, y2=y, class_=class_)
+def _level(y: float, class_: str) -> Html:
+    return element("line", x1=0, y1=f"{y:.1f}", x2=_WIDTH, y2=f"{y:.1f}", class_=class_)
 
 
 def _scale(tag: str, labels: Sequence[str], class_: str) -> Html:

@@ -9,8 +9,9 @@ from relay_localcloud import tables
 from relay_localcloud.console.forms import choice, form, labelled
 from relay_localcloud.console.markup import Html, element, fragment
 from relay_localcloud.console.parts import Row, section, table
+from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.requested import Requested
-from relay_localcloud.console.view import CurrentView, View
+from relay_localcloud.console.view import CurrentView
 from relay_localcloud.console.wording import moment
 from relay_localcloud.instants import timestamp
 from relay_localcloud.store import Tx
@@ -26,15 +27,15 @@ _MODES: Final = {"real": "Real time", "frozen": "Frozen", "scaled": "Scaled"}
 @router.get(PATH)
 async def clock_page(view: CurrentView) -> Response:
     """The forms, and what falls due next."""
-    return view.answer("Clock", lambda tx: _content(tx, view))
+    return view.answer("Clock", _content)
 
 
-def _content(tx: Tx, view: View) -> Html:
-    requested, state = view.requested, view.cloud.clock.state
+def _content(reading: Reading) -> Html:
+    requested, state = reading.requested, reading.cloud.clock.state
     return fragment(
-        section("Move it", _advance(requested), _set(requested, tx.now), key="move"),
+        section("Move it", _advance(requested), _set(requested, reading.tx.now), key="move"),
         section("How it goes", _mode(requested, state.mode, f"{state.rate:g}"), key="mode"),
-        _due(tx),
+        _due(reading.tx),
     )
 
 

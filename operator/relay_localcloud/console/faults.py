@@ -45,7 +45,7 @@ async def faults_page(view: CurrentView, request: Request) -> Response:
     served = request.app.state.operations
     assert isinstance(served, Operations)
     operations = [name for name in served.names if " /v1/" in name]
-    return view.answer("Faults", lambda tx: _content(tx, view.requested, operations))
+    return view.answer("Faults", lambda reading: _content(reading.tx, view.requested, operations))
 
 
 def _content(tx: Tx, requested: Requested, operations: Iterable[str]) -> Html:

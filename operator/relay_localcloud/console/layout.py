@@ -1,5 +1,6 @@
 """What every page of the console has: the choice of organization, the clock, the ways to the other pages."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,7 +38,7 @@ class Frame:
     version: str
     clock: ClockState
     now: int
-    organizations: dict[str, str]
+    organizations: Mapping[str, str]
     notice: str | None = None
 
 
@@ -77,18 +78,12 @@ def _header(frame: Frame) -> Html:
         element("a", "Local cloud", href=frame.requested.to("/"), class_="brand"),
         _organizations(frame),
         _clock(frame),
-        element(
-            "p",
-            element("span", "Live", id="live", role="status"),
-            element("button", "Pause updates", type="button", id="pause", aria_pressed="false"),
-            class_="live",
-            hidden=True,
-        ),
     )
 
 
 def _organizations(frame: Frame) -> Html:
-    options = {"": "All organizations", **frame.organizations}
+    named = {key: f"{name} ({key})" for key, name in frame.organizations.items()}
+    options = {"": "All organizations", **named}
     label = element("label", "Organization", for_="org", class_="unseen")
     selection = choice("org", options, frame.requested.organization_id, key="org")
     return element(
@@ -142,4 +137,11 @@ def _ways(requested: Requested) -> Html:
         )
         for path, label in PAGES.items()
     ]
-    return element("nav", element("ul", items), aria_label="Console", class_="ways")
+    live = element(
+        "p",
+        element("span", "Live", id="live", role="status"),
+        element("button", "Pause updates", type="button", id="pause", aria_pressed="false"),
+        class_="live",
+        hidden=True,
+    )
+    return element("div", element("nav", element("ul", items), aria_label="Console"), live, class_="ways")

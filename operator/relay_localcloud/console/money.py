@@ -11,8 +11,9 @@ from relay_localcloud.console.balance_series import Point, series
 from relay_localcloud.console.chart import balance_chart
 from relay_localcloud.console.markup import Html, element, fragment
 from relay_localcloud.console.parts import Row, facts, identifier, links, section, table
+from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.requested import Requested
-from relay_localcloud.console.view import CurrentView, View
+from relay_localcloud.console.view import CurrentView
 from relay_localcloud.console.wording import hourly, moment, money, span
 from relay_localcloud.instants import SECOND
 from relay_localcloud.store import Tx
@@ -21,7 +22,6 @@ router = APIRouter(include_in_schema=False)
 
 PATH: Final = "/console/money"
 _SPANS: Final = {"hour": ("1 hour", 3_600), "day": ("1 day", 86_400), "week": ("7 days", 604_800)}
-_SHORTEST: Final = 600
 _LONGEST: Final = 30 * 86_400
 _TRANSACTIONS_SHOWN: Final = 50
 
@@ -29,7 +29,7 @@ _TRANSACTIONS_SHOWN: Final = 50
 @router.get(PATH)
 async def money_page(view: CurrentView) -> Response:
     """The money of the organization that was chosen, or of the first one."""
-    return view.answer("Money", lambda tx: _content(tx, view))
+    return view.answer("Money", _content)
 
 
 def payer(tx: Tx, requested: Requested) -> str:
@@ -42,9 +42,13 @@ def payer(tx: Tx, requested: Requested) -> str:
 
 def whole_life(tx: Tx, organization_id: str) -> list[Point]:
     """The balance since the organization was made, of 30 days at most."""
+    return _within(tx, organization_id, _LONGEST)
+
+
+def _within(tx: Tx, organization_id: str, seconds: int) -> list[Point]:
     now = tx.now // SECOND
     created = int(organizations.organization(tx, organization_id)["created_at"]) // SECOND
-    return series(tx, organization_id, max(min(created, now - _SHORTEST), now - _LONGEST), now)
+    return series(tx, organization_id, max(created, now - seconds), now)
 
 
 def money_facts(has: Account) -> Html:
@@ -65,19 +69,15 @@ def runway(has: Account) -> str:
     return "nothing burns" if hours is None else span(int(hours * 3600))
 
 
-def _content(tx: Tx, view: View) -> Html:
-    requested = view.requested
-    organization_id = payer(tx, requested)
-    has = billing.account(tx, organization_id)
+def _content(reading: Reading) -> Html:
+    requested = reading.requested
+    organization_id = payer(reading.tx, requested)
+    has = billing.account(reading.tx, organization_id)
     chosen = requested.word("span")
-    if chosen in _SPANS:
-        now = tx.now // SECOND
-        points = series(tx, organization_id, now - _SPANS[chosen][1], now)
-    else:
-        points = whole_life(tx, organization_id)
+    points = _within(reading.tx, organization_id, _SPANS[chosen][1] if chosen in _SPANS else _LONGEST)
     spans = [("All of it", requested.to(PATH), chosen not in _SPANS)]
     spans += [(label, requested.to(PATH, span=word), word == chosen) for word, (label, _) in _SPANS.items()]
-    whose = organizations.name_of(tx, organization_id)
+    whose = organizations.name_of(reading.tx, organization_id)
     return fragment(
         element("p", f"{whose} ", identifier(organization_id), class_="lead"),
         money_facts(has),
@@ -87,7 +87,7 @@ def _content(tx: Tx, view: View) -> Html:
             balance_chart(points, has.floor_cents),
             key="balance",
         ),
-        _transactions(tx, organization_id),
+        _transactions(reading.tx, organization_id),
     )
 
 

@@ -12,8 +12,9 @@ from relay_localcloud.claims import claims
 from relay_localcloud.console.forms import button
 from relay_localcloud.console.markup import Html, element, fragment
 from relay_localcloud.console.parts import identifier, nothing, pages
+from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.requested import Requested
-from relay_localcloud.console.view import CurrentView, View
+from relay_localcloud.console.view import CurrentView
 from relay_localcloud.console.wording import counted, pill
 from relay_localcloud.lifecycle.clusters import clusters
 from relay_localcloud.lifecycle.workloads import workloads
@@ -32,7 +33,7 @@ _COLOURS: Final = 6
 @router.get(PATH)
 async def nodes_page(view: CurrentView) -> Response:
     """Every node in the order in which they came, or one."""
-    return view.answer("Nodes", lambda tx: _content(tx, view))
+    return view.answer("Nodes", _content)
 
 
 def sentence(tx: Tx) -> str:
@@ -46,23 +47,23 @@ def sentence(tx: Tx) -> str:
     return f"{counted(there[0], 'node')}, {up}; {there[2] or 0:,} of {counted(there[1] or 0, 'GPU')} taken."
 
 
-def _content(tx: Tx, view: View) -> Html:
-    requested, node = view.requested, nodes.c
+def _content(reading: Reading) -> Html:
+    requested, node = reading.requested, nodes.c
     after, only = requested.number("after"), requested.word("node")
     query = select(nodes).where(node.removed_at.is_(None)).order_by(node.sequence).limit(ON_A_PAGE + 1)
     if after is not None:
         query = query.where(node.sequence > after)
     if only is not None:
         query = query.where(node.id == only)
-    found = list(tx.connection.execute(query).mappings())
+    found = list(reading.tx.connection.execute(query).mappings())
     shown = found[:ON_A_PAGE]
-    holders = _holders(tx, [row["id"] for row in shown])
-    names = _names(tx, {workload for units in holders.values() for workload in units.values()})
+    holders = _holders(reading.tx, [row["id"] for row in shown])
+    names = _names(reading.tx, {workload for units in holders.values() for workload in units.values()})
     cards = [_card(requested, row, holders.get(row["id"], {}), names) for row in shown]
     everything = element("p", element("a", "All nodes", href=requested.to(PATH))) if only else None
     further = requested.to(PATH, after=shown[-1]["sequence"]) if len(found) > ON_A_PAGE else None
     return fragment(
-        element("p", sentence(tx), class_="lead", aria_live="polite"),
+        element("p", sentence(reading.tx), class_="lead", aria_live="polite"),
         everything,
         element("ul", cards, class_="nodes") if cards else nothing(_EMPTY),
         pages(requested.to(PATH) if after is not None else None, further),
@@ -77,6 +78,7 @@ _EMPTY: Final = (
 
 def _card(requested: Requested, row: RowMapping, units: Mapping[int, str], names: Mapping[str, str]) -> Html:
     model, place = GPU_MODELS.get(row["gpu_model_id"]), LOCATIONS.get(row["location"])
+    where = place.name if place else row["location"]
     owner = element("small", f"of {row['organization_id']} alone") if row["organization_id"] else None
     return element(
         "li",
@@ -89,7 +91,7 @@ def _card(requested: Requested, row: RowMapping, units: Mapping[int, str], names
         element(
             "p",
             identifier(row["id"]),
-            f" · {place.name if place else row['location']} · {row['free_count']} of {row['gpu_count']} GPUs free",
+            element("span", f"{where} · {row['free_count']} of {row['gpu_count']} GPUs free"),
             owner,
         ),
         _grid(row["gpu_count"], units, names),

@@ -8,8 +8,9 @@ from sqlalchemy import RowMapping, select
 from relay_localcloud import tables
 from relay_localcloud.console.markup import Html, element, fragment
 from relay_localcloud.console.parts import nothing, pages
+from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.secrets import without_secrets
-from relay_localcloud.console.view import CurrentView, View
+from relay_localcloud.console.view import CurrentView
 from relay_localcloud.console.wording import counted, moment
 from relay_localcloud.store import Tx
 
@@ -25,19 +26,19 @@ _HINT: Final = (
 @router.get(PATH)
 async def outbox_page(view: CurrentView) -> Response:
     """E-mails, newest first; the tokens in them are left to `GET /_localcloud/outbox`."""
-    return view.answer("Outbox", lambda tx: _content(tx, view))
+    return view.answer("Outbox", _content)
 
 
-def _content(tx: Tx, view: View) -> Html:
-    requested, mail = view.requested, tables.outbox.c
+def _content(reading: Reading) -> Html:
+    requested, mail = reading.requested, tables.outbox.c
     before = requested.number("before")
     query = select(tables.outbox).order_by(mail.sequence.desc()).limit(ON_A_PAGE + 1)
     if requested.organization_id is not None:
         query = query.where(mail.organization_id == requested.organization_id)
     if before is not None:
         query = query.where(mail.sequence < before)
-    found = list(tx.connection.execute(query).mappings())
-    letters = [_letter(tx, row) for row in found[:ON_A_PAGE]]
+    found = list(reading.tx.connection.execute(query).mappings())
+    letters = [_letter(reading.tx, row) for row in found[:ON_A_PAGE]]
     older = requested.to(PATH, before=found[ON_A_PAGE - 1]["sequence"]) if len(found) > ON_A_PAGE else None
     return fragment(
         element("p", f"{counted(len(letters), 'e-mail')} on this page.", class_="unseen", aria_live="polite"),

@@ -10,31 +10,31 @@ from relay_localcloud.console import money, nodes, requests, tallies, webhooks, 
 from relay_localcloud.console.chart import sparkline
 from relay_localcloud.console.markup import Html, element, fragment
 from relay_localcloud.console.parts import section, table
-from relay_localcloud.console.view import CurrentView, View
+from relay_localcloud.console.reading import Reading
+from relay_localcloud.console.view import CurrentView
 from relay_localcloud.console.wording import counted, hourly, pill
 from relay_localcloud.console.wording import money as dollars
-from relay_localcloud.store import Tx
 
 router = APIRouter(include_in_schema=False)
 
-_SHOWN: Final = 8
+_SHOWN: Final = 5
 
 
 @router.get("/")
 async def overview(view: CurrentView) -> Response:
     """Counts, the balance, and the newest of everything."""
-    return view.answer("Overview", lambda tx: _content(tx, view))
+    return view.answer("Overview", _content)
 
 
-def _content(tx: Tx, view: View) -> Html:
-    to = view.requested.to
-    attempts = [webhooks.shown(tx, view, row) for row in webhooks.attempts(tx, view, _SHOWN)]
-    asked = [requests.shown(tx, logged) for logged in requests.newest(view, _SHOWN)]
+def _content(reading: Reading) -> Html:
+    to = reading.requested.to
+    attempts = [webhooks.shown(reading, row) for row in webhooks.attempts(reading, _SHOWN)]
+    asked = [requests.shown(reading, logged) for logged in requests.newest(reading, _SHOWN)]
     return fragment(
-        element("div", _workloads(tx, view), _balance(tx, view), _nodes(tx, view), _faults(tx, view), class_="cards"),
+        element("div", _workloads(reading), _balance(reading), _nodes(reading), _faults(reading), class_="cards"),
         section(
             "Newest workloads",
-            table("Newest workloads", workloads.HEADS, workloads.newest(tx, view, _SHOWN), workloads.CREATE_HINT),
+            table("Newest workloads", workloads.HEADS, workloads.newest(reading, _SHOWN), workloads.CREATE_HINT),
             key="workloads",
             more=("All workloads", to(workloads.PATH)),
         ),
@@ -53,8 +53,8 @@ def _content(tx: Tx, view: View) -> Html:
     )
 
 
-def _workloads(tx: Tx, view: View) -> Html:
-    states = tallies.live(tx, view.requested.organization_id)
+def _workloads(reading: Reading) -> Html:
+    states = tallies.live(reading.tx, reading.requested.organization_id)
     counts = [
         element("li", pill(state), element("strong", f"{count:,}"), id=f"count-{state}")
         for state, count in states.items()
@@ -63,36 +63,37 @@ def _workloads(tx: Tx, view: View) -> Html:
         "Workloads",
         element("p", tallies.sentence(states), class_="unseen", aria_live="polite"),
         element("ul", counts, class_="counts") if counts else element("p", "None.", class_="big"),
-        href=view.requested.to(workloads.PATH),
+        href=reading.requested.to(workloads.PATH),
     )
 
 
-def _balance(tx: Tx, view: View) -> Html:
-    organization_id = money.payer(tx, view.requested)
-    has = billing.account(tx, organization_id)
-    whose = organizations.name_of(tx, organization_id)
+def _balance(reading: Reading) -> Html:
+    organization_id = money.payer(reading.tx, reading.requested)
+    has = billing.account(reading.tx, organization_id)
+    whose = organizations.name_of(reading.tx, organization_id)
     return _card(
         "Balance",
         element("p", dollars(has.available_cents), id="available", class_="big"),
         element("p", f"{whose} · {hourly(has.meter.burn)} · {money.runway(has)}"),
-        sparkline(money.whole_life(tx, organization_id), "The balance over time"),
-        href=view.requested.to(money.PATH),
+        sparkline(money.whole_life(reading.tx, organization_id), "The balance over time"),
+        href=reading.requested.to(money.PATH),
     )
 
 
-def _nodes(tx: Tx, view: View) -> Html:
-    return _card("Nodes", element("p", nodes.sentence(tx)), href=view.requested.to(nodes.PATH))
+def _nodes(reading: Reading) -> Html:
+    return _card("Nodes", element("p", nodes.sentence(reading.tx)), href=reading.requested.to(nodes.PATH))
 
 
-def _faults(tx: Tx, view: View) -> Html:
-    present = tx.connection.execute(select(func.count()).select_from(tables.faults)).scalar_one()
-    unread = len(requests.newest(view, _SHOWN, only="unread"))
+def _faults(reading: Reading) -> Html:
+    present = reading.tx.connection.execute(select(func.count()).select_from(tables.faults)).scalar_one()
+    unread = len(requests.newest(reading, _SHOWN, only="unread"))
     flagged = f"{'at least ' if unread == _SHOWN else ''}{counted(unread, 'request')} with unread fields."
+    unread_link = element("a", flagged, href=reading.requested.to(requests.PATH, only="unread"))
     return _card(
         "Faults",
         element("p", f"{counted(present, 'fault')} present." if present else "Nothing is made to go wrong."),
-        element("p", element("a", flagged, href=view.requested.to(requests.PATH, only="unread"))) if unread else None,
-        href=view.requested.to("/console/faults"),
+        element("p", unread_link) if unread else None,
+        href=reading.requested.to("/console/faults"),
     )
 
 

@@ -9,11 +9,11 @@ from fastapi import APIRouter, Response
 
 from relay_localcloud.console.markup import Html, element, fragment
 from relay_localcloud.console.parts import Row, identifier, links, pages, table
+from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.secrets import without_secrets
-from relay_localcloud.console.view import CurrentView, View
+from relay_localcloud.console.view import CurrentView
 from relay_localcloud.console.wording import Tone, moment, pill
 from relay_localcloud.requestlog import LoggedRequest
-from relay_localcloud.store import Tx
 
 router = APIRouter(include_in_schema=False)
 
@@ -33,40 +33,48 @@ _FILTERS: Final[Mapping[str, tuple[str, Callable[[LoggedRequest], bool]]]] = {
 @router.get(PATH)
 async def requests_page(view: CurrentView) -> Response:
     """The newest requests; the control interface's and the console's own are not among them."""
-    return view.answer("Requests", lambda tx: _content(tx, view))
+    return view.answer("Requests", _content)
 
 
-def newest(view: View, count: int, *, before: int | None = None, only: str | None = None) -> list[LoggedRequest]:
+def newest(reading: Reading, count: int, *, before: int | None = None, only: str | None = None) -> list[LoggedRequest]:
     """The newest requests of the chosen organization, or of all."""
-    found = view.cloud.requests.before(before, view.requested.organization_id)
+    found = reading.cloud.requests.before(before, reading.requested.organization_id)
     if only is not None and only in _FILTERS:
         found = filter(_FILTERS[only][1], found)
     return list(islice(found, count))
 
 
-def shown(tx: Tx, logged: LoggedRequest) -> Row:
+def shown(reading: Reading, logged: LoggedRequest) -> Row:
     """One request."""
     if logged.status is None:
         status = pill("not acted on", Tone.WARNING)
     else:
         status = pill(str(logged.status), Tone.GOOD if logged.status < HTTPStatus.BAD_REQUEST else Tone.BAD)
-    owner = element("small", f"in {logged.organization_id}") if logged.organization_id else None
     request = element("code", element("b", logged.method), " ", without_secrets(logged.path))
-    return Row(f"request-{logged.seq}", (moment(logged.at, tx.now), fragment(request, owner), status, _noticed(logged)))
+    return Row(
+        f"request-{logged.seq}",
+        (
+            moment(logged.at, reading.tx.now),
+            fragment(request, reading.owner(logged.organization_id)),
+            status,
+            _noticed(logged),
+        ),
+    )
 
 
-def _content(tx: Tx, view: View) -> Html:
-    requested = view.requested
+def _content(reading: Reading) -> Html:
+    requested = reading.requested
     before, only = requested.number("before"), requested.word("only")
-    found = newest(view, ON_A_PAGE + 1, before=before, only=only)
+    found = newest(reading, ON_A_PAGE + 1, before=before, only=only)
     filters = [("All", requested.to(PATH), only not in _FILTERS)]
     filters += [(label, requested.to(PATH, only=word), only == word) for word, (label, _) in _FILTERS.items()]
+    rows = [shown(reading, each) for each in found[:ON_A_PAGE]]
     older = None
     if len(found) > ON_A_PAGE:
         older = requested.to(PATH, only=only, before=found[ON_A_PAGE - 1].seq)
     return fragment(
         links("Which requests", filters),
-        table("Requests", HEADS, [shown(tx, each) for each in found[:ON_A_PAGE]], "None like that." if only else HINT),
+        table("Requests", HEADS, rows, "None like that." if only else HINT),
         pages(requested.to(PATH, only=only) if before is not None else None, older),
     )
 

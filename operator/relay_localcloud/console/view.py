@@ -1,7 +1,7 @@
 """Answers requests for pages: nothing where nothing has changed since the page that the browser has."""
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Final
 
@@ -11,8 +11,9 @@ from sqlalchemy import select
 from relay_localcloud import organizations, tables
 from relay_localcloud.cloud import Cloud, CurrentCloud
 from relay_localcloud.console.layout import Frame, whole_page
-from relay_localcloud.console.markup import Html, element
+from relay_localcloud.console.markup import Html, element, fragment
 from relay_localcloud.console.notices import NOTICES
+from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.requested import Requested
 from relay_localcloud.errors import ApiError
 from relay_localcloud.instants import SECOND
@@ -40,7 +41,7 @@ class View:
     requested: Requested
     known_version: str | None
 
-    def answer(self, title: str, content: Callable[[Tx], Html]) -> Response:
+    def answer(self, title: str, content: Callable[[Reading], Html]) -> Response:
         """The page; 204 where the browser has it as it is."""
         version = _version(self.cloud)
         if version == self.known_version:
@@ -49,8 +50,9 @@ class View:
             with self.cloud.store.transaction() as tx:
                 if self.requested.organization_id is not None:
                     organizations.organization(tx, self.requested.organization_id)
-                shown = content(tx)
-                frame = self._frame(tx, version)
+                names = _organizations(tx, self.requested.organization_id)
+                shown = content(Reading(tx, self.cloud, self.requested, names))
+                frame = self._frame(tx, version, names)
         except ApiError as error:
             return self.refusal(error)
         return _page(frame, title, shown)
@@ -58,14 +60,13 @@ class View:
     def refusal(self, error: ApiError) -> Response:
         """The page that says what is wrong."""
         with self.cloud.store.transaction() as tx:
-            frame = self._frame(tx, "")
+            frame = self._frame(tx, "", _organizations(tx, None))
         back = element("p", element("a", "Go back", href=self.requested.here))
-        shown = Html(element("p", error.message, id="refusal", role="alert") + back)
+        shown = fragment(element("p", error.message, id="refusal", role="alert"), back)
         return _page(frame, "That did not work", shown, error.status)
 
-    def _frame(self, tx: Tx, version: str) -> Frame:
+    def _frame(self, tx: Tx, version: str, names: Mapping[str, str]) -> Frame:
         notice = NOTICES.get(self.requested.parameters.get("done", ""))
-        names = _organizations(tx, self.requested.organization_id)
         return Frame(self.requested, version, self.cloud.clock.state, tx.now, names, notice)
 
 
@@ -92,8 +93,8 @@ def _organizations(tx: Tx, chosen: str | None) -> dict[str, str]:
     """The newest ones by id, and the one that was chosen."""
     organization = tables.organizations.c
     query = select(organization.id, organization.name).order_by(tables.FIRST_COME.desc()).limit(_SHOWN_ORGANIZATIONS)
-    names = {row.id: f"{row.name} ({row.id})" for row in tx.connection.execute(query)}
+    names = {row.id: row.name for row in tx.connection.execute(query)}
     if chosen is not None and chosen not in names:
         row = tx.connection.execute(select(organization.name).where(organization.id == chosen)).first()
-        return names if row is None else {chosen: f"{row.name} ({chosen})", **names}
+        return names if row is None else {chosen: row.name, **names}
     return names

@@ -10,9 +10,9 @@ from relay_localcloud import tables
 from relay_localcloud.console.forms import button
 from relay_localcloud.console.markup import Html, element, fragment
 from relay_localcloud.console.parts import Row, identifier, links, pages, section, table
-from relay_localcloud.console.view import CurrentView, View
+from relay_localcloud.console.reading import Reading
+from relay_localcloud.console.view import CurrentView
 from relay_localcloud.console.wording import Tone, moment, pill
-from relay_localcloud.store import Tx
 
 router = APIRouter(include_in_schema=False)
 
@@ -29,42 +29,42 @@ HINT: Final = (
 @router.get(PATH)
 async def webhooks_page(view: CurrentView) -> Response:
     """Subscriptions, and attempts, newest first."""
-    return view.answer("Webhooks", lambda tx: _content(tx, view))
+    return view.answer("Webhooks", _content)
 
 
-def attempts(tx: Tx, view: View, count: int, *, before: int | None = None, failed: bool = False) -> list[RowMapping]:
+def attempts(reading: Reading, count: int, *, before: int | None = None, failed: bool = False) -> list[RowMapping]:
     """The newest attempts."""
     attempt = tables.webhook_attempts.c
     query = select(tables.webhook_attempts).order_by(attempt.sequence.desc()).limit(count)
-    if view.requested.organization_id is not None:
-        query = query.where(attempt.organization_id == view.requested.organization_id)
+    if reading.requested.organization_id is not None:
+        query = query.where(attempt.organization_id == reading.requested.organization_id)
     if before is not None:
         query = query.where(attempt.sequence < before)
     if failed:
         query = query.where(func.coalesce(attempt.status_code, 0).not_between(200, 299))
-    return list(tx.connection.execute(query).mappings())
+    return list(reading.tx.connection.execute(query).mappings())
 
 
-def shown(tx: Tx, view: View, row: RowMapping) -> Row:
+def shown(reading: Reading, row: RowMapping) -> Row:
     """One attempt."""
     event = fragment(
         element("strong", row["event_type"]),
         element("small", identifier(row["delivery_id"])),
-        element("small", f"in {row['organization_id']}") if view.requested.organization_id is None else None,
+        reading.owner(row["organization_id"]),
     )
-    again = button(view.requested, f"/console/deliveries/{row['id']}/replay", "Replay", about=row["delivery_id"])
+    again = button(reading.requested, f"/console/deliveries/{row['id']}/replay", "Replay", about=row["delivery_id"])
     return Row(
         row["id"],
-        (moment(row["requested_at"], tx.now), event, str(row["attempt"]), _outcome(row), again),
+        (moment(row["requested_at"], reading.tx.now), event, str(row["attempt"]), _outcome(row), again),
     )
 
 
-def _content(tx: Tx, view: View) -> Html:
-    requested = view.requested
+def _content(reading: Reading) -> Html:
+    requested = reading.requested
     before, failed = requested.number("before"), requested.word("only") == "failed"
     only = "failed" if failed else None
-    found = attempts(tx, view, ON_A_PAGE + 1, before=before, failed=failed)
-    rows = [shown(tx, view, row) for row in found[:ON_A_PAGE]]
+    found = attempts(reading, ON_A_PAGE + 1, before=before, failed=failed)
+    rows = [shown(reading, row) for row in found[:ON_A_PAGE]]
     older = None
     if len(found) > ON_A_PAGE:
         older = requested.to(PATH, only=only, before=found[ON_A_PAGE - 1]["sequence"])
@@ -79,7 +79,7 @@ def _content(tx: Tx, view: View) -> Html:
             pages(requested.to(PATH, only=only) if before is not None else None, older),
             key="attempts",
         ),
-        _subscriptions(tx, view),
+        _subscriptions(reading),
     )
 
 
@@ -94,11 +94,11 @@ def _outcome(row: RowMapping) -> Html:
     return fragment(word, element("small", f"{row['duration_ms']:,} ms"), error, fault)
 
 
-def _subscriptions(tx: Tx, view: View) -> Html:
+def _subscriptions(reading: Reading) -> Html:
     webhook = tables.webhooks.c
     query = select(tables.webhooks).order_by(tables.FIRST_COME.desc()).limit(_SUBSCRIPTIONS_SHOWN)
-    if view.requested.organization_id is not None:
-        query = query.where(webhook.organization_id == view.requested.organization_id)
+    if reading.requested.organization_id is not None:
+        query = query.where(webhook.organization_id == reading.requested.organization_id)
     rows = [
         Row(
             row["id"],
@@ -106,10 +106,10 @@ def _subscriptions(tx: Tx, view: View) -> Html:
                 fragment(element("strong", row["name"]), element("small", identifier(row["id"]))),
                 _receiver(row["url"]),
                 pill("enabled", Tone.GOOD) if row["enabled"] else pill("paused"),
-                moment(row["created_at"], tx.now),
+                moment(row["created_at"], reading.tx.now),
             ),
         )
-        for row in tx.connection.execute(query).mappings()
+        for row in reading.tx.connection.execute(query).mappings()
     ]
     hint = "No subscription yet: POST /v1/orgs/{orgId}/webhooks/create makes one."
     heads = ("Name", "Receiver", "Status", "Created")

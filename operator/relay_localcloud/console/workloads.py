@@ -8,15 +8,15 @@ from sqlalchemy import RowMapping, Table, or_, select
 
 from relay_localcloud.catalog import GPU_MODELS
 from relay_localcloud.console import tallies
-from relay_localcloud.console.markup import Child, Html, element, fragment
+from relay_localcloud.console.markup import Html, element, fragment
 from relay_localcloud.console.parts import Row, identifier, links, pages, section, table
+from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.requested import Requested
-from relay_localcloud.console.view import CurrentView, View
+from relay_localcloud.console.view import CurrentView
 from relay_localcloud.console.wording import counted, hourly, moment, pill
 from relay_localcloud.lifecycle.clusters import clusters, replicas
 from relay_localcloud.lifecycle.records import PRODUCTION, endpoint_url
 from relay_localcloud.lifecycle.workloads import VM, workloads
-from relay_localcloud.store import Tx
 
 router = APIRouter(include_in_schema=False)
 
@@ -34,19 +34,19 @@ CREATE_HINT: Final = (
 @router.get(PATH)
 async def workloads_page(view: CurrentView) -> Response:
     """Pods, VMs and clusters, newest first, those of one state where asked."""
-    return view.answer("Workloads", lambda tx: _content(tx, view))
+    return view.answer("Workloads", _content)
 
 
-def newest(tx: Tx, view: View, count: int) -> list[Row]:
+def newest(reading: Reading, count: int) -> list[Row]:
     """The newest live workloads of every kind."""
-    parts = [_rows(tx, view, workloads, count), _rows(tx, view, clusters, count)]
+    parts = [_rows(reading, workloads, count), _rows(reading, clusters, count)]
     found = sorted((row for part in parts for row in part), key=lambda row: int(row["created_at"]), reverse=True)
-    return [_shown(tx, view, row) for row in found[:count]]
+    return [_shown(reading, row) for row in found[:count]]
 
 
-def _content(tx: Tx, view: View) -> Html:
-    requested = view.requested
-    states = tallies.live(tx, requested.organization_id)
+def _content(reading: Reading) -> Html:
+    requested = reading.requested
+    states = tallies.live(reading.tx, requested.organization_id)
     wanted = requested.word("status")
     find = element("input", id="find", name="find", value=requested.word("find"), type="search", spellcheck="false")
     filters = [("All live", requested.to(PATH), wanted is None)]
@@ -63,17 +63,17 @@ def _content(tx: Tx, view: View) -> Html:
             action=PATH,
             class_="find",
         ),
-        _list(tx, view, "Pods and VMs", workloads, "pods"),
-        _list(tx, view, "Clusters", clusters, "clusters"),
+        _list(reading, "Pods and VMs", workloads, "pods"),
+        _list(reading, "Clusters", clusters, "clusters"),
     )
 
 
-def _list(tx: Tx, view: View, title: str, source: Table, key: str) -> Html:
+def _list(reading: Reading, title: str, source: Table, key: str) -> Html:
     """One kind, a page of it."""
-    requested = view.requested
+    requested = reading.requested
     before, status, find = requested.number(f"{key}-before"), requested.word("status"), requested.word("find")
-    found = _rows(tx, view, source, ON_A_PAGE + 1, before=before, status=status, find=find)
-    rows = [_shown(tx, view, row) for row in found[:ON_A_PAGE]]
+    found = _rows(reading, source, ON_A_PAGE + 1, before=before, status=status, find=find)
+    rows = [_shown(reading, row) for row in found[:ON_A_PAGE]]
     older = None
     if len(found) > ON_A_PAGE:
         place = {f"{key}-before": int(found[ON_A_PAGE - 1]["sequence"])}
@@ -94,8 +94,7 @@ def _empty(status: str | None, find: str | None) -> str:
 
 
 def _rows(
-    tx: Tx,
-    view: View,
+    reading: Reading,
     source: Table,
     count: int,
     *,
@@ -105,20 +104,20 @@ def _rows(
 ) -> list[RowMapping]:
     query = select(source).order_by(source.c.sequence.desc()).limit(count)
     query = query.where(source.c.terminated_at.is_(None) if status is None else source.c.status == status)
-    if view.requested.organization_id is not None:
-        query = query.where(source.c.organization_id == view.requested.organization_id)
+    if reading.requested.organization_id is not None:
+        query = query.where(source.c.organization_id == reading.requested.organization_id)
     if find is not None:
         query = query.where(or_(source.c.id == find, source.c.name == find))
     if before is not None:
         query = query.where(source.c.sequence < before)
-    return list(tx.connection.execute(query).mappings())
+    return list(reading.tx.connection.execute(query).mappings())
 
 
-def _shown(tx: Tx, view: View, row: RowMapping) -> Row:
-    return _cluster(tx, view, row) if "replica_count" in row else _pod_or_vm(tx, view, row)
+def _shown(reading: Reading, row: RowMapping) -> Row:
+    return _cluster(reading, row) if "replica_count" in row else _pod_or_vm(reading, row)
 
 
-def _pod_or_vm(tx: Tx, view: View, row: RowMapping) -> Row:
+def _pod_or_vm(reading: Reading, row: RowMapping) -> Row:
     kind = "VM" if row["kind"] == VM else "Pod"
     host = f"{row['http_port']}-{row['label']}" if row["capability_tier"] == PRODUCTION else row["label"]
     access = "public" if row["public"] else "needs a key"
@@ -126,45 +125,45 @@ def _pod_or_vm(tx: Tx, view: View, row: RowMapping) -> Row:
     return Row(
         row["id"],
         (
-            _name(view, row, kind),
+            _name(reading, row, kind),
             _status(row),
             gpus(row["gpu_count"], row["gpu_model_id"], row["resource_size"]),
-            _node(view.requested, row["node_id"]),
+            _node(reading.requested, row["node_id"]),
             hourly(row["price_per_hour_cents"]),
-            None if ended else _endpoint(endpoint_url(host, view.cloud.gateway_url), access),
-            moment(row["created_at"], tx.now),
+            None if ended else _endpoint(endpoint_url(host, reading.cloud.gateway_url), access),
+            moment(row["created_at"], reading.tx.now),
         ),
     )
 
 
-def _cluster(tx: Tx, view: View, row: RowMapping) -> Row:
+def _cluster(reading: Reading, row: RowMapping) -> Row:
     ended = row["terminated_at"] is not None
     counts = f"{row['active_replicas']} of {row['replica_count']} replicas healthy"
     return Row(
         row["id"],
         (
-            _name(view, row, "Cluster"),
+            _name(reading, row, "Cluster"),
             _status(row),
             fragment(
                 gpus(row["gpus_per_replica"], row["gpu_model_id"], row["resource_size"]),
                 element("small", f"for each of {counted(row['replica_count'], 'replica')}"),
             ),
-            fragment(element("span", counts), None if ended else _replicas(tx, view.requested, row["id"])),
-            fragment(hourly(row["replica_price_cents"]), element("small", "a replica")),
-            None if ended else _endpoint(endpoint_url(row["label"], view.cloud.gateway_url), "needs a key"),
-            moment(row["created_at"], tx.now),
+            fragment(element("span", counts), None if ended else _replicas(reading, row["id"])),
+            fragment(element("span", hourly(row["replica_price_cents"])), element("small", "a replica")),
+            None if ended else _endpoint(endpoint_url(row["label"], reading.cloud.gateway_url), "needs a key"),
+            moment(row["created_at"], reading.tx.now),
         ),
     )
 
 
-def _replicas(tx: Tx, requested: Requested, cluster_id: str) -> Html | None:
+def _replicas(reading: Reading, cluster_id: str) -> Html | None:
     replica = replicas.c
     query = select(replica.id, replica.status, replica.node_id).where(
         replica.cluster_id == cluster_id, replica.terminated_at.is_(None)
     )
-    found = tx.connection.execute(query.order_by(replica.sequence).limit(_REPLICAS_SHOWN + 1)).all()
+    found = reading.tx.connection.execute(query.order_by(replica.sequence).limit(_REPLICAS_SHOWN + 1)).all()
     items = [
-        element("li", identifier(row.id), " ", pill(row.status), " ", _node(requested, row.node_id), id=row.id)
+        element("li", identifier(row.id), " ", pill(row.status), " ", _node(reading.requested, row.node_id), id=row.id)
         for row in found[:_REPLICAS_SHOWN]
     ]
     if not items:
@@ -178,17 +177,14 @@ def gpus(count: int, model_id: str | None, size: str | None) -> Html:
     model = GPU_MODELS.get(model_id or "")
     if model is None or not count:
         return element("span", f"CPU, {size or 'small'}")
-    return fragment(element("span", f"{count} x {model.id}"), element("small", model.name))
+    return element("span", f"{count} x {model.id}", title=model.name)
 
 
-def _name(view: View, row: RowMapping, kind: str) -> Html:
-    owner: Child = None
-    if view.requested.organization_id is None:
-        owner = element("small", f"in {row['organization_id']}")
+def _name(reading: Reading, row: RowMapping, kind: str) -> Html:
     return fragment(
         element("strong", str(row["name"])),
         element("small", kind, " ", identifier(str(row["id"]))),
-        owner,
+        reading.owner(row["organization_id"]),
     )
 
 
@@ -203,10 +199,12 @@ def _status(row: RowMapping) -> Html:
 def _node(requested: Requested, node_id: str | None) -> Html | None:
     if node_id is None:
         return None
-    return element("a", identifier(node_id), href=requested.to("/console/nodes", node=node_id))
+    return element("a", node_id, class_="long", title=node_id, href=requested.to("/console/nodes", node=node_id))
 
 
 def _endpoint(url: str, access: str) -> Html:
     # Without its scheme, which is the page's own.
     host = urlsplit(url).netloc
-    return fragment(element("a", host, href=f"//{host}/", rel="noreferrer"), element("small", access))
+    return fragment(
+        element("a", host, href=f"//{host}/", rel="noreferrer", class_="long", title=host), element("small", access)
+    )

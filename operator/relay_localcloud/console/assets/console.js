@@ -72,6 +72,12 @@ function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
+function refuse(text) {
+  const notice = document.getElementById("notice");
+  notice.className = "refused";
+  say(notice, text);
+}
+
 async function look() {
   if (paused || busy || document.hidden) return;
   busy = true;
@@ -99,11 +105,10 @@ async function send(form, submitter) {
       show(html, true);
     } else {
       const page = new DOMParser().parseFromString(html, "text/html");
-      const refusal = page.getElementById("refusal");
-      say(document.getElementById("notice"), refusal ? refusal.textContent : "That did not work.");
+      refuse(page.getElementById("refusal")?.textContent ?? "That did not work.");
     }
   } catch {
-    say(document.getElementById("notice"), "The cloud does not answer: nothing is known of what was asked.");
+    refuse("The cloud does not answer: whether it was done is not known.");
   } finally {
     submitter?.removeAttribute("aria-disabled");
     busy = false;
