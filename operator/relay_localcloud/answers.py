@@ -18,6 +18,7 @@ MAY_BE_ABSENT: Final[Mapping[str, frozenset[str]]] = {
     "ClusterSummary": frozenset({"gpuModelId"}),
     "CreatedResource": frozenset(),
     "CurrentUsage": frozenset(),
+    "EndedSpotVm": frozenset(),
     "DailyUsage": frozenset(),
     "Deployment": frozenset(
         {
@@ -51,6 +52,7 @@ MAY_BE_ABSENT: Final[Mapping[str, frozenset[str]]] = {
     "ProvisioningToken": frozenset(),
     "ProvisioningTokenCreated": frozenset(),
     "ServingReplica": frozenset({"engineImage", "startedAt"}),
+    "Reservation": frozenset(),
     "SetupIntent": frozenset(),
     "RegistryCredential": frozenset(),
     "SshKey": frozenset(),
@@ -74,6 +76,7 @@ MAY_BE_NULL: Final[Mapping[str, frozenset[str]]] = {
     "ProviderStanding": frozenset({"applicationStatus", "appliedAt", "decidedAt"}),
     "ProvisioningToken": frozenset({"nodeType"}),
     "ProvisioningTokenCreated": frozenset({"nodeType"}),
+    "Reservation": frozenset({"endsAt", "contractRef", "reason"}),
     "WebhookDelivery": frozenset({"statusCode", "error"}),
 }
 

@@ -43,7 +43,7 @@ from relay_localcloud.inference import app as inference_app
 from relay_localcloud.inference import backend_routes
 from relay_localcloud.inference.invoke import invoke
 from relay_localcloud.inference.upstreams import Upstreams
-from relay_localcloud.lifecycle import balance, cluster_moves, moves, node_events
+from relay_localcloud.lifecycle import balance, cluster_moves, moves, node_events, reservation_moves
 from relay_localcloud.organizations import Founded
 from relay_localcloud.ratelimit import RateLimit, RateLimiter
 from relay_localcloud.requestlog import RequestLog, RequestLogging
@@ -62,6 +62,7 @@ from relay_localcloud.routes import (
     provider_tokens,
     proxy,
     registry_credentials,
+    reservations,
     ssh_keys,
     vms,
     webhooks,
@@ -77,6 +78,7 @@ HANDLERS: Mapping[str, DueHandler] = {
     **cluster_moves.HANDLERS,
     **serving_moves.HANDLERS,
     **node_events.HANDLERS,
+    **reservation_moves.HANDLERS,
     **balance.HANDLERS,
     **payments.HANDLERS,
     **recharge.HANDLERS,
@@ -98,6 +100,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     pods.router,
     vms.router,
     clusters.router,
+    reservations.router,
     billing.router,
     payment_routes.router,
     provider.router,

@@ -20,6 +20,8 @@ TRACKED: Final = (
     "clusters",
     "replicas",
     "nodes",
+    "reservations",
+    "reserved_units",
     "accounts",
     "transactions",
     "usage_records",

@@ -178,6 +178,12 @@ def rooms_of_model(connection: Connection, gpu_model_id: str, organization_id: s
     return _rooms(connection, query.order_by(nodes.c.sequence))
 
 
+def schedulable_rooms(connection: Connection, gpu_model_id: str) -> list[NodeRoom]:
+    """The nodes of a model that take workloads on, whoever may use them."""
+    query = select(*ROOM).where(nodes.c.gpu_model_id == gpu_model_id, nodes.c.schedulable == text("1"))
+    return _rooms(connection, query.order_by(nodes.c.sequence))
+
+
 def free_by_model(connection: Connection, organization_id: str) -> dict[str, tuple[int, int]]:
     """Per model, on nodes that the organization may use and that are up: free GPUs, and the most on one node."""
     query = select(nodes.c.gpu_model_id, func.sum(nodes.c.free_count), func.max(nodes.c.free_count)).where(

@@ -3,13 +3,13 @@
 All GPUs of one pod, VM or replica are whole units of ONE node, and a unit has one holder (section 2, "Pod").
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What one pod, VM or replica needs of a single node; `shm_gb` is shared memory in GiB."""
+    """What one pod, VM or replica needs of a single node; `shm_gb` is shared memory in GiB, `spot` takes lent units."""
 
     organization_id: str
     gpu_model_id: str
@@ -17,11 +17,16 @@ class Demand:
     shm_gb: int = 0
     preferred_regions: tuple[str, ...] = ()
     allow_fallback: bool = True
+    spot: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class NodeRoom:
-    """A node as placement sees it; `organization_id` is its owner, empty for the platform's own nodes."""
+    """A node as placement sees it; `organization_id` is its owner, empty for the platform's own nodes.
+
+    `free_count` counts the units that are placed freely, `granted` are free ones beside them that this demand may have:
+    reserved to its organization, or lent to spot.
+    """
 
     id: str
     gpu_model_id: str
@@ -31,16 +36,16 @@ class NodeRoom:
     region: str
     organization_id: str
     schedulable: bool
+    granted: tuple[int, ...] = ()
 
+    @property
+    def placeable_count(self) -> int:
+        """How many units the demand may have now."""
+        return self.free_count + len(self.granted)
 
-@dataclass(frozen=True, slots=True)
-class Availability:
-    """How much of one GPU model an organization can place now, in one consumption mode."""
-
-    total_gpus: int
-    free_gpus: int
-    max_placeable_gpus: int
-    placeable_gpu_counts: tuple[int, ...]
+    def is_open_to(self, organization_id: str) -> bool:
+        """Whether the organization may have the node's units that nobody reserved."""
+        return self.organization_id in ("", organization_id)
 
 
 def memory_entitlement_gb(room: NodeRoom, gpu_count: int) -> int:
@@ -52,7 +57,6 @@ def could_ever_hold(room: NodeRoom, demand: Demand) -> bool:
     """Whether the node, empty and up, would hold the demand."""
     return (
         room.gpu_model_id == demand.gpu_model_id
-        and room.organization_id in ("", demand.organization_id)
         and room.gpu_count >= demand.gpu_count
         and memory_entitlement_gb(room, demand.gpu_count) >= demand.shm_gb
     )
@@ -61,8 +65,8 @@ def could_ever_hold(room: NodeRoom, demand: Demand) -> bool:
 def choose_node(rooms: Iterable[NodeRoom], demand: Demand) -> NodeRoom | None:
     """The node to place the demand on, or None when none has room.
 
-    The organization's own nodes come first, then its regions in the order of preference, then the tightest fit,
-    so that whole nodes stay free for those who need them.
+    The organization's own nodes come first, then its regions in the order of preference, then units that are granted
+    to it, then the tightest fit, so that whole nodes stay free for those who need them.
     """
     regions = demand.preferred_regions
     rank = {region: position for position, region in reversed(list(enumerate(regions)))}
@@ -70,13 +74,15 @@ def choose_node(rooms: Iterable[NodeRoom], demand: Demand) -> NodeRoom | None:
         room
         for room in rooms
         if room.schedulable
-        and room.free_count >= demand.gpu_count
+        and room.placeable_count >= demand.gpu_count
+        and (room.granted or room.is_open_to(demand.organization_id))
         and could_ever_hold(room, demand)
         and (demand.allow_fallback or not regions or room.region in rank)
     ]
 
-    def preference(room: NodeRoom) -> tuple[bool, int, int, str]:
-        return (room.organization_id == "", rank.get(room.region, len(rank)), room.free_count, room.id)
+    def preference(room: NodeRoom) -> tuple[bool, int, bool, int, str]:
+        foreign = room.organization_id != demand.organization_id
+        return (foreign, rank.get(room.region, len(rank)), not room.granted, room.placeable_count, room.id)
 
     return min(fitting, key=preference, default=None)
 
@@ -90,16 +96,3 @@ def choose_units(gpu_count: int, taken: Collection[int], wanted: int) -> tuple[i
     if len(free) < wanted:
         raise ValueError(f"{wanted} units wanted, {len(free)} free")
     return tuple(free[:wanted])
-
-
-def availability(rooms: Iterable[NodeRoom], tiles: Sequence[int] | None = None) -> Availability:
-    """Sums up the schedulable among the nodes; `tiles` are the only counts that can be had, None for every count."""
-    usable = [room for room in rooms if room.schedulable]
-    most = max((room.free_count for room in usable), default=0)
-    counts = tuple(count for count in tiles or range(1, most + 1) if count <= most)
-    return Availability(
-        total_gpus=sum(room.gpu_count for room in usable),
-        free_gpus=sum(room.free_count for room in usable),
-        max_placeable_gpus=counts[-1] if counts else 0,
-        placeable_gpu_counts=counts,
-    )

@@ -18,8 +18,11 @@ class NodeClassCap(Received):
     """What one node can take; all fields are assumed, since section 2 does not show them."""
 
     node_id: Lenient[str] = None
+    region: Lenient[str] = None
     total_gpus: Lenient[int] = None
     free_gpus: Lenient[int] = None
+    spot_free_gpus: Lenient[int] = None  # not part of free_gpus
+    reserved_free_gpus: Lenient[int] = None  # part of free_gpus
 
 
 class ClassAvailability(Received):

@@ -49,6 +49,15 @@ class VmRecord(Received):
     image_url: Lenient[str] = None
 
 
+class EndedSpotVm(Received):
+    """What the owner of lent capacity is told of a spot VM of somebody else that it terminated; assumed."""
+
+    id: Identifier
+    status: Word = ""
+    status_reason: Lenient[str] = None
+    tier: Lenient[str] = None
+
+
 class CreatedResource(Received):
     """The answer to a create (section 2, "VM"); only the id decides whether it is readable."""
 

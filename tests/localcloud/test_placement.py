@@ -14,8 +14,9 @@ from sqlalchemy import select
 
 import relay_localcloud.app  # noqa: F401 - every table, as in the running cloud
 from relay_localcloud import claims, nodes
+from relay_localcloud.availability import NodeCapacity, availability
 from relay_localcloud.nodes import NewNode
-from relay_localcloud.placement import Demand, NodeRoom, availability, choose_node, choose_units
+from relay_localcloud.placement import Demand, NodeRoom, choose_node, choose_units
 from relay_localcloud.store import Store
 
 if TYPE_CHECKING:
@@ -118,8 +119,7 @@ def test_too_few_free_units_are_an_error() -> None:
 def test_availability_is_bound_by_the_best_single_node(
     free: list[int], tiles: Sequence[int] | None, most: int, counts: tuple[int, ...]
 ) -> None:
-    usable = [replace(ROOM, id=f"node_{number}", free_count=count) for number, count in enumerate(free)]
-    now = availability([*usable, replace(ROOM, schedulable=False)], tiles)
+    now = availability([NodeCapacity(f"node_{number}", "eu", 8, count) for number, count in enumerate(free)], tiles)
     assert (now.total_gpus, now.free_gpus) == (8 * len(free), sum(free))
     assert (now.max_placeable_gpus, now.placeable_gpu_counts) == (most, counts)
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from sqlalchemy import func, select
 
-from relay_localcloud import billing, claims, nodes, tables
+from relay_localcloud import billing, claims, reserved_units, tables
 from relay_localcloud.catalog import CPU_SIZES, GPU_MODELS, MODELS_CHEAPEST_FIRST, VM_TEMPLATES, CpuSize, GpuModel
 from relay_localcloud.errors import ApiError
 from relay_localcloud.lifecycle import moves, workloads
@@ -103,22 +103,25 @@ def room_for(tx: Tx, demand: Demand) -> NodeRoom:
     return room
 
 
-def visible_node(tx: Tx, node_id: str, organization_id: str) -> NodeRoom:
-    """A node that the organization may use; ApiError 404 for any other."""
-    room = nodes.room_of(tx.connection, node_id)
-    if room is None or room.organization_id not in ("", organization_id):
-        raise ApiError(404, f"nodeId: there is no node {node_id!r}.")
-    return room
+def visible_node(tx: Tx, node_id: str, organization_id: str, *, spot: bool = False) -> NodeRoom:
+    """A node as the organization may use it, by its reserved units also; ApiError 404 where it has no rights on it."""
+    room = claims.room_at(tx.connection, node_id, organization_id, named=True, spot=spot)
+    if room is not None and (
+        room.is_open_to(organization_id)
+        or reserved_units.gives_rights(tx.connection, node_id, organization_id, spot=spot)
+    ):
+        return room
+    raise ApiError(404, f"nodeId: there is no node {node_id!r}.")
 
 
 def room_on(tx: Tx, node_id: str, demand: Demand) -> NodeRoom:
     """Room on a node that the caller names: no fallback; one without rights on it reads as not found (section 2)."""
-    room = visible_node(tx, node_id, demand.organization_id)
+    room = visible_node(tx, node_id, demand.organization_id, spot=demand.spot)
     if not could_ever_hold(room, demand):
         wanted = f"{demand.gpu_count} x {demand.gpu_model_id}"
         raise ApiError(422, f"nodeId: {node_id} has {room.gpu_count} x {room.gpu_model_id} and never holds {wanted}.")
-    if not room.schedulable or room.free_count < demand.gpu_count:
-        free = room.free_count if room.schedulable else 0
+    if not room.schedulable or room.placeable_count < demand.gpu_count:
+        free = room.placeable_count if room.schedulable else 0
         raise saturated(tx, "NODE_AT_CAPACITY", f"{node_id} has {free} free GPUs, {demand.gpu_count} are needed.")
     return room
 

@@ -121,6 +121,7 @@ class Cluster:
             gpu_count=self.gpus_per_replica,
             preferred_regions=tuple(created_as.preferred_regions or ()),
             allow_fallback=created_as.allow_fallback is not False,
+            spot=self.tier == "spot",
         )
 
     @property

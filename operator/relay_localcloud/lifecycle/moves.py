@@ -113,11 +113,17 @@ def _claim_gpus(tx: Tx, workload: Workload, _: Cause) -> None:
     billing.require_funds(tx, workload.organization_id)
     if workload.node_id is None:
         return
-    room = nodes.room_of(tx.connection, workload.node_id)
+    room = claims.room_at(
+        tx.connection,
+        workload.node_id,
+        workload.organization_id,
+        named=workload.named_its_node,
+        spot=workload.tier == "spot",
+    )
     node = nodes.node_row(tx.connection, workload.node_id)
     assert room is not None, "a workload does not outlive its node"
     assert node is not None
-    home = Home(node["reporting"], room.free_count, node["infiniband_agent"], node["hold"])
+    home = Home(node["reporting"], room.placeable_count, node["infiniband_agent"], node["hold"])
     refusal = start_refusal(home, workload.gpu_count, _infiniband(tx, workload.organization_id))
     if refusal is not None:
         raise ApiError(409, refusal.message, refusal.code)

@@ -11,7 +11,7 @@ from relay_localcloud import nodes
 from relay_localcloud.due import DueHandler, DueItem
 from relay_localcloud.errors import ApiError
 from relay_localcloud.instants import seconds
-from relay_localcloud.lifecycle import cluster_moves, clusters, moves, replicas, workloads
+from relay_localcloud.lifecycle import cluster_moves, clusters, moves, replicas, reservation_moves, workloads
 from relay_localcloud.lifecycle.cluster_states import ReplicaState, ReplicaTrigger
 from relay_localcloud.lifecycle.clusters import Cluster
 from relay_localcloud.lifecycle.transitions import Trigger
@@ -82,6 +82,7 @@ def was_removed(tx: Tx, node_id: str) -> None:
     affected = _to_replicas(tx, node_id, ReplicaTrigger.TERMINATE, reason, settle=False)
     deployments = serving.to_replicas(tx, node_id, ReplicaTrigger.TERMINATE, reason)
     tx.cancel(GRACE, node_id)
+    reservation_moves.end_all(tx, node_id)
     nodes.set_removed(tx, node_id)
     for cluster in affected:
         cluster_moves.fill(tx, cluster)

@@ -57,6 +57,16 @@ def vm_record(workload: Workload, now: int, gateway_url: str) -> dict[str, objec
     return {name: value for name, value in fields.items() if value is not None}
 
 
+def guest_record(workload: Workload) -> dict[str, object]:
+    """What the owner of its spot capacity is told of a VM that it ended: nothing that is its organization's own."""
+    return {
+        "id": workload.id,
+        "status": workload.status.value,
+        "statusReason": workload.status_reason,
+        "tier": workload.tier,
+    }
+
+
 def _stage(workload: Workload, now: int) -> str | None:
     if workload.status is PodStatus.RUNNING:
         return "ready"

@@ -26,6 +26,7 @@ class Trigger(Enum):
     NODE_LOST = auto()  # silent for longer than the grace
     NODE_RETURNED = auto()
     NODE_REMOVED = auto()
+    RECLAIMED = auto()  # its spot capacity, by the owner
     BALANCE_RAN_OUT = auto()
     RETENTION_OVER = auto()
 
@@ -97,6 +98,7 @@ _GONE: Final = Refusal("It is terminated.")
 _ALWAYS: Final[Mapping[Trigger, Outcome]] = {
     Trigger.TERMINATE: _TERMINATE,
     Trigger.NODE_REMOVED: _TERMINATE_WITH_NOTICE,
+    Trigger.RECLAIMED: _TERMINATE_WITH_NOTICE,
 }
 
 _ROWS: Final[Mapping[S, Mapping[Trigger, Outcome]]] = {
@@ -138,6 +140,7 @@ _ROWS: Final[Mapping[S, Mapping[Trigger, Outcome]]] = {
         Trigger.RESTART: _GONE,
         Trigger.TERMINATE: STAY,
         Trigger.NODE_REMOVED: STAY,
+        Trigger.RECLAIMED: STAY,
     },
 }
 

@@ -125,6 +125,11 @@ class Workload:
         )
 
     @property
+    def named_its_node(self) -> bool:
+        """Whether its create asked for the node it is on, which reserved units take (section 2, `nodeId`)."""
+        return self.kind == VM and json.loads(self.request).get("nodeId") is not None
+
+    @property
     def event_data(self) -> dict[str, JsonValue]:
         """What names it in `data` of its events; pods are named as pods as well."""
         named: dict[str, JsonValue] = {"vmId": self.id, "organizationId": self.organization_id, "name": self.name}

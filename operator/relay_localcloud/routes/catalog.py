@@ -1,13 +1,15 @@
 """The public catalog (section 4, "Catalog"): what there is, what is free, what it costs. It needs a key, no scope."""
 
+from collections.abc import Sequence
+
 from fastapi import APIRouter, Response
 
-from relay_localcloud import nodes, placement
+from relay_localcloud import availability
+from relay_localcloud.availability import NodeCapacity
 from relay_localcloud.bodies import answer
 from relay_localcloud.catalog import CPU_SIZES, GPU_MODELS, LOCATIONS, VM_TEMPLATES
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.identity import Anyone
-from relay_localcloud.placement import Availability, NodeRoom
 from relay_wire.catalog import GpuAvailabilityList, GpuModelList, LocationList, Pricing, VmTemplateList
 
 router = APIRouter(tags=["Catalog"])
@@ -26,11 +28,9 @@ async def gpu_availability(caller: Anyone, cloud: CurrentCloud) -> Response:
     items = []
     with cloud.store.transaction() as tx:
         for model in GPU_MODELS.values():
-            rooms = nodes.rooms_of_model(tx.connection, model.id, caller.organization_id)
-            vm = _mode(rooms, placement.availability(rooms, model.vm_tiles))
-            vm["tileLattice"] = list(model.vm_tiles)
-            cluster = _mode(rooms, placement.availability(rooms))
-            items.append({"gpuModelId": model.id, "vm": vm, "cluster": cluster})
+            capacities = availability.by_mode(tx.connection, model, caller.organization_id)
+            vm = {**_mode(capacities["vm"], model.vm_tiles), "tileLattice": model.vm_tiles}
+            items.append({"gpuModelId": model.id, "vm": vm, "cluster": _mode(capacities["cluster"], None)})
     return answer({"items": items})
 
 
@@ -78,24 +78,25 @@ async def vm_templates(caller: Anyone) -> Response:
     return answer({"items": items})
 
 
-def _mode(rooms: list[NodeRoom], now: Availability) -> dict[str, object]:
-    # Nobody can reserve units, so nothing is lent to spot and nothing is reserved.
+def _mode(capacities: Sequence[NodeCapacity], tiles: Sequence[int] | None) -> dict[str, object]:
+    now = availability.availability(capacities, tiles)
     return {
         "totalGpus": now.total_gpus,
         "freeGpus": now.free_gpus,
         "maxPlaceableGpus": now.max_placeable_gpus,
-        "placeableGpuCounts": list(now.placeable_gpu_counts),
-        "spotFreeGpus": 0,
-        "spotPlaceableGpuCounts": list(now.placeable_gpu_counts),
-        "reservedFreeGpus": 0,
+        "placeableGpuCounts": now.placeable_gpu_counts,
+        "spotFreeGpus": now.spot_free_gpus,
+        "spotPlaceableGpuCounts": now.spot_placeable_gpu_counts,
+        "reservedFreeGpus": now.reserved_free_gpus,
         "nodes": [
             {
-                "nodeId": room.id,
-                "region": room.region,
-                "totalGpus": room.gpu_count,
-                "freeGpus": room.free_count,
+                "nodeId": node.node_id,
+                "region": node.region,
+                "totalGpus": node.total,
+                "freeGpus": node.free,
+                "spotFreeGpus": node.spot_free,
+                "reservedFreeGpus": node.reserved_free,
             }
-            for room in rooms
-            if room.schedulable
+            for node in capacities
         ],
     }

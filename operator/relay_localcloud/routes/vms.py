@@ -10,9 +10,9 @@ from relay_localcloud.catalog import DEFAULT_CPU_SIZE, DEFAULT_DISK_GB
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.errors import ApiError
 from relay_localcloud.identity import OrganizationId, Principal, ResourceId, VmReader, VmWriter
-from relay_localcloud.lifecycle import admission, moves, workloads
+from relay_localcloud.lifecycle import admission, moves, spot, workloads
 from relay_localcloud.lifecycle.admission import Admitted
-from relay_localcloud.lifecycle.records import BETA, PRODUCTION, shown_status, vm_record
+from relay_localcloud.lifecycle.records import BETA, PRODUCTION, guest_record, shown_status, vm_record
 from relay_localcloud.lifecycle.transitions import Trigger
 from relay_localcloud.lifecycle.workloads import VM, Workload, kept_request
 from relay_localcloud.openapi import ASSUMED
@@ -21,7 +21,7 @@ from relay_localcloud.placement import Demand, NodeRoom
 from relay_localcloud.quotes import PriceFactor
 from relay_localcloud.store import Tx
 from relay_wire.pods import PodStatus
-from relay_wire.vms import CreatedResource, Visibility, VmCreate, VmPage, VmRecord
+from relay_wire.vms import CreatedResource, EndedSpotVm, Visibility, VmCreate, VmPage, VmRecord
 
 router = APIRouter(tags=["VMs and pods"])
 list_router = APIRouter(tags=["VMs and pods"])
@@ -92,10 +92,15 @@ async def restart_vm(caller: VmWriter, workload_id: ResourceId, cloud: CurrentCl
     return _act(caller, workload_id, cloud, Trigger.RESTART)
 
 
-@router.post("/v1/vms/{id}/terminate", response_model=VmRecord, summary="Terminate a VM or pod")
+@router.post("/v1/vms/{id}/terminate", response_model=VmRecord | EndedSpotVm, summary="Terminate a VM or pod")
 async def terminate_vm(caller: VmWriter, workload_id: ResourceId, cloud: CurrentCloud) -> Response:
-    """Ends it with its volume, at once and for good; a second time changes nothing."""
-    return _act(caller, workload_id, cloud, Trigger.TERMINATE)
+    """Ends it with its volume, at once and for good; a second time changes nothing.
+
+    Who lends the units of a spot VM may end it as well, and is answered `{id, status, statusReason, tier}` alone.
+    """
+    with cloud.store.transaction() as tx:
+        guest = spot.end_guest(tx, caller, workload_id)
+    return _act(caller, workload_id, cloud, Trigger.TERMINATE) if guest is None else answer(guest_record(guest))
 
 
 @router.post(
@@ -131,7 +136,7 @@ def _create_cpu_vm(tx: Tx, organization_id: str, body: VmCreate, tier: str, fact
     if body.gpu_count:
         raise ApiError(422, "gpuCount: it needs a gpuModelId.")
     if body.node_id is not None:
-        admission.visible_node(tx, body.node_id, organization_id)
+        admission.visible_node(tx, body.node_id, organization_id, spot=tier == spot.SPOT)
         raise ApiError(422, "nodeId: it needs a gpuModelId; CPU VMs are not placed on nodes.")
     size = admission.known_cpu_size(body.resource_size or DEFAULT_CPU_SIZE)
     admission.require_cpu_slot(tx)
@@ -154,6 +159,7 @@ def _create_gpu_vm(tx: Tx, organization_id: str, body: VmCreate, tier: str, fact
         gpu_count,
         preferred_regions=tuple(body.preferred_regions or ()),
         allow_fallback=body.allow_fallback is not False,
+        spot=tier == spot.SPOT,
     )
     room = _room(tx, body.node_id, demand)
     price = quotes.locked(model.price_per_hour_cents * gpu_count, factor)
