@@ -1,6 +1,6 @@
 """Long work: the results of all rounds become one line for each record, where people asked for them."""
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -70,19 +70,7 @@ def _files(part: PartStatus, cloud: Cloud, gone: Collection[str]) -> PartFiles:
     def there(file_id: str | None) -> Open | None:
         return None if not file_id or file_id in gone else opened(cloud, file_id)
 
-    output, errors = there(part.output_file_id), there(part.error_file_id)
-    # Where the records that were sent are gone, the results themselves say which there were.
-    return PartFiles(there(part.input_file_id) or _chained(output, errors), output, errors)
-
-
-def _chained(*files: Open | None) -> Open:
-    async def pieces() -> AsyncIterator[bytes]:
-        for file in files:
-            if file is not None:
-                async for piece in file():
-                    yield piece
-
-    return pieces
+    return PartFiles(there(part.input_file_id), there(part.output_file_id), there(part.error_file_id))
 
 
 def _published(output: OutputStatus, merge: Merge, lost: list[Problem]) -> Published:

@@ -74,10 +74,10 @@ class Ids:
         pairs = enumerate(zip(found, marks, strict=True))
         return [(index, mark) for index, (mark, own) in pairs if mark is not None and mark != own]
 
-    def put(self, ids: Iterable[str]) -> None:
-        """Put in ids without a mark; those that are there stay as they are."""
+    def put(self, ids: Iterable[str], mark: int = 0) -> None:
+        """Put in ids with this mark, or with none; those that are there stay as they are."""
         with _space():
-            self._insert([(each, 0) for each in ids])
+            self._insert([(each, mark) for each in ids])
 
     def claim(self, ids: Sequence[str], marks: Sequence[int]) -> list[tuple[int, int | None]]:
         """Mark ids that have no mark; answers the others: their index, and their mark, None if not in the set."""

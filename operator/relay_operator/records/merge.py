@@ -1,6 +1,6 @@
 """Makes one line per custom_id of the result files of all rounds and parts."""
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
 from relay_operator.records.ids import Ids
@@ -10,6 +10,7 @@ from relay_operator.records.pieces import gathered
 from relay_operator.records.problems import ProblemCode as Code
 from relay_operator.records.problems import Problems, RecordProblem
 from relay_operator.records.results import LONGEST_RESULT, Open, Reasons, custom_id_of, failure_of
+from relay_operator.records.step import InStep, Lines
 
 _ROUND = 1 << 40
 """A line's mark is its round, from 1, times this, plus a running number: which round answered can be read off it."""
@@ -19,7 +20,8 @@ _ROUND = 1 << 40
 class PartFiles:
     """One cloud batch: what was sent, and what came back, as far as there is something."""
 
-    input: Open
+    input: Open | None
+    """None where the cloud has lost it."""
     output: Open | None
     errors: Open | None
 
@@ -73,6 +75,8 @@ class Merge:
         self._ids = ids
         self._pace = pace
         self._marks = 0
+        self._in_step = 0
+        """Records that were answered in step, and so are not in the set of ids."""
         self._outputs_read = False
 
     def outputs(self) -> AsyncIterator[bytes]:
@@ -89,58 +93,118 @@ class Merge:
         return gathered(self._errors())
 
     async def _outputs(self) -> AsyncIterator[bytes]:
-        await self._know()
-        for number, parts in enumerate(self._rounds, 1):
+        async for chosen in self._first_outputs():
+            yield self._succeeded(chosen)
+        for number, parts in enumerate(self._rounds[1:], 2):
             for part, files in enumerate(parts, 1):
-                async for chosen in self._chosen(files.output, _File("output", number, part)):
-                    self.merged.succeeded += len(chosen)
-                    yield b"\n".join([*chosen, b""])
+                file = _File("output", number, part)
+                async for chosen in self._first_lines(self._read(files.output, file), file):
+                    yield self._succeeded(chosen)
         self._outputs_read = True
+
+    def _succeeded(self, lines: Sequence[bytes]) -> bytes:
+        self.merged.succeeded += len(lines)
+        return b"\n".join([*lines, b""])
+
+    async def _first_outputs(self) -> AsyncIterator[Sequence[bytes]]:
+        """Of the first round: in step with the records for as long as both are in the same order, then by the set."""
+        parts = self._rounds[0]
+        in_step = all(files.input is not None for files in parts)
+        if not in_step:
+            await self._know(1)
+        for part, files in enumerate(parts, 1):
+            file = _File("output", 1, part)
+            answers = self._read(files.output, file)
+            if in_step:
+                step = InStep(answers)
+                async for chosen in self._stepped(step, part):
+                    yield chosen
+                answers, in_step = step.rest(), await step.has_ended()
+                if not in_step:
+                    await self._know(part + 1)
+            async for chosen in self._first_lines(answers, file):
+                yield chosen
+
+    async def _stepped(self, step: InStep, part: int) -> AsyncIterator[Sequence[bytes]]:
+        """What is answered in the order of the records; only the other records go into the set of ids."""
+        async for records in self._read(self._rounds[0][part - 1].input, _File("input", 1, part)):
+            chosen, others = await step.answered(records.ids)
+            self._in_step += len(chosen)
+            if others:
+                self._ids.put(others)
+            if chosen:
+                yield chosen
+        self.merged.records = self._in_step + len(self._ids)
 
     async def _errors(self) -> AsyncIterator[bytes]:
         if not self._outputs_read:
             raise RuntimeError("read the outputs to their end before the errors")
         for number, parts in reversed(list(enumerate(self._rounds, 1))):
             for part, files in enumerate(parts, 1):
-                async for chosen in self._chosen(files.errors, _File("error", number, part)):
+                file = _File("error", number, part)
+                async for chosen in self._first_lines(self._read(files.errors, file), file):
                     self.merged.failed += len(chosen)
                     for line in chosen:
                         self.merged.reasons.add(failure_of(line))
                     yield b"\n".join([*chosen, b""])
 
-    async def _know(self) -> None:
-        """Learn which records there are: those of the first round."""
-        for part, files in enumerate(self._rounds[0], 1):
-            place = _File("input", 1, part)
-            async for block in lines(files.input(), self._pace):
-                self._ids.put([custom_id for _, _, custom_id in self._named(block, place)])
-        self.merged.records = len(self._ids)
+    async def _know(self, first: int, mark: int = 0) -> None:
+        """Put into the set the records of the first round, from this part on."""
+        for part, files in enumerate(self._rounds[0][first - 1 :], first):
+            # Where the records that were sent are gone, the results themselves say which there were.
+            for opened in (files.output, files.errors) if files.input is None else (files.input,):
+                async for records in self._read(opened, _File("input", 1, part)):
+                    self._ids.put(records.ids, mark)
+        if not mark:
+            self.merged.records = self._in_step + len(self._ids)
 
-    async def _chosen(self, opened: Open | None, file: _File) -> AsyncIterator[list[bytes]]:
-        """The lines of one file that are the first for their records."""
+    async def _first_lines(self, results: AsyncIterator[Lines], file: _File) -> AsyncIterator[Sequence[bytes]]:
+        """The lines that are the first for their records, by the set of ids."""
+        async for found in results:
+            refused = await self._refused(found, file)
+            for index, mark in refused.items():
+                self._left_out(found.numbers[index], mark, file)
+            if not refused:
+                yield found.lines
+            elif chosen := [line for index, line in enumerate(found.lines) if index not in refused]:
+                yield chosen
+
+    async def _refused(self, found: Lines, file: _File) -> dict[int, int | None]:
+        """Which lines are not the first for their records, and the mark of the one that was; None: no such record."""
+        first = file.round * _ROUND + self._marks + 1
+        self._marks += len(found.ids)
+        refused = dict(self._ids.claim(found.ids, range(first, first + len(found.ids))))
+        unknown = [index for index, mark in refused.items() if mark is None]
+        if unknown and self._in_step:
+            # What is not in the set was answered in step, or never sent. Only now it matters which.
+            await self._know(1, mark=_ROUND)
+            self._in_step = 0
+            again = self._ids.claim([found.ids[index] for index in unknown], [first] * len(unknown))
+            refused |= {unknown[index]: mark for index, mark in again}
+        return refused
+
+    async def _read(self, opened: Open | None, file: _File) -> AsyncIterator[Lines]:
+        """The lines of a file that have an id; of those that have none, problems are made."""
         if opened is None:
             return
         async for block in lines(opened(), self._pace, LONGEST_RESULT):
-            named = list(self._named(block, file))
-            first = file.round * _ROUND + self._marks + 1
-            self._marks += len(named)
-            refused = dict(self._ids.claim([each for _, _, each in named], range(first, first + len(named))))
-            for index, mark in refused.items():
-                self._left_out(named[index][0], mark, file)
-            if chosen := [line for index, (_, line, _) in enumerate(named) if index not in refused]:
-                yield chosen
+            yield self._named(block, file)
 
-    def _named(self, block: Block, file: _File) -> Iterator[tuple[int, bytes, str]]:
-        """Line numbers, lines and their ids."""
+    def _named(self, block: Block, file: _File) -> Lines:
+        ids = [custom_id_of(line) or "" for line in block.lines]
         for number in block.too_long:
             self._problem(number, Code.LINE_TOO_LONG, file, "too long to be read")
-        for number, line in enumerate(block.lines, block.first):
-            if not line or line.isspace():
-                continue
-            if (custom_id := custom_id_of(line)) is None:
+        if all(ids):
+            return Lines(range(block.first, block.first + len(ids)), block.lines, ids)
+        for number, (line, custom_id) in enumerate(zip(block.lines, ids, strict=True), block.first):
+            if not custom_id and line and not line.isspace():
                 self._problem(number, Code.MISSING_CUSTOM_ID, file, "not an object with a custom_id")
-            else:
-                yield number, line, custom_id
+        named = [index for index, custom_id in enumerate(ids) if custom_id]
+        return Lines(
+            [block.first + index for index in named],
+            [block.lines[index] for index in named],
+            [ids[index] for index in named],
+        )
 
     def _left_out(self, number: int, mark: int | None, file: _File) -> None:
         if mark is None:

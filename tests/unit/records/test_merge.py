@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from relay_operator.records.ids import Ids
 from relay_operator.records.merge import Merge, Merged, PartFiles
 from relay_operator.records.pace import Pace
+from relay_operator.records.problems import ProblemCode
 from tests.unit.records.streams import chunks, failure, file, opens, read, record, refusal, success
 
 Line = dict[str, Any]
@@ -116,6 +117,64 @@ async def test_what_does_not_belong_is_told_and_the_first_line_counts(first_roun
     assert _told(merged) == [told]
     assert len(output.splitlines()) + len(errors.splitlines()) == merged.succeeded + merged.failed
     assert merged.unanswered == 0
+
+
+async def test_answers_in_the_order_of_their_records_need_no_set_of_ids() -> None:
+    sent = [f"r{number:03}" for number in range(500)]
+    output = [success(each) for each in sent if each != "r200"]
+    with Ids() as ids:
+        merge = Merge([[_part(sent, output, [failure("r200")])]], ids, Pace())
+        assert await read(merge.outputs()) == file(output)
+        assert await read(merge.errors()) == file([failure("r200")])
+        assert len(ids) == 1
+
+
+async def test_an_answer_for_a_record_of_a_later_part_counts() -> None:
+    output, _, merged = await _merge([_part("ab", [success("a"), success("d")]), _part("cd", [success("c")])])
+    assert output == file([success("a"), success("d"), success("c")])
+    assert (merged.records, merged.unanswered) == (4, 1)
+    assert not merged.problems.total
+
+
+async def test_records_that_the_cloud_has_lost_are_those_of_their_results() -> None:
+    lost = PartFiles(None, opens([success("b"), success("b"), success("a")]), opens([failure("c"), failure("a")]))
+    output, errors, merged = await _merge([lost, _part("de", [success("d")])])
+    assert output == file([success("b"), success("a"), success("d")])
+    assert errors == file([failure("c")])
+    assert (merged.records, merged.unanswered) == (5, 1)
+    assert _told(merged) == [
+        "line 2: in the output file of part 1, round 1: a second answer to its custom_id",
+        "line 2: in the error file of part 1, round 1: a second answer to its custom_id",
+    ]
+
+
+ids = st.sampled_from([f"r{number}" for number in range(8)])
+
+
+@given(
+    st.lists(st.lists(ids, max_size=12).map(sorted) | st.lists(ids, max_size=12), min_size=4, max_size=4),
+    st.integers(0, 6),
+)
+async def test_whatever_the_order_the_first_line_of_a_record_counts(files: list[list[str]], split: int) -> None:
+    sent = [f"r{number}" for number in range(6)]  # the others are of no record
+    parts = [sent[:split], sent[split:]]
+    output, errors, merged = await _merge(
+        [
+            _part(
+                parts[number], [success(each) for each in files[number]], [failure(each) for each in files[number + 2]]
+            )
+            for number in range(2)
+        ]
+    )
+    answered = list(dict.fromkeys(each for file in files[:2] for each in file if each in sent))
+    failed = list(dict.fromkeys(each for file in files[2:] for each in file if each in sent and each not in answered))
+    assert output == file([success(each) for each in answered])
+    assert errors == file([failure(each) for each in failed])
+    of_none = sum(each not in sent for file in files for each in file)
+    counts = {ProblemCode.UNKNOWN_CUSTOM_ID: of_none}
+    counts[ProblemCode.DUPLICATE_CUSTOM_ID] = sum(map(len, files)) - len(answered) - len(failed) - of_none
+    assert dict(merged.problems.counts) == {code: count for code, count in counts.items() if count}
+    assert (merged.records, merged.unanswered) == (6, 6 - len(answered) - len(failed))
 
 
 async def test_two_errors_for_one_record_in_one_round_are_told() -> None:

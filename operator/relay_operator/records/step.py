@@ -1,0 +1,68 @@
+"""Reads answers in step with the records they belong to: where both are in one order, no set of ids is needed. Pure."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Some lines of a file, with their numbers and custom_ids."""
+
+    numbers: Sequence[int]
+    lines: Sequence[bytes]
+    ids: Sequence[str]
+
+
+_NONE = Lines((), (), ())
+
+
+class InStep:
+    """The answers of one batch beside its records, each of which has one answer at most in step.
+
+    An answer to a record that has passed already is never reached again: it holds up all behind it, which are `rest`.
+    """
+
+    def __init__(self, answers: AsyncIterator[Lines]) -> None:
+        self._answers = answers
+        self._held = _NONE
+        self._at = 0
+        """How many of those held are taken."""
+        self._ended = False
+
+    async def answered(self, records: Sequence[str]) -> tuple[list[bytes], list[str]]:
+        """The answers to some of these records, which follow those of the last call, and the ids of the others."""
+        answers: list[bytes] = []
+        others: list[str] = []
+        ids, at = self._held.ids, self._at
+        for custom_id in records:
+            if at == len(ids):
+                ids, at = await self._more(), 0
+            if at < len(ids) and ids[at] == custom_id:
+                answers.append(self._held.lines[at])
+                at += 1
+            else:
+                others.append(custom_id)
+        self._at = at
+        return answers, others
+
+    async def has_ended(self) -> bool:
+        """Whether every answer was reached."""
+        if self._at == len(self._held.ids):
+            await self._more()
+        return not self._held.ids
+
+    async def rest(self) -> AsyncIterator[Lines]:
+        """The answers that were not reached."""
+        while not await self.has_ended():
+            held, at, self._at = self._held, self._at, len(self._held.ids)
+            yield Lines(held.numbers[at:], held.lines[at:], held.ids[at:])
+
+    async def _more(self) -> Sequence[str]:
+        """The ids of the next lines, none at the end."""
+        self._held, self._at = _NONE, 0
+        while not (self._held.ids or self._ended):
+            try:
+                self._held = await anext(self._answers)
+            except StopAsyncIteration:
+                self._ended = True
+        return self._held.ids
