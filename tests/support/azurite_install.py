@@ -30,11 +30,12 @@ _MOST_SECONDS = 900.0
 
 def azurite_command() -> list[str]:
     """The beginning of the command line of Azurite's blob service; installed now if it was not before."""
-    node, npm = _node_and_npm()
+    node, npm = node_and_npm()
     return [*node, str(_installed(npm) / _BLOBS)]
 
 
-def _node_and_npm() -> tuple[list[str], list[str]]:
+def node_and_npm() -> tuple[list[str], list[str]]:
+    """The beginnings of the command lines of node and of npm."""
     node, npm = shutil.which("node"), shutil.which("npm")
     if node and npm and _version_of(node) >= _OLDEST_NODE:
         return [node], [npm]

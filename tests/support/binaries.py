@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.azurite_install import azurite_command
+from tests.support.browser import browser
 from tests.support.packages import OPENAI_2, InstallError, packages_of
 from tests.support.s3 import versitygw
 from tests.support.toolchain import REPOSITORY, BuildError, built_from, installed_from
@@ -85,6 +86,7 @@ def main() -> int:
         helm()
         versitygw()
         azurite_command()
+        browser()
         packages_of(OPENAI_2)
     except (BuildError, InstallError) as failed:
         sys.stderr.write(f"{failed}\n")

