@@ -47,7 +47,7 @@ class BodyReader(Generic[_ModelT]):
     ) -> None:
         self.model = model
         self.optional = optional
-        self._known_fields_only = known_fields_only
+        self.known_fields_only = known_fields_only
         self._largest = largest
 
     async def __call__(self, request: Request) -> _ModelT:
@@ -62,7 +62,7 @@ class BodyReader(Generic[_ModelT]):
             return self._read(document, "forbid")
         except ValidationError as error:
             unknown = [e for e in _errors(error) if e["type"] == "extra_forbidden"]
-            if self._known_fields_only or len(unknown) < error.error_count():
+            if self.known_fields_only or len(unknown) < error.error_count():
                 raise _invalid(error) from None
         exchange_of(request.scope).unread_fields.extend(".".join(map(str, e["loc"])) for e in unknown)
         try:

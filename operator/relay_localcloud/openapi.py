@@ -15,6 +15,7 @@ from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from relay_localcloud import answers
 from relay_localcloud.bodies import BodyReader
+from relay_wire.base import Sent
 from relay_wire.errors import ErrorBody
 
 ASSUMED: dict[str, Any] = {"x-assumed": True}
@@ -60,7 +61,7 @@ def _described(apps: Sequence[FastAPI], inference: FastAPI) -> dict[str, Any]:
     )
     readers = {operation: reader for app in apps for operation, reader in _readers(app)}
     for_inference = {path for _, path in operations(inference)}
-    schemas = _schemas([reader.model for reader in readers.values()])
+    schemas = _schemas(list(readers.values()))
     components = document.setdefault("components", {})
     for name, schema in components.setdefault("schemas", {}).items():
         answers.sharpen(name, schema)
@@ -92,8 +93,29 @@ def _readers(app: FastAPI) -> Iterator[tuple[tuple[str, str], BodyReader[Any]]]:
                     yield (method, route.path), dependency.call
 
 
-def _schemas(models: Sequence[type[Any]]) -> dict[str, Any]:
-    inputs: list[tuple[type[Any], JsonSchemaMode]] = [(model, "validation") for model in dict.fromkeys(models)]
-    _, document = models_json_schema(inputs, by_alias=True, ref_template=_REF)
-    schemas: dict[str, Any] = document.get("$defs", {})
+def _schemas(readers: Sequence[BodyReader[Any]]) -> dict[str, Any]:
+    schemas: dict[str, Any] = {}
+    for known_fields_only in (False, True):
+        models = dict.fromkeys(each.model for each in readers if each.known_fields_only is known_fields_only)
+        inputs: list[tuple[type[Any], JsonSchemaMode]] = [(model, "validation") for model in models]
+        _, document = models_json_schema(inputs, by_alias=True, ref_template=_REF)
+        for name, schema in document.get("$defs", {}).items():
+            _loosen(name, schema, known_fields_only=known_fields_only)
+            schemas[name] = schema
     return schemas
+
+
+def _loosen(name: str, schema: dict[str, Any], *, known_fields_only: bool) -> None:
+    """Say in a body's schema that unknown fields are overlooked, and that null in an optional field means absent."""
+    if not known_fields_only and schema.get("additionalProperties") is False:
+        del schema["additionalProperties"]
+    required = schema.get("required", ())
+    for field, shape in schema.get("properties", {}).items() if name in _names_below(Sent) else ():
+        if field not in required and {"type": "null"} not in shape.get("anyOf", ()):
+            inner = {key: shape.pop(key) for key in list(shape) if key not in {"title", "default", "description"}}
+            shape["anyOf"] = [inner, {"type": "null"}]
+
+
+def _names_below(model: type[Any]) -> frozenset[str]:
+    below = model.__subclasses__()
+    return frozenset({each.__name__ for each in below}.union(*map(_names_below, below)))
