@@ -32,6 +32,7 @@ from relay_localcloud.control import payments as control_payments
 from relay_localcloud.control import records as control_records
 from relay_localcloud.control import settings as control_settings
 from relay_localcloud.control import state as control_state
+from relay_localcloud.control import transfers as control_transfers
 from relay_localcloud.control import upstreams as control_upstreams
 from relay_localcloud.control import workloads as control_workloads
 from relay_localcloud.control.access import ControlAccess
@@ -43,7 +44,7 @@ from relay_localcloud.inference import app as inference_app
 from relay_localcloud.inference import backend_routes
 from relay_localcloud.inference.invoke import invoke
 from relay_localcloud.inference.upstreams import Upstreams
-from relay_localcloud.lifecycle import balance, cluster_moves, moves, node_events, reservation_moves
+from relay_localcloud.lifecycle import balance, cluster_moves, moves, node_events, reservation_moves, snapshots
 from relay_localcloud.organizations import Founded
 from relay_localcloud.ratelimit import RateLimit, RateLimiter
 from relay_localcloud.requestlog import RequestLog, RequestLogging
@@ -62,12 +63,15 @@ from relay_localcloud.routes import (
     provider_tokens,
     proxy,
     registry_credentials,
+    runner_pools,
     reservations,
     ssh_keys,
     vms,
     webhooks,
 )
 from relay_localcloud.routes import payments as payment_routes
+from relay_localcloud.routes import snapshots as snapshot_routes
+from relay_localcloud.routes import transfers as transfer_routes
 from relay_localcloud.serving import moves as serving_moves
 from relay_localcloud.serving import routes as serving_routes
 from relay_localcloud.store import Store
@@ -78,6 +82,7 @@ HANDLERS: Mapping[str, DueHandler] = {
     **cluster_moves.HANDLERS,
     **serving_moves.HANDLERS,
     **node_events.HANDLERS,
+    **snapshots.HANDLERS,
     **reservation_moves.HANDLERS,
     **balance.HANDLERS,
     **payments.HANDLERS,
@@ -95,10 +100,13 @@ ROUTERS: tuple[APIRouter, ...] = (
     api_keys.router,
     ssh_keys.router,
     registry_credentials.router,
+    runner_pools.router,
     webhooks.router,
     catalog.router,
     pods.router,
     vms.router,
+    snapshot_routes.router,
+    transfer_routes.router,
     clusters.router,
     reservations.router,
     billing.router,
@@ -124,6 +132,7 @@ CONTROL_ROUTERS: tuple[APIRouter, ...] = (
     control_upstreams.router,
     control_records.router,
     control_payments.router,
+    control_transfers.router,
     control_state.router,
 )
 """The control interface, under `/_localcloud`."""

@@ -33,6 +33,8 @@ TRACKED: Final = (
     "api_keys",
     "ssh_keys",
     "registry_credentials",
+    "runner_pools",
+    "snapshots",
     "webhooks",
     "webhook_attempts",
     "inference_backends",

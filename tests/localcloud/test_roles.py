@@ -29,6 +29,8 @@ READS: list[Call] = [
     ("GET", "/v1/orgs/{org}/webhooks", None),
     ("GET", "/v1/orgs/{org}/ssh-keys", None),
     ("GET", "/v1/orgs/{org}/registry-credentials", None),
+    ("GET", "/v1/orgs/{org}/runner-pools", None),
+    ("GET", "/v1/orgs/{org}/runner-pools/rnp_x", None),
     ("GET", "/v1/orgs/{org}/clusters", None),
     ("GET", "/v1/orgs/{org}/billing/balance", None),
     ("GET", "/v1/orgs/{org}/billing/usage", None),
@@ -39,6 +41,8 @@ READS: list[Call] = [
     ("GET", "/v1/orgs/{org}/provider/nodes", None),
     ("GET", "/v1/orgs/{org}/provider/tokens", None),
     ("GET", "/v1/vms/{pod}", None),
+    ("GET", "/v1/vms/{pod}/snapshots", None),
+    ("GET", "/v1/vms/{pod}/snapshots/snap_x", None),
     ("GET", "/v1/clusters/{cluster}", None),
     ("GET", "/v1/clusters/{cluster}/detail", None),
 ]
@@ -54,6 +58,11 @@ WORK: list[Call] = [
     ("DELETE", "/v1/orgs/{org}/ssh-keys/ssh_x", None),
     ("POST", "/v1/orgs/{org}/registry-credentials/create", {}),
     ("DELETE", "/v1/orgs/{org}/registry-credentials/rcr_x", None),
+    ("POST", "/v1/orgs/{org}/runner-pools", {}),
+    ("DELETE", "/v1/orgs/{org}/runner-pools/rnp_x", None),
+    ("POST", "/v1/vms/{pod}/snapshots/create", {"name": "s"}),
+    ("DELETE", "/v1/vms/{pod}/snapshots/snap_x", None),
+    ("POST", "/v1/transfers/{transfer}/accept", {"sshKeyIds": ["ssh_x"]}),
     ("POST", "/v1/vms/{pod}/visibility", {"public": False}),
     ("POST", "/v1/vms/{pod}/ssh-keys/attach", {"sshKeyId": "ssh_x"}),
     ("POST", "/v1/vms/{pod}/stop", None),
@@ -98,12 +107,16 @@ EVERYTHING = READS + PERSONAL + WORK + ADMINISTRATION
 
 @pytest_asyncio.fixture
 async def ids(organization: Organization) -> dict[str, str]:
-    """A running pod and cluster of the organization, which is a provider."""
+    """A running pod and cluster of the organization, which is a provider, and a transfer that is offered to it."""
     await organization.server.ok("PATCH", f"/orgs/{organization.id}", {"provider": True})
     pod = await organization.ok("POST", "/v1/pods", {"image": "a", "gpuModelId": "rtx4090"})
     cluster = await organization.ok("POST", "/v1/orgs/{org}/clusters/create", {"name": "c", "gpuModelId": "l40s"})
     await organization.server.advance(10)
-    return {"org": organization.id, "pod": pod["id"], "cluster": cluster["id"]}
+    giver = await organization.server.organization()
+    given = await giver.ok("POST", "/v1/orgs/{org}/vms/create", {"name": "given"})
+    offer = {"workloadId": given["id"], "toOrganizationId": organization.id}
+    transfer = await organization.server.ok("POST", "/transfers", offer)
+    return {"org": organization.id, "pod": pod["id"], "cluster": cluster["id"], "transfer": transfer["id"]}
 
 
 async def refused(person: Person, ids: dict[str, str]) -> list[tuple[str, str]]:

@@ -10,7 +10,8 @@ from relay_localcloud.bodies import ControlBody, answer
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.errors import ApiError
 from relay_localcloud.identity import ResourceId
-from relay_localcloud.lifecycle import cluster_moves, clusters, moves, replicas, workloads
+from relay_localcloud.instants import timestamp
+from relay_localcloud.lifecycle import cluster_moves, clusters, health_checks, moves, replicas, vm_logs, workloads
 from relay_localcloud.lifecycle.cluster_states import (
     CLUSTER_TRANSITIONS,
     REPLICA_TRANSITIONS,
@@ -60,7 +61,21 @@ async def workload_event(
     return answer({"id": workload_id, "status": status})
 
 
+@router.get("/workloads/{id}/logs", summary="The log of a VM")
+async def vm_log(workload_id: ResourceId, cloud: CurrentCloud) -> Response:
+    """Answers `{items: [{at, source, line}]}`, oldest first: boots, cloudInit, health checks. Pods have none."""
+    with cloud.store.transaction() as tx:
+        if workloads.find(tx, workload_id) is None:
+            raise ApiError(404, f"There is no workload {workload_id!r}.")
+        lines = vm_logs.lines_of(tx, workload_id)
+    items = [{"at": timestamp(line["at"]), "source": line["source"], "line": line["line"]} for line in lines]
+    return answer({"items": items})
+
+
 def _to_workload(tx: Tx, workload: Workload, body: WorkloadEvent) -> Workload:
+    if workload.kind == workloads.VM and body.event in {"healthy", "unhealthy"}:
+        health_checks.report(tx, workload, healthy=body.event == "healthy", reason=body.reason)
+        return workload
     trigger = _WORKLOAD_TRIGGERS.get(body.event)
     if trigger is None:
         raise ApiError(400, f"event: {body.event} is for clusters.")

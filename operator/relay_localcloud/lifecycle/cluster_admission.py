@@ -7,7 +7,7 @@ from typing import Final
 from relay_localcloud import billing, quotes, registry_credentials
 from relay_localcloud.catalog import DEFAULT_CPU_SIZE
 from relay_localcloud.errors import ApiError
-from relay_localcloud.lifecycle import admission, cluster_moves, clusters, replicas
+from relay_localcloud.lifecycle import admission, cluster_moves, clusters, container, replicas
 from relay_localcloud.lifecycle.addresses import require_address
 from relay_localcloud.lifecycle.capacity import no_room
 from relay_localcloud.lifecycle.clusters import Cluster
@@ -35,7 +35,9 @@ def create(tx: Tx, vault: Vault, organization_id: str, body: ClusterCreate, pric
     admission.require_disk(body.disk_size_gb)
     admission.require_count("gpusPerReplica", body.gpus_per_replica)
     require_replica_count(body.replica_count or 1)
-    admission.require_known(tier, admission.TIERS, body.template_id)
+    admission.require_tier(tier, admission.TIERS)
+    container.check(body)
+    body = container.from_template(body)
     registry_credentials.require_usable(tx, vault, organization_id, body.registry_credential_id)
     shape = _shape(body)
     shape = replace(shape, price_cents=quotes.locked(shape.price_cents, price_factor))

@@ -10,7 +10,7 @@ from relay_localcloud import billing, claims, nodes, tables
 from relay_localcloud.due import DueHandler, DueItem
 from relay_localcloud.errors import ApiError
 from relay_localcloud.instants import DAY, seconds
-from relay_localcloud.lifecycle import workloads
+from relay_localcloud.lifecycle import snapshots, vm_logs, workloads
 from relay_localcloud.lifecycle.notices import send_notice
 from relay_localcloud.lifecycle.transitions import (
     TRANSITIONS,
@@ -156,6 +156,16 @@ def _send_email(tx: Tx, workload: Workload, cause: Cause) -> None:
     send_notice(tx, workload, cause.reason or "It was terminated.")
 
 
+def _boot(tx: Tx, workload: Workload, _: Cause) -> None:
+    vm_logs.boot(tx, workload)
+
+
+def _delete_disk(tx: Tx, workload: Workload, _: Cause) -> None:
+    if workload.kind == workloads.VM:
+        snapshots.remove_all(tx, workload.id)
+        vm_logs.remove_all(tx, workload.id)
+
+
 def _tell(event: EventType, status: PodStatus) -> Callable[[Tx, Workload, Cause], None]:
     def tell(tx: Tx, workload: Workload, cause: Cause) -> None:
         data = {**workload.event_data, "status": status.value, "statusReason": cause.reason}
@@ -170,6 +180,8 @@ _EFFECTS: Final[Mapping[Effect, Callable[[Tx, Workload, Cause], None]]] = {
     Effect.START_BILLING: _start_billing,
     Effect.STOP_BILLING: _stop_billing,
     Effect.SEND_EMAIL: _send_email,
+    Effect.BOOT: _boot,
+    Effect.DELETE_DISK: _delete_disk,
     Effect.TELL_RUNNING: _tell(EventType.VM_RUNNING, PodStatus.RUNNING),
     Effect.TELL_STOPPED: _tell(EventType.VM_STOPPED, PodStatus.STOPPED),
     Effect.TELL_TERMINATED: _tell(EventType.VM_TERMINATED, PodStatus.TERMINATED),

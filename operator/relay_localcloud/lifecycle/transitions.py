@@ -39,6 +39,8 @@ class Effect(Enum):
     START_BILLING = auto()
     STOP_BILLING = auto()
     SEND_EMAIL = auto()
+    BOOT = auto()
+    DELETE_DISK = auto()  # and what is of it: snapshots, the log
     TELL_RUNNING = auto()
     TELL_STOPPED = auto()
     TELL_TERMINATED = auto()
@@ -80,13 +82,15 @@ Outcome = Move | Refusal | Stay
 STAY: Final = Stay()
 
 _START: Final = Move(S.DEPLOYING, (Effect.CLAIM_GPUS,), Timer.START)
-_RUN: Final = Move(S.RUNNING, (Effect.START_BILLING, Effect.TELL_RUNNING))
-_RECREATE: Final = Move(S.RUNNING)
+_RUN: Final = Move(S.RUNNING, (Effect.START_BILLING, Effect.BOOT, Effect.TELL_RUNNING))
+_RECREATE: Final = Move(S.RUNNING, (Effect.BOOT,))
 _WIND_DOWN: Final = Move(S.STOPPING, (Effect.STOP_BILLING,), Timer.STOP)
 _HALT: Final = Move(S.STOPPED, (Effect.RELEASE_GPUS, Effect.TELL_STOPPED), Timer.RETENTION_IF_UNFUNDED)
 _FAIL: Final = Move(S.FAILED, (Effect.STOP_BILLING, Effect.RELEASE_GPUS))
 _INTERRUPT: Final = Move(S.INTERRUPTED, (Effect.STOP_BILLING,), Timer.RETENTION)
-_TERMINATE: Final = Move(S.TERMINATED, (Effect.STOP_BILLING, Effect.RELEASE_GPUS, Effect.TELL_TERMINATED))
+_TERMINATE: Final = Move(
+    S.TERMINATED, (Effect.STOP_BILLING, Effect.RELEASE_GPUS, Effect.DELETE_DISK, Effect.TELL_TERMINATED)
+)
 _TERMINATE_WITH_NOTICE: Final = Move(S.TERMINATED, (Effect.SEND_EMAIL, *_TERMINATE.effects))
 
 _NOT_STARTED_YET: Final = Refusal("It is still being started: wait until it is running.")

@@ -10,7 +10,7 @@ from relay_localcloud.catalog import DEFAULT_DISK_GB, GPU_MODELS, GpuModel
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.errors import ApiError
 from relay_localcloud.identity import VmReader, VmWriter
-from relay_localcloud.lifecycle import admission
+from relay_localcloud.lifecycle import admission, container
 from relay_localcloud.lifecycle.admission import Admitted
 from relay_localcloud.lifecycle.records import vm_record
 from relay_localcloud.lifecycle.workloads import POD, kept_request
@@ -53,6 +53,9 @@ def _check(body: PodCreate) -> None:
         raise ApiError(
             400, "computeClass: interruptible is retired; on_demand is the only class sold.", "COMPUTE_CLASS_RETIRED"
         )
+    container.check_image("image", body.image)
+    container.check_variables(body.env_vars or {})
+    container.check_list("sshKeys", body.ssh_keys, container.MOST_SSH_KEYS)
     for position, key in enumerate(body.ssh_keys or ()):
         if not is_public_key(key):
             raise ApiError(400, f"sshKeys.{position}: this is no OpenSSH public key, such as `ssh-ed25519 AAAA...`.")

@@ -13,7 +13,7 @@ from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.errors import ApiError, not_found
 from relay_localcloud.identity import OrganizationId, ResourceId, ToolingReader, ToolingWriter, VmWriter
 from relay_localcloud.instants import timestamp
-from relay_localcloud.lifecycle import admission
+from relay_localcloud.lifecycle import admission, attached_keys
 from relay_localcloud.lifecycle.records import vm_record
 from relay_localcloud.lifecycle.workloads import visible
 from relay_localcloud.openapi import ASSUMED
@@ -105,8 +105,7 @@ async def attach_ssh_key(
         if workload.status is PodStatus.TERMINATED:
             raise ApiError(409, "It is terminated.")
         admission.require_ssh_keys(tx, workload.organization_id, [body.ssh_key_id], field="sshKeyId")
-        attached = {"workload_id": workload.id, "ssh_key_id": body.ssh_key_id, "attached_at": tx.now}
-        tx.connection.execute(insert(tables.attached_ssh_keys).prefix_with("OR IGNORE"), attached)
+        attached_keys.attach(tx, workload.id, [body.ssh_key_id])
         record = vm_record(workload, tx.now, cloud.gateway_url)
     return answer(record)
 

@@ -1,0 +1,43 @@
+"""`/_localcloud/transfers`: what offers a workload to another organization."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Response
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+from sqlalchemy import select
+
+from relay_localcloud.bodies import ControlBody, answer
+from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.errors import ApiError
+from relay_localcloud.lifecycle import clusters, transfers, workloads
+from relay_localcloud.tables import organizations
+
+router = APIRouter()
+
+_Id = Annotated[str, Field(min_length=1)]
+
+
+class TransferOffer(BaseModel):
+    """Which pod or VM goes to which organization."""
+
+    model_config = ConfigDict(alias_generator=to_camel, frozen=True, strict=True)
+
+    workload_id: _Id
+    to_organization_id: _Id
+
+
+@router.post("/transfers", summary="Offer a workload to another organization")
+async def offer_transfer(body: Annotated[TransferOffer, ControlBody(TransferOffer)], cloud: CurrentCloud) -> Response:
+    """Answers `{id}`, which the receiving organization accepts; an earlier offer of the workload is withdrawn."""
+    with cloud.store.transaction() as tx:
+        workload = workloads.find(tx, body.workload_id)
+        if workload is None and clusters.find(tx, body.workload_id) is not None:
+            raise ApiError(422, "workloadId: only pods and VMs are transferred.")
+        if workload is None:
+            raise ApiError(404, f"There is no workload {body.workload_id!r}.")
+        known = select(organizations.c.id).where(organizations.c.id == body.to_organization_id)
+        if tx.connection.execute(known).first() is None:
+            raise ApiError(404, f"There is no organization {body.to_organization_id!r}.")
+        transfer_id = transfers.offer(tx, workload, body.to_organization_id)
+    return answer({"id": transfer_id})

@@ -1,0 +1,38 @@
+"""Pools of CI runners for a version control installation (section 2, "Create runner pool")."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from relay_wire.base import Identifier, Items, Lenient, Name, Printable, Received, Sent
+
+_Int64 = 2**63 - 1
+
+
+class RunnerPoolCreate(Sent):
+    """Create runner pool request; `grant` proves that the caller may use the installation. Bounds are assumed."""
+
+    installation_id: int = Field(ge=1, le=_Int64)
+    name: Name
+    pool_ram_gb: int = Field(ge=1, le=65_536)
+    vcs_owner: Annotated[str, Field(min_length=1, max_length=100), Printable] | None = None
+    vcs_owner_type: Literal["user", "organization"] | None = None
+    grant: str | None = Field(default=None, min_length=1, max_length=4096, repr=False)
+    disk_size_gb: int | None = Field(default=None, ge=1, le=65_536)
+
+
+class RunnerPool(Received):
+    """A runner pool; its fields are assumed, since section 2 does not show them."""
+
+    id: Identifier
+    organization_id: Lenient[str] = None
+    name: Lenient[str] = None
+    installation_id: Lenient[int] = None
+    vcs_owner: Lenient[str] = None
+    vcs_owner_type: Lenient[str] = None
+    pool_ram_gb: Lenient[int] = None
+    disk_size_gb: Lenient[int] = None
+    created_at: Lenient[str] = None
+
+
+RunnerPoolList = Items[RunnerPool]

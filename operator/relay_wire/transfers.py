@@ -1,0 +1,11 @@
+"""Handing a workload over to another organization (section 2, "Accept transfer")."""
+
+from pydantic import Field
+
+from relay_wire.base import Sent
+
+
+class TransferAccept(Sent):
+    """Accept transfer request: the receiving organization's keys that shall be on the workload."""
+
+    ssh_key_ids: list[str] = Field(default_factory=list)
