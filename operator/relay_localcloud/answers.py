@@ -57,8 +57,6 @@ MAY_BE_ABSENT: Final[Mapping[str, frozenset[str]]] = {
     "RegistryCredential": frozenset(),
     "RunnerPool": frozenset({"vcsOwner", "vcsOwnerType"}),
     "Snapshot": frozenset({"readyAt", "statusReason"}),
-    "RunnerPool": frozenset({"vcsOwner", "vcsOwnerType"}),
-    "Snapshot": frozenset({"readyAt", "statusReason"}),
     "SshKey": frozenset(),
     "Transaction": frozenset(),
     "User": frozenset({"avatarUrl", "defaultOrganizationId", "fullName"}),
