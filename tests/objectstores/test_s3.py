@@ -156,8 +156,16 @@ async def test_a_cancelled_write_aborts_its_upload(stores: ObjectStores, bucket:
 
 async def test_checking_that_a_bucket_is_writable_leaves_nothing_behind(stores: ObjectStores, bucket: Bucket) -> None:
     await stores.check_writable(bucket.location("later"), bucket.credentials())
+    await stores.check_writable(bucket.location("later"), bucket.credentials(), replace=False)
     assert await bucket.server.keys(bucket.name) == []
     assert await bucket.server.uploads(bucket.name) == []
+
+
+async def test_checking_tells_what_must_not_be_replaced(stores: ObjectStores, bucket: Bucket) -> None:
+    await bucket.server.put(bucket.name, "there", b"theirs")
+    there, credentials = bucket.location("there"), bucket.credentials()
+    await stores.check_writable(there, credentials)
+    await fails_for(StoreReason.ALREADY_EXISTS, stores.check_writable(there, credentials, replace=False))
 
 
 @pytest.mark.parametrize("promised", [2, 4, 20 * MEBIBYTE])

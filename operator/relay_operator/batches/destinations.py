@@ -41,13 +41,13 @@ class Destinations:
         if obj.spec.output.config_map_ref is not None:
             await self._check_config_map(obj, obj.spec.output.config_map_ref.name, token)
             return
-        try:
-            for location, credentials in await self._objects(obj):
-                if obj.spec.output.on_existing is OnExisting.FAIL and await self.stores.exists(location, credentials):
-                    raise StoppedError(_exists(str(location)))
-                await self.stores.check_writable(location, credentials)
-        except StoreError as error:
-            raise StoppedError(_unwritten(error)) from None
+        replace = obj.spec.output.on_existing is OnExisting.REPLACE
+        for location, credentials in await self._objects(obj):
+            try:
+                await self.stores.check_writable(location, credentials, replace=replace)
+            except StoreError as error:
+                is_there = error.reason is StoreReason.ALREADY_EXISTS
+                raise StoppedError(_exists(str(location)) if is_there else _unwritten(error)) from None
 
     def check_size(self, obj: InferenceBatch, records: int) -> None:
         """Raises StoppedError where so many answers are certain not to fit."""
@@ -177,7 +177,5 @@ def _too_large(what: str) -> Refused:
     return Refused(Reason.OUTPUT_TOO_LARGE, text)
 
 
-def _unwritten(error: StoreError) -> Troubled | Refused:
-    if error.reason is StoreReason.ALREADY_EXISTS:
-        return _exists(error.message)
+def _unwritten(error: StoreError) -> Troubled:
     return Troubled(Reason.OUTPUT_UNAVAILABLE, error.message, stalled=not error.transient)

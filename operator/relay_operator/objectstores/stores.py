@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Self, assert_never
 
+from relay_operator.objectstores.bucket_errors import already_there
 from relay_operator.objectstores.buckets import BucketStore
 from relay_operator.objectstores.credentials import (
     AzureCredentials,
@@ -104,9 +105,16 @@ class ObjectStores:
                 return False
             raise
 
-    async def check_writable(self, location: Location, credentials: Credentials | None) -> None:
-        """As good as can be known before paying: the bucket is there and may be written to. Leaves nothing behind."""
+    async def check_writable(
+        self, location: Location, credentials: Credentials | None, *, replace: bool = True
+    ) -> None:
+        """As good as can be known before paying: the bucket is there and may be written to. Leaves nothing behind.
+
+        Without `replace`, an object that is there is AlreadyExists.
+        """
         async with self._store(location, credentials) as store:
+            if not replace and await store.find() is not None:
+                raise already_there(location)
             await store.check_writable()
 
     @asynccontextmanager
