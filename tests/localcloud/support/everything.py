@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tests.localcloud.support.batches import CHAT, record
+from tests.localcloud.support.batches import record
 from tests.localcloud.support.people import invite, session_of
 from tests.localcloud.support.server import Organization, request
 from tests.localcloud.support.workloads import UNTIL_RUNNING
@@ -65,7 +65,7 @@ MADE_BY: dict[str, tuple[str, str, Any]] = {
     "/v1/vms/{id}/snapshots/{snapshotId}": ("POST", "/v1/vms/{id}/snapshots/create", {"name": "snapshot"}),
     "/v1/inference/models/{modelId}/backends/{id}": ("POST", "/v1/inference/models/{modelId}/backends", BACKEND),
     "/v1/serving/deployments/{id}": ("POST", "/v1/serving/deployments", DEPLOYMENT),
-    "/v1/batches/{id}": ("POST", "/v1/batches", {"requests": [record("r")], "endpoint": CHAT}),
+    "/v1/batches/{id}": ("POST", "/v1/batches", {"requests": [record("r")], "endpoint": "/v1/chat/completions"}),
 }
 """What makes that which stands in a path at its last parameter: its answer has the `id`."""
 

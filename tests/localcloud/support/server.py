@@ -13,7 +13,7 @@ from typing import Any
 
 import aiohttp
 
-_COMMAND = Path(sys.executable).with_name("relay-localcloud")
+COMMAND = Path(sys.executable).with_name("relay-localcloud")
 _LONGEST_START_SECONDS = 60.0
 _LONGEST_CALL_SECONDS = 60.0
 UNSENT = object()
@@ -114,7 +114,7 @@ class Server:
         """Start it and wait for its ready line."""
         ports = ("--port", "0", "--inference-port", "0", "--gateway-port", "0")
         given = self.arguments if "--port" in self.arguments else (*ports, *self.arguments)
-        command = [str(_COMMAND), "serve", *given]
+        command = [str(COMMAND), "serve", *given]
         self._child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self._reader = threading.Thread(target=self._read_log, args=(self._child,), daemon=True)
         self._reader.start()
