@@ -37,6 +37,7 @@ from relay_localcloud.control import upstreams as control_upstreams
 from relay_localcloud.control import workloads as control_workloads
 from relay_localcloud.control.access import ControlAccess
 from relay_localcloud.deliveries import Deliveries
+from relay_localcloud.dispatch import Dispatch
 from relay_localcloud.due import DueHandler
 from relay_localcloud.exchange import Operations
 from relay_localcloud.fault_layer import FaultInjection, FaultRegistry
@@ -206,6 +207,7 @@ def _management_app(cloud: Cloud, options: Options, inference: FastAPI) -> ASGIA
         app.include_router(router, prefix="/_localcloud", tags=["Control"])
     for router in CONSOLE_ROUTERS:
         app.include_router(router)
+    app.router.routes.insert(0, Dispatch(app))
     app.state.cloud = cloud
     app.state.operations = Operations((*openapi.operations(app), *openapi.operations(inference)))
     openapi.describe(app, inference=inference)

@@ -151,10 +151,12 @@ class Clock:
             self._settling = False
 
     def _run(self, item: DueItem) -> None:
+        self._next_is_known = False
         with self._store.transaction(at=item.due_at) as tx:
             due.remove(tx.connection, item.id)
             self._handlers[item.kind](tx, item)
-        self._next_is_known = False
+            following = due.next_transition(tx.connection)
+        self._next, self._next_is_known = following, True
 
     async def _move(self, target: int) -> None:
         while True:

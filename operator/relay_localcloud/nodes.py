@@ -20,6 +20,7 @@ from sqlalchemy import (
     Select,
     String,
     Table,
+    bindparam,
     func,
     insert,
     or_,
@@ -30,6 +31,7 @@ from sqlalchemy import (
 
 from relay_localcloud.catalog import GPU_MODELS, LARGEST_NODE, LOCATIONS, SEEDED_NODE_LOCATIONS, GpuModel
 from relay_localcloud.placement import NodeRoom
+from relay_localcloud.prepared import Prepared
 from relay_localcloud.schema import metadata
 from relay_localcloud.store import Tx
 
@@ -70,6 +72,8 @@ ROOM = (
     nodes.c.organization_id,
     nodes.c.schedulable,
 )
+
+_REPORTS: Final = Prepared(select(nodes.c.reporting).where(nodes.c.id == bindparam("node")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +130,12 @@ def add_node(tx: Tx, node: NewNode) -> str:
 def node_row(connection: Connection, node_id: str) -> RowMapping | None:
     """A node, removed ones included."""
     return connection.execute(select(nodes).where(nodes.c.id == node_id)).mappings().first()
+
+
+def reports(connection: Connection, node_id: str) -> bool:
+    """Whether a node reports; one that was removed does not."""
+    row = _REPORTS.run(connection, node=node_id).fetchone()
+    return row is not None and bool(row[0])
 
 
 def node_rows(connection: Connection) -> list[RowMapping]:

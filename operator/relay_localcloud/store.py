@@ -20,13 +20,20 @@ from pathlib import Path
 from typing import IO, cast
 
 from pydantic import JsonValue, ValidationError
-from sqlalchemy import Connection, StaticPool, Table, create_engine, event, insert, select
+from sqlalchemy import Connection, StaticPool, Table, bindparam, create_engine, insert, select
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from relay_localcloud import changes, due, history, migrations, tables, webhooks
 from relay_localcloud.call_queue import QueuedCall
+from relay_localcloud.prepared import Prepared
 from relay_localcloud.schema import SCHEMA_VERSION, metadata
 from relay_localcloud.settings import Settings
+
+_STATEMENTS = 1_000
+"""How many compiled statements SQLite keeps: all there are."""
+
+_READ_META = Prepared(select(tables.meta.c.value).where(tables.meta.c.name == bindparam("of_name")))
+_WRITE_META = Prepared(insert(tables.meta).prefix_with("OR REPLACE"))
 
 
 class StateError(Exception):
@@ -151,7 +158,7 @@ class Store:
         self._open = True
         try:
             self._now = now
-            with self._connection.begin(), history.overlay(self._raw, now) if lag else nullcontext():
+            with _immediate(self._raw), history.overlay(self._raw, now) if lag else nullcontext():
                 tx = Tx(self._connection, now, self.settings)
                 yield tx
         finally:
@@ -187,16 +194,17 @@ class Store:
 
 def read_meta(connection: Connection, name: str) -> str | None:
     """A single fact, as JSON."""
-    return connection.execute(select(tables.meta.c.value).where(tables.meta.c.name == name)).scalar()
+    kept: tuple[str] | None = _READ_META.run(connection, of_name=name).fetchone()
+    return None if kept is None else kept[0]
 
 
 def write_meta(connection: Connection, name: str, value: str) -> None:
     """Keep a single fact, as JSON."""
-    connection.execute(insert(tables.meta).prefix_with("OR REPLACE"), {"name": name, "value": value})
+    _WRITE_META.run(connection, name=name, value=value)
 
 
 def _connect(path: str) -> Connection:
-    raw = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    raw = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=_STATEMENTS)
     raw.execute("PRAGMA journal_mode=WAL")
     # A killed process loses nothing that was committed; only a power cut may, and then never the file's integrity.
     raw.execute("PRAGMA synchronous=NORMAL")
@@ -208,16 +216,29 @@ def _connect(path: str) -> Connection:
             f"The state at {path} has version {stamped}, this program reads versions up to {SCHEMA_VERSION}: "
             "start it with the release that wrote it, or choose another directory."
         )
-    engine = create_engine("sqlite://", creator=lambda: raw, poolclass=StaticPool)
-    event.listen(engine, "begin", lambda _: raw.execute("BEGIN IMMEDIATE"))
-    connection = engine.connect()
-    with connection.begin():
+    connection = create_engine("sqlite://", creator=lambda: raw, poolclass=StaticPool).connect()
+    # SQLAlchemy's own transaction says nothing to SQLite and never ends: its bookkeeping for each of ours would cost
+    # as much as a read does.
+    connection.begin()
+    with _immediate(raw):
         if stamped:
             migrations.migrate(connection, raw, stamped)
         else:
             metadata.create_all(connection, checkfirst=False)
         connection.exec_driver_sql(f"PRAGMA user_version={SCHEMA_VERSION}")
     return connection
+
+
+@contextmanager
+def _immediate(raw: sqlite3.Connection) -> Iterator[None]:
+    """A transaction of SQLite's, which has the write lock from its beginning."""
+    raw.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        raw.commit()
+    except BaseException:
+        raw.rollback()
+        raise
 
 
 def _lock(path: Path) -> IO[str]:
@@ -239,6 +260,5 @@ def _lock(path: Path) -> IO[str]:
 
 
 def _read_settings(connection: Connection) -> Settings:
-    with connection.begin():
-        kept = read_meta(connection, "settings")
+    kept = read_meta(connection, "settings")
     return Settings() if kept is None else Settings.model_validate_json(kept)

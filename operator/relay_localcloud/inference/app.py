@@ -9,6 +9,7 @@ from starlette.types import ASGIApp, Scope
 from relay_localcloud import openapi
 from relay_localcloud.batches import batch_routes, file_routes
 from relay_localcloud.cloud import Cloud
+from relay_localcloud.dispatch import Dispatch
 from relay_localcloud.errors import ApiError
 from relay_localcloud.exchange import Operations
 from relay_localcloud.fault_layer import FaultInjection
@@ -38,6 +39,7 @@ def application(cloud: Cloud) -> FastAPI:
     errors.install(app)
     for router in ROUTERS:
         app.include_router(router)
+    app.router.routes.insert(0, Dispatch(app))
     app.state.cloud = cloud
     app.state.operations = Operations(openapi.operations(app))
     openapi.describe(app, inference=app)

@@ -239,10 +239,7 @@ _AT_TIMER: Final[Mapping[PodStatus, Callable[[Tx, Workload], None]]] = {
 
 def node_is_silent(tx: Tx, workload: Workload) -> bool:
     """Whether the node that the workload sits on does not report."""
-    if workload.node_id is None:
-        return False
-    node = nodes.node_row(tx.connection, workload.node_id)
-    return node is None or not node["reporting"]
+    return workload.node_id is not None and not nodes.reports(tx.connection, workload.node_id)
 
 
 HANDLERS: Final[Mapping[str, DueHandler]] = {TIMER: _timer_ended}
