@@ -40,6 +40,7 @@ test: binaries ## all tests but the long ones
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --passed $(PASSED) -m "not long" \
 	  --ignore=tests/unit/engine
 	@$(MAKE) --no-print-directory coverage
+	$(BIN)/python -m hack.fidelity --ran $(PASSED)
 
 coverage: $(VENV)/.installed ## the engine's unit tests: every branch of it must be covered
 	$(BIN)/coverage run -m pytest -q tests/unit/engine

@@ -135,7 +135,8 @@ def unknown(names: Mapping[str, object], specification: str) -> list[str]:
 
 
 def _mentioned(name: str, row: Row, tested: Iterable[Module]) -> bool:
-    return any(name in module.text for module in tested if module.tests & set(row.tests))
+    name = name.lower()  # as tests name headers
+    return any(name in module.text.lower() for module in tested if module.tests & set(row.tests))
 
 
 def _texts(value: object) -> list[str]:

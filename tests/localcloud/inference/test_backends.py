@@ -120,6 +120,19 @@ async def test_a_backend_has_defaults(organization: Organization) -> None:
     assert (made["auth"], made["transport"], made["weight"], made["maxConcurrency"]) == ("none", "direct", 0, 0)
 
 
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("provider", ["azure_openai", "bedrock", "vertex", "openai_compatible"]),
+        ("auth", ["none", "api_key", "aws_sigv4", "gcp_oauth"]),
+        ("transport", ["direct", "tunnel", "privatelink"]),
+    ],
+)
+async def test_every_choice_of_a_backend_is_taken(organization: Organization, field: str, values: list[str]) -> None:
+    made = [await add(organization, "http://127.0.0.1:9/v1", **{field: value}) for value in values]
+    assert [one[field] for one in made] == values
+
+
 async def test_a_built_in_model_has_a_backend_that_stays(organization: Organization) -> None:
     path = BACKENDS.format(model="chat-only")
     (built_in,) = (await organization.ok("GET", path))["items"]
