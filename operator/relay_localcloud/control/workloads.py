@@ -21,6 +21,10 @@ from relay_localcloud.lifecycle.cluster_states import (
 from relay_localcloud.lifecycle.clusters import Cluster, Replica
 from relay_localcloud.lifecycle.transitions import STAY, TRANSITIONS, Trigger
 from relay_localcloud.lifecycle.workloads import Workload
+from relay_localcloud.serving import moves as serving_moves
+from relay_localcloud.serving import replicas as serving_replicas
+from relay_localcloud.serving import rows as deployments
+from relay_localcloud.serving.rows import Deployment
 from relay_localcloud.store import Tx
 
 router = APIRouter()
@@ -35,7 +39,7 @@ DEFAULT_REASON: Final = "It failed."
 
 
 class WorkloadEvent(BaseModel):
-    """Something that happens; without `replicaId`, an event of replicas happens to all of a cluster's."""
+    """Something that happens; without `replicaId`, an event of replicas happens to all of a cluster or deployment."""
 
     model_config = ConfigDict(alias_generator=to_camel, frozen=True, strict=True)
 
@@ -56,6 +60,8 @@ async def workload_event(
             status = _to_workload(tx, workload, body).status.value
         elif cluster is not None:
             status = _to_cluster(tx, cluster, body).status.value
+        elif (deployment := deployments.find(tx, workload_id)) is not None:
+            status = _to_deployment(tx, deployment, body).status.value
         else:
             raise ApiError(404, f"There is no workload {workload_id!r}.")
     return answer({"id": workload_id, "status": status})
@@ -100,6 +106,25 @@ def _to_cluster(tx: Tx, cluster: Cluster, body: WorkloadEvent) -> Cluster:
     for replica in movable:
         replicas.apply(tx, cluster, replica, trigger, body.reason)
     return cluster_moves.fill(tx, cluster)
+
+
+def _to_deployment(tx: Tx, deployment: Deployment, body: WorkloadEvent) -> Deployment:
+    if body.event == "fail":
+        raise ApiError(409, "A deployment does not fail as a whole: let its replicas become unhealthy.")
+    members = deployments.replicas_of(tx.connection, deployment.id)
+    if body.replica_id is not None:
+        members = [replica for replica in members if replica.id == body.replica_id]
+        if not members:
+            raise ApiError(404, f"replicaId: the deployment has no replica {body.replica_id!r}.")
+    trigger = _REPLICA_TRIGGERS.get(body.event)
+    if trigger is None:  # as above
+        return deployment
+    movable = [replica for replica in members if (replica.status, trigger) in REPLICA_TRANSITIONS]
+    if not movable:
+        raise ApiError(409, f"No replica of the deployment is in a state for {body.event}.")
+    for replica in movable:
+        serving_replicas.apply(tx, deployment, replica, trigger, body.reason)
+    return serving_moves.settle(tx, deployment)
 
 
 def _members(tx: Tx, cluster: Cluster, replica_id: str | None) -> list[Replica]:

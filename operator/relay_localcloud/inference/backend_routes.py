@@ -1,6 +1,7 @@
 """Catalog backends, on the management port: real OpenAI-compatible servers behind a model id (all assumed).
 
-Sessions of owners and admins, and keys with `org:write`, may register them, each for its own organization.
+Sessions of owners and admins, and keys with `org:write`, may register them, each for its own organization. The built-in
+engine and the deployments that the organization has published are shown beside them, under their own ids.
 """
 
 import json
@@ -19,6 +20,8 @@ from relay_localcloud.inference.backends import BUILT_IN_ENDPOINT, inference_bac
 from relay_localcloud.inference.models import BUILT_IN, BuiltInModel
 from relay_localcloud.instants import timestamp
 from relay_localcloud.openapi import ASSUMED
+from relay_localcloud.serving import traffic
+from relay_localcloud.serving.traffic import Published
 from relay_localcloud.store import Tx
 from relay_wire.base import Items
 from relay_wire.inference import Backend, BackendCreate
@@ -56,14 +59,16 @@ async def create_backend(
     openapi_extra=ASSUMED,
 )
 async def list_backends(caller: CatalogWriter, model_id: ModelId, cloud: CurrentCloud) -> Response:
-    """Answers `{items}`, the built-in engine first, then oldest first."""
+    """Answers `{items}`: the built-in engine, servers, then deployments, each the oldest first."""
     with cloud.store.transaction() as tx:
         rows = backends.rows_of(tx, caller.organization_id, model_id)
+        published = _published(tx, caller, model_id)
     built_in = BUILT_IN.get(model_id)
-    if built_in is None and not rows:
-        raise not_found("model", model_id)
     items = [] if built_in is None else [_shown_built_in(built_in)]
-    return answer({"items": [*items, *(_shown(row) for row in rows)]})
+    items += [_shown(row) for row in rows] + [_shown_deployment(each) for each in published]
+    if not items:
+        raise not_found("model", model_id)
+    return answer({"items": items})
 
 
 @router.get(
@@ -79,8 +84,9 @@ async def get_backend(
     if backend_id == _built_in_id(model_id) and model_id in BUILT_IN:
         return answer(_shown_built_in(BUILT_IN[model_id]))
     with cloud.store.transaction() as tx:
-        row = _row(tx, caller, model_id, backend_id)
-    return answer(_shown(row))
+        found = next((each for each in _published(tx, caller, model_id) if each.id == backend_id), None)
+        shown = _shown(_row(tx, caller, model_id, backend_id)) if found is None else _shown_deployment(found)
+    return answer(shown)
 
 
 @router.delete(
@@ -92,10 +98,17 @@ async def get_backend(
 async def delete_backend(
     caller: CatalogWriter, model_id: ModelId, backend_id: ResourceId, cloud: CurrentCloud
 ) -> Response:
-    """What is under way there ends as it would have; a model without any backend is gone. 409 for the built-in one."""
+    """What is under way there ends as it would have; a model without any backend is gone.
+
+    409 for the built-in engine, and for deployments, which have a DELETE of their own.
+    """
     if backend_id == _built_in_id(model_id) and model_id in BUILT_IN:
         raise ApiError(409, "The built-in engine cannot be taken away; give another backend a weight instead.")
     with cloud.store.transaction() as tx:
+        if any(each.id == backend_id for each in _published(tx, caller, model_id)):
+            raise ApiError(
+                409, f"It is published by a deployment: DELETE /v1/serving/deployments/{backend_id}."
+            )
         _row(tx, caller, model_id, backend_id)
         tx.connection.execute(delete(inference_backends).where(inference_backends.c.id == backend_id))
     return no_content()
@@ -107,6 +120,10 @@ def _row(tx: Tx, caller: Principal, model_id: str, backend_id: str) -> RowMappin
     if row is None:
         raise not_found("backend", backend_id)
     return row
+
+
+def _published(tx: Tx, caller: Principal, model_id: str) -> list[Published]:
+    return [each for each in traffic.of_organization(tx, caller.organization_id) if each.model_id == model_id]
 
 
 def _is_base_address(endpoint: str) -> bool:
@@ -133,6 +150,22 @@ def _built_in_id(model_id: str) -> str:
 def _shown(row: RowMapping) -> Backend:
     families = json.loads(row["native_families"])
     return Backend.model_validate({**row, "native_families": families, "created_at": timestamp(row["created_at"])})
+
+
+def _shown_deployment(deployment: Published) -> Backend:
+    return Backend(
+        id=deployment.id,
+        model_id=deployment.model_id,
+        provider="openai_compatible",
+        ref=deployment.served_model_id,
+        endpoint=f"local://{deployment.id}",
+        native_families=sorted(deployment.apis),
+        auth="none",
+        transport="direct",
+        weight=deployment.weight,
+        max_concurrency=deployment.cap * max(1, len(deployment.replicas)),
+        created_at=timestamp(deployment.created_at),
+    )
 
 
 def _shown_built_in(model: BuiltInModel) -> Backend:

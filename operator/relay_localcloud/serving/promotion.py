@@ -4,16 +4,24 @@ It replaces its own organization's members only. They drain all at once, or with
 replicas at a time as the green's `maxUnavailable` says, and are gone then.
 """
 
-from relay_localcloud.serving import lanes, moves
+from relay_localcloud.errors import ApiError
+from relay_localcloud.lifecycle.cluster_states import ReplicaState
+from relay_localcloud.serving import lanes, moves, rows
 from relay_localcloud.serving.rows import Deployment
-from relay_localcloud.serving.states import Trigger
+from relay_localcloud.serving.states import NOT_READY, Trigger
 from relay_localcloud.store import Tx
 from relay_wire.inference import MOST
 from relay_wire.serving import DeploymentCreate
 
 
 def promoted(tx: Tx, green: Deployment, spec: DeploymentCreate) -> DeploymentCreate:
-    """Drain what the green replaces; what is wanted of it then: without a weight of its own it takes over theirs."""
+    """Drain what the green replaces; what is wanted of it then: without a weight of its own it takes over theirs.
+
+    ApiError 409 while it is about to have replicas that are not healthy yet.
+    """
+    members = rows.replicas_of(tx.connection, green.id)
+    if sum(member.status is ReplicaState.HEALTHY for member in members) < green.wanted:
+        raise ApiError(409, NOT_READY.message)
     replaced = [
         each
         for each in lanes.members(tx, green.catalog_id, spec)

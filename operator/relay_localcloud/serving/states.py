@@ -42,14 +42,14 @@ _START: Final = Move(S.PROVISIONING)
 _DRAIN: Final = Move(S.DRAINING)
 _STOP: Final = Move(S.STOPPED)
 
-_NOT_READY: Final = Refusal("A green is promoted once all its replicas are healthy: wait until it is running.")
+NOT_READY: Final = Refusal("A green is promoted once all its replicas are healthy: wait until it is running.")
 _STOPPED: Final = Refusal("It is stopped: a change of replicasDesired starts it again.")
 _GOING: Final = Refusal("It is being drained and will be gone.")
 
 _SERVING_ROW: Final[Mapping[Trigger, Outcome]] = {
     Trigger.SCALE: _FOLLOW,
     Trigger.CHANGE: _FOLLOW,
-    Trigger.PROMOTE: _NOT_READY,
+    Trigger.PROMOTE: NOT_READY,
     Trigger.DELETE: _DRAIN,
     Trigger.REPLACED: _DRAIN,
     Trigger.BALANCE_RAN_OUT: _STOP,
@@ -85,9 +85,12 @@ TRANSITIONS: Final[Mapping[tuple[S, Trigger], Outcome]] = {
 
 
 def derived_status(status: S, census: Census) -> S:
-    """The status of a deployment that serves: while replicas start it stays what it was, unless something is amiss."""
+    """The status of a deployment that serves.
+
+    While replicas start it stays what it was, such as degraded, unless something is amiss or nothing serves yet.
+    """
     if census.unhealthy or census.lost or census.missing > 0:
         return S.DEGRADED
     if census.starting:
-        return S.PROVISIONING if status is S.IDLE else status
+        return S.PROVISIONING if status in {S.IDLE, S.RUNNING} and not census.healthy else status
     return S.RUNNING if census.healthy else S.IDLE

@@ -22,7 +22,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What is wanted of a deployment; `leaving` bounds how many drain at a time, None does not."""
+    """What is wanted of a deployment; `leaving`: it goes, and drains so many at a time, which None does not bound."""
 
     wanted: int
     max_unavailable: int
@@ -44,7 +44,7 @@ def next_steps(intent: Intent, members: Sequence[Member]) -> Steps:
     surplus = _surplus(staying, len(staying) - intent.wanted)
     if intent.leaving is not None:
         draining = len(members) - len(staying)
-        surplus = surplus[: max(0, intent.leaving - draining)]
+        return Steps(drained=tuple(member.id for member in surplus[: max(0, intent.leaving - draining)]))
     staying = [member for member in staying if member not in surplus]
     outdated = _replaceable(intent, staying)
     kept = [member for member in staying if member not in outdated]

@@ -45,6 +45,7 @@ def _field(name: str) -> ColumnElement[Any]:
 def _published(*conditions: ColumnElement[bool]) -> Prepared:
     d, r = deployments.c, replicas.c
     running = (r.deployment_id == d.id) & r.terminated_at.is_(None) & (r.status == ReplicaState.HEALTHY.value)
+    takes_requests = (d.status != DeploymentStatus.DRAINING.value) | r.id.is_not(None)
     upstream = gateway_upstreams.c.image == r.engine_image
     query = (
         select(
@@ -63,7 +64,8 @@ def _published(*conditions: ColumnElement[bool]) -> Prepared:
             gateway_upstreams.c.url,
         )
         .select_from(deployments.outerjoin(replicas, running).outerjoin(gateway_upstreams, upstream))
-        .where(text("gone_at IS NULL"), d.status != DeploymentStatus.STOPPED.value, _field("isolated") == 0)
+        .where(text("gone_at IS NULL"), d.status != DeploymentStatus.STOPPED.value, takes_requests)
+        .where(_field("isolated") == 0)
         .where(*conditions)
         .order_by(d.sequence, r.sequence)
     )

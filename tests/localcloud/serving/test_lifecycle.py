@@ -1,4 +1,4 @@
-"""Deployments from create to gone: replicas, GPUs, money, nodes (section 2, "Serving deployment")."""
+"""Deployments from create to gone: replicas, GPUs, money, events (section 2, "Serving deployment")."""
 
 from __future__ import annotations
 
@@ -6,22 +6,28 @@ from typing import TYPE_CHECKING
 
 from tests.localcloud.support.deployments import (
     DEPLOYMENTS,
+    change,
     create,
     delete,
     get,
     running,
     status,
+    try_change,
     wanted,
 )
 from tests.localcloud.support.server import Organization
 from tests.localcloud.support.workloads import (
     UNTIL_RUNNING,
     free_gpus,
+    happens,
+    received,
+    spent,
+    subscribe,
     usage,
 )
 
 if TYPE_CHECKING:
-    pass
+    from tests.localcloud.support.receiver import Receiver
 
 H100_CENTS = 249
 HOUR = 3600
@@ -142,3 +148,67 @@ async def test_without_replicas_it_is_idle_and_gone_at_once(organization: Organi
     assert made["status"] == "idle"
     await delete(organization, made["id"])
     assert await status(organization, made["id"]) == "gone"
+
+
+async def test_a_deployment_is_billed_per_replica_and_second(organization: Organization) -> None:
+    made = await create(organization, replicasDesired=2, gpuCountPerReplica=2)
+    assert made["pricePerHourCents"] == 2 * H100_CENTS
+    await organization.server.advance(UNTIL_RUNNING)
+    before = await spent(organization)
+    assert before == 0
+    await organization.server.advance(HOUR)
+    shown = await usage(organization)
+    assert shown["burnPerHourCents"] == 4 * H100_CENTS
+    assert shown["breakdown"] == [
+        {
+            "resourceId": made["id"],
+            "kind": "deployment",
+            "name": "echo",
+            "gpuModelId": "h100",
+            "hours": 2,
+            "cents": 4 * H100_CENTS,
+        }
+    ]
+    assert await spent(organization) == 4 * H100_CENTS
+
+
+async def test_scaling_up_starts_more_and_scaling_down_drains_the_youngest(organization: Organization) -> None:
+    deployment = await running(organization)
+    (first,) = (await get(organization, deployment))["replicas"]
+    shown = await change(organization, deployment, replicasDesired=3)
+    assert (shown["status"], shown["replicasReady"], len(shown["replicas"])) == ("running", 1, 3)
+    await organization.server.advance(UNTIL_RUNNING)
+    assert (await get(organization, deployment))["replicasReady"] == 3
+    shown = await change(organization, deployment, replicasDesired=1, replicasMax=1)
+    assert shown["replicas"][0] == first
+    assert [replica["status"] for replica in shown["replicas"][1:]] == ["draining", "draining"]
+    await organization.server.advance(1)
+    assert [replica["id"] for replica in (await get(organization, deployment))["replicas"]] == [first["id"]]
+
+
+async def test_scaling_to_nothing_is_idle_and_back(organization: Organization) -> None:
+    deployment = await running(organization)
+    shown = await change(organization, deployment, replicasDesired=0)
+    assert (shown["status"], (await usage(organization))["burnPerHourCents"]) == ("idle", 0)
+    assert (await change(organization, deployment, replicasDesired=1))["status"] == "provisioning"
+    await organization.server.advance(UNTIL_RUNNING)
+    assert await status(organization, deployment) == "running"
+
+
+async def test_replicas_tell_their_events(organization: Organization, receiver: Receiver) -> None:
+    await subscribe(organization, receiver)
+    deployment = await running(organization)
+    await happens(organization, deployment, "unhealthy", reason="no answer")
+    await delete(organization, deployment)
+    await organization.server.advance(1)
+    events = await received(receiver, lambda events: len(events) == 3)
+    assert [event["type"] for event in events] == ["replica.healthy", "replica.unhealthy", "replica.terminated"]
+    assert {event["data"]["deploymentId"] for event in events} == {deployment}
+    assert events[1]["data"]["reason"] == "no answer"
+
+
+async def test_a_draining_deployment_takes_no_change(organization: Organization) -> None:
+    deployment = await running(organization)
+    await delete(organization, deployment)
+    for changes in ({"replicasDesired": 2}, {"backendWeight": 1}):
+        assert (await try_change(organization, deployment, **changes)).refusal == (409, "conflict")

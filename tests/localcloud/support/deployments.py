@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from tests.localcloud.support.inference import CHAT, call, chat
+from tests.localcloud.support.modelserver import ModelServer
 from tests.localcloud.support.workloads import UNTIL_RUNNING
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from tests.localcloud.support.server import Answer, Organization
 
 DEPLOYMENTS = "/v1/serving/deployments"
@@ -94,3 +98,12 @@ async def answered_by(organization: Organization, content: str = "hello", model:
     answer = await call(organization, "POST", CHAT, chat(content, model))
     assert answer.status == 200, answer.raw
     return answer.headers.get("x-relay-deployment")
+
+
+@asynccontextmanager
+async def upstream(organization: Organization, image: str, **more: Any) -> AsyncIterator[ModelServer]:
+    """A server that stands for the replicas of an engine image."""
+    async with ModelServer(**more) as behind:
+        await organization.server.ok("POST", "/upstreams", {"image": image, "url": behind.url.removesuffix("/v1")})
+        yield behind
+        await organization.server.ok("DELETE", f"/upstreams?image={image}")
