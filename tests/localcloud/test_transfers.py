@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.localcloud.support.people import session_of
+from tests.localcloud.support.reservations import reserve, vm_of
 from tests.localcloud.support.server import request
 from tests.localcloud.support.workloads import (
     DAY,
@@ -268,6 +269,26 @@ async def test_a_workload_on_a_node_of_its_own_organization_stays(server: Server
     pod_id = await running_pod(organization)
     assert await refused(receiver, await offer(pod_id, receiver)) == (409, "conflict")
     assert await status(organization, pod_id) == "running"
+
+
+async def test_on_reserved_units_it_goes_to_organizations_that_may_have_them(
+    server: Server, organization: Organization
+) -> None:
+    tenant, partner, other = [await server.organization() for _ in range(3)]
+    node = await own_node(organization)
+    await reserve(organization, node, [0, 1], tenant, partner)
+    vm_id = await vm_of(tenant, nodeId=node)
+    for stranger in (other, organization):
+        assert await refused(stranger, await offer(vm_id, stranger)) == (409, "conflict")
+    await accept(partner, await offer(vm_id, partner))
+    await server.advance(UNTIL_RUNNING)
+    await act(partner, vm_id, "stop")
+    await server.advance(1)
+    assert await refused(other, await offer(vm_id, other)) == (409, "conflict")
+    await accept(tenant, await offer(vm_id, tenant))
+    await act(tenant, vm_id, "restart")
+    await server.advance(UNTIL_RUNNING)
+    assert await status(tenant, vm_id) == "running"
 
 
 @pytest.mark.parametrize(

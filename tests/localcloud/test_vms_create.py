@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.localcloud.support.pods import units_of
 from tests.localcloud.support.server import request
 from tests.localcloud.support.workloads import (
     UNTIL_RUNNING,
     act,
-    free_gpus,
     happens,
     own_node,
     record,
@@ -260,10 +260,11 @@ async def test_a_reboot_in_place_keeps_the_vm_running_and_billed(
 ) -> None:
     node = await own_node(organization)
     vm_id = await running(organization, gpuModelId="h100", nodeId=node)
+    assert await units_of(organization, node) == [vm_id]
     await subscribe(organization, receiver)
     await organization.server.advance(1800)
     assert (await act(organization, vm_id, "restart"))["status"] == "running"
-    assert await free_gpus(organization) == await free_gpus(organization)
+    assert await units_of(organization, node) == [vm_id]
     await organization.server.advance(1800)
     assert (await usage(organization))["breakdown"][0]["hours"] == 1
     assert await spent(organization) == 249

@@ -7,11 +7,12 @@ newer one withdraws it.
 
 from sqlalchemy import BigInteger, Column, Index, Integer, RowMapping, String, Table, insert, select, text, update
 
-from relay_localcloud import billing, nodes
+from relay_localcloud import billing, claims, nodes, reserved_units
 from relay_localcloud.errors import ApiError, not_found
 from relay_localcloud.identity import Principal
 from relay_localcloud.lifecycle import admission, attached_keys, workloads
 from relay_localcloud.lifecycle.moves import TIMER
+from relay_localcloud.lifecycle.spot import SPOT
 from relay_localcloud.lifecycle.transitions import BILLED, HOLDS_GPUS
 from relay_localcloud.lifecycle.workloads import Workload
 from relay_localcloud.schema import metadata
@@ -93,9 +94,24 @@ def _visible(tx: Tx, caller: Principal, transfer_id: str) -> RowMapping:
 
 
 def _require_node(tx: Tx, workload: Workload, receiver: str) -> None:
-    node = None if workload.node_id is None else nodes.node_row(tx.connection, workload.node_id)
-    if node is not None and node["organization_id"] not in {"", receiver}:
-        raise ApiError(409, f"It is on the node {workload.node_id}, which only its own organization may use.")
+    if workload.node_id is not None and not _may_sit(tx, workload, workload.node_id, receiver):
+        raise ApiError(409, f"It is on the node {workload.node_id}, which that organization may not use.")
+
+
+def _may_sit(tx: Tx, workload: Workload, node_id: str, receiver: str) -> bool:
+    """Whether the organization may have every unit that the workload holds, or else some unit of its node."""
+    node, held = nodes.node_row(tx.connection, node_id), claims.units_of(tx.connection, workload.id)
+    assert node is not None, "a workload does not outlive its node"
+    is_open = node["organization_id"] in {"", receiver}
+    if held is None:
+        is_spot = workload.tier == SPOT
+        return is_open or reserved_units.gives_rights(tx.connection, node_id, receiver, spot=is_spot)
+    reserved = {
+        unit.unit: unit.allowed or unit.lent
+        for unit in reserved_units.of_model(tx.connection, node["gpu_model_id"], receiver)
+        if unit.node_id == node_id
+    }
+    return all(reserved.get(unit, is_open) for unit in held[1])
 
 
 def _hand_over(tx: Tx, workload: Workload, receiver: str) -> Workload:
