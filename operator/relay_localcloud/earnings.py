@@ -4,8 +4,9 @@ Payouts are monthly, at the instant at which the month's usage is settled: whole
 Both follow from the usage records alone, so nothing is written when a payout falls due.
 """
 
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, select
@@ -73,8 +74,10 @@ def statement(node_ids: Iterable[str], stints: Iterable[Stint], second: int) -> 
     """Add stints up to a second; every one of the nodes has an entry, in their order."""
     by_node = dict.fromkeys(node_ids, 0)
     by_month: defaultdict[int, int] = defaultdict(int)
-    for stint in stints:
-        for month, units in _months(stint, second):
+    begun = [stint for stint in stints if stint.started_at < second]
+    months = _month_starts(min((stint.started_at for stint in begun), default=second), second)
+    for stint in begun:
+        for month, units in _by_month(stint, second, months):
             by_node[stint.node_id] += units
             by_month[month] += units
     return Statement(second, by_node, dict(by_month))
@@ -92,13 +95,21 @@ def of_provider(connection: Connection, organization_id: str, second: int) -> St
     return statement(mine, (Stint(*row) for row in connection.execute(query)), second)
 
 
-def _months(stint: Stint, second: int) -> Iterator[tuple[int, int]]:
+def _by_month(stint: Stint, second: int, months: Sequence[int]) -> Iterator[tuple[int, int]]:
     at, end = stint.started_at, min(second if stint.ended_at is None else stint.ended_at, second)
+    month = bisect_right(months, at) - 1
     while at < end:
-        month = accrual.month_start(at)
-        over = min(_month_end(month), end)
-        yield month, (over - at) * stint.rate_cents
-        at = over
+        over = min(months[month + 1], end)
+        yield months[month], (over - at) * stint.rate_cents
+        at, month = over, month + 1
+
+
+def _month_starts(first: int, last: int) -> list[int]:
+    """The starts of all months from that of `first` to the one after that of `last`."""
+    starts = [accrual.month_start(first)]
+    while starts[-1] <= last:
+        starts.append(_month_end(starts[-1]))
+    return starts
 
 
 def _month_end(start: int) -> int:

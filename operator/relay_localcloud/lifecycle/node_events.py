@@ -69,9 +69,11 @@ def set_by_owner(tx: Tx, node_id: str, status: NodeStatus) -> None:
             raise ApiError(404, f"The node {node_id!r} was removed for good; enrol another one.")
     elif status == "removed":
         was_removed(tx, node_id)
-    else:
-        nodes.set_hold(tx, node_id, None if status == "online" else status)
+    elif status == "online":
+        nodes.set_hold(tx, node_id, None)
         announce_vacancy(tx, node["gpu_model_id"])
+    else:
+        nodes.set_hold(tx, node_id, status)
 
 
 def was_removed(tx: Tx, node_id: str) -> None:

@@ -213,6 +213,14 @@ async def _play(server: Server, steps: list[tuple[str, int]]) -> None:
         await history.check()
 
 
+def test_a_part_of_a_cent_is_carried_to_the_next_payout() -> None:
+    month = 31 * DAY
+    halves = [Stint("node_1", month - 1, month, 1800), Stint("node_1", month, month + 1, 1800)]
+    before, after = (statement(["node_1"], halves, second) for second in (month + 600, month + 28 * DAY + 600))
+    assert (before.total_cents, before.payouts) == (1, [])
+    assert [(payout.start, payout.cents) for payout in after.payouts] == [(month, 1)]
+
+
 STINTS = st.builds(
     Stint,
     st.sampled_from(["node_1", "node_2", "node_3"]),
