@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 import pytest_asyncio
 
+from tests.localcloud.support.deployments import create as create_deployment
 from tests.localcloud.support.people import Person, session_of
 from tests.localcloud.support.server import request
 
@@ -45,6 +46,8 @@ READS: list[Call] = [
     ("GET", "/v1/vms/{pod}/snapshots/snap_x", None),
     ("GET", "/v1/clusters/{cluster}", None),
     ("GET", "/v1/clusters/{cluster}/detail", None),
+    ("GET", "/v1/serving/deployments", None),
+    ("GET", "/v1/serving/deployments/{deployment}", None),
 ]
 WORK: list[Call] = [
     ("POST", "/v1/pods", {"image": ""}),
@@ -89,6 +92,9 @@ ADMINISTRATION: list[Call] = [
     ("POST", "/v1/inference/models/m/backends", {}),
     ("GET", "/v1/inference/models/echo/backends", None),
     ("DELETE", "/v1/inference/models/m/backends/bke_x", None),
+    ("POST", "/v1/serving/deployments", {}),
+    ("PATCH", "/v1/serving/deployments/{deployment}", {}),
+    ("DELETE", "/v1/serving/deployments/{deployment}", None),
 ]
 PERSONAL: list[Call] = [
     ("GET", "/v1/me", None),
@@ -107,7 +113,7 @@ EVERYTHING = READS + PERSONAL + WORK + ADMINISTRATION
 
 @pytest_asyncio.fixture
 async def ids(organization: Organization) -> dict[str, str]:
-    """A running pod and cluster of the organization, which is a provider, and a transfer that is offered to it."""
+    """A running pod, a cluster and a deployment of the organization, which is a provider and was offered a transfer."""
     await organization.server.ok("PATCH", f"/orgs/{organization.id}", {"provider": True})
     pod = await organization.ok("POST", "/v1/pods", {"image": "a", "gpuModelId": "rtx4090"})
     cluster = await organization.ok("POST", "/v1/orgs/{org}/clusters/create", {"name": "c", "gpuModelId": "l40s"})
@@ -116,7 +122,9 @@ async def ids(organization: Organization) -> dict[str, str]:
     given = await giver.ok("POST", "/v1/orgs/{org}/vms/create", {"name": "given"})
     offer = {"workloadId": given["id"], "toOrganizationId": organization.id}
     transfer = await organization.server.ok("POST", "/transfers", offer)
-    return {"org": organization.id, "pod": pod["id"], "cluster": cluster["id"], "transfer": transfer["id"]}
+    deployment = await create_deployment(organization, replicasDesired=0, acknowledgeLaneJoin=True)
+    known = {"org": organization.id, "pod": pod["id"], "cluster": cluster["id"], "transfer": transfer["id"]}
+    return {**known, "deployment": deployment["id"]}
 
 
 async def refused(person: Person, ids: dict[str, str]) -> list[tuple[str, str]]:
