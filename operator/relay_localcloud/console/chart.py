@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from relay_localcloud.console.balance_series import Point
-from relay_localcloud.console.markup import Html, element
+from relay_localcloud.console.markup import Html, element, fragment
 from relay_localcloud.console.wording import absolute, money
 from relay_localcloud.instants import SECOND
 
@@ -25,9 +25,9 @@ def balance_chart(points: Sequence[Point], floor_cents: int) -> Html:
         "figure",
         element(
             "div",
-            _scale("ol", [money(highest), money((highest + lowest) // 2), money(lowest)], "amounts"),
+            _scale([money(highest), money((highest + lowest) // 2), money(lowest)], "amounts"),
             _drawing(points, lowest, highest, floor_cents, words),
-            _scale("ol", [absolute(p.second * SECOND) for p in (first, points[len(points) // 2], last)], "times"),
+            _scale([_instant(point) for point in (first, points[len(points) // 2], last)], "times"),
             class_="plot",
         ),
         element("figcaption", words),
@@ -92,8 +92,13 @@ def _level(y: float, class_: str) -> Html:
     return element("line", x1=0, y1=f"{y:.1f}", x2=_WIDTH, y2=f"{y:.1f}", class_=class_)
 
 
-def _scale(tag: str, labels: Sequence[str], class_: str) -> Html:
-    return element(tag, [element("li", label) for label in labels], class_=class_, aria_hidden="true")
+def _scale(labels: Sequence[str | Html], class_: str) -> Html:
+    return element("ol", [element("li", label) for label in labels], class_=class_, aria_hidden="true")
+
+
+def _instant(point: Point) -> Html:
+    day, time = absolute(point.second * SECOND).split(" ")
+    return fragment(element("span", day), element("span", time))
 
 
 def _as_table(points: Sequence[Point]) -> Html:

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Response
 from sqlalchemy import select
 
 from relay_localcloud import tables
-from relay_localcloud.console.forms import choice, form, labelled
+from relay_localcloud.console.forms import field, form, options
 from relay_localcloud.console.markup import Html, element, fragment
 from relay_localcloud.console.parts import Row, section, table
 from relay_localcloud.console.reading import Reading
@@ -40,35 +40,36 @@ def _content(reading: Reading) -> Html:
 
 
 def _advance(requested: Requested) -> Html:
-    amount = element("input", name="amount", type="number", min=0, step="any", required=True, value="1")
     return form(
         requested,
         f"{PATH}/advance",
-        labelled("By", amount),
-        labelled("Unit", choice("seconds", _UNITS, "3600")),
+        field("amount", "By", "input", name="amount", type="number", min=0, step="any", required=True, value="1"),
+        field("unit", "Unit", "select", options(_UNITS, "3600"), name="seconds"),
         element("button", "Move it on", type="submit", class_="primary"),
         class_="fields",
     )
 
 
 def _set(requested: Requested, now: int) -> Html:
-    instant = element("input", name="set", required=True, value=timestamp(now), autocomplete="off", spellcheck="false")
+    hint = "RFC 3339, such as 2027-01-01T00:10:00Z. It cannot go back."
+    written = {"value": timestamp(now), "autocomplete": "off", "spellcheck": "false"}
     return form(
         requested,
         f"{PATH}/set",
-        labelled("To the instant", instant, "RFC 3339, such as 2027-01-01T00:10:00Z. It cannot go back."),
+        field("instant", "To the instant", "input", hint=hint, name="set", required=True, **written),
         element("button", "Move it there", type="submit"),
         class_="fields",
     )
 
 
 def _mode(requested: Requested, mode: str, rate: str) -> Html:
-    seconds = element("input", name="rate", type="number", min=0, max=1_000_000, step="any", value=rate)
+    bounds = {"min": "0", "max": "1000000", "step": "any"}
+    hint = "Seconds a second; for the mode Scaled."
     return form(
         requested,
         f"{PATH}/mode",
-        labelled("Mode", choice("mode", _MODES, mode)),
-        labelled("Rate", seconds, "Seconds a second; for the mode Scaled."),
+        field("mode-chosen", "Mode", "select", options(_MODES, mode), name="mode"),
+        field("rate", "Rate", "input", hint=hint, name="rate", type="number", value=rate, **bounds),
         element("button", "Change it", type="submit"),
         class_="fields",
     )

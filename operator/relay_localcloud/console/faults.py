@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import JsonValue
 
 from relay_localcloud import faults
-from relay_localcloud.console.forms import button, choice, form, labelled
+from relay_localcloud.console.forms import button, field, form, options
 from relay_localcloud.console.markup import Html, element, fragment
 from relay_localcloud.console.parts import Row, identifier, section, table
 from relay_localcloud.console.requested import Requested
@@ -79,19 +79,18 @@ def _conditions(item: Mapping[str, JsonValue]) -> Iterable[str]:
 
 def _form(requested: Requested, operations: Iterable[str]) -> Html:
     names = [*sorted(operations, key=lambda name: name.split(" ")[::-1]), faults.WEBHOOK]
-    options = element("datalist", [element("option", value=name) for name in names], id="operations")
-    operation = element(
-        "input", name="operation", list="operations", required=True, value="POST /v1/pods", autocomplete="off"
-    )
+    offered = element("datalist", [element("option", value=name) for name in names], id="operations")
     effects = {word: label for word, (label, _) in SIMPLE_EFFECTS.items()}
-    count = element("input", name="count", type="number", min=1, max=1_000_000, inputmode="numeric", value="1")
+    named = {"value": "POST /v1/pods", "list": "operations", "autocomplete": "off"}
+    often = {"type": "number", "min": "1", "max": "1000000", "value": "1"}
+    hint = "METHOD /path as /openapi.json has it, or webhook."
     return form(
         requested,
         PATH,
-        options,
-        labelled("Operation", operation, "METHOD /path as /openapi.json has it, or webhook."),
-        labelled("Effect", choice("effect", effects)),
-        labelled("How often", count, "Empty: until it is removed."),
+        offered,
+        field("operation", "Operation", "input", hint=hint, name="operation", required=True, **named),
+        field("effect", "Effect", "select", options(effects), name="effect"),
+        field("count", "How often", "input", hint="Empty: until it is removed.", name="count", **often),
         element("button", "Add the fault", type="submit", class_="primary"),
         class_="fields",
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from relay_localcloud.console.markup import Child, Html, element, fragment
+from relay_localcloud.console.markup import Attribute, Child, Html, element, fragment
 from relay_localcloud.console.requested import Requested
 
 
@@ -20,17 +20,21 @@ def button(
     return form(requested, action, element("button", label, spoken, type="submit", class_=class_), **fields)
 
 
-def labelled(label: str, control: Html, hint: str | None = None) -> Html:
-    """A control with its label around it."""
-    return element("label", element("span", label), control, element("small", hint) if hint else None, class_="field")
+def field(key: str, label: str, tag: str, *children: Child, hint: str | None = None, **attributes: Attribute) -> Html:
+    """A control with its label, and a hint where there is more to say; `key` is its id."""
+    described = f"{key}-hint" if hint else None
+    return element(
+        "div",
+        element("label", label, for_=key),
+        element(tag, *children, id=key, aria_describedby=described, **attributes),
+        element("small", hint, id=described) if hint else None,
+        class_="field",
+    )
 
 
-def choice(name: str, options: Mapping[str, str], chosen: str | None = None, key: str | None = None) -> Html:
-    """A selection of values with their labels."""
-    entries = [
-        element("option", label, value=value, selected=value == (chosen or "")) for value, label in options.items()
-    ]
-    return element("select", entries, name=name, id=key)
+def options(values: Mapping[str, str], chosen: str | None = None) -> list[Html]:
+    """What a selection offers: values with their labels."""
+    return [element("option", label, value=value, selected=value == (chosen or "")) for value, label in values.items()]
 
 
 def _hidden(name: str, value: str) -> Html:

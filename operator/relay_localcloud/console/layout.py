@@ -6,7 +6,7 @@ from typing import Final
 
 from relay_localcloud.clock import ClockState
 from relay_localcloud.console import files
-from relay_localcloud.console.forms import button, choice
+from relay_localcloud.console.forms import button, options
 from relay_localcloud.console.markup import Html, element, fragment, page
 from relay_localcloud.console.requested import Requested
 from relay_localcloud.console.wording import absolute, pill
@@ -83,13 +83,12 @@ def _header(frame: Frame) -> Html:
 
 def _organizations(frame: Frame) -> Html:
     named = {key: f"{name} ({key})" for key, name in frame.organizations.items()}
-    options = {"": "All organizations", **named}
+    offered = options({"": "All organizations", **named}, frame.requested.organization_id)
     label = element("label", "Organization", for_="org", class_="unseen")
-    selection = choice("org", options, frame.requested.organization_id, key="org")
     return element(
         "form",
         label,
-        selection,
+        element("select", offered, id="org", name="org"),
         element("button", "Show", type="submit"),
         method="get",
         action=frame.requested.path,

@@ -1,0 +1,160 @@
+"""The console on a phone, with a keyboard alone, without scripts, in light and in dark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import expect
+
+from tests.localcloud.support.browsing import PAGES, Console, console_of
+from tests.localcloud.support.events import create_webhook
+from tests.localcloud.support.receiver import Receiver
+from tests.localcloud.support.workloads import happens, new_pod, running_pod
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser, Page
+
+    from tests.localcloud.support.server import Server
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+PHONE: dict[str, Any] = {"viewport": {"width": 360, "height": 740}, "has_touch": True, "is_mobile": True}
+
+# The lowest contrast of any text with what is behind it, and that text (WCAG 2.2, 1.4.3).
+CONTRAST = """() => {
+  const numbers = (colour) => colour.match(/[\\d.]+/g).map(Number);
+  const luminance = ([r, g, b]) => {
+    const [x, y, z] = [r, g, b].map((c) => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * x + 0.7152 * y + 0.0722 * z;
+  };
+  const behind = (element) => {
+    for (let each = element; each; each = each.parentElement) {
+      const colour = numbers(getComputedStyle(each).backgroundColor);
+      if (colour.length === 3 || colour[3] === 1) return colour;
+    }
+    return [255, 255, 255];
+  };
+  let worst = [21, "nothing"];
+  const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (texts.nextNode()) {
+    const element = texts.currentNode.parentElement;
+    if (!texts.currentNode.data.trim() || !element.checkVisibility() || element.closest(".unseen, option")) continue;
+    const [a, b] = [numbers(getComputedStyle(element).color), behind(element)].map(luminance);
+    const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (contrast < worst[0]) worst = [contrast, `${element.tagName}.${element.className}: ${texts.currentNode.data}`];
+  }
+  return worst;
+}"""
+
+LONG_NAME = "a-name-as-long-as-names-may-be-and-without-any-place-to-break"
+FOCUSED = "document.activeElement.textContent.trim()"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def busy(server: Server) -> Server:
+    """A local cloud in which something of everything has happened, long names and errors included."""
+    organization = server.seeded()
+    async with Receiver([500]) as receiver:
+        await create_webhook(organization, receiver)
+        await running_pod(organization, name=LONG_NAME, gpuCount=4)
+        failed = await running_pod(organization, name="failed", unread="field")
+        await happens(organization, failed, "fail")
+        cluster = {"name": "llm", "gpuModelId": "h100", "replicaCount": 3, "imageUrl": "vllm/vllm-openai:latest"}
+        await organization.ok("POST", "/v1/orgs/{org}/clusters/create", cluster)
+        await server.ok("POST", f"/orgs/{organization.id}/invites", {"email": "ada@example.test", "role": "member"})
+        await server.ok("POST", "/faults", {"operation": "POST /v1/pods", "effect": {"drop": "after"}, "skip": 5})
+        await server.advance(7200)
+        node = (await server.ok("GET", "/nodes"))["items"][0]
+        await server.ok("PATCH", f"/nodes/{node['id']}", {"reporting": False})
+    return server
+
+
+async def test_every_page_fits_on_a_phone(browser: Browser, busy: Server) -> None:
+    too_small = "[...document.querySelectorAll('button, select, nav a')].filter(e => e.offsetHeight < 24).length"
+    async with console_of(browser, busy.ready["consoleUrl"], **PHONE) as console:
+        for path in PAGES:
+            await console.open(path)
+            assert await console.page.evaluate("document.documentElement.scrollWidth") == 360, path
+            assert await console.page.evaluate(too_small) == 0, path
+            await console.picture(f"phone-{path.rpartition('/')[2] or 'overview'}")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_every_text_can_be_read(browser: Browser, busy: Server, scheme: Literal["light", "dark"]) -> None:
+    async with console_of(browser, busy.ready["consoleUrl"], color_scheme=scheme) as console:
+        for path in PAGES:
+            await console.open(path)
+            contrast, text = await console.page.evaluate(CONTRAST)
+            assert contrast >= 4.5, (path, text)
+            await console.picture(f"{scheme}-{path.rpartition('/')[2] or 'overview'}")
+
+
+async def tab_to(page: Page, text: str) -> None:
+    """Press Tab until what has the focus begins with this text."""
+    for _ in range(80):
+        await page.keyboard.press("Tab")
+        if (await page.evaluate(FOCUSED)).startswith(text):
+            return
+    raise AssertionError(f"Tab does not lead to {text}")
+
+
+async def test_the_first_tab_skips_to_the_content(console: Console) -> None:
+    await console.open()
+    await console.page.keyboard.press("Tab")
+    assert await console.page.evaluate(FOCUSED) == "Skip to the content"
+    await expect(console.page.get_by_text("Skip to the content")).to_be_in_viewport()
+    await console.page.keyboard.press("Enter")
+    assert await console.page.evaluate("document.activeElement.id") == "main"
+
+
+async def test_the_clock_is_moved_and_a_node_taken_down_by_keyboard_alone(console: Console, fresh: Server) -> None:
+    pod = await new_pod(fresh.seeded(), name="trainer")
+    page = console.page
+    await console.open()
+    await tab_to(page, "+1 min")
+    outline = "getComputedStyle(document.activeElement).outlineStyle"
+    assert await page.evaluate(outline) == "solid"
+    await page.keyboard.press("Enter")
+    await expect(console.row(pod["id"])).to_contain_text("running")
+    assert (await page.evaluate(FOCUSED)).startswith("+1 min"), "the focus was lost"
+
+    await tab_to(page, "Nodes")
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", level=1)).to_have_text("Nodes")
+    await tab_to(page, "trainer")
+    await page.keyboard.press("Tab")
+    assert (await page.evaluate(FOCUSED)).startswith("Take down")
+    await page.keyboard.press("Enter")
+    await console.has_said("The node fell silent")
+    assert (await page.evaluate(FOCUSED)).startswith("Bring back"), "the focus was lost"
+
+
+async def test_every_control_has_a_name_and_every_page_one_heading(browser: Browser, busy: Server) -> None:
+    unnamed = """[...document.querySelectorAll('button, a, select, input:not([type=hidden])')].filter(
+        (e) => !(e.textContent.trim() || e.labels?.length || e.getAttribute('aria-label'))).map((e) => e.outerHTML)"""
+    async with console_of(browser, busy.ready["consoleUrl"]) as console:
+        for path in PAGES:
+            await console.open(path)
+            assert await console.page.evaluate(unnamed) == []
+            assert await console.page.get_by_role("heading", level=1).count() == 1
+            await expect(console.page.locator("nav [aria-current=page]")).to_have_count(1)
+            ids = "[...document.querySelectorAll('[id]')].map((e) => e.id)"
+            found = await console.page.evaluate(ids)
+            assert len(found) == len(set(found)), path
+
+
+async def test_it_works_without_scripts(browser: Browser, fresh: Server) -> None:
+    pod = await new_pod(fresh.seeded(), name="trainer")
+    async with console_of(browser, fresh.ready["consoleUrl"], java_script_enabled=False) as console:
+        await console.open("/console/workloads")
+        await expect(console.row(pod["id"])).to_contain_text("deploying")
+        await console.press("+1 min")
+        await console.has_said("The clock was moved on")
+        await expect(console.row(pod["id"])).to_contain_text("running")
+        await console.go("Faults")
+        await console.page.get_by_label("Operation").fill("nonsense")
+        await console.press("Add the fault")
+        await expect(console.page.get_by_role("alert")).to_contain_text("'nonsense' is not served")
+        console.troubles.clear()  # the browser notes the 400
