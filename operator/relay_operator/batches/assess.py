@@ -141,7 +141,7 @@ def refreshed(status: InferenceBatchStatus, seen: Iterable[tuple[PartStatus, Bat
     latest = max((part for part in parts if part.batch_id), key=_order, default=None)
     counts, usage = counted(after), spent(after)
     changed: dict[str, object] = {"request_counts": counts, "usage": usage, "cost": dollars(usage.cost_nano_usd)}
-    changed["progress_percent"] = 100 * (counts.completed + counts.failed) // counts.total if counts.total else 0
+    changed["progress_percent"] = progress(after, counts)
     changed["input_file_id"] = parts[0].input_file_id
     problems = [problem for batch in news.values() for problem in _problems(batch)]
     if problems:
@@ -194,6 +194,16 @@ def counted(status: InferenceBatchStatus) -> RequestCounts:
     completed = min(sum(part.completed for part in parts), total)
     failed = sum(part.failed for part in parts) - (status.retried or 0)
     return RequestCounts(total=total, completed=completed, failed=min(max(failed, 0), total - completed))
+
+
+def progress(status: InferenceBatchStatus, counts: RequestCounts) -> int:
+    """Percent of the records that no further attempt is made of: it never falls. Before the last round that was begun,
+    a failure was either sent again or is final."""
+    parts = status.parts or []
+    last = max((part.round for part in parts), default=1)
+    final = sum(part.failed for part in parts if part.round < last) - (status.retried or 0)
+    through = min(counts.completed + max(final, 0), counts.total)
+    return 100 * through // counts.total if counts.total else 0
 
 
 def spent(status: InferenceBatchStatus) -> Usage:

@@ -185,6 +185,7 @@ def _uploaded(facts: Facts, came: Uploaded) -> Fields:
         fields["input"] = InputStatus(digest=came.digest, records=came.records)
     elif len(others) == len(status.parts or ()):  # not where a file that vanished was uploaded another time
         fields["retried"] = (status.retried or 0) + came.retried or None
+        fields["failure_reasons"] = list(came.reasons) or None
         if came.retried:
             fields["retry_time"] = assess.retry_time(facts.obj.spec, status.attempt or 2, facts.now)
     grown = assess.refreshed(_with(status, fields), ())
@@ -198,6 +199,7 @@ def _published(facts: Facts, came: Published) -> Fields:
         "output": came.output.model_copy(update={"begun_at": begun}),
         "completion_time": facts.now,
         "problems": list(came.problems) or status.problems,
+        "failure_reasons": list(came.reasons) or None,
         "ending": status.ending or _shortfall(facts, came) or _deleted(facts),
     }
     total = max(came.counts.total, status.input.records if status.input is not None else 0)

@@ -10,7 +10,7 @@ from relay_operator.api.meta import CreateIntent
 from relay_operator.batches.destinations import Destinations
 from relay_operator.batches.presence import Presence
 from relay_operator.batches.selection import files_of, opened, results_of
-from relay_operator.batches.work import Published, Refused, StoppedError
+from relay_operator.batches.work import Published, Refused, StoppedError, frequent
 from relay_operator.kinds.inferencebatch import (
     SHOWN_PROBLEMS,
     InferenceBatch,
@@ -86,6 +86,7 @@ def _published(output: OutputStatus, merge: Merge, lost: list[Problem]) -> Publi
         unanswered=merged.unanswered,
         lost=len(lost),
         problems=tuple([*lost, *odd][:SHOWN_PROBLEMS]),
+        reasons=frequent(merged.reasons),
     )
 
 

@@ -11,7 +11,7 @@ from relay_operator.records.ids import Ids
 from relay_operator.records.lines import lines
 from relay_operator.records.pace import Pace
 from relay_operator.records.resend import picked
-from relay_operator.records.results import LONGEST_RESULT, Open, RetryPolicy, custom_id_of, failures
+from relay_operator.records.results import LONGEST_RESULT, Open, Reasons, RetryPolicy, custom_id_of, failures
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,8 @@ class Chosen:
     records: AsyncIterator[list[bytes]]
     retried: int
     """Those of them that had failed."""
+    reasons: Reasons
+    """Why records of the last round failed, chosen or not."""
 
 
 async def select(obj: InferenceBatch, cloud: Cloud, ids: Ids, pace: Pace) -> Chosen:
@@ -34,7 +36,7 @@ async def select(obj: InferenceBatch, cloud: Cloud, ids: Ids, pace: Pace) -> Cho
     counts = counted(obj.status)
     if counts.completed + counts.failed >= counts.total:
         found = await failures(errors, policy, ids, pace)
-        return Chosen(picked(inputs, ids, pace), found.retried)
+        return Chosen(picked(inputs, ids, pace), found.retried, found.reasons)
     with Ids() as failed:
         found = await failures(errors, policy, failed, pace)
         outputs = [opened(cloud, part.output_file_id) for part in last if part.output_file_id]
@@ -43,7 +45,8 @@ async def select(obj: InferenceBatch, cloud: Cloud, ids: Ids, pace: Pace) -> Cho
         for file in errors:
             await _note(file, ids, pace, but=failed)
     # Lines that tell of an expiry are no failures in the cloud's counts.
-    return Chosen(_without(inputs, ids, pace), min(found.retried, sum(part.failed for part in last)))
+    retried = min(found.retried, sum(part.failed for part in last))
+    return Chosen(_without(inputs, ids, pace), retried, found.reasons)
 
 
 def retry_policy(spec: RetrySpec | None) -> RetryPolicy:

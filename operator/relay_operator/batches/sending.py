@@ -14,7 +14,7 @@ from relay_operator.batches.names import file_name, file_prefix
 from relay_operator.batches.presence import Presence
 from relay_operator.batches.selection import files_of, select
 from relay_operator.batches.sources import Sources
-from relay_operator.batches.work import Refused, StoppedError, Uploaded
+from relay_operator.batches.work import Refused, StoppedError, Uploaded, frequent
 from relay_operator.kinds.inferencebatch import MAX_PARTS, InferenceBatch, PartStatus, Problem
 from relay_operator.kinds.inferencebatch_spec import BatchSpec, ToolType
 from relay_operator.records.check import Expected
@@ -131,7 +131,8 @@ class Sending:
                     raise
                 text = f"records cannot be sent again, since the cloud has lost a file: {gone.message}"
                 raise StoppedError(Refused(Reason.RESULTS_LOST, text)) from None
-            return Uploaded(parts, sum(part.records for part in parts), retried=chosen.retried)
+            records, reasons = sum(part.records for part in parts), frequent(chosen.reasons)
+            return Uploaded(parts, records, retried=chosen.retried, reasons=reasons)
 
     async def _expected(self, obj: InferenceBatch) -> Expected:
         config = await self._tool_config(obj.spec, obj.metadata.namespace)

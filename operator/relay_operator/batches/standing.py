@@ -1,6 +1,5 @@
 """What to tell of a batch, and when to come back. Pure."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final, Literal, TypeAlias, assert_never
 
@@ -12,12 +11,13 @@ from relay_operator.batches import actions
 from relay_operator.batches.actions import Action, Work
 from relay_operator.batches.changes import is_final
 from relay_operator.batches.facts import Facts
+from relay_operator.batches.outcome import because, outcome, why
 from relay_operator.batches.result import CancelRefused, Hindered, NotPaid, Paid, Result, Unknown
 from relay_operator.batches.work import Troubled, no_access
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.conditions import Wanted
 from relay_operator.engine.standing import Pace, Return, Standing, refusal
-from relay_operator.kinds.inferencebatch import Ending, InferenceBatchStatus
+from relay_operator.kinds.inferencebatch import InferenceBatchStatus
 
 Trouble: TypeAlias = Literal[ConditionType.RECONCILING, ConditionType.STALLED]
 
@@ -80,7 +80,7 @@ def _decided(facts: Facts, action: Action, status: InferenceBatchStatus, *, unre
 def _held(status: InferenceBatchStatus) -> Standing:
     """Between two attempts; the reconciler comes back at that time."""
     at = "" if status.retry_time is None else f" at {rfc3339(status.retry_time)}"
-    text = f"records that failed are sent again{at}, attempt {status.attempt}"
+    text = f"records that failed{why(status)} are sent again{at}, attempt {status.attempt}"
     return Standing("True", None, Reason.RETRYING, text, Return.NEVER)
 
 
@@ -214,7 +214,7 @@ def _working(work: Work, status: InferenceBatchStatus) -> Standing:
         case Work.PUBLISH:
             return Standing("True", None, Reason.PUBLISHING, "the answers are being published", Return.NEVER)
         case Work.CLEAR:
-            return _outcome(status, Return.NEVER)
+            return outcome(status, Return.NEVER)
         case _ as never:
             assert_never(never)
 
@@ -236,7 +236,7 @@ def _recorded(facts: Facts, status: InferenceBatchStatus) -> Standing:
 
 def _uncleared(status: InferenceBatchStatus, came: Troubled) -> Standing:
     """It is finished all the same; files that are left cost little, and are deleted when the cloud lets them be."""
-    known = _outcome(status, Return.TRANSITION)
+    known = outcome(status, Return.TRANSITION)
     message = f"{known.message}; its files are still in the cloud: {came.message}"
     return replace(known, message=message, pace=Pace.ADVISED, retry_after=came.retry_after)
 
@@ -248,35 +248,9 @@ def _ending(facts: Facts, back: Return) -> Standing:
         return Standing("False", _ON_THE_WAY, Reason.DELETING, "it is being cancelled in the cloud", back)
     if ending is None:
         return Standing("False", _ON_THE_WAY, Reason.CANCELLING, "spec.suspend: it is being cancelled", back)
-    return Standing("False", _ON_THE_WAY, Reason.CANCELLING, ending.message, back, extra=tuple(_because(ending)))
-
-
-def _because(ending: Ending) -> Iterator[Wanted]:
-    if ending.reason == Reason.BUDGET_EXCEEDED:
-        yield Wanted(ConditionType.BUDGET_EXCEEDED, "True", ending.reason, ending.message)
+    return Standing("False", _ON_THE_WAY, Reason.CANCELLING, ending.message, back, extra=tuple(because(ending)))
 
 
 def _finished(facts: Facts, status: InferenceBatchStatus) -> Standing:
     at_rest = status.cleared and not facts.view.deleting
-    return _outcome(status, Return.NEVER if at_rest else Return.SOON)
-
-
-def _outcome(status: InferenceBatchStatus, back: Return) -> Standing:
-    ending, counts, where = status.ending, status.request_counts, _where(status)
-    if ending is None:
-        answered = f"{counts.completed} of {counts.total} records answered, {counts.failed} failed" if counts else ""
-        message = f"{answered}; published to {where}"
-        complete = Wanted(ConditionType.COMPLETE, "True", Reason.COMPLETED, message)
-        return Standing("True", None, Reason.COMPLETED, message, back, extra=(complete,))
-    message = f"{ending.message}; what there is was published to {where}" if where else ending.message
-    failed = Wanted(ConditionType.FAILED, "True", ending.reason, message)
-    extra = (failed, *_because(ending))
-    return Standing("False", ConditionType.STALLED, Reason(ending.reason), message, back, extra=extra)
-
-
-def _where(status: InferenceBatchStatus) -> str:
-    """Where the answers are; the failures too, where there are some."""
-    output, counts = status.output, status.request_counts
-    if output is None or not output.answers:
-        return ""
-    return f"{output.answers}; failures: {output.errors}" if counts and counts.failed else output.answers
+    return outcome(status, Return.NEVER if at_rest else Return.SOON)

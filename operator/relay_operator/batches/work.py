@@ -5,7 +5,15 @@ from typing import TypeAlias
 
 from relay_client import NotFound
 from relay_operator.api.conditions import Reason
-from relay_operator.kinds.inferencebatch import OutputStatus, PartStatus, Problem, RequestCounts
+from relay_operator.kinds.inferencebatch import (
+    SHOWN_REASONS,
+    FailureReason,
+    OutputStatus,
+    PartStatus,
+    Problem,
+    RequestCounts,
+)
+from relay_operator.records.results import Reasons
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +25,8 @@ class Uploaded:
     digest: str = ""
     retried: int = 0
     """Of a later round: records that had failed before."""
+    reasons: tuple[FailureReason, ...] = ()
+    """Of a later round: why records had failed before, sent again or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +39,7 @@ class Published:
     lost: int
     """Files with results that the cloud does not have any more."""
     problems: tuple[Problem, ...] = ()
+    reasons: tuple[FailureReason, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +64,11 @@ class Troubled:
     message: str
     stalled: bool = False
     retry_after: float | None = None
+
+
+def frequent(reasons: Reasons) -> tuple[FailureReason, ...]:
+    """The reasons that are shown."""
+    return tuple(FailureReason(code=code, count=count) for code, count in reasons.counts.most_common(SHOWN_REASONS))
 
 
 def no_access(error: NotFound) -> Troubled:

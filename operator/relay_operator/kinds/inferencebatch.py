@@ -14,6 +14,7 @@ from relay_operator.kinds.inferencebatch_spec import InferenceBatchSpec
 MAX_PARTS: Final = 128
 """Batches in the cloud that one object can have over all its rounds."""
 SHOWN_PROBLEMS: Final = 20
+SHOWN_REASONS: Final = 5
 
 
 class RequestCounts(Model):
@@ -68,6 +69,15 @@ class Problem(Model):
     message: str = Field(max_length=512, description="What it is, in a sentence.")
 
 
+class FailureReason(Model):
+    """Why some records failed."""
+
+    code: str = Field(
+        max_length=64, description="The code of the cloud or the model, else status_ with the model's HTTP status."
+    )
+    count: int = Field(ge=1, description="How many records failed for it.")
+
+
 class OutputStatus(Model):
     """What was published, or is being published."""
 
@@ -100,7 +110,9 @@ class InferenceBatchStatus(Model):
     state: str | None = Field(None, max_length=64, description="The cloud's word for its state.")
     status_reason: str | None = Field(None, max_length=1024, description="The cloud's own explanation.")
     request_counts: RequestCounts | None = Field(None, description="Records.")
-    progress_percent: int | None = Field(None, ge=0, le=100, description="Share of the records that are through.")
+    progress_percent: int | None = Field(
+        None, ge=0, le=100, description="Share of the records that are answered, or failed for good."
+    )
     input_file_id: str | None = Field(None, max_length=253, description="The cloud's file with the records.")
     batch_id: str | None = Field(None, max_length=253, description="The batch in the cloud that was created last.")
     usage: Usage | None = Field(None, description="Tokens and money so far.")
@@ -127,6 +139,13 @@ class InferenceBatchStatus(Model):
     )
     problems: list[Problem] | None = Field(
         None, max_length=SHOWN_PROBLEMS, json_schema_extra=atomic(), description="The first things that are wrong."
+    )
+    failure_reasons: list[FailureReason] | None = Field(
+        None,
+        max_length=SHOWN_REASONS,
+        json_schema_extra=atomic(),
+        description="Why records failed, the most frequent reasons first: in the last round that was looked into, and "
+        "once the answers are published, of those that failed for good.",
     )
     output: OutputStatus | None = Field(None, description="What was published.")
     ending: Ending | None = Field(None, description="Why it ends without being Complete.")
@@ -171,5 +190,6 @@ DEFINITION: Final = Definition(
         Column("Cloud-State", ".status.state", priority=1),
         Column("Batch", ".status.batchId", priority=1),
         Column("Answers", ".status.output.answers", priority=1),
+        Column("Failing", ".status.failureReasons[0].code", priority=1),
     ),
 )

@@ -71,7 +71,11 @@ async def test_a_record_that_fails_to_the_last_has_one_line_with_its_last_error(
     assert model.asked.count("p2") == 2
     assert model.asked.count("p3") == 1, "the cloud says never to send a 422 unchanged"
     assert done["status"]["requestCounts"] == {"total": 6, "completed": 4, "failed": 2}
-    assert "failures: ConfigMap answers, key errors.jsonl" in condition(done, "Complete")["message"]
+    message = condition(done, "Complete")["message"]
+    assert "2 failed (upstream_unavailable: 1, invalid_request_error: 1)" in message
+    assert "failures: ConfigMap answers, key errors.jsonl" in message
+    reasons = [{"code": "upstream_unavailable", "count": 1}, {"code": "invalid_request_error", "count": 1}]
+    assert done["status"]["failureReasons"] == reasons
     assert kstatus(done) == "Current"
 
 
@@ -90,6 +94,8 @@ async def test_records_that_failed_wait_for_their_time_suspended_or_not_and_go_w
     told = condition(held, "Ready")
     assert (told["status"], told["reason"]) == ("True", "Retrying")
     assert at in told["message"]
+    assert "(upstream_unavailable: 1)" in told["message"]
+    assert held["status"]["progressPercent"] == 83
 
     await brisk_workspace.kube.patch(KIND, NAME, {"spec": {"suspend": True}})
     await brisk_workspace.becomes(KIND, NAME, tells("Suspended"))

@@ -145,9 +145,23 @@ def test_what_the_cloud_says_is_mirrored() -> None:
     assert (mirrored.output_file_id, mirrored.error_file_id) == ("out", "err")
     assert after.usage == Usage(input_tokens=5, output_tokens=6, cost_nano_usd=1100)
     assert (after.id, after.batch_id, after.state) == ("batch_1_1", "batch_1_1", "completed")
-    assert after.progress_percent == 100
+    assert after.progress_percent == 80, "what failed may be sent again"
     assert after.input_file_id == "file_1_1"
     assert assess.holds(after) is Holds.RESULTS
+
+
+def test_progress_never_falls_over_the_rounds() -> None:
+    read = InputStatus(digest="", records=10)
+    first, second = sent(1, 1, "completed", completed=6, failed=4), sent(1, 2, records=3)
+    course = [
+        status(sent(completed=5, failed=2), input=read),
+        status(first, input=read),
+        status(first, input=read, round=2, attempt=2),
+        status(first, second, input=read, retried=3),
+        status(first, sent(1, 2, "completed", completed=1, failed=2, records=3), input=read, retried=3),
+        status(first, sent(1, 2, completed=1, failed=2), sent(1, 3, completed=2), input=read, retried=5),
+    ]
+    assert [assess.progress(each, assess.counted(each)) for each in course] == [50, 60, 60, 70, 80, 100]
 
 
 def test_what_the_cloud_found_wrong_is_told_with_its_lines() -> None:

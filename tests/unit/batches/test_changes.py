@@ -20,7 +20,14 @@ from relay_operator.batches.plan import Demand, View
 from relay_operator.batches.result import Begun, Hindered, Nothing, NotPaid, Paid, Result, Unknown
 from relay_operator.batches.work import Came, Cleared, Published, Refused, Troubled, Uploaded
 from relay_operator.engine.account import AccountWaiting
-from relay_operator.kinds.inferencebatch import Ending, InferenceBatchStatus, InputStatus, OutputStatus, RequestCounts
+from relay_operator.kinds.inferencebatch import (
+    Ending,
+    FailureReason,
+    InferenceBatchStatus,
+    InputStatus,
+    OutputStatus,
+    RequestCounts,
+)
 from relay_wire.batches import Batch
 from tests.unit.batches.examples import NOON, TOKEN, batch, part, seen, sent, status
 
@@ -137,8 +144,10 @@ def test_uploads_become_parts_of_their_round() -> None:
 
 def test_records_that_failed_wait_and_what_has_no_answer_does_not() -> None:
     before = status(sent(state="completed", completed=8, failed=2), round=2, attempt=2, input=READ)
-    held = recorded(before, Uploaded((part(1, 2, records=2, inputFileId="g"),), 2, retried=2))
+    why = (FailureReason(code="status_503", count=2),)
+    held = recorded(before, Uploaded((part(1, 2, records=2, inputFileId="g"),), 2, retried=2, reasons=why))
     assert held.retry_time == NOON + timedelta(seconds=10)
+    assert held.failure_reasons == list(why)
     at_once = recorded(before, Uploaded((part(1, 2, records=2, inputFileId="g"),), 2, retried=0))
     assert at_once.retry_time is None
 
