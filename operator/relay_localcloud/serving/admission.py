@@ -8,11 +8,10 @@ from relay_localcloud.errors import ApiError
 from relay_localcloud.inference.backends import rows_of
 from relay_localcloud.inference.models import BUILT_IN
 from relay_localcloud.lifecycle.admission import known_model
-from relay_localcloud.lifecycle.capacity import no_room
 from relay_localcloud.lifecycle.cluster_states import ReplicaState
 from relay_localcloud.lifecycle.transitions import Refusal
 from relay_localcloud.nodes import COMMUNITY
-from relay_localcloud.serving import lanes, moves, promotion, rows, rules
+from relay_localcloud.serving import lanes, moves, promotion, rooms, rows, rules
 from relay_localcloud.serving.rows import Deployment
 from relay_localcloud.serving.states import TRANSITIONS, Trigger
 from relay_localcloud.store import Tx
@@ -115,5 +114,5 @@ def _staying(tx: Tx, deployment: Deployment) -> int:
 def _filled(tx: Tx, deployment: Deployment, had: int) -> Deployment:
     """The deployment, unless none of the replicas that were added found room."""
     if deployment.wanted > had and _staying(tx, deployment) <= had:
-        raise no_room(tx, deployment.demand)
+        raise rooms.no_room(tx, deployment.demand, deployment.node_pool)
     return deployment

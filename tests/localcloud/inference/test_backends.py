@@ -146,6 +146,9 @@ async def test_a_built_in_model_has_a_backend_that_stays(organization: Organizat
     [
         ("provider", "mine"),
         ("provider", None),
+        ("ref", None),
+        ("endpoint", None),
+        ("nativeFamilies", None),
         ("ref", ""),
         ("endpoint", ""),
         ("endpoint", "models.example/v1"),

@@ -120,3 +120,16 @@ def _more_than(number: int) -> Callable[[int], bool]:
         return count > number
 
     return holds
+
+
+async def test_records_of_batches_are_routed_too(organization: Organization) -> None:
+    async with upstream(organization, "engine:2") as behind:
+        await running(organization, backendWeight=1, engineImage="engine:2")
+        body = {"model": "echo", "messages": [{"role": "user", "content": "x"}]}
+        record = {"custom_id": "1", "method": "POST", "url": CHAT, "body": body}
+        asked = {"endpoint": CHAT, "completion_window": "24h", "requests": [record]}
+        batch = await ok(organization, "POST", "/v1/batches", asked)
+        await organization.server.advance(5)
+        done = await ok(organization, "GET", f"/v1/batches/{batch['id']}")
+        assert (done["status"], done["request_counts"]["completed"]) == ("completed", 1)
+        assert len(behind.received) == 1

@@ -75,6 +75,10 @@ async def test_replicas_land_in_the_pool_where_it_has_nodes(organization: Organi
     assert node["id"] not in {replica["nodeId"] for replica in community["replicas"]}
     answer = await try_create(organization, nodePool="gold", gpuCountPerReplica=2, acknowledgeLaneJoin=True)
     assert answer.refusal == (503, "INSUFFICIENT_GPU_CAPACITY")
+    answer = await try_create(organization, nodePool="gold", gpuCountPerReplica=3, acknowledgeLaneJoin=True)
+    assert answer.refusal == (422, "GPU_COUNT_NOT_PLACEABLE")
+    answer = await try_create(organization, nodePool="gold", gpuModelId="a100", acknowledgeLaneJoin=True)
+    assert answer.refusal == (503, "INSUFFICIENT_GPU_CAPACITY")
 
 
 async def test_a_pool_without_nodes_names_a_lane_and_nothing_else(organization: Organization) -> None:
