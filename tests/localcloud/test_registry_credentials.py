@@ -206,6 +206,40 @@ async def test_imported_elsewhere_a_credential_is_there_and_its_secrets_are_not(
     assert "make it anew" in answer.body["error"]
 
 
+async def test_a_secret_opens_for_its_own_credential_alone(start_server: StartServer) -> None:
+    server = start_server("--ephemeral", "--clock", "frozen")
+    organization = server.seeded()
+    first, second = await create(organization), await create(organization, ECR)
+    document = await server.ok("GET", "/export")
+    rows = {row["id"]: row for row in document["tables"]["registry_credentials"]}
+    rows[first["id"]]["sealed"] = rows[second["id"]]["sealed"]
+    await server.ok("POST", "/import", document)
+    for credential, answered in ((first, 422), (second, 200)):
+        body = {"name": credential["name"], "registryCredentialId": credential["id"]}
+        assert (await organization.call("POST", "/v1/orgs/{org}/vms/create", body)).status == answered
+
+
+async def test_stale_lists_of_credentials_pools_and_snapshots_lack_what_is_new(organization: Organization) -> None:
+    vm = await organization.ok("POST", "/v1/orgs/{org}/vms/create", {"name": "vm"})
+    await organization.server.advance(UNTIL_RUNNING)
+    snapshots = f"/v1/vms/{vm['id']}/snapshots"
+    pools = "/v1/orgs/{org}/runner-pools"
+    await organization.server.advance(60)
+    await create(organization)
+    await organization.ok("POST", pools, {"installationId": 1, "name": "ci", "poolRamGb": 8})
+    await organization.ok("POST", f"{snapshots}/create", {"name": "s"})
+    lists = {
+        LIST: "/v1/orgs/{orgId}/registry-credentials",
+        pools: "/v1/orgs/{orgId}/runner-pools",
+        snapshots: "/v1/vms/{id}/snapshots",
+    }
+    for path, operation in lists.items():
+        stale = {"operation": f"GET {operation}", "organizationId": organization.id, "count": 1}
+        await organization.server.ok("POST", "/faults", {**stale, "effect": {"staleSeconds": 30}})
+        assert (await organization.ok("GET", path))["items"] == []
+        assert len((await organization.ok("GET", path))["items"]) == 1
+
+
 async def test_a_key_that_is_none_ends_the_start_with_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "secrets.key").write_text("abc")
     server = Server(("--state", str(tmp_path)))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -104,6 +106,32 @@ async def test_billing_splits_at_that_second_and_loses_nothing(server: Server, f
     assert [row["organization_id"] for row in stints] == [sender.id, receiver.id]
     assert stints[0]["ended_at"] == stints[1]["started_at"]
     assert {row["rate_cents"] for row in stints} == {RATE}
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_no_second_is_lost_or_paid_twice_however_often_it_changes_hands(server: Server, seed: int) -> None:
+    chance = random.Random(seed)
+    owners = [await server.organization() for _ in range(3)]
+    holder = owners[0]
+    pod_id = await running_pod(holder)
+    began = await server.advance(0)
+    for _ in range(8):
+        await server.advance(chance.choice([0, 0.4, 1, 59.9, 3600 * chance.random()]))
+        taker = chance.choice([organization for organization in owners if organization is not holder])
+        await accept(taker, await offer(pod_id, taker))
+        holder = taker
+    ended = await server.advance(chance.random() * 100)
+    await act(holder, pod_id, "terminate")
+    ledger = (await server.ok("GET", "/export"))["tables"]["usage_records"]
+    stints = [row for row in ledger if row["resource_id"] == pod_id]
+    assert [(row["started_at"], row["rate_cents"]) for row in stints[1:]] == [
+        (row["ended_at"], RATE) for row in stints[:-1]
+    ]
+    first, last = (int(datetime.fromisoformat(moment).timestamp()) for moment in (began, ended))
+    assert (stints[0]["started_at"], stints[-1]["ended_at"]) == (first, last)
+    for organization in owners:
+        own = sum(row["ended_at"] - row["started_at"] for row in stints if row["organization_id"] == organization.id)
+        assert await spent(organization) == own * RATE // 3600
 
 
 async def test_burn_goes_with_the_workload(server: Server, organization: Organization) -> None:
@@ -259,8 +287,9 @@ async def test_without_funds_nothing_that_runs_is_accepted(server: Server, organ
     assert await refused(poor, transfer) == (402, "INSUFFICIENT_BALANCE")
     assert await status(organization, pod_id) == "running"
     await act(organization, pod_id, "stop")
-    await server.advance(1)
     await accept(poor, transfer)
+    await server.advance(1)
+    assert (await status(poor, pod_id), await spent(poor)) == ("stopped", 100_000)
 
 
 async def test_a_workload_on_a_node_of_its_own_organization_stays(server: Server, organization: Organization) -> None:

@@ -150,6 +150,7 @@ async def test_null_is_absent(organization: Organization, field: str) -> None:
         {"kernelModules": ["a"] * 65},
         {"privileged": "yes"},
         {"allowFallback": 1},
+        {"resourceSize": "x" * 64},
         {"imageUrl": ""},
         {"imageUrl": "two words"},
         {"imageUrl": "x" * 2001},

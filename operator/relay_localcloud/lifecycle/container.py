@@ -17,6 +17,7 @@ MOST_HEALTH_CHECKS: Final = 32
 MOST_KERNEL_MODULES: Final = 64
 MOST_SSH_KEYS: Final = 100
 LONGEST_REFERENCE: Final = 2000
+LONGEST_SIZE: Final = 63
 
 _REFERENCE: Final = re.compile(r"[!-~]+")
 _PATH: Final = re.compile(r"/[!-~]*")
@@ -28,6 +29,8 @@ _CreateT = TypeVar("_CreateT", VmCreate, ClusterCreate)
 def check(body: VmCreate | ClusterCreate) -> None:
     """Refuses with 400 what no container could be started with."""
     check_image("imageUrl", body.image_url)
+    if len(body.resource_size or "") > LONGEST_SIZE:
+        raise ApiError(400, f"resourceSize: at most {LONGEST_SIZE} characters.")
     check_variables(body.env_vars or {})
     check_list("preferredRegions", body.preferred_regions, MOST_REGIONS)
     check_list("healthChecks", body.health_checks, MOST_HEALTH_CHECKS)

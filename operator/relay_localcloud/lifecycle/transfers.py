@@ -73,7 +73,7 @@ def accept(tx: Tx, caller: Principal, transfer_id: str, ssh_key_ids: list[str]) 
     admission.require_free_name(tx, receiver, workload.kind, workload.name)
     admission.require_ssh_keys(tx, receiver, ssh_key_ids)
     _require_node(tx, workload, receiver)
-    if workload.status in HOLDS_GPUS:
+    if workload.status in HOLDS_GPUS - {PodStatus.STOPPING}:
         billing.require_funds(tx, receiver)
     moved = _hand_over(tx, workload, receiver)
     attached_keys.replace(tx, workload.id, ssh_key_ids)
