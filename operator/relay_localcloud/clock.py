@@ -9,6 +9,7 @@ moved by hand no transition overtakes them past their `barrier`, and the move is
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -17,12 +18,15 @@ from pydantic import BaseModel
 from sqlalchemy import Connection
 
 from relay_localcloud import due
+from relay_localcloud.disk import PATIENCE_SECONDS, Unwritable
 from relay_localcloud.due import DueHandler, DueItem
 from relay_localcloud.instants import LAST, SECOND, timestamp
 from relay_localcloud.outbound import Outbound
 from relay_localcloud.store import Store, read_meta, write_meta
 
 Mode = Literal["real", "frozen", "scaled"]
+
+_log = logging.getLogger(__name__)
 
 SLICE = 100
 """Transitions run in a row while the clock is moved, before requests get a turn."""
@@ -110,14 +114,23 @@ class Clock:
         """Wake whenever something falls due, for ever."""
         while True:
             self._wake.clear()
+            pause = self._run_what_is_due()
+            try:
+                await asyncio.wait_for(self._wake.wait(), pause)
+            except TimeoutError:
+                continue
+
+    def _run_what_is_due(self) -> float | None:
+        """Real seconds until there is something to run again; what the disk failed stays due."""
+        try:
             if self._held is None:
                 now = self.now()
                 self._settle(now)
                 self._begin(now, at_due_time=False, horizon=now)
-            try:
-                await asyncio.wait_for(self._wake.wait(), self._pause())
-            except TimeoutError:
-                continue
+            return self._pause()
+        except Unwritable as error:
+            _log.warning("What is due waits for the disk: %s", error)
+            return PATIENCE_SECONDS
 
     def reload(self) -> None:
         """Read the time again, after an import."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from relay_localcloud import due
 from relay_localcloud.call_queue import CallQueue, QueuedCall
+from relay_localcloud.disk import PATIENCE_SECONDS, Unwritable
 from relay_localcloud.store import Store
 
 
@@ -72,7 +73,10 @@ class Outbound(ABC):
             self.tasks.discard(task)
             self._queue.finished(call)
             self.changed()
-            if not task.cancelled() and (error := task.exception()) is not None:
+            error = None if task.cancelled() else task.exception()
+            if isinstance(error, Unwritable):
+                asyncio.get_running_loop().call_later(PATIENCE_SECONDS, self._queued, call)
+            elif error is not None:
                 # A defect here, not of whoever was called: the item stays due and is tried again by the next start.
                 message = f"an item of the kind {self._kind} failed inside the local cloud"
                 asyncio.get_running_loop().call_exception_handler(

@@ -9,7 +9,7 @@ import ssl
 import sys
 import tempfile
 from argparse import Namespace
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,15 +17,16 @@ import uvloop
 from pydantic import JsonValue
 from pydantic_core import from_json
 
-from relay_localcloud import app
+from relay_localcloud import app, disk
 from relay_localcloud.app import Options
 from relay_localcloud.cloud import Cloud
+from relay_localcloud.disk import StateError
 from relay_localcloud.gateway.directory import Directory
 from relay_localcloud.gateway.server import GatewayServer
 from relay_localcloud.organizations import Founded
 from relay_localcloud.servers import ListenError, Server, listen
 from relay_localcloud.state_file import StateFileError
-from relay_localcloud.store import StateError, Store
+from relay_localcloud.store import Store
 
 _log = logging.getLogger("relay_localcloud")
 _LONGEST_START_SECONDS = 30
@@ -60,12 +61,13 @@ async def serve(binding: Binding, options: Options) -> None:
     with ExitStack() as stack:
         ports = (binding.management_port, binding.inference_port, binding.gateway_port)
         listeners = [stack.enter_context(listen(binding.host, port)) for port in ports]
-        store = Store.ephemeral() if options.state is None else Store.at(options.state)
-        stack.callback(store.close)
         urls = _urls(binding, listeners)
-        cloud = app.open_cloud(store, options.first_mode, gateway_url=urls[2], inference_url=urls[1])
-        stack.callback(cloud.files.close)
-        founded = app.seed(cloud, document)
+        with nullcontext() if options.state is None else disk.opening(options.state):
+            store = Store.ephemeral() if options.state is None else Store.at(options.state)
+            stack.callback(store.close)
+            cloud = app.open_cloud(store, options.first_mode, gateway_url=urls[2], inference_url=urls[1])
+            stack.callback(cloud.files.close)
+            founded = app.seed(cloud, document)
         tls = _tls(binding, options, stack)
         *api_listeners, gateway_listener = listeners
         apis = zip(app.apis(cloud, options), api_listeners, strict=True)

@@ -15,16 +15,15 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from json import JSONDecodeError
 from pathlib import Path
 from typing import IO, cast
 
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 from sqlalchemy import Connection, StaticPool, Table, bindparam, create_engine, insert, select
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from relay_localcloud import changes, due, history, migrations, tables, webhooks
+from relay_localcloud import changes, disk, due, history, migrations, tables, webhooks
 from relay_localcloud.call_queue import QueuedCall
+from relay_localcloud.disk import StateError
 from relay_localcloud.prepared import Prepared
 from relay_localcloud.schema import SCHEMA_VERSION, metadata
 from relay_localcloud.settings import Settings
@@ -34,23 +33,6 @@ _STATEMENTS = 1_000
 
 _READ_META = Prepared(select(tables.meta.c.value).where(tables.meta.c.name == bindparam("of_name")))
 _WRITE_META = Prepared(insert(tables.meta).prefix_with("OR REPLACE"))
-
-
-class StateError(Exception):
-    """The state directory cannot be used; the message says why and what to do."""
-
-
-@contextmanager
-def readable(directory: Path) -> Iterator[None]:
-    """Say of a state that turns out to be unusable which one it is: StateError in the place of what the disk said."""
-    try:
-        yield
-    except (OSError, sqlite3.Error, SQLAlchemyError, ValidationError, JSONDecodeError) as error:
-        cause = error.orig if isinstance(error, DBAPIError) else error
-        raise StateError(
-            f"The state directory {directory} cannot be used: {cause}. It was left as it is: "
-            "put an intact copy or an export in its place, or choose another directory."
-        ) from error
 
 
 @dataclass
@@ -138,7 +120,7 @@ class Store:
     @classmethod
     def at(cls, directory: Path) -> "Store":
         """State in a directory, made where it does not exist; StateError where it cannot be used."""
-        with readable(directory):
+        with disk.opening(directory):
             directory.mkdir(parents=True, exist_ok=True)
             lock = _lock(directory / "lock")
             return cls(_connect(str(directory / "state.db")), directory, lock)
@@ -150,7 +132,10 @@ class Store:
 
     @contextmanager
     def transaction(self, at: int | None = None) -> Iterator[Tx]:
-        """Everything inside happens, or nothing does; `at` is the time in it, the clock's unless a due item says so."""
+        """Everything inside happens, or nothing does; `at` is the time in it, the clock's unless a due item says so.
+
+        Unwritable where the disk is full or fails.
+        """
         lag = history.current_lag() if at is None else 0
         now = (self.current_time() if at is None else at) - lag
         if self._open:
@@ -222,10 +207,12 @@ def _connect(path: str) -> Connection:
     connection.begin()
     with _immediate(raw):
         if stamped:
+            disk.check(raw)
             migrations.migrate(connection, raw, stamped)
         else:
             metadata.create_all(connection, checkfirst=False)
-        connection.exec_driver_sql(f"PRAGMA user_version={SCHEMA_VERSION}")
+        if stamped != SCHEMA_VERSION:
+            connection.exec_driver_sql(f"PRAGMA user_version={SCHEMA_VERSION}")
     return connection
 
 
@@ -236,8 +223,10 @@ def _immediate(raw: sqlite3.Connection) -> Iterator[None]:
     try:
         yield
         raw.commit()
-    except BaseException:
+    except BaseException as error:
         raw.rollback()
+        if (failure := disk.failure(error)) is not None:
+            raise failure from error
         raise
 
 

@@ -13,7 +13,7 @@ from typing import Final
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from relay_localcloud.store import StateError
+from relay_localcloud.disk import StateError
 
 KEY_FILE: Final = "secrets.key"
 

@@ -1,0 +1,244 @@
+"""A disk that is full, read-only or damaged: a sentence and 503, and nothing is harmed."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import resource
+import sqlite3
+import subprocess
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.localcloud.support.events import create_pod, create_webhook, make_event
+from tests.localcloud.support.server import COMMAND, request
+from tests.localcloud.support.workloads import status
+from tests.support.eventually import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.localcloud.conftest import StartServer
+    from tests.localcloud.support.receiver import Receiver
+    from tests.localcloud.support.server import Organization, Server
+
+FROZEN = ("--clock", "frozen")
+NO_ROOM = (0, resource.RLIM_INFINITY)
+ROOM = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+PR_CAPBSET_DROP, OVERRIDES_OF_PERMISSIONS = 24, (1, 2)  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+
+
+def give(server: Server, room: tuple[int, int]) -> None:
+    """Bound how far into a file the cloud may write; beyond it every write fails."""
+    resource.prlimit(server.child.pid, resource.RLIMIT_FSIZE, room)
+
+
+async def changes(organization: Organization) -> list[tuple[int, str]]:
+    """Status and code of changes of every kind."""
+    server, inference = organization.server, organization.server.ready["inferenceUrl"]
+    chat = {"model": "echo", "messages": [{"role": "user", "content": "hello " * 30_000}]}
+    answers = [
+        await organization.call("POST", "/v1/pods", {"image": "app:1", "gpuModelId": "l40s"}),
+        await organization.call("POST", "/v1/orgs/{org}/api-keys/create", {"name": "k"}),
+        await organization.call("PATCH", "/v1/orgs/{org}", {"name": "Other"}),
+        await organization.call("POST", "/v1/orgs/{org}/billing/deposit", {"amountCents": 1000}),
+        await server.control("POST", "/orgs", {"name": "Another"}),
+        await server.control("PATCH", "/settings", {"capacityStatus": 429}),
+        await server.control("POST", "/clock", {"advanceSeconds": 60}),
+        await server.control("POST", "/faults", {"operation": "GET /v1/whoami", "effect": {"status": 500}}),
+    ]
+    charged = await request("POST", f"{inference}/v1/chat/completions", chat, key=organization.api_key)
+    return [*(answer.refusal for answer in answers), (charged.status, charged.body["error"]["code"])]
+
+
+async def test_on_a_full_disk_changes_are_503_and_reads_go_on(
+    start_server: StartServer, tmp_path: Path, receiver: Receiver
+) -> None:
+    server = start_server("--state", str(tmp_path / "state"), *FROZEN)
+    organization = await server.organization()
+    await create_webhook(organization, receiver)
+    pod = await create_pod(organization)
+    before = await server.ok("GET", "/export")
+    give(server, NO_ROOM)
+    assert await changes(organization) == [(503, "unavailable")] * 8 + [(503, "upstream_unavailable")]
+    assert await status(organization, pod) == "deploying"
+    assert (await organization.ok("GET", "/v1/whoami"))["organizationName"] == "Test"
+    assert await server.ok("GET", "/export") == before
+    give(server, ROOM)
+    await server.advance(60)
+    assert await status(organization, pod) == "running"
+    assert receiver.types == ["vm.running"]
+    server.kill()
+    again = start_server("--state", str(tmp_path / "state"), *FROZEN)
+    assert (await request("GET", f"{again.url}/v1/vms/{pod}", key=organization.api_key)).body["status"] == "running"
+    assert "Traceback" not in server.log
+
+
+async def test_what_falls_due_on_a_full_disk_happens_once_there_is_room(
+    start_server: StartServer, tmp_path: Path, receiver: Receiver
+) -> None:
+    server = start_server("--state", str(tmp_path / "state"))
+    organization = await server.organization()
+    await create_webhook(organization, receiver)
+    pod = await create_pod(organization)
+    give(server, NO_ROOM)
+
+    async def log() -> str:
+        return server.log
+
+    await eventually(log, lambda text: "What is due waits for the disk" in text, every=0.05)
+    give(server, ROOM)
+
+    async def types() -> list[str]:
+        return receiver.types
+
+    await eventually(types, lambda seen: seen == ["vm.running"], every=0.05)
+    assert await status(organization, pod) == "running"
+    assert "Traceback" not in server.log
+
+
+async def test_a_delivery_whose_outcome_finds_no_room_is_made_again(
+    start_server: StartServer, tmp_path: Path, receiver: Receiver
+) -> None:
+    server = start_server("--state", str(tmp_path / "state"), *FROZEN)
+    organization = await server.organization()
+    webhook = await create_webhook(organization, receiver)
+    await make_event(organization)
+    await eventually(_calls(receiver), lambda seen: seen == 1, every=0.02)
+    await server.ok("POST", "/clock", {"advanceSeconds": 0})
+    receiver.hang = hang = asyncio.Event()
+    await make_event(organization)
+    await eventually(_calls(receiver), lambda seen: seen == 2, every=0.02)
+    give(server, NO_ROOM)
+    hang.set()
+    receiver.hang = None
+    await eventually(_calls(receiver), lambda seen: seen >= 3, every=0.02)
+    give(server, ROOM)
+    deliveries = f"/v1/orgs/{{org}}/webhooks/{webhook['id']}/deliveries"
+
+    async def recorded() -> int:
+        return len((await organization.ok("GET", deliveries))["items"])
+
+    await eventually(recorded, lambda count: count == 2, every=0.05)
+    assert len({call.delivery for call in receiver.received}) == 2
+    assert "Traceback" not in server.log
+
+
+def _calls(receiver: Receiver) -> Callable[[], Any]:
+    async def calls() -> int:
+        return len(receiver.received)
+
+    return calls
+
+
+def refused(folder: Path, before_start: Callable[[], None] | None = None) -> str:
+    """What it says on stderr of a state that it cannot use; it ends with 1, before its ready line."""
+    ports = ("--port", "0", "--inference-port", "0", "--gateway-port", "0")
+    command = [str(COMMAND), "serve", *ports, "--state", str(folder)]
+    ended = subprocess.run(command, capture_output=True, timeout=60, check=False, preexec_fn=before_start)
+    assert (ended.returncode, ended.stdout) == (1, b"")
+    said = ended.stderr.decode()
+    assert said.startswith("relay-localcloud: ")
+    assert said.count("\n") == 1
+    assert str(folder) in said
+    return said
+
+
+def without_room() -> None:
+    """No file may grow."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, NO_ROOM)
+
+
+def bound_by_permissions() -> None:
+    """Let permissions hold for root as they do for everybody."""
+    if os.geteuid() == 0:
+        for capability in OVERRIDES_OF_PERMISSIONS:
+            ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
+
+
+@pytest.fixture
+def state(start_server: StartServer, tmp_path: Path) -> Path:
+    """A state that somebody has used."""
+    server = start_server("--state", str(tmp_path / "state"))
+    assert server.stop() == 0
+    return tmp_path / "state"
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file but the lock, and the index of the log, which SQLite rebuilds."""
+    kept = (path for path in folder.rglob("*") if path.is_file() and path.name not in {"lock", "state.db-shm"})
+    return {str(path.relative_to(folder)): path.read_bytes() for path in kept}
+
+
+def test_a_fresh_state_on_a_full_disk_is_refused(tmp_path: Path) -> None:
+    assert "with room on its disk" in refused(tmp_path / "state", without_room)
+
+
+def test_a_state_on_a_full_disk_is_refused_and_opens_once_there_is_room(start_server: StartServer, state: Path) -> None:
+    assert "with room on its disk" in refused(state, without_room)
+    assert start_server("--state", str(state)).seeded().api_key
+
+
+def test_a_directory_that_may_not_be_written_is_refused(state: Path) -> None:
+    before = contents(state)
+    for path in (*state.iterdir(), state):
+        path.chmod(0o500 if path.is_dir() else 0o400)
+    said = refused(state, bound_by_permissions)
+    assert "make it writable" in said
+    assert contents(state) == before
+    state.chmod(0o700)
+
+
+def test_a_path_that_is_no_directory_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("kept")
+    assert "make it writable" in refused(tmp_path / "file")
+    assert "make it writable" in refused(tmp_path / "file" / "below")
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+def overwritten(database: Path) -> None:
+    database.write_bytes(b"no database " * 4096)
+
+
+def cut_off(database: Path) -> None:
+    database.write_bytes(database.read_bytes()[:10_000])
+
+
+def scratched(database: Path) -> None:
+    whole = bytearray(database.read_bytes())
+    for start in range(8192, len(whole), 4096):
+        whole[start : start + 200] = b"\xff" * 200
+    database.write_bytes(whole)
+
+
+def unreadable_fact(name: str) -> Callable[[Path], None]:
+    def change(database: Path) -> None:
+        with closing(sqlite3.connect(database)) as opened, opened:
+            opened.execute("INSERT OR REPLACE INTO meta VALUES (?, '{')", (name,))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [overwritten, cut_off, scratched, *(unreadable_fact(name) for name in ("clock", "settings", "seed"))],
+    ids=["overwritten", "cut off", "scratched", "clock", "settings", "seed"],
+)
+def test_a_damaged_state_is_refused_and_left_as_it_is(state: Path, damage: Callable[[Path], None]) -> None:
+    damage(state / "state.db")
+    before = contents(state)
+    assert "put an intact copy in its place" in refused(state)
+    assert contents(state).items() >= before.items()
+    assert contents(state)["state.db"] == before["state.db"]
+
+
+def test_a_newer_state_is_refused_and_left_as_it_is(state: Path) -> None:
+    with closing(sqlite3.connect(state / "state.db")) as newer:
+        newer.execute("PRAGMA user_version=3")
+    before = contents(state)
+    assert "has version 3, this program reads versions up to 2" in refused(state)
+    assert contents(state)["state.db"] == before["state.db"]
