@@ -31,19 +31,11 @@ _EXECUTOR_URL: Final = (
 
 OpenObject: TypeAlias = Annotated[dict[str, JsonValue], WithJsonSchema(OPEN_OBJECT)]
 """Any JSON object, kept as it is."""
-ObjectUrl: TypeAlias = Annotated[
-    str,
-    Field(
-        min_length=1,
-        max_length=2048,
-        json_schema_extra=field_rules(
-            (
-                "self.matches('^(s3|gs|az|https?|file)://')",
-                "write s3://, gs://, az://, https:// or (where the administrator allows a folder) file://",
-            )
-        ),
-    ),
-]
+KNOWN_SCHEME: Final = (
+    "self.matches('^(s3|gs|az|https?|file)://')",
+    "write s3://, gs://, az://, https:// or (where the administrator allows a folder) file://",
+)
+ObjectUrl: TypeAlias = Annotated[str, Field(min_length=1, max_length=2048, json_schema_extra=field_rules(KNOWN_SCHEME))]
 
 
 class CredentialsRef(Model):
@@ -240,7 +232,7 @@ class BatchDeletionPolicy(StrEnum):
 
 
 MetadataValue: TypeAlias = Annotated[str, Field(max_length=512)]
-_CROSS_FIELD: Final = (
+CROSS_FIELD: Final = (
     f"!has(self.toolConfig) || self.endpoint == '{_CHAT}'",
     f"toolConfig works with the endpoint {_CHAT} alone",
 )
@@ -249,7 +241,7 @@ _CROSS_FIELD: Final = (
 class BatchSpec(Model):
     """Everything a batch can be told; what InferenceBatch has as spec, and a schedule in its template."""
 
-    model_config = rules(_CROSS_FIELD)
+    model_config = rules(CROSS_FIELD)
 
     account_ref: AccountRef | None = Field(
         None,
@@ -323,11 +315,17 @@ def _fixed(field: str) -> tuple[str, str]:
     return rule, f"{field} cannot be changed, since {_ONCE_SENT}"
 
 
+def _no_placeholder(url: str) -> tuple[str, str]:
+    message = "a placeholder such as {date} belongs into the template of an InferenceBatchSchedule"
+    return f"!has(self.{url}) || !self.{url}.contains('{{')", message
+
+
 class InferenceBatchSpec(BatchSpec):
     """What is asked of one batch."""
 
     model_config = rules(
-        _CROSS_FIELD,
+        CROSS_FIELD,
+        *map(_no_placeholder, ("input.url", "output.url")),
         SAME_ACCOUNT,
         *(_fixed(field) for field in ("model", "endpoint", "input", "output", "toolConfig", "metadata")),
         *(_fixed(field) for field in ("retryPolicy", "failurePolicy", "activeDeadlineSeconds")),

@@ -1,7 +1,7 @@
 """InferenceBatchSchedule: makes InferenceBatches by the clock, as a CronJob makes Jobs."""
 
 from enum import StrEnum
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -9,9 +9,16 @@ from relay_operator.api.conditions import Condition
 from relay_operator.api.definition import AGE, READY, REASON, Column, Definition
 from relay_operator.api.meta import Model, Resource, Time
 from relay_operator.api.references import LabelKey, LabelValue
-from relay_operator.api.schema import atomic, field_rules, map_by
+from relay_operator.api.schema import atomic, field_rules, map_by, rules
 from relay_operator.kinds import inferencebatch
-from relay_operator.kinds.inferencebatch_spec import BatchSpec
+from relay_operator.kinds.inferencebatch_spec import (
+    CROSS_FIELD,
+    KNOWN_SCHEME,
+    BatchInput,
+    BatchOutput,
+    BatchSpec,
+    OutputConfigMapRef,
+)
 
 SHOWN_ACTIVE: Final = 100
 MAX_NAME: Final = 52
@@ -36,11 +43,68 @@ class TemplateMetadata(Model):
     )
 
 
+PLACEHOLDERS: Final = ("name", "date", "year", "month", "day", "hour", "minute")
+"""What may stand in braces in some texts of a template."""
+_WORDS: Final = "|".join(PLACEHOLDERS)
+_TOLD: Final = ", ".join(f"{{{word}}}" for word in PLACEHOLDERS)
+_KNOWN_PLACEHOLDERS: Final = (
+    f"self.matches('^([^{{}}]|[{{]({_WORDS})[}}])*$')",
+    f"the placeholders of a template are {_TOLD}",
+)
+_REPLACED: Final = f"{_TOLD} stand for the batch's name and its time in timeZone."
+TemplateUrl: TypeAlias = Annotated[
+    str, Field(min_length=1, max_length=2048, json_schema_extra=field_rules(KNOWN_SCHEME, _KNOWN_PLACEHOLDERS))
+]
+
+
+class TemplateInput(BatchInput):
+    """Where the records come from; exactly one."""
+
+    url: TemplateUrl | None = Field(
+        None,
+        description=f"An object that holds the records as JSONL: s3://, gs://, az://, https:// or file://. {_REPLACED}",
+    )
+
+
+class TemplateConfigMapRef(OutputConfigMapRef):
+    """A ConfigMap of the object's own namespace."""
+
+    name: str = Field(
+        min_length=1,
+        max_length=253,
+        pattern=f"^([-a-z0-9.]|[{{]({_WORDS})[}}])+$",
+        description="Name of the ConfigMap. Keys: output.jsonl and errors.jsonl. It stays when the batch is deleted. "
+        f"{_REPLACED}",
+    )
+
+
+class TemplateOutput(BatchOutput):
+    """Where the answers go; exactly one."""
+
+    url: TemplateUrl | None = Field(
+        None,
+        description="A folder, in which output.jsonl and errors.jsonl are written; or, where it ends in .jsonl, the "
+        f"object for the answers, with the errors beside it in one that ends in .errors.jsonl. {_REPLACED}",
+    )
+    config_map_ref: TemplateConfigMapRef | None = Field(
+        None, description="A ConfigMap; it holds 1 MiB at most, so for small batches."
+    )
+
+
+class TemplateSpec(BatchSpec):
+    """Everything a batch can be told, with placeholders where runs must differ."""
+
+    model_config = rules(CROSS_FIELD)
+
+    input: TemplateInput = Field(description="Where the records come from.")
+    output: TemplateOutput = Field(description="Where the answers go.")
+
+
 class BatchTemplate(Model):
     """The batch that is made each time."""
 
     metadata: TemplateMetadata | None = Field(None, description="Labels and annotations of every batch.")
-    spec: BatchSpec = Field(description="The spec of every batch; a change holds for later ones.")
+    spec: TemplateSpec = Field(description="The spec of every batch; a change holds for later ones.")
 
 
 _NO_ZONE_INSIDE: Final = ("!self.contains('TZ')", "TZ and CRON_TZ are not allowed in a schedule: set timeZone")

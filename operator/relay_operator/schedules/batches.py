@@ -13,6 +13,8 @@ from relay_operator.engine.connection import owner
 from relay_operator.engine.kube import JsonObject, ResourceType
 from relay_operator.kinds import inferencebatch
 from relay_operator.schedules.decide import Child, Outcome, Start
+from relay_operator.schedules.placeholders import filled
+from relay_operator.schedules.timetable import zone_of
 
 KIND: Final = inferencebatch.DEFINITION.kind
 TYPE: Final = ResourceType(inferencebatch.DEFINITION.plural, meta.GROUP, meta.VERSION)
@@ -48,13 +50,15 @@ def _moment(text: str) -> datetime | None:
 
 
 def manifest(schedule: ObjectKey, uid: str, body: bytes, start: Start) -> JsonObject:
-    """The batch of one time, from the schedule's own JSON.
+    """The batch of one time, from the schedule's own JSON; its time zone is one that exists.
 
-    The template is copied as it was written: fields that only a later release knows are not lost.
+    The template is copied as it was written, but for its placeholders: fields that only a later release knows are not
+    lost.
     """
     spec = _part(_OBJECT.validate_json(body), "spec")
     template = _part(spec, "batchTemplate")
-    metadata = _part(template, "metadata")
+    metadata, zone = _part(template, "metadata"), spec.get("timeZone")
+    local = start.scheduled.astimezone(zone_of(zone if isinstance(zone, str) else None))
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -65,7 +69,7 @@ def manifest(schedule: ObjectKey, uid: str, body: bytes, start: Start) -> JsonOb
             "annotations": _part(metadata, "annotations") | {SCHEDULED_AT: rfc3339(start.scheduled)},
             "ownerReferences": [owner(schedule, uid)],
         },
-        "spec": _part(template, "spec"),
+        "spec": filled(_part(template, "spec"), start.name, local),
     }
 
 

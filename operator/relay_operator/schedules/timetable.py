@@ -114,7 +114,7 @@ def _repeated(local: datetime) -> timedelta:
 @lru_cache(maxsize=1024)
 def timetable(schedule: str, time_zone: str | None) -> Timetable:
     """Reads a schedule; without a time zone it is in UTC. Raises BadScheduleError and UnknownTimeZoneError."""
-    zone = _zone(time_zone)
+    zone = zone_of(time_zone)
     walls = croniter(plain(schedule), datetime(2000, 1, 1), max_years_between_matches=_YEARS)  # noqa: DTZ001 - no zone
     found = Timetable(walls, zone)
     if found.after(datetime(2000, 1, 1, tzinfo=UTC)) is None:
@@ -122,7 +122,8 @@ def timetable(schedule: str, time_zone: str | None) -> Timetable:
     return found
 
 
-def _zone(name: str | None) -> ZoneInfo:
+def zone_of(name: str | None) -> ZoneInfo:
+    """UTC without a name. Raises UnknownTimeZoneError."""
     if name is None:
         return ZoneInfo("UTC")
     problem = f"there is no time zone {name!r}: use a name of the IANA list, such as Europe/Berlin or UTC"

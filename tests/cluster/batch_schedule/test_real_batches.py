@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tests.support.kube import Manifest
     from tests.support.workspace import Workspace
 
+EACH_ITS_OWN = batch()["spec"] | {"output": {"configMapRef": {"name": "answers-of-{name}"}}}
 SPEC = batch()["spec"] | {"output": {"configMapRef": {"name": "answers"}, "onExisting": "Replace"}}
 
 
@@ -38,6 +39,16 @@ async def test_a_batch_that_is_complete_is_told_and_the_next_one_replaces_its_an
     answers, _ = await published(workspace)
     assert answers["a"]["response"]["body"]["choices"][0]["message"]["content"] == "second night"
     assert len(await batches_in_cloud(workspace)) == 2
+
+
+async def test_each_run_publishes_where_a_placeholder_says(runs: Runs) -> None:
+    await put_prompts(runs.workspace, [record("a")])
+    await runs.create(batchTemplate={"spec": EACH_ITS_OWN})
+    for number in range(2):
+        await runs.run(number)
+        await runs.workspace.becomes(BATCH, runs.batch(number), complete)
+        answers, _ = await published(runs.workspace, f"answers-of-{runs.batch(number)}")
+        assert list(answers) == ["a"]
 
 
 async def test_replacing_cancels_the_batch_in_the_cloud(slow_runs: Runs) -> None:

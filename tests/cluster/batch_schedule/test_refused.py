@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster.batch_schedule.runs import SPEC, batch_schedule
+from tests.cluster.batch_side import batch
 from tests.support.kube import RESOURCES, KubeError
 
 if TYPE_CHECKING:
@@ -28,6 +29,18 @@ REFUSED: dict[str, tuple[Manifest, str]] = {
     "a history below nothing": (batch_schedule(failedBatchesHistoryLimit=-1), "should be greater than or equal to 0"),
     "a name too long": (batch_schedule("n" * 53), "the name has at most 52 characters"),
     "no template": (batch_schedule(batchTemplate=None), "spec.batchTemplate: Required value"),
+    "a placeholder that is none": (
+        batch_schedule(batchTemplate={"spec": SPEC | {"output": {"url": "s3://answers/{week}/"}}}),
+        "the placeholders of a template are {name}, {date}, {year}, {month}, {day}, {hour}, {minute}",
+    ),
+    "the same in the name of a ConfigMap": (
+        batch_schedule(batchTemplate={"spec": SPEC | {"output": {"configMapRef": {"name": "a-{week}"}}}}),
+        "spec.batchTemplate.spec.output.configMapRef.name in body should match",
+    ),
+    "a placeholder in a batch by itself": (
+        batch(output={"url": "s3://answers/{date}/"}),
+        "a placeholder such as {date} belongs into the template of an InferenceBatchSchedule",
+    ),
     "a template without a model": (
         batch_schedule(batchTemplate={"spec": {name: value for name, value in SPEC.items() if name != "model"}}),
         "spec.batchTemplate.spec.model: Required value",
@@ -54,9 +67,15 @@ async def test_it_is_refused_with_a_sentence_that_says_why(kube: Kube, manifest:
     [
         batch_schedule("n" * 52),
         batch_schedule(schedule="@hourly"),
+        batch_schedule(
+            batchTemplate={
+                "spec": SPEC
+                | {"input": {"url": "https://{hour}/{minute}"}, "output": {"url": "s3://{year}/{month}/{day}"}}
+            }
+        ),
         batch_schedule(schedule=" */15  9-17 ? JAN,feb mon-fri ", timeZone="America/Argentina/Buenos_Aires"),
     ],
-    ids=["a long name", "a macro", "everything that a field can be"],
+    ids=["a long name", "a macro", "placeholders", "everything that a field can be"],
 )
 async def test_what_is_in_bounds_is_taken(kube: Kube, manifest: Manifest) -> None:
     assert (await dry_run(kube, manifest))["spec"] == manifest["spec"]

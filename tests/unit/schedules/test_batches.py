@@ -10,6 +10,7 @@ from relay_operator.engine.cache import Cache
 from relay_operator.engine.kube import JsonObject
 from relay_operator.schedules.batches import KIND, children, controlled_by, manifest
 from relay_operator.schedules.decide import Child, Outcome, Start
+from relay_operator.schedules.placeholders import filled
 from tests.unit.schedules.views import NOON, at
 
 SCHEDULE = ObjectKey("InferenceBatchSchedule", "team-a", "nightly")
@@ -62,6 +63,35 @@ def test_a_batch_is_the_template_with_a_name_an_owner_and_its_time() -> None:
         },
         "spec": {"model": "m", "fieldOfALaterRelease": {"kept": True}},
     }
+
+
+def test_placeholders_stand_for_the_name_and_for_the_time_in_the_schedules_zone() -> None:
+    template: JsonValue = {
+        "spec": {
+            "input": {"url": "s3://in/{year}/{month}/{day}/{hour}{minute}.jsonl"},
+            "output": {"configMapRef": {"name": "answers-{date}"}, "url": "s3://out/{date}/{name}"},
+            "metadata": {"note": "{name}"},
+        }
+    }
+    spec: JsonObject = {"timeZone": "Pacific/Auckland", "batchTemplate": template}
+    made = manifest(SCHEDULE, "s1", json.dumps({"spec": spec}).encode(), Start("nightly-7", NOON))
+    assert made["spec"] == {
+        "input": {"url": "s3://in/2026/11/22/0100.jsonl"},
+        "output": {"configMapRef": {"name": "answers-2026-11-22"}, "url": "s3://out/2026-11-22/nightly-7"},
+        "metadata": {"note": "{name}"},
+    }
+
+
+@pytest.mark.parametrize(
+    "spec", [{}, {"input": "odd", "output": None}, {"input": {"url": 1}, "output": {"configMapRef": ["{name}"]}}]
+)
+def test_a_template_that_is_none_is_left_for_the_api_server_to_refuse(spec: JsonObject) -> None:
+    assert filled(spec, "nightly-7", NOON) == spec
+
+
+def test_braces_that_are_no_placeholder_stay() -> None:
+    spec: JsonObject = {"input": {"url": "s3://in/{week}/{name"}}
+    assert filled(spec, "nightly-7", NOON) == spec
 
 
 @pytest.mark.parametrize(
