@@ -24,11 +24,15 @@ from relay_localcloud.identity import ResourceId
 router = APIRouter(include_in_schema=False)
 
 _LARGEST_FORM: Final = 64 * 1024
+_MOST_FIELDS: Final = 50
 
 
 async def _form(request: Request) -> dict[str, str]:
     raw = await read_body(request, _LARGEST_FORM)
-    return dict(parse_qsl(raw.decode(errors="replace"), keep_blank_values=True, max_num_fields=50))
+    try:
+        return dict(parse_qsl(raw.decode(errors="replace"), keep_blank_values=True, max_num_fields=_MOST_FIELDS))
+    except ValueError:
+        raise ApiError(400, f"A form has at most {_MOST_FIELDS} fields.") from None
 
 
 Form = Annotated[dict[str, str], Depends(_form)]

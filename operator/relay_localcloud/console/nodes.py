@@ -139,8 +139,10 @@ def _holders_of(requested: Requested, units: Mapping[int, str], names: Mapping[s
 
 
 def _holders(tx: Tx, node_ids: Sequence[str]) -> dict[str, dict[int, str]]:
+    """Who holds which of the units that are shown, by node."""
     claim = claims.c
-    query = select(claim.node_id, claim.unit, claim.workload_id).where(claim.node_id.in_(node_ids))
+    query = select(claim.node_id, claim.unit, claim.workload_id)
+    query = query.where(claim.node_id.in_(node_ids), claim.unit < _UNITS_SHOWN)
     found: dict[str, dict[int, str]] = {}
     for row in tx.connection.execute(query.order_by(claim.node_id, claim.unit)):
         found.setdefault(row.node_id, {})[row.unit] = row.workload_id

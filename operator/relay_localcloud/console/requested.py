@@ -27,7 +27,7 @@ class Requested:
     def at(cls, address: str) -> "Requested":
         """The page of the console at an address that a form sent; the first page where it is none of them."""
         page = _PAGE.fullmatch(address)
-        return cls("/") if page is None else cls(page[1], dict(parse_qsl(page[2] or "", max_num_fields=50)))
+        return cls("/") if page is None else cls(page[1], dict(parse_qsl(page[2] or "")))
 
     @property
     def organization_id(self) -> str | None:

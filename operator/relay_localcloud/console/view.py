@@ -21,7 +21,7 @@ from relay_localcloud.store import Tx
 
 _THIS_RUN: Final = secrets.token_hex(4)
 _SHOWN_ORGANIZATIONS: Final = 100
-_SECONDS_AN_AGE_HOLDS: Final = 5
+_SECONDS_AN_AGE_HOLDS: Final = 10
 
 HEADERS: Final = {
     "Cache-Control": "no-store",
