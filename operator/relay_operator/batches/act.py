@@ -18,7 +18,7 @@ from relay_operator.batches.clearing import clear
 from relay_operator.batches.destinations import Destinations
 from relay_operator.batches.facts import Facts, Memory
 from relay_operator.batches.gather import errand_of
-from relay_operator.batches.names import TAG, PartTag
+from relay_operator.batches.names import PartTag, metadata_of
 from relay_operator.batches.publishing import Publishing, how_to_fetch
 from relay_operator.batches.report import parts_of
 from relay_operator.batches.result import Begun, CancelRefused, Hindered, Nothing, NotPaid, Paid, Result, Unknown
@@ -205,7 +205,7 @@ class Actor:
         return BatchCreate(
             input_file_id=part.input_file_id,
             endpoint=spec.endpoint,
-            metadata={**(spec.metadata or {}), TAG: str(tag)},
+            metadata=metadata_of(spec.metadata, facts.key, tag),
         )
 
     async def _mark(self, facts: Facts, part: PartStatus) -> None:

@@ -1,14 +1,17 @@
 """What files and batches are called in the cloud, so that they are found again whatever was lost. Pure."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Self
 
 from relay_operator.api import meta
-from relay_operator.api.meta import CreateIntent
+from relay_operator.api.meta import CreateIntent, ObjectKey
 from relay_wire.batches import Batch
 
 TAG: Final = f"{meta.ANNOTATION_PREFIX}part"
 """The key in a batch's metadata."""
+OBJECT: Final = f"{meta.ANNOTATION_PREFIX}object"
+"""The key of `namespace/name`, for people who look at the cloud's list; nothing is found by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,11 @@ class PartTag:
         if words[0] != token or len(words) != 5 or len(numbers) != 4:
             return None
         return cls(token, *numbers)
+
+
+def metadata_of(given: Mapping[str, str] | None, key: ObjectKey, tag: PartTag) -> dict[str, str]:
+    """Of one batch; at most 16 entries, of which people give 14."""
+    return {**(given or {}), OBJECT: f"{key.namespace}/{key.name}", TAG: str(tag)}
 
 
 def file_prefix(intent: CreateIntent) -> str:

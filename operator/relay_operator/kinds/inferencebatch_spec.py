@@ -267,14 +267,15 @@ class BatchSpec(Model):
     metadata: dict[Annotated[str, Field(max_length=64)], MetadataValue] | None = Field(
         None,
         min_length=1,
-        max_length=15,
+        max_length=14,
         json_schema_extra=field_rules(
             (
                 "self.all(key, !key.startsWith('gpurelay.dev/'))",
                 "keys that begin with gpurelay.dev/ are the operator's own",
             )
         ),
-        description="Put on every batch in the cloud, as it is.",
+        description="Put on every batch in the cloud, as it is, beside gpurelay.dev/object (namespace/name) and "
+        "gpurelay.dev/part.",
     )
     retry_policy: RetryPolicy | None = Field(None, description="Which records are sent again, and how often.")
     failure_policy: FailurePolicy | None = Field(

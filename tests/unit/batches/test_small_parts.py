@@ -12,7 +12,7 @@ from relay_operator.api.conditions import Condition, Reason
 from relay_operator.api.meta import CreateIntent, ObjectKey
 from relay_operator.batches.actions import Work
 from relay_operator.batches.destinations import addresses
-from relay_operator.batches.names import TAG, PartTag, file_name, file_prefix
+from relay_operator.batches.names import OBJECT, TAG, PartTag, file_name, file_prefix, metadata_of
 from relay_operator.batches.plan import Transfer
 from relay_operator.batches.report import is_progress_alone, status_patch
 from relay_operator.batches.selection import retry_policy
@@ -35,6 +35,14 @@ def test_a_batch_is_known_by_its_metadata_alone() -> None:
     tag = PartTag("t0ken", 2, 3, 7, 4)
     assert PartTag.of(seen(metadata={"team": "a", TAG: str(tag)}), "t0ken") == tag
     assert PartTag.of(seen(metadata={TAG: str(tag)}), "other") is None
+
+
+def test_people_see_in_the_clouds_list_whose_batch_it_is() -> None:
+    tag = PartTag("t0ken", 1, 1, 1, 1)
+    told = metadata_of({"team": "a"}, KEY, tag)
+    assert told == {"team": "a", OBJECT: "ns/nightly", TAG: str(tag)}
+    longest = ObjectKey(KEY.kind, "n" * 63, "n" * 253)
+    assert max(map(len, metadata_of(None, longest, tag).values())) <= 512
 
 
 @pytest.mark.parametrize("text", ["", "t0ken", "t0ken/1/2/3", "t0ken/1/2/3/x", "t0ken/1/2/3/4/5", "t0ken/-1/2/3/4"])
