@@ -2,8 +2,9 @@
 
 from typing import Final
 
-from sqlalchemy import Column, Integer, String, Table, select
+from sqlalchemy import Column, Integer, String, Table, bindparam, select
 
+from relay_localcloud.prepared import Prepared
 from relay_localcloud.schema import metadata
 from relay_localcloud.store import Tx
 
@@ -30,9 +31,14 @@ waiting_deployments = Table(
 )
 
 
+_FILLED: Final = tuple(
+    (Prepared(select(table.c.sequence).where(table.c.gpu_model_id == bindparam("model")).limit(1)), kind)
+    for table, kind in ((waiting, FILL), (waiting_deployments, FILL_DEPLOYMENTS))
+)
+
+
 def announce_vacancy(tx: Tx, gpu_model_id: str) -> None:
     """GPUs of this model became free: let those who wait have them, if there are any."""
-    for table, kind in ((waiting, FILL), (waiting_deployments, FILL_DEPLOYMENTS)):
-        query = select(table.c.sequence).where(table.c.gpu_model_id == gpu_model_id)
-        if tx.connection.execute(query.limit(1)).first() is not None:
+    for somebody_waits, kind in _FILLED:
+        if somebody_waits.run(tx.connection, model=gpu_model_id).fetchone() is not None:
             tx.schedule(tx.now, kind, gpu_model_id)

@@ -31,7 +31,6 @@ def create(tx: Tx, spec: DeploymentCreate, price_factor: float) -> Deployment:
     lanes.require_entry(spec, lanes.members(tx, catalog_id, spec))
     billing.require_funds(tx, spec.organization_id)
     price_cents = quotes.locked(model.price_per_hour_cents * spec.gpu_count_per_replica, price_factor)
-    kept = spec.model_copy(update={"acknowledge_lane_join": False})
     columns = {
         "id": tx.new_id("dep"),
         "organization_id": spec.organization_id,
@@ -43,7 +42,7 @@ def create(tx: Tx, spec: DeploymentCreate, price_factor: float) -> Deployment:
         "status": DeploymentStatus.PROVISIONING.value,
         "generation": 1,
         "price_cents": price_cents,
-        "spec": kept.model_dump_json(by_alias=True, exclude_none=True),
+        "spec": _kept(spec),
         "created_at": tx.now,
         "updated_at": tx.now,
     }
@@ -54,7 +53,7 @@ def change(tx: Tx, deployment: Deployment, asked: DeploymentChange) -> Deploymen
     """Change what is wanted of a deployment, promote it where that is asked; 409 where its status does not allow it."""
     changes = {name: value for name in asked.model_fields_set if (value := getattr(asked, name)) is not None}
     spec = deployment.spec.model_copy(update=changes)
-    if spec.rollout_role == GREEN != deployment.spec.rollout_role:
+    if spec.rollout_role == GREEN and deployment.spec.rollout_role != GREEN:
         raise ApiError(400, "rolloutRole: a green is made as one; this deployment is a member of its lane already.")
     rules.require(rules.LASTING, spec)
     trigger = _trigger(deployment, asked, spec)
@@ -68,10 +67,14 @@ def change(tx: Tx, deployment: Deployment, asked: DeploymentChange) -> Deploymen
         billing.require_funds(tx, deployment.organization_id)
     if trigger is Trigger.PROMOTE:
         spec = promotion.promoted(tx, deployment, spec)
-    text = spec.model_dump_json(by_alias=True, exclude_none=True)
-    rows.change_deployment(tx, deployment.id, spec=text, generation=generation)
-    after = moves.apply(tx, replace(deployment, spec=spec, generation=generation), trigger)
+    rows.change_deployment(tx, deployment.id, spec=_kept(spec), generation=generation)
+    changed = replace(deployment, spec=spec, generation=generation, updated_at=tx.now)
+    after = moves.apply(tx, changed, trigger)
     return _filled(tx, after, had) if grows else after
+
+
+def _kept(spec: DeploymentCreate) -> str:
+    return spec.model_dump_json(by_alias=True, exclude_none=True, exclude={"acknowledge_lane_join"})
 
 
 def _catalog_of(tx: Tx, spec: DeploymentCreate) -> str:

@@ -36,7 +36,7 @@ def apply(
             return settle(tx, deployment)
         case Move(to=to):
             assert to is not None
-            after = replace(deployment, status=to, status_reason=reason, leaving=leaving)
+            after = replace(deployment, status=to, status_reason=reason, leaving=leaving, updated_at=tx.now)
             rows.change_deployment(tx, deployment.id, status=to.value, status_reason=reason, leaving=leaving)
             return settle(tx, after)
 

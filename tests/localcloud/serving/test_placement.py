@@ -96,7 +96,10 @@ async def test_replicas_on_a_silent_node_take_nothing_and_are_replaced_after_the
     shown = await get(organization, deployment)
     assert (shown["status"], shown["replicas"][0]["status"], shown["replicasReady"]) == ("degraded", "unhealthy", 0)
     assert (await usage(organization))["burnPerHourCents"] == 0
-    await organization.server.advance(GRACE + UNTIL_RUNNING)
+    await organization.server.advance(GRACE)
+    replicas = (await get(organization, deployment))["replicas"]
+    assert [replica["status"] for replica in replicas] == ["provisioning"]
+    await organization.server.advance(UNTIL_RUNNING)
     shown = await get(organization, deployment)
     assert (shown["status"], shown["replicasReady"]) == ("running", 1)
     assert [replica["id"] for replica in shown["replicas"]] != [lost["id"]]

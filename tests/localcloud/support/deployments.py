@@ -35,8 +35,10 @@ def wanted(organization: Organization, **more: object) -> dict[str, Any]:
 
 
 async def create(organization: Organization, **more: object) -> Any:
-    """A deployment that is provisioning."""
-    return await organization.ok("POST", DEPLOYMENTS, wanted(organization, **more))
+    """A deployment that was just made, which is answered as it is read."""
+    made = await organization.ok("POST", DEPLOYMENTS, wanted(organization, **more))
+    assert made == await get(organization, made["id"])
+    return made
 
 
 async def try_create(organization: Organization, **more: object) -> Answer:
@@ -67,8 +69,10 @@ async def status(organization: Organization, deployment_id: str) -> str:
 
 
 async def change(organization: Organization, deployment_id: str, **changes: object) -> Any:
-    """A change that must succeed."""
-    return await organization.ok("PATCH", f"{DEPLOYMENTS}/{deployment_id}", changes)
+    """The deployment after a change that must succeed, which is answered as it is read."""
+    answered = await organization.ok("PATCH", f"{DEPLOYMENTS}/{deployment_id}", changes)
+    assert answered == await get(organization, deployment_id)
+    return answered
 
 
 async def try_change(organization: Organization, deployment_id: str, **changes: object) -> Answer:
