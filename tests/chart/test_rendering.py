@@ -117,6 +117,26 @@ async def test_the_pod_meets_the_restricted_standard_and_writes_nowhere() -> Non
     assert not container.get("command"), "the image has no shell to run one with"
 
 
+async def test_folders_for_files_of_batches_can_be_mounted_beside_its_own() -> None:
+    pod = pod_of(
+        await rendered(
+            "relay-system",
+            "settings.fileRoots=/data",
+            "extraVolumes[0].name=data",
+            "extraVolumes[0].persistentVolumeClaim.claimName=batch-data",
+            "extraVolumeMounts[0].name=data",
+            "extraVolumeMounts[0].mountPath=/data",
+        )
+    )
+    assert pod["volumes"][1:] == [{"name": "data", "persistentVolumeClaim": {"claimName": "batch-data"}}]
+    assert pod["containers"][0]["volumeMounts"] == [
+        {"name": "tmp", "mountPath": "/tmp"},
+        {"name": "data", "mountPath": "/data"},
+    ]
+    assert pod["securityContext"]["fsGroup"] == 65532
+    assert {"name": "RELAY_FILE_ROOTS", "value": "/data"} in pod["containers"][0]["env"]
+
+
 async def test_every_variable_is_a_setting_of_the_operator() -> None:
     (container,) = pod_of(await rendered("relay-system", *EVERYTHING))["containers"]
     known = {f"{PREFIX}{name}".upper() for name in Settings.model_fields} | {"POD_NAME"}
@@ -170,6 +190,8 @@ async def test_alerts_ask_for_metrics_that_exist() -> None:
         ("settings.poll-seconds=3", "does not match pattern"),
         ("settings.watchNamespaces=a", "'not' failed"),
         ("serviceAccount.create=false", "minLength"),
+        ("extraVolumes[0].name=tmp", "'not' failed"),
+        ("extraVolumeMounts[0].mountPath=data", "does not match pattern"),
         ("leaderElection.leaseName=", "does not match pattern"),
     ],
 )
