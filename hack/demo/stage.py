@@ -18,7 +18,7 @@ from tests.support import binaries, chart
 from tests.support.controlplane import Cluster, ControlPlane
 from tests.support.kube import Kube, Manifest
 from tests.support.localcloud import LocalCloud, Organization, Ports
-from tests.support.manifests import SECRET, SECRET_KEY
+from tests.support.manifests import api_key_secret
 from tests.support.operator import Operator
 from tests.support.toolchain import REPOSITORY
 
@@ -78,16 +78,13 @@ async def set_up(announce: Callable[[str, str, float], None]) -> AsyncIterator[S
 
 
 def examples(organization: Organization, urls: tuple[str, str]) -> list[Manifest]:
-    """What is in examples/, with the local cloud's key and addresses filled in."""
+    """The key, and what is in examples/ with the local cloud's addresses filled in."""
     texts = [path.read_text() for path in sorted(EXAMPLES.glob("*.yaml"))]
-    return [
-        _filled(manifest, organization, urls) for text in texts for manifest in yaml.safe_load_all(text) if manifest
-    ]
+    manifests = [manifest for text in texts for manifest in yaml.safe_load_all(text) if manifest]
+    return [api_key_secret(organization.api_key), *(_filled(manifest, urls) for manifest in manifests)]
 
 
-def _filled(manifest: Manifest, organization: Organization, urls: tuple[str, str]) -> Manifest:
-    if manifest["kind"] == "Secret" and manifest["metadata"]["name"] == SECRET:
-        return manifest | {"stringData": {SECRET_KEY: organization.api_key}}
+def _filled(manifest: Manifest, urls: tuple[str, str]) -> Manifest:
     if manifest["kind"] == "CloudAccount":
         return manifest | {"spec": manifest["spec"] | {"baseUrl": urls[0], "inferenceUrl": urls[1]}}
     return manifest

@@ -40,6 +40,12 @@ async def test_an_example_is_accepted_strictly_by_the_api_server(kubectl: Kubect
     assert said.count("created (server dry run)") == len([one for one in yaml.safe_load_all(text) if one])
 
 
+def test_applying_the_folder_again_leaves_the_key_alone() -> None:
+    kinds = {one["kind"] for name, text in EXAMPLES.items() if "/" not in name for one in yaml.safe_load_all(text)}
+    assert "CloudAccount" in kinds
+    assert "Secret" not in kinds
+
+
 def test_the_readme_of_the_examples_tells_of_each() -> None:
     told = set(re.findall(r"\]\(([\w/-]+)\.yaml\)", (_FOLDER / "README.md").read_text()))
     assert told == set(EXAMPLES)
