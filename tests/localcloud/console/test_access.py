@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode, urlsplit
 
@@ -11,7 +10,6 @@ import pytest
 from tests.localcloud.support.server import Answer, request
 
 if TYPE_CHECKING:
-    from tests.localcloud.conftest import StartServer
     from tests.localcloud.support.server import Server
 
 FOREIGN_NAMES = ("evil.test", "evil.test:80", "localhost.evil.test", "127.0.0.1.evil.test", "[", "", "a@localhost.x")
@@ -73,23 +71,6 @@ async def test_a_name_that_somebody_made_point_here_is_refused(server: Server, p
         assert (await request("GET", server.url + path, headers={"Host": name})).refusal == (403, "forbidden")
     for name in ("localhost", f"localhost:{port}", f"LOCALHOST:{port}", f"127.0.0.1:{port}", f"[::1]:{port}"):
         assert (await request("GET", server.url + path, headers={"Host": name})).status == 200
-
-
-def address_of_this_machine() -> str:
-    """An address of this machine that is not loopback; nothing is sent to find it."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect(("192.0.2.1", 9))
-        return str(probe.getsockname()[0])
-
-
-async def test_other_machines_see_the_console_only_where_it_is_opened_to_them(start_server: StartServer) -> None:
-    outside = address_of_this_machine()
-    ports = ("--port", "0", "--inference-port", "0", "--gateway-port", "0", "--host", "0.0.0.0", "--ephemeral")
-    for more, status in (((), 403), (("--public-control",), 200)):
-        server = start_server(*ports, *more)
-        port = urlsplit(server.url).port
-        for path in ("/", "/console/nodes", "/console/assets/console.css", "/_localcloud/clock"):
-            assert (await request("GET", f"http://{outside}:{port}{path}")).status == status, path
 
 
 @pytest.mark.parametrize(

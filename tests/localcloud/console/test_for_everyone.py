@@ -81,6 +81,21 @@ async def test_every_page_fits_on_a_phone(browser: Browser, busy: Server) -> Non
             await console.picture(f"phone-{path.rpartition('/')[2] or 'overview'}")
 
 
+async def test_no_page_scrolls_sideways_at_any_width(browser: Browser, busy: Server) -> None:
+    async with console_of(browser, busy.ready["consoleUrl"]) as console:
+        for path in PAGES:
+            await console.open(path)
+            await console.page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+            for width in (320, 480, 740, 768, 1024, 1216, 1220, 1280, 1920):
+                await console.page.set_viewport_size({"width": width, "height": 800})
+                sticks_out = """[...document.querySelectorAll('main *, header *, .ways *')].filter((e) =>
+                    !e.closest('.unseen, thead, svg, .long, #skip') && e.offsetWidth
+                    && e.getBoundingClientRect().right > e.closest('main, header, .ways').getBoundingClientRect().right
+                ).map((e) => e.outerHTML.slice(0, 200))"""
+                assert await console.page.evaluate(sticks_out) == [], (path, width)
+                assert await console.page.evaluate("document.documentElement.scrollWidth") == width, path
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 async def test_every_text_can_be_read(browser: Browser, busy: Server, scheme: Literal["light", "dark"]) -> None:
     async with console_of(browser, busy.ready["consoleUrl"], color_scheme=scheme) as console:
