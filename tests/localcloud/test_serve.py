@@ -279,6 +279,7 @@ async def _log_of(server: Server) -> str:
         ("10.0.0.7", "/_localcloud", False, False),
         ("10.0.0.7", "/", False, False),
         ("2001:db8::1", "/_localcloud/export", False, False),
+        ("10.0.0.7", "/console/clock/advance", False, False),
         ("10.0.0.7", "/v1/whoami", False, True),
         ("10.0.0.7", "/openapi.json", False, True),
         ("10.0.0.7", "/_localcloud/clock", True, True),
