@@ -32,6 +32,9 @@ CODES: Mapping[int, str] = {
 }
 
 
+LONGEST_MESSAGE = 400
+
+
 class ApiError(Exception):
     """An answer that is an error: its status, a sentence for people, and a code for programs."""
 
@@ -40,9 +43,14 @@ class ApiError(Exception):
     ) -> None:
         super().__init__(message)
         self.status = status
-        self.message = message
+        self.message = shortened(message)
         self.code = code or CODES.get(status, "error")
         self.headers = dict(headers or {})
+
+
+def shortened(message: str) -> str:
+    """A message that repeats something long, without its middle."""
+    return message if len(message) <= LONGEST_MESSAGE else f"{message[:300]} ... {message[-90:]}"
 
 
 def not_found(noun: str, identifier: str) -> ApiError:

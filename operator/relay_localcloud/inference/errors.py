@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
-from relay_localcloud.errors import ApiError, headers_of, sentence
+from relay_localcloud.errors import ApiError, headers_of, sentence, shortened
 from relay_wire.inference import Family
 
 Row = tuple[int, str, str | None]
@@ -75,7 +75,7 @@ class InferenceError(Exception):
         self.status = status
         self.type = type
         self.code = code
-        self.message = message
+        self.message = shortened(message)
         self.headers = dict(headers or {})
 
     def body(self, family: Family) -> dict[str, JsonValue]:
