@@ -118,8 +118,8 @@ def require_usable(tx: Tx, vault: Vault, organization_id: str, credential_id: st
     except Unreadable:
         raise ApiError(
             422,
-            f"registryCredentialId: the secrets of {credential_id!r} were encrypted by another cloud, whose state was "
-            "imported here: remove the credential and make it anew.",
+            f"registryCredentialId: the secrets of {credential_id!r} were encrypted under another key than the one of "
+            "this state, as after an import from elsewhere: remove the credential and make it anew.",
         ) from None
 
 

@@ -4,7 +4,7 @@ Section 2 gives types only: the bounds are assumed, and there so that nothing me
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
 
 from relay_localcloud.catalog import VM_TEMPLATES
@@ -60,7 +60,7 @@ def check_list(field: str, values: Sequence[str] | None, most: int) -> None:
         return
     if len(values) > most:
         raise ApiError(400, f"{field}: at most {most} entries.")
-    if not all(_stripped(values)):
+    if any(not value.strip() for value in values):
         raise ApiError(400, f"{field}: no entry may be empty.")
 
 
@@ -72,7 +72,3 @@ def from_template(body: _CreateT) -> _CreateT:
     if template is None:
         raise ApiError(422, f"templateId: there is no {body.template_id!r}; there are {', '.join(VM_TEMPLATES)}.")
     return body if body.image_url is not None else body.model_copy(update={"image_url": template.image_url})
-
-
-def _stripped(values: Iterable[str]) -> Iterable[str]:
-    return (value.strip() for value in values)

@@ -7,8 +7,7 @@ from fastapi import APIRouter, Response
 from relay_localcloud.bodies import Body, answer
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.identity import ResourceId, VmWriter
-from relay_localcloud.lifecycle import transfers
-from relay_localcloud.lifecycle.container import MOST_SSH_KEYS, check_list
+from relay_localcloud.lifecycle import container, transfers
 from relay_localcloud.lifecycle.records import vm_record
 from relay_localcloud.openapi import ASSUMED
 from relay_wire.transfers import TransferAccept
@@ -25,7 +24,7 @@ async def accept_transfer(
     cloud: CurrentCloud,
 ) -> Response:
     """Answers the record; from here on the workload is the receiving organization's, and billed to it."""
-    check_list("sshKeyIds", body.ssh_key_ids, MOST_SSH_KEYS)
+    container.check_list("sshKeyIds", body.ssh_key_ids, container.MOST_SSH_KEYS)
     with cloud.store.transaction() as tx:
         workload = transfers.accept(tx, caller, transfer_id, body.ssh_key_ids)
         record = vm_record(workload, tx.now, cloud.gateway_url)

@@ -10,10 +10,8 @@ from relay_localcloud.catalog import DEFAULT_CPU_SIZE, DEFAULT_DISK_GB
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.errors import ApiError
 from relay_localcloud.identity import OrganizationId, Principal, ResourceId, VmReader, VmWriter
-from relay_localcloud.lifecycle import admission, moves, spot, workloads
+from relay_localcloud.lifecycle import admission, attached_keys, container, moves, spot, workloads
 from relay_localcloud.lifecycle.admission import Admitted
-from relay_localcloud.lifecycle.attached_keys import attach
-from relay_localcloud.lifecycle.container import MOST_SSH_KEYS, check, check_list, from_template
 from relay_localcloud.lifecycle.records import BETA, PRODUCTION, guest_record, shown_status, vm_record
 from relay_localcloud.lifecycle.transitions import Trigger
 from relay_localcloud.lifecycle.workloads import VM, Workload, kept_request
@@ -45,9 +43,9 @@ async def create_vm(
     admission.require_disk(body.disk_size_gb)
     admission.require_count("gpuCount", body.gpu_count)
     admission.require_tier(tier, admission.VM_TIERS)
-    check(body)
-    check_list("sshKeyIds", body.ssh_key_ids, MOST_SSH_KEYS)
-    body = from_template(body)
+    container.check(body)
+    container.check_list("sshKeyIds", body.ssh_key_ids, container.MOST_SSH_KEYS)
+    body = container.from_template(body)
     with cloud.store.transaction() as tx:
         admission.require_ssh_keys(tx, organization_id, body.ssh_key_ids or ())
         registry_credentials.require_usable(tx, cloud.vault, organization_id, body.registry_credential_id)
@@ -56,7 +54,7 @@ async def create_vm(
             vm = _create_cpu_vm(tx, organization_id, body, tier, factor)
         else:
             vm = _create_gpu_vm(tx, organization_id, body, tier, factor)
-        attach(tx, vm.id, body.ssh_key_ids or ())
+        attached_keys.attach(tx, vm.id, body.ssh_key_ids or ())
     return answer({"id": vm.id, "name": vm.name, "status": shown_status(vm)})
 
 
