@@ -39,7 +39,8 @@ class Page:
         try:
             text = base64.urlsafe_b64decode(self.cursor.encode("ascii")).decode()
             digest, _, place = text.partition(":")
-            if digest == _digest(listing, organization_id, place):
+            given_here = digest == _digest(listing, organization_id, place)
+            if given_here and base64.urlsafe_b64encode(text.encode()).decode() == self.cursor:
                 return list(json.loads(place))
         except (UnicodeError, binascii.Error, ValueError):
             pass

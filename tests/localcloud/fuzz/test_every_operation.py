@@ -200,6 +200,33 @@ async def test_pages_that_make_no_sense_are_400_in_every_list(known: Everything)
     assert "Traceback" not in known.organization.server.log
 
 
+async def test_an_altered_cursor_and_that_of_another_list_are_400(known: Everything) -> None:
+    organization = known.organization
+    for name in ("first", "second"):
+        await organization.ok("POST", "/v1/orgs/{org}/clusters/create", {"name": name, "gpuModelId": "l40s"})
+    page = await organization.ok("GET", "/v1/orgs/{org}/clusters?limit=1")
+    cursor: str = page["nextCursor"]
+    swapped = [cursor[:at] + ("A" if cursor[at] != "A" else "B") + cursor[at + 1 :] for at in range(len(cursor))]
+    altered = [
+        *swapped,
+        cursor + "!",
+        cursor + "%0A",
+        cursor + "=",
+        "!" + cursor,
+        cursor[:-1],
+        cursor * 2,
+        "%20" + cursor,
+    ]
+    for bent in altered:
+        answer = await organization.call("GET", f"/v1/orgs/{{org}}/clusters?cursor={bent}")
+        assert answer.refusal == (400, "invalid_request"), bent
+    for operation in known.operations():
+        names = {parameter["name"] for parameter in operation.description.get("parameters", ())}
+        if "cursor" in names and operation.template != "/v1/orgs/{orgId}/clusters":
+            bent_query = replace(operation, template=f"{operation.template}?cursor={cursor}")
+            assert_refused(operation, await known.call(bent_query, await known.path(operation)), 400, cursor)
+
+
 @pytest.mark.parametrize("length", [10_000, 70_000, 1_000_000])
 async def test_over_long_paths_and_headers_are_refused_and_the_server_goes_on(server: Server, length: int) -> None:
     for port in ("managementUrl", "inferenceUrl", "gatewayUrl"):
