@@ -8,6 +8,8 @@ from typing import TypeAlias
 
 from bench import results
 from bench.batches import batch_rows, crowd_rows
+from bench.gateway import gateway_rows
+from bench.localcloud import localcloud_rows
 from bench.pods import Extent, pod_rows
 from bench.records import record_rows
 from bench.results import Row
@@ -16,6 +18,8 @@ Group: TypeAlias = tuple[str, Callable[[Extent], Coroutine[None, None, list[Row]
 
 GROUPS: dict[str, Group] = {
     "pods": ("GpuPods and GpuClusters", pod_rows),
+    "localcloud": ("The local cloud, alone", lambda _: localcloud_rows()),
+    "gateway": ("The gateway of workloads", lambda _: gateway_rows()),
     "records": ("Records of batches, without servers", lambda _: record_rows()),
     "batches": ("InferenceBatches", lambda _: batch_rows()),
     "crowd": ("InferenceBatches by the hundred", lambda _: crowd_rows()),

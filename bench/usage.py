@@ -1,10 +1,9 @@
 """What a process used, by the system's own books."""
 
 import os
+import time
 from dataclasses import dataclass
 from pathlib import Path
-
-_TICK = 1 / os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +16,13 @@ class Usage:
 
 def usage(pid: int) -> Usage:
     """Of a live process."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return Usage((int(fields[11]) + int(fields[12])) * _TICK, int(fields[21]) * os.sysconf("SC_PAGE_SIZE"))
+    pages = Path(f"/proc/{pid}/statm").read_text().split()[1]
+    return Usage(cpu(pid), int(pages) * os.sysconf("SC_PAGE_SIZE"))
+
+
+def cpu(pid: int) -> float:
+    """CPU seconds of a live process since its start, of all its threads, by its own clock (clock_getcpuclockid)."""
+    return time.clock_gettime(~pid << 3 | 2)
 
 
 def peak(pid: int | str = "self") -> int:

@@ -1,0 +1,98 @@
+"""Calls about single resources at a steady rate, as people and an operator make them, each beside a call to the floor.
+
+A pod is stopped, restarted some seconds later and terminated some seconds after that, so that most calls that change
+something have a webhook follow.
+"""
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from bench import wire
+from bench.cloud_world import CONNECTIONS, UNTIL_RUNNING, Cloud, Floor
+from bench.wire import Connection
+
+PER_SECOND = 100
+APART = 50
+"""How many turns lie between two actions on one pod: four seconds, so that the first is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mixed:
+    """How long calls took by what they were, and how long those to the floor took, in seconds."""
+
+    latencies: Mapping[str, list[float]]
+    floors: list[float]
+    seconds: float
+
+    @property
+    def calls(self) -> int:
+        """How many there were."""
+        return len(self.floors)
+
+
+async def mixed_calls(servers: Cloud, beside: Floor, seconds: int) -> Mixed:
+    """As many calls as so many seconds have room for, and what they took."""
+    count = PER_SECOND * seconds
+    turns = count // len(_TURN) + 1
+    await servers.add_room(turns)
+    await servers.add_room(turns, _POD["gpuModelId"])
+    ids, _ = await servers.create_pods(turns)
+    looked, _ = await beside.create_pods(1)
+    least = wire.request("GET", f"/v1/pods/{looked[0]}")
+    await servers.server.advance(UNTIL_RUNNING)
+    latencies: defaultdict[str, list[float]] = defaultdict(list)
+    floors: list[float] = []
+    idle: asyncio.Queue[tuple[Connection, Connection]] = asyncio.Queue()
+    for _ in range(CONNECTIONS):
+        idle.put_nowait((await Connection.open(servers.server.url), await Connection.open(beside.url)))
+
+    async def one(name: str, sent: bytes, near: Connection, far: Connection) -> None:
+        latencies[name].append(await _timed(near, sent))
+        floors.append(await _timed(far, least))
+        idle.put_nowait((near, far))
+
+    started = time.monotonic()
+    async with asyncio.TaskGroup() as tasks:
+        for name, sent in _plan(servers, ids, count):
+            # What a busy machine delays is not made up for: actions on one pod stay as far apart as they must be.
+            _, pair = await asyncio.gather(asyncio.sleep(1 / PER_SECOND), idle.get())
+            tasks.create_task(one(name, sent, *pair))
+    return Mixed(latencies, floors, time.monotonic() - started)
+
+
+async def _timed(connection: Connection, sent: bytes) -> float:
+    started = time.perf_counter()
+    reply = await connection.ask(sent)
+    took = time.perf_counter() - started
+    assert reply.status == 200, reply
+    return took
+
+
+_GET = ("get", 0, "GET", "/v1/vms/{id}")
+_TURN = (
+    _GET,
+    ("stop", 0, "POST", "/v1/vms/{id}/stop"),
+    ("balance", 0, "GET", "/v1/orgs/{org}/billing/balance"),
+    ("restart", 1, "POST", "/v1/vms/{id}/restart"),
+    ("create", 0, "POST", "/v1/pods"),
+    _GET,
+    ("terminate", 2, "POST", "/v1/vms/{id}/terminate"),
+    _GET,
+)
+"""What one turn calls: a name, how many times `APART` turns ago its pod had its first action, method and path."""
+
+_POD = {"image": "app:1", "gpuModelId": "a100"}
+"""Of another model than those that are stopped, whose GPUs nobody may take before they are restarted."""
+
+
+def _plan(servers: Cloud, ids: list[str], count: int) -> Iterator[tuple[str, bytes]]:
+    for number in range(count):
+        turn, place = divmod(number, len(_TURN))
+        name, ago, method, path = _TURN[place]
+        if turn < ago * APART:
+            name, ago, method, path = _GET
+        pod_id = ids[turn - ago * APART]
+        yield name, servers.request(method, path.replace("{id}", pod_id), _POD if name == "create" else None)
