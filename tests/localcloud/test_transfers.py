@@ -171,12 +171,15 @@ async def test_a_start_under_way_is_billed_to_whom_it_belongs_then(server: Serve
     assert (await spent(organization), await spent(receiver)) == (0, RATE)
 
 
-async def test_a_pod_that_one_balance_stopped_is_kept_by_the_other(server: Server, organization: Organization) -> None:
+@pytest.mark.parametrize(("seconds", "state"), [(0.5, "stopping"), (1, "stopped")])
+async def test_a_pod_that_one_balance_stopped_is_kept_by_the_other(
+    server: Server, organization: Organization, seconds: float, state: str
+) -> None:
     receiver = await server.organization()
     pod_id = await running_pod(organization)
     await set_organization(organization, balanceCents=-1)
-    await server.advance(1)
-    assert await status(organization, pod_id) == "stopped"
+    await server.advance(seconds)
+    assert await status(organization, pod_id) == state
     accepted = await accept(receiver, await offer(pod_id, receiver))
     assert "statusReason" not in accepted
     await server.advance(8 * DAY)
@@ -203,6 +206,17 @@ async def test_without_keys_none_is_left(server: Server, organization: Organizat
     answer = await receiver.call("POST", f"/v1/transfers/{await offer(vm['id'], receiver)}/accept")
     assert answer.status == 200
     assert await attached(server, vm["id"]) == []
+
+
+async def test_snapshots_go_with_their_vm(server: Server, organization: Organization) -> None:
+    receiver = await server.organization()
+    vm = await organization.ok("POST", "/v1/orgs/{org}/vms/create", {"name": "box"})
+    await server.advance(UNTIL_RUNNING)
+    path = f"/v1/vms/{vm['id']}/snapshots"
+    made = await organization.ok("POST", f"{path}/create", {"name": "s"})
+    await accept(receiver, await offer(vm["id"], receiver))
+    assert await receiver.ok("GET", path) == {"items": [{**made, "organizationId": receiver.id}]}
+    assert (await organization.call("GET", f"{path}/{made['id']}")).refusal == (404, "not_found")
 
 
 async def test_events_go_to_the_organization_that_has_it(

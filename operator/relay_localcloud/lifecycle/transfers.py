@@ -118,7 +118,7 @@ def _hand_over(tx: Tx, workload: Workload, receiver: str) -> Workload:
     if workload.status in BILLED:
         billing.stop_billing(tx, workload.organization_id, workload.id)
     workloads.change(tx, workload.id, organization_id=receiver)
-    if workload.status is PodStatus.STOPPED and workload.out_of_funds_at is not None:
+    if workload.out_of_funds_at is not None:
         _forget_who_ran_out(tx, workload)
     moved = workloads.find(tx, workload.id)
     assert moved is not None
@@ -129,5 +129,7 @@ def _hand_over(tx: Tx, workload: Workload, receiver: str) -> Workload:
 
 def _forget_who_ran_out(tx: Tx, workload: Workload) -> None:
     """It was the former organization's balance: the receiving one keeps the pod for as long as it likes."""
-    workloads.change(tx, workload.id, out_of_funds_at=None, status_reason=None, due_at=None)
-    tx.cancel(TIMER, workload.id)
+    workloads.change(tx, workload.id, out_of_funds_at=None, status_reason=None)
+    if workload.status is PodStatus.STOPPED:  # while it is stopping, its timer is for that
+        workloads.change(tx, workload.id, due_at=None)
+        tx.cancel(TIMER, workload.id)
