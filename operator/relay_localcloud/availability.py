@@ -5,14 +5,14 @@ reserved to it, which only a VM that names its node gets, so that they count in 
 spot is apart from that. Nodes that take nothing on (silent, held or removed) count nowhere.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Connection
 
 from relay_localcloud import nodes, reserved_units
-from relay_localcloud.catalog import GpuModel
+from relay_localcloud.placement import NodeRoom
 from relay_localcloud.reserved_units import ReservedUnit
 
 
@@ -60,34 +60,45 @@ def availability(capacities: Sequence[NodeCapacity], tiles: Sequence[int] | None
     )
 
 
-def by_mode(connection: Connection, model: GpuModel, organization_id: str) -> Mapping[str, list[NodeCapacity]]:
-    """The nodes of a model that have something for an organization, in the modes `vm` and `cluster`."""
+@dataclass(slots=True)
+class Modes:
+    """The nodes of a model that have something for an organization, in each consumption mode."""
+
+    vm: list[NodeCapacity] = field(default_factory=list)
+    cluster: list[NodeCapacity] = field(default_factory=list)
+
+
+def by_model(connection: Connection, organization_id: str) -> Mapping[str, Modes]:
+    """What an organization can have of every model of which there is a node that takes workloads on."""
     reserved: dict[str, list[ReservedUnit]] = {}
-    for unit in reserved_units.of_model(connection, model.id, organization_id):
+    for unit in reserved_units.every(connection, organization_id):
         reserved.setdefault(unit.node_id, []).append(unit)
-    vm, cluster = [], []
-    for room in nodes.schedulable_rooms(connection, model.id):
-        is_open = room.is_open_to(organization_id)
-        units = reserved.get(room.id, ())
-        counted = Counter(_kind(unit) for unit in units)
-        common = NodeCapacity(
-            node_id=room.id,
-            region=room.region,
-            total=room.gpu_count - len(units) if is_open else 0,
-            free=room.free_count if is_open else 0,
-            spot_free=counted["lent", True],
-        )
-        with_reserved = replace(
-            common,
-            total=common.total + counted["allowed", True] + counted["allowed", False],
-            free=common.free + counted["allowed", True],
-            reserved_free=counted["allowed", True],
-        )
-        if is_open or with_reserved.total or common.spot_free:
-            vm.append(with_reserved)
-        if is_open or common.spot_free:
-            cluster.append(common)
-    return {"vm": vm, "cluster": cluster}
+    models: defaultdict[str, Modes] = defaultdict(Modes)
+    for room in nodes.schedulable_rooms(connection):
+        _add(models[room.gpu_model_id], room, reserved.get(room.id, ()), room.is_open_to(organization_id))
+    return models
+
+
+def _add(modes: Modes, room: NodeRoom, units: Sequence[ReservedUnit], is_open: bool) -> None:
+    counted = Counter(_kind(unit) for unit in units)
+    free_reserved, spot_free = counted["allowed", True], counted["lent", True]
+    common = NodeCapacity(
+        node_id=room.id,
+        region=room.region,
+        total=room.gpu_count - len(units) if is_open else 0,
+        free=room.free_count if is_open else 0,
+        spot_free=spot_free,
+    )
+    with_reserved = replace(
+        common,
+        total=common.total + free_reserved + counted["allowed", False],
+        free=common.free + free_reserved,
+        reserved_free=free_reserved,
+    )
+    if is_open or with_reserved.total or spot_free:
+        modes.vm.append(with_reserved)
+    if is_open or spot_free:
+        modes.cluster.append(common)
 
 
 def _kind(unit: ReservedUnit) -> tuple[str, bool]:

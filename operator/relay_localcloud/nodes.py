@@ -188,9 +188,9 @@ def rooms_of_model(connection: Connection, gpu_model_id: str, organization_id: s
     return _rooms(connection, query.order_by(nodes.c.sequence))
 
 
-def schedulable_rooms(connection: Connection, gpu_model_id: str) -> list[NodeRoom]:
-    """The nodes of a model that take workloads on, whoever may use them."""
-    query = select(*ROOM).where(nodes.c.gpu_model_id == gpu_model_id, nodes.c.schedulable == text("1"))
+def schedulable_rooms(connection: Connection) -> list[NodeRoom]:
+    """The nodes that take workloads on, whoever may use them."""
+    query = select(*ROOM).where(nodes.c.schedulable == text("1"))
     return _rooms(connection, query.order_by(nodes.c.sequence))
 
 

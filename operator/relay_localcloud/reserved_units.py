@@ -151,14 +151,23 @@ def nodes_lending(count: int) -> Select[str]:
     return select(u.node_id).where(u.lent).group_by(u.node_id).having(func.count() >= count)
 
 
+def every(connection: Connection, organization_id: str) -> list[ReservedUnit]:
+    """Every unit that is reserved, as an organization sees it."""
+    return _seen(connection, _as_seen_by(organization_id))
+
+
 def of_model(connection: Connection, gpu_model_id: str, organization_id: str) -> list[ReservedUnit]:
     """Every unit of a model that is reserved, as an organization sees it."""
-    u, n = reserved_units.c, nodes.c
-    query = (
-        select(u.node_id, u.unit, u.lent, u.free, _allows(organization_id).label("allowed"))
-        .join(nodes, n.id == u.node_id)
-        .where(n.gpu_model_id == gpu_model_id)
-    )
+    query = _as_seen_by(organization_id).join(nodes, nodes.c.id == reserved_units.c.node_id)
+    return _seen(connection, query.where(nodes.c.gpu_model_id == gpu_model_id))
+
+
+def _as_seen_by(organization_id: str) -> Select[str, int, bool, bool, bool]:
+    u = reserved_units.c
+    return select(u.node_id, u.unit, u.lent, u.free, _allows(organization_id).label("allowed"))
+
+
+def _seen(connection: Connection, query: Select[str, int, bool, bool, bool]) -> list[ReservedUnit]:
     return [ReservedUnit(*row) for row in connection.execute(query)]
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from fastapi import APIRouter, Response
 
 from relay_localcloud import availability
-from relay_localcloud.availability import NodeCapacity
+from relay_localcloud.availability import Modes, NodeCapacity
 from relay_localcloud.bodies import answer
 from relay_localcloud.catalog import CPU_SIZES, GPU_MODELS, LOCATIONS, VM_TEMPLATES
 from relay_localcloud.cloud import CurrentCloud
@@ -27,10 +27,11 @@ async def gpu_availability(caller: Anyone, cloud: CurrentCloud) -> Response:
     """Answers `{items: [{gpuModelId, vm, cluster}]}` as the calling organization sees it."""
     items = []
     with cloud.store.transaction() as tx:
-        for model in GPU_MODELS.values():
-            capacities = availability.by_mode(tx.connection, model, caller.organization_id)
-            vm = {**_mode(capacities["vm"], model.vm_tiles), "tileLattice": model.vm_tiles}
-            items.append({"gpuModelId": model.id, "vm": vm, "cluster": _mode(capacities["cluster"], None)})
+        capacities = availability.by_model(tx.connection, caller.organization_id)
+    for model in GPU_MODELS.values():
+        modes = capacities.get(model.id, Modes())
+        vm = {**_mode(modes.vm, model.vm_tiles), "tileLattice": model.vm_tiles}
+        items.append({"gpuModelId": model.id, "vm": vm, "cluster": _mode(modes.cluster, None)})
     return answer({"items": items})
 
 

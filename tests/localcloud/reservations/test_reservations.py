@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
@@ -170,6 +171,12 @@ async def test_a_unit_is_reserved_once_at_a_time(organization: Organization) -> 
     await reserve(organization, node_id, [2], **first)
 
 
+async def test_of_two_who_reserve_a_unit_at_once_one_has_it(organization: Organization) -> None:
+    node_id = await own_node(organization)
+    answers = await asyncio.gather(*(try_to_reserve(organization, node_id, [number, 3]) for number in range(3)))
+    assert sorted(answer.status for answer in answers) == [200, 409, 409]
+
+
 async def test_a_reservation_begins_and_ends_on_the_clouds_clock(server: Server, organization: Organization) -> None:
     node_id = await own_node(organization)
     starts_at = await server.advance(0)
@@ -304,8 +311,10 @@ async def test_reservations_take_org_write_or_an_admin(organization: Organizatio
         ("POST", path(node_id, made["id"], "reclaim"), {}),
     ]
     reads = [("GET", path(node_id)), ("GET", path(node_id, made["id"]))]
-    for method, where, *sent in (*writes, *reads):
-        assert (await organization.call(method, where, *sent, key=key)).refusal == (403, "forbidden")
+    for method, where in reads:
+        assert (await organization.call(method, where, key=key)).refusal == (403, "forbidden")
+    for method, where, sent in writes:
+        assert (await organization.call(method, where, sent, key=key)).refusal == (403, "forbidden")
     for role, allowed in (("viewer", False), ("member", False), ("admin", True)):
         person = await session_of(organization, role)
         for method, where, sent in writes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tests.localcloud.support import clusters
@@ -206,3 +207,35 @@ async def test_reservations_survive_a_kill(start_server: StartServer, tmp_path: 
     await server.advance(30)
     assert (await availability(owner))["freeGpus"] >= 8
     server.kill()
+
+
+async def test_an_exported_reservation_goes_on_elsewhere(
+    start_server: StartServer, server: Server, organization: Organization
+) -> None:
+    tenant = await server.organization()
+    node_id = await own_node(organization)
+    made = await reserve(organization, node_id, [0, 1], tenant, endsAt=plus(await server.advance(0), 60))
+    vm_id = await vm_of(tenant, nodeId=node_id)
+    elsewhere = start_server("--ephemeral", "--clock", "frozen")
+    await elsewhere.ok("POST", "/import", await server.ok("GET", "/export"))
+    there, tenant_there = replace(organization, server=elsewhere), replace(tenant, server=elsewhere)
+    assert (await there.ok("GET", path(node_id)))["items"] == [made]
+    assert await availability(tenant_there) == await availability(tenant)
+    assert await units_of(tenant_there, vm_id) == units(node_id, 0)
+    await elsewhere.advance(60)
+    assert (await there.ok("GET", path(node_id, made["id"])))["status"] == "ended"
+
+
+async def test_a_stale_read_knows_nothing_of_a_fresh_reservation(server: Server, organization: Organization) -> None:
+    node_id = await own_node(organization)
+    await server.advance(100)
+    seen = await availability(organization)
+    made = await reserve(organization, node_id, [0, 1])
+    fault = {"effect": {"staleSeconds": 10}, "count": 1, "organizationId": organization.id}
+    await server.ok("POST", "/faults", {"operation": "GET /v1/gpu-availability", **fault})
+    assert await availability(organization) == seen
+    assert (await availability(organization))["freeGpus"] == 6
+    listing = "GET /v1/orgs/{orgId}/provider/nodes/{nodeId}/reservations"
+    await server.ok("POST", "/faults", {"operation": listing, **fault})
+    assert (await organization.ok("GET", path(node_id)))["items"] == []
+    assert (await organization.ok("GET", path(node_id)))["items"] == [made]

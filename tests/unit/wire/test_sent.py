@@ -12,6 +12,7 @@ from relay_wire.billing import AutoRechargeUpdate, DepositRequest
 from relay_wire.clusters import ClusterCreate, ClusterScale
 from relay_wire.orgs import MemberAdd, MemberUpdate, OrganizationCreate, OrganizationUpdate
 from relay_wire.pods import PodCreate
+from relay_wire.reservations import ReservationCreate
 from relay_wire.ssh_keys import SshKeyCreate
 from relay_wire.vms import Visibility, VmCreate
 from relay_wire.webhooks import WebhookCreate, WebhookToggle
@@ -27,6 +28,7 @@ MINIMAL: dict[type[Sent], dict[str, Any]] = {
     AutoRechargeUpdate: RECHARGE,
     DepositRequest: {"amountCents": 1000},
     SshKeyCreate: {"name": "k", "publicKey": "ssh-ed25519 AAAA"},
+    ReservationCreate: {"unitIds": ["node-gpu0"], "allowedOrgIds": []},
     WebhookCreate: {"name": "w", "url": "https://x.example"},
     WebhookToggle: {},
     ApiKeyCreate: {"name": "k"},
@@ -60,6 +62,8 @@ BOUNDS = [
     (ClusterCreate, "replicaCount", [1, 100], [0, -1]),
     (ClusterCreate, "containerPort", [1, 65535], [0, 65536]),
     (ClusterScale, "replicaCount", [1, 100], [0, -1]),
+    (ReservationCreate, "unitIds", [["a"]], [[]]),
+    (ReservationCreate, "contractRef", ["", "x" * 1000], ["x" * 1001, "a\nb"]),
     (MemberAdd, "role", ["admin", "member", "viewer"], ["owner", "", "ADMIN"]),
     (MemberUpdate, "role", ["owner", "admin", "member", "viewer"], ["", "king"]),
 ]
