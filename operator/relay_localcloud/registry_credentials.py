@@ -5,12 +5,9 @@ them. What runs then needs them no more, so a credential may be removed at any t
 """
 
 import json
-import re
-from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
-from pydantic_core import from_json
 from sqlalchemy import BigInteger, Column, Index, Integer, RowMapping, String, Table, Text, delete, insert, select
 
 from relay_localcloud.errors import ApiError, not_found
@@ -33,15 +30,8 @@ registry_credentials = Table(
     Index("registry_credential_names", "organization_id", "name", unique=True),
 )
 
-REQUIRED_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
-    "basic": ("username", "password"),
-    "aws_ecr": ("accessKeyId", "secretAccessKey"),
-    "gcp_gcr": ("serviceAccountKey",),
-}
-"""What a login takes, by `authType`: names of keys in `credentials` (assumed); more keys are kept as well.
-
-ECR's password is had with an access key; Google's registries take the JSON key of a service account.
-"""
+LOGIN: Final = ("username", "password")
+"""Keys that `basic` needs in `credentials` (assumed); of the other kinds any keys are taken."""
 
 LARGEST_CREDENTIALS: Final = 65_536
 """Characters of all keys and values together (assumed)."""
@@ -55,15 +45,11 @@ def check(body: RegistryCredentialCreate) -> None:
         raise ApiError(400, "server: give the registry's address without credentials in it, such as ghcr.io.")
     if sum(len(key) + len(value) for key, value in body.credentials.items()) > LARGEST_CREDENTIALS:
         raise ApiError(400, f"credentials: at most {LARGEST_CREDENTIALS} characters.")
-    given = {_folded(key): value for key, value in body.credentials.items()}
-    for key in REQUIRED_KEYS[body.auth_type]:
-        if not given.get(_folded(key), "").strip():
-            needed = " and ".join(REQUIRED_KEYS[body.auth_type])
-            raise ApiError(400, f"credentials.{key}: is missing; {body.auth_type} takes {needed}.")
-    if body.auth_type == "gcp_gcr" and not _is_service_account_key(given[_folded("serviceAccountKey")]):
-        raise ApiError(
-            400, "credentials.serviceAccountKey: this is no service account key, a JSON object with client_email."
-        )
+    if not any(value.strip() for value in body.credentials.values()):
+        raise ApiError(400, f"credentials: give what {body.auth_type} logs in with.")
+    missing = [key for key in LOGIN if not body.credentials.get(key, "").strip()]
+    if body.auth_type == "basic" and missing:
+        raise ApiError(400, f"credentials.{missing[0]}: is missing; basic takes {' and '.join(LOGIN)}.")
 
 
 def create(tx: Tx, vault: Vault, organization_id: str, body: RegistryCredentialCreate) -> RowMapping:
@@ -127,11 +113,6 @@ def _owner(organization_id: str, credential_id: str) -> str:
     return f"{organization_id}/{credential_id}"
 
 
-def _folded(key: str) -> str:
-    """One spelling for `secretAccessKey`, `secret_access_key` and `AWS_SECRET_ACCESS_KEY`."""
-    return re.sub(r"[^a-z0-9]", "", key.lower()).removeprefix("aws")
-
-
 def _is_server(server: str) -> bool:
     if len(server) > LONGEST_SERVER or not server.isascii() or not server.isprintable() or " " in server:
         return False
@@ -141,11 +122,3 @@ def _is_server(server: str) -> bool:
     except ValueError:
         return False
     return parts.scheme in {"http", "https"} and bool(parts.hostname) and "@" not in parts.netloc and port != 0
-
-
-def _is_service_account_key(text: str) -> bool:
-    try:
-        key = from_json(text)
-    except ValueError:
-        return False
-    return isinstance(key, dict) and bool(key.get("client_email"))

@@ -28,9 +28,7 @@ runner_pools = Table(
 
 
 def create(tx: Tx, vault: Vault, organization_id: str, body: RunnerPoolCreate) -> RowMapping:
-    """Keep a pool; ApiError 422 for the type of an owner that is not given, 409 where its name is taken."""
-    if body.vcs_owner_type is not None and body.vcs_owner is None:
-        raise ApiError(422, "vcsOwnerType: it needs a vcsOwner.")
+    """Keep a pool; ApiError 409 where its name is taken."""
     pool = runner_pools.c
     clash = select(pool.id).where(pool.organization_id == organization_id, pool.name == body.name)
     if tx.connection.execute(clash).first() is not None:

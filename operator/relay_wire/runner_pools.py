@@ -1,12 +1,14 @@
 """Pools of CI runners for a version control installation (section 2, "Create runner pool")."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
 from relay_wire.base import Identifier, Items, Lenient, Name, Printable, Received, Sent
 
 _Int64 = 2**63 - 1
+
+_Word = Annotated[str, Field(min_length=1, max_length=100), Printable]
 
 
 class RunnerPoolCreate(Sent):
@@ -15,8 +17,8 @@ class RunnerPoolCreate(Sent):
     installation_id: int = Field(ge=1, le=_Int64)
     name: Name
     pool_ram_gb: int = Field(ge=1, le=65_536)
-    vcs_owner: Annotated[str, Field(min_length=1, max_length=100), Printable] | None = None
-    vcs_owner_type: Literal["user", "organization"] | None = None
+    vcs_owner: _Word | None = None
+    vcs_owner_type: _Word | None = None
     grant: str | None = Field(default=None, min_length=1, max_length=4096, repr=False)
     disk_size_gb: int | None = Field(default=None, ge=1, le=65_536)
 

@@ -98,10 +98,9 @@ async def test_a_name_is_taken_once_and_free_after_removal(server: Server, organ
         {"credentials": {"username": "me", "password": 7}},
         {"credentials": {"username": "me", "password": None}},
         {"credentials": {"username": "me", "password": "x" * 65_536}},
-        {"authType": "aws_ecr"},
-        {"authType": "gcp_gcr"},
-        {"authType": "gcp_gcr", "credentials": {"serviceAccountKey": "secret"}},
-        {"authType": "gcp_gcr", "credentials": {"serviceAccountKey": "{}"}},
+        {"authType": "aws_ecr", "credentials": {}},
+        {"authType": "aws_ecr", "credentials": {"accessKeyId": "", "secretAccessKey": " "}},
+        {"authType": "gcp_gcr", "credentials": {"serviceAccountKey": 7}},
     ],
 )
 async def test_a_credential_that_makes_no_sense_is_400_and_kept_nowhere(
@@ -113,9 +112,18 @@ async def test_a_credential_that_makes_no_sense_is_400_and_kept_nowhere(
     assert await listed(organization) == []
 
 
-async def test_the_keys_of_aws_may_be_spelled_as_its_tools_do(organization: Organization) -> None:
-    spelled = {"AWS_ACCESS_KEY_ID": "AKIAEXAMPLE", "AWS_SECRET_ACCESS_KEY": PASSWORD, "AWS_SESSION_TOKEN": "t"}
-    await create(organization, {**ECR, "credentials": spelled})
+@pytest.mark.parametrize(
+    ("kind", "credentials"),
+    [
+        ("aws_ecr", {"AWS_ACCESS_KEY_ID": "AKIAEXAMPLE", "AWS_SECRET_ACCESS_KEY": PASSWORD, "AWS_SESSION_TOKEN": "t"}),
+        ("aws_ecr", {"roleArn": "arn:aws:iam::123456789012:role/pull"}),
+        ("gcp_gcr", {"keyFile": "{}"}),
+    ],
+)
+async def test_clouds_log_in_with_whatever_keys_they_have(
+    organization: Organization, kind: str, credentials: dict[str, str]
+) -> None:
+    await create(organization, {**ECR, "authType": kind, "credentials": credentials})
 
 
 def _contain(directory: Path, secret: bytes) -> list[str]:

@@ -1,4 +1,7 @@
-"""The composition of the inference API: its routes and its layers, in the order of the management API's."""
+"""The composition of the inference API: its routes and its layers, in the order of the management API's.
+
+Nothing limits the rate of its requests (section 8).
+"""
 
 from typing import Final
 
@@ -15,7 +18,6 @@ from relay_localcloud.exchange import Operations
 from relay_localcloud.fault_layer import FaultInjection
 from relay_localcloud.inference import errors, routes
 from relay_localcloud.inference.authentication import InferenceAuthentication
-from relay_localcloud.ratelimit import RateLimit
 from relay_localcloud.requestlog import RequestLogging
 from relay_wire.errors import InferenceErrorBody
 
@@ -49,7 +51,6 @@ def application(cloud: Cloud) -> FastAPI:
 def layered(cloud: Cloud, app: FastAPI) -> ASGIApp:
     """The application with its layers around it."""
     layers: ASGIApp = FaultInjection(app, cloud.faults, _refused)
-    layers = RateLimit(layers, cloud.store, cloud.rate_limiter, _refused)
     layers = InferenceAuthentication(layers, cloud.store)
     return RequestLogging(layers, Operations(openapi.operations(app)), cloud.requests)
 
