@@ -5,6 +5,10 @@ All GPUs of one pod, VM or replica are whole units of ONE node, and a unit has o
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import Final
+
+SPOT: Final = "spot"
+"""The tier whose workloads may have units that are lent, until their owner wants them back (section 2)."""
 
 
 @dataclass(frozen=True, slots=True)

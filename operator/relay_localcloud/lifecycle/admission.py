@@ -14,11 +14,11 @@ from relay_localcloud.lifecycle.addresses import require_address
 from relay_localcloud.lifecycle.capacity import no_room, saturated
 from relay_localcloud.lifecycle.transitions import HOLDS_GPUS
 from relay_localcloud.lifecycle.workloads import Workload
-from relay_localcloud.placement import Demand, NodeRoom, could_ever_hold
+from relay_localcloud.placement import SPOT, Demand, NodeRoom, could_ever_hold
 from relay_localcloud.store import Tx
 from relay_wire.pods import PodStatus
 
-TIERS: Final = frozenset({"standard", "spot"})
+TIERS: Final = frozenset({"standard", SPOT})
 VM_TIERS: Final = TIERS | {"beta", "production"}
 LARGEST_DISK_GB: Final = 65_536
 

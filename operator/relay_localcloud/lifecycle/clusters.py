@@ -25,7 +25,7 @@ from sqlalchemy import (
 from relay_localcloud.billing import Billed
 from relay_localcloud.instants import DAY
 from relay_localcloud.lifecycle.cluster_states import Census, ReplicaState
-from relay_localcloud.placement import Demand
+from relay_localcloud.placement import SPOT, Demand
 from relay_localcloud.schema import metadata
 from relay_localcloud.store import Tx
 from relay_wire.clusters import ClusterCreate, ClusterStatus
@@ -121,7 +121,7 @@ class Cluster:
             gpu_count=self.gpus_per_replica,
             preferred_regions=tuple(created_as.preferred_regions or ()),
             allow_fallback=created_as.allow_fallback is not False,
-            spot=self.tier == "spot",
+            spot=self.tier == SPOT,
         )
 
     @property

@@ -25,6 +25,7 @@ from relay_localcloud.lifecycle.transitions import (
 )
 from relay_localcloud.lifecycle.vacancies import announce_vacancy
 from relay_localcloud.lifecycle.workloads import Workload
+from relay_localcloud.placement import SPOT
 from relay_localcloud.store import Tx
 from relay_wire.events import EventType
 from relay_wire.pods import PodStatus
@@ -118,7 +119,7 @@ def _claim_gpus(tx: Tx, workload: Workload, _: Cause) -> None:
         workload.node_id,
         workload.organization_id,
         named=workload.named_its_node,
-        spot=workload.tier == "spot",
+        spot=workload.tier == SPOT,
     )
     node = nodes.node_row(tx.connection, workload.node_id)
     assert room is not None, "a workload does not outlive its node"

@@ -11,11 +11,9 @@ from relay_localcloud.lifecycle.clusters import Cluster
 from relay_localcloud.lifecycle.notices import owners_of
 from relay_localcloud.lifecycle.transitions import Trigger
 from relay_localcloud.lifecycle.workloads import Workload
+from relay_localcloud.placement import SPOT
 from relay_localcloud.reservations import Reservation, ReservationStatus
 from relay_localcloud.store import Tx
-
-SPOT: Final = "spot"
-"""The tier whose workloads may have units that are lent."""
 
 _BY_OWNER: Final = "It was terminated by the owner of the spot capacity that it ran on."
 

@@ -12,9 +12,9 @@ from relay_localcloud.errors import ApiError, not_found
 from relay_localcloud.identity import Principal
 from relay_localcloud.lifecycle import admission, attached_keys, workloads
 from relay_localcloud.lifecycle.moves import TIMER
-from relay_localcloud.lifecycle.spot import SPOT
 from relay_localcloud.lifecycle.transitions import BILLED, HOLDS_GPUS
 from relay_localcloud.lifecycle.workloads import Workload
+from relay_localcloud.placement import SPOT
 from relay_localcloud.schema import metadata
 from relay_localcloud.store import Tx
 from relay_wire.pods import PodStatus

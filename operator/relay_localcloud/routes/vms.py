@@ -17,7 +17,7 @@ from relay_localcloud.lifecycle.transitions import Trigger
 from relay_localcloud.lifecycle.workloads import VM, Workload, kept_request
 from relay_localcloud.openapi import ASSUMED
 from relay_localcloud.pages import PageRequest
-from relay_localcloud.placement import Demand, NodeRoom
+from relay_localcloud.placement import SPOT, Demand, NodeRoom
 from relay_localcloud.quotes import PriceFactor
 from relay_localcloud.store import Tx
 from relay_wire.pods import PodStatus
@@ -140,7 +140,7 @@ def _create_cpu_vm(tx: Tx, organization_id: str, body: VmCreate, tier: str, fact
     if body.gpu_count:
         raise ApiError(422, "gpuCount: it needs a gpuModelId.")
     if body.node_id is not None:
-        admission.visible_node(tx, body.node_id, organization_id, spot=tier == spot.SPOT)
+        admission.visible_node(tx, body.node_id, organization_id, spot=tier == SPOT)
         raise ApiError(422, "nodeId: it needs a gpuModelId; CPU VMs are not placed on nodes.")
     size = admission.known_cpu_size(body.resource_size or DEFAULT_CPU_SIZE)
     admission.require_cpu_slot(tx)
@@ -163,7 +163,7 @@ def _create_gpu_vm(tx: Tx, organization_id: str, body: VmCreate, tier: str, fact
         gpu_count,
         preferred_regions=tuple(body.preferred_regions or ()),
         allow_fallback=body.allow_fallback is not False,
-        spot=tier == spot.SPOT,
+        spot=tier == SPOT,
     )
     room = _room(tx, body.node_id, demand)
     price = quotes.locked(model.price_per_hour_cents * gpu_count, factor)
