@@ -6,15 +6,18 @@ from pydantic import Field
 
 from relay_wire.base import Identifier, Items, Lenient, ListOf, Printable, Received, Sent
 
+NamedId = Annotated[str, Field(max_length=200)]
+"""The id of a unit or of an organization."""
+
 Note = Annotated[str, Field(max_length=1000), Printable]
 
 
 class ReservationCreate(Sent):
     """Node reservation request; `startsAt` and `endsAt` are RFC 3339 in any zone."""
 
-    unit_ids: Annotated[list[str], Field(min_length=1, max_length=16384)]
-    allowed_org_ids: Annotated[list[str], Field(max_length=1000)]
-    managing_org_ids: Annotated[list[str], Field(max_length=1000)] | None = None
+    unit_ids: Annotated[list[NamedId], Field(min_length=1, max_length=16384)]
+    allowed_org_ids: Annotated[list[NamedId], Field(max_length=1000)]
+    managing_org_ids: Annotated[list[NamedId], Field(max_length=1000)] | None = None
     starts_at: Annotated[str, Field(max_length=64)] | None = None  # absent: as soon as it is made
     ends_at: Annotated[str, Field(max_length=64)] | None = None  # absent: open-ended
     contract_ref: Note | None = None

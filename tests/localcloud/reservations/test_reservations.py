@@ -105,6 +105,7 @@ async def test_units_must_be_of_the_node_and_organizations_must_exist(organizati
         {"unitIds": None},
         {"unitIds": "gpu0"},
         {"unitIds": [0]},
+        {"unitIds": ["x" * 201]},
         {"allowedOrgIds": None},
         {"allowedOrgIds": "org"},
         {"allowedOrgIds": [None]},
