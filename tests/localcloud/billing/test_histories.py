@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.localcloud.support.billing import NOTIFIED, deposit
-from tests.localcloud.support.workloads import UNTIL_RUNNING, act, balance, usage
+from tests.localcloud.support.workloads import GRACE, UNTIL_RUNNING, act, balance, own_node, usage
 
 if TYPE_CHECKING:
     from tests.localcloud.support.server import Organization, Server
@@ -19,10 +19,14 @@ if TYPE_CHECKING:
 HOUR = 3600
 DAY = 86_400
 FUNDS = 10**9
+PODS = 6
+LOST_FOR_GOOD = GRACE + 7 * DAY
 
 SIZES = st.sampled_from([("small", 4), ("medium", 8), ("large", 16)])
 STEPS = st.one_of(
     st.tuples(st.just("create"), SIZES),
+    st.tuples(st.just("pod"), st.integers(1, 8)),
+    st.tuples(st.just("node"), st.integers(0, 2 * GRACE)),
     st.tuples(st.sampled_from(["stop", "restart", "terminate"]), st.integers(0, 9)),
     st.tuples(st.just("deposit"), st.integers(1000, 50_000)),
     st.tuples(st.just("advance"), st.one_of(st.integers(0, 10), st.integers(0, 40 * DAY))),
@@ -45,15 +49,19 @@ class Stint:
 
 @dataclass
 class Machine:
-    """A VM by its last stint, which begins when it runs."""
+    """A VM or a pod by its last stint, which begins when it runs; pods are on the node that may be lost."""
 
     id: str
     rate: int
     stint: Stint
+    pod: bool = False
     gone: bool = False
+    interrupted: bool = False
 
     def state(self, now: int) -> str:
         """What the cloud must show."""
+        if self.interrupted:
+            return "interrupted"
         if self.stint.end is None:
             return "deploying" if now < self.stint.start else "running"
         return "stopping" if now < self.stint.end + 1 else "stopped"
@@ -116,16 +124,22 @@ def month_of(second: int) -> int:
 class History:
     """Does each step over HTTP and in the books."""
 
-    def __init__(self, organization: Organization, now: int) -> None:
+    def __init__(self, organization: Organization, now: int, node: str) -> None:
         self.organization = organization
         self.books = Books(now)
         self.machines: list[Machine] = []
+        self.node = node
+        self.lost_at: int | None = None
 
     async def step(self, kind: str, argument: Any) -> None:
         """One thing that happens."""
         match kind:
             case "create":
                 await self.create(*argument)
+            case "pod":
+                await self.create_pod(argument)
+            case "node":
+                await self.lose_or_return(argument)
             case "deposit":
                 await deposit(self.organization, argument)
                 self.books.credits.append((self.books.now + NOTIFIED, argument))
@@ -144,13 +158,35 @@ class History:
         made = await self.organization.ok("POST", "/v1/orgs/{org}/vms/create", body)
         self.machines.append(Machine(made["id"], rate, self.start(rate)))
 
+    async def create_pod(self, count: int) -> None:
+        if self.lost_at is not None or sum(machine.pod for machine in self.machines) == PODS:
+            return
+        body = {"image": "app:1", "gpuModelId": "h100", "gpuCount": count}
+        made = await self.organization.ok("POST", "/v1/pods", body)
+        rate = made["pricePerHourCents"]
+        self.machines.append(Machine(made["id"], rate, self.start(rate), pod=True))
+
+    async def lose_or_return(self, seconds: int) -> None:
+        """The node stops reporting, or reports again, when nothing on it is on its way."""
+        await self.advance(UNTIL_RUNNING)
+        reporting = self.lost_at is not None
+        await self.organization.server.ok("PATCH", f"/nodes/{self.node}", {"reporting": reporting})
+        self.lost_at = None if reporting else self.books.now
+        for machine in self.machines if reporting else ():
+            if machine.interrupted:
+                machine.interrupted = False
+                machine.stint = Stint(self.books.now, machine.rate)
+                self.books.stints.append(machine.stint)
+        await self.advance(seconds)
+
     async def act(self, machine: Machine, action: str) -> None:
         books, state = self.books, machine.state(self.books.now)
-        allowed = {"stop": state == "running", "restart": state == "stopped", "terminate": True}[action]
+        restarts = state == "stopped" and not (machine.pod and self.lost_at is not None)
+        allowed = {"stop": state == "running", "restart": restarts, "terminate": True}[action]
         if not allowed:
             return
         await act(self.organization, machine.id, action)
-        machine.gone = action == "terminate"
+        machine.gone, machine.interrupted = action == "terminate", False
         if action == "restart":
             machine.stint = self.start(machine.rate)
         elif state == "deploying":
@@ -166,6 +202,14 @@ class History:
     async def advance(self, seconds: int) -> None:
         await self.organization.server.advance(seconds)
         self.books.now += seconds
+        if self.lost_at is None:
+            return
+        for machine in (machine for machine in self.machines if machine.pod and not machine.gone):
+            if machine.stint.end is None and self.books.now >= self.lost_at + GRACE:
+                machine.stint.end = self.lost_at + GRACE
+                machine.interrupted = True
+            if machine.interrupted and self.books.now >= self.lost_at + LOST_FOR_GOOD:
+                machine.gone, machine.interrupted = True, False
 
     async def check(self) -> None:
         """Everything that is served is what the books say."""
@@ -178,6 +222,20 @@ class History:
         assert sum(line["cents"] for line in lines) == used["usageCents"]
 
 
+LOSSES = [
+    ("pod", 2),
+    ("advance", 5),
+    ("node", 200),
+    ("advance", 10),
+    ("node", 7),
+    ("node", 100),
+    ("node", 3),
+    ("month", 601),
+]
+
+
+@example(steps=[*LOSSES, ("node", 0), ("stop", 0), ("advance", 181), ("terminate", 0)])
+@example(steps=[*LOSSES, ("pod", 1), ("node", 0), ("advance", 8 * DAY), ("node", 0), ("month", 600)])
 @settings(max_examples=20, deadline=None)
 @given(steps=st.lists(STEPS, min_size=1, max_size=14))
 def test_every_history_costs_what_a_straightforward_computation_says(server: Server, steps: list[Any]) -> None:
@@ -188,7 +246,8 @@ async def _play(server: Server, steps: list[Any]) -> None:
     shown = datetime.fromisoformat(await server.advance(0))
     now = int(shown.timestamp()) + 1
     await server.ok("POST", "/clock", {"set": datetime.fromtimestamp(now, UTC).isoformat()})
-    history = History(await server.organization(balanceCents=FUNDS), now)
+    organization = await server.organization(balanceCents=FUNDS)
+    history = History(organization, now, await own_node(organization, count=8 * PODS))
     for kind, argument in steps:
         await history.step(kind, argument)
         await history.check()
