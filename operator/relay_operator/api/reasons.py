@@ -231,7 +231,9 @@ REASONS: Final[dict[Reason, ReasonDoc]] = {
         "It is being cancelled in the cloud; records under way still finish, and are paid.", Resolver.CLOUD
     ),
     Reason.RETRYING: ReasonDoc(
-        "Records failed that `retryPolicy` sends again, or have no answer; they alone are sent.", Resolver.OPERATOR
+        "Records failed that `retryPolicy` sends again, or have no answer; they alone are sent, failures not before "
+        "`status.retryTime`.",
+        Resolver.OPERATOR,
     ),
     Reason.PUBLISHING: ReasonDoc(
         "The answers are being read from the cloud and written where `output` says.", Resolver.OPERATOR
