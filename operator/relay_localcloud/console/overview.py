@@ -18,6 +18,8 @@ from relay_localcloud.console.wording import money as dollars
 router = APIRouter(include_in_schema=False)
 
 _SHOWN: Final = 5
+_LOOKED_THROUGH: Final = 1_000
+"""How many of the newest requests are looked through for unread fields."""
 
 
 @router.get("/")
@@ -86,8 +88,8 @@ def _nodes(reading: Reading) -> Html:
 
 def _faults(reading: Reading) -> Html:
     present = reading.tx.connection.execute(select(func.count()).select_from(tables.faults)).scalar_one()
-    unread = len(requests.newest(reading, _SHOWN, only="unread"))
-    flagged = f"{'at least ' if unread == _SHOWN else ''}{counted(unread, 'request')} with unread fields."
+    unread = sum(1 for logged in requests.newest(reading, _LOOKED_THROUGH) if logged.unread_fields)
+    flagged = f"{counted(unread, 'request')} with unread fields."
     unread_link = element("a", flagged, href=reading.requested.to(requests.PATH, only="unread"))
     return _card(
         "Faults",

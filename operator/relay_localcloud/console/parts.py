@@ -25,7 +25,7 @@ def table(caption: str, heads: Sequence[str], rows: Sequence[Row], empty: Child)
     """A table, or what to do so that there is something in it."""
     if not rows:
         return nothing(empty)
-    head = element("tr", [element("th", name, scope="col") for name in heads])
+    head = element("tr", [element("th", name, scope="col", role="columnheader") for name in heads], role="row")
     body = [_row(heads, row) for row in rows]
     # The roles stay those of a table where a narrow screen shows each row as a card.
     return element(

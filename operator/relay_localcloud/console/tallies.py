@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from sqlalchemy import Table, func, select
 
-from relay_localcloud.console.wording import TONES, Tone, counted
+from relay_localcloud.console.wording import TONES, counted
 from relay_localcloud.lifecycle.clusters import clusters
 from relay_localcloud.lifecycle.workloads import workloads
 from relay_localcloud.store import Tx
@@ -27,11 +27,6 @@ def sentence(by_state: Mapping[str, int]) -> str:
         return "No workloads."
     parts = ", ".join(f"{count:,} {state}" for state, count in by_state.items())
     return f"{counted(sum(by_state.values()), 'workload')}: {parts}."
-
-
-def troubled(by_state: Mapping[str, int]) -> int:
-    """How many are in a state that somebody should look at."""
-    return sum(count for state, count in by_state.items() if TONES.get(state) in {Tone.BAD, Tone.WARNING})
 
 
 def _of(tx: Tx, table: Table, organization_id: str | None) -> dict[str, int]:

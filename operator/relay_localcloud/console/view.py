@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
 from fastapi import Depends, Request, Response
@@ -54,7 +54,8 @@ class View:
                 shown = content(Reading(tx, self.cloud, self.requested, names))
                 frame = self._frame(tx, version, names)
         except ApiError as error:
-            return self.refusal(error)
+            # An organization that is not there would be chosen by every link.
+            return replace(self, requested=Requested(self.requested.path)).refusal(error)
         return _page(frame, title, shown)
 
     def refusal(self, error: ApiError) -> Response:

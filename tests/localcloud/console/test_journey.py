@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.async_api import expect
 
+from tests.localcloud.support.browsing import console_of
 from tests.localcloud.support.events import create_webhook
 from tests.localcloud.support.receiver import Receiver
 from tests.localcloud.support.workloads import new_pod
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from playwright.async_api import Browser
+
+    from tests.localcloud.conftest import StartServer
     from tests.localcloud.support.browsing import Console
     from tests.localcloud.support.server import Organization, Server
 
@@ -162,3 +169,33 @@ async def test_updates_can_be_paused(console: Console, fresh: Server) -> None:
     pod = await new_pod(fresh.seeded())
     await console.press("Pause updates")
     await expect(console.row(pod["id"])).to_be_visible()
+
+
+async def test_a_cloud_that_is_gone_and_comes_back_is_noticed(
+    browser: Browser, start_server: StartServer, tmp_path: Path
+) -> None:
+    kept = ("--state", str(tmp_path / "state"), "--clock", "frozen")
+    first = start_server(*kept)
+    ports = [str(urlsplit(first.ready[name]).port) for name in ("managementUrl", "inferenceUrl", "gatewayUrl")]
+    async with console_of(browser, first.ready["consoleUrl"]) as console:
+        await console.open("/console/workloads")
+        live = console.page.locator("#live")
+        await expect(live).to_have_text("Live")
+        first.kill()
+        await expect(live).to_have_text("The cloud does not answer; trying again")
+        flags = ("--port", "--inference-port", "--gateway-port")
+        again = start_server(*kept, *(part for flag, port in zip(flags, ports, strict=True) for part in (flag, port)))
+        await expect(live).to_have_text("Live")
+        pod = await new_pod(again.seeded())
+        await expect(console.row(pod["id"])).to_be_visible()
+        console.troubles.clear()  # the browser notes each request that went nowhere
+
+
+async def test_from_an_organization_that_is_not_there_a_link_leads_back(console: Console) -> None:
+    await console.open("/console/workloads?org=org_nobody")
+    await expect(console.page.get_by_role("alert")).to_contain_text("There is no organization")
+    await console.page.get_by_role("link", name="Go back").click()
+    await expect(console.page.get_by_role("heading", level=1)).to_have_text("Workloads")
+    (noted,) = console.troubles
+    assert "404 (Not Found)" in noted
+    console.troubles.clear()

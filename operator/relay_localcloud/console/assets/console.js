@@ -7,6 +7,7 @@ const live = document.getElementById("live");
 const pause = document.getElementById("pause");
 let paused = false;
 let busy = false;
+let sent = 0;
 
 /** Make `old` what `wanted` is, keeping focus, what is typed, and what is open. */
 function morph(old, wanted) {
@@ -79,13 +80,16 @@ function refuse(text) {
 }
 
 async function look() {
-  if (paused || busy || document.hidden) return;
+  if (paused || busy || document.hidden || !document.body.dataset.version) return;
   busy = true;
+  const before = sent;
   try {
     const address = new URL(location.href);
     address.searchParams.delete("done");
     const answer = await fetch(address, { headers: { "X-Console-Version": document.body.dataset.version } });
-    if (answer.status !== 204) show(await answer.text(), false);
+    const html = await answer.text();
+    // What a button did meanwhile is newer.
+    if (answer.status !== 204 && before === sent) show(html, false);
     say(live, "Live");
   } catch {
     say(live, "The cloud does not answer; trying again");
@@ -98,6 +102,7 @@ async function send(form, submitter) {
   const fields = new URLSearchParams(new FormData(form, submitter));
   submitter?.setAttribute("aria-disabled", "true");
   busy = true;
+  sent += 1;
   try {
     const answer = await fetch(form.action, { method: "POST", body: fields });
     const html = await answer.text();
