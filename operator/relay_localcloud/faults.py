@@ -154,7 +154,7 @@ class FaultCreate(BaseModel):
     operation: Annotated[str, Field(min_length=1, max_length=300)]
     effect: dict[str, JsonValue]
     organization_id: str | None = None
-    skip: Annotated[int, Field(ge=0, le=2**31)] = 0
+    skip: Annotated[int, Field(ge=0, le=2**31)] | None = None
     count: Annotated[int, Field(ge=1, le=2**31)] | None = None
     probability: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
     seed: Annotated[int, Field(ge=-(2**53), le=2**53)] | None = None
@@ -194,7 +194,7 @@ def add(tx: Tx, fault: FaultCreate) -> str:
         "id": tx.new_id("flt"),
         "operation": fault.operation,
         "organization_id": fault.organization_id,
-        "skip": fault.skip,
+        "skip": fault.skip or 0,
         "count": fault.count,
         "probability": None if fault.probability is None else repr(fault.probability),
         "seed": fault.seed,

@@ -151,8 +151,8 @@ def _require_allowed(has: billing.Account, amount_cents: int) -> None:
     if amount_cents < has.min_deposit_cents:
         raise ApiError(
             400,
-            f"amountCents: {amount_cents} does not last for three days of what runs: "
-            f"deposit at least {has.min_deposit_cents}.",
+            f"amountCents: {amount_cents} is below the smallest deposit of the moment, {has.min_deposit_cents}: "
+            "at least 1000, and what lasts for three days of what runs.",
             "INSUFFICIENT_RUNWAY",
         )
 

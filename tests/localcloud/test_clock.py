@@ -34,6 +34,13 @@ async def test_advancing_moves_a_frozen_clock_by_exactly_that(server: Server) ->
     assert after == await server.ok("GET", "/clock")
 
 
+@pytest.mark.parametrize("body", [{}, {"mode": None, "rate": None, "set": None, "advanceSeconds": None}])
+async def test_a_change_of_nothing_settles_what_is_due_now(server: Server, body: object) -> None:
+    assert (
+        await server.ok("POST", "/clock", body) == await server.ok("POST", "/clock") == await server.ok("GET", "/clock")
+    )
+
+
 async def test_the_clock_can_be_set_ahead_but_not_back(server: Server) -> None:
     before = await server.ok("GET", "/clock")
     ahead = at(before) + timedelta(days=3)

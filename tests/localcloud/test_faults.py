@@ -168,6 +168,13 @@ async def test_skip_and_count_choose_which_requests_it_meets(organization: Organ
     assert statuses == [200, 503, 503, 200, 200]
 
 
+async def test_what_is_optional_may_be_null(organization: Organization) -> None:
+    nulls = {key: None for key in ("organizationId", "skip", "count", "probability", "seed")}
+    made = await organization.server.ok("POST", "/faults", {"operation": WHOAMI, "effect": {"status": 500}, **nulls})
+    assert {key: made[key] for key in nulls} == {**nulls, "skip": 0}
+    assert (await organization.call("GET", "/v1/whoami")).status == 500
+
+
 async def test_without_count_it_stays_until_it_is_removed(organization: Organization) -> None:
     fault_id = await fault(organization.server, WHOAMI, {"status": 503})
     assert [(await organization.call("GET", "/v1/whoami")).status for _ in range(3)] == [503] * 3

@@ -155,8 +155,15 @@ async def test_another_organization_can_be_neither_read_nor_changed(server: Serv
     for path in (f"/v1/orgs/{other.id}", "/v1/orgs/org_nowhere", "/v1/orgs/" + "x" * 5_000):
         for method, body in (("GET", None), ("PATCH", {"name": "Mine"})):
             assert (await organization.call(method, path, body)).refusal == (403, "forbidden")
-            assert (await owner.call(method, path, body)).refusal == (403, "forbidden")
+        assert (await owner.call("PATCH", path, {"name": "Mine"})).refusal == (403, "forbidden")
+    assert (await owner.call("GET", f"/v1/orgs/{other.id}")).refusal == (403, "forbidden")
     assert (await other.ok("GET", "/v1/orgs/{org}"))["name"] == "Test"
+
+
+async def test_a_session_that_asks_for_no_organization_is_404(organization: Organization) -> None:
+    for person in (await session_of(organization), await sign_up(organization.server)):
+        for path in ("/v1/orgs/org_nowhere", "/v1/orgs/" + "x" * 5_000):
+            assert (await person.call("GET", path)).refusal == (404, "not_found")
 
 
 async def test_what_an_organization_does_is_logged_and_faulted_under_its_id(server: Server) -> None:

@@ -35,7 +35,9 @@ async def read_clock(cloud: CurrentCloud) -> Response:
 
 
 @router.post("/clock", summary="Change the cloud's time")
-async def change_clock(body: Annotated[ClockRequest, ControlBody(ClockRequest)], cloud: CurrentCloud) -> Response:
+async def change_clock(
+    body: Annotated[ClockRequest, ControlBody(ClockRequest, optional=True)], cloud: CurrentCloud
+) -> Response:
     """Answers `{now, mode, rate}` when all that fell due is done, calls to webhook receivers included."""
     try:
         await cloud.clock.change(_change(body))

@@ -2,12 +2,13 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Depends, Request, Response
 from sqlalchemy import RowMapping
 
 from relay_localcloud import organizations
 from relay_localcloud.bodies import Body, answer
 from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.exchange import exchange_of
 from relay_localcloud.identity import Anyone, OrganizationId, OrganizationWriter, SessionUser
 from relay_localcloud.instants import timestamp
 from relay_wire.orgs import Organization, OrganizationCreate, OrganizationUpdate
@@ -25,7 +26,20 @@ async def create_organization(
     return answer(_shown(row))
 
 
-@router.get("/v1/orgs/{orgId}", response_model=Organization, summary="An organization")
+async def _there_is_one(request: Request, organization_id: OrganizationId, cloud: CurrentCloud) -> None:
+    """ApiError 404 for a session that asks for an organization that is none; a key is of another one then: 403."""
+    caller = exchange_of(request.scope).principal
+    if caller is not None and caller.kind == "user":
+        with cloud.store.transaction() as tx:
+            organizations.organization(tx, organization_id)
+
+
+@router.get(
+    "/v1/orgs/{orgId}",
+    response_model=Organization,
+    summary="An organization",
+    dependencies=[Depends(_there_is_one)],
+)
 async def read_organization(caller: Anyone, organization_id: OrganizationId, cloud: CurrentCloud) -> Response:
     """Needs no scope, as whoami, which shows the same name."""
     del caller

@@ -4,6 +4,7 @@ import secrets
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Response
+from pydantic import Field
 
 from relay_localcloud import payment_methods, payments, recharge
 from relay_localcloud.bodies import Body, answer, no_content
@@ -24,11 +25,17 @@ router = APIRouter(tags=["Billing"])
 PUBLISHABLE_KEY: Final = "pk_test_localcloud"
 
 
+class Deposit(DepositRequest):
+    """A deposit as it is read: what is under 1000 cents is refused as every amount below `minDepositCents` is."""
+
+    amount_cents: Annotated[int, Field(le=50000, json_schema_extra={"minimum": 1000})]
+
+
 @router.post("/v1/orgs/{orgId}/billing/deposit", response_model=ChargeOutcome, summary="Charge the default card")
 async def deposit(
     caller: OrganizationWriter,
     organization_id: OrganizationId,
-    body: Annotated[DepositRequest, Body(DepositRequest)],
+    body: Annotated[Deposit, Body(Deposit)],
     cloud: CurrentCloud,
 ) -> Response:
     """Answers what came of the charge, a decline as well; the balance follows by the processor's notification."""

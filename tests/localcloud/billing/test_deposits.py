@@ -61,10 +61,17 @@ async def test_a_deposit_may_be_at_the_bounds(organization: Organization, cents:
 
 
 @pytest.mark.parametrize(
-    "cents", [999, 50_001, 0, -1000, 10**30, 1e3, 1000.5, "1000", True, None, [], {}, float(2**70)], ids=repr
+    "cents", [50_001, 10**30, -(10**30), 1e3, 1000.5, "1000", True, None, [], {}, float(2**70)], ids=repr
 )
 async def test_an_amount_out_of_bounds_or_of_another_type_is_400(organization: Organization, cents: object) -> None:
     assert (await try_deposit(organization, cents)).refusal == (400, "invalid_request")
+    assert await charges(organization) == []
+
+
+@pytest.mark.parametrize("cents", [999, 1, 0, -1000])
+async def test_under_1000_cents_is_below_the_smallest_deposit(organization: Organization, cents: int) -> None:
+    assert (await balance(organization))["minDepositCents"] == 1000
+    assert (await try_deposit(organization, cents)).refusal == (400, "INSUFFICIENT_RUNWAY")
     assert await charges(organization) == []
 
 
