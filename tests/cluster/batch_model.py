@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
@@ -23,6 +24,8 @@ class FailingModel:
     name: str = ""
     tokens: int = 1
     """Of each prompt; an answer has one."""
+    gate: asyncio.Event | None = None
+    """Until it is set, whoever asks waits for the answer."""
     _runner: web.AppRunner | None = None
 
     async def serve(self, workspace: Workspace) -> Self:
@@ -54,6 +57,8 @@ class FailingModel:
     async def _answer(self, request: web.Request) -> web.Response:
         prompt: str = (await request.json())["messages"][-1]["content"]
         self.asked.append(prompt)
+        if self.gate is not None:
+            await self.gate.wait()
         times, status = self.failing.get(prompt, (0, 0))
         if times > 0:
             self.failing[prompt] = (times - 1, status)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections import Counter
 from dataclasses import dataclass, field
@@ -18,11 +19,13 @@ from tests.cluster.batch_side import (
     files_in_cloud,
     jsonl,
     put_prompts,
+    tells,
 )
 from tests.faults.batch_scenarios import BATCHES, TOKENS, BatchScenario
 from tests.faults.ground import Ground
 from tests.faults.oracles import Spent
 from tests.faults.scenarios import ENV_KEY, ENV_SECRET
+from tests.support.eventually import eventually
 from tests.support.faultrules import Side
 
 if TYPE_CHECKING:
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 _OVER = frozenset({"completed", "failed", "cancelled", "expired"})
 _CREDENTIALS = "bucket"
 _PART = "gpurelay.dev/part"
+_FIRST_PARTS = 2
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,7 @@ class BatchGround(Ground):
 
     scenario: BatchScenario
     model: FailingModel = field(default_factory=FailingModel)
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
 
     @classmethod
     async def of(cls, kube: Kube, site: Site, name: str) -> Self:
@@ -48,6 +53,7 @@ class BatchGround(Ground):
         scenario = BATCHES[name]
         ground = await cls.prepare(kube, site, name, scenario)
         ground.model.failing = scenario.failing()
+        ground.model.gate = ground.gate if scenario.suspended else None
         ground.model.tokens = TOKENS
         await ground.model.serve(ground.workspace)
         if scenario.in_bucket:
@@ -82,6 +88,25 @@ class BatchGround(Ground):
         }
         spec: Json = {"model": self.model.name, "toolConfig": tools, "retryPolicy": {"backoffSeconds": 1}}
         await self.workspace.apply(batch(self.scenario.object, **spec, **places))
+        if self.scenario.suspended:
+            await self._suspend_and_resume()
+
+    async def _suspend_and_resume(self) -> None:
+        """In the midst of it; records under way are answered only once all of it is being cancelled."""
+
+        async def under_way() -> bool:
+            return len(self.model.asked) == _FIRST_PARTS
+
+        async def cancelling() -> bool:
+            return {each["status"] for each in await batches_in_cloud(self.workspace)} == {"cancelling"}
+
+        kind, name = self.scenario.kind.name, self.scenario.object
+        await eventually(under_way, what="a record of each part is under way")
+        await self.kube.patch(kind, name, {"spec": {"suspend": True}})
+        await eventually(cancelling, what="all of it is being cancelled")
+        self.gate.set()
+        await eventually(self.found, tells("Suspended"), what="the batch is suspended")
+        await self.kube.patch(kind, name, {"spec": {"suspend": False}})
 
     async def settled(self) -> bool:
         """Whether it is Complete."""

@@ -28,6 +28,10 @@ class BatchScenario(Scenario):
     """A batch from a ConfigMap to a ConfigMap, or from a bucket to a bucket."""
 
     in_bucket: bool = False
+    suspended: bool = False
+    """Suspended while the first record of each part is under way, and then resumed."""
+    batches: int = 3
+    """In the cloud: its parts, and the records that are sent again."""
 
     def records(self) -> list[Json]:
         """Its input."""
@@ -41,4 +45,5 @@ class BatchScenario(Scenario):
 BATCHES = {
     "batch": BatchScenario(BATCH, "nightly"),
     "bucket": BatchScenario(BATCH, "nightly", in_bucket=True),
+    "suspended": BatchScenario(BATCH, "nightly", suspended=True, batches=5),
 }
