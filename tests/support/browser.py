@@ -26,6 +26,7 @@ _PACKAGE = "@sparticuz/chromium@153.0.0"
 """Chromium's own headless shell with the libraries and a font that it needs; for x86-64 alone."""
 
 _SHA512 = "jiGWqSvPMdu4+P9TilYqAR7yEGPEHINx+lCvE/NqNO/EHYzF/x1hUiI5T6ioVIt7dEy7n88byyT0vk+dnsgQwA=="
+"""Its integrity, in Base64: `npm view` says that of another release (`dist.integrity`)."""
 _PARTS = ("chromium", "al2023.tar", "fonts.tar")
 _ON_PATH = ("chromium", "chromium-browser", "google-chrome")
 _MOST_SECONDS = 600
