@@ -37,7 +37,7 @@ from relay_localcloud.control import upstreams as control_upstreams
 from relay_localcloud.control import workloads as control_workloads
 from relay_localcloud.control.access import ControlAccess
 from relay_localcloud.deliveries import Deliveries
-from relay_localcloud.dispatch import Dispatch
+from relay_localcloud.dispatch import Dispatch, Mounted, operations
 from relay_localcloud.due import DueHandler
 from relay_localcloud.exchange import Operations
 from relay_localcloud.fault_layer import FaultInjection, FaultRegistry
@@ -138,6 +138,8 @@ CONTROL_ROUTERS: tuple[APIRouter, ...] = (
 )
 """The control interface, under `/_localcloud`."""
 
+_CONTROL = "/_localcloud"
+
 
 @dataclass(frozen=True)
 class Options:
@@ -201,18 +203,20 @@ def _management_app(cloud: Cloud, options: Options, inference: FastAPI) -> ASGIA
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     errors.install(app)
-    for router in (*ROUTERS, *(LIST_VMS_ROUTERS if options.list_vms else ())):
+    mounted: list[Mounted] = [("", router) for router in (*ROUTERS, *CONSOLE_ROUTERS)]
+    mounted += [("", router) for router in (LIST_VMS_ROUTERS if options.list_vms else ())]
+    for _, router in mounted:
         app.include_router(router)
     for router in CONTROL_ROUTERS:
-        app.include_router(router, prefix="/_localcloud", tags=["Control"])
-    for router in CONSOLE_ROUTERS:
-        app.include_router(router)
-    app.router.routes.insert(0, Dispatch(app))
+        app.include_router(router, prefix=_CONTROL, tags=["Control"])
+    mounted += [(_CONTROL, router) for router in CONTROL_ROUTERS]
+    app.router.routes.insert(0, Dispatch(mounted))
     app.state.cloud = cloud
-    app.state.operations = Operations((*openapi.operations(app), *openapi.operations(inference)))
+    served = list(operations(mounted))
+    app.state.operations = Operations((*served, *operations(inference_app.MOUNTED)))
     openapi.describe(app, inference=inference)
     layered: ASGIApp = FaultInjection(app, cloud.faults, errors.management_error)
     layered = RateLimit(layered, cloud.store, cloud.rate_limiter, errors.management_error)
     layered = Authentication(layered, cloud.store)
     layered = ControlAccess(layered, anywhere=options.public_control)
-    return RequestLogging(layered, Operations(openapi.operations(app)), cloud.requests)
+    return RequestLogging(layered, Operations(served), cloud.requests)

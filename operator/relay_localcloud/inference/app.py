@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Scope
 from relay_localcloud import openapi
 from relay_localcloud.batches import batch_routes, file_routes
 from relay_localcloud.cloud import Cloud
-from relay_localcloud.dispatch import Dispatch
+from relay_localcloud.dispatch import Dispatch, Mounted, operations
 from relay_localcloud.errors import ApiError
 from relay_localcloud.exchange import Operations
 from relay_localcloud.fault_layer import FaultInjection
@@ -23,6 +23,8 @@ from relay_wire.errors import InferenceErrorBody
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (routes.router, file_routes.router, batch_routes.router)
 """The inference API."""
+
+MOUNTED: Final[tuple[Mounted, ...]] = tuple(("", router) for router in ROUTERS)
 
 
 def application(cloud: Cloud) -> FastAPI:
@@ -41,9 +43,9 @@ def application(cloud: Cloud) -> FastAPI:
     errors.install(app)
     for router in ROUTERS:
         app.include_router(router)
-    app.router.routes.insert(0, Dispatch(app))
+    app.router.routes.insert(0, Dispatch(MOUNTED))
     app.state.cloud = cloud
-    app.state.operations = Operations(openapi.operations(app))
+    app.state.operations = Operations(operations(MOUNTED))
     openapi.describe(app, inference=app)
     return app
 
@@ -52,7 +54,7 @@ def layered(cloud: Cloud, app: FastAPI) -> ASGIApp:
     """The application with its layers around it."""
     layers: ASGIApp = FaultInjection(app, cloud.faults, _refused)
     layers = InferenceAuthentication(layers, cloud.store)
-    return RequestLogging(layers, Operations(openapi.operations(app)), cloud.requests)
+    return RequestLogging(layers, Operations(operations(MOUNTED)), cloud.requests)
 
 
 def _refused(error: ApiError, scope: Scope) -> Response:
