@@ -42,7 +42,7 @@ from relay_localcloud.due import DueHandler
 from relay_localcloud.exchange import Operations
 from relay_localcloud.fault_layer import FaultInjection, FaultRegistry
 from relay_localcloud.inference import app as inference_app
-from relay_localcloud.inference import backend_routes
+from relay_localcloud.inference import backend_routes, backends
 from relay_localcloud.inference.invoke import invoke
 from relay_localcloud.inference.upstreams import Upstreams
 from relay_localcloud.lifecycle import balance, cluster_moves, moves, node_events, reservation_moves, snapshots
@@ -163,7 +163,7 @@ def open_cloud(store: Store, first_mode: Mode, gateway_url: str, inference_url: 
     limiter = RateLimiter(time.monotonic)
     parts = (store, clock, deliveries, RequestLog(clock), faults, limiter, gateway_url, inference_url)
     vault = Vault.of(store.directory)
-    cloud = Cloud(*parts, Upstreams(random.random), files, Uploads(), batches, vault)
+    cloud = Cloud(*parts, Upstreams(random.random, vault), files, Uploads(), batches, vault)
     worker.ask = partial(invoke, cloud)
     return cloud
 
@@ -174,6 +174,7 @@ def seed(cloud: Cloud, document: Any | None) -> Founded:  # noqa: ANN401 - an ex
         if document is not None and state_file.is_fresh(tx):
             state_file.replace(tx, document)
             contents.restore(tx, cloud.files, document)
+        backends.seal_keys(tx, cloud.vault)
         contents.sweep(tx, cloud.files)
     cloud.store.reload()
     cloud.clock.reload()

@@ -13,7 +13,7 @@ from sqlalchemy import BigInteger, Column, Index, Integer, RowMapping, String, T
 from relay_localcloud.errors import ApiError, not_found
 from relay_localcloud.schema import metadata
 from relay_localcloud.store import Tx
-from relay_localcloud.vault import Unreadable, Vault
+from relay_localcloud.vault import Unreadable, Vault, owner_of
 from relay_wire.registry_credentials import RegistryCredentialCreate
 
 registry_credentials = Table(
@@ -65,7 +65,7 @@ def create(tx: Tx, vault: Vault, organization_id: str, body: RegistryCredentialC
         "name": body.name,
         "server": body.server,
         "auth_type": body.auth_type,
-        "sealed": vault.seal(json.dumps(body.credentials), _owner(organization_id, credential_id)),
+        "sealed": vault.seal(json.dumps(body.credentials), owner_of(organization_id, credential_id)),
         "created_at": tx.now,
     }
     statement = insert(registry_credentials).returning(registry_credentials)
@@ -100,17 +100,13 @@ def require_usable(tx: Tx, vault: Vault, organization_id: str, credential_id: st
     if row is None:
         raise ApiError(422, f"registryCredentialId: this organization has no credential {credential_id!r}.")
     try:
-        vault.open(row["sealed"], _owner(organization_id, credential_id))
+        vault.open(row["sealed"], owner_of(organization_id, credential_id))
     except Unreadable:
         raise ApiError(
             422,
             f"registryCredentialId: the secrets of {credential_id!r} were encrypted under another key than the one of "
             "this state, as after an import from elsewhere: remove the credential and make it anew.",
         ) from None
-
-
-def _owner(organization_id: str, credential_id: str) -> str:
-    return f"{organization_id}/{credential_id}"
 
 
 def _is_server(server: str) -> bool:

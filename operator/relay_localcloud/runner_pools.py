@@ -6,7 +6,7 @@ from relay_localcloud.catalog import DEFAULT_DISK_GB
 from relay_localcloud.errors import ApiError, not_found
 from relay_localcloud.schema import metadata
 from relay_localcloud.store import Tx
-from relay_localcloud.vault import Vault
+from relay_localcloud.vault import Vault, owner_of
 from relay_wire.runner_pools import RunnerPoolCreate
 
 runner_pools = Table(
@@ -43,7 +43,7 @@ def create(tx: Tx, vault: Vault, organization_id: str, body: RunnerPoolCreate) -
         "vcs_owner_type": body.vcs_owner_type,
         "pool_ram_gb": body.pool_ram_gb,
         "disk_size_gb": DEFAULT_DISK_GB if body.disk_size_gb is None else body.disk_size_gb,
-        "sealed_grant": None if body.grant is None else vault.seal(body.grant, f"{organization_id}/{pool_id}"),
+        "sealed_grant": None if body.grant is None else vault.seal(body.grant, owner_of(organization_id, pool_id)),
         "created_at": tx.now,
     }
     return tx.connection.execute(insert(runner_pools).returning(runner_pools), values).mappings().one()

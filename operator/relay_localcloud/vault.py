@@ -41,7 +41,8 @@ class Vault:
         except (OSError, ValueError) as error:
             raise StateError(
                 f"The key {directory / KEY_FILE} cannot be used: {error}. Without it the secrets of this state cannot "
-                "be read: put the key back, or remove the file and make the registry credentials anew."
+                "be read: put the key back, or remove the file and make anew what has secrets: registry credentials, "
+                "runner pools with a grant, backends with a key."
             ) from error
 
     def seal(self, secret: str, owner: str) -> str:
@@ -56,6 +57,11 @@ class Vault:
             return self._cipher.decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], owner.encode()).decode()
         except (binascii.Error, InvalidTag, ValueError) as error:
             raise Unreadable from error
+
+
+def owner_of(organization_id: str, resource_id: str) -> str:
+    """What the secret of an organization's resource belongs to."""
+    return f"{organization_id}/{resource_id}"
 
 
 def _key_at(path: Path) -> bytes:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.localcloud.support.at_rest import files_with
 from tests.localcloud.support.server import Organization, Server
 from tests.localcloud.support.workloads import UNTIL_RUNNING, status
 from tests.support.eventually import eventually
@@ -126,10 +127,6 @@ async def test_clouds_log_in_with_whatever_keys_they_have(
     await create(organization, {**ECR, "authType": kind, "credentials": credentials})
 
 
-def _contain(directory: Path, secret: bytes) -> list[str]:
-    return [path.name for path in directory.rglob("*") if path.is_file() and secret in path.read_bytes()]
-
-
 async def test_secrets_of_registries_are_in_no_answer_no_log_and_no_file(
     start_server: StartServer, tmp_path: Path
 ) -> None:
@@ -146,7 +143,7 @@ async def test_secrets_of_registries_are_in_no_answer_no_log_and_no_file(
     assert all(PASSWORD not in answer.raw.decode() for answer in answers)
     server.stop()
     assert PASSWORD not in server.log
-    assert not _contain(tmp_path, PASSWORD.encode())
+    assert not files_with(tmp_path, PASSWORD)
 
 
 async def test_the_key_of_secrets_is_for_its_owner_alone_and_outside_the_database(

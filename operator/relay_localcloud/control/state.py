@@ -9,6 +9,7 @@ from relay_localcloud.batches import contents
 from relay_localcloud.bodies import answer
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.errors import ApiError
+from relay_localcloud.inference import backends
 from relay_localcloud.state_file import StateFileError
 
 router = APIRouter()
@@ -18,7 +19,7 @@ LARGEST_FILE = 512 * 1024 * 1024
 
 @router.get("/export", summary="The whole state as one file")
 async def export_state(cloud: CurrentCloud) -> Response:
-    """Answers every table. It contains secrets: digests of keys, signing keys, the seeded key."""
+    """Answers every table. It contains secrets: signing keys of webhooks, environments of workloads, the seeded key."""
     with cloud.store.transaction() as tx:
         document = {**state_file.exported(tx), "files": cloud.files.exported()}
     return answer(document)
@@ -36,6 +37,7 @@ async def import_state(request: Request, cloud: CurrentCloud) -> Response:
         with cloud.store.transaction() as tx:
             counts = state_file.replace(tx, document)
             contents.restore(tx, cloud.files, document)
+            backends.seal_keys(tx, cloud.vault)
     except StateFileError as error:
         raise ApiError(400, f"Nothing was imported: {error}.") from error
     # Nothing is awaited since the commit: no call of the replaced state can write into this one.

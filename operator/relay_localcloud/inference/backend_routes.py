@@ -47,7 +47,7 @@ async def create_backend(
     if not _is_base_address(body.endpoint):
         raise ApiError(400, "endpoint: this is no http or https address, such as https://host.example/v1.")
     with cloud.store.transaction() as tx:
-        backend_id = backends.add(tx, caller.organization_id, model_id, body)
+        backend_id = backends.add(tx, cloud.vault, caller.organization_id, model_id, body)
         row = _row(tx, caller, model_id, backend_id)
     return answer(_shown(row))
 
@@ -106,9 +106,7 @@ async def delete_backend(
         raise ApiError(409, "The built-in engine cannot be taken away; give another backend a weight instead.")
     with cloud.store.transaction() as tx:
         if any(each.id == backend_id for each in _published(tx, caller, model_id)):
-            raise ApiError(
-                409, f"It is published by a deployment: DELETE /v1/serving/deployments/{backend_id}."
-            )
+            raise ApiError(409, f"It is published by a deployment: DELETE /v1/serving/deployments/{backend_id}.")
         _row(tx, caller, model_id, backend_id)
         tx.connection.execute(delete(inference_backends).where(inference_backends.c.id == backend_id))
     return no_content()

@@ -9,7 +9,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from sqlalchemy import BigInteger, Column, Index, Integer, RowMapping, String, Table, Text, bindparam, insert, select
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Index,
+    Integer,
+    RowMapping,
+    String,
+    Table,
+    Text,
+    bindparam,
+    insert,
+    select,
+    update,
+)
 
 from relay_localcloud.inference.errors import MODEL_NOT_FOUND, UNSUPPORTED_API, InferenceError
 from relay_localcloud.inference.models import BUILT_IN, BuiltInModel
@@ -18,6 +31,7 @@ from relay_localcloud.schema import metadata
 from relay_localcloud.serving import traffic
 from relay_localcloud.serving.traffic import Published
 from relay_localcloud.store import Tx
+from relay_localcloud.vault import Vault, owner_of
 from relay_wire.inference import BackendAuth, BackendCreate, Family
 
 BUILT_IN_ENDPOINT: Final = "local://built-in"
@@ -34,11 +48,12 @@ inference_backends = Table(
     Column("endpoint", Text, nullable=False),
     Column("native_families", Text, nullable=False),  # a JSON array
     Column("auth", String, nullable=False),
-    Column("api_key", Text),
+    Column("api_key", Text),  # plain, in rows of former states until they are opened; `seal_keys`
     Column("transport", String, nullable=False),
     Column("weight", BigInteger, nullable=False),
     Column("max_concurrency", BigInteger, nullable=False),  # 0: no cap
     Column("created_at", BigInteger, nullable=False),
+    Column("sealed_key", Text),  # encrypted (`vault.py`)
     Index("backends_of_model", "organization_id", "model_id", "sequence"),
 )
 
@@ -50,7 +65,7 @@ _BEHIND = Prepared(
         inference_backends.c.endpoint,
         inference_backends.c.native_families,
         inference_backends.c.auth,
-        inference_backends.c.api_key,
+        inference_backends.c.sealed_key,
         inference_backends.c.weight,
         inference_backends.c.max_concurrency,
     )
@@ -71,9 +86,10 @@ class Server:
     endpoint: str
     apis: frozenset[str]
     auth: BackendAuth
-    api_key: str | None = field(repr=False)
     weight: int
     max_concurrency: int
+    sealed_key: str | None = field(default=None, repr=False)
+    key_owner: str = ""  # whom the key opens for (`vault.py`)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +133,7 @@ def rows_of(tx: Tx, organization_id: str, model_id: str | None = None) -> Sequen
     return tx.connection.execute(query, {"organization": organization_id}).mappings().all()
 
 
-def add(tx: Tx, organization_id: str, model_id: str, asked: BackendCreate) -> str:
+def add(tx: Tx, vault: Vault, organization_id: str, model_id: str, asked: BackendCreate) -> str:
     """Register a backend; its id."""
     backend_id = tx.new_id("bke")
     values = {
@@ -129,7 +145,7 @@ def add(tx: Tx, organization_id: str, model_id: str, asked: BackendCreate) -> st
         "endpoint": asked.endpoint,
         "native_families": json.dumps(asked.native_families),
         "auth": asked.auth,
-        "api_key": asked.api_key,
+        "sealed_key": _sealed(vault, organization_id, backend_id, asked.api_key),
         "transport": asked.transport,
         "weight": asked.weight,
         "max_concurrency": asked.max_concurrency or 0,
@@ -139,9 +155,26 @@ def add(tx: Tx, organization_id: str, model_id: str, asked: BackendCreate) -> st
     return backend_id
 
 
+def seal_keys(tx: Tx, vault: Vault) -> None:
+    """Encrypt the keys that a state of a former release has in plain text."""
+    b = inference_backends.c
+    plain = select(b.id, b.organization_id, b.api_key).where(b.api_key.is_not(None))
+    found = tx.connection.execute(plain).all()
+    if found:
+        tx.connection.exec_driver_sql("PRAGMA secure_delete=ON")  # else free pages of the file keep the plain text
+    for backend_id, organization_id, api_key in found:
+        sealed = _sealed(vault, organization_id, backend_id, api_key)
+        change = update(inference_backends).where(b.id == backend_id)
+        tx.connection.execute(change.values(sealed_key=sealed, api_key=None))
+
+
+def _sealed(vault: Vault, organization_id: str, backend_id: str, api_key: str | None) -> str | None:
+    return None if api_key is None else vault.seal(api_key, owner_of(organization_id, backend_id))
+
+
 def _behind(tx: Tx, organization_id: str, model_id: str) -> list[Server]:
     rows = _BEHIND.run(tx.connection, organization=organization_id, model=model_id).fetchall()
     return [
-        Server(i, ref, endpoint, frozenset(json.loads(apis)), auth, api_key, weight, cap)
-        for i, ref, endpoint, apis, auth, api_key, weight, cap in rows
+        Server(i, ref, endpoint, frozenset(json.loads(apis)), auth, weight, cap, sealed, owner_of(organization_id, i))
+        for i, ref, endpoint, apis, auth, sealed, weight, cap in rows
     ]

@@ -26,7 +26,6 @@ def server_of(turn: Turn) -> Server | None:
         endpoint,
         deployment.apis,
         "none",
-        None,
         deployment.weight,
         deployment.cap,
     )

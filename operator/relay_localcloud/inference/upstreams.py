@@ -23,6 +23,7 @@ from relay_localcloud.inference.errors import (
     Row,
 )
 from relay_localcloud.inference.frames import Source
+from relay_localcloud.vault import Unreadable, Vault
 from relay_wire.inference import Family
 
 if TYPE_CHECKING:
@@ -42,9 +43,13 @@ Json = dict[str, JsonValue]
 
 
 class Upstreams:
-    """Calls servers, and knows how many requests are under way at each; `draw` is uniform in [0, 1)."""
+    """Calls servers, and knows how many requests are under way at each.
 
-    def __init__(self, draw: Callable[[], float]) -> None:
+    `draw` is uniform in [0, 1); `vault` opens the keys of servers.
+    """
+
+    def __init__(self, draw: Callable[[], float], vault: Vault) -> None:
+        self._vault = vault
         self.draw = draw
         self.under_way: Counter[str] = Counter()
         self._session: aiohttp.ClientSession | None = None
@@ -111,7 +116,7 @@ class Upstreams:
                 async with self._opened(aiohttp).post(
                     server.endpoint.rstrip("/") + family.removeprefix("/v1"),
                     data=json.dumps({**body, "model": server.ref}).encode(),
-                    headers=_headers(server),
+                    headers=_headers(server, self._vault),
                     allow_redirects=False,
                 ) as response:
                     if response.status != 200:
@@ -128,19 +133,28 @@ class Upstreams:
         return self._session
 
 
-def _headers(server: Server) -> dict[str, str]:
+def _headers(server: Server, vault: Vault) -> dict[str, str]:
     headers = {"Content-Type": "application/json", "User-Agent": "relay-localcloud", "anthropic-version": "2023-06-01"}
     match server.auth:
         case "none":
             pass
         case "api_key":
-            if server.api_key is not None:
-                headers["Authorization"] = f"Bearer {server.api_key}"
+            if server.sealed_key is not None:
+                headers["Authorization"] = f"Bearer {_key(server.sealed_key, server.key_owner, vault)}"
         case "aws_sigv4" | "gcp_oauth":
             raise _unwell(f"takes {server.auth}, which the local cloud cannot sign")
         case _ as never:
             assert_never(never)
     return headers
+
+
+def _key(sealed: str, owner: str, vault: Vault) -> str:
+    try:
+        return vault.open(sealed, owner)
+    except Unreadable:
+        raise _unwell(
+            "has a key that was encrypted under another one than this state's, as after an import: register it anew"
+        ) from None
 
 
 async def _refusal(response: "aiohttp.ClientResponse") -> InferenceError:
