@@ -257,6 +257,10 @@ BackendAuth = Literal["none", "api_key", "aws_sigv4", "gcp_oauth"]
 
 NativeFamily = Literal["chat_completions", "messages"]
 
+BackendTransport = Literal["direct", "tunnel", "privatelink"]
+
+BackendKey = Annotated[str, Field(pattern=r"^[\x21-\x7e]+$")]
+
 
 class BackendCreate(Sent):
     """Inference catalog backend request (section 2, "misc requests")."""
@@ -266,11 +270,25 @@ class BackendCreate(Sent):
     endpoint: NonEmpty
     native_families: Annotated[list[NativeFamily], Field(min_length=1)]
     auth: BackendAuth = "none"
-    transport: Literal["direct", "tunnel", "privatelink"] = "direct"
+    transport: BackendTransport = "direct"
     weight: Annotated[int, Field(ge=0, le=MOST)] = 0  # 0 keeps it in the overflow tail
     max_concurrency: Annotated[int, Field(ge=0, le=MOST)] | None = None  # 0 and absent: no cap
-    api_key: str | None = Field(None, pattern=r"^[\x21-\x7e]+$", repr=False)
+    api_key: BackendKey | None = Field(None, repr=False)
     """What `auth: api_key` sends as bearer authorization; assumed, section 2 does not say where it comes from."""
+
+
+class BackendUpdate(Sent):
+    """What may change of a backend; what is absent or null stays. Assumed: section 2 has no such request."""
+
+    provider: BackendProvider | None = None
+    ref: NonEmpty | None = None
+    endpoint: NonEmpty | None = None
+    native_families: Annotated[list[NativeFamily], Field(min_length=1)] | None = None
+    auth: BackendAuth | None = None
+    transport: BackendTransport | None = None
+    weight: Annotated[int, Field(ge=0, le=MOST)] | None = None
+    max_concurrency: Annotated[int, Field(ge=0, le=MOST)] | None = None
+    api_key: BackendKey | None = Field(None, repr=False)
 
 
 class Backend(Received):

@@ -169,7 +169,7 @@ async def test_skip_and_count_choose_which_requests_it_meets(organization: Organ
 
 
 async def test_what_is_optional_may_be_null(organization: Organization) -> None:
-    nulls = {key: None for key in ("organizationId", "skip", "count", "probability", "seed")}
+    nulls = dict.fromkeys(("organizationId", "skip", "count", "probability", "seed"))
     made = await organization.server.ok("POST", "/faults", {"operation": WHOAMI, "effect": {"status": 500}, **nulls})
     assert {key: made[key] for key in nulls} == {**nulls, "skip": 0}
     assert (await organization.call("GET", "/v1/whoami")).status == 500

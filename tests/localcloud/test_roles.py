@@ -97,6 +97,7 @@ ADMINISTRATION: list[Call] = [
     ("POST", "/v1/orgs/{org}/provider/nodes/node_x/reservations/rsv_x/reclaim", None),
     ("POST", "/v1/inference/models/m/backends", {}),
     ("GET", "/v1/inference/models/echo/backends", None),
+    ("PATCH", "/v1/inference/models/m/backends/bke_x", {}),
     ("DELETE", "/v1/inference/models/m/backends/bke_x", None),
     ("POST", "/v1/serving/deployments", {}),
     ("PATCH", "/v1/serving/deployments/{deployment}", {}),

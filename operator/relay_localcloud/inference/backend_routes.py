@@ -24,7 +24,7 @@ from relay_localcloud.serving import traffic
 from relay_localcloud.serving.traffic import Published
 from relay_localcloud.store import Tx
 from relay_wire.base import Items
-from relay_wire.inference import Backend, BackendCreate
+from relay_wire.inference import Backend, BackendCreate, BackendUpdate
 
 router = APIRouter(tags=["Inference catalog"])
 
@@ -44,8 +44,7 @@ async def create_backend(
     cloud: CurrentCloud,
 ) -> Response:
     """Makes the model where there is none; weight 0 keeps the server in the overflow tail."""
-    if not _is_base_address(body.endpoint):
-        raise ApiError(400, "endpoint: this is no http or https address, such as https://host.example/v1.")
+    _require_base_address(body.endpoint)
     with cloud.store.transaction() as tx:
         backend_id = backends.add(tx, cloud.vault, caller.organization_id, model_id, body)
         row = _row(tx, caller, model_id, backend_id)
@@ -89,6 +88,29 @@ async def get_backend(
     return answer(shown)
 
 
+@router.patch(
+    "/v1/inference/models/{modelId}/backends/{id}",
+    response_model=Backend,
+    summary="Change a server behind a model",
+    openapi_extra=ASSUMED,
+)
+async def change_backend(
+    caller: CatalogWriter,
+    model_id: ModelId,
+    backend_id: ResourceId,
+    body: Annotated[BackendUpdate, Body(BackendUpdate)],
+    cloud: CurrentCloud,
+) -> Response:
+    """Counts from the next request on; 409 for the built-in engine and for deployments, as DELETE."""
+    if body.endpoint is not None:
+        _require_base_address(body.endpoint)
+    with cloud.store.transaction() as tx:
+        _require_registered(tx, caller, model_id, backend_id)
+        backends.change(tx, cloud.vault, caller.organization_id, backend_id, body)
+        row = _row(tx, caller, model_id, backend_id)
+    return answer(_shown(row))
+
+
 @router.delete(
     "/v1/inference/models/{modelId}/backends/{id}",
     status_code=204,
@@ -102,12 +124,8 @@ async def delete_backend(
 
     409 for the built-in engine, and for deployments, which have a DELETE of their own.
     """
-    if backend_id == _built_in_id(model_id) and model_id in BUILT_IN:
-        raise ApiError(409, "The built-in engine cannot be taken away; give another backend a weight instead.")
     with cloud.store.transaction() as tx:
-        if any(each.id == backend_id for each in _published(tx, caller, model_id)):
-            raise ApiError(409, f"It is published by a deployment: DELETE /v1/serving/deployments/{backend_id}.")
-        _row(tx, caller, model_id, backend_id)
+        _require_registered(tx, caller, model_id, backend_id)
         tx.connection.execute(delete(inference_backends).where(inference_backends.c.id == backend_id))
     return no_content()
 
@@ -120,8 +138,21 @@ def _row(tx: Tx, caller: Principal, model_id: str, backend_id: str) -> RowMappin
     return row
 
 
+def _require_registered(tx: Tx, caller: Principal, model_id: str, backend_id: str) -> None:
+    if backend_id == _built_in_id(model_id) and model_id in BUILT_IN:
+        raise ApiError(409, "The built-in engine stays as it is; give another backend a weight instead.")
+    if any(each.id == backend_id for each in _published(tx, caller, model_id)):
+        raise ApiError(409, f"A deployment publishes it: change /v1/serving/deployments/{backend_id} instead.")
+    _row(tx, caller, model_id, backend_id)
+
+
 def _published(tx: Tx, caller: Principal, model_id: str) -> list[Published]:
     return [each for each in traffic.of_organization(tx, caller.organization_id) if each.model_id == model_id]
+
+
+def _require_base_address(endpoint: str) -> None:
+    if not _is_base_address(endpoint):
+        raise ApiError(400, "endpoint: this is no http or https address, such as https://host.example/v1.")
 
 
 def _is_base_address(endpoint: str) -> bool:

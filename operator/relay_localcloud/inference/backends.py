@@ -32,7 +32,7 @@ from relay_localcloud.serving import traffic
 from relay_localcloud.serving.traffic import Published
 from relay_localcloud.store import Tx
 from relay_localcloud.vault import Vault, owner_of
-from relay_wire.inference import BackendAuth, BackendCreate, Family
+from relay_wire.inference import BackendAuth, BackendCreate, BackendUpdate, Family
 
 BUILT_IN_ENDPOINT: Final = "local://built-in"
 
@@ -153,6 +153,18 @@ def add(tx: Tx, vault: Vault, organization_id: str, model_id: str, asked: Backen
     }
     tx.connection.execute(insert(inference_backends), values)
     return backend_id
+
+
+def change(tx: Tx, vault: Vault, organization_id: str, backend_id: str, asked: BackendUpdate) -> None:
+    """Change what is given of a backend; requests that are under way end as they would have."""
+    values: dict[str, object] = asked.model_dump(by_alias=False, exclude_none=True, exclude={"api_key"})
+    if asked.native_families is not None:
+        values["native_families"] = json.dumps(asked.native_families)
+    if asked.api_key is not None:
+        values["sealed_key"] = _sealed(vault, organization_id, backend_id, asked.api_key)
+    if values:
+        of_id = inference_backends.c.id == backend_id
+        tx.connection.execute(update(inference_backends).where(of_id).values(values))
 
 
 def seal_keys(tx: Tx, vault: Vault) -> None:

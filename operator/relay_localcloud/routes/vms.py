@@ -107,19 +107,14 @@ async def terminate_vm(caller: VmWriter, workload_id: ResourceId, cloud: Current
     return _act(caller, workload_id, cloud, Trigger.TERMINATE) if guest is None else answer(guest_record(guest))
 
 
-@router.post(
-    "/v1/vms/{id}/visibility",
-    response_model=VmRecord,
-    summary="Make the endpoint public or private",
-    openapi_extra=ASSUMED,
-)
+@router.post("/v1/vms/{id}/visibility", response_model=VmRecord, summary="Make the endpoint public or private")
 async def set_visibility(
     caller: VmWriter,
     workload_id: ResourceId,
     body: Annotated[Visibility, Body(Visibility)],
     cloud: CurrentCloud,
 ) -> Response:
-    """Takes `{"public": bool}`."""
+    """Takes `{"public": bool}`, which is assumed."""
     with cloud.store.transaction() as tx:
         workload = workloads.visible(tx, caller, workload_id)
         if workload.status is PodStatus.TERMINATED:

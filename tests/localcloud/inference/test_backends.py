@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from tests.localcloud.support.inference import CHAT, MESSAGES, balance, call, chat, events, message, ok, refusal
 from tests.localcloud.support.modelserver import ModelServer, completion
-from tests.localcloud.support.server import Organization, Server
+from tests.localcloud.support.server import UNSENT, Organization, Server
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
@@ -107,12 +107,58 @@ async def test_backends_are_listed_read_and_removed(organization: Organization) 
     answer = await organization.call("DELETE", f"{path}/{made[0]['id']}")
     assert (answer.status, answer.raw) == (204, b"")
     assert await organization.ok("GET", path) == {"items": made[1:]}
-    for method in ("GET", "DELETE"):
-        assert (await organization.call(method, f"{path}/{made[0]['id']}")).refusal == (404, "not_found")
-        assert (await organization.call(method, f"/v1/inference/models/other/backends/{made[1]['id']}")).refusal == (
-            404,
-            "not_found",
-        )
+    for method, body in (("GET", UNSENT), ("PATCH", {}), ("DELETE", UNSENT)):
+        for absent in (f"{path}/{made[0]['id']}", f"/v1/inference/models/other/backends/{made[1]['id']}"):
+            assert (await organization.call(method, absent, body)).refusal == (404, "not_found")
+
+
+async def test_a_backend_is_changed_field_by_field(organization: Organization) -> None:
+    made = await add(organization, "http://127.0.0.1:9/v1", weight=3)
+    path = f"{BACKENDS.format(model='mine')}/{made['id']}"
+    assert await organization.ok("PATCH", path, {}) == made
+    assert await organization.ok("PATCH", path, dict.fromkeys(("provider", "ref", "weight", "auth"))) == made
+    change = {
+        "provider": "vertex",
+        "ref": "other",
+        "endpoint": "https://models.example/v1",
+        "nativeFamilies": ["messages"],
+        "auth": "gcp_oauth",
+        "transport": "tunnel",
+        "weight": 0,
+        "maxConcurrency": 7,
+    }
+    for field, value in change.items():
+        made[field] = value
+        assert await organization.ok("PATCH", path, {field: value}) == made
+    assert await organization.ok("GET", path) == made
+    for field, wrong in (
+        ("weight", -1),
+        ("endpoint", "nowhere"),
+        ("nativeFamilies", []),
+        ("auth", "guess"),
+        ("ref", 7),
+    ):
+        assert (await organization.call("PATCH", path, {field: wrong})).refusal == (400, "invalid_request")
+    assert await organization.ok("GET", path) == made
+
+
+async def test_a_change_of_a_backend_counts_from_the_next_request_on(
+    organization: Organization, server_behind: ModelServer
+) -> None:
+    made = await add(organization, "http://127.0.0.1:9/v1", "moving")
+    path = f"{BACKENDS.format(model='moving')}/{made['id']}"
+    assert (await call(organization, "POST", CHAT, chat("hello", "moving"))).status == 502
+    await organization.ok("PATCH", path, {"endpoint": server_behind.url})
+    assert (await call(organization, "POST", CHAT, chat("hello", "moving"))).status == 200
+
+
+async def test_another_key_of_a_backend_counts_from_the_next_request_on(
+    organization: Organization, far: Server
+) -> None:
+    made = await add(organization, far.ready["inferenceUrl"] + "/v1", auth="api_key", apiKey="or_of_nobody")
+    assert (await call(organization, "POST", CHAT, chat("hello", "mine"))).status == 502
+    await organization.ok("PATCH", f"{BACKENDS.format(model='mine')}/{made['id']}", {"apiKey": far.ready["apiKey"]})
+    assert (await call(organization, "POST", CHAT, chat("hello", "mine"))).status == 200
 
 
 async def test_a_backend_has_defaults(organization: Organization) -> None:
@@ -139,6 +185,7 @@ async def test_a_built_in_model_has_a_backend_that_stays(organization: Organizat
     assert (built_in["ref"], built_in["weight"], built_in["nativeFamilies"]) == ("chat-only", 0, ["chat_completions"])
     assert await organization.ok("GET", f"{path}/{built_in['id']}") == built_in
     assert (await organization.call("DELETE", f"{path}/{built_in['id']}")).refusal == (409, "conflict")
+    assert (await organization.call("PATCH", f"{path}/{built_in['id']}", {"weight": 1})).refusal == (409, "conflict")
 
 
 @pytest.mark.parametrize(
