@@ -33,6 +33,8 @@ CHECKS: dict[str, Any] = {
     # DELETE .../webhooks/create is the deletion of a webhook of that name, which 405 there says as well.
     "allow_header_conformance": {"enabled": False},
 }
+MEANINGLESS = {("POST /v1/files", "negative_data_rejection")}
+"""What a check finds although it is right: the bytes of a number are a file like any other."""
 KNOWN_FIELDS: dict[str, list[str]] = {
     "gpuModelId": ["h100", "a100", "l40s", "rtx4090"],
     "publicKey": [PUBLIC_KEY],
@@ -61,7 +63,9 @@ class Findings:
                 if check.failure_info is not None:
                     failure = check.failure_info.failure
                     told = f"{failure.title}: {failure.message}\n{check.failure_info.code_sample}"
-                    self.problems.setdefault((str(failure.operation), check.name), told)
+                    where = (str(failure.operation), check.name)
+                    if where not in MEANINGLESS:
+                        self.problems.setdefault(where, told)
 
 
 async def narrowed(known: Everything, port: str) -> dict[str, Any]:
@@ -95,7 +99,12 @@ def played(document: dict[str, Any], url: str, credential: str, examples: int, p
             "request-timeout": 60,
             "generation": {"deterministic": True, "max-examples": examples, "no-shrink": True, "database": "none"},
             "checks": CHECKS,
-            "phases": {phase: {"enabled": phase in phases} for phase in PHASES},
+            "phases": {
+                "examples": {"enabled": "examples" in phases},
+                "coverage": {"enabled": "coverage" in phases, "unexpected-methods": ["put", "trace"]},
+                "fuzzing": {"enabled": "fuzzing" in phases},
+                "stateful": {"enabled": "stateful" in phases},
+            },
         }
     )
     findings = Findings()
@@ -112,8 +121,8 @@ def played(document: dict[str, Any], url: str, credential: str, examples: int, p
 
 RUNS = {
     "management with a key": ("managementUrl", "apiKey", 3, PHASES),
-    "management with a session": ("managementUrl", "userSessionToken", 3, ("fuzzing", "stateful")),
-    "inference with a key": ("inferenceUrl", "apiKey", 10, PHASES),
+    "management with a session": ("managementUrl", "userSessionToken", 2, ("fuzzing", "stateful")),
+    "inference with a key": ("inferenceUrl", "apiKey", 5, PHASES),
 }
 
 
@@ -128,11 +137,8 @@ def run(start_server: StartServer, name: str, times: int) -> Findings:
     assert not findings.problems, "\n\n".join(f"{key}: {told}" for key, told in findings.problems.items())
     assert "Traceback" not in server.log
     described = {f"{method.upper()} {path}" for path, methods in document["paths"].items() for method in methods}
-    assert described <= findings.operations | UNREACHED
+    assert described <= findings.operations
     return findings
-
-
-UNREACHED: set[str] = set()
 
 
 @pytest.mark.parametrize("name", RUNS)
