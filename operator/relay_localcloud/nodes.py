@@ -149,6 +149,13 @@ def owned_by(organization_id: str) -> ColumnElement[bool]:
     return or_(nodes.c.provider_id == organization_id, nodes.c.organization_id == organization_id)
 
 
+def places(connection: Connection, organization_id: str) -> dict[str, str]:
+    """The region of each location where there are nodes that an organization may use."""
+    used = nodes.c.organization_id.in_(("", organization_id))
+    query = select(nodes.c.location, nodes.c.region).where(nodes.c.removed_at.is_(None), used)
+    return {row.location: row.region for row in connection.execute(query.order_by(nodes.c.sequence.desc()))}
+
+
 def owner_of(row: RowMapping) -> str | None:
     """The organization that a node belongs to; None for the platform's own."""
     return row["provider_id"] or row["organization_id"] or None

@@ -56,6 +56,19 @@ async def test_locations_have_the_regions_of_the_nodes(organization: Organizatio
     assert all(location["region"] for location in locations)
 
 
+async def test_a_node_brings_its_location_along_for_whoever_may_use_it(
+    server: Server, organization: Organization
+) -> None:
+    node = {"gpuModelId": "l40s", "gpuCount": 1, "location": "lab", "region": "basement"}
+    made = [await server.ok("POST", "/nodes", node | {"orgId": organization.id}) for _ in range(2)]
+    place = {"id": "lab", "name": "lab", "region": "basement"}
+    assert (await organization.ok("GET", "/v1/locations"))["items"].count(place) == 1
+    assert place not in (await (await server.organization()).ok("GET", "/v1/locations"))["items"]
+    for each in made:
+        await server.ok("PATCH", f"/nodes/{each['id']}", {"removed": True})
+    assert place not in (await organization.ok("GET", "/v1/locations"))["items"]
+
+
 async def test_vm_templates_can_be_used(organization: Organization) -> None:
     templates = (await organization.ok("GET", "/v1/vm-templates"))["items"]
     body = {"name": "from-template", "templateId": templates[0]["id"]}

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from fastapi import APIRouter, Response
 
-from relay_localcloud import availability
+from relay_localcloud import availability, nodes
 from relay_localcloud.availability import Modes, NodeCapacity
 from relay_localcloud.bodies import answer
 from relay_localcloud.catalog import CPU_SIZES, GPU_MODELS, LOCATIONS, VM_TEMPLATES
@@ -56,11 +56,13 @@ async def pricing(caller: Anyone) -> Response:
 
 
 @router.get("/v1/locations", response_model=LocationList, summary="Locations and regions")
-async def locations(caller: Anyone) -> Response:
-    """Answers `{items}`."""
-    del caller
+async def locations(caller: Anyone, cloud: CurrentCloud) -> Response:
+    """Answers `{items}`: the catalog's own, then others where there are nodes for the calling organization."""
+    with cloud.store.transaction() as tx:
+        places = nodes.places(tx.connection, caller.organization_id)
     items = [{"id": place.id, "name": place.name, "region": place.region} for place in LOCATIONS.values()]
-    return answer({"items": items})
+    others = [location for location in sorted(places) if location not in LOCATIONS]
+    return answer({"items": items + [{"id": each, "name": each, "region": places[each]} for each in others]})
 
 
 @router.get("/v1/vm-templates", response_model=VmTemplateList, summary="VM templates")
