@@ -22,7 +22,7 @@ _HEADING = re.compile(r"^#+ (?P<text>.+)$", re.MULTILINE)
 _MAKE = re.compile(r"(?:^|[`$] ?|\n {4})make (?P<target>[a-z][a-z-]*)", re.MULTILINE)
 _SETTING = re.compile(rf"\b{PREFIX}[A-Z_]+\b")
 # Of tests, Makefile and chart; the operator never reads them.
-_OTHER_VARIABLES = {"RELAY_TEST_KUBECONFIG"}
+_OTHER_VARIABLES = {"RELAY_TEST_BROWSER", "RELAY_TEST_KUBECONFIG"}
 
 
 def _pages() -> tuple[Path, ...]:
