@@ -5,9 +5,9 @@ An organization has one application, the latest; how it is decided, and what com
 
 from sqlalchemy import BigInteger, Column, ForeignKey, RowMapping, String, Table, Text, insert, select, update
 
-from relay_localcloud import organizations
-from relay_localcloud.errors import ApiError
-from relay_localcloud.lifecycle.notices import owners_of
+from relay_localcloud import nodes, organizations
+from relay_localcloud.errors import ApiError, not_found
+from relay_localcloud.lifecycle.notices import tell_owners
 from relay_localcloud.schema import metadata
 from relay_localcloud.store import Tx
 
@@ -67,6 +67,14 @@ def require_provider(tx: Tx, organization_id: str) -> None:
         raise ApiError(403, f"This organization is no provider: {path} asks to become one.")
 
 
+def owned_node(tx: Tx, organization_id: str, node_id: str) -> RowMapping:
+    """A node that belongs to an organization, removed ones included; ApiError 404 for any other."""
+    row = nodes.node_row(tx.connection, node_id)
+    if row is None or nodes.owner_of(row) != organization_id:
+        raise not_found("node", node_id)
+    return row
+
+
 def _change(tx: Tx, organization_id: str, **columns: object) -> None:
     of_organization = applications.c.organization_id == organization_id
     tx.connection.execute(update(applications).where(of_organization).values(**columns))
@@ -83,5 +91,4 @@ def _tell(tx: Tx, organization_id: str, *, was: bool, admit: bool) -> None:
     else:
         subject = f"{name} did not become a provider"
         body = "Its application was rejected; it may apply again."
-    for address in owners_of(tx, organization_id):
-        tx.email(organization_id, address, subject, body)
+    tell_owners(tx, organization_id, subject, body)

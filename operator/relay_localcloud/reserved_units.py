@@ -156,10 +156,9 @@ def every(connection: Connection, organization_id: str) -> list[ReservedUnit]:
     return _seen(connection, _as_seen_by(organization_id))
 
 
-def of_model(connection: Connection, gpu_model_id: str, organization_id: str) -> list[ReservedUnit]:
-    """Every unit of a model that is reserved, as an organization sees it."""
-    query = _as_seen_by(organization_id).join(nodes, nodes.c.id == reserved_units.c.node_id)
-    return _seen(connection, query.where(nodes.c.gpu_model_id == gpu_model_id))
+def of_node(connection: Connection, node_id: str, organization_id: str) -> list[ReservedUnit]:
+    """Every unit of a node that is reserved, as an organization sees it."""
+    return _seen(connection, _as_seen_by(organization_id).where(reserved_units.c.node_id == node_id))
 
 
 def _as_seen_by(organization_id: str) -> Select[str, int, bool, bool, bool]:

@@ -5,13 +5,12 @@ from typing import Annotated
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
-from sqlalchemy import select
 
+from relay_localcloud import organizations
 from relay_localcloud.bodies import ControlBody, answer
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.errors import ApiError
 from relay_localcloud.lifecycle import clusters, transfers, workloads
-from relay_localcloud.tables import organizations
 
 router = APIRouter()
 
@@ -36,8 +35,6 @@ async def offer_transfer(body: Annotated[TransferOffer, ControlBody(TransferOffe
             raise ApiError(422, "workloadId: only pods and VMs are transferred.")
         if workload is None:
             raise ApiError(404, f"There is no workload {body.workload_id!r}.")
-        known = select(organizations.c.id).where(organizations.c.id == body.to_organization_id)
-        if tx.connection.execute(known).first() is None:
-            raise ApiError(404, f"There is no organization {body.to_organization_id!r}.")
+        organizations.organization(tx, body.to_organization_id)
         transfer_id = transfers.offer(tx, workload, body.to_organization_id)
     return answer({"id": transfer_id})

@@ -11,12 +11,16 @@ def send_notice(tx: Tx, workload: Workload, reason: str) -> None:
     """Tell the organization's owners that a workload is about to be deleted with its volume, and why."""
     subject = f"{workload.name} is being deleted"
     body = f"The {workload.kind} {workload.name} ({workload.id}) is being deleted with its volume. {reason}"
-    for address in owners_of(tx, workload.organization_id):
-        tx.email(workload.organization_id, address, subject, body)
+    tell_owners(tx, workload.organization_id, subject, body)
 
 
-def owners_of(tx: Tx, organization_id: str) -> list[str]:
-    """The addresses that hear of what happens to an organization: its own for bills, else those of its owners."""
+def tell_owners(tx: Tx, organization_id: str, subject: str, body: str) -> None:
+    """Tell who hears of what happens to an organization: its own address for bills, else those of its owners."""
+    for address in _addresses(tx, organization_id):
+        tx.email(organization_id, address, subject, body)
+
+
+def _addresses(tx: Tx, organization_id: str) -> list[str]:
     organization, member, user = tables.organizations.c, tables.members.c, tables.users.c
     billing_email = tx.connection.execute(
         select(organization.billing_email).where(organization.id == organization_id)

@@ -113,9 +113,8 @@ def _starts(tx: Tx, item: DueItem) -> None:
     reservation = reservations.find(tx.connection, item.subject)
     assert reservation is not None, "what is deleted takes its due items along"
     for other in reservations.of_node(tx.connection, reservation.node_id):
-        if (
-            other.ends_at is not None and other.ends_at <= tx.now
-        ):  # in this very instant, perhaps further down the queue
+        # One that ends in this very instant may stand further down the queue.
+        if other.ends_at is not None and other.ends_at <= tx.now:
             apply(tx, other, ReservationTrigger.ENDED)
     apply(tx, reservation, ReservationTrigger.STARTED)
 

@@ -8,7 +8,7 @@ from relay_localcloud.identity import Principal
 from relay_localcloud.lifecycle import cluster_moves, clusters, moves, replicas, workloads
 from relay_localcloud.lifecycle.cluster_states import ReplicaTrigger
 from relay_localcloud.lifecycle.clusters import Cluster
-from relay_localcloud.lifecycle.notices import owners_of
+from relay_localcloud.lifecycle.notices import tell_owners
 from relay_localcloud.lifecycle.transitions import Trigger
 from relay_localcloud.lifecycle.workloads import Workload
 from relay_localcloud.placement import SPOT
@@ -47,8 +47,7 @@ def evict(tx: Tx, node_id: str, units: Collection[int], reason: str) -> None:
 def _send_notice(tx: Tx, cluster: Cluster, reason: str) -> None:
     subject = f"{cluster.name} is losing replicas"
     body = f"Replicas of the cluster {cluster.name} ({cluster.id}) are being terminated. {reason}"
-    for address in owners_of(tx, cluster.organization_id):
-        tx.email(cluster.organization_id, address, subject, body)
+    tell_owners(tx, cluster.organization_id, subject, body)
 
 
 def end_guest(tx: Tx, caller: Principal, workload_id: str) -> Workload | None:

@@ -107,9 +107,7 @@ def _may_sit(tx: Tx, workload: Workload, node_id: str, receiver: str) -> bool:
         is_spot = workload.tier == SPOT
         return is_open or reserved_units.gives_rights(tx.connection, node_id, receiver, spot=is_spot)
     reserved = {
-        unit.unit: unit.allowed or unit.lent
-        for unit in reserved_units.of_model(tx.connection, node["gpu_model_id"], receiver)
-        if unit.node_id == node_id
+        unit.unit: unit.allowed or unit.lent for unit in reserved_units.of_node(tx.connection, node_id, receiver)
     }
     return all(reserved.get(unit, is_open) for unit in held[1])
 

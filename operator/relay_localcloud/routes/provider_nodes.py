@@ -5,14 +5,12 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Response
 from sqlalchemy import RowMapping
 
-from relay_localcloud import nodes
+from relay_localcloud import nodes, providers
 from relay_localcloud.bodies import Body, answer
 from relay_localcloud.cloud import CurrentCloud
-from relay_localcloud.errors import not_found
 from relay_localcloud.identity import OrganizationId, OrganizationWriter, ProviderReader
 from relay_localcloud.instants import timestamp
 from relay_localcloud.lifecycle import node_events
-from relay_localcloud.store import Tx
 from relay_wire.provider import NodeStatus, NodeStatusUpdate, ProviderNode, ProviderNodeList
 
 router = APIRouter(tags=["Providers"])
@@ -52,18 +50,10 @@ async def update_provider_node(
     """Answers the node. Draining and maintenance keep new workloads off it, removal ends what it carries for good."""
     del caller
     with cloud.store.transaction() as tx:
-        owned_node(tx, organization_id, node_id)
+        providers.owned_node(tx, organization_id, node_id)
         node_events.set_by_owner(tx, node_id, body.status)
-        row = owned_node(tx, organization_id, node_id)
+        row = providers.owned_node(tx, organization_id, node_id)
     return answer(shown(row))
-
-
-def owned_node(tx: Tx, organization_id: str, node_id: str) -> RowMapping:
-    """A node that belongs to an organization, removed ones included; ApiError 404 for any other."""
-    row = nodes.node_row(tx.connection, node_id)
-    if row is None or nodes.owner_of(row) != organization_id:
-        raise not_found("node", node_id)
-    return row
 
 
 def shown(row: RowMapping) -> dict[str, object]:

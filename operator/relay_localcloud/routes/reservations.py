@@ -5,10 +5,9 @@ The owner of the node makes and deletes them; it and the managing organizations 
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Response
-from sqlalchemy import RowMapping
+from fastapi import APIRouter, Response
 
-from relay_localcloud import nodes, reservations
+from relay_localcloud import nodes, providers, reservations
 from relay_localcloud.bodies import Body, answer, no_content
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.errors import not_found
@@ -18,13 +17,13 @@ from relay_localcloud.lifecycle import reservation_admission, reservation_moves,
 from relay_localcloud.lifecycle.reservation_states import ReservationTrigger
 from relay_localcloud.openapi import ASSUMED
 from relay_localcloud.reservations import Reservation
+from relay_localcloud.routes.provider_nodes import NodeId
 from relay_localcloud.store import Tx
 from relay_wire.reservations import Reservation as ReservationAnswer
 from relay_wire.reservations import ReservationCreate, ReservationList
 
 router = APIRouter(tags=["Providers"])
 
-NodeId = Annotated[str, Path(alias="nodeId")]
 PATH = "/v1/orgs/{orgId}/provider/nodes/{nodeId}/reservations"
 
 
@@ -39,7 +38,7 @@ async def create_reservation(
     """409 for units that are in use, or reserved for a part of that time."""
     del caller
     with cloud.store.transaction() as tx:
-        reservation = reservation_admission.create(tx, _own_node(tx, organization_id, node_id), body)
+        reservation = reservation_admission.create(tx, providers.owned_node(tx, organization_id, node_id), body)
         shown = _shown(tx, reservation)
     return answer(shown)
 
@@ -81,7 +80,7 @@ async def delete_reservation(
     """Ends it with the spot workloads on it; 409 while its own organizations use its units."""
     del caller
     with cloud.store.transaction() as tx:
-        _own_node(tx, organization_id, node_id)
+        providers.owned_node(tx, organization_id, node_id)
         reservation_moves.delete(tx, _one(tx, organization_id, node_id, reservation_id))
     return no_content()
 
@@ -128,17 +127,9 @@ def _act(cloud: CurrentCloud, place: tuple[str, str, str], trigger: ReservationT
     return answer(shown)
 
 
-def _own_node(tx: Tx, organization_id: str, node_id: str) -> RowMapping:
-    node = nodes.node_row(tx.connection, node_id)
-    if node is None or nodes.owner_of(node) != organization_id:
-        raise not_found("node", node_id)
-    return node
-
-
 def _visible(tx: Tx, organization_id: str, node_id: str) -> list[Reservation]:
-    node = nodes.node_row(tx.connection, node_id)
     every = reservations.of_node(tx.connection, node_id)
-    if node is not None and nodes.owner_of(node) == organization_id:
+    if _owns(tx, organization_id, node_id):
         return every
     managed = [reservation for reservation in every if organization_id in reservation.managing_org_ids]
     if not managed:
@@ -147,10 +138,17 @@ def _visible(tx: Tx, organization_id: str, node_id: str) -> list[Reservation]:
 
 
 def _one(tx: Tx, organization_id: str, node_id: str, reservation_id: str) -> Reservation:
-    for reservation in _visible(tx, organization_id, node_id):
-        if reservation.id == reservation_id:
-            return reservation
-    raise not_found("reservation", reservation_id)
+    found = reservations.find(tx.connection, reservation_id)
+    if found is None or found.node_id != node_id:
+        raise not_found("reservation", reservation_id)
+    if organization_id not in found.managing_org_ids and not _owns(tx, organization_id, node_id):
+        raise not_found("reservation", reservation_id)
+    return found
+
+
+def _owns(tx: Tx, organization_id: str, node_id: str) -> bool:
+    node = nodes.node_row(tx.connection, node_id)
+    return node is not None and nodes.owner_of(node) == organization_id
 
 
 def _shown(tx: Tx, reservation: Reservation) -> dict[str, object]:
