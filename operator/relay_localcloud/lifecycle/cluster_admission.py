@@ -2,7 +2,6 @@
 
 import secrets
 from dataclasses import dataclass, replace
-from typing import Final
 
 from relay_localcloud import billing, quotes, registry_credentials
 from relay_localcloud.catalog import DEFAULT_CPU_SIZE
@@ -10,13 +9,11 @@ from relay_localcloud.errors import ApiError
 from relay_localcloud.lifecycle import admission, cluster_moves, clusters, container, replicas
 from relay_localcloud.lifecycle.addresses import require_address
 from relay_localcloud.lifecycle.capacity import no_room
+from relay_localcloud.lifecycle.cluster_states import MOST_REPLICAS
 from relay_localcloud.lifecycle.clusters import Cluster
 from relay_localcloud.store import Tx
 from relay_localcloud.vault import Vault
 from relay_wire.clusters import ClusterCreate, ClusterStatus
-
-MOST_REPLICAS: Final = 1000
-"""Of one cluster (assumed): replicas without GPUs have nothing else to run out of."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ def settle(tx: Tx, cluster: Cluster) -> Cluster:
     if cluster.status not in SERVING:
         return cluster
     members = clusters.replicas_of(tx.connection, cluster.id)
-    census = clusters.census(cluster.replica_count, members)
+    census = Census.of(cluster.replica_count, members)
     _set_waiting(tx, cluster, census.missing > 0 or any(replica.replacement_due for replica in members))
     status = derived_status(cluster.status, census)
     after = replace(

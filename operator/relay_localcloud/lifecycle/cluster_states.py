@@ -7,7 +7,7 @@ otherwise (`CLUSTER_TRANSITIONS`).
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
-from typing import Final
+from typing import Final, Protocol
 
 from relay_localcloud.lifecycle.transitions import STAY, Refusal, Stay
 from relay_wire.clusters import ClusterStatus as C
@@ -35,6 +35,10 @@ class ReplicaTrigger(Enum):
     NODE_RETURNED = auto()
     STOP = auto()
     TERMINATE = auto()
+
+
+MOST_REPLICAS: Final = 1000
+"""Of one cluster or deployment (assumed): replicas without GPUs have nothing else to run out of."""
 
 
 class ReplicaEffect(Enum):
@@ -187,15 +191,33 @@ SERVING: Final = frozenset({C.PROVISIONING, C.RUNNING, C.DEGRADED})
 """The statuses that follow from the replicas."""
 
 
+class Counted(Protocol):
+    """A replica, as far as a census goes."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def status(self) -> ReplicaState: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Census:
-    """The replicas of a cluster, sorted; `wanted` is its replicaCount."""
+    """The replicas of a cluster or deployment, sorted; `wanted` is how many there are to be."""
 
     wanted: int
     healthy: Sequence[str] = ()
     starting: Sequence[str] = ()
     unhealthy: Sequence[str] = ()
     lost: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, wanted: int, members: Sequence[Counted]) -> "Census":
+        """Sort live replicas; those that stop are in no group."""
+        groups: dict[ReplicaState, list[str]] = {state: [] for state in ReplicaState}
+        for member in members:
+            groups[member.status].append(member.id)
+        healthy, starting = groups[ReplicaState.HEALTHY], groups[ReplicaState.PROVISIONING]
+        return cls(wanted, healthy, starting, groups[ReplicaState.UNHEALTHY], groups[ReplicaState.LOST])
 
     @property
     def missing(self) -> int:

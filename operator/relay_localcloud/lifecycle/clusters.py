@@ -1,6 +1,6 @@
 """Clusters and replicas as they are kept."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -24,7 +24,7 @@ from sqlalchemy import (
 
 from relay_localcloud.billing import Billed
 from relay_localcloud.instants import DAY
-from relay_localcloud.lifecycle.cluster_states import Census, ReplicaState
+from relay_localcloud.lifecycle.cluster_states import ReplicaState
 from relay_localcloud.placement import SPOT, Demand
 from relay_localcloud.schema import metadata
 from relay_localcloud.store import Tx
@@ -239,21 +239,6 @@ def replicas_on(connection: Connection, node_id: str) -> list[Replica]:
     r = replicas.c
     query = select(replicas).where(r.node_id == node_id, r.terminated_at.is_(None)).order_by(r.sequence)
     return [_replica(row) for row in connection.execute(query).mappings()]
-
-
-def census(wanted: int, members: Sequence[Replica]) -> Census:
-    """The replicas sorted by state."""
-
-    def ids(state: ReplicaState) -> tuple[str, ...]:
-        return tuple(replica.id for replica in members if replica.status is state)
-
-    return Census(
-        wanted,
-        healthy=ids(ReplicaState.HEALTHY),
-        starting=ids(ReplicaState.PROVISIONING),
-        unhealthy=ids(ReplicaState.UNHEALTHY),
-        lost=ids(ReplicaState.LOST),
-    )
 
 
 def _cluster(row: RowMapping) -> Cluster:

@@ -8,7 +8,7 @@ from sqlalchemy import delete, insert, select
 
 from relay_localcloud.due import DueHandler, DueItem
 from relay_localcloud.errors import ApiError
-from relay_localcloud.lifecycle.cluster_states import Census, ReplicaState, ReplicaTrigger, degradation
+from relay_localcloud.lifecycle.cluster_states import Census, ReplicaTrigger, degradation
 from relay_localcloud.lifecycle.transitions import Refusal, Stay
 from relay_localcloud.lifecycle.vacancies import FILL_DEPLOYMENTS, waiting_deployments
 from relay_localcloud.serving import replicas, rows
@@ -51,7 +51,7 @@ def settle(tx: Tx, deployment: Deployment) -> Deployment:
         return replace(deployment, gone_at=tx.now)
     if deployment.status not in SERVING:
         return deployment
-    counted = _census(deployment.wanted, members)
+    counted = Census.of(deployment.wanted, members)
     status = derived_status(deployment.status, counted)
     reason = degradation(counted, deployment.replica_needs) if status is DeploymentStatus.DEGRADED else None
     after = replace(deployment, status=status, status_reason=reason)
@@ -78,19 +78,6 @@ def _take_steps(tx: Tx, deployment: Deployment) -> bool:
 def _member(deployment: Deployment, replica: Replica) -> Member:
     outdated = replica.generation < deployment.generation
     return Member(replica.id, replica.status, is_outdated=outdated, is_overdue=replica.replacement_due)
-
-
-def _census(wanted: int, members: list[Replica]) -> Census:
-    def ids(state: ReplicaState) -> tuple[str, ...]:
-        return tuple(replica.id for replica in members if replica.status is state)
-
-    return Census(
-        wanted,
-        healthy=ids(ReplicaState.HEALTHY),
-        starting=ids(ReplicaState.PROVISIONING),
-        unhealthy=ids(ReplicaState.UNHEALTHY),
-        lost=ids(ReplicaState.LOST),
-    )
 
 
 def _set_waiting(tx: Tx, deployment: Deployment, waits: bool) -> None:

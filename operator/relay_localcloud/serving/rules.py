@@ -5,10 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from relay_localcloud.errors import ApiError
+from relay_localcloud.lifecycle.cluster_states import MOST_REPLICAS
 from relay_wire.serving import GREEN, DeploymentCreate
-
-MOST_REPLICAS: Final = 1000
-"""Of one deployment (assumed), as of a cluster."""
 
 
 @dataclass(frozen=True, slots=True)
