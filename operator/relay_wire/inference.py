@@ -259,15 +259,18 @@ NativeFamily = Literal["chat_completions", "messages"]
 
 BackendTransport = Literal["direct", "tunnel", "privatelink"]
 
-BackendKey = Annotated[str, Field(pattern=r"^[\x21-\x7e]+$")]
+BackendName = Annotated[str, Field(min_length=1, max_length=2000)]
+"""What the model is called there, or the server's address; the bounds are assumed."""
+
+BackendKey = Annotated[str, Field(pattern=r"^[\x21-\x7e]+$", max_length=10_000)]
 
 
 class BackendCreate(Sent):
     """Inference catalog backend request (section 2, "misc requests")."""
 
     provider: BackendProvider
-    ref: NonEmpty  # what the model is called there
-    endpoint: NonEmpty
+    ref: BackendName
+    endpoint: BackendName
     native_families: Annotated[list[NativeFamily], Field(min_length=1)]
     auth: BackendAuth = "none"
     transport: BackendTransport = "direct"
@@ -281,8 +284,8 @@ class BackendUpdate(Sent):
     """What may change of a backend; what is absent or null stays. Assumed: section 2 has no such request."""
 
     provider: BackendProvider | None = None
-    ref: NonEmpty | None = None
-    endpoint: NonEmpty | None = None
+    ref: BackendName | None = None
+    endpoint: BackendName | None = None
     native_families: Annotated[list[NativeFamily], Field(min_length=1)] | None = None
     auth: BackendAuth | None = None
     transport: BackendTransport | None = None

@@ -5,7 +5,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, model_validator
 
-from relay_wire.base import Identifier, Lenient, ListOf, NonEmpty, Page, Received, Sent
+from relay_wire.base import Identifier, Lenient, ListOf, NonEmpty, Page, Printable, Received, Sent
 from relay_wire.inference import MOST, NativeFamily
 
 Engine = Literal["vllm", "sglang", "trtllm"]
@@ -16,6 +16,8 @@ GREEN: Final = "green"
 
 Count = Annotated[int, Field(ge=0, le=MOST)]
 AtLeastOne = Annotated[int, Field(ge=1, le=MOST)]
+Word = Annotated[str, Field(max_length=200)]
+Reference = Annotated[str, Field(max_length=2000)]
 
 
 class DeploymentStatus(StrEnum):
@@ -33,8 +35,21 @@ def _chat_completions() -> list[NativeFamily]:
     return ["chat_completions"]
 
 
-class DeploymentCreate(Sent):
-    """Create request (section 2, "Serving deployment"); bounds of numbers are assumed where section 2 gives none."""
+class EngineSettings(Sent):
+    """What a replica is started with; another replica takes its place where one of these changes."""
+
+    version: Word | None = None
+    dtype: Word | None = None
+    quantization: Word | None = None
+    max_model_len: AtLeastOne | None = None
+    engine_image: Reference | None = None
+    env: Annotated[dict[str, str], Field(max_length=1000)] | None = Field(default=None, repr=False)
+    extra_args: Annotated[list[str], Field(max_length=1000)] | None = None
+    weights_ref: Reference | None = None
+
+
+class DeploymentCreate(EngineSettings):
+    """Create request (section 2, "Serving deployment"); bounds are assumed where section 2 gives none."""
 
     organization_id: Identifier
     public_model_id: NonEmpty
@@ -45,18 +60,10 @@ class DeploymentCreate(Sent):
     replicas_min: Count
     replicas_max: AtLeastOne
     replicas_desired: Count
-    version: str | None = None
-    dtype: str | None = None
-    quantization: str | None = None
-    max_model_len: AtLeastOne | None = None
-    engine_image: str | None = None
-    env: dict[str, str] | None = Field(default=None, repr=False)
-    extra_args: list[str] | None = None
-    weights_ref: str | None = None
     native_families: Annotated[list[NativeFamily], Field(min_length=1)] = Field(default_factory=_chat_completions)
     max_concurrency_per_replica: Count = 0  # 0: no cap
     backend_weight: Count = 0  # 0: standby
-    node_pool: str | None = None
+    node_pool: Annotated[str, Field(max_length=63), Printable] | None = None
     min_prompt_bytes: Count = 0  # inclusive; 0: unbounded
     max_prompt_bytes: Count = 0  # exclusive; 0: unbounded
     isolated: bool = False
@@ -86,20 +93,12 @@ LASTING: Final = frozenset(
 """What a deployment keeps for its life (assumed)."""
 
 
-class DeploymentChange(Sent):
+class DeploymentChange(EngineSettings):
     """Change request (assumed): what is absent stays; `rolloutRole` empty promotes a green."""
 
     replicas_min: Count | None = None
     replicas_max: AtLeastOne | None = None
     replicas_desired: Count | None = None
-    version: str | None = None
-    dtype: str | None = None
-    quantization: str | None = None
-    max_model_len: AtLeastOne | None = None
-    engine_image: str | None = None
-    env: dict[str, str] | None = Field(default=None, repr=False)
-    extra_args: list[str] | None = None
-    weights_ref: str | None = None
     max_concurrency_per_replica: Count | None = None
     backend_weight: Count | None = None
     rollout_role: Literal["", "green"] | None = None

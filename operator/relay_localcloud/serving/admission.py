@@ -1,7 +1,6 @@
 """What must hold before a deployment exists or changes, then what comes of it."""
 
 from dataclasses import replace
-from typing import Final
 
 from relay_localcloud import billing, quotes
 from relay_localcloud.errors import ApiError
@@ -15,12 +14,7 @@ from relay_localcloud.serving import lanes, moves, promotion, rooms, rows, rules
 from relay_localcloud.serving.rows import Deployment
 from relay_localcloud.serving.states import TRANSITIONS, Trigger
 from relay_localcloud.store import Tx
-from relay_wire.serving import GREEN, DeploymentChange, DeploymentCreate, DeploymentStatus
-
-OF_REPLICAS: Final = frozenset(
-    {"version", "dtype", "quantization", "max_model_len", "engine_image", "env", "extra_args", "weights_ref"}
-)
-"""What a replica is started with: a change of it takes other replicas."""
+from relay_wire.serving import GREEN, DeploymentChange, DeploymentCreate, DeploymentStatus, EngineSettings
 
 
 def create(tx: Tx, spec: DeploymentCreate, price_factor: float) -> Deployment:
@@ -98,7 +92,7 @@ def _trigger(deployment: Deployment, asked: DeploymentChange, spec: DeploymentCr
 
 
 def _generation(deployment: Deployment, spec: DeploymentCreate, had: int) -> int:
-    if all(getattr(spec, name) == getattr(deployment.spec, name) for name in OF_REPLICAS):
+    if all(getattr(spec, name) == getattr(deployment.spec, name) for name in EngineSettings.model_fields):
         return deployment.generation
     if had and spec.rollout_strategy != "rolling":
         raise ApiError(
