@@ -53,7 +53,7 @@ def _served(mounted: Iterable[Mounted]) -> Iterator[tuple[str, str, APIRoute]]:
     for prefix, router in mounted:
         for route in router.routes:
             assert isinstance(route, APIRoute), "a router of the cloud has operations and nothing else"
-            for method in sorted(route.methods):
+            for method in sorted(route.methods or ()):
                 yield method, prefix + route.path, route
 
 
