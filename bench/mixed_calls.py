@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from bench import wire
 from bench.cloud_world import CONNECTIONS, UNTIL_RUNNING, Cloud, Floor
+from bench.usage import usage
 from bench.wire import Connection
 
 PER_SECOND = 100
@@ -21,11 +22,12 @@ APART = 50
 
 @dataclass(frozen=True, slots=True)
 class Mixed:
-    """How long calls took by what they were, and how long those to the floor took, in seconds."""
+    """How long calls took by what they were, and those to the floor; all they took, and the cloud's CPU; in seconds."""
 
     latencies: Mapping[str, list[float]]
     floors: list[float]
     seconds: float
+    cpu: float
 
     @property
     def calls(self) -> int:
@@ -54,13 +56,13 @@ async def mixed_calls(servers: Cloud, beside: Floor, seconds: int) -> Mixed:
         floors.append(await _timed(far, least))
         idle.put_nowait((near, far))
 
-    started = time.monotonic()
+    before, started = usage(servers.pid).cpu, time.monotonic()
     async with asyncio.TaskGroup() as tasks:
         for name, sent in _plan(servers, ids, count):
             # What a busy machine delays is not made up for: actions on one pod stay as far apart as they must be.
             _, pair = await asyncio.gather(asyncio.sleep(1 / PER_SECOND), idle.get())
             tasks.create_task(one(name, sent, *pair))
-    return Mixed(latencies, floors, time.monotonic() - started)
+    return Mixed(latencies, floors, time.monotonic() - started, usage(servers.pid).cpu - before)
 
 
 async def _timed(connection: Connection, sent: bytes) -> float:
