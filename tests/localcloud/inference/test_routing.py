@@ -8,15 +8,16 @@ import pytest
 
 from relay_localcloud.inference.backends import Model, Server
 from relay_localcloud.inference.models import BUILT_IN
-from relay_localcloud.inference.routing import choose
+from relay_localcloud.inference.routing import Turn, choose
 
 
 def server(name: str, weight: int = 0, cap: int = 0) -> Server:
-    return Server(name, "ref", "http://127.0.0.1:9/v1", frozenset({"messages"}), "none", None, weight, cap)
+    return Server(name, "ref", "http://127.0.0.1:9/v1", frozenset({"messages"}), "none", weight, cap)
 
 
 def chosen(model: Model, under_way: dict[str, int] | None = None, draw: float = 0.0) -> str | None:
     found = choose(model, under_way or {}, draw)
+    assert not isinstance(found, Turn)
     return None if found is None else found.id
 
 
