@@ -6,7 +6,6 @@ them. What runs then needs them no more, so a credential may be removed at any t
 
 import json
 from typing import Final
-from urllib.parse import urlsplit
 
 from sqlalchemy import BigInteger, Column, Index, Integer, RowMapping, String, Table, Text, delete, insert, select
 
@@ -14,6 +13,7 @@ from relay_localcloud.errors import ApiError, not_found
 from relay_localcloud.schema import metadata
 from relay_localcloud.store import Tx
 from relay_localcloud.vault import Unreadable, Vault, owner_of
+from relay_localcloud.web_addresses import is_base_address
 from relay_wire.registry_credentials import RegistryCredentialCreate
 
 registry_credentials = Table(
@@ -110,11 +110,4 @@ def require_usable(tx: Tx, vault: Vault, organization_id: str, credential_id: st
 
 
 def _is_server(server: str) -> bool:
-    if len(server) > LONGEST_SERVER or not server.isascii() or not server.isprintable() or " " in server:
-        return False
-    try:
-        parts = urlsplit(server if "://" in server else f"https://{server}")
-        port = parts.port
-    except ValueError:
-        return False
-    return parts.scheme in {"http", "https"} and bool(parts.hostname) and "@" not in parts.netloc and port != 0
+    return len(server) <= LONGEST_SERVER and is_base_address(server if "://" in server else f"https://{server}")

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Any, Final, Literal
-from urllib.parse import urlsplit
 
 from pydantic import JsonValue, ValidationError
 
 from relay_localcloud.batches.addresses import Reach
 from relay_localcloud.batches.records import OWNED_KEY, RecordFailure
 from relay_localcloud.errors import sentence
+from relay_localcloud.web_addresses import web_address
 from relay_wire.batches import ToolConfig
 from relay_wire.inference import Family
 
@@ -75,15 +75,11 @@ def _checked(config: ToolConfig, allow_loopback: bool) -> Tools | RecordFailure:
 
 def _reach(url: str, allow_loopback: bool) -> Reach | None:
     """What this URL may lead to; None where it is not allowed whatever it resolves to."""
-    if len(url) > _LONGEST_URL or not url.isascii() or not url.isprintable() or " " in url:
-        return None
-    try:
-        parts = urlsplit(url)
-        usable = bool(parts.hostname) and parts.port != 0
-    except ValueError:
+    parts = web_address(url) if len(url) <= _LONGEST_URL else None
+    if parts is None:
         return None
     reach = Reach(public=parts.scheme == "https", loopback=allow_loopback)
-    if not usable or parts.scheme not in ("http", "https") or not (reach.public or reach.loopback):
+    if not (reach.public or reach.loopback):
         return None
     return reach if _may_be_reached(parts.hostname or "", reach) else None
 

@@ -1,8 +1,6 @@
 """`/_localcloud/upstreams`: what answers at the endpoints of an image's workloads."""
 
-import re
-from typing import Annotated, Final
-from urllib.parse import urlsplit
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
@@ -11,19 +9,13 @@ from relay_localcloud.bodies import ControlBody, answer, no_content
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.errors import ApiError
 from relay_localcloud.gateway import images
+from relay_localcloud.web_addresses import is_base_address
 
 router = APIRouter()
 
-_IN_A_URL: Final = re.compile(r"[!-~]+")
-
 
 def _base(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable or parts.username is not None or parts.query or parts.fragment or not _IN_A_URL.fullmatch(url):
+    if not is_base_address(url):
         raise ValueError("must be an http or https URL without credentials, query and fragment")
     return url
 

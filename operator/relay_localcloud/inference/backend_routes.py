@@ -6,7 +6,6 @@ engine and the deployments that the organization has published are shown beside 
 
 import json
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Path, Response
 from sqlalchemy import RowMapping, delete
@@ -23,6 +22,7 @@ from relay_localcloud.openapi import ASSUMED
 from relay_localcloud.serving import traffic
 from relay_localcloud.serving.traffic import Published
 from relay_localcloud.store import Tx
+from relay_localcloud.web_addresses import is_base_address
 from relay_wire.base import Items
 from relay_wire.inference import Backend, BackendCreate, BackendUpdate
 
@@ -151,25 +151,12 @@ def _published(tx: Tx, caller: Principal, model_id: str) -> list[Published]:
 
 
 def _require_base_address(endpoint: str) -> None:
-    if not _is_base_address(endpoint):
-        raise ApiError(400, "endpoint: this is no http or https address, such as https://host.example/v1.")
-
-
-def _is_base_address(endpoint: str) -> bool:
-    try:
-        address = urlsplit(endpoint)
-        port = address.port
-    except ValueError:
-        return False
-    return (
-        endpoint.isascii()
-        and endpoint.isprintable()
-        and " " not in endpoint
-        and address.scheme in {"http", "https"}
-        and bool(address.hostname)
-        and port != 0
-        and not (address.query or address.fragment)
-    )
+    if not is_base_address(endpoint):
+        raise ApiError(
+            400,
+            "endpoint: give an http or https address without credentials, query and fragment, such as "
+            "https://host.example/v1.",
+        )
 
 
 def _built_in_id(model_id: str) -> str:

@@ -2,7 +2,6 @@
 
 import json
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Response
 from sqlalchemy import RowMapping, delete, insert, select, update
@@ -17,6 +16,7 @@ from relay_localcloud.instants import timestamp
 from relay_localcloud.openapi import ASSUMED
 from relay_localcloud.pages import PageRequest
 from relay_localcloud.store import Tx
+from relay_localcloud.web_addresses import web_address
 from relay_localcloud.webhooks import signing_key
 from relay_wire.base import Page as PageOf
 from relay_wire.webhooks import (
@@ -154,22 +154,11 @@ async def list_deliveries(
 def _check(body: WebhookCreate) -> None:
     if len(body.name) > LONGEST_NAME:
         raise ApiError(400, f"name: at most {LONGEST_NAME} characters.")
-    if not _is_address(body.url):
+    if len(body.url) > LONGEST_URL or web_address(body.url) is None:
         raise ApiError(400, "url: give an http or https address, such as https://example.test/webhooks.")
     unknown = [event for event in body.events if event not in EVENT_TYPES]
     if unknown:
         raise ApiError(400, f"events: there is no event {unknown[0]!r}; there are {', '.join(EVENT_TYPES)}.")
-
-
-def _is_address(url: str) -> bool:
-    if len(url) > LONGEST_URL or not url.isascii() or not url.isprintable() or " " in url:
-        return False
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError:
-        return False
-    return parts.scheme in ("http", "https") and bool(parts.hostname) and port != 0
 
 
 def _row(tx: Tx, organization_id: str, webhook_id: str) -> RowMapping:

@@ -205,6 +205,7 @@ async def test_a_built_in_model_has_a_backend_that_stays(organization: Organizat
         ("endpoint", "http://models.example:99999/v1"),
         ("endpoint", "http://models.example/v1?x=1"),
         ("endpoint", "http://models.example/v 1"),
+        ("endpoint", "http://me:secret@models.example/v1"),
         ("nativeFamilies", []),
         ("nativeFamilies", ["embeddings"]),
         ("nativeFamilies", "messages"),
