@@ -1,4 +1,4 @@
-"""Exported states of former versions: their rows are put into a database in memory, migrated there, and read again."""
+"""Exported states of former releases: their rows are put into a database in memory, migrated there, and read again."""
 
 import sqlite3
 from collections.abc import Mapping, Sequence

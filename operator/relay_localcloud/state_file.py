@@ -66,8 +66,13 @@ def _rows_of(document: JsonValue) -> dict[str, list[Row]]:
     unknown = sorted(given.keys() - metadata.tables.keys())
     if unknown:
         raise StateFileError(f"there is no table {unknown[0]!r}")
-    rows = {table.name: _rows(table, given.get(table.name, []), version) for table in metadata.sorted_tables}
-    return rows if version == SCHEMA_VERSION else former_exports.upgraded(rows, version)
+    rows = {table.name: _rows(table, given.get(table.name, [])) for table in metadata.sorted_tables}
+    return rows if version == SCHEMA_VERSION and _are_whole(rows) else former_exports.upgraded(rows, version)
+
+
+def _are_whole(rows: Mapping[str, list[Row]]) -> bool:
+    """Whether no column is lacking; a release may add some without a version of its own."""
+    return all(not found or len(found[0]) == len(metadata.tables[name].columns) for name, found in rows.items())
 
 
 def is_fresh(tx: Tx) -> bool:
@@ -85,11 +90,11 @@ def _check_facts(tx: Tx) -> None:
             raise StateFileError(f"the row {name!r} of tables.meta cannot be read") from error
 
 
-def _rows(table: Table, given: JsonValue, version: int) -> list[Row]:
+def _rows(table: Table, given: JsonValue) -> list[Row]:
     if not isinstance(given, list):
         raise StateFileError(f"tables.{table.name} is no list")
     names = {column.name for column in table.columns}
-    if version < SCHEMA_VERSION and given and isinstance(given[0], dict):
+    if given and isinstance(given[0], dict):
         names &= given[0].keys()
     for row in given:
         if not isinstance(row, dict) or row.keys() != names:

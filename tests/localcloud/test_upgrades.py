@@ -132,6 +132,18 @@ async def test_columns_and_indexes_that_a_state_lacks_are_added(start_server: St
     assert "usage_of_organization" in indexes
 
 
+async def test_columns_that_an_export_lacks_are_added(start_server: StartServer) -> None:
+    server = start_server("--ephemeral", "--clock", "frozen")
+    await server.organization()
+    document = await server.ok("GET", "/export")
+    whole = [dict(row) for row in document["tables"]["organizations"]]
+    for row in document["tables"]["organizations"]:
+        for column in ("batch_access", "deposit_cap_cents", "monthly_spend_limit_cents"):
+            del row[column]
+    await server.ok("POST", "/import", document)
+    assert (await server.ok("GET", "/export"))["tables"]["organizations"] == whole
+
+
 def test_a_state_that_cannot_be_upgraded_is_refused_and_stays_as_it_was(tmp_path: Path) -> None:
     folder = state_of_version_1(tmp_path / "state")
     with closing(sqlite3.connect(folder / "state.db")) as state:
