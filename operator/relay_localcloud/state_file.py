@@ -67,12 +67,7 @@ def _rows_of(document: JsonValue) -> dict[str, list[Row]]:
     if unknown:
         raise StateFileError(f"there is no table {unknown[0]!r}")
     rows = {table.name: _rows(table, given.get(table.name, [])) for table in metadata.sorted_tables}
-    return rows if version == SCHEMA_VERSION and _are_whole(rows) else former_exports.upgraded(rows, version)
-
-
-def _are_whole(rows: Mapping[str, list[Row]]) -> bool:
-    """Whether no column is lacking; a release may add some without a version of its own."""
-    return all(not found or len(found[0]) == len(metadata.tables[name].columns) for name, found in rows.items())
+    return rows if version == SCHEMA_VERSION else former_exports.upgraded(rows, version)
 
 
 def is_fresh(tx: Tx) -> bool:
@@ -95,7 +90,7 @@ def _rows(table: Table, given: JsonValue) -> list[Row]:
         raise StateFileError(f"tables.{table.name} is no list")
     names = {column.name for column in table.columns}
     if given and isinstance(given[0], dict):
-        names &= given[0].keys()
+        names &= given[0].keys()  # a release may add columns, with defaults, without a version of its own
     for row in given:
         if not isinstance(row, dict) or row.keys() != names:
             raise StateFileError(f"a row of tables.{table.name} has other fields than {', '.join(sorted(names))}")
