@@ -64,7 +64,7 @@ class BodyReader(Generic[_ModelT]):
             unknown = [e for e in _errors(error) if e["type"] == "extra_forbidden"]
             if self.known_fields_only or len(unknown) < error.error_count():
                 raise _invalid(error) from None
-        exchange_of(request.scope).unread_fields.extend(".".join(map(str, e["loc"])) for e in unknown)
+        exchange_of(request.scope).note_unread(".".join(map(str, e["loc"])) for e in unknown)
         try:
             return self._read(document, "ignore")
         except ValidationError as error:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from starlette.types import Scope
@@ -10,6 +11,9 @@ if TYPE_CHECKING:
     from relay_localcloud.identity import Principal
 
 _KEY = "relay_localcloud.exchange"
+
+MOST_UNREAD_FIELDS = 100
+LONGEST_FIELD = 200
 
 
 @dataclass
@@ -25,6 +29,11 @@ class Exchange:
     cut_stream_after: int | None = None
     reply_breaks: bool = False  # a fault breaks the connection in the middle of the reply, or before it
     status: int | None = None
+
+    def note_unread(self, names: Iterable[str]) -> None:
+        """Note fields that nothing reads, as many and as much of each as the request log keeps."""
+        room = MOST_UNREAD_FIELDS - len(self.unread_fields)
+        self.unread_fields += [name[:LONGEST_FIELD] for name in islice(names, room)]
 
 
 def attach(scope: Scope, exchange: Exchange) -> None:

@@ -13,6 +13,7 @@ from relay_localcloud.exchange import Exchange, Operations, attach
 from relay_localcloud.instants import timestamp
 
 KEPT = 50_000
+LONGEST_PATH = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,7 @@ class RequestLog:
                 self._last,
                 self._clock.now(),
                 method,
-                path,
+                path[:LONGEST_PATH],
                 exchange.operation,
                 exchange.status,
                 organization_id,

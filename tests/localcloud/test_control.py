@@ -204,6 +204,16 @@ async def test_fields_that_are_not_read_are_accepted_and_flagged(organization: O
     assert sorted(item["unreadFields"]) == ["colour", "retries"]
 
 
+async def test_the_request_log_keeps_a_part_of_what_is_too_much(organization: Organization) -> None:
+    surplus = {f"{number:03}" + "x" * 300: 1 for number in range(500)}
+    body = {"name": "h", "url": "http://127.0.0.1:9/", **surplus}
+    await organization.ok("POST", "/v1/orgs/{org}/webhooks/create", body)
+    await organization.call("GET", "/v1/" + "y" * 10_000)
+    first, last = (await organization.server.ok("GET", "/requests"))["items"][-2:]
+    assert first["unreadFields"] == [name[:200] for name in list(surplus)[:100]]
+    assert last["path"] == "/v1/" + "y" * 4092
+
+
 async def test_a_wrong_field_beside_an_unread_one_is_still_400(organization: Organization) -> None:
     body = {"name": "h", "url": 5, "colour": "red"}
     answer = await organization.call("POST", "/v1/orgs/{org}/webhooks/create", body)

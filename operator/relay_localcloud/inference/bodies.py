@@ -20,7 +20,7 @@ _AskedT = TypeVar("_AskedT", bound=Asked)
 class _AskedReader(BodyReader[_AskedT]):
     def validated(self, document: JsonValue, request: Request) -> _AskedT:
         asked = read(self.model, document)
-        exchange_of(request.scope).unread_fields.extend(asked.model_extra or ())
+        exchange_of(request.scope).note_unread(asked.model_extra or ())
         return asked
 
 
