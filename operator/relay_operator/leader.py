@@ -70,15 +70,15 @@ class Election:
     _deadline: float | None = field(default=None, init=False)
     _complaint: str = field(default="", init=False)
     _complained_at: float = field(default=float("-inf"), init=False)
-    _refusal: str | None = field(default=None, init=False)
+    _unfit: str | None = field(default="the Lease has not been answered for so far", init=False)
 
     def leading(self) -> bool:
         """Whether this replica surely leads at this moment; MUST be asked before anything is sent to the cloud."""
         return self._deadline is not None and self.clock() < self._deadline
 
-    def refusal(self) -> str | None:
-        """Why this replica can never lead as things are: the last attempt was not failed but refused."""
-        return self._refusal
+    def unfit(self) -> str | None:
+        """Why nobody may count on this replica: the last attempt was refused, or none was answered so far."""
+        return self._unfit
 
     async def acquire(self) -> None:
         """Returns when this replica leads; failures to ask are waited out."""
@@ -103,7 +103,7 @@ class Election:
         except (KubeError, TimeoutError) as error:
             self._complain(error)
             return False
-        self._refusal = None
+        self._unfit = None
         return leads
 
     async def renew(self) -> None:
@@ -200,7 +200,7 @@ class Election:
         text = str(error) or "no answer in time"
         refused = isinstance(error, KubeError) and not isinstance(error, Unavailable)
         if refused:
-            self._refusal = f"the Lease {self.namespace}/{self.name} is refused, so this replica cannot lead: {text}"
+            self._unfit = f"the Lease {self.namespace}/{self.name} is refused, so this replica cannot lead: {text}"
         again = refused and self.clock() - self._complained_at >= _REPEAT_SECONDS
         if text != self._complaint or again:  # the same every two seconds says nothing more
             self._complaint, self._complained_at = text, self.clock()

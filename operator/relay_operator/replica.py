@@ -165,7 +165,7 @@ class Replica:
 
     def _not_ready(self) -> str | None:
         if self.standing_by:
-            return self.election.refusal()
+            return self.election.unfit()
         return None if self.synced.is_set() else "the first list of objects is under way"
 
     async def _hold(self) -> None:

@@ -165,18 +165,18 @@ async def test_a_process_that_may_not_have_the_lease_is_not_ready_and_says_why(
 
     async def told() -> str:
         async with aiohttp.ClientSession() as session, session.get(f"{operator.metrics_url}/readyz") as answer:
-            return await answer.text() if answer.status == 503 else ""
+            assert answer.status == 503
+            return await answer.text()
 
     async def refused() -> str:
         try:
-            return await told()
+            reason = await told()
         except aiohttp.ClientError:
             return ""
+        return reason if f"the Lease {elsewhere}/relay-operator is refused" in reason else ""
 
     try:
-        reason = await eventually(refused, what="it is not ready")
-        assert f"the Lease {elsewhere}/relay-operator is refused" in reason
-        assert "forbidden" in reason
+        assert "forbidden" in await eventually(refused, what="it tells that the Lease is refused")
         errors = [line for line in operator.log_lines() if line.get("level") == "error"]
         assert len(errors) == 1
         assert not starting.done()

@@ -119,17 +119,17 @@ async def test_the_first_candidate_leads_and_the_second_waits(world: _World) -> 
 
 async def test_a_candidate_that_is_refused_says_so_until_it_is_not(world: _World) -> None:
     candidate = _candidate(world, "a")
-    assert candidate.refusal() is None
+    assert candidate.unfit() == "the Lease has not been answered for so far"
     world.faults = ["refused", "before", "", ""]
     assert not await candidate.attempt()
-    refusal = candidate.refusal()
-    assert refusal is not None
-    assert "relay-system/relay-operator is refused" in refusal
-    assert "leases is forbidden" in refusal
+    refused = candidate.unfit()
+    assert refused is not None
+    assert "relay-system/relay-operator is refused" in refused
+    assert "leases is forbidden" in refused
     assert not await candidate.attempt()
-    assert candidate.refusal() == refusal, "silence is no permission"
+    assert candidate.unfit() == refused, "silence is no permission"
     assert await candidate.attempt()
-    assert candidate.refusal() is None
+    assert candidate.unfit() is None
 
 
 async def test_a_standby_that_may_read_and_waits_is_not_refused(world: _World) -> None:
@@ -138,7 +138,7 @@ async def test_a_standby_that_may_read_and_waits_is_not_refused(world: _World) -
     world.faults = ["refused"]
     assert not await second.attempt()
     assert not await second.attempt()
-    assert second.refusal() is None
+    assert second.unfit() is None
 
 
 async def test_a_refusal_is_logged_as_an_error_once_a_minute(world: _World, caplog: pytest.LogCaptureFixture) -> None:
