@@ -57,7 +57,7 @@ async def test_a_bad_body_is_400(organization: Organization, raw: bytes) -> None
 
 @pytest.mark.parametrize("raw", BAD_BODIES.values(), ids=BAD_BODIES.keys())
 async def test_a_bad_body_is_400_on_the_control_interface_too(server: Server, raw: bytes) -> None:
-    for method, path in (("POST", "/orgs"), ("POST", "/faults"), ("PATCH", "/settings"), ("POST", "/import")):
+    for method, path in (("POST", "/upstreams"), ("POST", "/faults"), ("PATCH", "/settings"), ("POST", "/import")):
         assert (await server.control(method, path, raw=raw)).refusal == (400, "invalid_request"), path
 
 
