@@ -349,7 +349,6 @@ async def test_uploads_and_downloads_need_no_memory(start_server: StartServer, s
     assert peak_memory(server) - before < 16 * MIB
 
 
-@pytest.mark.long
 async def test_a_file_over_the_limit_is_413_once_it_was_sent(start_server: StartServer, tmp_path: Path) -> None:
     server = start_server("--state", str(tmp_path / "state"), "--clock", "frozen")
     status, body = await upload_pieces(server.seeded(), LIMIT + 1)
