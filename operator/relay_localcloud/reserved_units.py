@@ -115,6 +115,8 @@ def granted_units(
     """The free reserved units of a node that a workload may have: its organization's where it names the node, lent
     ones where it is spot.
     """
+    if not (named or spot):
+        return ()
     u = reserved_units.c
     reserved = and_(u.lent.is_(False), _allows(organization_id))
     rights = or_(u.lent if spot else false(), reserved if named else false())
