@@ -57,10 +57,12 @@ async def mixed_calls(servers: Cloud, beside: Floor, seconds: int) -> Mixed:
         idle.put_nowait((near, far))
 
     before, started = usage(servers.pid).cpu, time.monotonic()
+    due = started
     async with asyncio.TaskGroup() as tasks:
         for name, sent in _plan(servers, ids, count):
             # What a busy machine delays is not made up for: actions on one pod stay as far apart as they must be.
-            _, pair = await asyncio.gather(asyncio.sleep(1 / PER_SECOND), idle.get())
+            due = max(due + 1 / PER_SECOND, time.monotonic())
+            _, pair = await asyncio.gather(asyncio.sleep(due - time.monotonic()), idle.get())
             tasks.create_task(one(name, sent, *pair))
     return Mixed(latencies, floors, time.monotonic() - started, usage(servers.pid).cpu - before)
 
