@@ -29,7 +29,7 @@ PAGES = (
     "/console/outbox",
     "/console/clock",
 )
-SCREENSHOTS = REPOSITORY / ".demo" / "console"
+SCREENSHOTS = REPOSITORY / ".screenshots"
 """Where people look at what the tests saw (docs/localcloud/console.md)."""
 
 LONGEST_WAIT_MS = 30_000
