@@ -7,9 +7,10 @@ them. What runs then needs them no more, so a credential may be removed at any t
 import json
 from typing import Final
 
-from sqlalchemy import BigInteger, Column, Index, Integer, RowMapping, String, Table, Text, delete, insert, select
+from sqlalchemy import BigInteger, Column, Index, Integer, RowMapping, String, Table, Text, insert
 
-from relay_localcloud.errors import ApiError, not_found
+from relay_localcloud import owned
+from relay_localcloud.errors import ApiError
 from relay_localcloud.schema import metadata
 from relay_localcloud.store import Tx
 from relay_localcloud.vault import Unreadable, Vault, owner_of
@@ -54,10 +55,7 @@ def check(body: RegistryCredentialCreate) -> None:
 
 def create(tx: Tx, vault: Vault, organization_id: str, body: RegistryCredentialCreate) -> RowMapping:
     """Keep a credential that was checked; ApiError 409 where its name is taken."""
-    credential = registry_credentials.c
-    clash = select(credential.id).where(credential.organization_id == organization_id, credential.name == body.name)
-    if tx.connection.execute(clash).first() is not None:
-        raise ApiError(409, f"There is a registry credential {body.name!r} already.")
+    owned.require_free_name(tx, registry_credentials, organization_id, body.name, "a registry credential")
     credential_id = tx.new_id("rcr")
     values = {
         "id": credential_id,
@@ -74,29 +72,19 @@ def create(tx: Tx, vault: Vault, organization_id: str, body: RegistryCredentialC
 
 def rows_of(tx: Tx, organization_id: str) -> list[RowMapping]:
     """Every credential of an organization, the oldest first."""
-    query = select(registry_credentials).where(registry_credentials.c.organization_id == organization_id)
-    return list(tx.connection.execute(query.order_by(registry_credentials.c.sequence)).mappings())
+    return owned.every(tx, registry_credentials, organization_id)
 
 
 def remove(tx: Tx, organization_id: str, credential_id: str) -> None:
     """Forget a credential; ApiError 404 where the organization has none of this id."""
-    credential = registry_credentials.c
-    removal = delete(registry_credentials).where(
-        credential.id == credential_id, credential.organization_id == organization_id
-    )
-    if tx.connection.execute(removal).rowcount == 0:
-        raise not_found("registry credential", credential_id)
+    owned.remove(tx, registry_credentials, organization_id, credential_id, "registry credential")
 
 
 def require_usable(tx: Tx, vault: Vault, organization_id: str, credential_id: str | None) -> None:
     """Refuses with 422 a credential that the organization does not have, or whose secrets cannot be read here."""
     if credential_id is None:
         return
-    credential = registry_credentials.c
-    query = select(registry_credentials).where(
-        credential.id == credential_id, credential.organization_id == organization_id
-    )
-    row = tx.connection.execute(query).mappings().first()
+    row = owned.find(tx, registry_credentials, organization_id, credential_id)
     if row is None:
         raise ApiError(422, f"registryCredentialId: this organization has no credential {credential_id!r}.")
     try:

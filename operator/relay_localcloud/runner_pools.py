@@ -1,9 +1,9 @@
 """Runner pools as they are kept (section 2, "Create runner pool"); nothing runs in them here, and they cost nothing."""
 
-from sqlalchemy import BigInteger, Column, Index, Integer, RowMapping, String, Table, Text, delete, insert, select
+from sqlalchemy import BigInteger, Column, Index, Integer, RowMapping, String, Table, Text, insert
 
+from relay_localcloud import owned
 from relay_localcloud.catalog import DEFAULT_DISK_GB
-from relay_localcloud.errors import ApiError, not_found
 from relay_localcloud.schema import metadata
 from relay_localcloud.store import Tx
 from relay_localcloud.vault import Vault, owner_of
@@ -29,10 +29,7 @@ runner_pools = Table(
 
 def create(tx: Tx, vault: Vault, organization_id: str, body: RunnerPoolCreate) -> RowMapping:
     """Keep a pool; ApiError 409 where its name is taken."""
-    pool = runner_pools.c
-    clash = select(pool.id).where(pool.organization_id == organization_id, pool.name == body.name)
-    if tx.connection.execute(clash).first() is not None:
-        raise ApiError(409, f"There is a runner pool {body.name!r} already.")
+    owned.require_free_name(tx, runner_pools, organization_id, body.name, "a runner pool")
     pool_id = tx.new_id("rnp")
     values = {
         "id": pool_id,
@@ -51,20 +48,14 @@ def create(tx: Tx, vault: Vault, organization_id: str, body: RunnerPoolCreate) -
 
 def rows_of(tx: Tx, organization_id: str) -> list[RowMapping]:
     """Every pool of an organization, the oldest first."""
-    query = select(runner_pools).where(runner_pools.c.organization_id == organization_id)
-    return list(tx.connection.execute(query.order_by(runner_pools.c.sequence)).mappings())
+    return owned.every(tx, runner_pools, organization_id)
 
 
 def row_of(tx: Tx, organization_id: str, pool_id: str) -> RowMapping:
     """A pool; ApiError 404 where the organization has none of this id."""
-    query = select(runner_pools).where(runner_pools.c.id == pool_id, runner_pools.c.organization_id == organization_id)
-    row = tx.connection.execute(query).mappings().first()
-    if row is None:
-        raise not_found("runner pool", pool_id)
-    return row
+    return owned.get(tx, runner_pools, organization_id, pool_id, "runner pool")
 
 
 def remove(tx: Tx, organization_id: str, pool_id: str) -> None:
     """Delete a pool; ApiError 404 where the organization has none of this id."""
-    row_of(tx, organization_id, pool_id)
-    tx.connection.execute(delete(runner_pools).where(runner_pools.c.id == pool_id))
+    owned.remove(tx, runner_pools, organization_id, pool_id, "runner pool")

@@ -5,12 +5,12 @@ from typing import Annotated
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import load_ssh_public_key
 from fastapi import APIRouter, Response
-from sqlalchemy import RowMapping, delete, insert, select
+from sqlalchemy import RowMapping, delete, insert
 
-from relay_localcloud import tables
+from relay_localcloud import owned, tables
 from relay_localcloud.bodies import Body, answer, no_content
 from relay_localcloud.cloud import CurrentCloud
-from relay_localcloud.errors import ApiError, not_found
+from relay_localcloud.errors import ApiError
 from relay_localcloud.identity import OrganizationId, ResourceId, ToolingReader, ToolingWriter, VmWriter
 from relay_localcloud.instants import timestamp
 from relay_localcloud.lifecycle import admission, attached_keys
@@ -46,11 +46,8 @@ async def create_ssh_key(
         raise ApiError(400, f"name: at most {LONGEST_NAME} characters.")
     if not is_public_key(body.public_key):
         raise ApiError(400, "publicKey: this is no OpenSSH public key, such as `ssh-ed25519 AAAA... you@host`.")
-    ssh_key = tables.ssh_keys.c
-    clash = select(ssh_key.id).where(ssh_key.organization_id == organization_id, ssh_key.name == body.name)
     with cloud.store.transaction() as tx:
-        if tx.connection.execute(clash).first() is not None:
-            raise ApiError(409, f"There is an SSH key {body.name!r} already.")
+        owned.require_free_name(tx, tables.ssh_keys, organization_id, body.name, "an SSH key")
         values = {
             "id": tx.new_id("ssh"),
             "organization_id": organization_id,
@@ -58,8 +55,8 @@ async def create_ssh_key(
             "public_key": body.public_key,
             "created_at": tx.now,
         }
-        tx.connection.execute(insert(tables.ssh_keys), values)
-        row = tx.connection.execute(select(tables.ssh_keys).where(ssh_key.id == values["id"])).mappings().one()
+        statement = insert(tables.ssh_keys).returning(tables.ssh_keys)
+        row = tx.connection.execute(statement, values).mappings().one()
     return answer(_shown(row))
 
 
@@ -67,10 +64,8 @@ async def create_ssh_key(
 async def list_ssh_keys(caller: ToolingReader, organization_id: OrganizationId, cloud: CurrentCloud) -> Response:
     """Answers `{items}`, oldest first."""
     del caller
-    query = select(tables.ssh_keys).where(tables.ssh_keys.c.organization_id == organization_id)
-    query = query.order_by(tables.FIRST_COME)
     with cloud.store.transaction() as tx:
-        rows = tx.connection.execute(query).mappings().all()
+        rows = owned.every(tx, tables.ssh_keys, organization_id)
     return answer({"items": [_shown(row) for row in rows]})
 
 
@@ -80,12 +75,9 @@ async def delete_ssh_key(
 ) -> Response:
     """Answers 204."""
     del caller
-    ssh_key = tables.ssh_keys.c
     attached = delete(tables.attached_ssh_keys).where(tables.attached_ssh_keys.c.ssh_key_id == key_id)
-    removal = delete(tables.ssh_keys).where(ssh_key.id == key_id, ssh_key.organization_id == organization_id)
     with cloud.store.transaction() as tx:
-        if tx.connection.execute(removal).rowcount == 0:
-            raise not_found("SSH key", key_id)
+        owned.remove(tx, tables.ssh_keys, organization_id, key_id, "SSH key")
         tx.connection.execute(attached)
     return no_content()
 

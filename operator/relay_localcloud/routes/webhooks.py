@@ -4,12 +4,12 @@ import json
 from typing import Annotated
 
 from fastapi import APIRouter, Response
-from sqlalchemy import RowMapping, delete, insert, select, update
+from sqlalchemy import RowMapping, delete, insert, update
 
-from relay_localcloud import attempts, credentials, tables
+from relay_localcloud import attempts, credentials, owned, tables
 from relay_localcloud.bodies import Body, answer, no_content
 from relay_localcloud.cloud import CurrentCloud
-from relay_localcloud.errors import ApiError, not_found
+from relay_localcloud.errors import ApiError
 from relay_localcloud.events import EVENT_TYPES
 from relay_localcloud.identity import OrganizationId, ResourceId, ToolingReader, ToolingWriter
 from relay_localcloud.instants import timestamp
@@ -68,10 +68,8 @@ async def create_webhook(
 async def list_webhooks(caller: ToolingReader, organization_id: OrganizationId, cloud: CurrentCloud) -> Response:
     """Answers `{items}`, oldest first, without secrets."""
     del caller
-    query = select(tables.webhooks).where(tables.webhooks.c.organization_id == organization_id)
-    query = query.order_by(tables.FIRST_COME)
     with cloud.store.transaction() as tx:
-        rows = tx.connection.execute(query).mappings().all()
+        rows = owned.every(tx, tables.webhooks, organization_id)
     return answer({"items": [_shown(row) for row in rows]})
 
 
@@ -162,12 +160,7 @@ def _check(body: WebhookCreate) -> None:
 
 
 def _row(tx: Tx, organization_id: str, webhook_id: str) -> RowMapping:
-    webhook = tables.webhooks.c
-    query = select(tables.webhooks).where(webhook.id == webhook_id, webhook.organization_id == organization_id)
-    row = tx.connection.execute(query).mappings().first()
-    if row is None:
-        raise not_found("webhook", webhook_id)
-    return row
+    return owned.get(tx, tables.webhooks, organization_id, webhook_id, "webhook")
 
 
 def _fields(row: RowMapping) -> dict[str, object]:
