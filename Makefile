@@ -38,12 +38,12 @@ demo: binaries ## a running system with real resources, from nothing; ONCE=1 end
 
 test: binaries ## all tests but the long ones
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --passed $(PASSED) -m "not long" \
-	  --ignore=tests/unit/engine
+	  --ignore=tests/unit/engine --ignore=tests/unit/flows/managed
 	@$(MAKE) --no-print-directory coverage
 	$(BIN)/python -m hack.fidelity --ran $(PASSED)
 
-coverage: $(VENV)/.installed ## the engine's unit tests: every branch of it must be covered
-	$(BIN)/coverage run -m pytest -q tests/unit/engine
+coverage: $(VENV)/.installed ## unit tests of the engine and of managed kinds: every branch of these must be covered
+	$(BIN)/coverage run -m pytest -q tests/unit/engine tests/unit/flows/managed
 	$(BIN)/coverage report --fail-under=100
 
 test-long: binaries ## the full fault plans and the largest object counts

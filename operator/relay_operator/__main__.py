@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import uvloop
 
+from relay_operator.app import run
 from relay_operator.crds import crds_as_yaml
-from relay_operator.replica import run
 from relay_operator.settings import SettingsError, describe_settings, load_settings
 
 

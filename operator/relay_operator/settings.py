@@ -6,7 +6,7 @@ from typing import Annotated, Literal, NamedTuple, Self
 from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from relay_operator.allowed_urls import UrlPrefix
+from relay_operator.objectstores.allowed_urls import UrlPrefix
 from relay_operator.objectstores.policy import StorePolicy, file_root, private_network
 from relay_wire.files import BATCH_UPLOAD_LIMIT
 

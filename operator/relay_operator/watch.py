@@ -9,7 +9,7 @@ from kopf._cogs.clients.errors import APIError
 from kopf._cogs.clients.watching import WatchingError
 
 from relay_operator.api.meta import GROUP, VERSION
-from relay_operator.engine.feed import Feed
+from relay_operator.engine.informer import Feed
 from relay_operator.engine.kube import JsonObject
 
 

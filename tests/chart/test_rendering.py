@@ -12,7 +12,7 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from relay_operator.metrics import Metrics
+from relay_operator.observability.metrics import Metrics
 from relay_operator.settings import PREFIX, Settings
 from tests.support.binaries import helm
 from tests.support.chart import CHART, RELEASE, rendered

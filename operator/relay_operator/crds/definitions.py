@@ -4,11 +4,12 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from relay_operator.api import cloudaccount, inferencebatch, inferencebatchschedule
 from relay_operator.api.definition import Column, Definition
 from relay_operator.api.meta import CATEGORY, GROUP, VERSION
 from relay_operator.api.schema import field_rules
 from relay_operator.crds.structural import Schema, as_object, structural
-from relay_operator.kinds import cloudaccount, gpucluster, gpupod, inferencebatch, inferencebatchschedule
+from relay_operator.kinds import gpucluster, gpupod
 
 DEFINITIONS: Final = (
     cloudaccount.CLOUD_ACCOUNT,

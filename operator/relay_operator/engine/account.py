@@ -7,7 +7,7 @@ from relay_client import Cloud
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import CreateIntent, ObjectKey
 from relay_operator.api.references import AccountKind, AccountRef
-from relay_operator.engine.sightings import Sightings
+from relay_operator.engine.unclaimed_ids import Sightings
 
 
 @dataclass(frozen=True, slots=True)

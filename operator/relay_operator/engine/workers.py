@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.queue import Priority, Queue, Taken
-from relay_operator.engine.reconciler import KindReconciler
-from relay_operator.logs import log_context
+from relay_operator.flows.managed.reconciler import KindReconciler
+from relay_operator.observability.logs import log_context
 
 logger = logging.getLogger(__name__)
 

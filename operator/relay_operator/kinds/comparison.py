@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from pydantic import JsonValue
 
 from relay_operator.api.workload import WorkloadSpec
-from relay_operator.engine.actions import Step
-from relay_operator.engine.resource import Progress
+from relay_operator.flows.managed.actions import Step
+from relay_operator.flows.managed.resource import Progress
 
 _RUNNING = frozenset({Progress.READY, Progress.DEGRADED, Progress.INTERRUPTED})
 

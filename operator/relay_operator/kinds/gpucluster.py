@@ -12,11 +12,12 @@ from relay_operator.api.meta import GROUP, VERSION, CreateIntent, Model, Resourc
 from relay_operator.api.parts import Image, Port, ReplicaGpu
 from relay_operator.api.schema import atomic, field_rules, map_by, rules
 from relay_operator.api.workload import SAME_ACCOUNT, CommonStatus, WorkloadSpec
-from relay_operator.engine.actions import Step
-from relay_operator.engine.bounds import moment, within
-from relay_operator.engine.connection import Reached
+from relay_operator.engine.fit_schema import moment, within
 from relay_operator.engine.kube import ResourceType
-from relay_operator.engine.resource import (
+from relay_operator.engine.unclaimed_ids import Sightings
+from relay_operator.flows.managed.actions import Step
+from relay_operator.flows.managed.connection import Reached
+from relay_operator.flows.managed.resource import (
     CannotTell,
     ExternalResource,
     Finding,
@@ -27,7 +28,6 @@ from relay_operator.engine.resource import (
     NotSeen,
     Progress,
 )
-from relay_operator.engine.sightings import Sightings
 from relay_operator.kinds.clusterlists import ClusterLists
 from relay_operator.kinds.comparison import differing, env_fields, power_step, texts
 from relay_wire.clusters import ClusterCreate, ClusterDetail, ClusterScale, ClusterStatus, ClusterSummary, Replica

@@ -14,11 +14,12 @@ from relay_operator.api.parts import Gpu, Image, Port
 from relay_operator.api.references import ValueSource
 from relay_operator.api.schema import as_set, atomic, field_rules, rules
 from relay_operator.api.workload import SAME_ACCOUNT, CommonStatus, WorkloadSpec
-from relay_operator.engine.actions import Step
-from relay_operator.engine.bounds import within
-from relay_operator.engine.connection import Reached
+from relay_operator.engine.fit_schema import within
 from relay_operator.engine.kube import ResourceType
-from relay_operator.engine.resource import (
+from relay_operator.engine.unclaimed_ids import Sightings
+from relay_operator.flows.managed.actions import Step
+from relay_operator.flows.managed.connection import Reached
+from relay_operator.flows.managed.resource import (
     CannotTell,
     ExternalResource,
     Finding,
@@ -29,7 +30,6 @@ from relay_operator.engine.resource import (
     NotSeen,
     Progress,
 )
-from relay_operator.engine.sightings import Sightings
 from relay_operator.kinds.comparison import differing, env_fields, power_step, texts
 from relay_wire.pods import PodCreate, PodStatus
 from relay_wire.vms import Visibility, VmRecord

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from relay_operator.allowed_urls import UrlNotPlainError, UrlPrefix
+from relay_operator.objectstores.allowed_urls import UrlNotPlainError, UrlPrefix
 from relay_operator.objectstores.errors import StoreError, StoreReason
 from relay_operator.objectstores.location import Location, Scheme
 

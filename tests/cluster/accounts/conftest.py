@@ -11,14 +11,14 @@ import pytest_asyncio
 from kubernetes.aio import client, config
 from prometheus_client import CollectorRegistry
 
-from relay_operator.account_reconciler import AccountReconciler
-from relay_operator.accounts import Accounts
+from relay_operator.accounts.accounts import Accounts
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.cache import Cache
-from relay_operator.engine.feed import key_of
+from relay_operator.engine.informer import key_of
 from relay_operator.engine.kube import Kube
 from relay_operator.engine.queue import Priority, Queue, Taken
-from relay_operator.metrics import Metrics
+from relay_operator.flows.account.reconciler import AccountReconciler
+from relay_operator.observability.metrics import Metrics
 from relay_operator.settings import ListenAddress, Settings
 from tests.conftest import OPERATOR_NAMESPACE
 from tests.support.kube import Kube as Administrator

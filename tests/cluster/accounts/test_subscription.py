@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.account import AccountReady
-from relay_operator.hints import Hints
-from relay_operator.receiver import Receiver
-from relay_operator.serving import serving
+from relay_operator.http_server import serving
 from relay_operator.settings import ListenAddress
+from relay_operator.webhooks.event_router import Hints
+from relay_operator.webhooks.receiver import Receiver
 from tests.support.eventually import eventually
 from tests.support.manifests import condition, gpu_pod
 

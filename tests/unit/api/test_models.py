@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 from pydantic import ValidationError
 
+from relay_operator.api.cloudaccount import CloudAccount, ClusterCloudAccount
 from relay_operator.api.conditions import Condition, ConditionType, Reason
 from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey
 from relay_operator.api.parts import Gpu
 from relay_operator.api.reasons import REASONS, TYPES
-from relay_operator.kinds.cloudaccount import CloudAccount, ClusterCloudAccount
 from relay_operator.kinds.gpucluster import GpuCluster, GpuClusterSpec
 from relay_operator.kinds.gpupod import ComputeClass, GpuPod, GpuPodSpec
 from relay_wire.clusters import ClusterCreate

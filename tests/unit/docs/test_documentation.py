@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.crds import DEFINITIONS
-from relay_operator.metrics import Metrics
+from relay_operator.observability.metrics import Metrics
 from relay_operator.settings import PREFIX, Settings
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -10,7 +10,7 @@ from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.events import _WAITING, NOTE_LIMIT, Note, Recorder, noteworthy
 from tests.support.eventually import eventually
 from tests.unit.engine.apiserver import Fault, part
-from tests.unit.engine.world import NAMESPACE, World
+from tests.unit.flows.managed.world import NAMESPACE, World
 
 KEY = ObjectKey("GpuPod", NAMESPACE, "train")
 

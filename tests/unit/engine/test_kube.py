@@ -22,7 +22,7 @@ from relay_operator.engine.kube import (
     Unavailable,
 )
 from tests.unit.engine.apiserver import Fault, Json
-from tests.unit.engine.world import NAMESPACE, World
+from tests.unit.flows.managed.world import NAMESPACE, World
 
 PODS = ResourceType("gpupods", "gpurelay.dev", "v1alpha1")
 SECRET: Json = {"metadata": {"name": "keys"}, "data": {"a": "Yg=="}}

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from relay_operator.engine.queue import Priority, Queue, Taken
-from tests.unit.engine.world import Clock
+from tests.unit.flows.managed.world import Clock
 
 
 @pytest.fixture

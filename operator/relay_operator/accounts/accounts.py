@@ -1,0 +1,361 @@
+"""From an object's accountRef to a `Cloud`: account, Secret, key, organization; cached for each key."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from pydantic import ValidationError
+
+from relay_client import CallPolicy, Cloud, CloudError, RateLimiter, Unauthorized
+from relay_client.operations import WHOAMI
+from relay_operator.accounts.key_secret import ApiKey, NoKey, read_api_key
+from relay_operator.accounts.namespace_selector import Admission
+from relay_operator.api.cloudaccount import CloudAccount, ClusterCloudAccount, CreateRecovery, RateLimit
+from relay_operator.api.conditions import Reason
+from relay_operator.api.meta import ObjectKey
+from relay_operator.api.references import AccountKind, AccountRef
+from relay_operator.engine.account import AccountReady, AccountRefused, AccountState, AccountWaiting
+from relay_operator.engine.cache import Cache, Entry
+from relay_operator.engine.kube import Kube, Refused
+from relay_operator.engine.queue import Priority, Queue
+from relay_operator.engine.unclaimed_ids import Sightings
+from relay_operator.objectstores.allowed_urls import why_refused
+from relay_operator.observability.metered import MeteredPool
+from relay_operator.observability.metrics import Metrics
+from relay_operator.settings import Settings
+from relay_operator.webhooks.deliveries import Evidence
+from relay_operator.webhooks.signing_secrets import WebhookSecrets
+from relay_wire.account import Whoami
+
+DEFAULT_NAME = "default"
+_DEAF_SECONDS = 20.0
+"""How long the first create of an account waits for its webhook subscription: a cloud that makes none must not
+hold everything back."""
+_RECHECK_SECONDS = 300.0
+"""After a key was refused, until the same key is tried once more."""
+
+AnyAccount = CloudAccount | ClusterCloudAccount
+
+
+@dataclass(slots=True)
+class _Connection:
+    """What is known of one account; `state` is None until it was looked at."""
+
+    limiter: RateLimiter
+    rate_limit: RateLimit
+    sightings: Sightings = field(default_factory=Sightings)
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    state: AccountState | None = None
+    who: Whoami | None = None
+    made_of: tuple[str, ...] = ()
+    """Account uid and generation, Secret version: another one means another Cloud."""
+    seen: tuple[str, int] = ("", 0)
+    fresh_until: float = 0.0
+    recheck_at: float = 0.0
+    suspected: bool = False
+    """The cloud refused the key to somebody."""
+    usable_since: float | None = None
+    evidence: Evidence = field(default_factory=Evidence)
+    listening: bool = False
+    """The webhook subscription was made, or it is known that there will be none."""
+
+
+class Accounts:
+    """The engine's `Accounts`. Reads objects from the cache, Secrets from the API server, and asks the cloud whoami."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        kube: Kube,
+        cache: Cache,
+        queue: Queue[ObjectKey],
+        metrics: Metrics,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings = settings
+        self._allowed = settings.allowed_prefixes()
+        self._kube = kube
+        self._cache = cache
+        self._queue = queue
+        self._clock = clock
+        self._pool = MeteredPool(metrics.on_cloud_request, clock)
+        self._connections: dict[ObjectKey, _Connection] = {}
+        self._admission = Admission(kube, clock)
+        self._webhook_secrets = WebhookSecrets(settings.webhook_secret_overlap_seconds, clock)
+
+    async def close(self) -> None:
+        """Closes the connections to all clouds."""
+        await self._pool.aclose()
+
+    async def resolve(self, namespace: str, ref: AccountRef | None) -> AccountState:
+        """The account of an object of this namespace. Raises KubeError where the API server cannot be asked."""
+        key = self.key_for(namespace, ref)
+        if key is None:
+            return AccountWaiting(Reason.ACCOUNT_MISSING, _no_default(namespace))
+        entry = self._cache.get(key)
+        shared = key.kind == AccountKind.CLUSTER_CLOUD_ACCOUNT
+        if shared and entry is not None and not await self._admission.admitted(entry.body, namespace):
+            if ref is None:
+                return AccountWaiting(Reason.ACCOUNT_MISSING, _no_default(namespace))
+            message = f"the {key} does not admit the namespace {namespace}: see its allowedNamespaces"
+            return AccountRefused(Reason.ACCOUNT_NOT_ALLOWED, message)
+        return await self.state(key)
+
+    def key_for(self, namespace: str, ref: AccountRef | None) -> ObjectKey | None:
+        """The account that a reference names, whether it exists or not; None where there is no default."""
+        return self._default(namespace) if ref is None else _named(namespace, ref.kind, ref.name)
+
+    def _default(self, namespace: str) -> ObjectKey | None:
+        own = ObjectKey(AccountKind.CLOUD_ACCOUNT, namespace, DEFAULT_NAME)
+        shared = ObjectKey(AccountKind.CLUSTER_CLOUD_ACCOUNT, "", DEFAULT_NAME)
+        return next((key for key in (own, shared) if self._cache.get(key) is not None), None)
+
+    async def state(self, key: ObjectKey) -> AccountState:
+        """Whether the account can be used; its Secret is read again after a while, and once the key was refused."""
+        entry = self._cache.get(key)
+        if entry is None:
+            return AccountWaiting(Reason.ACCOUNT_MISSING, f"the {key} does not exist")
+        connection = self._connections.setdefault(key, _connection(RateLimit()))
+        async with connection.turn:
+            known = connection.state
+            if known is not None and not self._is_stale(connection, entry):
+                return known
+            state = await self._look(key, entry, connection)
+            connection.state, connection.seen, connection.suspected = state, (entry.uid, entry.generation), False
+            if isinstance(state, AccountReady) and connection.usable_since is None:
+                connection.usable_since = self._clock()
+            if not isinstance(state, AccountReady):
+                connection.fresh_until = self._clock() + self._settings.poll_transition_seconds
+            # Another key, or another spec, may allow what was refused: a scope, a namespace.
+            if type(state) is not type(known) or (isinstance(state, AccountReady) and state is not known):
+                self._wake(key, first=known is None)
+            return state
+
+    def deaf_for(self, account: AccountReady) -> float:
+        """Seconds for which nothing is to be created, since its webhooks would not be heard."""
+        connection = self._connections.get(account.key)
+        if not self._settings.webhook_public_url or connection is None or connection.listening:
+            return 0.0
+        since = connection.usable_since if connection.usable_since is not None else self._clock()
+        return max(since + _DEAF_SECONDS - self._clock(), 0.0)
+
+    def listens(self, key: ObjectKey) -> bool:
+        """Whether it is known that the account is subscribed, or will not be."""
+        connection = self._connections.get(key)
+        return connection is not None and connection.listening
+
+    def listening(self, key: ObjectKey) -> None:
+        """The account is subscribed, or will not be: what waits to be created goes ahead."""
+        connection = self._connections.setdefault(key, _connection(RateLimit()))
+        if connection.listening:
+            return
+        connection.listening = True
+        for dependent, entry in self.dependents(key):
+            if not entry.cloud_id:
+                self._queue.add(dependent, Priority.CHANGE)
+
+    def found_by_polling(self, account: AccountReady) -> None:
+        """A change was seen that a webhook should have told of."""
+        self.evidence(account.key).untold += 1
+
+    def heard(self, key: ObjectKey) -> None:
+        """A webhook of the account came."""
+        evidence = self.evidence(key)
+        evidence.untold, evidence.arrived = 0, True
+
+    def evidence(self, key: ObjectKey) -> Evidence:
+        """Whether the account's webhooks arrive."""
+        return self._connections.setdefault(key, _connection(RateLimit())).evidence
+
+    def refused(self, account: AccountReady) -> None:
+        """The cloud answered 401 to this account's Cloud."""
+        connection = self._connections.get(account.key)
+        if connection is not None and connection.state is account:
+            connection.suspected = True
+
+    def whoami(self, key: ObjectKey) -> Whoami | None:
+        """What the cloud said of the account's key."""
+        connection = self._connections.get(key)
+        return None if connection is None else connection.who
+
+    def sightings(self, key: ObjectKey) -> Sightings:
+        """Ids that webhooks of this account named and nobody records."""
+        return self._connections.setdefault(key, _connection(RateLimit())).sightings
+
+    @property
+    def webhook_secrets(self) -> WebhookSecrets:
+        """The secrets that webhook deliveries may be signed with."""
+        return self._webhook_secrets
+
+    def secrets_for(self, account: ObjectKey) -> tuple[str, ...] | None:
+        """The receiver's question; answered from memory."""
+        return self._webhook_secrets.of(account)
+
+    def forget(self, key: ObjectKey) -> None:
+        """The account object is gone."""
+        self._connections.pop(key, None)
+        self._webhook_secrets.drop(key)
+
+    def dependents(self, key: ObjectKey) -> Iterator[tuple[ObjectKey, Entry]]:
+        """The workloads that use, or would use, this account."""
+        for other, entry in self._cache.items():
+            if other.kind in _WITHOUT_ACCOUNT or entry.over or key.namespace not in ("", other.namespace):
+                continue
+            kind, name = entry.account
+            if (_named(other.namespace, kind, name) if name else self._default(other.namespace)) == key:
+                yield other, entry
+
+    def _wake(self, key: ObjectKey, *, first: bool) -> None:
+        """The account became usable, or stopped being so: what waits for it, or trusts in it, looks again."""
+        if not first:
+            self._queue.add(key, Priority.CHANGE)
+        for dependent, entry in self.dependents(key):
+            if not (first and entry.settled):
+                self._queue.add(dependent, Priority.CHANGE)
+
+    def _connect(
+        self, urls: tuple[str, str | None], api_key: str, organization_id: str | None, limiter: RateLimiter
+    ) -> Cloud:
+        return Cloud(
+            urls[0],
+            api_key,
+            inference_url=urls[1],
+            organization_id=organization_id,
+            pool=self._pool,
+            limiter=limiter,
+            policy=CallPolicy(recheck_seconds=_RECHECK_SECONDS),
+            user_agent="relay-operator",
+        )
+
+    def _is_stale(self, connection: _Connection, entry: Entry) -> bool:
+        changed = connection.seen != (entry.uid, entry.generation)
+        return changed or connection.suspected or self._clock() >= connection.fresh_until
+
+    async def _look(self, key: ObjectKey, entry: Entry, connection: _Connection) -> AccountState:
+        connection.fresh_until = self._clock() + self._settings.secret_reread_seconds
+        try:
+            account = parse_account(key, entry)
+        except ValidationError as invalid:
+            problem = invalid.errors(include_url=False, include_input=False)[0]
+            return AccountRefused(Reason.SPEC_INVALID, f"the {key} cannot be read: {problem['msg']}")
+        refusal = self._not_allowed(account)
+        if refusal is not None:
+            return AccountRefused(Reason.ACCOUNT_NOT_ALLOWED, refusal)
+        api_key = await self._api_key(account)
+        if isinstance(api_key, NoKey):
+            return AccountWaiting(Reason.SECRET_MISSING, api_key.message)
+        made_of = (entry.uid, str(entry.generation), api_key.version)
+        if connection.state is not None and connection.made_of == made_of:
+            same = self._unchanged(connection)
+            if same is not None:
+                return same
+        connection.made_of = made_of
+        return await self._connected(key, account, api_key, connection)
+
+    def _unchanged(self, connection: _Connection) -> AccountState | None:
+        """The state of the same key as before; None where it must be tried."""
+        now, state = self._clock(), connection.state
+        if isinstance(state, AccountReady) and connection.suspected:
+            connection.recheck_at = now + _RECHECK_SECONDS
+            return _unauthorized("the cloud refuses the API key")
+        if isinstance(state, AccountReady) or now < connection.recheck_at:
+            return state
+        return None
+
+    async def _connected(
+        self, key: ObjectKey, account: AnyAccount, api_key: ApiKey, connection: _Connection
+    ) -> AccountState:
+        _limit(connection, account.spec.rate_limit or RateLimit())
+        base_url = account.spec.base_url or self._settings.default_base_url
+        urls = base_url, account.spec.inference_url or self._settings.default_inference_url or None
+        try:
+            who = await self._connect(urls, api_key.value, None, connection.limiter).call(WHOAMI)
+            cloud = self._connect(urls, api_key.value, who.organization_id, connection.limiter)
+        except Unauthorized as error:
+            connection.recheck_at = self._clock() + _RECHECK_SECONDS
+            return _unauthorized(error.message)
+        except CloudError as error:
+            return AccountWaiting(Reason.CLOUD_UNAVAILABLE, error.message)
+        except ValueError as unfit:
+            connection.recheck_at = self._clock() + _RECHECK_SECONDS
+            return _unauthorized(str(unfit))
+        # What exists in one organization reads as "not found" with the key of another: it must never be asked with it.
+        former = connection.who.organization_id if connection.who else account.status.organization_id
+        if former and former != who.organization_id and next(self.dependents(key), None) is not None:
+            connection.recheck_at = self._clock() + _RECHECK_SECONDS
+            message = (
+                f"the key belongs to the organization {who.organization_id}, and the objects of this account live in "
+                f"{former}: put a key of that one back, or make another account"
+            )
+            return AccountRefused(Reason.ACCOUNT_FORBIDDEN, message)
+        connection.who = who
+        resend = account.spec.create_recovery is CreateRecovery.RETRY_BY_NAME
+        adoption = account.spec.allow_adoption
+        return AccountReady(key, cloud, who.organization_id, connection.sightings, resend, adoption)
+
+    def _not_allowed(self, account: AnyAccount) -> str | None:
+        spec = account.spec
+        if not spec.base_url and not self._settings.default_base_url:
+            return "spec.baseUrl is not set, and the operator has no default (RELAY_DEFAULT_BASE_URL)"
+        for url in (spec.base_url, spec.inference_url):
+            refusal = why_refused(url, self._allowed) if url else None
+            if refusal is not None:
+                return refusal
+        if isinstance(account, ClusterCloudAccount) and secret_namespace(account) != self._settings.namespace:
+            return f"apiKeySecretRef.namespace must be the operator's own namespace, {self._settings.namespace}"
+        return None
+
+    async def _api_key(self, account: AnyAccount) -> ApiKey | NoKey:
+        ref, namespace = account.spec.api_key_secret_ref, secret_namespace(account)
+        try:
+            return await read_api_key(self._kube, namespace, ref.name, ref.key)
+        except Refused as refused:
+            return NoKey(f"the operator may not read the Secret {ref.name} in the namespace {namespace}: {refused}")
+
+
+_WITHOUT_ACCOUNT = frozenset({*AccountKind, "InferenceBatchSchedule"})
+"""Kinds that use no account; a schedule's batches do."""
+
+
+def _named(namespace: str, kind: str, name: str) -> ObjectKey:
+    if kind == AccountKind.CLUSTER_CLOUD_ACCOUNT:
+        return ObjectKey(AccountKind.CLUSTER_CLOUD_ACCOUNT, "", name)
+    return ObjectKey(AccountKind.CLOUD_ACCOUNT, namespace, name)
+
+
+def parse_account(key: ObjectKey, entry: Entry) -> AnyAccount:
+    """Raises ValidationError."""
+    model = CloudAccount if key.kind == AccountKind.CLOUD_ACCOUNT else ClusterCloudAccount
+    return model.model_validate_json(entry.body)
+
+
+def secret_namespace(account: AnyAccount) -> str:
+    """Where the account's Secrets are."""
+    if isinstance(account, ClusterCloudAccount):
+        return account.spec.api_key_secret_ref.namespace
+    return account.metadata.namespace
+
+
+def _no_default(namespace: str) -> str:
+    return (
+        f"the namespace {namespace} has no CloudAccount named {DEFAULT_NAME}, and no ClusterCloudAccount of that name "
+        "admits it: create one, or name an account in accountRef"
+    )
+
+
+def _unauthorized(message: str) -> AccountRefused:
+    return AccountRefused(Reason.ACCOUNT_UNAUTHORIZED, f"{message}: put a key that is valid into the Secret")
+
+
+def _connection(rate_limit: RateLimit) -> _Connection:
+    return _Connection(_limiter(rate_limit), rate_limit)
+
+
+def _limiter(rate_limit: RateLimit) -> RateLimiter:
+    return RateLimiter(rate_limit.requests_per_second, burst=float(max(rate_limit.burst, 2)))
+
+
+def _limit(connection: _Connection, rate_limit: RateLimit) -> None:
+    if connection.rate_limit != rate_limit:
+        connection.rate_limit, connection.limiter = rate_limit, _limiter(rate_limit)

@@ -1,0 +1,72 @@
+"""Which namespaces an account admits, by their labels."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from pydantic import ValidationError
+
+from relay_operator.api.cloudaccount import ClusterCloudAccount, LabelOperator, LabelRequirement, LabelSelector
+from relay_operator.engine.kube import NAMESPACES, Kube, NotFound
+
+_LABELS_SECONDS = 60.0
+
+
+def admits(selector: LabelSelector, labels: Mapping[str, str]) -> bool:
+    """Whether a namespace with these labels is selected; an empty selector admits all, as in Kubernetes."""
+    exact = (selector.match_labels or {}).items()
+    return all(labels.get(key) == value for key, value in exact) and all(
+        _holds(requirement, labels) for requirement in selector.match_expressions or ()
+    )
+
+
+def admits_all(selector: LabelSelector) -> bool:
+    """Whether no label needs to be looked at."""
+    return not selector.match_labels and not selector.match_expressions
+
+
+def _holds(requirement: LabelRequirement, labels: Mapping[str, str]) -> bool:
+    value, listed = labels.get(requirement.key), requirement.values or ()
+    match requirement.operator:
+        case LabelOperator.IN:
+            return value in listed
+        case LabelOperator.NOT_IN:
+            return value not in listed  # an absent label is in no list
+        case LabelOperator.EXISTS:
+            return value is not None
+        case LabelOperator.DOES_NOT_EXIST:
+            return value is None
+
+
+@dataclass(slots=True)
+class Admission:
+    """Answers from namespaces' labels as they were a minute ago at most."""
+
+    kube: Kube
+    clock: Callable[[], float]
+    _labels: dict[str, tuple[float, Mapping[str, str]]] = field(default_factory=dict)
+
+    async def admitted(self, account: bytes, namespace: str) -> bool:
+        """Whether the ClusterCloudAccount, as JSON, admits the namespace; one that cannot be read admits none.
+
+        Raises KubeError.
+        """
+        try:
+            selector = ClusterCloudAccount.model_validate_json(account).spec.allowed_namespaces
+        except ValidationError:
+            return False
+        return admits_all(selector) or admits(selector, await self._labels_of(namespace))
+
+    async def _labels_of(self, namespace: str) -> Mapping[str, str]:
+        read_at, labels = self._labels.get(namespace, (float("-inf"), {}))
+        if self.clock() - read_at > _LABELS_SECONDS:
+            labels = await self._read(namespace)
+            self._labels[namespace] = (self.clock(), labels)
+        return labels
+
+    async def _read(self, namespace: str) -> Mapping[str, str]:
+        try:
+            metadata = (await self.kube.get(NAMESPACES, None, namespace)).get("metadata")
+        except NotFound:
+            return {}
+        labels = metadata.get("labels") if isinstance(metadata, dict) else None
+        return {name: str(value) for name, value in labels.items()} if isinstance(labels, dict) else {}

@@ -1,0 +1,233 @@
+"""InferenceBatchSchedule: makes InferenceBatches by the clock, as a CronJob makes Jobs."""
+
+from enum import StrEnum
+from typing import Annotated, Final, Literal, TypeAlias
+
+from pydantic import Field
+
+from relay_operator.api import inferencebatch
+from relay_operator.api.conditions import Condition
+from relay_operator.api.definition import AGE, READY, REASON, Column, Definition
+from relay_operator.api.inferencebatch_spec import (
+    CROSS_FIELD,
+    KNOWN_SCHEME,
+    BatchInput,
+    BatchOutput,
+    BatchSpec,
+    OutputConfigMapRef,
+)
+from relay_operator.api.meta import Model, Resource, Time
+from relay_operator.api.references import LabelKey, LabelValue
+from relay_operator.api.schema import atomic, field_rules, map_by, rules
+
+SHOWN_ACTIVE: Final = 100
+MAX_NAME: Final = 52
+"""What the minutes since 1970, put behind it, leave of a label's 63 characters, as with CronJob."""
+_YEAR: Final = 366 * 86_400
+
+
+class ConcurrencyPolicy(StrEnum):
+    """What to do when a time comes and an earlier batch is not finished."""
+
+    ALLOW = "Allow"
+    FORBID = "Forbid"
+    REPLACE = "Replace"
+
+
+class TemplateMetadata(Model):
+    """What every batch gets beside its name."""
+
+    labels: dict[LabelKey, LabelValue] | None = Field(None, max_length=32, description="Labels put on every batch.")
+    annotations: dict[LabelKey, Annotated[str, Field(max_length=4096)]] | None = Field(
+        None, max_length=32, description="Annotations put on every batch."
+    )
+
+
+PLACEHOLDERS: Final = ("name", "date", "year", "month", "day", "hour", "minute")
+"""What may stand in braces in some texts of a template."""
+_WORDS: Final = "|".join(PLACEHOLDERS)
+_TOLD: Final = ", ".join(f"{{{word}}}" for word in PLACEHOLDERS)
+_KNOWN_PLACEHOLDERS: Final = (
+    f"self.matches('^([^{{}}]|[{{]({_WORDS})[}}])*$')",
+    f"the placeholders of a template are {_TOLD}",
+)
+_REPLACED: Final = f"{_TOLD} stand for the batch's name and its time in timeZone."
+TemplateUrl: TypeAlias = Annotated[
+    str, Field(min_length=1, max_length=2048, json_schema_extra=field_rules(KNOWN_SCHEME, _KNOWN_PLACEHOLDERS))
+]
+
+
+class TemplateInput(BatchInput):
+    """Where the records come from; exactly one."""
+
+    url: TemplateUrl | None = Field(
+        None,
+        description=f"An object that holds the records as JSONL: s3://, gs://, az://, https:// or file://. {_REPLACED}",
+    )
+
+
+class TemplateConfigMapRef(OutputConfigMapRef):
+    """A ConfigMap of the object's own namespace."""
+
+    name: str = Field(
+        min_length=1,
+        max_length=253,
+        pattern=f"^([-a-z0-9.]|[{{]({_WORDS})[}}])+$",
+        description="Name of the ConfigMap. Keys: output.jsonl and errors.jsonl. It stays when the batch is deleted. "
+        f"{_REPLACED}",
+    )
+
+
+class TemplateOutput(BatchOutput):
+    """Where the answers go; exactly one."""
+
+    url: TemplateUrl | None = Field(
+        None,
+        description="A folder, in which output.jsonl and errors.jsonl are written; or, where it ends in .jsonl, the "
+        f"object for the answers, with the errors beside it in one that ends in .errors.jsonl. {_REPLACED}",
+    )
+    config_map_ref: TemplateConfigMapRef | None = Field(
+        None, description="A ConfigMap; it holds 1 MiB at most, so for small batches."
+    )
+
+
+class TemplateSpec(BatchSpec):
+    """Everything a batch can be told, with placeholders where runs must differ."""
+
+    model_config = rules(CROSS_FIELD)
+
+    input: TemplateInput = Field(description="Where the records come from.")
+    output: TemplateOutput = Field(description="Where the answers go.")
+
+
+class BatchTemplate(Model):
+    """The batch that is made each time."""
+
+    metadata: TemplateMetadata | None = Field(None, description="Labels and annotations of every batch.")
+    spec: TemplateSpec = Field(description="The spec of every batch; a change holds for later ones.")
+
+
+_NO_ZONE_INSIDE: Final = ("!self.contains('TZ')", "TZ and CRON_TZ are not allowed in a schedule: set timeZone")
+_FIELDS: Final = "[0-9A-Za-z*?,/-]+(\\\\s+[0-9A-Za-z*?,/-]+){4}"
+_MACROS: Final = "@(yearly|annually|monthly|weekly|daily|midnight|hourly)"
+_HOW_WRITTEN: Final = (
+    "a schedule has five fields (minute, hour, day of the month, month, day of the week), or is one of @yearly, "
+    "@annually, @monthly, @weekly, @daily, @midnight and @hourly"
+)
+_WELL_FORMED: Final = (f"self.matches('^\\\\s*({_MACROS}|{_FIELDS})\\\\s*$')", _HOW_WRITTEN)
+_NAMED_ZONE: Final = (
+    "!(self.lowerAscii() in ['local', 'localtime'])",
+    "name the time zone, as in Europe/Berlin: the machine's own may differ from replica to replica",
+)
+
+
+class ScheduleSpec(Model):
+    """When batches are made, and how many of them are kept: all that the operator reads.
+
+    It copies the template as it is; whether that describes a batch is for the API server to say.
+    """
+
+    schedule: str = Field(
+        min_length=1,
+        max_length=512,
+        json_schema_extra=field_rules(_NO_ZONE_INSIDE, _WELL_FORMED),
+        description="When, as cron writes it: minute, hour, day of the month, month and day of the week (0 to 6 from "
+        "Sunday, or names), or one of @yearly, @annually, @monthly, @weekly, @daily, @midnight and @hourly.",
+    )
+    time_zone: str | None = Field(
+        None,
+        min_length=1,
+        max_length=64,
+        json_schema_extra=field_rules(_NAMED_ZONE),
+        description="The time zone of the schedule, as the IANA list names it. Absent: UTC.",
+    )
+    starting_deadline_seconds: int | None = Field(
+        None,
+        ge=1,
+        le=_YEAR,
+        description="How late a batch may start; a time that was missed by more is left out. Absent: however late.",
+    )
+    concurrency_policy: ConcurrencyPolicy = Field(
+        ConcurrencyPolicy.ALLOW,
+        description="When a time comes and an earlier batch is not finished. Allow: both go on. Forbid: nothing starts "
+        "while it is not finished. Replace: it is deleted, which cancels it, and the next starts.",
+    )
+    suspend: bool = Field(False, description="Starts nothing while true; what is under way goes on.")
+    successful_batches_history_limit: int = Field(
+        3, ge=0, le=1000, description="How many batches that are Complete are kept; older ones are deleted."
+    )
+    failed_batches_history_limit: int = Field(
+        1, ge=0, le=1000, description="How many batches that are Failed are kept; older ones are deleted."
+    )
+
+
+class InferenceBatchScheduleSpec(ScheduleSpec):
+    """When batches are made, which, and how many of them are kept."""
+
+    batch_template: BatchTemplate = Field(description="The batch that is made each time.")
+
+
+class BatchReference(Model):
+    """A batch of the schedule, in its namespace."""
+
+    name: str = Field(max_length=253, description="Its name.")
+    uid: str = Field(max_length=64, description="Its uid.")
+
+
+class InferenceBatchScheduleStatus(Model):
+    """What was started, and what comes next."""
+
+    active: list[BatchReference] | None = Field(
+        None,
+        max_length=SHOWN_ACTIVE,
+        json_schema_extra=atomic(),
+        description=f"Batches that are not finished, the oldest first; at most {SHOWN_ACTIVE}.",
+    )
+    active_batches: int | None = Field(None, ge=0, description="How many batches are not finished.")
+    last_schedule_time: Time | None = Field(None, description="The time for which a batch was started last.")
+    last_successful_time: Time | None = Field(None, description="When a batch was Complete last.")
+    next_schedule_time: Time | None = Field(
+        None, description="The next time of the schedule; absent while nothing is to be started."
+    )
+    reconcile_at: str | None = Field(
+        None, max_length=64, description="The value of the annotation gpurelay.dev/reconcile-at that was acted on."
+    )
+    observed_generation: int = Field(-1, ge=-1, description="Generation of the spec that this status is about.")
+    conditions: list[Condition] = Field(
+        default_factory=list,
+        max_length=16,
+        json_schema_extra=map_by("type"),
+        description="Ready always; others where they have something to say.",
+    )
+
+
+class InferenceBatchSchedule(Resource[ScheduleSpec, InferenceBatchScheduleStatus]):
+    """One schedule, as the operator reads it."""
+
+    kind: Literal["InferenceBatchSchedule"] = "InferenceBatchSchedule"
+    status: InferenceBatchScheduleStatus = Field(default_factory=InferenceBatchScheduleStatus)
+
+
+DEFINITION: Final = Definition(
+    kind="InferenceBatchSchedule",
+    plural="inferencebatchschedules",
+    short_name="ibsched",
+    spec=InferenceBatchScheduleSpec,
+    status=InferenceBatchScheduleStatus,
+    summary="InferenceBatches by the clock, as a CronJob makes Jobs.",
+    longest_name=MAX_NAME,
+    creates=inferencebatch.DEFINITION.plural,
+    columns=(
+        Column("Schedule", ".spec.schedule"),
+        Column("Timezone", ".spec.timeZone"),
+        Column("Suspend", ".spec.suspend", "boolean"),
+        Column("Active", ".status.activeBatches", "integer"),
+        Column("Last-Schedule", ".status.lastScheduleTime", "date"),
+        Column("Next", ".status.nextScheduleTime"),
+        READY,
+        AGE,
+        REASON,
+        Column("Last-Success", ".status.lastSuccessfulTime", "date", priority=1),
+        Column("Model", ".spec.batchTemplate.spec.model", priority=1),
+    ),
+)

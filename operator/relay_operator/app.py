@@ -1,0 +1,381 @@
+"""One replica: what it is made of, and how it starts, leads and ends."""
+
+import asyncio
+import gc
+import logging
+import os
+import random
+import secrets
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import TypeVar
+from urllib.request import getproxies
+
+from kubernetes.aio import client, config
+
+from relay_client import CloudError
+from relay_operator.accounts.accounts import Accounts
+from relay_operator.api import cloudaccount, inferencebatch, inferencebatchschedule
+from relay_operator.api.definition import Definition
+from relay_operator.api.meta import GROUP, VERSION, ObjectKey
+from relay_operator.api.workload import CommonStatus, WorkloadSpec
+from relay_operator.crds import DEFINITIONS
+from relay_operator.engine.backoff import Backoff, jittered
+from relay_operator.engine.cache import Cache
+from relay_operator.engine.events import Recorder
+from relay_operator.engine.informer import Feed, keep_answer, key_of
+from relay_operator.engine.kube import JsonObject, Kube, KubeError, ResourceType
+from relay_operator.engine.queue import Priority, Queue
+from relay_operator.engine.workers import Workers
+from relay_operator.flows.account.reconciler import AccountReconciler
+from relay_operator.flows.batch.transfers import Transfers
+from relay_operator.flows.batch.wiring import Shared, batch_reconciler
+from relay_operator.flows.managed.act import Actor
+from relay_operator.flows.managed.connection import ConnectionWriter
+from relay_operator.flows.managed.gather import Gatherer, Patience
+from relay_operator.flows.managed.inputs import InputReader
+from relay_operator.flows.managed.reconciler import KindReconciler, Reconciler, Tempo
+from relay_operator.flows.managed.resource import ExternalResource
+from relay_operator.flows.managed.status import Pacing
+from relay_operator.flows.schedule.reconciler import ScheduleReconciler
+from relay_operator.http_server import serving
+from relay_operator.kinds import gpucluster, gpupod
+from relay_operator.kinds.clusterlists import ClusterLists
+from relay_operator.leader.election import Election, LeaseLostError
+from relay_operator.leader.label import LeaderLabel
+from relay_operator.leader.lease import LeaseTimes
+from relay_operator.objectstores.stores import ObjectStores
+from relay_operator.observability.collector import Census
+from relay_operator.observability.health import Heartbeat, health_app
+from relay_operator.observability.logs import EXPECTED_ERRORS, configure_logging
+from relay_operator.observability.metrics import Metrics, process_metrics
+from relay_operator.settings import Settings
+from relay_operator.watch import WATCH_ERRORS, WatchEndedError, watch
+from relay_operator.webhooks.event_router import Hints
+from relay_operator.webhooks.receiver import Receiver
+
+SpecT = TypeVar("SpecT", bound=WorkloadSpec)
+StatusT = TypeVar("StatusT", bound=CommonStatus)
+ObsT = TypeVar("ObsT")
+
+logger = logging.getLogger(__name__)
+
+EXPECTED = (*EXPECTED_ERRORS, *WATCH_ERRORS, KubeError, CloudError)
+_ENDING_SECONDS = 6.0
+_FIRST_LIST_BACKOFF = Backoff(initial=0.2, limit=10.0)
+
+
+async def run(settings: Settings) -> int:
+    """Serve, stand for election, lead until told to stop; answers the process's exit status.
+
+    0 where it was told to stop; 1 where it cannot go on (a lost Lease, a broken watch) and has to be started again.
+    """
+    configure_logging(settings.log_format, settings.log_level, sys.stderr, EXPECTED)
+    stop = asyncio.Event()
+    _stop_on_signals(stop)
+    status = 0
+    try:
+        async with AsyncExitStack() as stack:
+            api = await stack.enter_async_context(await _kubernetes())
+            replica = _assemble(settings, api)
+            await replica.serve(stop, stack)
+    except* (LeaseLostError, WatchEndedError, KubeError, OSError, config.ConfigException) as errors:
+        for error in _leaves(errors):
+            logger.error("ending: %s", error)  # noqa: TRY400 - a failure of the world: the sentence says enough
+        status = 1
+    return status
+
+
+def _stop_on_signals(stop: asyncio.Event) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+
+
+def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _leaves(error)
+        else:
+            yield error
+
+
+async def _kubernetes() -> client.ApiClient:
+    """Credentials of the cluster this runs in, else of KUBECONFIG."""
+    if "KUBERNETES_SERVICE_HOST" in os.environ and "KUBECONFIG" not in os.environ:
+        config.load_incluster_config()  # type: ignore[no-untyped-call]
+    else:
+        await config.load_kube_config()  # type: ignore[no-untyped-call]
+    configuration = client.Configuration.get_default_copy()
+    configuration.connection_pool_maxsize = 100
+    # Without a proxy in the environment there is nothing to trust it for; with it, every request reads a netrc file.
+    configuration.client_session_kwargs = {"trust_env": bool(getproxies())}
+    return client.ApiClient(configuration)
+
+
+@dataclass(slots=True)
+class Replica:
+    """The parts that run; `serve` is their order."""
+
+    settings: Settings
+    kube: Kube
+    feed: Feed
+    workers: Workers
+    accounts: Accounts
+    receiver: Receiver
+    election: Election
+    pulse: Heartbeat
+    """Of the election's loop."""
+    label: LeaderLabel
+    metrics: Metrics
+    census: Census
+    recorder: Recorder
+    stores: ObjectStores
+    transfers: Transfers
+    synced: asyncio.Event = field(default_factory=asyncio.Event)
+    standing_by: bool = True
+
+    async def serve(self, stop: asyncio.Event, stack: AsyncExitStack) -> None:
+        """Answers health checks at once; reconciles once it leads. Returns when told to stop."""
+        await stack.enter_async_context(
+            serving(
+                health_app(self.metrics, {"election": self._silence}, {"objects": self._not_ready}),
+                self.settings.metrics_listen,
+            )
+        )
+        await stack.enter_async_context(serving(self.receiver.app(), self.settings.webhook_listen))
+        stack.push_async_callback(self.accounts.close)
+        await stack.enter_async_context(self.stores)
+        stack.push_async_callback(self.transfers.close)
+        if not self.settings.leader_election:
+            await self._lead(stop)
+            return
+        await self.label.put(leading=False)
+        if await _unless(stop, self.election.acquire()):
+            stack.push_async_callback(self.election.release)
+            await self._lead(stop, self._hold())
+
+    def _silence(self) -> str | None:
+        return self.pulse.silence() if self.settings.leader_election else None
+
+    def _not_ready(self) -> str | None:
+        if self.standing_by:
+            return self.election.unfit()
+        return None if self.synced.is_set() else "the first list of objects is under way"
+
+    async def _hold(self) -> None:
+        await self.election.hold()
+
+    async def _lead(self, stop: asyncio.Event, *beside: Coroutine[None, None, None]) -> None:
+        """Runs until told to stop, or until a part fails: then all end with it.
+
+        While it still leads, passes under way may finish: what was just sent to the cloud is worth its answer.
+        """
+        self.standing_by = False
+        self.metrics.leader.set(1)
+        parts = (*beside, self._watch(stop), self._work(), self._repair(), self.census.run(), self.recorder.run())
+        tasks = [asyncio.create_task(part) for part in parts]
+        mark, told = asyncio.create_task(self._mark()), asyncio.create_task(stop.wait())
+        try:
+            ended, _ = await asyncio.wait((*tasks, told), return_when=asyncio.FIRST_COMPLETED)
+            if self.workers.leading():
+                await self.workers.drain(self.settings.shutdown_seconds)
+        finally:
+            for task in (*tasks, mark, told):
+                task.cancel()
+            await asyncio.wait((*tasks, mark, told), timeout=_ENDING_SECONDS)
+        for task in ended - {told}:
+            task.result()
+
+    async def _mark(self) -> None:
+        if self.settings.leader_election:
+            await self.label.put(leading=True)
+
+    async def _watch(self, stop: asyncio.Event) -> None:
+        """The whole picture first: who owns which id must be known before anything is adopted."""
+        failures = 0
+        while not self.synced.is_set():
+            try:
+                await self._relist()
+            except KubeError as error:
+                failures += 1
+                logger.warning("the objects cannot be listed yet: %s", error)
+                await asyncio.sleep(_FIRST_LIST_BACKOFF.after(failures, random.random))
+            else:
+                self.synced.set()
+                gc.freeze()  # what was loaded stays: no later collection needs to walk through it
+        plurals = {definition.kind: definition.plural for definition in DEFINITIONS}
+        await watch(self.feed, plurals, self.settings.watch_namespaces, lambda: _stop_on_signals(stop))
+
+    async def _work(self) -> None:
+        await self.synced.wait()
+        await self.workers.run()
+
+    async def _repair(self) -> None:
+        """The paged list that finds what no event told of."""
+        await self.synced.wait()
+        while True:
+            await asyncio.sleep(jittered(self.settings.resync_seconds, self.settings.poll_jitter, random.random))
+            try:
+                await self._relist()
+            except KubeError as error:
+                logger.warning("the repairing list failed, the next will do: %s", error)
+
+    async def _relist(self) -> None:
+        for definition in DEFINITIONS:
+            await self.feed.relist(
+                self.kube, definition.kind, resource_type(definition), self.settings.watch_namespaces
+            )
+
+
+def resource_type(definition: Definition) -> ResourceType:
+    """Where a kind's objects live."""
+    return ResourceType(definition.plural, GROUP, VERSION, definition.namespaced)
+
+
+async def _unless(stop: asyncio.Event, work: Coroutine[None, None, None]) -> bool:
+    """Whether the work was done before the stop; it is cancelled otherwise."""
+    tasks = [asyncio.create_task(work), asyncio.create_task(stop.wait())]
+    done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in pending:
+        task.cancel()
+    if tasks[0] in done:
+        await tasks[0]
+        return True
+    return False
+
+
+def _gives_way(key: ObjectKey) -> bool:
+    """Batches have a day, and come by the hundred: people who wait for a GPU do not wait for them as well."""
+    return key.kind == inferencebatch.DEFINITION.kind
+
+
+def _assemble(settings: Settings, api: client.ApiClient) -> Replica:
+    metrics = process_metrics(version("relay-operator"))
+    kube = Kube(api, on_write=metrics.on_write)
+    queue = Queue[ObjectKey](time.monotonic, _gives_way, max(settings.workers // 4, 1))
+    cache = Cache(on_owned=lambda owner: _wake(queue, owner))
+    feed = Feed(cache, queue, random.random, settings.poll_settled_seconds)
+    accounts = Accounts(settings, kube, cache, queue, metrics)
+    pulse = Heartbeat(settings.lease_duration_seconds * 4, time.monotonic)
+    election = _election(settings, kube, pulse.beat)
+    leading = election.leading if settings.leader_election else _alone
+    census = Census(cache, queue, metrics, time.monotonic)
+    recorder = Recorder(kube, election.identity, _now)
+    common = _Common(settings, kube, cache, queue, accounts, census, recorder, leading)
+    lists = ClusterLists(settings.poll_settled_seconds / 2, time.monotonic)
+    account_reconciler = AccountReconciler(settings, kube, cache, queue, accounts, metrics)
+    stores, transfers = ObjectStores(settings.store_policy()), Transfers(queue, settings.batch_transfers)
+    shared = Shared(settings, kube, cache, queue, accounts, recorder, census.on_pass, leading)
+    reconcilers: dict[str, KindReconciler] = {
+        gpupod.DEFINITION.kind: common.reconciler(gpupod.GpuPods()),
+        gpucluster.DEFINITION.kind: common.reconciler(gpucluster.GpuClusters(lists)),
+        inferencebatch.DEFINITION.kind: batch_reconciler(shared, stores, transfers),
+        inferencebatchschedule.DEFINITION.kind: common.schedules(),
+        cloudaccount.CLOUD_ACCOUNT.kind: account_reconciler,
+        cloudaccount.CLUSTER_CLOUD_ACCOUNT.kind: account_reconciler,
+    }
+    return Replica(
+        settings=settings,
+        kube=kube,
+        feed=feed,
+        workers=Workers(queue, reconcilers, settings.workers, leading),
+        accounts=accounts,
+        receiver=Receiver(
+            secrets_for=accounts.secrets_for,
+            on_event=Hints(cache, queue, accounts.sightings, accounts.heard).on_event,
+            deliveries=metrics.webhook_deliveries,
+            body_limit=settings.webhook_body_limit_bytes,
+            deduplication_size=settings.webhook_deduplication_size,
+        ),
+        election=election,
+        pulse=pulse,
+        label=LeaderLabel(kube, settings.namespace, os.environ.get("POD_NAME")),
+        metrics=metrics,
+        census=census,
+        recorder=recorder,
+        stores=stores,
+        transfers=transfers,
+    )
+
+
+def _wake(queue: Queue[ObjectKey], owner: ObjectKey) -> None:
+    if owner.kind == inferencebatchschedule.DEFINITION.kind:
+        queue.add(owner, Priority.CHANGE)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+def _alone() -> bool:
+    return True
+
+
+def _election(settings: Settings, kube: Kube, on_turn: Callable[[], None]) -> Election:
+    times = LeaseTimes(
+        settings.lease_duration_seconds, settings.lease_renew_deadline_seconds, settings.lease_retry_seconds
+    )
+    identity = os.environ.get("POD_NAME") or f"{socket.gethostname()}-{secrets.token_hex(4)}"
+    return Election(kube, settings.namespace, settings.lease_name, identity, times, on_turn=on_turn)
+
+
+@dataclass(slots=True)
+class _Common:
+    """What the reconcilers of all workload kinds share."""
+
+    settings: Settings
+    kube: Kube
+    cache: Cache
+    queue: Queue[ObjectKey]
+    accounts: Accounts
+    census: Census
+    recorder: Recorder
+    leading: Callable[[], bool]
+
+    def reconciler(self, resource: ExternalResource[SpecT, StatusT, ObsT]) -> Reconciler[SpecT, StatusT, ObsT]:
+        settings = self.settings
+        patience = Patience(
+            absence=settings.absence_seconds, newborn=settings.newborn_seconds, search=settings.search_seconds
+        )
+        return Reconciler(
+            resource=resource,
+            kube=self.kube,
+            cache=self.cache,
+            queue=self.queue,
+            gatherer=Gatherer(resource, self.accounts, self.cache, InputReader(self.kube), time.monotonic, patience),
+            actor=Actor(
+                resource,
+                self.kube,
+                self.accounts,
+                time.monotonic,
+                lambda: secrets.token_hex(16),
+                self.leading,
+                lambda raw: self._keep(resource.kind, raw),
+            ),
+            connections=ConnectionWriter(self.kube),
+            recorder=self.recorder,
+            pacing=Pacing(Backoff(settings.backoff_initial_seconds, settings.backoff_max_seconds), random.random),
+            tempo=Tempo(
+                transition=settings.poll_transition_seconds,
+                settled=settings.poll_settled_seconds,
+                jitter=settings.poll_jitter,
+                unreachable_after=settings.unavailable_after_failures,
+            ),
+            wall_clock=_now,
+            on_pass=self.census.on_pass,
+        )
+
+    def schedules(self) -> ScheduleReconciler:
+        settings = self.settings
+        refused = Backoff(settings.backoff_initial_seconds, settings.backoff_max_seconds)
+        return ScheduleReconciler(self.kube, self.cache, self.queue, self.recorder, self.census.on_pass, refused)
+
+    def _keep(self, kind: str, raw: JsonObject) -> None:
+        keep_answer(self.cache, self.queue, key_of(kind, raw), raw)

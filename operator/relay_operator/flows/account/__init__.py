@@ -1,0 +1,1 @@
+"""The account objects themselves: key, money, subscription, and their end."""

@@ -1,0 +1,113 @@
+"""One look at an account's organization: money, auto-recharge, webhook subscription."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from relay_client import BadRequest, Cloud, Conflict, Forbidden, Gone, NotFound, PaymentRequired
+from relay_client.operations import GET_AUTO_RECHARGE, GET_BALANCE, GET_CURRENT_USAGE, PUT_AUTO_RECHARGE
+from relay_operator.accounts.accounts import AnyAccount, secret_namespace
+from relay_operator.api.cloudaccount import WebhookSpec, WebhookStatus
+from relay_operator.api.meta import ObjectKey
+from relay_operator.engine.fit_schema import within
+from relay_operator.engine.kube import Kube, Refused
+from relay_operator.flows.account.report import Seen
+from relay_operator.webhooks.deliveries import Evidence, why_missing
+from relay_operator.webhooks.receiver import webhook_url
+from relay_operator.webhooks.signing_secrets import WebhookSecrets
+from relay_operator.webhooks.subscription import SecretNameTakenError, Subscribed, Subscriber, subscribe, unsubscribe
+from relay_wire.billing import AutoRechargeUpdate
+
+ResultT = TypeVar("ResultT")
+
+_REFUSALS = (BadRequest, Conflict, Forbidden, Gone, NotFound, PaymentRequired)
+"""The cloud's no to this one question; every other failure ends the look."""
+_PREFIX_CHARS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Lookout:
+    """Looks at accounts, and keeps their subscription and auto-recharge as asked."""
+
+    kube: Kube
+    secrets: WebhookSecrets
+    public_url: str
+    """Empty: no subscriptions."""
+    on_listening: Callable[[ObjectKey], None]
+    """Told as soon as there is a subscription, or will be none."""
+    evidence: Callable[[ObjectKey], Evidence]
+    """An account's."""
+
+    async def look(self, account: AnyAccount, cloud: Cloud, *, read_only: bool) -> Seen:
+        """Raises CloudError where the cloud did not answer or refuses the key, KubeError."""
+        notes: list[str] = []
+        webhook, trouble = account.status.webhook, ""
+        if not read_only:  # first, since creates wait for it
+            webhook, trouble = await self._subscription(account, cloud)
+        self.on_listening(account.key)
+        missing = None
+        if webhook is not None and webhook.id:
+            missing = await why_missing(cloud, webhook.id, self.evidence(account.key))
+        balance = await _unless_refused(cloud.call(GET_BALANCE), "the balance cannot be read", notes)
+        usage = await _unless_refused(cloud.call(GET_CURRENT_USAGE), "the usage cannot be read", notes)
+        if not read_only:
+            await _unless_refused(_recharge(account, cloud), "auto-recharge cannot be set", notes)
+        return Seen(balance, usage, webhook, trouble, missing, tuple(notes))
+
+    async def end(self, account: AnyAccount, cloud: Cloud) -> None:
+        """Removes the subscription of an account that goes. Raises CloudError."""
+        await unsubscribe(cloud, subscriber(account), webhook_url(self.public_url, account.key))
+        self.secrets.drop(account.key)
+
+    async def _subscription(self, account: AnyAccount, cloud: Cloud) -> tuple[WebhookStatus | None, str]:
+        """The subscription, and why there is none though one is wanted."""
+        who, url = subscriber(account), webhook_url(self.public_url, account.key)
+        wanted = self.public_url and (account.spec.webhook or WebhookSpec()).enabled
+        try:
+            if not wanted:
+                if account.status.webhook is not None:
+                    await self.end(account, cloud)
+                return None, ""
+            subscribed = await subscribe(self.kube, cloud, who, url)
+        except SecretNameTakenError as taken:
+            return None, str(taken)
+        except _REFUSALS as refused:
+            return None, refused.message
+        except Refused as refused:
+            return None, f"the operator may not keep the signing secret in {who.namespace}/{who.secret_name}: {refused}"
+        self.secrets.put(account.key, subscribed.secret)
+        return _shown(who, subscribed, url), ""
+
+
+def subscriber(account: AnyAccount) -> Subscriber:
+    """The account as the one who subscribes."""
+    return Subscriber(account.key, account.metadata.uid, secret_namespace(account))
+
+
+def _shown(who: Subscriber, subscribed: Subscribed, url: str) -> WebhookStatus:
+    told = {
+        "id": subscribed.webhook_id,
+        "url": url,
+        "secret_prefix": subscribed.secret[:_PREFIX_CHARS],
+        "secret_name": who.secret_name,
+    }
+    return WebhookStatus.model_validate(within(WebhookStatus, told))
+
+
+async def _recharge(account: AnyAccount, cloud: Cloud) -> None:
+    spec = account.spec.auto_recharge
+    if spec is None:
+        return
+    wanted = AutoRechargeUpdate(
+        enabled=spec.enabled, threshold_cents=spec.threshold_cents, amount_cents=spec.amount_cents
+    )
+    if (await cloud.call(GET_AUTO_RECHARGE)).model_dump() != wanted.model_dump():
+        await cloud.call(PUT_AUTO_RECHARGE, wanted)
+
+
+async def _unless_refused(call: Awaitable[ResultT], failing: str, notes: list[str]) -> ResultT | None:
+    try:
+        return await call
+    except _REFUSALS as refused:
+        notes.append(f"{failing}: {refused.message}")
+        return None

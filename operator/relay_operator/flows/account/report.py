@@ -1,0 +1,177 @@
+"""What an account's status says. Pure; a balance that drifts is not worth a write."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from pydantic import JsonValue
+
+from relay_operator.api.cloudaccount import AccountStatus, InUse, WebhookStatus
+from relay_operator.api.conditions import Condition, ConditionType, Reason
+from relay_operator.engine import conditions
+from relay_operator.engine.account import AccountReady, AccountState
+from relay_operator.engine.conditions import Wanted
+from relay_operator.engine.fit_schema import within
+from relay_operator.flows.managed.status import merge_patch
+from relay_wire.account import Whoami
+from relay_wire.billing import Balance, CurrentUsage
+
+LOW_RUNWAY_HOURS = 24
+_LONGEST_ID = 253
+_DRIFT_CENTS = 100
+_DRIFT_SHARE = 0.02
+_DRIFTING = ("balance_cents", "available_cents", "runway_hours")
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a look at the cloud showed; None where the key may not see it or the cloud did not answer."""
+
+    balance: Balance | None = None
+    usage: CurrentUsage | None = None
+    webhook: WebhookStatus | None = None
+    webhook_trouble: str = ""
+    """Why there is no subscription though one is wanted."""
+    deliveries_missing: str | None = ""
+    """Why what the cloud delivers counts as not arriving; None where nothing tells: it is as it was."""
+    notes: tuple[str, ...] = ()
+    """What else a person should know, in sentences."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one pass over an account found."""
+
+    state: AccountState
+    who: Whoami | None
+    in_use: InUse
+    generation: int
+    now: datetime
+    failures: int = 0
+    """Attempts in a row in which the cloud did not answer."""
+    unavailable_after: int = 3
+    seen: Seen | None = None
+    """None: the cloud was not asked this time, and what status says of it stays."""
+    deleting: bool = False
+    reconcile_at: str | None = None
+    paused: bool = False
+    deaf: str = ""
+    """Why there is no webhook subscription, where the cloud did not answer."""
+
+
+def new_status(before: AccountStatus, finding: Finding) -> AccountStatus:
+    """What status should say after the pass."""
+    changed: dict[str, object] = {"observed_generation": finding.generation, "reconcile_at": finding.reconcile_at}
+    if isinstance(finding.state, AccountReady) and finding.who is not None:
+        organization = finding.who.organization_id
+        # A part of an id is another id: what does not fit is not told.
+        changed["organization_id"] = organization if len(organization) <= _LONGEST_ID else None
+        changed["organization_name"] = finding.who.organization_name or None
+        changed["scopes"] = sorted({scope[:64] for scope in finding.who.scopes})[:64] or None
+    if finding.seen is not None:
+        changed["in_use"] = finding.in_use
+        changed["webhook"] = finding.seen.webhook
+        changed |= _money(finding.seen)
+    after = before.model_copy(update=within(AccountStatus, changed))
+    if finding.seen is not None and not _worth_telling(before, after):
+        after = after.model_copy(update={name: getattr(before, name) for name in _DRIFTING})
+    wanted = list(_conditions(before, after, finding))
+    written = conditions.written(before.conditions, wanted, finding.generation, finding.now)
+    return after.model_copy(update={"conditions": written})
+
+
+def status_patch(before: AccountStatus, after: AccountStatus) -> dict[str, JsonValue]:
+    """The merge patch between the two; empty where nothing changed."""
+    return merge_patch(_dumped(before), _dumped(after))
+
+
+def _dumped(status: AccountStatus) -> dict[str, JsonValue]:
+    dumped: dict[str, JsonValue] = status.model_dump(mode="json", exclude_none=True)
+    return dumped
+
+
+def _money(seen: Seen) -> dict[str, object]:
+    changed: dict[str, object] = {}
+    if seen.balance is not None:
+        changed["balance_cents"] = seen.balance.balance_cents
+        changed["available_cents"] = seen.balance.available_cents
+    if seen.usage is not None:
+        hours = seen.usage.projected_runway_hours
+        finite = hours is not None and math.isfinite(hours)
+        changed["burn_per_hour_cents"] = max(seen.usage.burn_per_hour_cents or 0, 0)
+        changed["auto_stop_floor_cents"] = seen.usage.auto_stop_floor_cents
+        changed["runway_hours"] = max(int(hours), 0) if finite and hours is not None else None
+    return changed
+
+
+def _worth_telling(before: AccountStatus, after: AccountStatus) -> bool:
+    """Whether the money moved by more than running workloads move it from poll to poll."""
+    if before.available_cents is None or after.available_cents is None:
+        return True
+    if before.burn_per_hour_cents != after.burn_per_hour_cents or _is_low(before) != _is_low(after):
+        return True
+    moved = abs(after.available_cents - before.available_cents)
+    return moved > max(_DRIFT_CENTS, _DRIFT_SHARE * abs(before.available_cents))
+
+
+def _is_low(status: AccountStatus) -> bool:
+    return status.runway_hours is not None and status.runway_hours < LOW_RUNWAY_HOURS
+
+
+def _conditions(before: AccountStatus, after: AccountStatus, finding: Finding) -> Iterator[Wanted]:
+    yield from _standing(before, finding)
+    if finding.paused:
+        yield Wanted(ConditionType.PAUSED, "True", Reason.PAUSED, "the annotation paused is set")
+    if _is_low(after):
+        message = f"the balance lasts for {after.runway_hours} hours at {after.burn_per_hour_cents} cents an hour"
+        yield Wanted(ConditionType.FUNDS_LOW, "True", Reason.RUNWAY_SHORT, message)
+    yield from _webhook(before, finding)
+
+
+def _standing(before: AccountStatus, finding: Finding) -> Iterator[Wanted]:
+    """`Ready` always; `Stalled` while a person has to act."""
+    state = finding.state
+    if finding.deleting:
+        used = finding.in_use
+        message = (
+            f"kept until nothing depends on it: {used.gpu_pods} GpuPods, {used.gpu_clusters} GpuClusters and "
+            f"{used.inference_batches} unfinished InferenceBatches do; delete them first"
+        )
+        yield Wanted(ConditionType.STALLED, "True", Reason.IN_USE, message)
+    if isinstance(state, AccountReady):
+        ready = conditions.find(before.conditions, ConditionType.READY)
+        keeps = finding.seen is None and ready is not None and ready.status == "True"
+        notes = finding.seen.notes if finding.seen is not None else ()
+        message = ready.message if keeps and ready is not None else "; ".join(("the key works", *notes))
+        yield Wanted(ConditionType.READY, "True", Reason.AVAILABLE, message)
+        return
+    silent = state.reason is Reason.CLOUD_UNAVAILABLE
+    ready = conditions.find(before.conditions, ConditionType.READY)
+    if silent and ready is not None:
+        yield _as_it_was(ready)
+    else:
+        yield Wanted(ConditionType.READY, "Unknown" if silent else "False", state.reason, state.message)
+    if not finding.deleting and (not silent or finding.failures >= finding.unavailable_after):
+        yield Wanted(ConditionType.STALLED, "True", state.reason, state.message)
+
+
+def _webhook(before: AccountStatus, finding: Finding) -> Iterator[Wanted]:
+    known = conditions.find(before.conditions, ConditionType.WEBHOOK_READY)
+    if finding.seen is None:
+        if known is not None:
+            yield _as_it_was(known)
+        elif finding.deaf:
+            yield Wanted(ConditionType.WEBHOOK_READY, "False", Reason.WEBHOOK_REFUSED, finding.deaf)
+    elif finding.seen.webhook_trouble:
+        yield Wanted(ConditionType.WEBHOOK_READY, "False", Reason.WEBHOOK_REFUSED, finding.seen.webhook_trouble)
+    elif finding.seen.deliveries_missing:
+        yield Wanted(ConditionType.WEBHOOK_READY, "False", Reason.DELIVERIES_MISSING, finding.seen.deliveries_missing)
+    elif finding.seen.deliveries_missing is None and known is not None and known.reason == Reason.DELIVERIES_MISSING:
+        yield _as_it_was(known)
+    elif finding.seen.webhook is not None:
+        yield Wanted(ConditionType.WEBHOOK_READY, "True", Reason.SUBSCRIBED, "the cloud tells of changes")
+
+
+def _as_it_was(condition: Condition) -> Wanted:
+    return Wanted(ConditionType(condition.type), condition.status, Reason(condition.reason), condition.message)

@@ -1,0 +1,181 @@
+"""Where the answers go: two objects of a store, or two keys of a ConfigMap."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Final
+
+from relay_operator.api import meta
+from relay_operator.api.conditions import Reason
+from relay_operator.api.inferencebatch import InferenceBatch, OutputStatus
+from relay_operator.api.inferencebatch_spec import OnExisting
+from relay_operator.engine import kube
+from relay_operator.engine.kube import CONFIG_MAPS, JsonObject, Kube
+from relay_operator.flows.batch.sources import Sources, located
+from relay_operator.flows.batch.work import Refused, StoppedError, Troubled
+from relay_operator.objectstores.credentials import Credentials
+from relay_operator.objectstores.errors import StoreError, StoreReason
+from relay_operator.objectstores.location import Location
+from relay_operator.objectstores.stores import ObjectStores
+from relay_operator.records.merge import Merge
+
+ANSWERS: Final = "output.jsonl"
+ERRORS: Final = "errors.jsonl"
+MADE_BY: Final = f"{meta.ANNOTATION_PREFIX}batch-token"
+"""On an output ConfigMap: the token of the batch that wrote it."""
+CONFIG_MAP_LIMIT: Final = 1024 * 1024
+"""Bytes that Kubernetes lets a ConfigMap hold."""
+SHORTEST_RESULT: Final = 64
+"""Bytes that the line of any result has: custom_id, response and error with their names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Destinations:
+    """Checks before anything is paid, and writes once it is answered."""
+
+    kube: Kube
+    stores: ObjectStores
+    sources: Sources
+
+    async def check(self, obj: InferenceBatch, token: str) -> None:
+        """Raises StoppedError where the output could not be written, or would overwrite what it must not."""
+        if obj.spec.output.config_map_ref is not None:
+            await self._check_config_map(obj, obj.spec.output.config_map_ref.name, token)
+            return
+        replace = obj.spec.output.on_existing is OnExisting.REPLACE
+        for location, credentials in await self._objects(obj):
+            try:
+                await self.stores.check_writable(location, credentials, replace=replace)
+            except StoreError as error:
+                is_there = error.reason is StoreReason.ALREADY_EXISTS
+                raise StoppedError(_exists(str(location)) if is_there else _unwritten(error)) from None
+
+    def check_size(self, obj: InferenceBatch, records: int) -> None:
+        """Raises StoppedError where so many answers are certain not to fit."""
+        if obj.spec.output.config_map_ref is not None and records * SHORTEST_RESULT > CONFIG_MAP_LIMIT:
+            raise StoppedError(_too_large(f"the answers to {records} records"))
+
+    async def occupied(self, obj: InferenceBatch) -> bool:
+        """Whether there is an output, whoever wrote it. Raises StoppedError, KubeError."""
+        ref = obj.spec.output.config_map_ref
+        if ref is not None:
+            try:
+                return _has_output(await self.kube.get(CONFIG_MAPS, obj.metadata.namespace, ref.name))
+            except kube.NotFound:
+                return False
+        try:
+            return any([await self.stores.exists(*place) for place in await self._objects(obj)])
+        except StoreError as error:
+            raise StoppedError(_unwritten(error)) from None
+
+    async def write(self, obj: InferenceBatch, merge: Merge, token: str) -> OutputStatus:
+        """Publishes both; what is there is replaced. Raises StoppedError, KubeError, and what `merge` raises."""
+        if obj.spec.output.config_map_ref is not None:
+            return await self._write_config_map(obj, obj.spec.output.config_map_ref.name, merge, token)
+        answers, errors = await self._objects(obj)
+        try:
+            first = await self.stores.write(*answers, merge.outputs(), replace=True)
+            second = await self.stores.write(*errors, merge.errors(), replace=True)
+        except StoreError as error:
+            raise StoppedError(_unwritten(error)) from None
+        return OutputStatus(
+            answers=str(answers[0]),
+            answers_version=first.version[:253] or None,
+            errors=str(errors[0]),
+            errors_version=second.version[:253] or None,
+        )
+
+    async def _objects(
+        self, obj: InferenceBatch
+    ) -> tuple[tuple[Location, Credentials | None], tuple[Location, Credentials | None]]:
+        output = obj.spec.output
+        answers, errors = map(located, addresses(output.url or ""))
+        credentials = await self.sources.credentials(obj.metadata.namespace, answers, output.credentials_secret_ref)
+        return (answers, credentials), (errors, credentials)
+
+    async def _check_config_map(self, obj: InferenceBatch, name: str, token: str) -> None:
+        try:
+            raw = await self.kube.get(CONFIG_MAPS, obj.metadata.namespace, name)
+        except kube.NotFound:
+            return
+        if raw.get("immutable"):
+            text = f"ConfigMap {name} is immutable"
+            raise StoppedError(Troubled(Reason.OUTPUT_UNAVAILABLE, text, stalled=True))
+        if obj.spec.output.on_existing is OnExisting.FAIL and _has_output(raw) and _maker(raw) != token:
+            raise StoppedError(_exists(f"ConfigMap {name}"))
+
+    async def _write_config_map(self, obj: InferenceBatch, name: str, merge: Merge, token: str) -> OutputStatus:
+        answers = await _all_of(merge.outputs(), CONFIG_MAP_LIMIT)
+        errors = await _all_of(merge.errors(), CONFIG_MAP_LIMIT - len(answers))
+        body: JsonObject = {
+            "metadata": {"annotations": {MADE_BY: token}},
+            "data": {ANSWERS: answers.decode(errors="replace"), ERRORS: errors.decode(errors="replace")},
+        }
+        raw = await self._put_config_map(obj.metadata.namespace, name, body)
+        metadata = raw.get("metadata")
+        version = str(metadata.get("resourceVersion") or "") if isinstance(metadata, dict) else ""
+        return OutputStatus(
+            answers=f"ConfigMap {name}, key {ANSWERS}",
+            answers_version=version or None,
+            errors=f"ConfigMap {name}, key {ERRORS}",
+            errors_version=version or None,
+        )
+
+    async def _put_config_map(self, namespace: str, name: str, body: JsonObject) -> JsonObject:
+        try:
+            try:
+                return await self.kube.patch(CONFIG_MAPS, namespace, name, body)
+            except kube.NotFound:
+                metadata = body["metadata"]
+                named: JsonObject = {**metadata, "name": name} if isinstance(metadata, dict) else {"name": name}
+                whole = {"apiVersion": "v1", "kind": "ConfigMap", **body, "metadata": named}
+                return await self.kube.create(CONFIG_MAPS, namespace, whole)
+        except kube.Refused as refused:
+            if "being terminated" in str(refused):
+                text = f"the namespace {namespace} is being deleted, so ConfigMap {name} cannot be written"
+                raise StoppedError(Refused(Reason.OUTPUT_UNAVAILABLE, text)) from None
+            text = f"ConfigMap {name} cannot be written: {refused}"
+            raise StoppedError(Troubled(Reason.OUTPUT_UNAVAILABLE, text, stalled=True)) from None
+
+
+def addresses(url: str) -> tuple[str, str]:
+    """The URLs of answers and errors: in a folder, or beside each other where an object is named."""
+    if url.endswith(".jsonl"):
+        return url, f"{url.removesuffix('.jsonl')}.errors.jsonl"
+    folder = url.rstrip("/")
+    return f"{folder}/{ANSWERS}", f"{folder}/{ERRORS}"
+
+
+async def _all_of(pieces: AsyncIterator[bytes], limit: int) -> bytes:
+    held: list[bytes] = []
+    size = 0
+    async for piece in pieces:
+        size += len(piece)
+        if size > limit:
+            raise StoppedError(_too_large("the answers"))
+        held.append(piece)
+    return b"".join(held)
+
+
+def _has_output(raw: JsonObject) -> bool:
+    held = [raw.get(field) for field in ("data", "binaryData")]
+    return any(isinstance(data, dict) and data.keys() & {ANSWERS, ERRORS} for data in held)
+
+
+def _maker(raw: JsonObject) -> str:
+    metadata = raw.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    return str(annotations.get(MADE_BY) or "") if isinstance(annotations, dict) else ""
+
+
+def _exists(where: str) -> Refused:
+    text = f"{where} exists already and is not this batch's: name another place, or set output.onExisting: Replace"
+    return Refused(Reason.OUTPUT_EXISTS, text)
+
+
+def _too_large(what: str) -> Refused:
+    text = f"{what} do not fit into a ConfigMap, which holds {CONFIG_MAP_LIMIT} bytes: use output.url"
+    return Refused(Reason.OUTPUT_TOO_LARGE, text)
+
+
+def _unwritten(error: StoreError) -> Troubled:
+    return Troubled(Reason.OUTPUT_UNAVAILABLE, error.message, stalled=not error.transient)

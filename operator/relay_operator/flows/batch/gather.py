@@ -1,0 +1,245 @@
+"""The one place that looks: object, account, cloud and long work become `Facts`. Reads only."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from pydantic import ValidationError
+
+from relay_client import Cloud, CloudError, Unauthorized
+from relay_client.paging import batches
+from relay_operator.api import meta
+from relay_operator.api.conditions import Reason
+from relay_operator.api.inferencebatch import InferenceBatch, InferenceBatchStatus, PartStatus
+from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey
+from relay_operator.engine.account import AccountReady, Accounts, AccountState, AccountWaiting, pinned
+from relay_operator.engine.cache import Cache, Entry
+from relay_operator.flows.batch import predicates
+from relay_operator.flows.batch.actions import Work
+from relay_operator.flows.batch.facts import Facts, Memory
+from relay_operator.flows.batch.names import PartTag
+from relay_operator.flows.batch.plan import Demand, Ending, Live, Phase, Round, Sight, Transfer, View
+from relay_operator.flows.batch.polls import PAGE, BatchPolls
+from relay_operator.flows.batch.transfers import Errand, Transfers
+from relay_operator.flows.batch.work import Came
+from relay_operator.flows.managed.gather import Patience, UnreadableObjectError
+from relay_operator.flows.managed.plan import Account
+from relay_wire.batches import Batch, BatchStatus
+
+_WORK = {Phase.ACTIVE: Work.SEND, Phase.PUBLISHING: Work.PUBLISH, Phase.FINISHED: Work.CLEAR}
+_AT_REST = frozenset({Phase.CLEARED, Phase.EXPIRED})
+_NOT_ASKED: AccountState = AccountWaiting(Reason.PAUSED, "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Sighting:
+    """What a look at the cloud yielded."""
+
+    sight: Sight = Sight.CLEAR
+    found: tuple[Batch, ...] = ()
+    status: InferenceBatchStatus | None = None
+    note: str = ""
+
+
+@dataclass(slots=True)
+class Gatherer:
+    """Gathers the facts of batches."""
+
+    accounts: Accounts
+    cache: Cache
+    polls: BatchPolls
+    transfers: Transfers
+    clock: Callable[[], float]
+    patience: Patience
+
+    async def gather(self, key: ObjectKey, entry: Entry, memory: Memory, now: datetime, *, exact: bool) -> Facts:
+        """One pass over one object. Raises KubeError, UnreadableObjectError."""
+        obj = _parsed(entry)
+        written = CreateIntent.parse(obj.metadata.annotations.get(meta.CREATE_INTENT))
+        intent = written if isinstance(written, CreateIntent) else _from_status(obj)
+        view = self._recorded(key, obj, written, now)
+        if _needs_no_account(view):
+            return Facts(key, obj, now, _NOT_ASKED, view, obj.status, intent)
+        # What was sent, or may have been, lives where it was sent, whatever the spec resolves to today.
+        ref = pinned(obj.spec.account_ref, obj.status.account, intent if view.phase is not Phase.NEW else None)
+        account = await self.accounts.resolve(obj.metadata.namespace, ref)
+        if not isinstance(account, AccountReady):
+            standing = Account.WAITING if isinstance(account, AccountWaiting) else Account.REFUSED
+            return Facts(key, obj, now, account, replace(view, account=standing), obj.status, intent)
+        if view.phase is Phase.ACTIVE and isinstance(written, MalformedIntent) and not obj.status.create_token:
+            view = replace(view, sight=Sight.UNREADABLE)
+            return Facts(key, obj, now, account, view, obj.status, intent, note=str(written))
+        try:
+            seen = _Sighting()
+            if intent is not None and view.phase is Phase.ACTIVE:
+                seen = await self._look(obj, intent, account.cloud, memory, now, exact=exact)
+        except CloudError as error:
+            if isinstance(error, Unauthorized):
+                self.accounts.refused(account)
+            memory.unanswered += 1
+            view = replace(view, sight=Sight.BLIND)
+            return Facts(key, obj, now, account, view, obj.status, intent, error=error)
+        memory.unanswered = 0
+        facts = Facts(key, obj, now, account, view, seen.status or obj.status, intent, seen.found, note=seen.note)
+        return self._with_the_cloud(facts, seen.sight, memory)
+
+    def _recorded(
+        self, key: ObjectKey, obj: InferenceBatch, written: CreateIntent | MalformedIntent | None, now: datetime
+    ) -> View:
+        """What the object says by itself."""
+        phase = predicates.phase(obj, written, now)
+        is_copy = isinstance(written, CreateIntent) and bool(self.cache.with_token(written.token) - {key})
+        if is_copy and obj.status.create_token is None:
+            phase = Phase.NEW  # another object's intent came along with its manifest
+        due = obj.status.next_attempt_time
+        changed = obj.status.observed_generation != obj.metadata.generation
+        return View(
+            demand=predicates.demand(obj),
+            finalizer=meta.FINALIZER in obj.metadata.finalizers,
+            paused=obj.metadata.annotations.get(meta.PAUSED) == "true",
+            phase=phase,
+            holds=predicates.holds(obj.status),
+            rested=bool(obj.status.suspended),
+            waiting=due is not None and now < due and not changed and not _asked(obj),
+        )
+
+    def _with_the_cloud(self, facts: Facts, sight: Sight, memory: Memory) -> Facts:
+        """The view with everything that was looked up."""
+        obj, status = facts.obj, facts.status
+        running = predicates.live(status)
+        told = [
+            part
+            for part in running
+            if part.state == BatchStatus.CANCELLING
+            or self.clock() - memory.cancelled.get(part.batch_id or "", float("-inf")) < self.patience.termination
+        ]
+        live = Live.NONE if not running else Live.CANCELLING if len(told) == len(running) else Live.RUNNING
+        ending = obj.status.ending
+        due = None if ending is not None else predicates.ending(obj.spec, status, facts.now)
+        active = facts.view.phase is Phase.ACTIVE
+        state, came = self._transfer(facts)
+        lacks = predicates.round_of(obj.spec, status, facts.now)
+        view = replace(
+            facts.view,
+            sight=sight,
+            round=Round.UNPAID if lacks is Round.HELD and _asked(obj) else lacks,
+            live=live,
+            holds=predicates.holds(status),
+            transfer=state,
+            ending=Ending.RECORDED if ending is not None else Ending.DUE if due is not None and active else Ending.NONE,
+        )
+        return replace(facts, view=view, ending=ending or due, came=came)
+
+    def _transfer(self, facts: Facts) -> tuple[Transfer, Came | None]:
+        errand = errand_of(facts)
+        state = Transfer.IDLE if errand is None else self.transfers.state(facts.key, errand)
+        return state, self.transfers.result(facts.key) if state is Transfer.DONE else None
+
+    async def _look(
+        self, obj: InferenceBatch, intent: CreateIntent, cloud: Cloud, memory: Memory, now: datetime, *, exact: bool
+    ) -> _Sighting:
+        if intent.token != obj.status.create_token:
+            return await self._search_all(intent, cloud, memory, now)
+        lost = predicates.unanswered(obj.status)
+        if lost:
+            wanted = lost[0]
+            tag = (wanted.round, wanted.part)
+            found = [each for each in await _tagged(cloud, intent.token) if _place(each, intent.token) == tag]
+            if found:
+                return _Sighting(Sight.FOUND, (found[0],))
+            return self._not_seen(f"{intent.token}/{tag}", wanted.sent_at or now, memory, now)
+        return await self._poll(obj, cloud, memory, exact=exact)
+
+    async def _search_all(self, intent: CreateIntent, cloud: Cloud, memory: Memory, now: datetime) -> _Sighting:
+        """Status tells nothing: all that was ever created with this token, once nothing newer can be on its way."""
+        found = tuple(await _tagged(cloud, intent.token))
+        newest = max((datetime.fromtimestamp(each.created_at or 0, UTC) for each in found), default=intent.started_at)
+        verdict = self._not_seen(intent.token, max(min(newest, now), intent.started_at), memory, now)
+        if verdict.sight is Sight.ABSENT and found:
+            return _Sighting(Sight.FOUND, found)
+        return verdict
+
+    def _not_seen(self, what: str, sent: datetime, memory: Memory, now: datetime) -> _Sighting:
+        """One more complete list; it takes several, late enough, to be sure."""
+        if memory.opened[0] != what:
+            memory.opened, memory.not_seen = (what, self.clock()), 0
+        # By either clock: the cloud's may be ahead, or ours was set back.
+        waited = max((now - sent).total_seconds(), self.clock() - memory.opened[1])
+        late = waited >= self.patience.search
+        if late and (memory.not_seen == 0 or self.clock() - memory.not_seen_at >= self.patience.absence):
+            memory.not_seen += 1
+            memory.not_seen_at = self.clock()
+        sure = memory.not_seen >= self.patience.searches
+        note = "the cloud's list of batches is read again, to be sure of what was created"
+        return _Sighting(Sight.ABSENT if sure else Sight.UNSURE, note=note)
+
+    async def _poll(self, obj: InferenceBatch, cloud: Cloud, memory: Memory, *, exact: bool) -> _Sighting:
+        running = predicates.live(obj.status)
+        looked = await self.polls.look(cloud, [part.batch_id or "" for part in running], exact=exact)
+        seen: list[tuple[PartStatus, Batch]] = []
+        for part in running:
+            batch = looked[part.batch_id or ""]
+            if batch is not None:
+                memory.missing.pop(batch.id, None)
+                seen.append((part, batch))
+            elif self._is_gone(part, memory):
+                seen.append((part, _gone(part)))
+        return _Sighting(status=predicates.refreshed(obj.status, seen))
+
+    def _is_gone(self, part: PartStatus, memory: Memory) -> bool:
+        """A 404 is believed when it comes again, and never right after the create."""
+        since = memory.missing.setdefault(part.batch_id or "", self.clock())
+        return self.clock() - since >= max(self.patience.absence, self.patience.newborn)
+
+
+def errand_of(facts: Facts) -> Errand | None:
+    """The long work that the object's phase has."""
+    work = _WORK.get(facts.view.phase)
+    return None if work is None else Errand(facts.obj.metadata.uid, work, facts.obj.status.round or 1)
+
+
+def _needs_no_account(view: View) -> bool:
+    untouched = view.paused or view.phase in _AT_REST or (view.deleting and not view.finalizer)
+    let_go = view.demand in {Demand.DELETE_ABANDONING, Demand.DELETE_ORPHANING}
+    return untouched or let_go or (view.phase is Phase.NEW and view.demand is not Demand.EXIST)
+
+
+def _asked(obj: InferenceBatch) -> bool:
+    """Whether somebody asks for another attempt at once."""
+    return obj.metadata.annotations.get(meta.RECONCILE_AT) != obj.status.reconcile_at
+
+
+def _parsed(entry: Entry) -> InferenceBatch:
+    try:
+        return InferenceBatch.model_validate_json(entry.body)
+    except ValidationError as invalid:
+        raise UnreadableObjectError(str(invalid.errors(include_input=False, include_url=False)[0])) from None
+
+
+def _from_status(obj: InferenceBatch) -> CreateIntent | None:
+    """The intent as status tells it, where somebody took the annotation away."""
+    status = obj.status
+    if not status.create_token:
+        return None
+    return CreateIntent(
+        token=status.create_token,
+        name=status.cloud_name or obj.metadata.name[:63],
+        attempt=1,
+        spec_hash="",
+        started_at=obj.metadata.creation_timestamp or datetime.now(UTC),
+        account=f"{status.account.kind}/{status.account.name}" if status.account is not None else "",
+    )
+
+
+async def _tagged(cloud: Cloud, token: str) -> list[Batch]:
+    return [batch async for batch in batches(cloud, limit=PAGE) if PartTag.of(batch, token) is not None]
+
+
+def _place(batch: Batch, token: str) -> tuple[int, int] | None:
+    tag = PartTag.of(batch, token)
+    return None if tag is None else (tag.round, tag.part)
+
+
+def _gone(part: PartStatus) -> Batch:
+    counts = {"total": part.records, "completed": part.completed, "failed": part.failed}
+    return Batch.model_validate({"id": part.batch_id, "status": predicates.GONE, "request_counts": counts})

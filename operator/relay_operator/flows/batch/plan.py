@@ -1,0 +1,289 @@
+"""What to do next with a batch, decided from a small view without I/O. `RULES` is the specification: the first that
+applies wins."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import assert_never
+
+from relay_operator.api.conditions import Reason
+from relay_operator.flows.batch.actions import (
+    Action,
+    Adopt,
+    Again,
+    Begin,
+    BeginPublication,
+    Cancel,
+    Close,
+    End,
+    Expire,
+    Finish,
+    Ignore,
+    Keep,
+    Record,
+    Release,
+    Rest,
+    Stall,
+    Start,
+    Submit,
+    Wait,
+    Work,
+)
+from relay_operator.flows.managed.plan import Account
+
+
+class Demand(Enum):
+    """What people ask of the object."""
+
+    EXIST = auto()
+    SUSPEND = auto()
+    DELETE = auto()  # deletionPolicy: PublishPartial
+    DELETE_DISCARDING = auto()  # deletionPolicy: Discard
+    DELETE_ORPHANING = auto()  # deletionPolicy: Orphan
+    DELETE_ABANDONING = auto()  # the annotation `abandon`
+
+
+class Phase(Enum):
+    """How far it is, by what is written down."""
+
+    NEW = auto()  # no intent: nothing was ever sent
+    ACTIVE = auto()
+    PUBLISHING = auto()  # writing the output was begun
+    FINISHED = auto()  # the outcome is recorded; files of ours may be left in the cloud
+    CLEARED = auto()  # nothing is left in the cloud
+    EXPIRED = auto()  # the same, and ttlSecondsAfterFinished is over
+
+
+class Sight(Enum):
+    """What the cloud was asked, and what it said."""
+
+    CLEAR = auto()  # nothing had to be asked, or all is known
+    BLIND = auto()  # something of ours may exist, and could not be looked at
+    FOUND = auto()  # a create whose answer was lost was acted upon
+    ABSENT = auto()  # it surely was not: the search was complete, repeated and late enough
+    UNSURE = auto()  # not found, but too early to say
+    UNREADABLE = auto()  # somebody edited the intent: nobody can tell what was sent
+
+
+class Round(Enum):
+    """What the round under way lacks."""
+
+    UNSENT = auto()  # its records are not uploaded
+    HELD = auto()  # its batches are not created before the pause after failures is over
+    UNPAID = auto()  # some of its batches are not created
+    SENT = auto()  # all of them are
+    OVER_MORE = auto()  # all of them are final, and some records are to be sent again
+    OVER = auto()  # all of them are final, and nothing is left to be sent
+
+
+class Live(Enum):
+    """Whether something runs in the cloud."""
+
+    NONE = auto()
+    RUNNING = auto()
+    CANCELLING = auto()
+
+
+class Holds(Enum):
+    """What of ours is in the cloud."""
+
+    NOTHING = auto()
+    FILES = auto()  # uploads without results
+    RESULTS = auto()
+
+
+class Transfer(Enum):
+    """Long work beside the queue."""
+
+    IDLE = auto()
+    BUSY = auto()
+    DONE = auto()  # its result waits to be recorded
+
+
+class Ending(Enum):
+    """Whether it ends without being complete: deadline, budget, refused by the cloud."""
+
+    NONE = auto()
+    DUE = auto()
+    RECORDED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Everything a decision depends on."""
+
+    demand: Demand = Demand.EXIST
+    finalizer: bool = True
+    paused: bool = False
+    account: Account = Account.READY
+    phase: Phase = Phase.ACTIVE
+    sight: Sight = Sight.CLEAR
+    round: Round = Round.SENT
+    live: Live = Live.NONE
+    holds: Holds = Holds.NOTHING
+    transfer: Transfer = Transfer.IDLE
+    ending: Ending = Ending.NONE
+    rested: bool = False
+    """The last round was ended by suspend."""
+    waiting: bool = False
+    """The next attempt is agreed for later."""
+
+    @property
+    def deleting(self) -> bool:
+        return self.demand not in {Demand.EXIST, Demand.SUSPEND}
+
+    @property
+    def halted(self) -> bool:
+        """Nothing more may be sent."""
+        return self.demand is not Demand.EXIST or self.ending is Ending.RECORDED
+
+
+Rule = Callable[[View], Action | None]
+
+_WITHOUT_ACCOUNT: dict[Account, Action] = {
+    Account.WAITING: Wait(Reason.WAITING_FOR_ACCOUNT),
+    Account.REFUSED: Stall(Reason.ACCOUNT_REFUSED),
+}
+_SEARCHED: dict[Sight, Action] = {
+    Sight.BLIND: Wait(Reason.CLOUD_UNAVAILABLE),
+    Sight.UNSURE: Wait(Reason.SEARCHING),
+    Sight.FOUND: Adopt(),
+    Sight.ABSENT: Close(),
+    Sight.UNREADABLE: Stall(Reason.CREATE_OUTCOME_UNKNOWN),
+}
+
+
+def _not_ours(view: View) -> Action | None:
+    return Ignore() if view.deleting and not view.finalizer else None
+
+
+def _let_go(view: View) -> Action | None:
+    return Release() if view.demand is Demand.DELETE_ABANDONING else None
+
+
+def _paused(view: View) -> Action | None:
+    return Wait(Reason.PAUSED) if view.paused else None
+
+
+def _nothing_there(view: View) -> Action | None:
+    """Nothing of it is in the cloud, so no account is needed to let go, or to leave it as it is."""
+    if view.phase not in {Phase.NEW, Phase.CLEARED, Phase.EXPIRED}:
+        return None
+    if view.deleting:
+        return Release()
+    if view.phase is Phase.EXPIRED:
+        return Expire()
+    return Keep() if view.phase is Phase.CLEARED else None
+
+
+def _suspended_before(view: View) -> Action | None:
+    return Wait(Reason.SUSPENDED) if view.phase is Phase.NEW and view.demand is Demand.SUSPEND else None
+
+
+def _orphan(view: View) -> Action | None:
+    return Release() if view.demand is Demand.DELETE_ORPHANING else None
+
+
+def _account(view: View) -> Action | None:
+    return _WITHOUT_ACCOUNT.get(view.account)
+
+
+def _search(view: View) -> Action | None:
+    return _SEARCHED.get(view.sight)
+
+
+def _record(view: View) -> Action | None:
+    return Record() if view.transfer is Transfer.DONE else None
+
+
+def _begin(view: View) -> Action | None:
+    if view.phase is not Phase.NEW:
+        return None
+    return Wait(Reason.WAITING_FOR_RETRY) if view.waiting else Begin()
+
+
+def _clear(view: View) -> Action | None:
+    return _patiently(view, Start(Work.CLEAR)) if view.phase is Phase.FINISHED else None
+
+
+def _publish(view: View) -> Action | None:
+    if view.phase is not Phase.PUBLISHING:
+        return None
+    if view.demand is Demand.DELETE_DISCARDING:
+        return Finish()
+    return _patiently(view, Start(Work.PUBLISH))
+
+
+def _end(view: View) -> Action | None:
+    return End() if view.ending is Ending.DUE and not view.deleting else None
+
+
+def _stop(view: View) -> Action | None:
+    """Nothing more is sent: what runs is cancelled, and what there is is published."""
+    if not view.halted:
+        return None
+    if view.live is Live.RUNNING:
+        return Cancel()
+    if view.live is Live.CANCELLING:
+        return Wait(Reason.CANCELLING)
+    if view.demand is Demand.SUSPEND and view.ending is not Ending.RECORDED:
+        return _suspend(view)
+    if view.holds is Holds.RESULTS and view.demand is not Demand.DELETE_DISCARDING:
+        return BeginPublication()
+    return Finish()
+
+
+def _suspend(view: View) -> Action:
+    """What was all answered before it could be cancelled is not held back."""
+    if view.round is Round.OVER:
+        return BeginPublication()
+    return Wait(Reason.SUSPENDED) if view.rested else Rest()
+
+
+def _go_on(view: View) -> Action:
+    match view.round:
+        case Round.UNSENT:
+            return _patiently(view, Start(Work.SEND))
+        case Round.HELD:
+            return Wait(Reason.RETRYING)
+        case Round.UNPAID:
+            return Wait(Reason.WAITING_FOR_RETRY) if view.waiting else Submit()
+        case Round.SENT:
+            return Keep()
+        case Round.OVER_MORE:
+            return Wait(Reason.WAITING_FOR_RETRY) if view.waiting else Again()
+        case Round.OVER:
+            return BeginPublication()
+        case _ as never:
+            assert_never(never)
+
+
+def _patiently(view: View, start: Start) -> Action:
+    return Wait(Reason.WAITING_FOR_RETRY) if view.waiting and view.transfer is Transfer.IDLE else start
+
+
+RULES: tuple[Rule, ...] = (
+    _not_ours,
+    _let_go,
+    _paused,
+    _nothing_there,
+    _suspended_before,
+    _orphan,
+    _account,
+    _search,
+    _record,
+    _begin,
+    _clear,
+    _publish,
+    _end,
+    _stop,
+)
+
+
+def plan(view: View) -> Action:
+    """The first rule of `RULES` that applies; the round's next step where none does."""
+    for rule in RULES:
+        action = rule(view)
+        if action is not None:
+            return action
+    return _go_on(view)

@@ -1,0 +1,259 @@
+"""Reads a batch for what a `View` needs. Pure: no I/O, time is passed in."""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+
+from relay_operator.api import meta
+from relay_operator.api.conditions import Reason
+from relay_operator.api.inferencebatch import (
+    SHOWN_PROBLEMS,
+    Ending,
+    InferenceBatch,
+    InferenceBatchStatus,
+    PartStatus,
+    Problem,
+    RequestCounts,
+    Usage,
+)
+from relay_operator.api.inferencebatch_spec import BatchDeletionPolicy, InferenceBatchSpec, RetryPolicy
+from relay_operator.api.meta import CreateIntent, MalformedIntent
+from relay_operator.flows.batch.plan import Demand, Holds, Phase, Round
+from relay_wire.batches import FINAL, Batch, BatchStatus
+
+GONE = "gone"
+"""A part's state where the cloud does not find its batch any more."""
+_OVER = {*FINAL, GONE}
+
+_DEMAND_BY_POLICY = {
+    BatchDeletionPolicy.PUBLISH_PARTIAL: Demand.DELETE,
+    BatchDeletionPolicy.DISCARD: Demand.DELETE_DISCARDING,
+    BatchDeletionPolicy.ORPHAN: Demand.DELETE_ORPHANING,
+}
+Intent = CreateIntent | MalformedIntent | None
+
+
+def demand(obj: InferenceBatch) -> Demand:
+    """What people ask for; `abandon` counts only while deleting."""
+    if obj.metadata.deletion_timestamp is None:
+        return Demand.SUSPEND if obj.spec.suspend else Demand.EXIST
+    if obj.metadata.annotations.get(meta.ABANDON) == "true":
+        return Demand.DELETE_ABANDONING
+    return _DEMAND_BY_POLICY[obj.spec.deletion_policy]
+
+
+def phase(obj: InferenceBatch, intent: Intent, now: datetime) -> Phase:
+    """How far it is, by what is written down."""
+    status = obj.status
+    if status.cleared:
+        ends = expires_at(obj.spec, status)
+        return Phase.EXPIRED if ends is not None and now >= ends else Phase.CLEARED
+    if status.completion_time is not None:
+        return Phase.FINISHED
+    if status.output is not None and status.output.begun_at is not None:
+        return Phase.PUBLISHING
+    return Phase.NEW if intent is None and not status.create_token else Phase.ACTIVE
+
+
+def expires_at(spec: InferenceBatchSpec, status: InferenceBatchStatus) -> datetime | None:
+    """When the object is deleted by itself."""
+    ttl, finished = spec.ttl_seconds_after_finished, status.completion_time
+    return None if ttl is None or finished is None else finished + timedelta(seconds=ttl)
+
+
+def deadline(spec: InferenceBatchSpec, status: InferenceBatchStatus) -> datetime | None:
+    """When its time is up."""
+    seconds, begun = spec.active_deadline_seconds, status.start_time
+    return None if seconds is None or begun is None else begun + timedelta(seconds=seconds)
+
+
+def this_round(status: InferenceBatchStatus) -> list[PartStatus]:
+    """The parts of the round under way."""
+    return [part for part in status.parts or () if part.round == status.round]
+
+
+def over(part: PartStatus) -> bool:
+    """Whether its batch will not change any more."""
+    return part.state in _OVER
+
+
+def live(status: InferenceBatchStatus) -> list[PartStatus]:
+    """Those that run in the cloud."""
+    return [part for part in status.parts or () if part.batch_id is not None and not over(part)]
+
+
+def unanswered(status: InferenceBatchStatus) -> list[PartStatus]:
+    """Those whose create was sent and whose batch is not known."""
+    return [part for part in status.parts or () if part.sent_at is not None and part.batch_id is None]
+
+
+def unpaid(status: InferenceBatchStatus) -> PartStatus | None:
+    """The next one to create a batch of."""
+    waiting = (part for part in this_round(status) if part.sent_at is None and part.batch_id is None)
+    return next(waiting, None)
+
+
+def holds(status: InferenceBatchStatus) -> Holds:
+    """What of ours is in the cloud."""
+    parts = status.parts or []
+    if any(part.output_file_id or part.error_file_id for part in parts):
+        return Holds.RESULTS
+    return Holds.FILES if parts else Holds.NOTHING
+
+
+def round_of(spec: InferenceBatchSpec, status: InferenceBatchStatus, now: datetime) -> Round:
+    """What the round under way lacks."""
+    if status.exhausted:
+        return Round.OVER
+    parts = this_round(status)
+    if not parts or any(part.input_file_id is None for part in parts):
+        return Round.UNSENT
+    if any(part.batch_id is None for part in parts):
+        return Round.HELD if status.retry_time is not None and now < status.retry_time else Round.UNPAID
+    if not all(map(over, parts)):
+        return Round.SENT
+    return Round.OVER_MORE if may_go_on(spec, status) else Round.OVER
+
+
+def may_go_on(spec: InferenceBatchSpec, status: InferenceBatchStatus) -> bool:
+    """Whether some records may yet be sent again; which ones, only their results tell."""
+    counts = counted(status)
+    attempts_left = (status.attempt or 1) < (spec.retry_policy or RetryPolicy()).max_attempts
+    missing = counts.total - counts.completed - counts.failed
+    return (attempts_left and counts.failed + missing > 0) or (bool(status.suspended) and missing > 0)
+
+
+def retry_time(spec: InferenceBatchSpec, attempt: int, now: datetime) -> datetime | None:
+    """When this attempt of records that failed may begin, in whole seconds; None where at once."""
+    policy = spec.retry_policy or RetryPolicy()
+    if not policy.backoff_seconds:
+        return None
+    wait = min(policy.backoff_seconds * 2 ** (attempt - 2), policy.max_backoff_seconds)
+    return (now + timedelta(seconds=wait + 0.999)).replace(microsecond=0)
+
+
+def refreshed(status: InferenceBatchStatus, seen: Iterable[tuple[PartStatus, Batch]]) -> InferenceBatchStatus:
+    """The status with what the cloud says of its batches."""
+    news = {(part.round, part.part): batch for part, batch in seen}
+    parts = [mirrored(part, news.get((part.round, part.part))) for part in status.parts or ()]
+    if not parts:
+        return status
+    after = status.model_copy(update={"parts": parts})
+    latest = max((part for part in parts if part.batch_id), key=_order, default=None)
+    counts, usage = counted(after), spent(after)
+    changed: dict[str, object] = {"request_counts": counts, "usage": usage, "cost": dollars(usage.cost_nano_usd)}
+    changed["progress_percent"] = progress(after, counts)
+    changed["input_file_id"] = parts[0].input_file_id
+    problems = [problem for batch in news.values() for problem in _problems(batch)]
+    if problems:
+        changed |= {"problems": problems[:SHOWN_PROBLEMS], "status_reason": problems[0].message}
+    if latest is not None:
+        changed |= {"id": latest.batch_id, "batch_id": latest.batch_id, "state": latest.state}
+    return after.model_copy(update=changed)
+
+
+def _problems(batch: Batch) -> Iterator[Problem]:
+    """What the cloud found in the records, in its words."""
+    for problem in batch.errors.data if batch.errors is not None else ():
+        line = problem.line if problem.line is not None and problem.line > 0 else None
+        message = (problem.message or problem.code or "the cloud gives no reason")[:512]
+        yield Problem(line=line, code=(problem.code or "refused")[:64], message=message)
+
+
+def _order(part: PartStatus) -> tuple[int, int]:
+    return part.round, part.part
+
+
+def mirrored(part: PartStatus, batch: Batch | None) -> PartStatus:
+    """The part with what the cloud says of its batch."""
+    if batch is None:
+        return part
+    counts, usage = batch.request_counts, batch.usage
+    changed: dict[str, object] = {
+        "batch_id": batch.id,
+        "state": batch.status[:64],  # a longer one would be refused, and with it the whole status
+        "completed": max(counts.completed, 0),
+        "failed": max(counts.failed, 0),
+        "records": part.records or max(counts.total, 0),
+        "output_file_id": batch.output_file_id or part.output_file_id,
+        "error_file_id": batch.error_file_id or part.error_file_id,
+        "input_file_id": part.input_file_id or batch.input_file_id,
+    }
+    if usage is not None:
+        changed["usage"] = Usage(
+            input_tokens=max(usage.input_tokens, 0),
+            output_tokens=max(usage.output_tokens, 0),
+            cost_nano_usd=max(usage.cost_nano_usd, 0),
+        )
+    return part.model_copy(update=changed)
+
+
+def counted(status: InferenceBatchStatus) -> RequestCounts:
+    """Every record once: what was sent again is no failure until it failed again."""
+    parts = status.parts or []
+    total = status.input.records if status.input is not None else sum(part.records for part in parts if part.round == 1)
+    completed = min(sum(part.completed for part in parts), total)
+    failed = sum(part.failed for part in parts) - (status.retried or 0)
+    return RequestCounts(total=total, completed=completed, failed=min(max(failed, 0), total - completed))
+
+
+def progress(status: InferenceBatchStatus, counts: RequestCounts) -> int:
+    """Percent of the records that no further attempt is made of: it never falls. Before the last round that was begun,
+    a failure was either sent again or is final."""
+    parts = status.parts or []
+    last = max((part.round for part in parts), default=1)
+    final = sum(part.failed for part in parts if part.round < last) - (status.retried or 0)
+    through = min(counts.completed + max(final, 0), counts.total)
+    return 100 * through // counts.total if counts.total else 0
+
+
+def spent(status: InferenceBatchStatus) -> Usage:
+    """Over all rounds."""
+    usages = [part.usage for part in status.parts or () if part.usage is not None]
+    return Usage(
+        input_tokens=sum(usage.input_tokens for usage in usages),
+        output_tokens=sum(usage.output_tokens for usage in usages),
+        cost_nano_usd=sum(usage.cost_nano_usd for usage in usages),
+    )
+
+
+def dollars(nano_usd: int) -> str:
+    """A price for people: whole cents where they say enough, else as many places as it has."""
+    whole, fraction = divmod(nano_usd, 10**9)
+    places = f"{fraction:09d}"
+    shown = places[:2] if nano_usd >= 10**9 else (places.rstrip("0") or "0").ljust(2, "0")
+    return f"{whole}.{shown} USD"
+
+
+def ending(spec: InferenceBatchSpec, status: InferenceBatchStatus, now: datetime) -> Ending | None:
+    """Why it has to end now without being complete; None where it need not."""
+    refused = next((part for part in status.parts or () if part.state == BatchStatus.FAILED), None)
+    if refused is not None:
+        message = status.status_reason or f"the cloud refuses batch {refused.batch_id}"
+        return Ending(reason=Reason.BATCH_REFUSED, message=message[:1024])
+    lost = next((part for part in status.parts or () if part.state == GONE), None)
+    if lost is not None:
+        return Ending(reason=Reason.RESULTS_LOST, message=f"the cloud does not find batch {lost.batch_id} any more")
+    if round_of(spec, status, now) is Round.OVER:
+        return None
+    due, limit = deadline(spec, status), spec.budget.max_cost_nano_usd if spec.budget is not None else None
+    if due is not None and now >= due:
+        message = f"not finished within {spec.active_deadline_seconds} s (activeDeadlineSeconds)"
+        return Ending(reason=Reason.DEADLINE_EXCEEDED, message=message)
+    cost = spent(status).cost_nano_usd
+    if limit is not None and cost >= limit:
+        message = f"it cost {dollars(cost)}, and budget allows {dollars(limit)}"
+        return Ending(reason=Reason.BUDGET_EXCEEDED, message=message)
+    return None
+
+
+def too_many_failures(spec: InferenceBatchSpec, counts: RequestCounts) -> str | None:
+    """What `failurePolicy` says to these counts; None where it has nothing to say."""
+    policy = spec.failure_policy
+    if policy is None:
+        return None
+    if policy.max_failed_records is not None and counts.failed > policy.max_failed_records:
+        return f"{counts.failed} of {counts.total} records failed; failurePolicy allows {policy.max_failed_records}"
+    percent = policy.max_failed_percent
+    if percent is not None and counts.failed * 100 > percent * counts.total:
+        return f"{counts.failed} of {counts.total} records failed; failurePolicy allows {percent} %"
+    return None

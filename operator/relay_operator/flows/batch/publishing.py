@@ -1,0 +1,102 @@
+"""Long work: the results of all rounds become one line for each record, where people asked for them."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from relay_client import Cloud
+from relay_operator.api.conditions import Reason
+from relay_operator.api.inferencebatch import (
+    SHOWN_PROBLEMS,
+    InferenceBatch,
+    InferenceBatchStatus,
+    OutputStatus,
+    PartStatus,
+    Problem,
+    RequestCounts,
+)
+from relay_operator.api.meta import CreateIntent
+from relay_operator.flows.batch.destinations import Destinations
+from relay_operator.flows.batch.lost_files import Presence
+from relay_operator.flows.batch.selection import files_of, opened, results_of
+from relay_operator.flows.batch.work import Published, Refused, StoppedError, frequent
+from relay_operator.records.ids import Ids
+from relay_operator.records.merge import Merge, PartFiles, Round
+from relay_operator.records.pace import Pace
+from relay_operator.records.results import Open
+
+FILE_LOST = "file_lost"
+
+
+@dataclass(slots=True)
+class Publishing:
+    """Publishes; doing it again writes the same bytes."""
+
+    destinations: Destinations
+    presence: Presence
+    pace: Pace
+
+    async def publish(self, obj: InferenceBatch, cloud: Cloud, intent: CreateIntent) -> Published | Refused:
+        """Raises StoppedError, CloudError, KubeError, NoTemporarySpace."""
+        gone = await self.presence.missing(cloud, files_of(obj.status.parts or ()))
+        lost, rounds = _rounds(obj.status, cloud, gone)
+        there = any(part.output or part.errors for parts in rounds for part in parts)
+        if lost and (not there or await self.destinations.occupied(obj)):
+            # Nothing, or a part, must not replace what was published whole before the files were deleted.
+            text = f"{lost[0].message}; what is at the output is left as it is"
+            return Refused(Reason.RESULTS_LOST, text, tuple(lost[:SHOWN_PROBLEMS]))
+        try:
+            with Ids() as ids:
+                merge = Merge(rounds, ids, self.pace)
+                output = await self.destinations.write(obj, merge, intent.token)
+        except StoppedError as stopped:
+            raise StoppedError(replace(stopped.came, message=f"{stopped.came.message}; {how_to_fetch(obj)}")) from None
+        return _published(output, merge, lost)
+
+
+def _rounds(status: InferenceBatchStatus, cloud: Cloud, gone: Collection[str]) -> tuple[list[Problem], list[Round]]:
+    """What there is of every round, and what the cloud has lost."""
+    parts = sorted(status.parts or (), key=lambda part: (part.round, part.part))
+    rounds: list[Round] = [
+        [_files(part, cloud, gone) for part in group] for _, group in groupby(parts, key=lambda part: part.round)
+    ]
+    lost = [file_id for part in parts for file_id in results_of(part) if file_id in gone]
+    return [
+        Problem(code=FILE_LOST, message=f"the cloud does not have its file {file_id} any more") for file_id in lost
+    ], rounds
+
+
+def _files(part: PartStatus, cloud: Cloud, gone: Collection[str]) -> PartFiles:
+    def there(file_id: str | None) -> Open | None:
+        return None if not file_id or file_id in gone else opened(cloud, file_id)
+
+    return PartFiles(there(part.input_file_id), there(part.output_file_id), there(part.error_file_id))
+
+
+def _published(output: OutputStatus, merge: Merge, lost: list[Problem]) -> Published:
+    merged = merge.merged
+    odd = [
+        Problem(line=problem.line or None, code=problem.code, message=problem.message[:512])
+        for problem in merged.problems.first
+    ]
+    lines = merged.succeeded + merged.failed
+    return Published(
+        output=output.model_copy(update={"lines": lines}),
+        counts=RequestCounts(total=merged.records, completed=merged.succeeded, failed=merged.failed),
+        unanswered=merged.unanswered,
+        lost=len(lost),
+        problems=tuple([*lost, *odd][:SHOWN_PROBLEMS]),
+        reasons=frequent(merged.reasons),
+    )
+
+
+def how_to_fetch(obj: InferenceBatch) -> str:
+    """The sentence for results that could not be published."""
+    files = [
+        file_id
+        for part in obj.status.parts or ()
+        for file_id in (part.output_file_id, part.error_file_id)
+        if file_id is not None
+    ]
+    shown = ", ".join(files[:6]) + (", ... (status.parts)" if len(files) > 6 else "")
+    return f"the cloud keeps the results: GET /v1/files/<id>/content of its inference API, with the id {shown}"

@@ -1,0 +1,256 @@
+"""What to tell of a batch, and when to come back. Pure."""
+
+from dataclasses import replace
+from typing import Final, Literal, TypeAlias, assert_never
+
+from relay_client import errors
+from relay_client.errors import CloudError
+from relay_operator.api.conditions import ConditionType, Reason
+from relay_operator.api.inferencebatch import InferenceBatchStatus
+from relay_operator.api.meta import rfc3339
+from relay_operator.engine.account import AccountReady
+from relay_operator.engine.conditions import Wanted
+from relay_operator.flows.batch import actions
+from relay_operator.flows.batch.actions import Action, Work
+from relay_operator.flows.batch.facts import Facts
+from relay_operator.flows.batch.outcome import because, outcome, why
+from relay_operator.flows.batch.result import CancelRefused, Hindered, NotPaid, Paid, Result, Unknown
+from relay_operator.flows.batch.transitions import is_final
+from relay_operator.flows.batch.work import Troubled, no_access
+from relay_operator.flows.managed.report import Pace, Return, Standing, refusal
+
+Trouble: TypeAlias = Literal[ConditionType.RECONCILING, ConditionType.STALLED]
+
+_ON_THE_WAY: Final = ConditionType.RECONCILING
+_READING: Final = "the records are being read, checked and uploaded"
+_TALKS: Final[dict[type[Action], tuple[Literal["True", "False"], Reason, str]]] = {
+    actions.Begin: ("False", Reason.UPLOADING, _READING),
+    actions.Close: ("False", Reason.UPLOADING, "it was never created; it is sent now"),
+    actions.Again: ("True", Reason.RETRYING, "records are sent again"),
+    actions.BeginPublication: ("True", Reason.PUBLISHING, "the answers are being published"),
+}
+"""Actions with a next step at once: Ready, reason and message."""
+
+
+def stand(
+    facts: Facts, action: Action, result: Result, status: InferenceBatchStatus, *, unreachable: bool
+) -> Standing | None:
+    """What to write, `status` being what the pass led to; None leaves status as it is."""
+    match result:
+        case Paid():
+            return _running(status, Return.TRANSITION)
+        case Unknown(_, error):
+            return _unknown(f"{error}; finding out whether the batch was created", Return.SOON)
+        case NotPaid(_, error, vanished):
+            return _not_paid(error, vanished=vanished)
+        case CancelRefused(error):
+            return _hindered_by(error)
+        case Hindered() if status.completion_time is not None:
+            return _finished(facts, status)
+        case Hindered(Troubled(reason, message, stalled, retry_after)):
+            return _troubled(reason, message, stalled=stalled, retry_after=retry_after)
+        case _:
+            return _decided(facts, action, status, unreachable=unreachable)
+
+
+def _decided(facts: Facts, action: Action, status: InferenceBatchStatus, *, unreachable: bool) -> Standing | None:
+    match action:
+        case actions.Wait(reason):
+            return _waiting(facts, reason, unreachable=unreachable)
+        case actions.Stall(reason):
+            return _stalled(facts, reason)
+        case actions.Start() if facts.obj.status.failures:
+            return None  # what went wrong last time is told until it goes well
+        case actions.Start(work):
+            return _working(work, status)
+        case actions.Record():
+            return _recorded(facts, status)
+        case actions.Cancel() | actions.End():
+            return _ending(facts, Return.SHORTLY if isinstance(action, actions.Cancel) else Return.SOON)
+        case actions.Rest():
+            return _suspended(Return.SETTLED)
+        case actions.Finish() | actions.Keep() if status.completion_time is not None:
+            return _finished(facts, status)
+        case actions.Adopt() | actions.Keep():
+            return _running(status, Return.SOON if isinstance(action, actions.Adopt) else Return.TRANSITION)
+        case _:
+            return _next(action)
+
+
+def _held(status: InferenceBatchStatus) -> Standing:
+    """Between two attempts; the reconciler comes back at that time."""
+    at = "" if status.retry_time is None else f" at {rfc3339(status.retry_time)}"
+    text = f"records that failed{why(status)} are sent again{at}, attempt {status.attempt}"
+    return Standing("True", None, Reason.RETRYING, text, Return.NEVER)
+
+
+def _next(action: Action) -> Standing | None:
+    if type(action) not in _TALKS:
+        return None
+    ready, reason, message = _TALKS[type(action)]
+    return Standing(ready, None if ready == "True" else _ON_THE_WAY, reason, message, Return.SOON)
+
+
+def _running(status: InferenceBatchStatus, back: Return) -> Standing:
+    counts = status.request_counts
+    told = "" if counts is None else f": {counts.completed} of {counts.total} records answered, {counts.failed} failed"
+    return Standing("True", None, Reason.RUNNING, f"the cloud says {status.state}{told}", back)
+
+
+def _not_paid(error: CloudError, *, vanished: bool) -> Standing:
+    if vanished:
+        text = "the cloud does not have the uploaded file any more; it is uploaded again"
+        return Standing("False", _ON_THE_WAY, Reason.UPLOADING, text, pace=Pace.QUICK)
+    if is_final(error.status):
+        return Standing("False", ConditionType.STALLED, Reason.BATCH_REFUSED, error.message, Return.SOON)
+    return _hindered_by(error)
+
+
+def _hindered_by(error: CloudError) -> Standing:
+    row = refusal(error)
+    if isinstance(error, errors.PaymentRequired):
+        exceeded = Wanted(ConditionType.BUDGET_EXCEEDED, "True", Reason.WAITING_FOR_BUDGET, error.message)
+        waiting = Reason.WAITING_FOR_BUDGET
+        return Standing("False", _ON_THE_WAY, waiting, error.message, pace=row.pace, extra=(exceeded,))
+    if isinstance(error, errors.NotFound):
+        came = no_access(error)
+        return Standing("False", ConditionType.STALLED, came.reason, came.message, pace=Pace.SLOW)
+    trouble = _trouble(stalled=row.stalled)
+    return Standing("False", trouble, row.reason, error.message, pace=row.pace, retry_after=error.retry_after)
+
+
+def _trouble(*, stalled: bool) -> Trouble:
+    return ConditionType.STALLED if stalled else ConditionType.RECONCILING
+
+
+def _unknown(message: str, back: Return) -> Standing:
+    reason = Reason.CREATE_OUTCOME_UNKNOWN
+    return Standing(
+        "False",
+        _ON_THE_WAY,
+        reason,
+        message,
+        back,
+        extra=(Wanted(ConditionType.CREATE_OUTCOME_UNKNOWN, "True", reason, message),),
+    )
+
+
+def _troubled(reason: Reason, message: str, *, stalled: bool, retry_after: float | None) -> Standing:
+    trouble = _trouble(stalled=stalled)
+    pace = Pace.ADVISED if retry_after is not None else Pace.QUICK
+    return Standing("False", trouble, reason, message, pace=pace, retry_after=retry_after)
+
+
+def _waiting(facts: Facts, reason: Reason, *, unreachable: bool) -> Standing | None:
+    match reason:
+        case Reason.WAITING_FOR_RETRY:
+            return None
+        case Reason.RETRYING:
+            return _held(facts.status)
+        case Reason.PAUSED:
+            paused = Wanted(ConditionType.PAUSED, "True", Reason.PAUSED, "the annotation paused is set")
+            return Standing(None, None, Reason.PAUSED, paused.message, Return.NEVER, extra=(paused,))
+        case Reason.SUSPENDED:
+            return _suspended(Return.SETTLED)
+        case Reason.CANCELLING:
+            return _ending(facts, Return.TRANSITION)
+        case Reason.CLOUD_UNAVAILABLE:
+            return _blind(facts, unreachable=unreachable)
+        case Reason.WAITING_FOR_ACCOUNT:
+            return _without_account(facts)
+        case _:
+            return _unknown(facts.note, Return.TRANSITION)
+
+
+def _suspended(back: Return) -> Standing:
+    text = "spec.suspend holds it back; nothing of it runs"
+    return Standing(
+        "True",
+        None,
+        Reason.SUSPENDED,
+        text,
+        back,
+        extra=(Wanted(ConditionType.SUSPENDED, "True", Reason.SUSPENDED, text),),
+    )
+
+
+def _blind(facts: Facts, *, unreachable: bool) -> Standing | None:
+    if facts.error is None:
+        return None
+    row = refusal(facts.error)
+    if row.reason is Reason.CLOUD_UNAVAILABLE and not unreachable:
+        return None
+    message, retry_after = facts.error.message, facts.error.retry_after
+    return Standing(None, ConditionType.STALLED, row.reason, message, pace=row.pace, retry_after=retry_after)
+
+
+def _without_account(facts: Facts) -> Standing:
+    if isinstance(facts.account, AccountReady):
+        raise AssertionError("an account that is ready is not waited for")
+    reason, message = facts.account.reason, facts.account.message
+    if facts.view.deleting:
+        message += "; the deletion waits for it (the annotation abandon lets go without touching the cloud)"
+    if not facts.obj.status.create_token:
+        return Standing("False", _ON_THE_WAY, Reason.WAITING_FOR_ACCOUNT, message, Return.SETTLED)
+    return Standing(None, ConditionType.STALLED, reason, message, Return.SETTLED)
+
+
+def _stalled(facts: Facts, reason: Reason) -> Standing:
+    if not isinstance(facts.account, AccountReady):
+        without = _without_account(facts)
+        return Standing(without.ready, ConditionType.STALLED, facts.account.reason, without.message, Return.SETTLED)
+    text = f"{facts.note}: nobody can tell what was sent. Delete the object with the annotation gpurelay.dev/abandon"
+    unknown = Wanted(ConditionType.CREATE_OUTCOME_UNKNOWN, "True", reason, text)
+    return Standing("False", ConditionType.STALLED, reason, text, Return.SETTLED, extra=(unknown,))
+
+
+def _working(work: Work, status: InferenceBatchStatus) -> Standing:
+    """Long work goes on; its end wakes the object."""
+    match work:
+        case Work.SEND if (status.round or 1) > 1:
+            return Standing("True", None, Reason.RETRYING, "records are sent again", Return.NEVER)
+        case Work.SEND:
+            return Standing("False", _ON_THE_WAY, Reason.UPLOADING, _READING, Return.NEVER)
+        case Work.PUBLISH:
+            return Standing("True", None, Reason.PUBLISHING, "the answers are being published", Return.NEVER)
+        case Work.CLEAR:
+            return outcome(status, Return.NEVER)
+        case _ as never:
+            assert_never(never)
+
+
+def _recorded(facts: Facts, status: InferenceBatchStatus) -> Standing:
+    if status.completion_time is not None:
+        if isinstance(facts.came, Troubled) and not status.cleared:
+            return _uncleared(status, facts.came)
+        return _finished(facts, status)
+    if isinstance(facts.came, Troubled):
+        came = facts.came
+        return _troubled(came.reason, came.message, stalled=came.stalled, retry_after=came.retry_after)
+    if status.ending is not None and facts.obj.status.ending is None:
+        return Standing("False", _ON_THE_WAY, Reason(status.ending.reason), status.ending.message, Return.SOON)
+    if status.retry_time is not None:
+        return replace(_held(status), back=Return.SOON)
+    return Standing("False", _ON_THE_WAY, Reason.SUBMITTING, "the batch is being created", Return.SOON)
+
+
+def _uncleared(status: InferenceBatchStatus, came: Troubled) -> Standing:
+    """It is finished all the same; files that are left cost little, and are deleted when the cloud lets them be."""
+    known = outcome(status, Return.TRANSITION)
+    message = f"{known.message}; its files are still in the cloud: {came.message}"
+    return replace(known, message=message, pace=Pace.ADVISED, retry_after=came.retry_after)
+
+
+def _ending(facts: Facts, back: Return) -> Standing:
+    """It is brought to its end, for this reason."""
+    ending = facts.ending
+    if facts.view.deleting:
+        return Standing("False", _ON_THE_WAY, Reason.DELETING, "it is being cancelled in the cloud", back)
+    if ending is None:
+        return Standing("False", _ON_THE_WAY, Reason.CANCELLING, "spec.suspend: it is being cancelled", back)
+    return Standing("False", _ON_THE_WAY, Reason.CANCELLING, ending.message, back, extra=tuple(because(ending)))
+
+
+def _finished(facts: Facts, status: InferenceBatchStatus) -> Standing:
+    at_rest = status.cleared and not facts.view.deleting
+    return outcome(status, Return.NEVER if at_rest else Return.SOON)

@@ -1,0 +1,64 @@
+"""What came of an action."""
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from relay_client import CloudError
+from relay_operator.api.inferencebatch import PartStatus
+from relay_operator.api.meta import CreateIntent
+from relay_operator.flows.batch.work import Refused, Troubled
+from relay_wire.batches import Batch
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """The action needed no call."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The intent is written."""
+
+    intent: CreateIntent
+
+
+@dataclass(frozen=True, slots=True)
+class Paid:
+    """The batch exists: its id must reach status whatever happens."""
+
+    part: PartStatus
+    batch: Batch
+
+
+@dataclass(frozen=True, slots=True)
+class NotPaid:
+    """The cloud said no, or was never asked. `vanished`: the part's file is not in the cloud any more."""
+
+    part: PartStatus
+    error: CloudError
+    vanished: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A create may or may not have been acted upon; its marker stays."""
+
+    part: PartStatus
+    error: CloudError
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRefused:
+    """The cloud did not take the cancellation."""
+
+    error: CloudError
+
+
+@dataclass(frozen=True, slots=True)
+class Hindered:
+    """The output cannot be begun."""
+
+    came: Refused | Troubled
+
+
+Result: TypeAlias = Nothing | Begun | Paid | NotPaid | Unknown | CancelRefused | Hindered

@@ -1,0 +1,102 @@
+"""Picks what is sent another time: records that failed and may pass, and those that have no answer."""
+
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from relay_client import Cloud
+from relay_operator.api.inferencebatch import InferenceBatch, PartStatus
+from relay_operator.api.inferencebatch_spec import RetryPolicy as RetrySpec
+from relay_operator.flows.batch.predicates import counted
+from relay_operator.records.ids import Ids
+from relay_operator.records.lines import lines
+from relay_operator.records.pace import Pace
+from relay_operator.records.resend import picked
+from relay_operator.records.results import LONGEST_RESULT, Open, Reasons, RetryPolicy, custom_id_of, failures
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What is sent again, as it was sent before."""
+
+    records: AsyncIterator[list[bytes]]
+    retried: int
+    """Those of them that had failed."""
+    reasons: Reasons
+    """Why records of the last round failed, chosen or not."""
+
+
+async def select(obj: InferenceBatch, cloud: Cloud, ids: Ids, pace: Pace) -> Chosen:
+    """The records of the last round with results; the ids are used up. Raises CloudError, NoTemporarySpace."""
+    number = obj.status.round or 1
+    last = [part for part in obj.status.parts or () if part.round == number - 1]
+    # After the last attempt, a round that goes on where suspend stopped it sends nothing that failed.
+    policy = _NEVER if obj.status.only_unanswered else retry_policy(obj.spec.retry_policy)
+    inputs = [opened(cloud, part.input_file_id) for part in last if part.input_file_id]
+    errors = [opened(cloud, part.error_file_id) for part in last if part.error_file_id]
+    counts = counted(obj.status)
+    if counts.completed + counts.failed >= counts.total:
+        found = await failures(errors, policy, ids, pace)
+        return Chosen(picked(inputs, ids, pace), found.retried, found.reasons)
+    with Ids() as failed:
+        found = await failures(errors, policy, failed, pace)
+        outputs = [opened(cloud, part.output_file_id) for part in last if part.output_file_id]
+        for file in outputs:
+            await _note(file, ids, pace)
+        for file in errors:
+            await _note(file, ids, pace, but=failed)
+    # Lines that tell of an expiry are no failures in the cloud's counts.
+    retried = min(found.retried, sum(part.failed for part in last))
+    return Chosen(_without(inputs, ids, pace), retried, found.reasons)
+
+
+def retry_policy(spec: RetrySpec | None) -> RetryPolicy:
+    """The codes of a spec are HTTP statuses where they are numbers."""
+    if spec is None or spec.codes is None:
+        return RetryPolicy()
+    statuses = frozenset(int(code) for code in spec.codes if code.isascii() and code.isdigit())
+    return RetryPolicy(statuses, frozenset(code for code in spec.codes if not code.isdigit()))
+
+
+_NEVER = RetryPolicy(frozenset(), frozenset())
+
+
+def opened(cloud: Cloud, file_id: str) -> Open:
+    """Reads a file of the cloud, from its beginning each time."""
+
+    async def pieces() -> AsyncIterator[bytes]:
+        async with cloud.download(file_id) as download:
+            async for piece in download:
+                yield piece
+
+    return pieces
+
+
+async def _note(file: Open, ids: Ids, pace: Pace, *, but: Ids | None = None) -> None:
+    """Put in the ids of a file, but those of the other set."""
+    async for block in lines(file(), pace, LONGEST_RESULT):
+        named = [custom_id for line in block.lines if (custom_id := custom_id_of(line)) is not None]
+        held = but.holds(named) if but is not None else [False] * len(named)
+        ids.put([custom_id for custom_id, is_held in zip(named, held, strict=True) if not is_held])
+
+
+async def _without(parts: Sequence[Open], answered: Ids, pace: Pace) -> AsyncIterator[list[bytes]]:
+    """The records whose ids are not in the set."""
+    for part in parts:
+        async for block in lines(part(), pace):
+            named = [(line, custom_id) for line in block.lines if (custom_id := custom_id_of(line)) is not None]
+            held = answered.holds([custom_id for _, custom_id in named])
+            if chosen := [line for (line, _), is_held in zip(named, held, strict=True) if not is_held]:
+                yield chosen
+
+
+def results_of(part: PartStatus) -> tuple[str, ...]:
+    """The files that the cloud wrote for a part."""
+    return tuple(file_id for file_id in (part.output_file_id, part.error_file_id) if file_id)
+
+
+def files_of(parts: Iterable[PartStatus]) -> Iterator[str]:
+    """What was sent for the parts, and what the cloud wrote."""
+    for part in parts:
+        yield from results_of(part)
+        if part.input_file_id:
+            yield part.input_file_id

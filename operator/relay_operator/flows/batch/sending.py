@@ -1,0 +1,245 @@
+"""Long work: the records of a round are read, checked and uploaded. Nothing of it is paid."""
+
+import hashlib
+from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from dataclasses import dataclass, field
+
+from relay_client import Cloud, NotFound
+from relay_client.operations import DOWNLOAD_FILE
+from relay_client.paging import files
+from relay_operator.api.conditions import Reason
+from relay_operator.api.inferencebatch import MAX_PARTS, InferenceBatch, PartStatus, Problem
+from relay_operator.api.inferencebatch_spec import BatchSpec, ToolType
+from relay_operator.api.meta import CreateIntent
+from relay_operator.flows.batch.destinations import Destinations
+from relay_operator.flows.batch.lost_files import Presence
+from relay_operator.flows.batch.names import file_name, file_prefix
+from relay_operator.flows.batch.selection import files_of, select
+from relay_operator.flows.batch.sources import Sources
+from relay_operator.flows.batch.work import Refused, StoppedError, Uploaded, frequent
+from relay_operator.records.check import Expected
+from relay_operator.records.ids import Ids
+from relay_operator.records.intake import Findings, Intake, RecordsRefused
+from relay_operator.records.lines import LONGEST_LINE
+from relay_operator.records.pace import Pace
+from relay_operator.records.split import Part, PartLimits, PartMade, Splitter, input_digest
+from relay_operator.records.tools import tool_config_of
+from relay_wire.batches import ToolConfig
+from relay_wire.files import FileObject
+
+LIST_LIMIT = 200
+_TOOL_TYPES: Mapping[ToolType, str] = {ToolType.HTTP: "http", ToolType.MCP: "mcp"}
+
+
+@dataclass(slots=True)
+class _Source:
+    """The input's bytes, and a digest of them on the way."""
+
+    chunks: AsyncIterable[bytes]
+    sha256: "hashlib._Hash" = field(default_factory=hashlib.sha256)
+    last: bytes = b""
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in self.chunks:
+            self.sha256.update(chunk)
+            self.last = chunk[-1:] or self.last
+            yield chunk
+
+    def is_sent_as(self, made: PartMade) -> bool:
+        """Whether the only part is the input as it is, but for the end of its last line."""
+        whole = self.sha256.copy()
+        if self.last != b"\n":
+            whole.update(b"\n")
+        return whole.hexdigest() == made.sha256
+
+
+@dataclass(slots=True)
+class _Found:
+    """Files of ours that are in the cloud already, by name: what an earlier attempt uploaded."""
+
+    cloud: Cloud
+    by_name: dict[str, FileObject]
+
+    @classmethod
+    async def look(cls, cloud: Cloud, intent: CreateIntent) -> "_Found":
+        prefix, by_name = file_prefix(intent), dict[str, FileObject]()
+        async for file in files(cloud, limit=LIST_LIMIT):
+            if (file.filename or "").startswith(prefix):
+                by_name[file.filename or ""] = file
+        return cls(cloud, by_name)
+
+    async def same(self, name: str, made: PartMade) -> str | None:
+        """The id of the file with that name, if it is this very part; else it is forgotten, and uploaded anew."""
+        file = self.by_name.pop(name, None)
+        if file is None or file.bytes not in (None, made.bytes):
+            return None
+        digest = hashlib.sha256()
+        async with self.cloud.download(file.id) as pieces:
+            async for piece in pieces:
+                digest.update(piece)
+        return file.id if digest.hexdigest() == made.sha256 else None
+
+
+class _OtherContentError(Exception):
+    """A file of that name is in the cloud with other content: the stream has to be read once more."""
+
+
+@dataclass(slots=True)
+class Sending:
+    """Sends the rounds of batches."""
+
+    sources: Sources
+    destinations: Destinations
+    presence: Presence
+    pace: Pace
+    limits: PartLimits
+
+    async def first(
+        self, obj: InferenceBatch, cloud: Cloud, intent: CreateIntent, *, search: bool
+    ) -> Uploaded | Refused:
+        """All records; with `search`, some of them may be in the cloud already.
+
+        Raises StoppedError, CloudError, KubeError, NoTemporarySpace.
+        """
+        await self.destinations.check(obj, intent.token)
+        expected = await self._expected(obj)
+        if obj.spec.input.file_id is not None and expected.tool_config is None:
+            as_it_is = await self._given(obj, cloud, expected, obj.spec.input.file_id)
+            if as_it_is is not None:
+                return as_it_is
+        found = await _Found.look(cloud, intent) if search else _Found(cloud, {})
+        while True:
+            try:
+                return await self._read(obj, cloud, intent, expected, found)
+            except _OtherContentError:
+                continue  # what was found is forgotten, so that this ends
+
+    async def again(self, obj: InferenceBatch, cloud: Cloud, intent: CreateIntent, *, search: bool) -> Uploaded:
+        """The records of earlier rounds that failed and may pass, or have no answer, from the files that were sent."""
+        found = await _Found.look(cloud, intent) if search else _Found(cloud, {})
+        while True:
+            try:
+                with Ids() as ids:
+                    chosen = await select(obj, cloud, ids, self.pace)
+                    splitter = Splitter(chosen.records, self.limits)
+                    parts = await self._upload(obj, cloud, intent, splitter, found)
+            except _OtherContentError:
+                continue
+            except NotFound as gone:
+                read = files_of(part for part in obj.status.parts or () if part.round == (obj.status.round or 1) - 1)
+                if gone.operation != DOWNLOAD_FILE.name or not await self.presence.missing(cloud, read):
+                    raise
+                text = f"records cannot be sent again, since the cloud has lost a file: {gone.message}"
+                raise StoppedError(Refused(Reason.RESULTS_LOST, text)) from None
+            records, reasons = sum(part.records for part in parts), frequent(chosen.reasons)
+            return Uploaded(parts, records, retried=chosen.retried, reasons=reasons)
+
+    async def _expected(self, obj: InferenceBatch) -> Expected:
+        config = await self._tool_config(obj.spec, obj.metadata.namespace)
+        wire = None if config is None else tool_config_of(config)
+        return Expected(obj.spec.endpoint, obj.spec.model, wire, min(LONGEST_LINE, self.limits.bytes - 1))
+
+    async def _tool_config(self, spec: BatchSpec, namespace: str) -> ToolConfig | None:
+        config = spec.tool_config
+        if config is None:
+            return None
+        ref, authorization = config.authorization_secret_ref, None
+        if ref is not None:
+            authorization = await self.sources.text(namespace, ref.name, ref.key)
+        return ToolConfig(
+            url=config.url,
+            type="mcp" if config.type is ToolType.MCP else "http",
+            authorization=authorization,
+            context=config.context,
+            max_rounds=config.max_rounds,
+            timeout_ms=config.timeout_ms,
+        )
+
+    async def _given(
+        self, obj: InferenceBatch, cloud: Cloud, expected: Expected, file_id: str
+    ) -> Uploaded | Refused | None:
+        """The given file as the only part; None where its records have to be completed, in a file of our own."""
+        with Ids() as ids:
+            async with self.sources.open(obj, cloud) as chunks:
+                source = _Source(chunks)
+                intake = Intake(source, expected, ids, self.pace)
+                splitter = Splitter(intake.records(), self.limits)
+                try:
+                    async for _ in splitter.parts():
+                        pass
+                except RecordsRefused:
+                    return _refused(await intake.rest())
+        records = sum(made.records for made in splitter.made)
+        self.destinations.check_size(obj, records)
+        if len(splitter.made) != 1 or not source.is_sent_as(splitter.made[0]):
+            return None
+        part = _part(1, splitter.made[0], file_id)
+        return Uploaded((part,), records, input_digest(splitter.made))
+
+    async def _read(
+        self, obj: InferenceBatch, cloud: Cloud, intent: CreateIntent, expected: Expected, found: _Found
+    ) -> Uploaded | Refused:
+        with Ids() as ids:
+            async with self.sources.open(obj, cloud) as chunks:
+                intake = Intake(chunks, expected, ids, self.pace)
+                splitter = Splitter(intake.records(), self.limits)
+                try:
+                    parts = await self._upload(obj, cloud, intent, splitter, found)
+                except RecordsRefused:
+                    return _refused(await intake.rest())
+        records = sum(part.records for part in parts)
+        self.destinations.check_size(obj, records)
+        return Uploaded(parts, records, input_digest(splitter.made))
+
+    async def _upload(
+        self, obj: InferenceBatch, cloud: Cloud, intent: CreateIntent, splitter: Splitter, found: _Found
+    ) -> tuple[PartStatus, ...]:
+        number = obj.status.round or 1
+        known = {part.part: part for part in obj.status.parts or () if part.round == number and part.input_file_id}
+        earlier = len(obj.status.parts or ()) - len(known)
+        ids: dict[int, str] = {}
+        async for part in splitter.parts():
+            if earlier + part.number > MAX_PARTS:
+                text = f"it would take more than {MAX_PARTS} batches in the cloud: divide the input"
+                raise StoppedError(Refused(Reason.INPUT_INVALID, text))
+            recorded = known.get(part.number)
+            ids[part.number] = (
+                recorded.input_file_id or ""
+                if recorded is not None
+                else await self._file(cloud, file_name(intent, number, part.number), part, found)
+            )
+        made = {each.number: each for each in splitter.made}
+        return tuple(
+            known.get(number_of_part) or _part(number, made[number_of_part], file_id)
+            for number_of_part, file_id in ids.items()
+        )
+
+    async def _file(self, cloud: Cloud, name: str, part: Part, found: _Found) -> str:
+        if name not in found.by_name:
+            return (await cloud.upload(name, part.pieces())).id
+        file_id = await found.same(name, await part.finish())
+        if file_id is None:
+            raise _OtherContentError(name)
+        return file_id
+
+
+def _part(number: int, made: PartMade, file_id: str) -> PartStatus:
+    return PartStatus(
+        round=number,
+        part=made.number,
+        records=made.records,
+        size=made.bytes,
+        digest=made.sha256,
+        input_file_id=file_id,
+    )
+
+
+def _refused(findings: Findings) -> Refused:
+    problems = findings.problems
+    shown = tuple(
+        Problem(line=problem.line or None, code=problem.code, message=problem.message[:512])
+        for problem in problems.first
+    )
+    first = str(problems.first[0])
+    more = f", and {problems.total - 1} more problems" if problems.total > 1 else ""
+    return Refused(Reason.INPUT_INVALID, f"{first}{more}; nothing was sent", shown)

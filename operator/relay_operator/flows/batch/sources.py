@@ -1,0 +1,124 @@
+"""Opens a batch's input, wherever it is."""
+
+import base64
+import binascii
+from collections.abc import AsyncIterable, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+from pydantic_core import to_json
+
+from relay_client import Cloud, NotFound
+from relay_operator.api.conditions import Reason
+from relay_operator.api.inferencebatch import InferenceBatch
+from relay_operator.api.inferencebatch_spec import CredentialsRef, InlineRecord
+from relay_operator.engine import kube
+from relay_operator.engine.kube import CONFIG_MAPS, SECRETS, Kube, ResourceType
+from relay_operator.flows.batch.work import Refused, StoppedError, Troubled
+from relay_operator.flows.managed.inputs import texts
+from relay_operator.objectstores.credentials import Credentials, read_credentials
+from relay_operator.objectstores.errors import StoreError, StoreReason
+from relay_operator.objectstores.location import Location
+from relay_operator.objectstores.stores import ObjectStores
+
+_INLINE_GROUP = 64
+_WORDS = {SECRETS.plural: "Secret", CONFIG_MAPS.plural: "ConfigMap"}
+_MISSING = frozenset({StoreReason.NOT_FOUND, StoreReason.BUCKET_NOT_FOUND})
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Reads ConfigMaps and Secrets by GET from the object's own namespace, and object stores with its credentials."""
+
+    kube: Kube
+    stores: ObjectStores
+
+    @asynccontextmanager
+    async def open(self, obj: InferenceBatch, cloud: Cloud) -> AsyncIterator[AsyncIterable[bytes]]:
+        """The input's bytes. Raises StoppedError, CloudError, KubeError; the bytes raise StoreError and CloudError."""
+        wanted, namespace = obj.spec.input, obj.metadata.namespace
+        if wanted.inline is not None:
+            yield _lines_of(wanted.inline)
+        elif wanted.config_map_ref is not None:
+            yield _one(await self._bytes(CONFIG_MAPS, namespace, wanted.config_map_ref.name, wanted.config_map_ref.key))
+        elif wanted.secret_ref is not None:
+            yield _one(await self._bytes(SECRETS, namespace, wanted.secret_ref.name, wanted.secret_ref.key))
+        elif wanted.file_id is not None:
+            try:
+                async with cloud.download(wanted.file_id) as chunks:
+                    yield chunks
+            except NotFound as missing:
+                text = f"the cloud has no file {wanted.file_id}: {missing.message}"
+                raise StoppedError(Refused(Reason.INPUT_MISSING, text)) from None
+        else:
+            location = located(wanted.url or "")
+            credentials = await self.credentials(namespace, location, wanted.credentials_secret_ref)
+            try:
+                async with self.stores.read(location, credentials) as chunks:
+                    yield chunks
+            except StoreError as error:
+                raise StoppedError(_unread(error)) from None
+
+    async def credentials(self, namespace: str, location: Location, ref: CredentialsRef | None) -> Credentials | None:
+        """What opens the location. Raises StoppedError, KubeError."""
+        if ref is None:
+            return None
+        raw = await self._get(SECRETS, namespace, ref.name, Reason.CREDENTIALS_INVALID)
+        try:
+            return read_credentials(location, texts(raw.get("data"), encoded=True), ref.name)
+        except StoreError as unfit:
+            raise StoppedError(Troubled(Reason.CREDENTIALS_INVALID, unfit.message, stalled=True)) from None
+
+    async def text(self, namespace: str, name: str, key: str) -> str:
+        """A secret text. Raises StoppedError, KubeError."""
+        content = await self._bytes(SECRETS, namespace, name, key, Reason.CREDENTIALS_INVALID)
+        return content.decode(errors="replace").strip()
+
+    async def _get(self, kind: ResourceType, namespace: str, name: str, missing: Reason) -> dict[str, JsonValue]:
+        try:
+            return await self.kube.get(kind, namespace, name)
+        except kube.NotFound:
+            text = f"{_WORDS[kind.plural]} {name} does not exist in {namespace}"
+            raise StoppedError(Troubled(missing, text)) from None
+
+    async def _bytes(
+        self, kind: ResourceType, namespace: str, name: str, key: str, missing: Reason = Reason.INPUT_MISSING
+    ) -> bytes:
+        raw = await self._get(kind, namespace, name, missing)
+        for field, encoded in (("binaryData", True), ("data", kind is SECRETS)):
+            data = raw.get(field)
+            value = data.get(key) if isinstance(data, dict) else None
+            if isinstance(value, str):
+                try:
+                    return base64.b64decode(value) if encoded else value.encode()
+                except binascii.Error:
+                    break
+        text = f"{_WORDS[kind.plural]} {name} in {namespace} has no key {key!r}"
+        raise StoppedError(Troubled(missing, text))
+
+
+def located(url: str) -> Location:
+    """Raises StoppedError where the URL cannot be used as written."""
+    try:
+        return Location.parse(url)
+    except StoreError as invalid:
+        raise StoppedError(Refused(Reason.SPEC_INVALID, invalid.message)) from None
+
+
+def _unread(error: StoreError) -> Troubled:
+    if error.reason is StoreReason.CHANGED:
+        return Troubled(Reason.INPUT_CHANGED, error.message)
+    if error.reason in _MISSING:
+        return Troubled(Reason.INPUT_MISSING, error.message)
+    return Troubled(Reason.INPUT_UNAVAILABLE, error.message, stalled=not error.transient)
+
+
+async def _one(content: bytes) -> AsyncIterator[bytes]:
+    yield content
+
+
+async def _lines_of(records: Sequence[InlineRecord]) -> AsyncIterator[bytes]:
+    for start in range(0, len(records), _INLINE_GROUP):
+        group = records[start : start + _INLINE_GROUP]
+        yield b"".join(to_json({"custom_id": each.custom_id, "body": each.body}) + b"\n" for each in group)

@@ -1,0 +1,245 @@
+"""What a pass changes in status: which facts are written down from what was done. Pure."""
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Final
+
+from relay_operator.api.conditions import Reason
+from relay_operator.api.inferencebatch import Ending, InferenceBatchStatus, InputStatus, OutputStatus, PartStatus
+from relay_operator.api.inferencebatch_spec import RetryPolicy
+from relay_operator.api.references import AccountKind, AccountRef
+from relay_operator.flows.batch import actions, predicates
+from relay_operator.flows.batch.actions import Action
+from relay_operator.flows.batch.facts import Facts
+from relay_operator.flows.batch.names import PartTag
+from relay_operator.flows.batch.result import Begun, Hindered, NotPaid, Paid, Result, Unknown
+from relay_operator.flows.batch.work import Cleared, Published, Refused, Troubled, Uploaded
+from relay_wire.batches import Batch
+
+Fields = dict[str, object]
+
+GIVE_UP: Final = timedelta(minutes=5)
+"""How long the end of an object waits for an output that cannot be written; the cloud keeps the results."""
+
+
+def after(facts: Facts, action: Action, result: Result) -> InferenceBatchStatus:
+    """The facts that status has to say after the pass; conditions and times of attempts are not among them."""
+    status = facts.status
+    match result:
+        case Begun(intent):
+            account = AccountRef(kind=AccountKind(intent.account_parts[0]), name=intent.account_parts[1])
+            begun: Fields = {"create_token": intent.token, "cloud_name": intent.name, "account": account}
+            return _with(InferenceBatchStatus(), {**begun, "start_time": facts.now, "round": 1, "attempt": 1})
+        case Paid(part, batch):
+            paid = predicates.mirrored(part.model_copy(update={"sent_at": facts.now}), batch)
+            return predicates.refreshed(_with(status, {"parts": _replaced(status, part, paid), "retry_time": None}), ())
+        case Unknown(part, _):
+            return _with(status, {"parts": _replaced(status, part, part.model_copy(update={"sent_at": facts.now}))})
+        case NotPaid(part, error, vanished):
+            if vanished:
+                return _with(
+                    status, {"parts": _replaced(status, part, part.model_copy(update={"input_file_id": None}))}
+                )
+            final = is_final(error.status)
+            return _with(status, _refused(facts, Reason.BATCH_REFUSED, error.message)) if final else status
+        case Hindered(Refused(reason, message)):
+            return _with(status, _unpublished(facts, reason, message))
+        case Hindered(Troubled(reason, message)) if gives_up(facts):
+            return _with(status, _unpublished(facts, reason, message))
+        case Hindered():
+            return status
+        case _:
+            return _with(status, _decided(facts, action))
+
+
+def is_final(status: int | None) -> bool:
+    """Whether the cloud will refuse this very batch again: its word, where it says that the request is wrong."""
+    return status in {400, 413, 422}
+
+
+def gives_up(facts: Facts) -> bool:
+    """Whether the object's deletion has waited long enough for its output."""
+    since = facts.obj.metadata.deletion_timestamp
+    return since is not None and facts.now - since > GIVE_UP
+
+
+def _decided(facts: Facts, action: Action) -> Fields:
+    status = facts.status
+    match action:
+        case actions.Adopt():
+            return _adopted(facts)
+        case actions.Close():
+            return _closed(facts)
+        case actions.Record():
+            return _recorded(facts)
+        case actions.End():
+            return {"ending": facts.ending}
+        case actions.Rest():
+            return {"suspended": True, "start_time": None}
+        case actions.Again():
+            return _again(facts)
+        case actions.BeginPublication():
+            return {"output": OutputStatus(begun_at=facts.now), "suspended": None, "retry_time": None}
+        case actions.Finish():
+            return {"completion_time": facts.now, "ending": facts.ending or _deleted(facts)}
+        case _ if status.start_time is None and status.suspended and not facts.obj.spec.suspend:
+            return {"start_time": facts.now}
+        case _:
+            return {}
+
+
+def _adopted(facts: Facts) -> Fields:
+    """Batches that were found become the parts they were made for."""
+    status, token = facts.status, facts.known_intent.token
+    if status.create_token == token:
+        (batch,) = facts.found
+        lost = predicates.unanswered(status)[0]
+        mirrored = predicates.mirrored(lost, batch)
+        rebuilt = predicates.refreshed(_with(status, {"parts": _replaced(status, lost, mirrored)}), ())
+        return {name: getattr(rebuilt, name) for name in type(rebuilt).model_fields}
+    return _rebuilt(facts, facts.found)
+
+
+def _rebuilt(facts: Facts, found: Iterable[Batch]) -> Fields:
+    """Status as it must have been, by what the batches themselves say."""
+    intent = facts.known_intent
+    tags = [(tag, batch) for batch in found if (tag := PartTag.of(batch, intent.token)) is not None]
+    last = max((tag for tag, _ in tags), key=lambda tag: tag.round)
+    parts = {
+        (tag.round, tag.part): predicates.mirrored(PartStatus(round=tag.round, part=tag.part, records=0), batch)
+        for tag, batch in sorted(tags, key=lambda pair: pair[0].part)
+    }
+    for number in range(1, last.parts + 1):
+        parts.setdefault((last.round, number), PartStatus(round=last.round, part=number, records=0))
+    fields: Fields = {"parts": [parts[place] for place in sorted(parts)], "round": last.round, "attempt": last.attempt}
+    status = predicates.refreshed(_with(facts.status, {**fields, **_owner(facts)}), ())
+    return {name: getattr(status, name) for name in type(status).model_fields}
+
+
+def _owner(facts: Facts) -> Fields:
+    intent = facts.known_intent
+    kind, name = intent.account_parts
+    account = AccountRef(kind=AccountKind(kind), name=name) if name else None
+    return {
+        "create_token": intent.token,
+        "cloud_name": intent.name,
+        "account": account,
+        "start_time": intent.started_at,
+    }
+
+
+def _closed(facts: Facts) -> Fields:
+    status = facts.status
+    if status.create_token != facts.known_intent.token:
+        return {**_owner(facts), "round": 1, "attempt": 1}
+    lost = predicates.unanswered(status)[0]
+    return {"parts": _replaced(status, lost, lost.model_copy(update={"sent_at": None}))}
+
+
+def _again(facts: Facts) -> Fields:
+    """Another attempt; where the last is used up, only what has no answer is sent."""
+    status, limit = facts.status, (facts.obj.spec.retry_policy or RetryPolicy()).max_attempts
+    attempt = status.attempt or 1
+    more = attempt < limit
+    return {
+        "round": (status.round or 1) + 1,
+        "attempt": attempt + 1 if more else attempt,
+        "only_unanswered": None if more else True,
+        "start_time": status.start_time or facts.now,
+    }
+
+
+def _recorded(facts: Facts) -> Fields:
+    match facts.came:
+        case Uploaded():
+            return _uploaded(facts, facts.came)
+        case Published():
+            return _published(facts, facts.came)
+        case Cleared():
+            return {"cleared": True}
+        case Refused(reason, message, problems) if facts.status.output is None:
+            return _refused(facts, reason, message) | {"problems": list(problems) or None}
+        case Refused(reason, message, _):
+            return _unpublished(facts, reason, message)
+        case Troubled(reason, message) if gives_up(facts) and facts.status.completion_time is None:
+            return _unpublished(facts, reason, message)
+        case _:
+            return {}
+
+
+def _uploaded(facts: Facts, came: Uploaded) -> Fields:
+    status = facts.status
+    if not came.parts:
+        return {"exhausted": True, "suspended": None}
+    if all(part in (status.parts or ()) for part in came.parts):
+        return {}  # it was written down, though the API server's answer was lost: `retried` must not count twice
+    others = [part for part in status.parts or () if part.round != status.round]
+    fields: Fields = {"parts": [*others, *came.parts], "suspended": None}
+    if status.round == 1:
+        fields["input"] = InputStatus(digest=came.digest, records=came.records)
+    elif len(others) == len(status.parts or ()):  # not where a file that vanished was uploaded another time
+        fields["retried"] = (status.retried or 0) + came.retried or None
+        fields["failure_reasons"] = list(came.reasons) or None
+        if came.retried:
+            fields["retry_time"] = predicates.retry_time(facts.obj.spec, status.attempt or 2, facts.now)
+    grown = predicates.refreshed(_with(status, fields), ())
+    return {name: getattr(grown, name) for name in type(grown).model_fields}
+
+
+def _published(facts: Facts, came: Published) -> Fields:
+    status = facts.status
+    begun = status.output.begun_at if status.output is not None else facts.now
+    fields: Fields = {
+        "output": came.output.model_copy(update={"begun_at": begun}),
+        "completion_time": facts.now,
+        "problems": list(came.problems) or status.problems,
+        "failure_reasons": list(came.reasons) or None,
+        "ending": status.ending or _shortfall(facts, came) or _deleted(facts),
+    }
+    total = max(came.counts.total, status.input.records if status.input is not None else 0)
+    counts = came.counts.model_copy(update={"total": total})
+    percent = 100 * (counts.completed + counts.failed) // total if total else 100
+    return {**fields, "request_counts": counts, "progress_percent": percent}
+
+
+def _shortfall(facts: Facts, came: Published) -> Ending | None:
+    """Why what was published is not what was asked for."""
+    if facts.view.deleting:
+        return None
+    if came.lost:
+        text = f"the cloud has lost {came.lost} of its files with results; what it has is published"
+        return Ending(reason=Reason.RESULTS_LOST, message=text)
+    if came.unanswered:
+        text = f"{came.unanswered} of {came.counts.total} records have no answer in the cloud's files"
+        return Ending(reason=Reason.RESULTS_LOST, message=text)
+    too_many = predicates.too_many_failures(facts.obj.spec, came.counts)
+    return None if too_many is None else Ending(reason=Reason.TOO_MANY_FAILURES, message=too_many)
+
+
+def _deleted(facts: Facts) -> Ending | None:
+    if not facts.view.deleting:
+        return None
+    return Ending(reason=Reason.DELETING, message="it was deleted before it was finished")
+
+
+def _refused(facts: Facts, reason: Reason, message: str) -> Fields:
+    """It cannot be sent: what is already there is brought to its end, as after a deadline."""
+    return {"ending": facts.status.ending or Ending(reason=reason, message=message[:1024])}
+
+
+def _unpublished(facts: Facts, reason: Reason, message: str) -> Fields:
+    """The results stay in the cloud: nothing of it is cleared."""
+    ending = Ending(reason=reason, message=message[:1024])
+    return {"ending": ending, "completion_time": facts.now, "cleared": True}
+
+
+def _replaced(status: InferenceBatchStatus, old: PartStatus, new: PartStatus) -> list[PartStatus]:
+    return [new if part is old or _same(part, old) else part for part in status.parts or ()]
+
+
+def _same(one: PartStatus, other: PartStatus) -> bool:
+    return (one.round, one.part) == (other.round, other.part)
+
+
+def _with(status: InferenceBatchStatus, fields: Fields) -> InferenceBatchStatus:
+    return status.model_copy(update=fields)

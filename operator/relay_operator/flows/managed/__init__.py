@@ -1,0 +1,1 @@
+"""Workloads that a kind maps to one resource of the cloud each."""

@@ -1,0 +1,175 @@
+"""Writes where a workload is reached into a Secret or ConfigMap of its namespace. Never overwrites another's."""
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from pydantic import JsonValue
+
+from relay_operator.api.connection import Connection, ConnectionTarget
+from relay_operator.api.meta import API_VERSION, ObjectKey
+from relay_operator.engine.kube import (
+    CONFIG_MAPS,
+    SECRETS,
+    JsonObject,
+    Kube,
+    NotFound,
+    Refused,
+    ResourceType,
+)
+from relay_operator.flows.managed.memory import Memory
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """What is known of a workload's endpoint; `deploy_token` is a secret."""
+
+    endpoint_url: str
+    cloud_id: str
+    deploy_token: str = ""
+
+    def values(self, *, secret: bool) -> Mapping[str, str]:
+        """By placeholder name; what is not known is absent."""
+        known = {
+            "endpointUrl": self.endpoint_url,
+            "host": _host(self.endpoint_url),
+            "id": self.cloud_id,
+            "deployToken": self.deploy_token if secret else "",
+        }
+        return {name: value for name, value in known.items() if value}
+
+
+def _host(url: str) -> str:
+    """Host and port; empty where the cloud tells an address that is none."""
+    try:
+        return urlsplit(url).netloc
+    except ValueError:
+        return ""
+
+
+def filled(target: ConnectionTarget, values: Mapping[str, str]) -> dict[str, str]:
+    """The target's keys with their templates filled in; a placeholder of something unknown becomes empty."""
+    if target.keys is None:
+        return dict(values)
+    return {key: _fill(template, values) for key, template in target.keys.items()}
+
+
+def _fill(template: str, values: Mapping[str, str]) -> str:
+    parts = template.split("{{")
+    text = parts[0]
+    for part in parts[1:]:
+        name, closed, rest = part.partition("}}")
+        text += values.get(name.strip(), "") + rest if closed else "{{" + part
+    return text
+
+
+def owner(key: ObjectKey, uid: str) -> JsonObject:
+    """The reference by which Kubernetes deletes what was written together with the object."""
+    return {"apiVersion": API_VERSION, "kind": key.kind, "name": key.name, "uid": uid, "controller": True}
+
+
+@dataclass(slots=True)
+class ConnectionWriter:
+    """Keeps the Secret and the ConfigMap of `spec.connection` as they should be; costs nothing while they are."""
+
+    kube: Kube
+
+    async def write(
+        self, key: ObjectKey, uid: str, connection: Connection | None, reached: Reached, memory: Memory
+    ) -> str | None:
+        """None where all is written, else the sentence that says what is in the way. Raises KubeError."""
+        if connection is None or not reached.endpoint_url:
+            return None
+        for kind, target in _targets(connection):
+            data = filled(target, reached.values(secret=kind is SECRETS))
+            problem = await self._write(key, uid, kind, target, data, memory)
+            if problem is not None:
+                return problem
+        return None
+
+    async def intact(self, key: ObjectKey, uid: str, connection: Connection | None, memory: Memory) -> bool:
+        """Whether what was written is still there as it was; one read, of the Secret and the ConfigMap in turn.
+
+        What is not will be written again. Raises KubeError.
+        """
+        known = [(kind, target) for kind, target in _targets(connection) if kind.plural in memory.connections]
+        if not known:
+            return True
+        kind, target = known[memory.quiet_looks % len(known)]
+        try:
+            found = await self.kube.get(kind, key.namespace, target.name)
+        except NotFound:
+            found = {}
+        same = _owned_by(found, uid) and _hash(found.get("data") or {}) == memory.connections[kind.plural][1]
+        if not same:
+            del memory.connections[kind.plural]
+        return same
+
+    async def _write(
+        self,
+        key: ObjectKey,
+        uid: str,
+        kind: ResourceType,
+        target: ConnectionTarget,
+        data: dict[str, str],
+        memory: Memory,
+    ) -> str | None:
+        labels: dict[str, JsonValue] = dict(target.labels or {})
+        body: JsonObject = {"data": _encoded(data) if kind is SECRETS else dict(data)}
+        marker = (_hash([target.name, labels, body]), _hash(body["data"]))
+        if memory.connections.get(kind.plural) == marker:
+            return None
+        body["metadata"] = {"name": target.name, "labels": labels, "ownerReferences": [owner(key, uid)]}
+        try:
+            problem = await self._put(kind, key.namespace, target.name, body, uid)
+        except Refused as refused:
+            problem = f"connection: {refused}"
+        if problem is None:
+            memory.connections[kind.plural] = marker
+        return problem
+
+    async def _put(self, kind: ResourceType, namespace: str, name: str, body: JsonObject, uid: str) -> str | None:
+        try:
+            found = await self.kube.get(kind, namespace, name)
+        except NotFound:
+            await self.kube.create(kind, namespace, body)
+            return None
+        return await self._replace(kind, namespace, name, found, body, uid)
+
+    async def _replace(
+        self, kind: ResourceType, namespace: str, name: str, found: JsonObject, body: JsonObject, uid: str
+    ) -> str | None:
+        if not _owned_by(found, uid):
+            return f"connection: {kind.plural} {name} exists and is not this object's: choose another name"
+        before = found.get("data")
+        data: JsonValue = body["data"]
+        if isinstance(before, dict) and isinstance(data, dict):
+            dropped: JsonObject = dict.fromkeys(set(before) - set(data))
+            body = {**body, "data": {**dropped, **data}}
+        await self.kube.patch(kind, namespace, name, body)
+        return None
+
+
+def _targets(connection: Connection | None) -> Sequence[tuple[ResourceType, ConnectionTarget]]:
+    if connection is None:
+        return ()
+    asked = ((SECRETS, connection.secret), (CONFIG_MAPS, connection.config_map))
+    return [(kind, target) for kind, target in asked if target is not None]
+
+
+def _hash(value: JsonValue) -> int:
+    return hash(json.dumps(value, sort_keys=True))
+
+
+def _encoded(data: Mapping[str, str]) -> JsonObject:
+    return {key: base64.b64encode(value.encode()).decode() for key, value in data.items()}
+
+
+def _owned_by(found: Mapping[str, JsonValue], uid: str) -> bool:
+    metadata = found.get("metadata")
+    references = metadata.get("ownerReferences") if isinstance(metadata, dict) else None
+    if not isinstance(references, list):
+        return False
+    return any(isinstance(item, dict) and item.get("uid") == uid for item in references)

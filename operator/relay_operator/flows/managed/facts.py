@@ -1,0 +1,48 @@
+"""Everything that is known of an object in one pass."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Generic, TypeVar
+
+from relay_client.errors import CloudError
+from relay_operator.api.meta import CreateIntent, ObjectKey, Resource
+from relay_operator.api.workload import CommonStatus, WorkloadSpec
+from relay_operator.engine.account import AccountReady, AccountState
+from relay_operator.flows.managed.plan import View
+from relay_operator.flows.managed.resource import Inputs
+
+SpecT = TypeVar("SpecT", bound=WorkloadSpec)
+StatusT = TypeVar("StatusT", bound=CommonStatus)
+ObsT = TypeVar("ObsT")
+
+
+@dataclass(frozen=True, slots=True)
+class Facts(Generic[SpecT, StatusT, ObsT]):
+    """Gathered once; what follows is decided from it alone."""
+
+    key: ObjectKey
+    obj: Resource[SpecT, StatusT]
+    now: datetime
+    account: AccountState
+    view: View
+    intent: CreateIntent | None = None
+    """The annotation's, whether open or closed."""
+    observed: ObsT | None = None
+    error: CloudError | None = None
+    """Why the cloud could not be looked at."""
+    note: str = ""
+    """The sentence that explains what was seen: differences, what is missing, what cannot be found out."""
+    inputs: Inputs | None = None
+    env_digest: str = ""
+    """Of the Secrets and ConfigMaps as they are; empty where none are used or they were not read."""
+    unanswered: int = 0
+    """Looks in a row that the cloud did not answer, this one included."""
+    decided_in: float | None = None
+    """Seconds until a look can tell what this one could not: whether something exists."""
+
+    @property
+    def usable_account(self) -> AccountReady:
+        """The account of whatever is done in the cloud: the plan does nothing there without one."""
+        if not isinstance(self.account, AccountReady):
+            raise AssertionError(f"{self.key}: the plan acts on the cloud without an account")
+        return self.account

@@ -1,0 +1,325 @@
+"""The one place that looks: object, account, cloud and inputs become `Facts`. Reads only."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Generic, TypeVar, assert_never
+
+from pydantic import ValidationError
+
+from relay_client.errors import CloudError, NotFound, Unauthorized
+from relay_operator.api import meta
+from relay_operator.api.conditions import Reason
+from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey, Resource
+from relay_operator.api.workload import CommonStatus, WorkloadSpec
+from relay_operator.engine.account import AccountReady, Accounts, AccountState, AccountWaiting, pinned
+from relay_operator.engine.cache import Cache, Entry
+from relay_operator.flows.managed import predicates, recovery
+from relay_operator.flows.managed.facts import Facts
+from relay_operator.flows.managed.inputs import InputReader, MissingInput, ReadInputs
+from relay_operator.flows.managed.memory import Memory
+from relay_operator.flows.managed.plan import Account, Demand, Gate, Seen, Undecided, View
+from relay_operator.flows.managed.resource import CannotTell, ExternalResource, Found, Inputs, Look, NotSeen, Progress
+
+SpecT = TypeVar("SpecT", bound=WorkloadSpec)
+StatusT = TypeVar("StatusT", bound=CommonStatus)
+ObsT = TypeVar("ObsT")
+
+_SEEN_BY_PROGRESS = {
+    Progress.PENDING: Seen.PENDING,
+    Progress.READY: Seen.READY,
+    Progress.DEGRADED: Seen.READY,
+    Progress.STOPPED: Seen.STOPPED,
+    Progress.INTERRUPTED: Seen.INTERRUPTED,
+    Progress.FAILED: Seen.FAILED,
+    Progress.GONE: Seen.GONE,
+}
+
+
+class UnreadableObjectError(Exception):
+    """What the API server holds is not an object of this kind, as this release knows it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long the engine doubts before it believes what it does not see. Seconds."""
+
+    absence: float = 5.0
+    """Between the first and the last 404 that together mean gone."""
+    newborn: float = 30.0
+    """After a create, a 404 means nothing."""
+    search: float = 60.0
+    """After a create was sent, a list that lacks its name means nothing; also how long webhooks may yet name it."""
+    searches: int = 2
+    """Complete lists in a row that must lack the name."""
+    termination: float = 30.0
+    """How long a termination may take before it is sent again."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sight(Generic[ObsT]):
+    """What a look yielded; `observed` only where it is this object's own, or may become it."""
+
+    seen: Seen
+    observed: ObsT | None = None
+    note: str = ""
+    error: CloudError | None = None
+    decided_in: float | None = None
+    """Seconds until a look can tell what this one could not."""
+
+
+@dataclass(slots=True)
+class Gatherer(Generic[SpecT, StatusT, ObsT]):
+    """Gathers the facts of one kind's objects."""
+
+    resource: ExternalResource[SpecT, StatusT, ObsT]
+    accounts: Accounts
+    cache: Cache
+    inputs: InputReader
+    clock: Callable[[], float]
+    patience: Patience
+
+    async def gather(
+        self, key: ObjectKey, entry: Entry, memory: Memory, now: datetime, look: Look
+    ) -> Facts[SpecT, StatusT, ObsT]:
+        """One pass over one object: at most one look at the cloud, unless an adoption or a search needs more."""
+        try:
+            obj = self.resource.parse(entry.body)
+        except ValidationError as invalid:
+            raise UnreadableObjectError(str(invalid.errors(include_input=False, include_url=False)[0])) from None
+        intent = CreateIntent.parse(obj.metadata.annotations.get(meta.CREATE_INTENT))
+        known = intent if isinstance(intent, CreateIntent) else None
+        demand, finalizer, paused = (
+            predicates.demand(obj),
+            meta.FINALIZER in obj.metadata.finalizers,
+            predicates.paused(obj),
+        )
+        unread = View(demand=demand, finalizer=finalizer, paused=paused, seen=Seen.BLIND)
+        if paused or demand is Demand.DELETE_ABANDONING or (unread.deleting and not finalizer):
+            return Facts(key, obj, now, _NOT_ASKED, unread, known)
+
+        recorded = obj.status.account if obj.status.id else None
+        sent = known if predicates.intent_open(obj, intent) else None
+        ref = pinned(obj.spec.account_ref, recorded, sent)
+        account = await self.accounts.resolve(obj.metadata.namespace, ref)
+        if not isinstance(account, AccountReady):
+            seen = Seen.BLIND if obj.status.id or predicates.intent_open(obj, intent) else Seen.NOTHING
+            standing = Account.WAITING if isinstance(account, AccountWaiting) else Account.REFUSED
+            view = View(demand=demand, finalizer=finalizer, account=standing, seen=seen)
+            return Facts(key, obj, now, account, view, known)
+
+        sight: _Sight[ObsT]
+        try:
+            sight = await self._look(key, obj, intent, account, memory, now, look)
+        except CloudError as error:
+            if isinstance(error, Unauthorized):
+                self.accounts.refused(account)
+            memory.unanswered += 1
+            sight = _Sight(Seen.BLIND, error=error)  # `_Sight[ObsT](...)` cannot be: frozen, and with slots
+        else:
+            memory.unanswered = 0
+        return await self._facts(key, obj, intent, account, memory, now, sight)
+
+    async def _facts(
+        self,
+        key: ObjectKey,
+        obj: Resource[SpecT, StatusT],
+        intent: CreateIntent | MalformedIntent | None,
+        account: AccountReady,
+        memory: Memory,
+        now: datetime,
+        sight: _Sight[ObsT],
+    ) -> Facts[SpecT, StatusT, ObsT]:
+        read: ReadInputs | MissingInput | None = None
+        demand = predicates.demand(obj)
+        gate, note, decided_in = _gate(obj, account, memory, now), sight.note, sight.decided_in
+        refs = self.resource.input_refs(obj)
+        undecided = predicates.undecided(obj, intent, account)
+        resend = sight.seen is Seen.UNKNOWABLE and undecided is Undecided.RESEND
+        wanted = gate is Gate.OPEN and (sight.seen is Seen.NOTHING or resend)
+        deaf_for = self.accounts.deaf_for(account) if wanted else 0.0
+        if deaf_for > 0:
+            gate, wanted, decided_in = Gate.DEAF, False, deaf_for
+            note = f"{account.key} is being subscribed to the cloud's webhooks: nothing is created unheard"
+        if demand is Demand.EXIST and (wanted or (refs.any and sight.observed is not None)):
+            read = await self.inputs.read(obj.metadata.namespace, refs, obj.metadata.uid, memory)
+        if isinstance(read, MissingInput) and wanted:
+            gate, note = Gate.ENV_MISSING, read.message
+        digest = read.digest if isinstance(read, ReadInputs) else ""
+        known = intent if isinstance(intent, CreateIntent) else None
+        difference, step, differs = predicates.difference(self.resource, obj, sight.observed, known, digest, now)
+        asked = recovery.recovery(obj, sight.seen, now)
+        view = View(
+            demand=demand,
+            finalizer=meta.FINALIZER in obj.metadata.finalizers,
+            seen=sight.seen,
+            gate=gate,
+            undecided=undecided,
+            recovery=asked,
+            held_back=recovery.held_back(obj, sight.seen, asked, difference, now),
+            replacing=bool(obj.status.replacing),
+            difference=difference,
+            expired=predicates.expired(obj, sight.seen, now),
+            step=step,
+        )
+        inputs = Inputs(
+            env=read.env if isinstance(read, ReadInputs) else {},
+            ssh_keys=read.ssh_keys if isinstance(read, ReadInputs) else (),
+            model_id=predicates.model_id(self.resource.models(obj), obj.status.failures),
+        )
+        return Facts(
+            key=key,
+            obj=obj,
+            now=now,
+            account=account,
+            view=view,
+            intent=known,
+            observed=sight.observed,
+            error=sight.error,
+            note=note or differs,
+            inputs=inputs,
+            env_digest=digest,
+            unanswered=memory.unanswered,
+            decided_in=decided_in,
+        )
+
+    async def _look(
+        self,
+        key: ObjectKey,
+        obj: Resource[SpecT, StatusT],
+        intent: CreateIntent | MalformedIntent | None,
+        account: AccountReady,
+        memory: Memory,
+        now: datetime,
+        look: Look,
+    ) -> _Sight[ObsT]:
+        self.cache.unclaim(key)
+        is_open = predicates.intent_open(obj, intent)
+        adopt_id = obj.metadata.annotations.get(meta.ADOPT_ID, "")
+        deleting = predicates.demand(obj) is not Demand.EXIST
+        if obj.status.id:
+            if predicates.demand(obj) is Demand.DELETE_ORPHANING:
+                return _Sight(Seen.PENDING)
+            return await self._look_by_id(obj, account, memory, now, look)
+        if adopt_id and (is_open or not deleting):
+            return await self._look_at_adoptee(key, obj, adopt_id, account, is_open=is_open)
+        if not is_open or intent is None:
+            return _Sight(Seen.NOTHING)
+        if isinstance(intent, MalformedIntent):
+            return _Sight(Seen.UNKNOWABLE, note=str(intent))
+        return await self._search(key, intent, account, memory, now)
+
+    async def _look_by_id(
+        self, obj: Resource[SpecT, StatusT], account: AccountReady, memory: Memory, now: datetime, look: Look
+    ) -> _Sight[ObsT]:
+        try:
+            observed = await self.resource.observe(account.cloud, obj.status.id or "", obj.status, look)
+        except NotFound:
+            return self._missing(obj, memory, now)
+        memory.missing = ("", 0.0)
+        progress = self.resource.progress(observed)
+        _, name = self.resource.identity(observed)
+        if name and obj.status.cloud_name and name != obj.status.cloud_name:
+            note = f"status.id {obj.status.id} is the cloud's {name!r}, not {obj.status.cloud_name!r}"
+            return _Sight(Seen.FOREIGN, note=note)
+        ended, sent = memory.terminated
+        sent_lately = ended == obj.status.id and self.clock() - sent < self.patience.termination
+        if progress is not Progress.GONE and sent_lately:
+            return _Sight(Seen.GOING, observed, "a termination was sent; the cloud has not confirmed it")
+        return _Sight(_SEEN_BY_PROGRESS[progress], observed)
+
+    def _missing(self, obj: Resource[SpecT, StatusT], memory: Memory, now: datetime) -> _Sight[ObsT]:
+        """A 404 is believed when it comes again, and never right after the create.
+
+        What was seen terminated, the cloud forgets after a day: that is no other end (section 3).
+        """
+        if memory.missing[0] != obj.status.id:
+            memory.missing = (obj.status.id or "", self.clock())
+        born = predicates.created_at(obj)
+        grown = 0.0 if born is None else self.patience.newborn - (now - born).total_seconds()
+        doubt = max(grown, self.patience.absence - (self.clock() - memory.missing[1]))
+        if doubt > 0 and obj.status.state != "terminated":
+            note = f"the cloud does not find {obj.status.id}; looking again"
+            return _Sight(Seen.MISSING, note=note, decided_in=doubt)
+        return _Sight(Seen.GONE, note=f"the cloud does not find {obj.status.id} any more")
+
+    async def _look_at_adoptee(
+        self, key: ObjectKey, obj: Resource[SpecT, StatusT], cloud_id: str, account: AccountReady, *, is_open: bool
+    ) -> _Sight[ObsT]:
+        refused = Seen.UNKNOWABLE if is_open else Seen.ADOPTEE_REFUSED
+        if not account.adoption_allowed:
+            return _Sight(refused, note="the account is shared and does not say allowAdoption")
+        holders = self.cache.with_cloud_id(cloud_id) - {key}
+        if holders:
+            return _Sight(refused, note=_belongs(cloud_id, holders))
+        try:
+            observed = await self.resource.observe(account.cloud, cloud_id, obj.status, Look.EXACT)
+        except NotFound:
+            return _Sight(refused, note=f"the cloud does not find {cloud_id}")
+        if self.resource.progress(observed) is Progress.GONE:
+            return _Sight(refused, note=f"{cloud_id} is terminated")
+        differs = self.resource.differences(obj, observed)
+        if differs and not is_open:
+            return _Sight(refused, note="make the spec say what the resource is: " + "; ".join(differs))
+        holders = self.cache.claim(cloud_id, key)
+        if holders:
+            return _Sight(refused, note=_belongs(cloud_id, holders))
+        return _Sight(Seen.FOUND if is_open else Seen.ADOPTEE, observed)
+
+    async def _search(
+        self,
+        key: ObjectKey,
+        intent: CreateIntent,
+        account: AccountReady,
+        memory: Memory,
+        now: datetime,
+    ) -> _Sight[ObsT]:
+        """Find out what became of a create whose answer is not known."""
+        if intent.token in memory.unsent:
+            return _Sight(Seen.ABSENT, note="the last attempt was written down and not sent")
+        originals = self.cache.with_token(intent.token) - {key}
+        if originals:
+            return _Sight(Seen.ABSENT, note=f"the intent was copied from {min(map(str, originals))}")
+        finding = await self.resource.find(account.cloud, intent.name, account.sightings)
+        early = self.patience.search - (now - intent.started_at).total_seconds()
+        match finding:
+            case Found(observed):
+                holders = self.cache.claim(self.resource.identity(observed)[0], key)
+                if holders:
+                    return _Sight(Seen.ABSENT, note=f"the intent was copied from {min(map(str, holders))}")
+                return _Sight(Seen.FOUND, observed)
+            case NotSeen():
+                return self._not_seen(intent, memory, early)
+            case CannotTell():
+                note = f"look in the cloud for a resource named {intent.name!r}"
+                if early > 0:
+                    return _Sight(Seen.UNSURE, note=note, decided_in=early)
+                return _Sight(Seen.UNKNOWABLE, note=note)
+            case _ as never:
+                assert_never(never)
+
+    def _not_seen(self, intent: CreateIntent, memory: Memory, early: float) -> _Sight[ObsT]:
+        if memory.searched != intent.name:  # what an earlier attempt's lists lacked says nothing about this one
+            memory.searched, memory.not_seen = intent.name, 0
+        if early <= 0 and (memory.not_seen == 0 or self.clock() - memory.not_seen_at >= self.patience.absence):
+            memory.not_seen += 1
+            memory.not_seen_at = self.clock()
+        note = f"{intent.name!r} is not in the cloud's list"
+        if memory.not_seen >= self.patience.searches:
+            return _Sight(Seen.ABSENT, note=note)
+        again = self.patience.absence - (self.clock() - memory.not_seen_at)
+        return _Sight(Seen.UNSURE, note=note, decided_in=early if early > 0 else again)
+
+
+def _belongs(cloud_id: str, holders: frozenset[ObjectKey]) -> str:
+    return f"{cloud_id} belongs to {min(map(str, holders))}"
+
+
+def _gate(obj: Resource[SpecT, StatusT], account: AccountReady, memory: Memory, now: datetime) -> Gate:
+    """A wait that was agreed is over where the account has another key, or spec: that may be allowed what was not."""
+    same = memory.account in (None, account)
+    memory.account = account
+    return predicates.gate(obj, now) if same else Gate.OPEN
+
+
+_NOT_ASKED: AccountState = AccountWaiting(Reason.PAUSED, "")

@@ -1,0 +1,146 @@
+"""Reads the Secrets and ConfigMaps that a create needs: by GET, from the object's own namespace, never kept."""
+
+import asyncio
+import base64
+import binascii
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from relay_operator.api.parts import EnvFromSource
+from relay_operator.api.references import ValueSource
+from relay_operator.engine.kube import CONFIG_MAPS, SECRETS, Kube, NotFound, ResourceType
+from relay_operator.flows.managed.memory import Memory
+from relay_operator.flows.managed.resource import InputRefs
+
+_WORDS = {SECRETS.plural: "Secret", CONFIG_MAPS.plural: "ConfigMap"}
+_ROUNDS = 20_000
+"""Of the digest's key derivation: status is read by more people than the Secret, and must not help to guess it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadInputs:
+    """Everything that was asked for."""
+
+    env: Mapping[str, str] = field(repr=False)
+    ssh_keys: tuple[str, ...]
+    digest: str
+    """Of what came from Secrets and ConfigMaps; empty where nothing did."""
+
+
+@dataclass(frozen=True, slots=True)
+class MissingInput:
+    """A sentence that names what is missing."""
+
+    message: str
+
+
+@dataclass(slots=True)
+class _Sources:
+    """What one pass read, each object once."""
+
+    kube: Kube
+    namespace: str
+    data: dict[tuple[str, str], Mapping[str, str] | None] = field(default_factory=dict)
+    versions: list[str] = field(default_factory=list)
+
+    async def read(self, kind: ResourceType, name: str) -> Mapping[str, str] | None:
+        key = (kind.plural, name)
+        if key not in self.data:
+            self.data[key] = await self._get(kind, name)
+        return self.data[key]
+
+    async def _get(self, kind: ResourceType, name: str) -> Mapping[str, str] | None:
+        try:
+            raw = await self.kube.get(kind, self.namespace, name)
+        except NotFound:
+            self.versions.append(f"{kind.plural}/{name}=")
+            return None
+        metadata = raw.get("metadata")
+        version = metadata.get("resourceVersion") if isinstance(metadata, dict) else None
+        self.versions.append(f"{kind.plural}/{name}={version}")
+        return texts(raw.get("data"), encoded=kind is SECRETS)
+
+
+def texts(data: JsonValue, *, encoded: bool) -> Mapping[str, str]:
+    """The texts of a Secret (base64) or a ConfigMap; what is not text is left out."""
+    if not isinstance(data, dict):
+        return {}
+    found: dict[str, str] = {}
+    for name, value in data.items():
+        if isinstance(value, str):
+            try:
+                found[name] = base64.b64decode(value).decode() if encoded else value
+            except (binascii.Error, UnicodeDecodeError):
+                continue
+    return found
+
+
+class _MissingError(Exception):
+    """Carries the sentence out of the loops below."""
+
+
+@dataclass(slots=True)
+class InputReader:
+    """Resolves `env`, `envFrom` and `sshKeyRefs`."""
+
+    kube: Kube
+
+    async def read(self, namespace: str, refs: InputRefs, salt: str, memory: Memory) -> ReadInputs | MissingInput:
+        """`salt` keys the digest. Raises KubeError where the API server cannot be asked."""
+        sources = _Sources(self.kube, namespace)
+        borrowed: dict[str, str] = {}
+        try:
+            for source in refs.env_from:
+                borrowed |= await _all_of(sources, source)
+            referenced = {
+                item.name: value
+                for item in refs.env
+                if item.value_from is not None and (value := await _value(sources, item.value_from)) is not None
+            }
+            ssh_keys = [value for ref in refs.ssh_keys if (value := await _value(sources, ref)) is not None]
+        except _MissingError as missing:
+            return MissingInput(str(missing))
+        foreign = {**borrowed, **referenced, **{f"ssh/{index}": key for index, key in enumerate(ssh_keys)}}
+        digest = await _digest(foreign, ",".join(sources.versions), salt, memory)
+        literal = {item.name: item.value for item in refs.env if item.value is not None}
+        return ReadInputs({**borrowed, **literal, **referenced}, tuple(ssh_keys), digest)
+
+
+async def _all_of(sources: _Sources, source: EnvFromSource) -> dict[str, str]:
+    prefix = source.prefix or ""
+    for kind, ref in ((SECRETS, source.secret_ref), (CONFIG_MAPS, source.config_map_ref)):
+        if ref is None:
+            continue
+        data = await sources.read(kind, ref.name)
+        if data is None and not source.optional:
+            raise _MissingError(f"envFrom: {_WORDS[kind.plural]} {ref.name} does not exist in {sources.namespace}")
+        return {prefix + name: value for name, value in (data or {}).items()}
+    return {}
+
+
+async def _value(sources: _Sources, source: ValueSource) -> str | None:
+    for kind, ref in ((SECRETS, source.secret_key_ref), (CONFIG_MAPS, source.config_map_key_ref)):
+        if ref is None:
+            continue
+        data = await sources.read(kind, ref.name)
+        value = None if data is None else data.get(ref.key)
+        if value is None and not source.optional:
+            absent = "does not exist" if data is None else f"has no text at key {ref.key!r}"
+            raise _MissingError(f"{_WORDS[kind.plural]} {ref.name} in {sources.namespace} {absent}")
+        return value
+    return None
+
+
+async def _digest(values: Mapping[str, str], versions: str, salt: str, memory: Memory) -> str:
+    """Costs a key derivation only when a source's version changed."""
+    if not values:
+        return ""
+    marker = f"{salt}|{versions}"
+    if memory.env_digest[0] != marker:
+        text = "\0".join(f"{name}={value}" for name, value in sorted(values.items())).encode()
+        raw = await asyncio.to_thread(hashlib.pbkdf2_hmac, "sha256", text, salt.encode(), _ROUNDS, 8)
+        memory.env_digest = (marker, raw.hex())
+    return memory.env_digest[1]

@@ -1,0 +1,310 @@
+"""What to do next, decided from a small view without I/O. `RULES` is the specification: the first that applies wins."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from relay_operator.api.conditions import Reason
+from relay_operator.flows.managed.actions import (
+    Action,
+    Adopt,
+    CloseIntent,
+    Create,
+    Delete,
+    Expire,
+    Forget,
+    Ignore,
+    Keep,
+    Release,
+    Replace,
+    Resend,
+    Stall,
+    Step,
+    Update,
+    Wait,
+)
+
+
+class Demand(Enum):
+    """What people ask of the object."""
+
+    EXIST = auto()
+    DELETE = auto()
+    DELETE_STOPPING = auto()  # deletionPolicy: Stop
+    DELETE_ORPHANING = auto()  # deletionPolicy: Orphan
+    DELETE_ABANDONING = auto()  # the annotation `abandon`
+
+
+class Account(Enum):
+    """Whether the cloud can be asked."""
+
+    READY = auto()
+    WAITING = auto()  # missing, or not usable yet
+    REFUSED = auto()  # key refused, URL or namespace not allowed
+
+
+class Seen(Enum):
+    """What is recorded, and what the cloud was last seen to say about it."""
+
+    NOTHING = auto()  # no id, and no intent without an answer: nothing of ours exists
+    ADOPTEE = auto()  # `adopt-id` names a resource that may be adopted
+    ADOPTEE_REFUSED = auto()  # it differs, belongs to another object, is gone, or adoption is not allowed
+    FOUND = auto()  # an open intent's resource was found
+    ABSENT = auto()  # surely not created: the search was complete, repeated and late enough
+    UNSURE = auto()  # not found, but too early to say
+    UNKNOWABLE = auto()  # the cloud offers no way to find out
+    PENDING = auto()
+    READY = auto()
+    STOPPED = auto()
+    INTERRUPTED = auto()
+    FAILED = auto()
+    GOING = auto()  # a termination was sent; not confirmed
+    MISSING = auto()  # reads as not found, not yet often enough to believe it
+    GONE = auto()  # confirmed terminated or not found
+    FOREIGN = auto()  # the recorded id is a resource of another name: not ours to touch
+    BLIND = auto()  # something of ours may exist, and could not be looked at
+
+
+class Gate(Enum):
+    """What holds the next paid or refused attempt back, in order."""
+
+    OPEN = auto()
+    DEAF = auto()  # the account's webhook subscription is being made
+    ENV_MISSING = auto()
+    LATER = auto()  # not before `status.nextAttemptTime`
+
+
+class Undecided(Enum):
+    """What may be done about an intent whose outcome nobody can find out."""
+
+    HOLD = auto()
+    RESEND = auto()  # account: createRecovery RetryByName
+    GIVE_UP = auto()  # a person wrote `retry-create`
+
+
+class Recovery(Enum):
+    """What `spec.recovery` asks for in the state seen, and only in that state."""
+
+    NONE = auto()
+    RESTART = auto()
+    RECREATE = auto()
+
+
+class Difference(Enum):
+    """How the spec differs from what the cloud has."""
+
+    NONE = auto()
+    STEP = auto()  # can be changed in place
+    FORBIDDEN = auto()  # cannot, and updateStrategy is Never
+    REPLACEABLE = auto()  # cannot, and updateStrategy is Recreate
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Everything a decision depends on."""
+
+    demand: Demand = Demand.EXIST
+    finalizer: bool = True
+    paused: bool = False
+    account: Account = Account.READY
+    seen: Seen = Seen.NOTHING
+    gate: Gate = Gate.OPEN
+    undecided: Undecided = Undecided.HOLD
+    recovery: Recovery = Recovery.NONE
+    held_back: bool = False
+    """What would be restarted or made anew was so lately, and again and again."""
+    replacing: bool = False
+    difference: Difference = Difference.NONE
+    expired: bool = False
+    step: Step = Step.START  # read only where `difference` is STEP
+
+    @property
+    def deleting(self) -> bool:
+        return self.demand is not Demand.EXIST
+
+
+Rule = Callable[[View], Action | None]
+
+SEARCHED = frozenset({Seen.FOUND, Seen.ABSENT, Seen.UNSURE, Seen.UNKNOWABLE})
+RECORDED = frozenset(
+    {Seen.PENDING, Seen.READY, Seen.STOPPED, Seen.INTERRUPTED, Seen.FAILED, Seen.GOING, Seen.MISSING, Seen.GONE}
+)
+_GATES: dict[Gate, Action] = {
+    Gate.DEAF: Wait(Reason.WAITING_FOR_ACCOUNT),
+    Gate.ENV_MISSING: Wait(Reason.ENV_MISSING),
+    Gate.LATER: Wait(Reason.WAITING_FOR_RETRY),
+}
+_WITHOUT_ACCOUNT: dict[Account, Action] = {
+    Account.WAITING: Wait(Reason.WAITING_FOR_ACCOUNT),
+    Account.REFUSED: Stall(Reason.ACCOUNT_REFUSED),
+}
+
+
+def _not_ours(view: View) -> Action | None:
+    return Ignore() if view.deleting and not view.finalizer else None
+
+
+def _abandoned(view: View) -> Action | None:
+    return Release() if view.demand is Demand.DELETE_ABANDONING else None
+
+
+def _paused(view: View) -> Action | None:
+    return Wait(Reason.PAUSED) if view.paused else None
+
+
+def _never_created(view: View) -> Action | None:
+    """Nothing exists, so no account is needed to let go."""
+    return Release() if view.deleting and view.seen is Seen.NOTHING else None
+
+
+def _account(view: View) -> Action | None:
+    return _WITHOUT_ACCOUNT.get(view.account)
+
+
+def _blind(view: View) -> Action | None:
+    return Wait(Reason.CLOUD_UNAVAILABLE) if view.seen is Seen.BLIND else None
+
+
+def _foreign(view: View) -> Action | None:
+    return Stall(Reason.IDENTITY_MISMATCH) if view.seen is Seen.FOREIGN else None
+
+
+def _delete_with_open_intent(view: View) -> Action | None:
+    return _search(view) if view.deleting and view.seen in SEARCHED else None
+
+
+def _orphan(view: View) -> Action | None:
+    return Release() if view.demand is Demand.DELETE_ORPHANING else None
+
+
+def _delete(view: View) -> Action | None:
+    if not view.deleting:
+        return None
+    if view.seen not in RECORDED or view.seen is Seen.GONE:
+        return Release()
+    if view.seen in {Seen.GOING, Seen.MISSING}:
+        return Wait(Reason.DELETING)
+    if view.demand is Demand.DELETE_STOPPING:
+        return _stop_and_release(view)
+    return Delete()
+
+
+def _stop_and_release(view: View) -> Action:
+    match view.seen:
+        case Seen.STOPPED | Seen.FAILED:
+            return Release()
+        case Seen.PENDING:
+            return Wait(Reason.DELETING)
+        case _:
+            return Update(Step.STOP)
+
+
+def _adopt(view: View) -> Action | None:
+    match view.seen:
+        case Seen.ADOPTEE:
+            return Adopt()
+        case Seen.ADOPTEE_REFUSED:
+            return Stall(Reason.ADOPTION_REFUSED)
+        case _:
+            return None
+
+
+def _search(view: View) -> Action | None:
+    if view.seen not in SEARCHED:
+        return None
+    if view.seen is Seen.FOUND:
+        return Adopt()
+    if view.seen is Seen.ABSENT or view.undecided is Undecided.GIVE_UP:
+        return CloseIntent()
+    if view.seen is Seen.UNSURE:
+        return Wait(Reason.SEARCHING)
+    if view.undecided is Undecided.RESEND and not view.deleting:
+        return _GATES.get(view.gate, Resend())
+    return Stall(Reason.CREATE_OUTCOME_UNKNOWN)
+
+
+def _create(view: View) -> Action | None:
+    return _GATES.get(view.gate, Create()) if view.seen is Seen.NOTHING else None
+
+
+def _gone(view: View) -> Action | None:
+    match view.seen:
+        case Seen.MISSING:
+            return Wait(Reason.SEARCHING)
+        case Seen.GONE if view.replacing:
+            return Forget()
+        case Seen.GONE if view.recovery is Recovery.RECREATE:
+            return Wait(Reason.BACK_OFF) if view.held_back else Forget()
+        case Seen.GONE:
+            return Stall(Reason.TERMINATED_EXTERNALLY)
+        case Seen.GOING:
+            return Wait(Reason.RECREATING if view.replacing else Reason.DELETING)
+        case _:
+            return None
+
+
+def _replace(view: View) -> Action | None:
+    if view.recovery is not Recovery.RECREATE and view.difference is not Difference.REPLACEABLE:
+        return None
+    if view.replacing:
+        return Delete()
+    if view.held_back:
+        return None if view.difference is Difference.STEP else Wait(Reason.BACK_OFF)
+    return Replace()
+
+
+def _forbidden(view: View) -> Action | None:
+    return Stall(Reason.IMMUTABLE_FIELD_CHANGED) if view.difference is Difference.FORBIDDEN else None
+
+
+def _update(view: View) -> Action | None:
+    if view.difference is Difference.STEP:
+        return _as_agreed(view, Update(view.step))
+    if view.recovery is Recovery.RESTART:
+        return Wait(Reason.BACK_OFF) if view.held_back else _as_agreed(view, Update(Step.START))
+    return None
+
+
+def _as_agreed(view: View, update: Update) -> Action:
+    """A start that was refused is tried again no sooner than was agreed; a stop saves money and never waits.
+
+    What was agreed for a recovery does not hold back what people ask for meanwhile.
+    """
+    if view.gate is Gate.LATER and not view.held_back and update.step is not Step.STOP:
+        return Wait(Reason.WAITING_FOR_RETRY)
+    return update
+
+
+def _expire(view: View) -> Action | None:
+    return Expire() if view.expired and view.seen is Seen.STOPPED else None
+
+
+RULES: tuple[Rule, ...] = (
+    _not_ours,
+    _abandoned,
+    _paused,
+    _never_created,
+    _account,
+    _blind,
+    _foreign,
+    _delete_with_open_intent,
+    _orphan,
+    _delete,
+    _adopt,
+    _search,
+    _create,
+    _gone,
+    _replace,
+    _forbidden,
+    _update,
+    _expire,
+)
+
+
+def plan(view: View) -> Action:
+    """The first rule of `RULES` that applies; `Keep` where none does."""
+    for rule in RULES:
+        action = rule(view)
+        if action is not None:
+            return action
+    return Keep()

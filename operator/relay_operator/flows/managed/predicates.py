@@ -1,0 +1,161 @@
+"""Reads an object for what a `View` needs. Pure: no I/O, time is passed in."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from relay_operator.api import meta
+from relay_operator.api.meta import CreateIntent, MalformedIntent, Resource
+from relay_operator.api.parts import DeletionPolicy, OnInterrupted, PowerState, Recovery, UpdateType
+from relay_operator.api.workload import CommonStatus, WorkloadSpec
+from relay_operator.engine.account import AccountReady
+from relay_operator.engine.intent import changed_fields
+from relay_operator.flows.managed.actions import Step
+from relay_operator.flows.managed.plan import Demand, Difference, Gate, Seen, Undecided
+from relay_operator.flows.managed.resource import ExternalResource, Progress
+
+SpecT = TypeVar("SpecT", bound=WorkloadSpec)
+StatusT = TypeVar("StatusT", bound=CommonStatus)
+ObsT = TypeVar("ObsT")
+Intent = CreateIntent | MalformedIntent | None
+
+_DEMAND_BY_POLICY = {
+    DeletionPolicy.DELETE: Demand.DELETE,
+    DeletionPolicy.STOP: Demand.DELETE_STOPPING,
+    DeletionPolicy.ORPHAN: Demand.DELETE_ORPHANING,
+}
+_RESTARTABLE = frozenset({Progress.READY, Progress.DEGRADED, Progress.FAILED})
+
+
+def demand(obj: Resource[SpecT, StatusT]) -> Demand:
+    """What people ask for; `abandon` counts only while deleting."""
+    if obj.metadata.deletion_timestamp is None:
+        return Demand.EXIST
+    if obj.metadata.annotations.get(meta.ABANDON) == "true":
+        return Demand.DELETE_ABANDONING
+    return _DEMAND_BY_POLICY[obj.spec.deletion_policy]
+
+
+def paused(obj: Resource[SpecT, StatusT]) -> bool:
+    return obj.metadata.annotations.get(meta.PAUSED) == "true"
+
+
+def intent_open(obj: Resource[SpecT, StatusT], intent: Intent) -> bool:
+    """Whether a create may have been sent whose end no status tells. What cannot be read counts as open."""
+    if isinstance(intent, CreateIntent):
+        return intent.token != obj.status.create_token
+    return intent is not None and not obj.status.create_token
+
+
+def created_at(obj: Resource[SpecT, StatusT]) -> datetime | None:
+    """When the recorded resource's create was sent."""
+    intent = CreateIntent.parse(obj.metadata.annotations.get(meta.CREATE_INTENT))
+    return intent.started_at if isinstance(intent, CreateIntent) else None
+
+
+def gate(obj: Resource[SpecT, StatusT], now: datetime) -> Gate:
+    """A wait that was agreed holds until its time, unless people changed the spec or asked for a refresh."""
+    due = obj.status.next_attempt_time
+    unchanged = obj.status.observed_generation == obj.metadata.generation and not refresh_asked(obj)
+    return Gate.LATER if due is not None and now < due and unchanged else Gate.OPEN
+
+
+def refresh_asked(obj: Resource[SpecT, StatusT]) -> bool:
+    """`reconcile-at` has a value that status does not echo yet."""
+    return obj.metadata.annotations.get(meta.RECONCILE_AT, "") != (obj.status.reconcile_at or "")
+
+
+def undecided(obj: Resource[SpecT, StatusT], intent: Intent, account: AccountReady) -> Undecided:
+    """A person's word comes before the account's policy."""
+    token = intent.token if isinstance(intent, CreateIntent) else ""
+    answer = obj.metadata.annotations.get(meta.RETRY_CREATE, "")
+    if answer and (answer == token or isinstance(intent, MalformedIntent)):
+        return Undecided.GIVE_UP
+    return Undecided.RESEND if account.resend_unknown and token else Undecided.HOLD
+
+
+def since_in(obj: Resource[SpecT, StatusT], state: str, now: datetime) -> datetime:
+    """When the cloud was first seen to say this state; that may be now."""
+    return (obj.status.state_since or now) if obj.status.state == state else now
+
+
+def running_wanted(obj: Resource[SpecT, StatusT], now: datetime) -> bool:
+    """The power asked for: `powerState`, unless `lifetime.maxRuntimeSeconds` is used up."""
+    return obj.spec.power_state is PowerState.RUNNING and not runtime_used_up(obj, now)
+
+
+def runtime_used_up(obj: Resource[SpecT, StatusT], now: datetime) -> bool:
+    """Counted since the workload last began to run at somebody's request; a `restarted-at` begins anew."""
+    lifetime, since = obj.spec.lifetime, obj.status.running_since
+    limit = None if lifetime is None else lifetime.max_runtime_seconds
+    if limit is None or since is None or restart_asked(obj):
+        return False
+    return now - since >= timedelta(seconds=limit)
+
+
+def restart_asked(obj: Resource[SpecT, StatusT]) -> bool:
+    return obj.metadata.annotations.get(meta.RESTARTED_AT, "") != (obj.status.restarted_at or "")
+
+
+def model_id(models: Sequence[str], failures: int | None) -> str:
+    """The GPU model of the next attempt: each refusal moves on to the next of the list, and round again."""
+    return models[(failures or 0) % len(models)] if models else ""
+
+
+def difference(
+    resource: ExternalResource[SpecT, StatusT, ObsT],
+    obj: Resource[SpecT, StatusT],
+    observed: ObsT | None,
+    intent: CreateIntent | None,
+    env_digest: str,
+    now: datetime,
+) -> tuple[Difference, Step, str]:
+    """How the spec differs from what is there, the step to take first, and a sentence about what cannot be changed."""
+    if observed is None:
+        return Difference.NONE, Step.START, ""
+    recorded = obj.status.spec_hash or (intent.spec_hash if intent is not None else "")
+    told = resource.differences(obj, observed)
+    named = {text.partition(":")[0] for text in told}
+    silent = tuple(name for name in changed_fields(recorded, resource.fields(obj)) if name not in named)
+    strategy = obj.spec.update_strategy
+    recreate = strategy is not None and strategy.type is UpdateType.RECREATE
+    outdated = bool(env_digest and obj.status.env_digest and env_digest != obj.status.env_digest)
+    if told or silent or (outdated and recreate):
+        return Difference.REPLACEABLE if recreate else Difference.FORBIDDEN, Step.START, "; ".join(told + silent)
+    steps = steps_of(resource, obj, observed, now)
+    return (Difference.STEP, steps[0], "") if steps else (Difference.NONE, Step.START, "")
+
+
+def steps_of(
+    resource: ExternalResource[SpecT, StatusT, ObsT], obj: Resource[SpecT, StatusT], observed: ObsT, now: datetime
+) -> tuple[Step, ...]:
+    """The kind's own steps, then the restart that people asked for."""
+    running = running_wanted(obj, now)
+    steps = resource.steps(obj, observed, running=running)
+    if not steps and running and restart_asked(obj) and resource.progress(observed) in _RESTARTABLE:
+        return (Step.RESTART,)
+    return steps
+
+
+def expired(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> bool:
+    """Stopped as asked for longer than `lifetime.ttlSecondsAfterStopped`."""
+    lifetime, since = obj.spec.lifetime, obj.status.state_since
+    if lifetime is None or lifetime.ttl_seconds_after_stopped is None or since is None:
+        return False
+    stopped = seen is Seen.STOPPED and obj.status.state == "stopped" and not running_wanted(obj, now)
+    return stopped and now - since >= timedelta(seconds=lifetime.ttl_seconds_after_stopped)
+
+
+def deadlines(spec: WorkloadSpec, status: CommonStatus) -> tuple[datetime, ...]:
+    """Moments at which the passing of time alone asks for a pass; those gone by included."""
+    lifetime, asked = spec.lifetime, spec.recovery or Recovery()
+    waits: list[tuple[datetime | None, int | None]] = []
+    if lifetime is not None:
+        waits.append((status.running_since, lifetime.max_runtime_seconds))
+        if status.state == "stopped":
+            waits.append((status.state_since, lifetime.ttl_seconds_after_stopped))
+    if status.state == "interrupted" and asked.on_interrupted is OnInterrupted.RECREATE:
+        waits.append((status.state_since, asked.after_seconds))
+    return tuple(
+        since + timedelta(seconds=seconds) for since, seconds in waits if since is not None and seconds is not None
+    )

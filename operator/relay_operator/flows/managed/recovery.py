@@ -1,0 +1,80 @@
+"""What is restarted or made anew, and how soon once more: a crash loop must not be a spending loop. Pure."""
+
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from relay_operator.api.meta import Resource
+from relay_operator.api.parts import OnFailed, OnInterrupted, OnTerminated
+from relay_operator.api.parts import Recovery as RecoverySpec
+from relay_operator.api.workload import CommonStatus, WorkloadSpec
+from relay_operator.engine.backoff import Backoff
+from relay_operator.flows.managed.plan import Difference, Recovery, Seen
+from relay_operator.flows.managed.predicates import refresh_asked, running_wanted, since_in
+
+SpecT = TypeVar("SpecT", bound=WorkloadSpec)
+StatusT = TypeVar("StatusT", bound=CommonStatus)
+
+LASTING = timedelta(minutes=10)
+"""A run that long means that what failed before is over: the next recovery is made without delay."""
+
+_BACKOFF = Backoff(initial=10.0, limit=300.0)
+"""As the kubelet restarts containers; the first recovery is made at once."""
+_ENDED = {Seen.FAILED: "failed", Seen.INTERRUPTED: "interrupted", Seen.GONE: "terminated"}
+"""What status.state says where this was seen before."""
+
+
+def recovery(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> Recovery:
+    """What `spec.recovery` says about the state seen."""
+    asked = obj.spec.recovery or RecoverySpec()
+    match seen:
+        case Seen.GONE if asked.on_terminated is OnTerminated.RECREATE:
+            return Recovery.RECREATE
+        case Seen.INTERRUPTED if asked.on_interrupted is OnInterrupted.RECREATE:
+            since = since_in(obj, _ENDED[seen], now)
+            return Recovery.RECREATE if now - since >= timedelta(seconds=asked.after_seconds) else Recovery.NONE
+        case Seen.FAILED if asked.on_failed is OnFailed.RESTART and running_wanted(obj, now):
+            return Recovery.RESTART
+        case Seen.FAILED if asked.on_failed is OnFailed.RECREATE:
+            return Recovery.RECREATE
+        case _:
+            return Recovery.NONE
+
+
+def in_a_row(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> int:
+    """Restarts and recreations since it last ran for long."""
+    begun = obj.status.running_since
+    lasted = begun is not None and _since(obj, seen, now) - begun >= LASTING
+    return 0 if lasted else obj.status.recoveries or 0
+
+
+def due(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> datetime:
+    """When it may be restarted or made anew once more, counted from when it was first seen to be so."""
+    made = in_a_row(obj, seen, now)
+    return _since(obj, seen, now) + timedelta(seconds=_BACKOFF.after(made, _whole) if made else 0)
+
+
+def held_back(
+    obj: Resource[SpecT, StatusT], seen: Seen, asked: Recovery, difference: Difference, now: datetime
+) -> bool:
+    """Whether what would be done anew was done lately; a changed spec, or a refresh that is asked for, goes ahead."""
+    if asked is Recovery.NONE and difference is not Difference.REPLACEABLE:
+        return False
+    return not _changed(obj) and not refresh_asked(obj) and now < due(obj, seen, now)
+
+
+def counted(obj: Resource[SpecT, StatusT], seen: Seen, asked: Recovery, now: datetime) -> int:
+    """In a row, with the one that is made just now; what people changed the spec for is none."""
+    return in_a_row(obj, seen, now) + (asked is not Recovery.NONE or not _changed(obj))
+
+
+def _changed(obj: Resource[SpecT, StatusT]) -> bool:
+    return obj.status.observed_generation != obj.metadata.generation
+
+
+def _since(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> datetime:
+    return since_in(obj, _ENDED.get(seen) or obj.status.state or "", now)
+
+
+def _whole() -> float:
+    """Without chance: status tells the moment, and a later pass must come to the same."""
+    return 1.0

@@ -1,0 +1,354 @@
+"""What to tell of an object, and when to come back: one table for errors, one for actions. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import Enum, auto
+from typing import Literal, TypeVar, assert_never
+
+from relay_client import errors
+from relay_client.errors import CloudError
+from relay_operator.api.conditions import ConditionType, Reason
+from relay_operator.api.meta import rfc3339
+from relay_operator.api.workload import CommonStatus, WorkloadSpec
+from relay_operator.engine.account import AccountReady, AccountRefused, AccountWaiting
+from relay_operator.engine.conditions import Wanted
+from relay_operator.flows.managed import actions, predicates, recovery
+from relay_operator.flows.managed.actions import Action, Step
+from relay_operator.flows.managed.facts import Facts
+from relay_operator.flows.managed.plan import Recovery, Seen
+from relay_operator.flows.managed.resource import ExternalResource, Progress
+from relay_operator.flows.managed.result import Accepted, Nothing, OutcomeUnknown, Rejected, Result, Sent
+
+SpecT = TypeVar("SpecT", bound=WorkloadSpec)
+StatusT = TypeVar("StatusT", bound=CommonStatus)
+ObsT = TypeVar("ObsT")
+
+
+class Return(Enum):
+    """When the object is looked at again, where no attempt is agreed."""
+
+    NEVER = auto()  # an event will wake it, or it is going
+    SOON = auto()  # there is a next step
+    SHORTLY = auto()  # the cloud has most likely done it already, and no event tells
+    TRANSITION = auto()  # the cloud is on its way
+    SETTLED = auto()  # as asked, or waiting for people
+
+
+class Pace(Enum):
+    """How a refused attempt is repeated."""
+
+    QUICK = auto()  # backoff from its beginning
+    SLOW = auto()  # only people, or a change elsewhere, can help: the longest backoff
+    ADVISED = auto()  # the cloud's Retry-After where it gave one, else backoff
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """`ready` None leaves the Ready condition as it was last known."""
+
+    ready: Literal["True", "False"] | None
+    trouble: Literal[ConditionType.RECONCILING, ConditionType.STALLED] | None
+    reason: Reason
+    message: str
+    back: Return = Return.TRANSITION
+    pace: Pace | None = None
+    retry_after: float | None = None
+    extra: tuple[Wanted, ...] = ()
+    deletion_deadline: datetime | None = None
+    next_attempt: datetime | None = None
+    """The moment that is waited for, where it is known without a pace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """How one kind of refusal reads in status."""
+
+    reason: Reason
+    stalled: bool
+    pace: Pace
+
+
+_CONFLICTS: Mapping[str, Refusal] = {
+    "POD_NODE_BUSY": Refusal(Reason.POD_NODE_BUSY, stalled=False, pace=Pace.QUICK),
+    "POD_NODE_OFFLINE": Refusal(Reason.POD_NODE_OFFLINE, stalled=False, pace=Pace.QUICK),
+    "POD_STOPPING": Refusal(Reason.POD_STOPPING, stalled=False, pace=Pace.QUICK),
+    "POD_NODE_NO_INFINIBAND": Refusal(Reason.POD_NODE_NO_INFINIBAND, stalled=True, pace=Pace.SLOW),
+}
+_REFUSALS: tuple[tuple[type[CloudError], Refusal], ...] = (
+    (errors.CapacityExhausted, Refusal(Reason.WAITING_FOR_CAPACITY, stalled=False, pace=Pace.ADVISED)),
+    (errors.RateLimited, Refusal(Reason.RATE_LIMITED, stalled=False, pace=Pace.ADVISED)),
+    (errors.PaymentRequired, Refusal(Reason.BALANCE_EXHAUSTED, stalled=True, pace=Pace.SLOW)),
+    (errors.Unauthorized, Refusal(Reason.ACCOUNT_UNAUTHORIZED, stalled=True, pace=Pace.ADVISED)),
+    (errors.Forbidden, Refusal(Reason.ACCOUNT_FORBIDDEN, stalled=True, pace=Pace.SLOW)),
+    (errors.BadRequest, Refusal(Reason.SPEC_INVALID, stalled=True, pace=Pace.SLOW)),
+    (errors.Conflict, Refusal(Reason.CONFLICT, stalled=False, pace=Pace.QUICK)),
+    (errors.NotFound, Refusal(Reason.CONFLICT, stalled=False, pace=Pace.QUICK)),
+    (errors.Gone, Refusal(Reason.CONFLICT, stalled=False, pace=Pace.QUICK)),
+)
+_UNREACHABLE = Refusal(Reason.CLOUD_UNAVAILABLE, stalled=False, pace=Pace.ADVISED)
+
+_STEP_REASONS: Mapping[Step, Reason] = {
+    Step.STOP: Reason.STOPPING,
+    Step.START: Reason.STARTING,
+    Step.SCALE: Reason.SCALING,
+    Step.VISIBILITY: Reason.UPDATING,
+    Step.RESTART: Reason.RESTARTING,
+}
+
+
+_TOLD_BY_EVENTS = frozenset({Step.STOP, Step.START})
+
+
+def refusal(error: CloudError) -> Refusal:
+    """The row for an error: conflicts by their code, the rest by their class."""
+    by_code = _CONFLICTS.get(error.code or "") if isinstance(error, errors.Conflict) else None
+    return by_code or next((row for kind, row in _REFUSALS if isinstance(error, kind)), _UNREACHABLE)
+
+
+def stand(
+    resource: ExternalResource[SpecT, StatusT, ObsT],
+    facts: Facts[SpecT, StatusT, ObsT],
+    action: Action,
+    result: Result[ObsT],
+    *,
+    unreachable: bool,
+) -> Standing | None:
+    """What to write; None leaves status as it is. `unreachable`: the cloud has not answered too often in a row."""
+    match result:
+        case Rejected(error):
+            return _rejected(resource, facts, error)
+        case OutcomeUnknown(error) if isinstance(action, actions.Resend):
+            return _resent(facts, error)
+        case OutcomeUnknown(error):
+            message = f"{error}; finding out whether it was created"
+            return replace(_searching(Reason.CREATE_OUTCOME_UNKNOWN, message), back=Return.SOON)
+        case Accepted(observed) if isinstance(action, actions.Adopt):
+            return _adopted(facts, resource.detail(observed))
+        case Accepted(observed):
+            return _created(resource, facts, observed)
+        case Sent():
+            return _sent(facts, action)
+        case Nothing():
+            return _decided(resource, facts, action, unreachable=unreachable)
+        case _ as never:
+            assert_never(never)
+
+
+def _rejected(
+    resource: ExternalResource[SpecT, StatusT, ObsT], facts: Facts[SpecT, StatusT, ObsT], error: CloudError
+) -> Standing:
+    row = refusal(error)
+    extra: tuple[Wanted, ...] = ()
+    if isinstance(error, errors.CapacityExhausted):
+        extra = (Wanted(ConditionType.CAPACITY_AVAILABLE, "False", row.reason, f"{error.code}: {error.message}"),)
+    standing = Standing(
+        "False",
+        ConditionType.STALLED if row.stalled else ConditionType.RECONCILING,
+        row.reason,
+        error.message,
+        pace=row.pace,
+        retry_after=error.retry_after,
+        extra=extra,
+    )
+    return _unfunded(resource, facts, standing) if isinstance(error, errors.PaymentRequired) else standing
+
+
+def _unfunded(
+    resource: ExternalResource[SpecT, StatusT, ObsT], facts: Facts[SpecT, StatusT, ObsT], refused: Standing
+) -> Standing:
+    """What is stopped for want of funds may have a deadline; what would only be new, or more, has time."""
+    stopped = facts.view.seen is Seen.STOPPED
+    reason = refused.reason if stopped else Reason.WAITING_FOR_BUDGET
+    exceeded = Wanted(ConditionType.BUDGET_EXCEEDED, "True", reason, refused.message)
+    if not stopped:
+        return replace(refused, trouble=ConditionType.RECONCILING, reason=reason, extra=(exceeded,))
+    deadline, told = _kept(resource, predicates.since_in(facts.obj, "stopped", facts.now))
+    message = refused.message.rstrip(". ") + told
+    return replace(refused, message=message, extra=(exceeded,), deletion_deadline=deadline)
+
+
+def _kept(resource: ExternalResource[SpecT, StatusT, ObsT], since: datetime) -> tuple[datetime | None, str]:
+    """Until when the cloud keeps it, and how that is told; neither where it does not say."""
+    if resource.retention is None:
+        return None, ""
+    deadline = since + resource.retention
+    return deadline, f"; deleted by the cloud with its volume on {rfc3339(deadline)} unless it runs again"
+
+
+def _searching(reason: Reason, message: str) -> Standing:
+    unknown = Wanted(ConditionType.CREATE_OUTCOME_UNKNOWN, "True", reason, message)
+    return Standing("False", ConditionType.RECONCILING, reason, message, extra=(unknown,))
+
+
+def _resent(facts: Facts[SpecT, StatusT, ObsT], error: CloudError) -> Standing:
+    """A name clash says that it exists, and not under which id; anything else says as little as before."""
+    if isinstance(error, errors.Conflict):
+        return replace(_outcome_unknown(facts, f"the cloud says that the name is taken ({error})"), pace=Pace.SLOW)
+    return replace(_searching(Reason.CREATE_OUTCOME_UNKNOWN, f"{error}; it is sent again"), pace=Pace.QUICK)
+
+
+def _created(
+    resource: ExternalResource[SpecT, StatusT, ObsT], facts: Facts[SpecT, StatusT, ObsT], observed: ObsT
+) -> Standing:
+    """Ready at once only where nothing is left to be changed, as it is where it was asked for stopped."""
+    running = predicates.running_wanted(facts.obj, facts.now)
+    if not resource.steps(facts.obj, observed, running=running):
+        return _progressing(resource, facts, observed)
+    return Standing("False", ConditionType.RECONCILING, Reason.CREATING, resource.detail(observed), Return.SOON)
+
+
+def _adopted(facts: Facts[SpecT, StatusT, ObsT], detail: str) -> Standing:
+    """What was found may yet have to be changed, or ended: the next pass looks."""
+    reason = Reason.DELETING if facts.view.deleting else Reason.ADOPTING
+    return Standing("False", ConditionType.RECONCILING, reason, f"found; {detail}", Return.SOON)
+
+
+def _sent(facts: Facts[SpecT, StatusT, ObsT], action: Action) -> Standing:
+    if isinstance(action, actions.Update):
+        back = Return.TRANSITION if action.step in _TOLD_BY_EVENTS else Return.SHORTLY
+        message = f"{action.step} sent to the cloud"
+        return Standing("False", ConditionType.RECONCILING, _STEP_REASONS[action.step], message, back)
+    reason = Reason.RECREATING if facts.view.replacing and not facts.view.deleting else Reason.DELETING
+    return Standing("False", ConditionType.RECONCILING, reason, "termination sent to the cloud")
+
+
+def _decided(
+    resource: ExternalResource[SpecT, StatusT, ObsT],
+    facts: Facts[SpecT, StatusT, ObsT],
+    action: Action,
+    *,
+    unreachable: bool,
+) -> Standing | None:
+    match action:
+        case actions.Wait(reason):
+            return _waiting(resource, facts, reason, unreachable=unreachable)
+        case actions.Stall(reason):
+            return _stalled(facts, reason)
+        case actions.Replace():
+            message = facts.note or f"recovery: {facts.view.recovery.name.lower()}"
+            return Standing("False", ConditionType.RECONCILING, Reason.RECREATING, message, Return.SOON)
+        case actions.Forget():
+            return Standing("False", ConditionType.RECONCILING, Reason.RECREATING, "making it anew", Return.SOON)
+        case actions.CloseIntent():
+            message = facts.note or "the last attempt came to nothing"
+            return Standing("False", ConditionType.RECONCILING, Reason.CREATING, message, Return.SOON)
+        case actions.Keep():
+            if facts.observed is None:
+                return None
+            return _progressing(resource, facts, facts.observed)
+        case _:
+            return None
+
+
+def _waiting(
+    resource: ExternalResource[SpecT, StatusT, ObsT],
+    facts: Facts[SpecT, StatusT, ObsT],
+    reason: Reason,
+    *,
+    unreachable: bool,
+) -> Standing | None:
+    match reason:
+        case Reason.WAITING_FOR_RETRY:
+            return None
+        case Reason.PAUSED:
+            paused = Wanted(ConditionType.PAUSED, "True", Reason.PAUSED, "the annotation paused is set")
+            return Standing(None, None, Reason.PAUSED, paused.message, Return.NEVER, extra=(paused,))
+        case Reason.CLOUD_UNAVAILABLE:
+            return _blind(facts, unreachable=unreachable)
+        case Reason.WAITING_FOR_ACCOUNT if not isinstance(facts.account, AccountReady):
+            return _without_account(facts, facts.account)
+        case Reason.BACK_OFF:
+            return _backing_off(resource, facts)
+        case Reason.SEARCHING if not facts.obj.status.id:
+            return _searching(reason, facts.note)
+        case _:
+            return Standing("False", ConditionType.RECONCILING, reason, facts.note)
+
+
+def _backing_off(resource: ExternalResource[SpecT, StatusT, ObsT], facts: Facts[SpecT, StatusT, ObsT]) -> Standing:
+    seen = facts.view.seen
+    said = facts.note or ("" if facts.observed is None else resource.detail(facts.observed))
+    word = "restarted" if facts.view.recovery is Recovery.RESTART else "made anew"
+    times, due = recovery.in_a_row(facts.obj, seen, facts.now), recovery.due(facts.obj, seen, facts.now)
+    message = (
+        f"{said}; {word} {times} time{'' if times == 1 else 's'} without a run of ten minutes since: next at "
+        f"{rfc3339(due)}, or as soon as the spec changes"
+    )
+    return Standing("False", ConditionType.RECONCILING, Reason.BACK_OFF, message, next_attempt=due)
+
+
+def _blind(facts: Facts[SpecT, StatusT, ObsT], *, unreachable: bool) -> Standing | None:
+    """`Ready` stays what it was last seen to be; a key that is refused is told at once, silence after a while."""
+    if facts.error is None:
+        return None
+    row = refusal(facts.error)
+    if row.reason is Reason.CLOUD_UNAVAILABLE and not unreachable:
+        return None
+    return Standing(
+        None, ConditionType.STALLED, row.reason, facts.error.message, pace=row.pace, retry_after=facts.error.retry_after
+    )
+
+
+def _without_account(facts: Facts[SpecT, StatusT, ObsT], account: AccountWaiting | AccountRefused) -> Standing:
+    reason, message = account.reason, account.message
+    if facts.view.deleting:
+        message += "; the deletion waits for it (the annotation abandon lets go without touching the cloud)"
+    if not facts.obj.status.id:
+        return Standing("False", ConditionType.RECONCILING, Reason.WAITING_FOR_ACCOUNT, message, Return.SETTLED)
+    return Standing(None, ConditionType.STALLED, reason, message, Return.SETTLED)
+
+
+def _stalled(facts: Facts[SpecT, StatusT, ObsT], reason: Reason) -> Standing:
+    message = facts.note
+    if not isinstance(facts.account, AccountReady):
+        without = _without_account(facts, facts.account)
+        return Standing(without.ready, ConditionType.STALLED, facts.account.reason, without.message, Return.SETTLED)
+    if reason is Reason.CREATE_OUTCOME_UNKNOWN:
+        return _outcome_unknown(facts, facts.note)
+    if reason is Reason.IMMUTABLE_FIELD_CHANGED:
+        message += ": the cloud cannot change this; put the old value back, or set updateStrategy.type: Recreate"
+    if reason is Reason.TERMINATED_EXTERNALLY:
+        message = message or "the cloud says it is terminated"
+        message += "; recovery.onTerminated: Recreate makes another"
+    return Standing("False", ConditionType.STALLED, reason, message, Return.SETTLED)
+
+
+def _outcome_unknown(facts: Facts[SpecT, StatusT, ObsT], clue: str) -> Standing:
+    token = facts.intent.token if facts.intent is not None else "the token in the annotation create-intent"
+    message = (
+        f"a create was sent and its answer is lost: {clue}. If it exists, annotate "
+        f"gpurelay.dev/adopt-id=<its id>; if it does not, annotate gpurelay.dev/retry-create={token}"
+    )
+    unknown = Wanted(ConditionType.CREATE_OUTCOME_UNKNOWN, "True", Reason.CREATE_OUTCOME_UNKNOWN, message)
+    return Standing(
+        "False", ConditionType.STALLED, Reason.CREATE_OUTCOME_UNKNOWN, message, Return.SETTLED, extra=(unknown,)
+    )
+
+
+def _progressing(
+    resource: ExternalResource[SpecT, StatusT, ObsT], facts: Facts[SpecT, StatusT, ObsT], observed: ObsT
+) -> Standing:
+    """The resource is left to itself: its own state speaks."""
+    detail = resource.detail(observed)
+    match resource.progress(observed):
+        case Progress.READY:
+            return Standing("True", None, Reason.RUNNING, detail, Return.SETTLED)
+        case Progress.STOPPED:
+            expired = predicates.runtime_used_up(facts.obj, facts.now)
+            return Standing(
+                "True", None, Reason.MAX_RUNTIME_REACHED if expired else Reason.STOPPED, detail, Return.SETTLED
+            )
+        case Progress.DEGRADED:
+            return Standing("False", ConditionType.RECONCILING, Reason.DEGRADED, detail)
+        case Progress.INTERRUPTED:
+            since = predicates.since_in(facts.obj, "interrupted", facts.now)
+            deadline, told = _kept(resource, since)
+            message = f"{detail}; interrupted since {rfc3339(since)}{told}"
+            return Standing("False", ConditionType.RECONCILING, Reason.INTERRUPTED, message, deletion_deadline=deadline)
+        case Progress.FAILED:
+            return Standing("False", ConditionType.STALLED, Reason.FAILED, detail, Return.SETTLED)
+        case Progress.PENDING | Progress.GONE:
+            return Standing("False", ConditionType.RECONCILING, Reason.DEPLOYING, detail)
+        case _ as never:
+            assert_never(never)

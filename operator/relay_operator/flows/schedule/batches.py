@@ -1,0 +1,87 @@
+"""The batches of a schedule: as they are known, and as they are made. Pure."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+from pydantic import JsonValue, TypeAdapter
+
+from relay_operator.api import inferencebatch, meta
+from relay_operator.api.meta import API_VERSION, ObjectKey, rfc3339
+from relay_operator.engine.cache import Entry
+from relay_operator.engine.kube import JsonObject, ResourceType
+from relay_operator.flows.managed.connection import owner
+from relay_operator.flows.schedule.decide import Child, Outcome, Start
+from relay_operator.flows.schedule.placeholders import filled
+from relay_operator.flows.schedule.timetable import zone_of
+
+KIND: Final = inferencebatch.DEFINITION.kind
+TYPE: Final = ResourceType(inferencebatch.DEFINITION.plural, meta.GROUP, meta.VERSION)
+SCHEDULE_LABEL: Final = f"{meta.ANNOTATION_PREFIX}schedule"
+"""The schedule's name, on each of its batches."""
+SCHEDULED_AT: Final = f"{meta.ANNOTATION_PREFIX}scheduled-at"
+"""The time of the schedule for which a batch was made."""
+
+_OBJECT: Final[TypeAdapter[JsonObject]] = TypeAdapter(JsonObject)
+_LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def children(entries: Mapping[ObjectKey, Entry]) -> tuple[Child, ...]:
+    """What a decision needs to know of the batches."""
+    return tuple(_child(key, entry) for key, entry in entries.items() if key.kind == KIND)
+
+
+def _child(key: ObjectKey, entry: Entry) -> Child:
+    known = entry.owned
+    created, ended = (_moment(known.created), _moment(known.ended)) if known is not None else (None, None)
+    return Child(
+        name=key.name,
+        uid=entry.uid,
+        created=created or _LONG_AGO,
+        outcome=Outcome(known.outcome) if known is not None and known.outcome else Outcome.ACTIVE,
+        deleting=entry.deleting,
+        ended=ended,
+    )
+
+
+def _moment(text: str) -> datetime | None:
+    return datetime.fromisoformat(text) if text else None
+
+
+def manifest(schedule: ObjectKey, uid: str, body: bytes, start: Start) -> JsonObject:
+    """The batch of one time, from the schedule's own JSON; its time zone is one that exists.
+
+    The template is copied as it was written, but for its placeholders: fields that only a later release knows are not
+    lost.
+    """
+    spec = _part(_OBJECT.validate_json(body), "spec")
+    template = _part(spec, "batchTemplate")
+    metadata, zone = _part(template, "metadata"), spec.get("timeZone")
+    local = start.scheduled.astimezone(zone_of(zone if isinstance(zone, str) else None))
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {
+            "name": start.name,
+            "namespace": schedule.namespace,
+            "labels": _part(metadata, "labels") | {SCHEDULE_LABEL: schedule.name},
+            "annotations": _part(metadata, "annotations") | {SCHEDULED_AT: rfc3339(start.scheduled)},
+            "ownerReferences": [owner(schedule, uid)],
+        },
+        "spec": filled(_part(template, "spec"), start.name, local),
+    }
+
+
+def controlled_by(raw: Mapping[str, JsonValue], uid: str) -> bool:
+    """Whether the object with this uid controls that one."""
+    metadata = raw.get("metadata")
+    references = metadata.get("ownerReferences") if isinstance(metadata, dict) else None
+    return any(
+        isinstance(reference, dict) and reference.get("uid") == uid and reference.get("controller") is True
+        for reference in (references if isinstance(references, list) else ())
+    )
+
+
+def _part(whole: Mapping[str, JsonValue], name: str) -> JsonObject:
+    part = whole.get(name)
+    return dict(part) if isinstance(part, dict) else {}

@@ -1,0 +1,203 @@
+"""What a pass over a schedule does, by the rules of CronJob. Pure: the time is passed in."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import TypeAlias
+
+from relay_operator.api.inferencebatchschedule import ConcurrencyPolicy
+from relay_operator.api.meta import rfc3339
+from relay_operator.flows.schedule.timetable import MANY, Missed, Timetable
+
+
+class Outcome(StrEnum):
+    """How far a batch is."""
+
+    ACTIVE = "Active"
+    COMPLETE = "Complete"
+    FAILED = "Failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A batch that the schedule controls."""
+
+    name: str
+    uid: str
+    created: datetime
+    outcome: Outcome
+    deleting: bool = False
+    """It is being cancelled, and may still cost until that is done."""
+    ended: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """All that a decision depends on, but for the time."""
+
+    name: str
+    timetable: Timetable | None
+    """None where the schedule or its time zone cannot be used."""
+    created: datetime
+    last: datetime | None
+    """The time for which a batch was started last."""
+    children: tuple[Child, ...] = ()
+    policy: ConcurrencyPolicy = ConcurrencyPolicy.ALLOW
+    deadline: timedelta | None = None
+    suspended: bool = False
+    paused: bool = False
+    deleting: bool = False
+    keep_complete: int = 3
+    keep_failed: int = 1
+
+
+class Removal(StrEnum):
+    """Why a batch is deleted."""
+
+    REPLACED = "Replaced"
+    HISTORY = "History"
+
+
+class Matter(StrEnum):
+    """What people are told of; the reason of an Event."""
+
+    BATCH_ALREADY_ACTIVE = "BatchAlreadyActive"
+    BATCH_REPLACED = "BatchReplaced"
+    BATCH_NAME_TAKEN = "BatchNameTaken"
+    MISSED_SCHEDULE = "MissedSchedule"
+    TOO_MANY_MISSED_TIMES = "TooManyMissedTimes"
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Delete a batch; one that is not finished is cancelled by that."""
+
+    child: Child
+    why: Removal
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Create the batch of this time."""
+
+    name: str
+    scheduled: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Adopt:
+    """The batch of this time exists, and status does not say so: the process that made it ended before it could."""
+
+    scheduled: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """Say once what was decided about a time."""
+
+    matter: Matter
+    scheduled: datetime
+    text: str
+
+
+Action: TypeAlias = Remove | Start | Adopt | Tell
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What to do, in order, and when a time comes next."""
+
+    actions: tuple[Action, ...] = ()
+    next: datetime | None = None
+    """The next time of the schedule; None while nothing is to be started."""
+
+
+def decide(view: View, now: datetime) -> Decision:
+    """One pass: clears away old batches, then starts the batch of the latest time that was not dealt with."""
+    if view.paused or view.deleting:
+        return Decision()
+    cleared = tuple(_beyond_limits(view))
+    if view.suspended or view.timetable is None:
+        return Decision(cleared)
+    since = _since(view)
+    return Decision((*cleared, *_due(view, view.timetable, now)), view.timetable.after(max(now, since)))
+
+
+def batch_name(schedule: str, scheduled: datetime) -> str:
+    """One name for one time: whoever tries to start its batch again finds the first."""
+    return f"{schedule}-{int(scheduled.timestamp()) // 60}"
+
+
+def active(children: Sequence[Child]) -> tuple[Child, ...]:
+    """Batches that are not finished, the oldest first."""
+    return tuple(child for child in _by_age(children) if child.outcome is Outcome.ACTIVE)
+
+
+def last_success(children: Sequence[Child]) -> datetime | None:
+    """When the last of them was Complete."""
+    ends = (child.ended for child in children if child.outcome is Outcome.COMPLETE)
+    return max((end for end in ends if end is not None), default=None)
+
+
+def _since(view: View) -> datetime:
+    return view.created if view.last is None else view.last
+
+
+def _due(view: View, timetable: Timetable, now: datetime) -> Iterator[Action]:
+    since = _since(view)
+    begin = since if view.deadline is None else max(since, now - view.deadline)
+    missed = timetable.missed(begin, now)
+    if missed is not None:
+        yield from _start(view, missed)
+        return
+    late = timetable.missed(since, begin)
+    if late is not None:
+        limit = (now - begin).total_seconds()
+        text = f"nothing was started for {rfc3339(late.latest)}: it was missed by more than {limit:.0f} s"
+        yield Tell(Matter.MISSED_SCHEDULE, late.latest, text)
+
+
+def _start(view: View, missed: Missed) -> Iterator[Action]:
+    """The latest time alone, however many were missed."""
+    name, scheduled = batch_name(view.name, missed.latest), missed.latest
+    running = active(view.children)
+    if any(child.name == name for child in view.children):
+        yield Adopt(scheduled)
+        return
+    if running and view.policy is ConcurrencyPolicy.FORBID:
+        text = f"no batch starts for {rfc3339(scheduled)} while {running[0].name} is not finished: Forbid"
+        yield Tell(Matter.BATCH_ALREADY_ACTIVE, scheduled, text)
+        return
+    if missed.many:
+        text = f"more than {MANY} times were missed, and only the latest counts: set or lower startingDeadlineSeconds"
+        yield Tell(Matter.TOO_MANY_MISSED_TIMES, scheduled, text)
+    if view.policy is ConcurrencyPolicy.REPLACE:
+        yield from _replace(running, scheduled)
+    yield Start(name, scheduled)
+
+
+def _replace(running: Sequence[Child], scheduled: datetime) -> Iterator[Action]:
+    for child in running:
+        if not child.deleting:
+            text = f"{child.name} is not finished and is deleted for that of {rfc3339(scheduled)}: Replace"
+            yield Tell(Matter.BATCH_REPLACED, scheduled, text)
+            yield Remove(child, Removal.REPLACED)
+
+
+def _beyond_limits(view: View) -> Iterator[Remove]:
+    for outcome, kept in ((Outcome.COMPLETE, view.keep_complete), (Outcome.FAILED, view.keep_failed)):
+        finished = [child for child in _by_age(view.children) if child.outcome is outcome and not child.deleting]
+        for child in finished[: max(len(finished) - kept, 0)]:
+            if _is_told(child, view):
+                yield Remove(child, Removal.HISTORY)
+
+
+def _is_told(child: Child, view: View) -> bool:
+    """Whether status tells of its time; until then the batch is the only proof that this time was dealt with."""
+    minute = child.name.removeprefix(f"{view.name}-")
+    return not minute.isdecimal() or int(minute) <= int(_since(view).timestamp()) // 60
+
+
+def _by_age(children: Sequence[Child]) -> list[Child]:
+    return sorted(children, key=lambda child: (child.created, child.name))

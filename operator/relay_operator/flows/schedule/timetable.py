@@ -1,0 +1,135 @@
+"""The moments of a schedule in a time zone. Pure.
+
+A moment is one at which the zone's clock shows a time of the schedule. What the clock skips in spring does not happen;
+what it shows twice in autumn happens twice. CronJob does the same.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from itertools import islice
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from croniter import CroniterBadDateError, croniter  # type: ignore[import-untyped]
+
+from relay_operator.flows.schedule.cron import BadScheduleError, plain
+
+MANY: Final = 100
+"""Missed times beyond which people are told to check their schedule, as with CronJob."""
+_YEARS: Final = 8
+"""The longest that a date which exists keeps anybody waiting: 29 February, around a year 2100."""
+_MINUTE: Final = timedelta(minutes=1)
+
+
+class UnknownTimeZoneError(ValueError):
+    """There is no such time zone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """Times that have passed."""
+
+    latest: datetime
+    many: bool
+    """More than `MANY`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timetable:
+    """When something is due."""
+
+    _walls: croniter
+    """Finds dates on a calendar without zones; it keeps no state that matters between calls."""
+    _zone: ZoneInfo
+
+    def after(self, moment: datetime) -> datetime | None:
+        """The first moment later than this one, in UTC; None where no such date comes."""
+        local = moment.astimezone(self._zone)
+        begin = local.replace(tzinfo=None, fold=0)
+        regular = self._first(begin, moment)
+        ahead = _repeated(local)
+        if not ahead:
+            return regular
+        again = self._first(begin - ahead, moment)
+        return min((found for found in (regular, again) if found is not None), default=None)
+
+    def missed(self, since: datetime, until: datetime) -> Missed | None:
+        """What lies after the one and not after the other; None where nothing does."""
+        times = list(islice(self._between(since, until), MANY + 1))
+        if not times:
+            return None
+        if len(times) <= MANY:
+            return Missed(times[-1], many=False)
+        return Missed(self._latest(times[-1], until), many=True)
+
+    def _between(self, since: datetime, until: datetime) -> Iterator[datetime]:
+        following = self.after(since)
+        while following is not None and following <= until:
+            yield following
+            following = self.after(following)
+
+    def _latest(self, known: datetime, until: datetime) -> datetime:
+        """The last one not after `until`, by halving: years of minutes may lie between."""
+        low, high = known, until
+        while high - low > _MINUTE:
+            middle = low + (high - low) / 2
+            following = self.after(middle)
+            if following is not None and following <= until:
+                low = following
+            else:
+                high = middle
+        return max(self._between(low, until), default=low)
+
+    def _first(self, begin: datetime, moment: datetime) -> datetime | None:
+        """The first moment of the first time on the calendar after `begin` that is shown later than `moment`."""
+        wall = begin
+        while wall.year - begin.year <= _YEARS:
+            try:
+                wall = self._walls.get_next(datetime, start_time=wall)
+            except CroniterBadDateError:
+                return None
+            shown = [found for found in self._shown(wall) if found > moment]
+            if shown:
+                return min(shown)
+        return None
+
+    def _shown(self, wall: datetime) -> Iterator[datetime]:
+        """When the zone's clock shows this: once, twice or never."""
+        for fold in (0, 1):
+            found = wall.replace(tzinfo=self._zone, fold=fold).astimezone(UTC)
+            if found.astimezone(self._zone).replace(tzinfo=None, fold=0) == wall:
+                yield found
+
+
+def _repeated(local: datetime) -> timedelta:
+    """By how much the clock is about to be set back over the time that it shows; nothing where it is not."""
+    first, second = local.replace(fold=0).utcoffset(), local.replace(fold=1).utcoffset()
+    if local.fold or first is None or second is None:
+        return timedelta()
+    return max(first - second, timedelta())
+
+
+@lru_cache(maxsize=1024)
+def timetable(schedule: str, time_zone: str | None) -> Timetable:
+    """Reads a schedule; without a time zone it is in UTC. Raises BadScheduleError and UnknownTimeZoneError."""
+    zone = zone_of(time_zone)
+    walls = croniter(plain(schedule), datetime(2000, 1, 1), max_years_between_matches=_YEARS)  # noqa: DTZ001 - no zone
+    found = Timetable(walls, zone)
+    if found.after(datetime(2000, 1, 1, tzinfo=UTC)) is None:
+        raise BadScheduleError(f"no year has a date like {schedule!r}")
+    return found
+
+
+def zone_of(name: str | None) -> ZoneInfo:
+    """UTC without a name. Raises UnknownTimeZoneError."""
+    if name is None:
+        return ZoneInfo("UTC")
+    problem = f"there is no time zone {name!r}: use a name of the IANA list, such as Europe/Berlin or UTC"
+    if name.lower() in {"local", "localtime"}:  # the machine's own, which may differ from replica to replica
+        raise UnknownTimeZoneError(problem)
+    try:
+        return ZoneInfo(name)
+    except (LookupError, ValueError, OSError):  # unknown, not a name at all, or a folder of names
+        raise UnknownTimeZoneError(problem) from None

@@ -1,0 +1,208 @@
+"""One leader among the replicas, by a Lease. See docs/decisions for why this is not the client library's.
+
+Safety rests on durations alone: a leader stops `renew_deadline` after it last *began* a renewal that succeeded, and a
+standby takes over `duration` after it last *saw* the Lease change. Nobody reads anybody's wall clock.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import NoReturn, Protocol
+
+from pydantic import JsonValue
+
+from relay_operator.engine.kube import Conflict, JsonObject, KubeError, NotFound, ResourceType, Unavailable
+from relay_operator.leader.lease import LEASES, Lease, LeaseTimes, claim, may_take
+from relay_operator.observability.logs import log_action
+
+_REPEAT_SECONDS = 60.0
+"""Between two complaints that the Lease is refused: people may come to read them late."""
+
+_log = logging.getLogger(__name__)
+
+
+class LeaseLostError(Exception):
+    """This replica leads no longer, or cannot know: the process must end before it sends anything else."""
+
+
+class LeaseApi(Protocol):
+    """The part of `Kube` that an election needs."""
+
+    async def get(self, kind: ResourceType, namespace: str | None, name: str) -> JsonObject: ...
+    async def create(self, kind: ResourceType, namespace: str | None, body: Mapping[str, JsonValue]) -> JsonObject: ...
+    async def patch(
+        self, kind: ResourceType, namespace: str | None, name: str, body: Mapping[str, JsonValue]
+    ) -> JsonObject: ...
+
+
+def lease_clock() -> float:
+    """Monotonic seconds that go on while the machine is suspended, where the system can tell."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(slots=True)
+class Election:
+    """One candidate. `acquire`, then `hold` beside the work, then `release`.
+
+    `identity` must be of this process alone, or of one that took the place of a dead one (the containers of one Pod):
+    a Lease found with it is taken over at once.
+    """
+
+    api: LeaseApi
+    namespace: str
+    name: str
+    identity: str
+    times: LeaseTimes
+    clock: Callable[[], float] = lease_clock
+    wall_clock: Callable[[], datetime] = _now
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    on_turn: Callable[[], None] = lambda: None
+    """Called at every turn of either loop: it is alive."""
+    _lease: Lease | None = field(default=None, init=False)
+    _changed_at: float = field(default=0.0, init=False)
+    _deadline: float | None = field(default=None, init=False)
+    _complaint: str = field(default="", init=False)
+    _complained_at: float = field(default=float("-inf"), init=False)
+    _unfit: str | None = field(default="the Lease has not been answered for so far", init=False)
+
+    def leading(self) -> bool:
+        """Whether this replica surely leads at this moment; MUST be asked before anything is sent to the cloud."""
+        return self._deadline is not None and self.clock() < self._deadline
+
+    def unfit(self) -> str | None:
+        """Why nobody may count on this replica: the last attempt was refused, or none was answered so far."""
+        return self._unfit
+
+    async def acquire(self) -> None:
+        """Returns when this replica leads; failures to ask are waited out."""
+        while not await self.attempt():
+            await self.sleep(self.times.retry)
+        log_action(_log, f"leading as {self.identity}", action="AcquireLease", outcome="acquired")
+
+    async def hold(self) -> NoReturn:
+        """Renews for as long as it can. Raises LeaseLostError."""
+        while True:
+            await self.sleep(self.times.retry)
+            await self.renew()
+
+    async def attempt(self) -> bool:
+        """One turn of a candidate; True where it leads afterwards."""
+        self.on_turn()
+        try:
+            async with asyncio.timeout(self.times.renew_deadline):
+                leads = await self._attempt()
+        except (Conflict, NotFound):
+            leads = False  # somebody else was faster
+        except (KubeError, TimeoutError) as error:
+            self._complain(error)
+            return False
+        self._unfit = None
+        return leads
+
+    async def renew(self) -> None:
+        """One turn of a leader. Raises LeaseLostError."""
+        self.on_turn()
+        deadline = self._deadline
+        if deadline is None or self.clock() >= deadline:
+            raise self._lost("it could not be renewed in time")
+        try:
+            # Half of what is left, so that one connection that hangs does not use it up.
+            async with asyncio.timeout((deadline - self.clock()) / 2):
+                await self._renew()
+        except NotFound:
+            raise self._lost("it was deleted") from None
+        except (KubeError, TimeoutError) as error:
+            self._complain(error)
+
+    async def release(self) -> None:
+        """Gives the Lease up, so that a standby need not wait; call it when all work has ended."""
+        self._deadline = None
+        try:
+            async with asyncio.timeout(self.times.retry):
+                # Read first: a renewal that was cut off may have landed.
+                lease = await self._read()
+                if lease.holder == self.identity:
+                    await self._write(lease, {"holderIdentity": None, "leaseDurationSeconds": 1})
+        except (KubeError, TimeoutError) as error:
+            _log.warning("the Lease could not be released, a standby waits %g s: %s", self.times.duration, error)
+
+    async def _attempt(self) -> bool:
+        begun = self.clock()
+        try:
+            lease = await self._read()
+        except NotFound:
+            await self._create()
+        else:
+            if not may_take(lease, self.identity, self.clock() - self._changed_at):
+                return False
+            begun = self.clock()
+            await self._write(lease, claim(lease, self.identity, self.times, self._micro_time()))
+        self._deadline = begun + self.times.renew_deadline
+        return True
+
+    async def _renew(self) -> None:
+        lease, begun = self._lease, self.clock()
+        assert lease is not None, "only a holder renews"
+        try:
+            await self._write(lease, {"renewTime": self._micro_time()})
+        except Conflict:
+            # Our own renewal whose answer was lost, somebody's label, or another holder: only a look can tell.
+            lease = await self._read()
+            if lease.holder != self.identity:
+                raise self._lost(f"{lease.holder or 'nobody'} holds it") from None
+            return
+        self._deadline = begun + self.times.renew_deadline
+        self._complaint = ""
+
+    async def _read(self) -> Lease:
+        return self._observe(await self.api.get(LEASES, self.namespace, self.name))
+
+    async def _create(self) -> None:
+        body: JsonObject = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": self.name, "namespace": self.namespace},
+            "spec": claim(None, self.identity, self.times, self._micro_time()),
+        }
+        try:
+            self._observe(await self.api.create(LEASES, self.namespace, body))
+        except NotFound:
+            missing = f"the namespace {self.namespace} does not exist: see RELAY_NAMESPACE"
+            raise KubeError(404, "NotFound", missing) from None
+
+    async def _write(self, lease: Lease, spec: JsonObject) -> None:
+        # The version is the precondition: of two that saw the same Lease, one gets a 409.
+        body: JsonObject = {"metadata": {"resourceVersion": lease.version}, "spec": spec}
+        self._observe(await self.api.patch(LEASES, self.namespace, self.name, body))
+
+    def _observe(self, body: JsonObject) -> Lease:
+        lease = Lease.read(body, self.times.duration)
+        if lease != self._lease:
+            self._lease, self._changed_at = lease, self.clock()
+        return lease
+
+    def _micro_time(self) -> str:
+        """For people to read; no decision rests on it."""
+        return self.wall_clock().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+    def _lost(self, why: str) -> LeaseLostError:
+        self._deadline = None
+        return LeaseLostError(f"the Lease {self.namespace}/{self.name} is lost: {why}")
+
+    def _complain(self, error: Exception) -> None:
+        text = str(error) or "no answer in time"
+        refused = isinstance(error, KubeError) and not isinstance(error, Unavailable)
+        if refused:
+            self._unfit = f"the Lease {self.namespace}/{self.name} is refused, so this replica cannot lead: {text}"
+        again = refused and self.clock() - self._complained_at >= _REPEAT_SECONDS
+        if text != self._complaint or again:  # the same every two seconds says nothing more
+            self._complaint, self._complained_at = text, self.clock()
+            level = logging.ERROR if refused else logging.WARNING
+            _log.log(level, "the Lease %s/%s cannot be asked about or written: %s", self.namespace, self.name, text)

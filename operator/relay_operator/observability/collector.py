@@ -1,0 +1,53 @@
+"""Counts objects and the queue for the metrics, and tells them of every pass."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from relay_operator.api.conditions import Reason
+from relay_operator.api.meta import ObjectKey
+from relay_operator.engine.cache import Cache
+from relay_operator.engine.queue import Priority, Queue
+from relay_operator.flows.managed.reconciler import Pass
+from relay_operator.observability.metrics import Metrics
+
+INTERVAL = 10.0
+"""Seconds between two counts; the work of one grows with the number of objects."""
+
+
+@dataclass(slots=True)
+class Census:
+    """Fills the gauges that are counted rather than told."""
+
+    cache: Cache
+    queue: Queue[ObjectKey]
+    metrics: Metrics
+    clock: Callable[[], float]
+
+    async def run(self) -> None:
+        """Counts until cancelled."""
+        while True:
+            self.count()
+            await asyncio.sleep(INTERVAL)
+
+    def count(self) -> None:
+        objects = Counter((key.kind, entry.reason or "None") for key, entry in self.cache.items())
+        self.metrics.objects.clear()
+        self.metrics.creates_unknown.clear()
+        for (kind, reason), number in objects.items():
+            self.metrics.objects.labels(kind, reason).set(number)
+            if reason == Reason.CREATE_OUTCOME_UNKNOWN:
+                self.metrics.creates_unknown.labels(kind).set(number)
+        oldest = self.queue.oldest
+        self.metrics.queue_depth.set(len(self.queue))
+        self.metrics.queue_oldest_seconds.set(0 if oldest is None else self.clock() - oldest)
+
+    def on_pass(self, done: Pass) -> None:
+        kind, taken = done.taken.key.kind, done.taken
+        waited = self.clock() - taken.since - done.seconds
+        self.metrics.reconciles.labels(kind, done.outcome).inc()
+        self.metrics.reconcile_seconds.labels(kind).observe(done.seconds)
+        self.metrics.queue_wait_seconds.labels(taken.priority.name.lower()).observe(max(waited, 0))
+        if done.wrote and taken.priority is Priority.EVENT:
+            self.metrics.webhook_to_status_seconds.observe(self.clock() - taken.since)

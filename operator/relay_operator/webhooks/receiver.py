@@ -1,0 +1,141 @@
+"""The webhook endpoint: proves that a delivery is the cloud's, then enqueues what it hints at (section 6)."""
+
+import asyncio
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from aiohttp import web
+from prometheus_client import Counter
+
+from relay_client.signature import InvalidPayload, InvalidSignature, verify
+from relay_operator.api.meta import ObjectKey
+from relay_operator.observability.metrics import WebhookOutcome
+from relay_wire.events import DELIVERY_HEADER, SIGNATURE_HEADER, Event
+
+CLUSTER_SEGMENT = "_cluster"
+"""Stands for the namespace in the URL of a ClusterCloudAccount; no namespace can have this name."""
+
+_READ_SECONDS = 10.0
+_MAX_DELIVERY_ID_CHARS = 256
+
+
+class WebhookSecrets(Protocol):
+    """The secrets of an account's subscription; answers from memory, since it is asked before any proof."""
+
+    def __call__(self, account: ObjectKey) -> tuple[str, ...] | None:
+        """None for an account without a subscription; while a rolled secret is still accepted, both."""
+        ...
+
+
+class EventSink(Protocol):
+    """Takes an event whose signature held; MUST only enqueue. It may be replayed, late, or about anything."""
+
+    def __call__(self, account: ObjectKey, event: Event) -> None: ...
+
+
+@dataclass(slots=True)
+class Receiver:
+    """Takes deliveries at `/webhooks/{namespace}/{account}`."""
+
+    secrets_for: WebhookSecrets
+    on_event: EventSink
+    deliveries: Counter
+    body_limit: int
+    deduplication_size: int
+    read_seconds: float = _READ_SECONDS
+    _seen: dict[ObjectKey, OrderedDict[str, None]] = field(default_factory=dict)
+
+    def app(self) -> web.Application:
+        """The app with the one route."""
+        app = web.Application()
+        app.router.add_post("/webhooks/{namespace}/{account}", self._deliver)
+        return app
+
+    async def _deliver(self, request: web.Request) -> web.Response:
+        outcome = await self._outcome(request)
+        self.deliveries.labels(outcome).inc()
+        response = web.Response(status=_STATUS[outcome])
+        if response.status >= 400:
+            response.force_close()  # what is left of an unwanted body is not worth reading
+        return response
+
+    async def _outcome(self, request: web.Request) -> WebhookOutcome:
+        account = account_at(request.match_info["namespace"], request.match_info["account"])
+        secrets = self.secrets_for(account)
+        if not secrets:
+            self._seen.pop(account, None)
+            return WebhookOutcome.UNKNOWN_ACCOUNT
+        if "Content-Encoding" in request.headers:
+            return WebhookOutcome.MALFORMED  # the signature is over the raw bytes, which aiohttp has unpacked
+        try:
+            body = await self._body(request)
+        except (TimeoutError, OSError, web.RequestPayloadError):
+            return WebhookOutcome.MALFORMED
+        if body is None:
+            return WebhookOutcome.TOO_LARGE
+        event = _proven(request, body, secrets)
+        return self._accept(request, account, event) if isinstance(event, Event) else event
+
+    async def _body(self, request: web.Request) -> bytes | None:
+        """None where the body is over the limit, whatever Content-Length says."""
+        if (request.content_length or 0) > self.body_limit:
+            return None
+        body = bytearray()
+        async with asyncio.timeout(self.read_seconds):
+            async for chunk in request.content.iter_any():
+                body += chunk
+                if len(body) > self.body_limit:
+                    return None
+        return bytes(body)
+
+    def _accept(self, request: web.Request, account: ObjectKey, event: Event) -> WebhookOutcome:
+        # Without the header nothing can be told apart; twice is harmless, since an event is a hint.
+        delivery = request.headers.get(DELIVERY_HEADER, "")[:_MAX_DELIVERY_ID_CHARS]
+        seen = self._seen.setdefault(account, OrderedDict())
+        if delivery in seen:
+            seen.move_to_end(delivery)
+            return WebhookOutcome.DUPLICATE
+        self.on_event(account, event)
+        if delivery:
+            seen[delivery] = None
+        if len(seen) > self.deduplication_size:
+            seen.popitem(last=False)
+        return WebhookOutcome.ACCEPTED
+
+
+_STATUS = {
+    WebhookOutcome.ACCEPTED: 204,
+    WebhookOutcome.DUPLICATE: 204,
+    WebhookOutcome.UNKNOWN_ACCOUNT: 404,
+    WebhookOutcome.TOO_LARGE: 413,
+    WebhookOutcome.BAD_SIGNATURE: 401,
+    WebhookOutcome.MALFORMED: 400,
+}
+
+
+def account_at(namespace: str, name: str) -> ObjectKey:
+    """The account that the two segments of a webhook URL name."""
+    if namespace == CLUSTER_SEGMENT:
+        return ObjectKey("ClusterCloudAccount", "", name)
+    return ObjectKey("CloudAccount", namespace, name)
+
+
+def webhook_url(public_url: str, account: ObjectKey) -> str:
+    """Where the cloud delivers an account's events."""
+    return f"{public_url.rstrip('/')}/webhooks/{account.namespace or CLUSTER_SEGMENT}/{account.name}"
+
+
+def _proven(request: web.Request, body: bytes, secrets: tuple[str, ...]) -> Event | WebhookOutcome:
+    """The event, if one of the secrets signed it."""
+    signatures = request.headers.getall(SIGNATURE_HEADER, [])
+    if len(signatures) != 1 or not signatures[0].isascii():
+        return WebhookOutcome.BAD_SIGNATURE
+    for secret in secrets:
+        try:
+            return verify({SIGNATURE_HEADER: signatures[0]}, body, secret)
+        except InvalidSignature:
+            continue
+        except InvalidPayload:
+            return WebhookOutcome.MALFORMED
+    return WebhookOutcome.BAD_SIGNATURE

@@ -1,0 +1,104 @@
+"""The pure parts of accounts: who is admitted, what a Secret holds, which secrets sign, which operation a URL is."""
+
+import base64
+import re
+
+import pytest
+
+from relay_client import OPERATIONS
+from relay_operator.accounts.key_secret import ApiKey, NoKey, api_key_in
+from relay_operator.accounts.namespace_selector import admits
+from relay_operator.api.cloudaccount import LabelSelector
+from relay_operator.api.meta import ObjectKey
+from relay_operator.engine.kube import JsonObject
+from relay_operator.observability.metered import operation_at
+from relay_operator.webhooks.signing_secrets import WebhookSecrets
+
+TEAM = {"team": "a", "stage": "test"}
+ACCOUNT = ObjectKey("CloudAccount", "team-a", "default")
+
+
+@pytest.mark.parametrize(
+    ("selector", "admitted"),
+    [
+        ({}, True),
+        ({"matchLabels": {"team": "a"}}, True),
+        ({"matchLabels": {"team": "b"}}, False),
+        ({"matchLabels": {"team": "a", "absent": ""}}, False),
+        ({"matchExpressions": [{"key": "team", "operator": "In", "values": ["a", "b"]}]}, True),
+        ({"matchExpressions": [{"key": "absent", "operator": "In", "values": ["a"]}]}, False),
+        ({"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["a"]}]}, False),
+        ({"matchExpressions": [{"key": "absent", "operator": "NotIn", "values": ["a"]}]}, True),
+        ({"matchExpressions": [{"key": "team", "operator": "Exists"}]}, True),
+        ({"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]}, False),
+        ({"matchLabels": {"team": "a"}, "matchExpressions": [{"key": "stage", "operator": "DoesNotExist"}]}, False),
+    ],
+)
+def test_namespaces_are_selected_as_kubernetes_selects(selector: dict[str, object], admitted: bool) -> None:
+    assert admits(LabelSelector.model_validate(selector), TEAM) is admitted
+
+
+def _secret(value: str, version: str = "1") -> JsonObject:
+    return {"metadata": {"uid": "u", "resourceVersion": version}, "data": {"api-key": value}}
+
+
+def _encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def test_a_key_is_read_without_the_line_end_that_editors_leave() -> None:
+    found = api_key_in(_secret(_encoded("or_key\n")), "relay", "api-key")
+    assert isinstance(found, ApiKey)
+    assert found.value == "or_key"
+    assert "or_key" not in repr(found)
+
+
+def test_the_version_of_a_key_changes_with_the_key_alone() -> None:
+    one, other = (
+        api_key_in(_secret(_encoded("k"), "1"), "r", "api-key"),
+        api_key_in(_secret(_encoded("k"), "2"), "r", "api-key"),
+    )
+    rotated = api_key_in(_secret(_encoded("l"), "3"), "r", "api-key")
+    assert isinstance(one, ApiKey)
+    assert isinstance(other, ApiKey)
+    assert isinstance(rotated, ApiKey)
+    assert one.version == other.version != rotated.version
+    assert _encoded("k") not in one.version
+
+
+@pytest.mark.parametrize("value", ["", "!!", _encoded(" \n"), base64.b64encode(b"\xff\xfe").decode()])
+def test_what_is_no_key_is_told_with_the_name_of_the_secret(value: str) -> None:
+    found = api_key_in(_secret(value), "relay", "api-key")
+    assert isinstance(found, NoKey)
+    assert "Secret relay" in found.message
+
+
+def test_a_secret_without_data_has_no_key() -> None:
+    assert isinstance(api_key_in({"metadata": {}}, "relay", "api-key"), NoKey)
+
+
+def test_a_rolled_secret_is_accepted_beside_its_follower_for_a_while() -> None:
+    now = [100.0]
+    secrets = WebhookSecrets(overlap=60, clock=lambda: now[0])
+    assert secrets.of(ACCOUNT) is None
+    secrets.put(ACCOUNT, "first")
+    secrets.put(ACCOUNT, "first")
+    assert secrets.of(ACCOUNT) == ("first",)
+    secrets.put(ACCOUNT, "second")
+    assert secrets.of(ACCOUNT) == ("second", "first")
+    now[0] += 60
+    assert secrets.of(ACCOUNT) == ("second",)
+    secrets.drop(ACCOUNT)
+    assert secrets.of(ACCOUNT) is None
+    assert "second" not in repr(secrets)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+def test_every_operation_is_known_by_the_url_that_does_it(operation: object) -> None:
+    path, method, name = (str(getattr(operation, part)) for part in ("path", "method", "name"))
+    filled = re.sub(r"\{\w+\}", "id-1", path)
+    assert operation_at(method, f"https://cloud.example.com/base{filled}?limit=2") == name
+
+
+def test_an_unknown_url_is_no_label_of_its_own() -> None:
+    assert operation_at("GET", "https://cloud.example.com/v1/vms/secret/else") == "other"

@@ -1,0 +1,98 @@
+"""From watch and list to cache and queue: what is looked at when, and how ghosts are found."""
+
+import copy
+
+import pytest
+from pydantic import JsonValue
+
+from relay_operator.api.meta import ObjectKey
+from relay_operator.engine.informer import key_of, uid_of
+from relay_operator.engine.kube import KubeError, ResourceType
+from relay_operator.engine.queue import Priority
+from tests.unit.engine.apiserver import Fault, Json, part
+from tests.unit.flows.managed.world import NAMESPACE, World
+
+PODS = ResourceType("gpupods", "gpurelay.dev", "v1alpha1")
+SETTLED: JsonValue = {"observedGeneration": 1, "conditions": [{"type": "Ready", "status": "True"}]}
+
+
+def raw(name: str = "train", *, uid: str = "u1", deleting: bool = False, status: JsonValue = None) -> Json:
+    metadata: Json = {"name": name, "namespace": NAMESPACE, "uid": uid, "generation": 1, "resourceVersion": "1"}
+    if deleting:
+        metadata["deletionTimestamp"] = "2026-03-01T12:00:00Z"
+    return {"kind": "GpuPod", "metadata": metadata, "spec": {"image": "x"}, "status": status or {}}
+
+
+@pytest.mark.parametrize(("deleting", "priority"), [(True, Priority.DELETE), (False, Priority.CHANGE)])
+async def test_what_is_new_is_looked_at_and_deletions_first(world: World, deleting: bool, priority: Priority) -> None:
+    world.feed.seen("GpuPod", raw(deleting=deleting))
+    taken = await world.queue.take()
+    assert (taken.key, taken.priority) == (ObjectKey("GpuPod", NAMESPACE, "train"), priority)
+
+
+async def test_settled_objects_of_a_start_are_spread_over_time(world: World) -> None:
+    for number in range(40):
+        world.feed.seen("GpuPod", raw(f"pod-{number}", status=SETTLED))
+    assert len(world.queue) == 0
+    due = [moment for moment, _ in world.queue._delayed.values()]
+    assert (min(due), max(due)) == (0.05, 2.0)
+
+
+async def test_what_says_nothing_new_asks_for_nothing(world: World) -> None:
+    world.feed.seen("GpuPod", raw(status=SETTLED))
+    world.queue.forget(ObjectKey("GpuPod", NAMESPACE, "train"))
+    world.feed.seen("GpuPod", raw(status=SETTLED))
+    assert (len(world.queue), world.queue._delayed) == (0, {})
+
+
+@pytest.mark.parametrize(("uid", "left"), [("u1", 0), ("u2", 1)], ids=["the very object", "a namesake"])
+async def test_a_deletion_concerns_the_very_object(world: World, uid: str, left: int) -> None:
+    world.feed.seen("GpuPod", raw())
+    world.feed.gone("GpuPod", raw(uid=uid))
+    assert len(world.cache) == left
+
+
+@pytest.mark.parametrize(("namespaces", "calls"), [((), 1), ((NAMESPACE, "team-b"), 2)], ids=["all", "watched"])
+async def test_a_list_repairs_what_no_event_told_of(world: World, namespaces: tuple[str, ...], calls: int) -> None:
+    world.apply("stays")
+    world.apply("goes")
+    world.watching = False
+    world.delete("goes")
+    world.apply("comes")
+    await world.feed.relist(world.kube, "GpuPod", PODS, namespaces)
+    assert sorted(key.name for key, _ in world.cache.items()) == ["comes", "stays"]
+    assert len(world.server.calls) == calls
+
+
+async def test_a_list_that_breaks_off_drops_nothing(world: World) -> None:
+    world.apply()
+    world.watching = False
+    world.delete()
+    world.server.faults.append(Fault(500, times=10))
+    with pytest.raises(KubeError):
+        await world.feed.relist(world.kube, "GpuPod", PODS, ())
+    assert len(world.cache) == 1
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["the same object", "a namesake"])
+async def test_what_came_while_the_list_was_read_is_no_ghost(world: World, same: bool) -> None:
+    world.apply()
+    newer = copy.deepcopy(world.raw())
+    part(newer, "metadata").update({"resourceVersion": "999"} if same else {"resourceVersion": "999", "uid": "u9"})
+    world.watching = False
+    world.delete()
+    world.server.before = lambda _: world.feed.seen("GpuPod", newer)
+    await world.feed.relist(world.kube, "GpuPod", PODS, ())
+    assert len(world.cache) == 1
+
+
+async def test_cluster_scoped_kinds_are_listed_once(world: World) -> None:
+    accounts = ResourceType("clustercloudaccounts", "gpurelay.dev", "v1alpha1", namespaced=False)
+    await world.feed.relist(world.kube, "ClusterCloudAccount", accounts, (NAMESPACE, "team-b"))
+    assert [call.namespace for call in world.server.calls] == [""]
+
+
+def test_an_object_without_metadata_is_a_mistake_of_the_server() -> None:
+    with pytest.raises(TypeError, match="a GpuPod without metadata"):
+        key_of("GpuPod", {})
+    assert uid_of({}) == ""

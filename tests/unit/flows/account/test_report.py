@@ -1,0 +1,147 @@
+"""What an account's status says, and when it is worth a write."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from relay_client import Cloud
+from relay_operator.api.cloudaccount import AccountStatus, InUse, WebhookStatus
+from relay_operator.api.conditions import ConditionType, Reason
+from relay_operator.api.meta import ObjectKey
+from relay_operator.engine import conditions
+from relay_operator.engine.account import AccountReady, AccountRefused, AccountState, AccountWaiting
+from relay_operator.engine.unclaimed_ids import Sightings
+from relay_operator.flows.account.report import Finding, Seen, new_status, status_patch
+from relay_wire.account import Whoami
+from relay_wire.billing import Balance, CurrentUsage
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+KEY = ObjectKey("CloudAccount", "team-a", "default")
+WHO = Whoami(principal_type="api_key", organization_id="org-1", organization_name="Team A", scopes=["vms:read"])
+REVOKED = AccountRefused(Reason.ACCOUNT_UNAUTHORIZED, "the cloud refuses the API key")
+SILENT = AccountWaiting(Reason.CLOUD_UNAVAILABLE, "no answer")
+
+
+@pytest.fixture
+def ready() -> AccountReady:
+    cloud = Cloud("http://127.0.0.1:1", "or_key", organization_id="org-1")
+    asyncio.run(cloud.aclose())
+    return AccountReady(KEY, cloud, "org-1", Sightings(), resend_unknown=False, adoption_allowed=True)
+
+
+def _seen(available: int = 10_000, burn: int = 100, runway: float | None = 90.5, webhook: str = "wh-1") -> Seen:
+    balance = Balance(
+        balance_cents=available, available_cents=available, accrued_usage_cents=0, current_month_usage_cents=0,
+        transactions=[],
+    )  # fmt: skip
+    usage = CurrentUsage(
+        usage_cents=0, usage_hours=0, breakdown=[], burn_per_hour_cents=burn, projected_runway_hours=runway
+    )
+    return Seen(balance, usage, WebhookStatus(id=webhook) if webhook else None)
+
+
+def _finding(state: AccountState, seen: Seen | None = None, **other: object) -> Finding:
+    told: dict[str, object] = {"in_use": InUse(), "generation": 1, "now": NOW} | other
+    return Finding(state=state, who=WHO, seen=seen, **told)  # type: ignore[arg-type]
+
+
+def _says(status: AccountStatus, wanted: ConditionType) -> tuple[str, str] | None:
+    condition = conditions.find(status.conditions, wanted)
+    return None if condition is None else (condition.status, condition.reason)
+
+
+def test_a_working_account_is_ready_and_shows_its_organization(ready: AccountReady) -> None:
+    status = new_status(AccountStatus(), _finding(ready, _seen()))
+    assert _says(status, ConditionType.READY) == ("True", "Available")
+    assert _says(status, ConditionType.STALLED) is None
+    assert _says(status, ConditionType.WEBHOOK_READY) == ("True", "Subscribed")
+    assert (status.organization_id, status.organization_name, status.scopes) == ("org-1", "Team A", ["vms:read"])
+    assert (status.available_cents, status.burn_per_hour_cents, status.runway_hours) == (10_000, 100, 90)
+    assert status.observed_generation == 1
+
+
+def test_a_pass_that_found_nothing_new_writes_nothing(ready: AccountReady) -> None:
+    before = new_status(AccountStatus(), _finding(ready, _seen()))
+    later = NOW + timedelta(hours=1)
+    assert status_patch(before, new_status(before, _finding(ready, _seen(), now=later))) == {}
+    assert status_patch(before, new_status(before, _finding(ready, None, now=later))) == {}
+
+
+def test_money_that_drifts_as_workloads_run_is_not_written(ready: AccountReady) -> None:
+    before = new_status(AccountStatus(), _finding(ready, _seen(10_000)))
+    assert status_patch(before, new_status(before, _finding(ready, _seen(9_850, runway=89.2)))) == {}
+    moved = new_status(before, _finding(ready, _seen(9_700, runway=88)))
+    assert (moved.available_cents, moved.runway_hours) == (9_700, 88)
+
+
+def test_money_is_written_when_what_runs_changes_or_funds_become_low(ready: AccountReady) -> None:
+    before = new_status(AccountStatus(), _finding(ready, _seen(10_000, runway=24.1)))
+    assert new_status(before, _finding(ready, _seen(9_990, burn=200, runway=24.1))).available_cents == 9_990
+    low = new_status(before, _finding(ready, _seen(9_990, runway=23.9)))
+    assert low.runway_hours == 23
+    assert _says(low, ConditionType.FUNDS_LOW) == ("True", "RunwayShort")
+
+
+@pytest.mark.parametrize("runway", [None, float("nan"), float("inf")])
+def test_without_burn_there_is_no_runway_and_funds_are_not_low(ready: AccountReady, runway: float | None) -> None:
+    status = new_status(AccountStatus(), _finding(ready, _seen(burn=0, runway=runway)))
+    assert status.runway_hours is None
+    assert _says(status, ConditionType.FUNDS_LOW) is None
+
+
+def test_a_revoked_key_stalls_the_account_and_what_was_known_stays(ready: AccountReady) -> None:
+    before = new_status(AccountStatus(), _finding(ready, _seen()))
+    status = new_status(before, _finding(REVOKED))
+    assert _says(status, ConditionType.READY) == ("False", "AccountUnauthorized")
+    assert _says(status, ConditionType.STALLED) == ("True", "AccountUnauthorized")
+    assert (status.organization_id, status.available_cents) == ("org-1", 10_000)
+    again = new_status(status, _finding(ready, _seen()))
+    assert _says(again, ConditionType.READY) == ("True", "Available")
+    assert _says(again, ConditionType.STALLED) is None
+
+
+def test_a_silent_cloud_leaves_ready_as_it_was_and_stalls_after_three_failures(ready: AccountReady) -> None:
+    before = new_status(AccountStatus(), _finding(ready, _seen()))
+    once = new_status(before, _finding(SILENT, failures=1))
+    assert status_patch(before, once) == {}
+    thrice = new_status(once, _finding(SILENT, failures=3))
+    assert _says(thrice, ConditionType.READY) == ("True", "Available")
+    assert _says(thrice, ConditionType.STALLED) == ("True", "CloudUnavailable")
+
+
+def test_an_account_that_was_never_seen_working_is_neither_ready_nor_not() -> None:
+    status = new_status(AccountStatus(), _finding(SILENT, failures=1))
+    assert _says(status, ConditionType.READY) == ("Unknown", "CloudUnavailable")
+
+
+def test_a_deleted_account_in_use_says_what_depends_on_it(ready: AccountReady) -> None:
+    used = InUse(gpu_pods=2, gpu_clusters=1, inference_batches=3)
+    status = new_status(AccountStatus(), _finding(ready, _seen(), deleting=True, in_use=used))
+    stalled = conditions.find(status.conditions, ConditionType.STALLED)
+    assert stalled is not None
+    assert stalled.reason == "InUse"
+    assert "2 GpuPods, 1 GpuClusters and 3 unfinished InferenceBatches" in stalled.message
+    assert _says(status, ConditionType.READY) == ("True", "Available")
+
+
+def test_a_deleted_account_whose_key_is_revoked_stalls_once(ready: AccountReady) -> None:
+    before = new_status(AccountStatus(), _finding(ready, _seen()))
+    status = new_status(before, _finding(REVOKED, deleting=True, in_use=InUse(gpu_pods=1)))
+    assert [item.type for item in status.conditions].count("Stalled") == 1
+    assert _says(status, ConditionType.READY) == ("False", "AccountUnauthorized")
+
+
+def test_what_the_key_may_not_do_is_told_without_making_the_account_unready(ready: AccountReady) -> None:
+    seen = Seen(webhook_trouble="the key lacks clusters:write", notes=("the balance cannot be read: billing:read",))
+    status = new_status(AccountStatus(), _finding(ready, seen))
+    told = conditions.find(status.conditions, ConditionType.READY)
+    assert told is not None
+    assert told.status == "True"
+    assert "billing:read" in told.message
+    assert _says(status, ConditionType.WEBHOOK_READY) == ("False", "WebhookRefused")
+
+
+def test_a_paused_account_says_so(ready: AccountReady) -> None:
+    status = new_status(AccountStatus(), _finding(ready, _seen(), paused=True))
+    assert _says(status, ConditionType.PAUSED) == ("True", "Paused")

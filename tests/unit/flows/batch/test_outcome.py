@@ -1,0 +1,42 @@
+"""What is told of a batch that is finished, and why its records failed."""
+
+from __future__ import annotations
+
+from relay_operator.api.conditions import ConditionType
+from relay_operator.api.inferencebatch import Ending, FailureReason, OutputStatus, RequestCounts
+from relay_operator.flows.batch.outcome import outcome, why
+from relay_operator.flows.batch.work import frequent
+from relay_operator.flows.managed.report import Return
+from relay_operator.records.results import Failure, Reasons
+from tests.unit.flows.batch.examples import status
+
+WHERE = OutputStatus(answers="s3://b/output.jsonl", errors="s3://b/errors.jsonl")
+COUNTS = RequestCounts(total=6, completed=4, failed=2)
+WHY = [FailureReason(code="status_422", count=2)]
+
+
+def test_complete_tells_how_many_failed_why_and_where_they_are() -> None:
+    told = outcome(status(request_counts=COUNTS, failure_reasons=WHY, output=WHERE), Return.NEVER)
+    assert told.message == (
+        "4 of 6 records answered, 2 failed (status_422: 2); published to s3://b/output.jsonl; "
+        "failures: s3://b/errors.jsonl"
+    )
+    assert [each.type for each in told.extra] == [ConditionType.COMPLETE]
+
+
+def test_failed_tells_its_reason_first_and_then_those_of_its_records() -> None:
+    ending = Ending(reason="TooManyFailures", message="2 of 6 records failed; failurePolicy allows 1")
+    told = outcome(status(request_counts=COUNTS, failure_reasons=WHY, ending=ending), Return.NEVER)
+    assert told.message == f"{ending.message}; records failed (status_422: 2)"
+    assert outcome(status(ending=ending), Return.NEVER).message == ending.message
+
+
+def test_the_most_frequent_reasons_are_shown_and_no_more_than_five() -> None:
+    reasons = Reasons()
+    for code, times in {"a": 1, "b": 3, "c": 2, "d": 1, "e": 1, "f": 1}.items():
+        for _ in range(times):
+            reasons.add(Failure(code, None))
+    shown = frequent(reasons)
+    assert [(reason.code, reason.count) for reason in shown] == [("b", 3), ("c", 2), ("a", 1), ("d", 1), ("e", 1)]
+    assert why(status(failure_reasons=list(shown[:2]))) == " (b: 3, c: 2)"
+    assert why(status()) == ""

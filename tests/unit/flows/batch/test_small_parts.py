@@ -1,0 +1,164 @@
+"""Names in the cloud, places of the output, progress, and long work beside the queue."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from relay_operator.api.conditions import Condition, Reason
+from relay_operator.api.inferencebatch import RequestCounts
+from relay_operator.api.inferencebatch_spec import TRANSIENT_CODES, RetryPolicy
+from relay_operator.api.meta import CreateIntent, ObjectKey
+from relay_operator.engine.queue import Queue
+from relay_operator.flows.batch.actions import Work
+from relay_operator.flows.batch.destinations import addresses
+from relay_operator.flows.batch.names import OBJECT, TAG, PartTag, file_name, file_prefix, metadata_of
+from relay_operator.flows.batch.plan import Transfer
+from relay_operator.flows.batch.selection import retry_policy
+from relay_operator.flows.batch.status import is_progress_alone, status_patch
+from relay_operator.flows.batch.transfers import Errand, Transfers
+from relay_operator.flows.batch.work import Came, Cleared, Troubled
+from relay_operator.records.results import Failure
+from tests.unit.flows.batch.examples import NOON, seen, sent, status
+
+if TYPE_CHECKING:
+    from relay_operator.api.inferencebatch import InferenceBatchStatus
+
+KEY = ObjectKey("InferenceBatch", "ns", "nightly")
+INTENT = CreateIntent(token="t0ken", name="ns-nightly-0123456789", attempt=1, spec_hash="", started_at=NOON)
+
+
+def test_a_batch_is_known_by_its_metadata_alone() -> None:
+    tag = PartTag("t0ken", 2, 3, 7, 4)
+    assert PartTag.of(seen(metadata={"team": "a", TAG: str(tag)}), "t0ken") == tag
+    assert PartTag.of(seen(metadata={TAG: str(tag)}), "other") is None
+
+
+def test_people_see_in_the_clouds_list_whose_batch_it_is() -> None:
+    tag = PartTag("t0ken", 1, 1, 1, 1)
+    told = metadata_of({"team": "a"}, KEY, tag)
+    assert told == {"team": "a", OBJECT: "ns/nightly", TAG: str(tag)}
+    longest = ObjectKey(KEY.kind, "n" * 63, "n" * 253)
+    assert max(map(len, metadata_of(None, longest, tag).values())) <= 512
+
+
+@pytest.mark.parametrize("text", ["", "t0ken", "t0ken/1/2/3", "t0ken/1/2/3/x", "t0ken/1/2/3/4/5", "t0ken/-1/2/3/4"])
+def test_metadata_that_somebody_edited_is_nobodys(text: str) -> None:
+    assert PartTag.of(seen(metadata={TAG: text}), "t0ken") is None
+    assert PartTag.of(seen(), "t0ken") is None
+
+
+def test_files_of_an_object_share_their_beginning_with_no_other_objects() -> None:
+    assert file_name(INTENT, 2, 3) == "ns-nightly-0123456789.t0ken.2.3.jsonl"
+    assert file_name(INTENT, 2, 3).startswith(file_prefix(INTENT))
+    assert not file_name(INTENT.model_copy(update={"token": "t0ken2"}), 2, 3).startswith(file_prefix(INTENT))
+
+
+@pytest.mark.parametrize(
+    ("url", "answers", "errors"),
+    [
+        ("s3://b/out", "s3://b/out/output.jsonl", "s3://b/out/errors.jsonl"),
+        ("s3://b/out/", "s3://b/out/output.jsonl", "s3://b/out/errors.jsonl"),
+        ("s3://b", "s3://b/output.jsonl", "s3://b/errors.jsonl"),
+        ("az://c/x/answers.jsonl", "az://c/x/answers.jsonl", "az://c/x/answers.errors.jsonl"),
+    ],
+)
+def test_an_output_names_a_folder_or_the_object_for_the_answers(url: str, answers: str, errors: str) -> None:
+    assert addresses(url) == (answers, errors)
+
+
+def test_the_codes_of_a_policy_are_statuses_where_they_are_numbers() -> None:
+    chosen = retry_policy(RetryPolicy(codes=["429", "tool_timeout"]))
+    assert chosen.retries(Failure(None, 429))
+    assert chosen.retries(Failure("tool_timeout", None))
+    assert not chosen.retries(Failure(None, 503))
+    assert not chosen.retries(Failure("batch_expired", None))
+
+
+def test_the_default_of_the_page_is_the_default_of_the_code() -> None:
+    told, meant = retry_policy(RetryPolicy(codes=list(TRANSIENT_CODES))), retry_policy(None)
+    assert told == meant
+
+
+def _running(completed: int, *, reason: str = "Running", state: str = "in_progress") -> InferenceBatchStatus:
+    counts = RequestCounts(total=10, completed=completed)
+    ready = Condition(type="Ready", status="True", reason=reason, message=str(completed), last_transition_time=NOON)
+    return status(sent(state=state, completed=completed), request_counts=counts, conditions=[ready])
+
+
+def test_progress_alone_may_wait_and_everything_else_may_not() -> None:
+    before = _running(1)
+    assert is_progress_alone(before, _running(2), status_patch(before, _running(2)))
+    changed = _running(2, reason="Publishing")
+    assert not is_progress_alone(before, changed, status_patch(before, changed))
+    over = _running(10, state="completed")
+    assert not is_progress_alone(before, over, status_patch(before, over))
+    ended = _running(2).model_copy(update={"completion_time": NOON})
+    assert not is_progress_alone(before, ended, status_patch(before, ended))
+
+
+def _errand(work: Work = Work.SEND, number: int = 1, uid: str = "uid") -> Errand:
+    return Errand(uid, work, number)
+
+
+async def _done() -> Came:
+    return Cleared()
+
+
+async def _forever() -> Came:
+    await asyncio.Event().wait()
+    return Cleared()
+
+
+async def test_the_end_of_long_work_wakes_its_object_and_its_result_stays_until_it_is_dropped() -> None:
+    queue = Queue[ObjectKey](time.monotonic)
+    transfers = Transfers(queue, 1)
+    assert transfers.state(KEY, _errand()) is Transfer.IDLE
+    transfers.start(KEY, _errand(), _done)
+    assert transfers.state(KEY, _errand()) is Transfer.BUSY
+    taken = await queue.take()
+    assert taken.key == KEY
+    assert transfers.state(KEY, _errand()) is Transfer.DONE
+    assert transfers.result(KEY) == Cleared()
+    assert transfers.state(KEY, _errand(number=2)) is Transfer.IDLE, "another round's result is not this one's"
+    transfers.drop(KEY)
+    assert transfers.state(KEY, _errand()) is Transfer.IDLE
+
+
+async def test_long_work_is_bounded_and_what_waits_gets_its_turn() -> None:
+    queue = Queue[ObjectKey](time.monotonic)
+    transfers = Transfers(queue, 1)
+    other = ObjectKey("InferenceBatch", "ns", "other")
+    transfers.start(KEY, _errand(), _forever)
+    transfers.start(other, _errand(uid="other"), _done)
+    await asyncio.sleep(0)
+    assert transfers.state(other, _errand(uid="other")) is Transfer.BUSY
+    transfers.drop(KEY)
+    assert (await queue.take()).key == other
+
+
+async def test_other_work_for_the_same_object_drops_what_was_under_way() -> None:
+    transfers = Transfers(Queue[ObjectKey](time.monotonic), 1)
+    transfers.start(KEY, _errand(), _forever)
+    transfers.start(KEY, _errand(Work.PUBLISH), _forever)
+    assert transfers.state(KEY, _errand()) is Transfer.IDLE
+    assert transfers.state(KEY, _errand(Work.PUBLISH)) is Transfer.BUSY
+    await transfers.close()
+    assert transfers.state(KEY, _errand(Work.PUBLISH)) is Transfer.IDLE
+
+
+async def test_a_mistake_in_long_work_is_logged_and_tried_again_later(caplog: pytest.LogCaptureFixture) -> None:
+    async def mistaken() -> Came:
+        raise ZeroDivisionError
+
+    queue = Queue[ObjectKey](time.monotonic)
+    transfers = Transfers(queue, 1)
+    transfers.start(KEY, _errand(), mistaken)
+    await queue.take()
+    came = transfers.result(KEY)
+    assert isinstance(came, Troubled)
+    assert came.reason is Reason.WAITING_FOR_RETRY
+    assert "ZeroDivisionError" in caplog.text

@@ -1,0 +1,256 @@
+"""What a pass writes down."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from relay_client.errors import BadRequest, NotFound, RateLimited
+from relay_operator.api.conditions import Reason
+from relay_operator.api.inferencebatch import (
+    Ending,
+    FailureReason,
+    InferenceBatchStatus,
+    InputStatus,
+    OutputStatus,
+    RequestCounts,
+)
+from relay_operator.api.meta import CreateIntent
+from relay_operator.engine.account import AccountWaiting
+from relay_operator.flows.batch import actions
+from relay_operator.flows.batch.actions import Action
+from relay_operator.flows.batch.facts import Facts
+from relay_operator.flows.batch.names import TAG, PartTag
+from relay_operator.flows.batch.plan import Demand, View
+from relay_operator.flows.batch.result import Begun, Hindered, Nothing, NotPaid, Paid, Result, Unknown
+from relay_operator.flows.batch.transitions import GIVE_UP, after
+from relay_operator.flows.batch.work import Came, Cleared, Published, Refused, Troubled, Uploaded
+from relay_wire.batches import Batch
+from tests.unit.flows.batch.examples import NOON, TOKEN, batch, part, seen, sent, status
+
+INTENT = CreateIntent(
+    token=TOKEN, name="ns-nightly", attempt=1, spec_hash="", started_at=NOON, account="CloudAccount/default"
+)
+PUBLISHING = OutputStatus(begun_at=NOON)
+READ = InputStatus(digest="d", records=10)
+
+
+def facts(before: InferenceBatchStatus, came: Came | None = None, *, deleting: bool = False, **spec: Any) -> Facts:
+    """A pass over a batch with this status."""
+    obj = batch(status=before, **spec)
+    if deleting:
+        metadata = obj.metadata.model_copy(update={"deletion_timestamp": NOON})
+        obj = obj.model_copy(update={"metadata": metadata})
+    account = AccountWaiting(Reason.PAUSED, "")
+    view = View(demand=Demand.DELETE if deleting else Demand.EXIST)
+    return Facts(obj.key, obj, NOON, account, view, before, INTENT, came=came)
+
+
+def led_to(given: Facts, action: Action, result: Result | None = None) -> InferenceBatchStatus:
+    return after(given, action, result or Nothing())
+
+
+def recorded(before: InferenceBatchStatus, came: Came, **told: Any) -> InferenceBatchStatus:
+    return led_to(facts(before, came, **told), actions.Record())
+
+
+def tagged(number: int, of: int, of_round: int = 1, attempt: int = 1, **told: Any) -> Batch:
+    tag = PartTag(TOKEN, of_round, number, of, attempt)
+    return seen(f"batch_{of_round}_{number}", **({"metadata": {TAG: str(tag)}} | told))
+
+
+def test_what_was_sent_is_known_by_its_intent_from_the_first_write() -> None:
+    begun = led_to(facts(InferenceBatchStatus(problems=None)), actions.Begin(), Begun(INTENT))
+    assert (begun.create_token, begun.cloud_name, begun.round, begun.attempt) == (TOKEN, "ns-nightly", 1, 1)
+    assert begun.account is not None
+    assert begun.start_time == NOON
+
+
+def test_a_paid_batch_has_its_id_and_its_marker() -> None:
+    waiting = part(inputFileId="f")
+    paid = led_to(facts(status(waiting)), actions.Submit(), Paid(waiting, seen("b", "validating")))
+    (row,) = paid.parts or []
+    assert (row.batch_id, row.state, row.sent_at, paid.id) == ("b", "validating", NOON, "b")
+
+
+def test_an_answer_that_is_lost_leaves_the_marker_and_a_refusal_leaves_none() -> None:
+    waiting, error = part(inputFileId="f"), RateLimited("create_batch", "later")
+    (lost,) = led_to(facts(status(waiting)), actions.Submit(), Unknown(waiting, error)).parts or []
+    assert (lost.sent_at, lost.batch_id) == (NOON, None)
+    refused = led_to(facts(status(waiting)), actions.Submit(), NotPaid(waiting, error))
+    assert refused == status(waiting)
+
+
+def test_a_create_that_is_wrong_ends_it_and_a_file_that_vanished_is_uploaded_again() -> None:
+    waiting = part(inputFileId="f")
+    wrong = BadRequest("create_batch", "no such endpoint", status=400)
+    ended = led_to(facts(status(waiting)), actions.Submit(), NotPaid(waiting, wrong))
+    assert ended.ending == Ending(reason="BatchRefused", message="no such endpoint")
+    gone = NotPaid(waiting, NotFound("create_batch", "no file"), vanished=True)
+    (row,) = led_to(facts(status(waiting)), actions.Submit(), gone).parts or []
+    assert row.input_file_id is None
+
+
+def test_a_status_that_was_lost_is_rebuilt_with_the_parts_that_were_not_created() -> None:
+    found = (tagged(1, 3, request_counts={"total": 4}, input_file_id="f1"), tagged(3, 3, state="completed"))
+    given = replace(facts(InferenceBatchStatus()), found=found)
+    rebuilt = led_to(given, actions.Adopt())
+    assert [(row.part, row.batch_id, row.state) for row in rebuilt.parts or ()] == [
+        (1, "batch_1_1", "in_progress"),
+        (2, None, None),
+        (3, "batch_1_3", "completed"),
+    ]
+    assert (rebuilt.create_token, rebuilt.round, rebuilt.attempt) == (TOKEN, 1, 1)
+    assert (rebuilt.parts or [])[0].input_file_id == "f1"
+    assert rebuilt.start_time == NOON
+
+
+def test_a_later_round_is_rebuilt_with_the_rounds_before_it() -> None:
+    found = (tagged(1, 1, 2, 2), tagged(1, 1, state="completed"))
+    rebuilt = led_to(replace(facts(InferenceBatchStatus()), found=found), actions.Adopt())
+    assert [(row.round, row.part) for row in rebuilt.parts or ()] == [(1, 1), (2, 1)]
+    assert (rebuilt.round, rebuilt.attempt, rebuilt.id) == (2, 2, "batch_2_1")
+
+
+def test_a_batch_that_was_found_belongs_to_the_part_it_was_made_for() -> None:
+    lost = part(2, inputFileId="f", sentAt=NOON)
+    given = replace(facts(status(sent(1), lost)), found=(tagged(2, 2),))
+    rows = led_to(given, actions.Adopt()).parts or []
+    assert [(row.part, row.batch_id) for row in rows] == [(1, "batch_1_1"), (2, "batch_1_2")]
+
+
+def test_what_is_surely_absent_may_be_sent() -> None:
+    (row,) = led_to(facts(status(part(sentAt=NOON))), actions.Close()).parts or []
+    assert row.sent_at is None
+    opened = led_to(facts(InferenceBatchStatus()), actions.Close())
+    assert (opened.create_token, opened.round) == (TOKEN, 1)
+
+
+def test_uploads_become_parts_of_their_round() -> None:
+    first = recorded(status(), Uploaded((part(inputFileId="f"),), 10, "digest"))
+    assert first.input == InputStatus(digest="digest", records=10)
+    assert [row.input_file_id for row in first.parts or ()] == ["f"]
+    done = sent(state="completed", completed=8, failed=2)
+    again = recorded(
+        status(done, round=2, attempt=2, input=READ), Uploaded((part(1, 2, records=2, inputFileId="g"),), 2, retried=2)
+    )
+    assert [(row.round, row.records) for row in again.parts or ()] == [(1, 10), (2, 2)]
+    assert (again.retried, again.input) == (2, READ)
+    assert again.request_counts == RequestCounts(total=10, completed=8, failed=0)
+
+
+def test_records_that_failed_wait_and_what_has_no_answer_does_not() -> None:
+    before = status(sent(state="completed", completed=8, failed=2), round=2, attempt=2, input=READ)
+    why = (FailureReason(code="status_503", count=2),)
+    held = recorded(before, Uploaded((part(1, 2, records=2, inputFileId="g"),), 2, retried=2, reasons=why))
+    assert held.retry_time == NOON + timedelta(seconds=10)
+    assert held.failure_reasons == list(why)
+    at_once = recorded(before, Uploaded((part(1, 2, records=2, inputFileId="g"),), 2, retried=0))
+    assert at_once.retry_time is None
+
+
+def test_the_pause_is_over_with_the_first_batch_and_with_the_publication() -> None:
+    waiting = part(1, 2, inputFileId="g")
+    held = status(sent(state="completed"), waiting, retry_time=NOON)
+    assert led_to(facts(held), actions.Submit(), Paid(waiting, seen("b"))).retry_time is None
+    assert led_to(facts(held), actions.BeginPublication()).retry_time is None
+
+
+def test_a_file_that_is_uploaded_another_time_counts_no_failure_twice_and_waits_for_nothing() -> None:
+    vanished = part(1, 2, records=2)
+    before = status(sent(state="completed", completed=8, failed=2), vanished, attempt=2, input=READ, retried=2)
+    again = recorded(before, Uploaded((part(1, 2, records=2, inputFileId="h"),), 2, retried=2))
+    assert (again.retried, again.retry_time) == (2, None)
+    assert [row.input_file_id for row in again.parts or ()] == ["file_1_1", "h"]
+
+
+def test_uploads_that_were_written_down_already_change_nothing() -> None:
+    came = Uploaded((part(1, 2, records=2, inputFileId="g"),), 2, retried=2)
+    once = recorded(status(sent(state="completed", completed=8, failed=2), round=2, attempt=2, input=READ), came)
+    assert recorded(once, came) == once
+
+
+def test_a_round_with_nothing_to_send_is_the_end() -> None:
+    assert recorded(status(sent(state="completed"), round=2), Uploaded((), 0)).exhausted is True
+
+
+def test_another_round_is_another_attempt_until_they_are_used_up() -> None:
+    more = led_to(facts(status(sent(state="completed", failed=1))), actions.Again())
+    assert (more.round, more.attempt, more.only_unanswered) == (2, 2, None)
+    last = led_to(facts(status(sent(state="cancelled"), attempt=3, suspended=True)), actions.Again())
+    assert (last.round, last.attempt, last.only_unanswered) == (2, 3, True)
+    assert last.start_time == NOON, "resumed, its deadline counts anew"
+
+
+def test_what_was_published_whole_is_complete() -> None:
+    counts = RequestCounts(total=10, completed=9, failed=1)
+    done = recorded(status(sent(), output=PUBLISHING, input=READ), Published(OutputStatus(lines=10), counts, 0, 0))
+    assert (done.completion_time, done.ending, done.request_counts) == (NOON, None, counts)
+    assert done.output == OutputStatus(begun_at=NOON, lines=10)
+    assert done.cleared is None, "the cloud's files go only after this is written"
+
+
+@pytest.mark.parametrize(
+    ("unanswered", "lost", "failed", "reason"),
+    [(1, 0, 0, "ResultsLost"), (0, 1, 0, "ResultsLost"), (0, 0, 3, "TooManyFailures")],
+)
+def test_what_was_published_and_is_less_than_asked_for_says_so(
+    unanswered: int, lost: int, failed: int, reason: str
+) -> None:
+    counts = RequestCounts(total=10, completed=10 - failed - unanswered, failed=failed)
+    came = Published(OutputStatus(), counts, unanswered, lost)
+    done = recorded(status(sent(), output=PUBLISHING), came, failurePolicy={"maxFailedRecords": 2})
+    assert done.ending is not None
+    assert done.ending.reason == reason
+
+
+def test_the_reason_of_an_end_outlives_its_publication() -> None:
+    deadline = Ending(reason="DeadlineExceeded", message="late")
+    came = Published(OutputStatus(), RequestCounts(total=10, completed=2), 8, 0)
+    done = recorded(status(sent(), output=PUBLISHING, ending=deadline), came)
+    assert done.ending == deadline
+
+
+def test_bad_input_ends_it_and_a_refused_output_keeps_the_clouds_files() -> None:
+    refused = recorded(status(), Refused(Reason.INPUT_INVALID, "line 2: not JSON"))
+    assert refused.ending == Ending(reason="InputInvalid", message="line 2: not JSON")
+    assert refused.completion_time is None, "what was uploaded is still to be cleared"
+    kept = recorded(status(sent(), output=PUBLISHING), Refused(Reason.OUTPUT_TOO_LARGE, "too large"))
+    assert (kept.completion_time, kept.cleared) == (NOON, True)
+    hindered = led_to(
+        facts(status(sent())), actions.BeginPublication(), Hindered(Refused(Reason.OUTPUT_EXISTS, "there"))
+    )
+    assert hindered.ending == Ending(reason="OutputExists", message="there")
+    assert hindered.cleared is True
+
+
+def test_trouble_is_no_end_but_while_deleting_it_is_waited_for_no_longer_than_agreed() -> None:
+    trouble = Troubled(Reason.OUTPUT_UNAVAILABLE, "forbidden", stalled=True)
+    publishing = status(sent(), output=PUBLISHING)
+    assert recorded(publishing, trouble).completion_time is None
+    deleting = facts(publishing, trouble, deleting=True)
+    assert led_to(deleting, actions.Record()).completion_time is None
+    late = replace(deleting, now=NOON + GIVE_UP + timedelta(seconds=1))
+    assert led_to(late, actions.Record()).cleared is True
+    begins = replace(facts(status(sent()), deleting=True), now=late.now)
+    assert led_to(begins, actions.BeginPublication(), Hindered(trouble)).cleared is True
+    assert led_to(facts(status(sent())), actions.BeginPublication(), Hindered(trouble)) == status(sent())
+
+
+def test_the_rest_is_written_as_it_was_decided() -> None:
+    ending = Ending(reason="BudgetExceeded", message="spent")
+    assert led_to(replace(facts(status(sent())), ending=ending), actions.End()).ending == ending
+    rested = led_to(facts(status(sent(), start_time=NOON)), actions.Rest())
+    assert (rested.suspended, rested.start_time) == (True, None)
+    begun = led_to(facts(status(sent(), suspended=True)), actions.BeginPublication())
+    assert (begun.output, begun.suspended) == (PUBLISHING, None)
+    deleted = led_to(facts(status(), deleting=True), actions.Finish())
+    assert deleted.ending is not None
+    assert (deleted.ending.reason, deleted.completion_time) == ("Deleting", NOON)
+    assert recorded(status(completion_time=NOON), Cleared()).cleared is True
+    resumed = led_to(facts(status(suspended=True)), actions.Start(actions.Work.SEND))
+    assert resumed.start_time == NOON
+    assert led_to(facts(status(sent())), actions.Keep()) == status(sent())

@@ -1,0 +1,198 @@
+"""Pods in a cloud that is a dictionary: the real mapping of a GpuPod, its calls answered from memory."""
+
+import itertools
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from relay_client import Cloud, CloudError, CloudUnavailable, NotFound, Outcome, Unauthorized
+from relay_operator.api.meta import CreateIntent
+from relay_operator.api.references import AccountRef
+from relay_operator.engine.account import AccountReady, AccountState
+from relay_operator.engine.unclaimed_ids import Sightings
+from relay_operator.flows.managed.actions import Step
+from relay_operator.flows.managed.resource import CannotTell, Finding, Found, Inputs, Look, NotSeen
+from relay_operator.kinds.gpupod import GpuPods, GpuPodStatus, Pod
+from relay_wire.vms import VmRecord
+
+
+@dataclass
+class Failure:
+    """How a call fails; `acted`: the cloud did as asked, and only the answer is lost."""
+
+    error: CloudError
+    acted: bool = False
+
+
+def lost(*, acted: bool) -> Failure:
+    """No answer came."""
+    return Failure(CloudUnavailable("call", "no complete answer within 30 s"), acted=acted)
+
+
+def refused(error: type[CloudError], *, code: str | None = None, retry_after: float | None = None) -> Failure:
+    """The cloud said no; nothing happened."""
+    return Failure(error("call", "said no", code=code, retry_after=retry_after, outcome=Outcome.REJECTED))
+
+
+@dataclass
+class Pods:
+    """One organization's pods."""
+
+    records: dict[str, VmRecord] = field(default_factory=dict)
+    created: list[str] = field(default_factory=list)
+    """Names, in the order of creation."""
+    sent: list[tuple[CreateIntent, Inputs]] = field(default_factory=list)
+    """Every create that was sent, whatever came of it."""
+    calls: list[str] = field(default_factory=list)
+    listable: bool = True
+    hidden: set[str] = field(default_factory=set)
+    """Ids that reads and lists do not show."""
+    born: str = "running"
+    """The state of a pod right after its create."""
+    failures: dict[str, deque[Failure]] = field(default_factory=dict)
+    on_call: Callable[[str], None] = lambda _call: None
+    """Called when a call has been carried out: what somebody else does just then."""
+    random_failure: Callable[[str], Failure | None] = lambda _call: None
+    misses: Callable[[str], bool] = lambda _subject: False
+    """Whether a look, by id or by name, does not show what is there."""
+    _ids: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
+
+    def fail(self, call: str, *failures: Failure) -> None:
+        """The next calls of this kind fail so."""
+        self.failures.setdefault(call, deque()).extend(failures)
+
+    def begin(self, call: str) -> Failure | None:
+        """Notes the call; how it is going to fail. Raises where it fails before anything happens."""
+        self.calls.append(call)
+        waiting = self.failures.get(call)
+        failure = waiting.popleft() if waiting else self.random_failure(call)
+        if failure is not None and not failure.acted:
+            raise failure.error
+        return failure
+
+    def end(self, call: str, failure: Failure | None) -> None:
+        """The answer, or its loss."""
+        self.on_call(call)
+        if failure is not None:
+            raise failure.error
+
+    def add(self, name: str, state: str = "running", fields: Mapping[str, object] | None = None) -> VmRecord:
+        """A pod that somebody else made, or a create that the cloud acted on."""
+        record = VmRecord.model_validate(
+            {"id": f"pod-{next(self._ids)}", "name": name, "status": state, **(fields or {})}
+        )
+        self.records[record.id] = record
+        self.created.append(name)
+        return record
+
+    def become(self, cloud_id: str, state: str, **fields: object) -> None:
+        """What happens to a pod by itself, or by somebody else's hand."""
+        self.records[cloud_id] = self.records[cloud_id].model_copy(update={"status": state, **fields})
+
+    @property
+    def live(self) -> list[VmRecord]:
+        """What is paid for."""
+        return [record for record in self.records.values() if record.status != "terminated"]
+
+    def count(self, call: str) -> int:
+        """How often a call was made."""
+        return Counter(self.calls)[call]
+
+
+class MemoryPods(GpuPods):
+    """GpuPods whose calls go to `Pods`."""
+
+    def __init__(self, pods: Pods) -> None:
+        self.pods = pods
+        self.looks: list[Look] = []
+
+    async def observe(self, cloud: Cloud, cloud_id: str, last: GpuPodStatus, look: Look) -> VmRecord:
+        self.looks.append(look)
+        failure = self.pods.begin("observe")
+        if cloud_id not in self.pods.records or cloud_id in self.pods.hidden or self.pods.misses(cloud_id):
+            raise NotFound("get_vm", "no such pod", status=404)
+        self.pods.end("observe", failure)
+        return self.pods.records[cloud_id]
+
+    async def find(self, cloud: Cloud, name: str, sightings: Sightings) -> Finding[VmRecord]:
+        failure = self.pods.begin("find")
+        self.pods.end("find", failure)
+        for cloud_id in sightings.nameless():
+            sightings.learn(cloud_id, self.pods.records[cloud_id].name)
+        known = sightings.named(name)
+        if known is not None:
+            return Found(self.pods.records[known])
+        if not self.pods.listable:
+            return CannotTell()
+        if self.pods.misses(name):
+            return NotSeen()
+        shown = (record for record in self.pods.live if record.id not in self.pods.hidden)
+        found = next((record for record in shown if record.name == name), None)
+        return NotSeen() if found is None else Found(found)
+
+    async def create(self, cloud: Cloud, obj: Pod, intent: CreateIntent, inputs: Inputs) -> VmRecord:
+        self.pods.sent.append((intent, inputs))
+        failure = self.pods.begin("create")
+        count = obj.spec.gpu.count if obj.spec.gpu is not None else 1
+        record = self.pods.add(
+            intent.name,
+            self.pods.born,
+            {
+                "imageUrl": obj.spec.image,
+                "gpuCount": count,
+                "volumeGb": obj.spec.volume_gb,
+                "gpuModelId": inputs.model_id or "h100",
+                "endpointUrl": f"https://{intent.name}.example/",
+                "public": obj.spec.public,
+            },
+        )
+        self.pods.end("create", failure)
+        return record
+
+    async def update(self, cloud: Cloud, obj: Pod, observed: VmRecord, step: Step) -> None:
+        failure = self.pods.begin(step)
+        match step:
+            case Step.STOP:
+                self.pods.become(observed.id, "stopped")
+            case Step.VISIBILITY:
+                self.pods.become(observed.id, observed.status, public=obj.spec.public)
+            case _:
+                self.pods.become(observed.id, "running")
+        self.pods.end(step, failure)
+
+    async def delete(self, cloud: Cloud, cloud_id: str) -> None:
+        failure = self.pods.begin("delete")
+        if cloud_id not in self.pods.records:
+            raise NotFound("terminate_vm", "no such pod", status=404)
+        self.pods.become(cloud_id, "terminated")
+        self.pods.end("delete", failure)
+
+
+@dataclass
+class OneAccount:
+    """Everybody's account, in the state the test says."""
+
+    state: AccountState
+    asked: list[AccountRef | None] = field(default_factory=list)
+    refusals: list[AccountReady] = field(default_factory=list)
+    untold: int = 0
+    deaf_until: float = 0.0
+    clock: Callable[[], float] = lambda: 0.0
+
+    async def resolve(self, namespace: str, ref: AccountRef | None) -> AccountState:
+        self.asked.append(ref)
+        return self.state
+
+    def found_by_polling(self, account: AccountReady) -> None:
+        self.untold += 1
+
+    def deaf_for(self, account: AccountReady) -> float:
+        return max(self.deaf_until - self.clock(), 0.0)
+
+    def refused(self, account: AccountReady) -> None:
+        self.refusals.append(account)
+
+
+def unauthorized() -> Failure:
+    """The key is refused."""
+    return Failure(Unauthorized("call", "the key was revoked", status=401))

@@ -1,0 +1,130 @@
+"""Where a workload is reached, written for others: templates, ownership, and what is in the way."""
+
+import base64
+
+import pytest
+from pydantic import JsonValue
+
+from relay_operator.api.connection import Connection, ConnectionTarget
+from relay_operator.api.meta import ObjectKey
+from relay_operator.engine.kube import CONFIG_MAPS, SECRETS, KubeError
+from relay_operator.flows.managed.connection import Reached, filled
+from relay_operator.flows.managed.memory import Memory
+from tests.unit.engine.apiserver import Fault, Json, part
+from tests.unit.flows.managed.world import NAMESPACE, World
+
+KEY = ObjectKey("GpuPod", NAMESPACE, "train")
+REACHED = Reached("https://x.example:8443/v1", "pod-1", "token-1")
+BOTH: JsonValue = {"secret": {"name": "secret"}, "configMap": {"name": "conf"}}
+
+TEMPLATES: dict[str, tuple[dict[str, str] | None, dict[str, str]]] = {
+    "all that is known": (None, {"endpointUrl": "https://x.example:8443/v1", "host": "x.example:8443", "id": "pod-1"}),
+    "one in a text": ({"URL": "at {{endpointUrl}}!"}, {"URL": "at https://x.example:8443/v1!"}),
+    "several": ({"A": "{{id}}@{{ host }}"}, {"A": "pod-1@x.example:8443"}),
+    "something unknown": ({"A": "<{{deployToken}}>"}, {"A": "<>"}),
+    "one that does not end": ({"A": "{{id}} {{host"}, {"A": "pod-1 {{host"}),
+    "none": ({"A": "plain"}, {"A": "plain"}),
+}
+
+
+@pytest.mark.parametrize(("keys", "expected"), TEMPLATES.values(), ids=TEMPLATES)
+def test_a_template_is_filled_with(keys: dict[str, str] | None, expected: dict[str, str]) -> None:
+    assert filled(ConnectionTarget(name="x", keys=keys), REACHED.values(secret=False)) == expected
+
+
+def test_an_address_that_is_none_has_no_host() -> None:
+    reached = Reached("https://[broken/", "pod-1")
+    assert reached.values(secret=False) == {"endpointUrl": "https://[broken/", "id": "pod-1"}
+
+
+def test_the_deploy_token_goes_into_secrets_alone() -> None:
+    assert "deployToken" in REACHED.values(secret=True)
+    assert "deployToken" not in REACHED.values(secret=False)
+
+
+async def write(world: World, connection: JsonValue, memory: Memory | None = None, reached: Reached = REACHED) -> str:
+    """What is in the way; empty where nothing is."""
+    asked = None if connection is None else Connection.model_validate(connection)
+    told = await world.reconciler.connections.write(KEY, "u1", asked, reached, memory or Memory("u1"))
+    return told or ""
+
+
+def stored(world: World, plural: str, name: str) -> Json:
+    return world.server.objects[plural, NAMESPACE, name]
+
+
+@pytest.mark.parametrize(
+    ("connection", "reached"), [(None, REACHED), (BOTH, Reached("", "pod-1"))], ids=["not asked for", "not reached yet"]
+)
+async def test_nothing_is_written_where_it_is(world: World, connection: JsonValue, reached: Reached) -> None:
+    assert await write(world, connection, reached=reached) == ""
+    assert world.server.calls == []
+
+
+async def test_both_are_written_and_go_with_their_owner(world: World) -> None:
+    labels: Json = {"secret": {"name": "secret", "labels": {"app": "x"}}, "configMap": {"name": "conf"}}
+    assert await write(world, labels) == ""
+    secret, conf = stored(world, "secrets", "secret"), stored(world, "configmaps", "conf")
+    assert part(secret, "data")["deployToken"] == base64.b64encode(b"token-1").decode()
+    assert "deployToken" not in part(conf, "data")
+    metadata = part(secret, "metadata")
+    owners = metadata["ownerReferences"]
+    assert isinstance(owners, list)
+    assert isinstance(owners[0], dict)
+    assert (metadata["labels"], owners[0]["uid"], owners[0]["name"]) == ({"app": "x"}, "u1", "train")
+
+
+async def test_what_is_as_it_should_be_costs_nothing(world: World) -> None:
+    memory = Memory("u1")
+    await write(world, BOTH, memory)
+    world.server.calls.clear()
+    await write(world, BOTH, memory)
+    assert world.server.calls == []
+
+
+async def test_what_changed_is_written_and_keys_no_longer_asked_for_go(world: World) -> None:
+    memory = Memory("u1")
+    await write(world, {"configMap": {"name": "conf", "keys": {"OLD": "{{id}}", "KEPT": "{{id}}"}}}, memory)
+    keys: Json = {"configMap": {"name": "conf", "keys": {"KEPT": "{{host}}"}}}
+    assert await write(world, keys, memory) == ""
+    assert stored(world, "configmaps", "conf")["data"] == {"KEPT": "x.example:8443"}
+
+
+async def test_one_of_ours_that_lost_its_data_is_filled_again(world: World) -> None:
+    await write(world, {"configMap": {"name": "conf", "keys": {"A": "{{id}}"}}})
+    world.server.edit("configmaps", NAMESPACE, "conf", {"data": None})
+    assert await write(world, {"configMap": {"name": "conf", "keys": {"A": "{{id}}"}}}) == ""
+    assert stored(world, "configmaps", "conf")["data"] == {"A": "pod-1"}
+
+
+OTHERS: dict[str, Json] = {
+    "nobody's": {},
+    "another's": {"ownerReferences": [{"uid": "u2"}]},
+    "of another shape": {"ownerReferences": "u1"},
+}
+
+
+@pytest.mark.parametrize("metadata", OTHERS.values(), ids=OTHERS)
+async def test_what_is_not_ours_is_never_overwritten(world: World, metadata: Json) -> None:
+    found: Json = {"metadata": {"name": "secret", **metadata}, "data": {"mine": "eA=="}}
+    await world.kube.create(SECRETS, NAMESPACE, found)
+    memory = Memory("u1")
+    assert "secrets secret exists and is not this object's" in await write(world, BOTH, memory)
+    assert stored(world, "secrets", "secret")["data"] == {"mine": "eA=="}
+    world.server.remove("secrets", NAMESPACE, "secret")
+    assert await write(world, BOTH, memory) == ""
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PATCH"])
+async def test_what_the_api_server_refuses_is_told(world: World, method: str) -> None:
+    if method == "PATCH":
+        await write(world, BOTH)
+    world.server.faults.append(Fault(422, method=method))
+    assert await write(world, BOTH) == "connection: Scripted: scripted"
+
+
+async def test_an_api_server_that_does_not_answer_is_no_problem_of_the_object(world: World) -> None:
+    world.server.faults.append(Fault(500))
+    with pytest.raises(KubeError):
+        await write(world, BOTH)
+    assert await world.kube.create(CONFIG_MAPS, NAMESPACE, {"metadata": {"name": "conf"}})

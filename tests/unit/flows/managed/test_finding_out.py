@@ -1,0 +1,375 @@
+"""Adoption, and finding out what became of a create whose answer is lost: nothing is guessed or taken twice."""
+
+import json
+
+import pytest
+from pydantic import JsonValue
+
+from relay_operator.api import meta
+from relay_operator.api.conditions import ConditionType, Reason
+from relay_operator.engine.account import AccountReady
+from relay_operator.engine.kube import SECRETS
+from tests.unit.engine.apiserver import metadata_fault
+from tests.unit.flows.managed.cloudpods import lost
+from tests.unit.flows.managed.world import NAMESPACE, World
+
+POD: dict[str, object] = {"imageUrl": "pytorch/pytorch", "gpuCount": 1, "volumeGb": 50, "gpuModelId": "h100"}
+
+
+def set_account(world: World, **changes: bool) -> None:
+    ready = world.account.state
+    assert isinstance(ready, AccountReady)
+    world.account.state = AccountReady(
+        ready.key,
+        ready.cloud,
+        ready.organization_id,
+        ready.sightings,
+        changes.get("resend_unknown", ready.resend_unknown),
+        changes.get("adoption_allowed", ready.adoption_allowed),
+    )
+
+
+def message_of(world: World, name: str = "train") -> str:
+    ready = world.condition(name=name)
+    return "" if ready is None else ready.message
+
+
+async def unknown(world: World, *, acted: bool, listable: bool = False) -> None:
+    """A create whose answer is lost, looked for until it is late."""
+    world.pods.listable = listable
+    world.pods.fail("create", lost(acted=acted))
+    world.apply()
+    await world.wait(200)
+
+
+async def test_what_nobody_can_find_out_is_held_and_says_both_ways_out(world: World) -> None:
+    await unknown(world, acted=True)
+    intent = world.intent()
+    assert isinstance(intent, meta.CreateIntent)
+    told = world.condition(ConditionType.CREATE_OUTCOME_UNKNOWN)
+    assert told is not None
+    assert told.reason == Reason.CREATE_OUTCOME_UNKNOWN
+    assert f"retry-create={intent.token}" in told.message
+    assert "adopt-id" in told.message
+    assert intent.name in told.message
+    await world.wait(5000, step=10)
+    assert world.pods.count("create") == 1
+
+
+async def test_it_is_searching_before_it_is_late(world: World) -> None:
+    world.pods.listable = False
+    world.pods.fail("create", lost(acted=True))
+    world.apply()
+    await world.wait(30)
+    assert world.reason() == "Searching"
+    assert world.condition(ConditionType.STALLED) is None
+
+
+@pytest.mark.parametrize(("listable", "seconds"), [(True, 66), (False, 61)])
+async def test_what_became_of_a_create_is_known_as_soon_as_it_can_be(
+    world: World, listable: bool, seconds: int
+) -> None:
+    """A minute after the create; with a list, that and the time between two of them."""
+    world.pods.listable = listable
+    world.pods.fail("create", lost(acted=False))
+    world.apply()
+    await world.wait(seconds - 6)
+    assert world.reason() == "Searching"
+    await world.wait(6)
+    assert world.reason() == ("Running" if listable else "CreateOutcomeUnknown")
+
+
+async def test_what_is_gone_is_believed_as_soon_as_it_can_be(world: World) -> None:
+    world.apply()
+    await world.wait(100)
+    del world.pods.records["pod-1"]
+    world.hint()
+    await world.settle()
+    assert world.reason() == "Searching"
+    await world.wait(5)
+    assert world.reason() == "TerminatedExternally"
+
+
+async def test_a_persons_word_closes_the_intent_and_makes_another(world: World) -> None:
+    await unknown(world, acted=False)
+    intent = world.intent()
+    assert isinstance(intent, meta.CreateIntent)
+    world.annotate(retry_create="another-token")
+    await world.settle()
+    assert world.pods.count("create") == 1
+    world.annotate(retry_create=intent.token)
+    await world.settle()
+    assert world.pods.created == [f"{intent.name}-2"]
+
+
+async def test_adopt_id_answers_an_open_intent_although_the_image_differs(world: World) -> None:
+    await unknown(world, acted=False)
+    found = world.pods.add("made-by-hand", fields={"imageUrl": "another"})
+    world.annotate(adopt_id=found.id)
+    await world.wait(10)
+    assert world.status().id == found.id
+    assert world.pods.count("create") == 1
+
+
+async def test_adopt_id_of_something_that_is_not_there_keeps_the_intent_open(world: World) -> None:
+    await unknown(world, acted=False)
+    world.annotate(adopt_id="pod-99")
+    await world.wait(10)
+    assert "the cloud does not find pod-99" in message_of(world)
+    assert (world.status().id, world.pods.count("create")) == (None, 1)
+
+
+async def test_a_webhooks_sighting_decides_where_the_cloud_has_no_list(world: World) -> None:
+    await unknown(world, acted=True)
+    account = world.account.state
+    assert isinstance(account, AccountReady)
+    account.sightings.add("pod-1")
+    world.hint()
+    await world.wait(10)
+    assert (world.status().id, world.pods.count("create")) == ("pod-1", 1)
+
+
+async def test_retry_by_name_sends_the_same_request_again(world: World) -> None:
+    set_account(world, resend_unknown=True)
+    world.pods.listable = False
+    await world.kube.create(SECRETS, NAMESPACE, {"metadata": {"name": "keys"}, "data": {"TOKEN": "czNjcjN0"}})
+    world.pods.fail("create", lost(acted=False))
+    world.apply(env=[{"name": "A", "value": "b"}], envFrom=[{"secretRef": {"name": "keys"}}])
+    await world.wait(200)
+    (first, asked), (again, resent) = world.pods.sent
+    assert (again, resent) == (first, asked)
+    assert resent.env == {"A": "b", "TOKEN": "s3cr3t"}
+    assert world.status().id == "pod-1"
+
+
+async def test_retry_by_name_waits_for_an_environment_that_is_missing(world: World) -> None:
+    set_account(world, resend_unknown=True)
+    world.pods.listable = False
+    await world.kube.create(SECRETS, NAMESPACE, {"metadata": {"name": "keys"}, "data": {}})
+    world.pods.fail("create", lost(acted=False))
+    world.apply(envFrom=[{"secretRef": {"name": "keys"}}])
+    await world.settle()
+    world.server.remove("secrets", NAMESPACE, "keys")
+    await world.wait(200)
+    assert (world.pods.count("create"), world.reason()) == (1, "EnvMissing")
+
+
+@pytest.mark.parametrize("resend", [True, False])
+async def test_an_intent_that_cannot_be_read_is_held_without_a_loop(world: World, resend: bool) -> None:
+    set_account(world, resend_unknown=resend)
+    world.apply(annotations={meta.CREATE_INTENT: "{broken"})
+    await world.wait(400)
+    assert world.pods.count("create") == 0
+    assert "create-intent cannot be read" in message_of(world)
+    world.annotate(retry_create="yes")
+    await world.wait(10)
+    assert world.pods.count("create") == 1
+
+
+async def test_a_wiped_annotation_is_put_back_and_nothing_is_made_again(world: World) -> None:
+    """What `kubectl replace` does."""
+    world.apply()
+    await world.settle()
+    before = world.intent()
+    world.server.edit(
+        "gpupods", NAMESPACE, "train", {"metadata": {"finalizers": [], "annotations": {meta.CREATE_INTENT: None}}}
+    )
+    await world.settle()
+    after = world.intent()
+    assert isinstance(before, meta.CreateIntent)
+    assert isinstance(after, meta.CreateIntent)
+    assert after == before.model_copy(update={"started_at": after.started_at})
+    assert world.obj().metadata.finalizers == [meta.FINALIZER]
+    assert world.pods.count("create") == 1
+
+
+async def test_a_restore_without_status_finds_what_was_made(world: World) -> None:
+    world.apply()
+    await world.settle()
+    fields = {name: None for name in world.status().model_dump(by_alias=True) if name != "observedGeneration"}
+    status: dict[str, JsonValue] = {**fields, "observedGeneration": -1}
+    world.server.edit("gpupods", NAMESPACE, "train", {"status": status}, status=True)
+    await world.wait(10)
+    assert (world.status().id, world.pods.count("create")) == ("pod-1", 1)
+
+
+async def test_a_restore_without_status_and_annotation_of_a_known_id_is_protected_again(world: World) -> None:
+    world.apply()
+    await world.settle()
+    wiped: dict[str, JsonValue] = {"createToken": None, "account": None, "attempt": None, "specHash": None}
+    world.server.edit("gpupods", NAMESPACE, "train", {"status": wiped}, status=True)
+    annotations: dict[str, JsonValue] = {meta.CREATE_INTENT: None}
+    world.server.edit("gpupods", NAMESPACE, "train", {"metadata": {"annotations": annotations}})
+    await world.wait(10)
+    intent = world.intent()
+    assert isinstance(intent, meta.CreateIntent)
+    assert (intent.account, intent.attempt) == ("", 1)
+    assert world.pods.count("create") == 1
+
+
+async def test_adopting_takes_over_what_fits(world: World) -> None:
+    found = world.pods.add("made-by-hand", fields=POD)
+    world.apply(annotations={meta.ADOPT_ID: found.id})
+    await world.settle()
+    status = world.status()
+    assert (status.id, status.cloud_name, world.reason()) == (found.id, "made-by-hand", "Running")
+    assert world.obj().metadata.finalizers == [meta.FINALIZER]
+    assert world.pods.count("create") == 0
+    world.delete()
+    await world.wait(60)
+    assert (world.exists(), world.pods.live) == (False, [])
+
+
+REFUSED_ADOPTIONS: dict[str, tuple[str, str]] = {
+    "it differs": ("pod-1", "make the spec say what the resource is: image: asked pytorch/pytorch, has another"),
+    "it is gone": ("pod-2", "pod-2 is terminated"),
+    "it never was": ("pod-9", "the cloud does not find pod-9"),
+}
+
+
+@pytest.mark.parametrize(("cloud_id", "told"), REFUSED_ADOPTIONS.values(), ids=REFUSED_ADOPTIONS)
+async def test_an_adoption_that_cannot_be_says_why_and_touches_nothing(world: World, cloud_id: str, told: str) -> None:
+    world.pods.add("one", fields={"imageUrl": "another"})
+    world.pods.add("two", state="terminated")
+    world.apply(annotations={meta.ADOPT_ID: cloud_id})
+    await world.wait(1000, step=10)
+    assert (world.reason(), message_of(world)) == ("AdoptionRefused", told)
+    assert set(world.pods.calls) == {"observe"}
+    assert world.status().id is None
+
+
+async def test_an_adoption_goes_on_once_the_spec_fits(world: World) -> None:
+    found = world.pods.add("one", fields=POD | {"imageUrl": "another"})
+    world.apply(annotations={meta.ADOPT_ID: found.id})
+    await world.settle()
+    world.change(image="another")
+    await world.settle()
+    assert world.status().id == found.id
+
+
+async def test_a_shared_account_adopts_only_where_it_says_so(world: World) -> None:
+    set_account(world, adoption_allowed=False)
+    found = world.pods.add("made-by-hand", fields=POD)
+    world.apply(annotations={meta.ADOPT_ID: found.id})
+    await world.settle()
+    assert "does not say allowAdoption" in message_of(world)
+    assert world.pods.calls == []
+
+
+async def test_two_objects_cannot_adopt_one_id(world: World) -> None:
+    found = world.pods.add("made-by-hand", fields=POD)
+    for name in ("first", "second"):
+        world.apply(name, annotations={meta.ADOPT_ID: found.id})
+    await world.settle()
+    assert world.status("first").id == found.id
+    assert world.status("second").id is None
+    assert message_of(world, "second") == f"{found.id} belongs to GpuPod/{NAMESPACE}/first"
+
+
+async def test_an_id_that_another_claimed_during_the_look_is_not_adopted(world: World) -> None:
+    found = world.pods.add("made-by-hand", fields=POD)
+    world.apply("second", annotations={meta.ADOPT_ID: found.id})
+    rival = meta.ObjectKey("GpuPod", NAMESPACE, "first")
+
+    def claim(_: str) -> None:
+        world.cache.claim(found.id, rival)
+
+    world.pods.on_call = claim
+    await world.settle()
+    assert world.status("second").id is None
+    assert "belongs to" in message_of(world, "second")
+
+
+async def test_a_refused_adoption_is_let_go_without_touching_what_it_named(world: World) -> None:
+    found = world.pods.add("one", fields={"imageUrl": "another"})
+    world.apply(annotations={meta.ADOPT_ID: found.id})
+    await world.settle()
+    world.delete()
+    await world.settle()
+    assert len(world.pods.live) == 1
+    assert not world.exists()
+
+
+@pytest.mark.parametrize("listable", [True, False])
+async def test_a_copied_object_makes_its_own(world: World, listable: bool) -> None:
+    """`kubectl get -o yaml`, another name, `kubectl apply`: the intent's annotation comes along."""
+    world.pods.listable = listable
+    world.apply("first")
+    await world.settle()
+    intent = world.intent("first")
+    assert isinstance(intent, meta.CreateIntent)
+    world.apply("second", annotations={meta.CREATE_INTENT: intent.to_annotation()})
+    await world.settle()
+    assert world.status("second").id == "pod-2"
+    assert len(set(world.pods.created)) == 2
+
+
+async def test_an_id_whose_adoption_was_given_up_is_free_for_another(world: World) -> None:
+    found = world.pods.add("made-by-hand", fields=POD)
+    world.server.faults.append(metadata_fault(409))
+    world.apply("first", annotations={meta.ADOPT_ID: found.id})
+    await world.one_pass()
+    world.annotate("first", adopt_id=None)
+    await world.settle()
+    world.apply("second", annotations={meta.ADOPT_ID: found.id})
+    await world.settle()
+    assert (world.status("first").id, world.status("second").id) == ("pod-2", found.id)
+
+
+async def test_a_copy_of_an_object_whose_token_was_lost_does_not_take_its_resource(world: World) -> None:
+    world.apply("first")
+    await world.settle()
+    intent = world.intent("first")
+    assert isinstance(intent, meta.CreateIntent)
+    world.server.edit("gpupods", NAMESPACE, "first", {"status": {"createToken": "older"}}, status=True)
+    world.apply("second", annotations={meta.CREATE_INTENT: intent.to_annotation()})
+    await world.wait(10)
+    assert (world.status("first").id, world.status("second").id) == ("pod-1", "pod-2")
+
+
+async def test_a_recorded_id_of_another_name_is_not_touched(world: World) -> None:
+    world.apply()
+    await world.settle()
+    other = world.pods.add("somebody-elses")
+    world.server.edit("gpupods", NAMESPACE, "train", {"status": {"id": other.id}}, status=True)
+    world.hint()
+    await world.settle()
+    assert world.reason() == "IdentityMismatch"
+    world.delete()
+    await world.wait(400)
+    assert (world.exists(), world.pods.records[other.id].status) == (True, "running")
+
+
+async def test_an_intent_is_followed_to_the_account_it_was_sent_with(world: World) -> None:
+    await unknown(world, acted=True)
+    text = world.intent()
+    assert isinstance(text, meta.CreateIntent)
+    edited = json.loads(text.to_annotation()) | {"account": "ClusterCloudAccount/shared"}
+    world.annotate(create_intent=json.dumps(edited))
+    world.account.asked.clear()
+    world.hint()
+    await world.settle()
+    asked = world.account.asked[-1]
+    assert asked is not None
+    assert (asked.kind, asked.name) == ("ClusterCloudAccount", "shared")
+
+
+async def test_what_exists_is_asked_for_where_it_was_made(world: World) -> None:
+    world.apply()
+    await world.settle()
+    assert world.account.asked[0] is None
+    world.hint()
+    await world.settle()
+    asked = world.account.asked[-1]
+    assert asked is not None
+    assert (asked.kind, asked.name) == ("CloudAccount", "default")
+
+
+async def test_something_with_a_long_name_is_adopted_and_looked_after(world: World) -> None:
+    found = world.pods.add("n" * 200, fields=POD)
+    world.apply(annotations={meta.ADOPT_ID: found.id})
+    await world.wait(10)
+    assert (world.status().id, world.reason()) == (found.id, "Running")
+    world.annotate(create_intent=None)
+    await world.wait(10)
+    assert isinstance(world.intent(), meta.CreateIntent)

@@ -1,0 +1,155 @@
+"""What a create takes from Secrets and ConfigMaps: who wins, what is missing, and a digest that gives nothing away."""
+
+import base64
+
+import pytest
+from pydantic import JsonValue
+
+from relay_operator.api.parts import EnvFromSource, EnvVar
+from relay_operator.api.references import ValueSource
+from relay_operator.engine.kube import CONFIG_MAPS, SECRETS, KubeError
+from relay_operator.flows.managed.inputs import InputReader, MissingInput, ReadInputs, texts
+from relay_operator.flows.managed.memory import Memory
+from relay_operator.flows.managed.resource import InputRefs
+from tests.unit.engine.apiserver import Fault
+from tests.unit.flows.managed.world import NAMESPACE, World
+
+
+def encoded(**values: str) -> dict[str, JsonValue]:
+    return {name: base64.b64encode(value.encode()).decode() for name, value in values.items()}
+
+
+async def prepared(world: World) -> None:
+    await world.kube.create(SECRETS, NAMESPACE, {"metadata": {"name": "keys"}, "data": encoded(A="sa", B="sb")})
+    await world.kube.create(CONFIG_MAPS, NAMESPACE, {"metadata": {"name": "conf"}, "data": {"B": "cb", "C": "cc"}})
+
+
+def source(**fields: JsonValue) -> EnvFromSource:
+    return EnvFromSource.model_validate(fields)
+
+
+def value_of(kind: str, name: str, key: str, *, optional: bool = False) -> ValueSource:
+    return ValueSource.model_validate({f"{kind}KeyRef": {"name": name, "key": key}, "optional": optional})
+
+
+def env(name: str, value: str | ValueSource) -> EnvVar:
+    return EnvVar(name=name, value=value) if isinstance(value, str) else EnvVar(name=name, value_from=value)
+
+
+SECRET_SOURCE, CONF_SOURCE = source(secretRef={"name": "keys"}), source(configMapRef={"name": "conf"})
+
+
+async def read(world: World, refs: InputRefs, memory: Memory | None = None, salt: str = "uid-1") -> ReadInputs:
+    result = await InputReader(world.kube).read(NAMESPACE, refs, salt, memory or Memory("u1"))
+    assert isinstance(result, ReadInputs), result
+    return result
+
+
+ENVIRONMENTS: dict[str, tuple[InputRefs, dict[str, str]]] = {
+    "nothing": (InputRefs(), {}),
+    "plain values": (InputRefs(env=[env("X", "1")]), {"X": "1"}),
+    "later sources win": (InputRefs(env_from=[SECRET_SOURCE, CONF_SOURCE]), {"A": "sa", "B": "cb", "C": "cc"}),
+    "a prefix": (InputRefs(env_from=[source(secretRef={"name": "keys"}, prefix="P_")]), {"P_A": "sa", "P_B": "sb"}),
+    "env wins over envFrom": (
+        InputRefs(env=[env("A", "plain"), env("B", value_of("configMap", "conf", "C"))], env_from=[SECRET_SOURCE]),
+        {"A": "plain", "B": "cc"},
+    ),
+    "a source that may be missing": (InputRefs(env_from=[source(secretRef={"name": "no"}, optional=True)]), {}),
+    "a value that may be missing": (InputRefs(env=[env("X", value_of("secret", "no", "A", optional=True))]), {}),
+    "a key that may be missing": (InputRefs(env=[env("X", value_of("secret", "keys", "no", optional=True))]), {}),
+    "references to nothing": (InputRefs(env=[env("X", ValueSource())], env_from=[EnvFromSource()]), {}),
+}
+
+
+@pytest.mark.parametrize(("refs", "expected"), ENVIRONMENTS.values(), ids=ENVIRONMENTS)
+async def test_the_environment_is(world: World, refs: InputRefs, expected: dict[str, str]) -> None:
+    await prepared(world)
+    assert (await read(world, refs)).env == expected
+
+
+async def test_ssh_keys_are_read_in_order_and_one_that_may_be_missing_is_left_out(world: World) -> None:
+    await prepared(world)
+    keys = [value_of("secret", "keys", "B"), value_of("secret", "keys", "no", optional=True)]
+    assert (await read(world, InputRefs(ssh_keys=[*keys, value_of("configMap", "conf", "C")]))).ssh_keys == ("sb", "cc")
+
+
+MISSING: dict[str, tuple[InputRefs, str]] = {
+    "a source": (
+        InputRefs(env_from=[source(configMapRef={"name": "no"})]),
+        f"envFrom: ConfigMap no does not exist in {NAMESPACE}",
+    ),
+    "an object": (
+        InputRefs(env=[env("X", value_of("secret", "no", "A"))]),
+        f"Secret no in {NAMESPACE} does not exist",
+    ),
+    "a key": (
+        InputRefs(ssh_keys=[value_of("secret", "keys", "no")]),
+        f"Secret keys in {NAMESPACE} has no text at key 'no'",
+    ),
+}
+
+
+@pytest.mark.parametrize(("refs", "sentence"), MISSING.values(), ids=MISSING)
+async def test_what_is_missing_is_named(world: World, refs: InputRefs, sentence: str) -> None:
+    await prepared(world)
+    result = await InputReader(world.kube).read(NAMESPACE, refs, "uid-1", Memory("u1"))
+    assert result == MissingInput(sentence)
+
+
+async def test_every_object_is_read_once_a_pass(world: World) -> None:
+    await prepared(world)
+    world.server.calls.clear()
+    await read(world, InputRefs(env=[env("X", value_of("secret", "keys", "A"))], env_from=[SECRET_SOURCE]))
+    assert [call.name for call in world.server.calls] == ["keys"]
+
+
+async def test_the_digest_tells_changes_of_what_was_read_and_of_nothing_else(world: World) -> None:
+    await prepared(world)
+    refs = InputRefs(env=[env("X", "plain")], env_from=[SECRET_SOURCE])
+    memory = Memory("u1")
+    first = (await read(world, refs, memory)).digest
+    assert (await read(world, InputRefs(env=[env("X", "other")], env_from=[SECRET_SOURCE]), memory)).digest == first
+    world.server.edit("secrets", NAMESPACE, "keys", {"metadata": {"labels": {"a": "b"}}})
+    assert (await read(world, refs, memory)).digest == first
+    world.server.edit("secrets", NAMESPACE, "keys", {"data": encoded(A="changed")})
+    assert (await read(world, refs, memory)).digest != first
+
+
+async def test_the_digest_is_keyed_and_short_and_absent_where_nothing_was_read(world: World) -> None:
+    await prepared(world)
+    refs = InputRefs(env_from=[SECRET_SOURCE])
+    one, other = (await read(world, refs)).digest, (await read(world, refs, salt="uid-2")).digest
+    assert (one != other, len(one)) == (True, 16)
+    assert (await read(world, InputRefs(env=[env("X", "plain")]))).digest == ""
+
+
+async def test_the_digest_is_derived_once_for_each_version_of_its_sources(world: World) -> None:
+    await prepared(world)
+    memory = Memory("u1")
+    refs = InputRefs(env_from=[SECRET_SOURCE, source(secretRef={"name": "no"}, optional=True)])
+    await read(world, refs, memory)
+    memory.env_digest = (memory.env_digest[0], "remembered")
+    assert (await read(world, refs, memory)).digest == "remembered"
+    await world.kube.create(SECRETS, NAMESPACE, {"metadata": {"name": "no"}, "data": encoded(Z="z")})
+    assert (await read(world, refs, memory)).digest != "remembered"
+
+
+async def test_an_api_server_that_does_not_answer_is_not_taken_for_a_missing_secret(world: World) -> None:
+    world.server.faults.append(Fault(500))
+    with pytest.raises(KubeError):
+        await read(world, InputRefs(env_from=[SECRET_SOURCE]))
+
+
+TEXTS: dict[str, tuple[JsonValue, bool, dict[str, str]]] = {
+    "a ConfigMap": ({"a": "b"}, False, {"a": "b"}),
+    "a Secret": ({"a": "Yg=="}, True, {"a": "b"}),
+    "bytes that are no text": ({"a": "/w==", "b": "Yg=="}, True, {"b": "b"}),
+    "what is not base64": ({"a": "x"}, True, {}),
+    "what is not a text": ({"a": 1}, False, {}),
+    "no data": (None, True, {}),
+}
+
+
+@pytest.mark.parametrize(("data", "is_encoded", "expected"), TEXTS.values(), ids=TEXTS)
+def test_texts_of(data: JsonValue, is_encoded: bool, expected: dict[str, str]) -> None:
+    assert texts(data, encoded=is_encoded) == expected

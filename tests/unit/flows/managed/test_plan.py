@@ -1,0 +1,272 @@
+"""The plan, over the whole product of its inputs, and rule by rule."""
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import get_args
+
+import pytest
+
+from relay_operator.api.conditions import Reason
+from relay_operator.flows.managed.actions import (
+    Action,
+    Adopt,
+    CloseIntent,
+    Create,
+    Delete,
+    Expire,
+    Forget,
+    Ignore,
+    Keep,
+    Release,
+    Replace,
+    Resend,
+    Stall,
+    Step,
+    Update,
+    Wait,
+)
+from relay_operator.flows.managed.plan import (
+    RECORDED,
+    SEARCHED,
+    Account,
+    Demand,
+    Difference,
+    Gate,
+    Recovery,
+    Seen,
+    Undecided,
+    View,
+    plan,
+)
+
+TOUCHES_THE_CLOUD = (Create, Resend, Adopt, Update, Delete)
+ENDS = (Delete, Update)
+ALIVE = RECORDED - {Seen.GONE, Seen.MISSING, Seen.GOING}
+
+
+def every_view() -> Iterator[View]:
+    """Every combination. `step` is read in one place only, so its values are tried apart."""
+    axes = (
+        Demand,
+        (True, False),
+        (True, False),
+        Account,
+        Seen,
+        Gate,
+        Undecided,
+        Recovery,
+        (True, False),
+        (True, False),
+    )
+    for combination in itertools.product(*axes):
+        for difference, expired in itertools.product(Difference, (True, False)):
+            yield View(*combination, difference, expired=expired)
+
+
+def test_every_view_gets_one_action_and_none_breaks_an_invariant() -> None:
+    actions: Counter[type[Action]] = Counter()
+    for view in every_view():
+        action = plan(view)
+        actions[type(action)] += 1
+        broken = [name for name, holds in INVARIANTS.items() if not holds(view, action)]
+        assert not broken, f"{broken} broken by {action} for {view}"
+    assert set(actions) == set(get_args(Action)), "an action that no view leads to is dead"
+
+
+INVARIANTS: dict[str, Callable[[View, Action], bool]] = {
+    "never a create while deleting": lambda view, action: not (isinstance(action, Create | Resend) and view.deleting),
+    "never a create unless nothing of ours exists": lambda view, action: (
+        not isinstance(action, Create) or view.seen is Seen.NOTHING
+    ),
+    "never a create through a closed gate": lambda view, action: (
+        not isinstance(action, Create | Resend) or view.gate is Gate.OPEN
+    ),
+    "a resend only for an open intent nobody can decide": lambda view, action: (
+        not isinstance(action, Resend) or (view.seen is Seen.UNKNOWABLE and view.undecided is Undecided.RESEND)
+    ),
+    "nothing is done in the cloud while paused": lambda view, action: (
+        not (view.paused and isinstance(action, TOUCHES_THE_CLOUD))
+    ),
+    "nothing is done in the cloud without an account": lambda view, action: (
+        view.account is Account.READY or not isinstance(action, TOUCHES_THE_CLOUD)
+    ),
+    "what could not be looked at is left alone": lambda view, action: (
+        not (view.seen is Seen.BLIND and isinstance(action, (*TOUCHES_THE_CLOUD, Forget, CloseIntent)))
+    ),
+    "what is not ours is left alone": lambda view, action: (
+        not (view.seen is Seen.FOREIGN and isinstance(action, TOUCHES_THE_CLOUD))
+    ),
+    "only what was seen alive is changed or ended": lambda view, action: (
+        not isinstance(action, ENDS) or view.seen in ALIVE
+    ),
+    "a live resource is released only where people said so": lambda view, action: (
+        not isinstance(action, Release)
+        or view.seen in {Seen.NOTHING, Seen.GONE, Seen.ADOPTEE, Seen.ADOPTEE_REFUSED}
+        or view.demand in {Demand.DELETE_ORPHANING, Demand.DELETE_ABANDONING}
+        or (view.demand is Demand.DELETE_STOPPING and view.seen in {Seen.STOPPED, Seen.FAILED})
+    ),
+    "an open intent is let go only where people said so": lambda view, action: (
+        not isinstance(action, Release) or view.seen not in SEARCHED or view.demand is Demand.DELETE_ABANDONING
+    ),
+    "an id is dropped only when its resource is surely gone": lambda view, action: (
+        not isinstance(action, Forget) or view.seen is Seen.GONE
+    ),
+    "an object that lives is never released": lambda view, action: not isinstance(action, Release) or view.deleting,
+    "nothing is begun anew before its time": lambda view, action: (
+        not view.held_back or view.replacing or not isinstance(action, Replace | Forget)
+    ),
+    "a resource of a live object is ended only to be replaced": lambda view, action: (
+        not isinstance(action, Delete) or view.deleting or view.replacing
+    ),
+}
+
+
+@pytest.mark.parametrize("step", Step)
+def test_the_step_that_differs_is_the_one_taken(step: Step) -> None:
+    assert plan(View(seen=Seen.READY, difference=Difference.STEP, step=step)) == Update(step)
+
+
+LIVE = View(seen=Seen.READY)
+GOING_AWAY = View(seen=Seen.READY, demand=Demand.DELETE)
+
+SENTENCES: dict[str, tuple[View, Action]] = {
+    "deleting without our finalizer is none of our business": (replace(GOING_AWAY, finalizer=False), Ignore()),
+    "abandoning lets go before anything else": (
+        View(demand=Demand.DELETE_ABANDONING, paused=True, account=Account.REFUSED, seen=Seen.BLIND),
+        Release(),
+    ),
+    "paused keeps even what is being deleted": (replace(GOING_AWAY, paused=True), Wait(Reason.PAUSED)),
+    "an object that never sent a create goes without an account": (
+        View(demand=Demand.DELETE, account=Account.REFUSED),
+        Release(),
+    ),
+    "a deletion waits for its account": (
+        replace(GOING_AWAY, account=Account.WAITING),
+        Wait(Reason.WAITING_FOR_ACCOUNT),
+    ),
+    "a refused account stalls": (replace(LIVE, account=Account.REFUSED), Stall(Reason.ACCOUNT_REFUSED)),
+    "a cloud that cannot be asked is waited for": (replace(LIVE, seen=Seen.BLIND), Wait(Reason.CLOUD_UNAVAILABLE)),
+    "another's resource is not touched": (replace(LIVE, seen=Seen.FOREIGN), Stall(Reason.IDENTITY_MISMATCH)),
+    "deleting with an open intent adopts what is found": (replace(GOING_AWAY, seen=Seen.FOUND), Adopt()),
+    "deleting with an open intent closes it when surely absent": (replace(GOING_AWAY, seen=Seen.ABSENT), CloseIntent()),
+    "deleting with an open intent stalls when nobody can tell": (
+        replace(GOING_AWAY, seen=Seen.UNKNOWABLE, undecided=Undecided.RESEND),
+        Stall(Reason.CREATE_OUTCOME_UNKNOWN),
+    ),
+    "orphaning releases what runs": (View(demand=Demand.DELETE_ORPHANING, seen=Seen.READY), Release()),
+    "orphaning searches first": (View(demand=Demand.DELETE_ORPHANING, seen=Seen.UNSURE), Wait(Reason.SEARCHING)),
+    "deleting terminates what lives": (GOING_AWAY, Delete()),
+    "deleting terminates what is stopped": (replace(GOING_AWAY, seen=Seen.STOPPED), Delete()),
+    "deleting waits for a termination": (replace(GOING_AWAY, seen=Seen.GOING), Wait(Reason.DELETING)),
+    "one 404 is not enough to release": (replace(GOING_AWAY, seen=Seen.MISSING), Wait(Reason.DELETING)),
+    "what is gone is released": (replace(GOING_AWAY, seen=Seen.GONE), Release()),
+    "deletionPolicy Stop stops what runs": (
+        View(demand=Demand.DELETE_STOPPING, seen=Seen.READY),
+        Update(Step.STOP),
+    ),
+    "deletionPolicy Stop stops what is interrupted": (
+        View(demand=Demand.DELETE_STOPPING, seen=Seen.INTERRUPTED),
+        Update(Step.STOP),
+    ),
+    "deletionPolicy Stop waits for what is on its way": (
+        View(demand=Demand.DELETE_STOPPING, seen=Seen.PENDING),
+        Wait(Reason.DELETING),
+    ),
+    "deletionPolicy Stop releases what is stopped": (
+        View(demand=Demand.DELETE_STOPPING, seen=Seen.STOPPED),
+        Release(),
+    ),
+    "an adoptee that fits is adopted": (View(seen=Seen.ADOPTEE), Adopt()),
+    "an adoptee that does not fit stalls": (View(seen=Seen.ADOPTEE_REFUSED), Stall(Reason.ADOPTION_REFUSED)),
+    "an open intent's resource is adopted": (View(seen=Seen.FOUND), Adopt()),
+    "a surely absent create is closed before another": (View(seen=Seen.ABSENT), CloseIntent()),
+    "too early to say waits": (View(seen=Seen.UNSURE), Wait(Reason.SEARCHING)),
+    "what nobody can find out is held": (View(seen=Seen.UNKNOWABLE), Stall(Reason.CREATE_OUTCOME_UNKNOWN)),
+    "a person's word closes what nobody can find out": (
+        View(seen=Seen.UNKNOWABLE, undecided=Undecided.GIVE_UP),
+        CloseIntent(),
+    ),
+    "RetryByName sends the same name again": (View(seen=Seen.UNKNOWABLE, undecided=Undecided.RESEND), Resend()),
+    "RetryByName keeps to the agreed time": (
+        View(seen=Seen.UNKNOWABLE, undecided=Undecided.RESEND, gate=Gate.LATER),
+        Wait(Reason.WAITING_FOR_RETRY),
+    ),
+    "nothing yet creates": (View(), Create()),
+    "a create waits until its webhooks would be heard": (View(gate=Gate.DEAF), Wait(Reason.WAITING_FOR_ACCOUNT)),
+    "missing env waits": (View(gate=Gate.ENV_MISSING), Wait(Reason.ENV_MISSING)),
+    "an agreed wait holds a create back": (View(gate=Gate.LATER), Wait(Reason.WAITING_FOR_RETRY)),
+    "gone by another's hand stalls": (View(seen=Seen.GONE), Stall(Reason.TERMINATED_EXTERNALLY)),
+    "gone by another's hand is made anew where asked": (
+        View(seen=Seen.GONE, recovery=Recovery.RECREATE),
+        Forget(),
+    ),
+    "gone once more and again waits": (
+        View(seen=Seen.GONE, recovery=Recovery.RECREATE, held_back=True),
+        Wait(Reason.BACK_OFF),
+    ),
+    "a replacement under way is not held back": (
+        View(seen=Seen.GONE, recovery=Recovery.RECREATE, held_back=True, replacing=True),
+        Forget(),
+    ),
+    "gone by our own hand is made anew": (View(seen=Seen.GONE, replacing=True), Forget()),
+    "one 404 of a live object is doubted": (View(seen=Seen.MISSING), Wait(Reason.SEARCHING)),
+    "a replacement is told before it is begun": (replace(LIVE, difference=Difference.REPLACEABLE), Replace()),
+    "a replacement that was told deletes": (
+        replace(LIVE, difference=Difference.REPLACEABLE, replacing=True),
+        Delete(),
+    ),
+    "a replacement waits for its deletion": (
+        View(seen=Seen.GOING, replacing=True, difference=Difference.REPLACEABLE),
+        Wait(Reason.RECREATING),
+    ),
+    "a replacement that is no longer wanted ends nothing": (replace(LIVE, replacing=True), Keep()),
+    "a forbidden change stalls": (
+        replace(LIVE, difference=Difference.FORBIDDEN),
+        Stall(Reason.IMMUTABLE_FIELD_CHANGED),
+    ),
+    "a refused start keeps to the agreed time": (
+        View(seen=Seen.STOPPED, difference=Difference.STEP, step=Step.START, gate=Gate.LATER),
+        Wait(Reason.WAITING_FOR_RETRY),
+    ),
+    "a stop never waits": (
+        replace(LIVE, difference=Difference.STEP, step=Step.STOP, gate=Gate.LATER),
+        Update(Step.STOP),
+    ),
+    "a failure is restarted where asked": (View(seen=Seen.FAILED, recovery=Recovery.RESTART), Update(Step.START)),
+    "a failure is recreated where asked": (View(seen=Seen.FAILED, recovery=Recovery.RECREATE), Replace()),
+    "a failure that comes again waits to be restarted": (
+        View(seen=Seen.FAILED, recovery=Recovery.RESTART, held_back=True, gate=Gate.LATER),
+        Wait(Reason.BACK_OFF),
+    ),
+    "a failure that comes again waits to be recreated": (
+        View(seen=Seen.FAILED, recovery=Recovery.RECREATE, held_back=True),
+        Wait(Reason.BACK_OFF),
+    ),
+    "what never is as asked waits to be recreated": (
+        replace(LIVE, difference=Difference.REPLACEABLE, held_back=True),
+        Wait(Reason.BACK_OFF),
+    ),
+    "a person's restart does not wait for a recovery": (
+        View(
+            seen=Seen.FAILED,
+            recovery=Recovery.RECREATE,
+            held_back=True,
+            gate=Gate.LATER,
+            difference=Difference.STEP,
+            step=Step.RESTART,
+        ),
+        Update(Step.RESTART),
+    ),
+    "an object whose time is up is deleted": (View(seen=Seen.STOPPED, expired=True), Expire()),
+    "what is as asked is kept": (LIVE, Keep()),
+    "what is on its way is left alone": (View(seen=Seen.PENDING), Keep()),
+    "an interruption is waited out": (View(seen=Seen.INTERRUPTED), Keep()),
+    "a failure is left for people": (View(seen=Seen.FAILED), Keep()),
+}
+
+
+@pytest.mark.parametrize(("view", "action"), SENTENCES.values(), ids=SENTENCES)
+def test_rule(view: View, action: Action) -> None:
+    assert plan(view) == action

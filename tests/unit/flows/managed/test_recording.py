@@ -1,0 +1,144 @@
+"""The id of what was just paid for reaches status through conflicts and outages, or the resource is ended."""
+
+import asyncio
+
+import pytest
+
+from relay_client import CloudUnavailable, NotFound
+from tests.support.eventually import eventually
+from tests.unit.engine.apiserver import Call, Fault, status_fault
+from tests.unit.flows.managed.cloudpods import lost, refused
+from tests.unit.flows.managed.world import World
+
+
+def at_the_status_write(world: World, happens: object) -> None:
+    """Somebody does something just before the id arrives."""
+
+    def before(call: Call) -> None:
+        if call.status_write:
+            world.server.before = lambda _: None
+            assert callable(happens)
+            happens()
+
+    world.server.before = before
+
+
+@pytest.mark.parametrize("status", [0, 409, 429, 500, 503])
+async def test_the_id_is_written_again_until_it_lands(world: World, status: int) -> None:
+    world.server.faults.append(status_fault(status, times=6))
+    world.apply()
+    await world.settle()
+    assert world.status().id == "pod-1"
+    assert world.pods.count("create") == 1
+
+
+async def test_an_outage_that_outlasts_all_patience_leaves_the_intent_open(world: World) -> None:
+    world.server.faults.append(status_fault(500, times=100_000))
+    world.apply()
+    await world.one_pass()
+    assert world.clock.seconds >= 600
+    assert world.status().id is None
+    world.server.faults.clear()
+    await world.wait(300)
+    assert (world.status().id, world.pods.count("create")) == ("pod-1", 1)
+
+
+async def test_what_was_made_for_an_object_that_vanished_is_ended(world: World) -> None:
+    at_the_status_write(world, lambda: world.delete(force=True))
+    world.apply()
+    await world.settle()
+    assert (len(world.pods.created), world.pods.live) == (1, [])
+
+
+async def test_a_namesake_does_not_inherit_what_was_made_for_another(world: World) -> None:
+    def recreate() -> None:
+        world.delete(force=True)
+        world.apply()
+
+    at_the_status_write(world, recreate)
+    world.apply()
+    await world.settle()
+    assert world.pods.records["pod-1"].status == "terminated"
+    assert [record.id for record in world.pods.live] == [world.status().id] == ["pod-2"]
+
+
+async def test_an_object_that_vanishes_after_a_conflict_is_noticed(world: World) -> None:
+    world.server.faults.append(status_fault(409))
+
+    def before(call: Call) -> None:
+        if call.method == "GET" and call.name:
+            world.server.before = lambda _: None
+            world.delete(force=True)
+
+    world.server.before = before
+    world.apply()
+    await world.settle()
+    assert (len(world.pods.created), world.pods.live) == (1, [])
+
+
+async def test_a_look_that_fails_after_a_conflict_is_no_proof_of_anything(world: World) -> None:
+    world.server.faults += [status_fault(409), Fault(500, method="GET", plural="gpupods")]
+    world.apply()
+    await world.settle()
+    assert (world.status().id, len(world.pods.live)) == ("pod-1", 1)
+
+
+async def test_a_404_of_a_proxy_does_not_end_what_was_made(world: World) -> None:
+    world.server.faults.append(Fault(404, method="PATCH", status_write=True, times=3, body="404 page not found"))
+    world.apply()
+    await world.settle()
+    assert (world.status().id, len(world.pods.live)) == ("pod-1", 1)
+
+
+async def test_ending_what_has_no_owner_is_tried_until_the_cloud_answers(world: World) -> None:
+    world.pods.fail("delete", lost(acted=False), lost(acted=False))
+    at_the_status_write(world, lambda: world.delete(force=True))
+    world.apply()
+    await world.settle()
+    assert (world.pods.count("delete"), world.pods.live) == (3, [])
+
+
+async def test_what_has_no_owner_and_is_gone_already_is_done_with(world: World) -> None:
+    world.pods.fail("delete", refused(NotFound))
+    at_the_status_write(world, lambda: world.delete(force=True))
+    world.apply()
+    await world.settle()
+    assert world.pods.count("delete") == 1
+
+
+async def test_what_cannot_be_ended_is_told_in_the_log(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    world.pods.fail("delete", *[refused(CloudUnavailable)] * 1000)
+    at_the_status_write(world, lambda: world.delete(force=True))
+    world.apply()
+    await world.settle()
+    assert "pod-1 is left in the cloud without an owner" in caplog.text
+
+
+async def test_the_id_is_written_even_while_the_process_is_told_to_end(world: World) -> None:
+    working = asyncio.create_task(_reconcile(world))
+    at_the_status_write(world, working.cancel)
+    world.server.faults.append(status_fault(500))
+    world.apply()
+    with pytest.raises(asyncio.CancelledError):
+        await working
+
+    async def recorded() -> str | None:
+        return world.status().id
+
+    assert await eventually(recorded, every=0.01) == "pod-1"
+
+
+async def _reconcile(world: World) -> None:
+    await asyncio.sleep(0)
+    await world.one_pass()
+
+
+async def test_an_object_that_vanishes_before_a_later_status_is_written_is_no_error(world: World) -> None:
+    world.pods.born = "deploying"
+    world.apply()
+    await world.settle()
+    world.pods.become("pod-1", "running")
+    at_the_status_write(world, lambda: world.delete(force=True))
+    world.hint()
+    assert await world.one_pass() is not None
+    assert (world.passes[-1].outcome, world.exists()) == ("Keep", False)

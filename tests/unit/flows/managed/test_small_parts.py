@@ -1,0 +1,174 @@
+"""The small pure parts: waits, names, fingerprints, sightings, conditions, memories, accounts, facts."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from pydantic import JsonValue
+
+from relay_operator.api.conditions import Condition, ConditionType, Reason
+from relay_operator.api.meta import CreateIntent, ObjectKey
+from relay_operator.api.references import AccountKind, AccountRef
+from relay_operator.engine import conditions
+from relay_operator.engine.account import AccountWaiting, pinned
+from relay_operator.engine.backoff import Backoff, jittered
+from relay_operator.engine.conditions import MESSAGE_LIMIT, Wanted
+from relay_operator.engine.intent import MAX_NAME, changed_fields, cloud_name, fingerprints
+from relay_operator.engine.unclaimed_ids import Sightings
+from relay_operator.flows.managed.facts import Facts
+from relay_operator.flows.managed.memory import Memories
+from relay_operator.flows.managed.plan import View
+from relay_operator.kinds.gpupod import GpuPod, GpuPodSpec, GpuPodStatus
+from relay_wire.vms import VmRecord
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+UID = "1234abcd-5678-90ef-aaaa-bbbbbbbbbbbb"
+
+
+@pytest.mark.parametrize(
+    ("failures", "least", "most"),
+    [(0, 1.0, 2.0), (1, 1.0, 2.0), (2, 2.0, 4.0), (5, 16.0, 32.0), (9, 150.0, 300.0), (10_000, 150.0, 300.0)],
+)
+def test_backoff_doubles_up_to_its_limit_with_its_upper_half_at_random(
+    failures: int, least: float, most: float
+) -> None:
+    backoff = Backoff(initial=2.0, limit=300.0)
+    assert backoff.after(failures, lambda: 0.0) == least
+    assert backoff.after(failures, lambda: 1.0) == most
+
+
+def test_an_interval_is_varied_to_either_side() -> None:
+    assert jittered(100.0, 0.2, lambda: 0.0) == 80.0
+    assert jittered(100.0, 0.2, lambda: 0.5) == 100.0
+    assert jittered(100.0, 0.2, lambda: 1.0) == 120.0
+
+
+NAMES: dict[str, tuple[str, str, int, str]] = {
+    "the first attempt": ("team-a", "train", 1, "team-a-train-1234abcd56"),
+    "a later attempt": ("team-a", "train", 3, "team-a-train-1234abcd56-3"),
+    "dots and capitals": ("Team", "my.Pod_x", 1, "team-my-pod-x-1234abcd56"),
+    "too long": ("n" * 40, "p" * 253, 1, "n" * 40 + "-" + "p" * 11 + "-1234abcd56"),
+    "cut at a hyphen": ("n" * 51, "p", 1, "n" * 51 + "-1234abcd56"),
+}
+
+
+@pytest.mark.parametrize(("namespace", "name", "attempt", "expected"), NAMES.values(), ids=NAMES)
+def test_a_cloud_name_is_readable_safe_and_short(namespace: str, name: str, attempt: int, expected: str) -> None:
+    made = cloud_name(namespace, name, UID, attempt)
+    assert made == expected
+    assert len(made) <= MAX_NAME
+
+
+def test_cloud_names_of_namesakes_differ() -> None:
+    assert cloud_name("a", "b", UID, 1) != cloud_name("a", "b", "99" + UID, 1)
+
+
+def test_fingerprints_name_the_fields_that_changed() -> None:
+    before: dict[str, JsonValue] = {"image": "a", "env": [{"name": "x", "value": "1"}], "count": 1}
+    recorded = fingerprints(before)
+    assert changed_fields(recorded, before) == ()
+    assert changed_fields(recorded, {**before, "image": "b", "count": 2}) == ("count", "image")
+    assert changed_fields(recorded, {**before, "addedLater": True}) == ()
+    assert changed_fields("", {**before, "image": "b"}) == ()
+
+
+def test_fingerprints_do_not_depend_on_order_and_do_not_show_values() -> None:
+    assert fingerprints({"b": {"y": 1, "x": 2}, "a": "s3cret"}) == fingerprints({"a": "s3cret", "b": {"x": 2, "y": 1}})
+    assert "s3cret" not in fingerprints({"a": "s3cret"})
+
+
+def test_sightings_are_looked_up_once_newest_first() -> None:
+    sightings = Sightings()
+    for cloud_id in ("a", "b", "c", "a"):
+        sightings.add(cloud_id)
+    assert list(sightings.nameless()) == ["a", "c", "b"]
+    sightings.learn("c", "train-1")
+    assert list(sightings.nameless()) == ["a", "b"]
+    assert (sightings.named("train-1"), sightings.named("train-2")) == ("c", None)
+
+
+def test_sightings_are_bounded_and_the_oldest_go() -> None:
+    sightings = Sightings(limit=2)
+    for cloud_id in ("a", "b", "c"):
+        sightings.add(cloud_id)
+    assert list(sightings.nameless()) == ["c", "b"]
+
+
+@pytest.mark.parametrize("name", [None, "", "train-1"])
+def test_discarding_tells_whether_an_id_had_been_seen(name: str | None) -> None:
+    sightings = Sightings()
+    sightings.add("a")
+    if name is not None:
+        sightings.learn("a", name)
+    assert [sightings.discard("a"), sightings.discard("a")] == [True, False]
+
+
+def condition(status: str = "True", **fields: object) -> Condition:
+    return Condition.model_validate(
+        {"type": "Ready", "status": status, "reason": "Running", "lastTransitionTime": NOW, **fields}
+    )
+
+
+@pytest.mark.parametrize(("status", "moved"), [("True", False), ("False", True)])
+def test_a_condition_keeps_its_time_while_its_status_stays(status: str, moved: bool) -> None:
+    later = NOW + timedelta(hours=1)
+    wanted = Wanted(ConditionType.READY, "True" if status == "True" else "False", Reason.DEGRADED, "one is ill")
+    (written,) = conditions.written([condition()], [wanted], 7, later)
+    assert written.last_transition_time == (later if moved else NOW)
+    assert (written.reason, written.message, written.observed_generation) == ("Degraded", "one is ill", 7)
+
+
+def test_exactly_the_wanted_conditions_are_written_in_their_order() -> None:
+    wanted = [Wanted(ConditionType.READY, "False", Reason.FAILED), Wanted(ConditionType.STALLED, "True", Reason.FAILED)]
+    before = [condition(type="Reconciling"), condition()]
+    written = conditions.written(before, wanted, 1, NOW)
+    assert [item.type for item in written] == ["Ready", "Stalled"]
+    assert conditions.find(written, ConditionType.RECONCILING) is None
+
+
+@pytest.mark.parametrize("length", [MESSAGE_LIMIT, MESSAGE_LIMIT + 1, 10_000])
+def test_a_message_is_cut_where_it_is_too_long(length: int) -> None:
+    (written,) = conditions.written([], [Wanted(ConditionType.READY, "True", Reason.RUNNING, "x" * length)], 1, NOW)
+    assert len(written.message) == MESSAGE_LIMIT
+    assert written.message.endswith("…") == (length > MESSAGE_LIMIT)
+
+
+def test_a_namesake_of_another_uid_is_not_remembered() -> None:
+    memories, key = Memories(), ObjectKey("GpuPod", "team-a", "train")
+    first = memories.of(key, "uid-1")
+    assert memories.of(key, "uid-1") is first
+    assert memories.of(key, "uid-2") is not first
+    memories.drop(key)
+    memories.drop(key)
+    assert memories.of(key, "uid-2").uid == "uid-2"
+
+
+OWN, SHARED = (AccountRef(kind=kind, name="x") for kind in AccountKind)
+
+
+def intent(account: str) -> CreateIntent:
+    return CreateIntent(token="t", name="n", attempt=1, spec_hash="", started_at=NOW, account=account)
+
+
+@pytest.mark.parametrize(
+    ("ref", "recorded", "sent_with", "asked"),
+    [
+        (OWN, SHARED, "CloudAccount/other", SHARED),
+        (OWN, None, "ClusterCloudAccount/x", SHARED),
+        (OWN, None, "", OWN),
+        (OWN, None, None, OWN),
+        (None, None, None, None),
+    ],
+    ids=["where it exists", "where it may exist", "an old intent", "nothing exists", "the default"],
+)
+def test_the_account_to_ask(
+    ref: AccountRef | None, recorded: AccountRef | None, sent_with: str | None, asked: AccountRef | None
+) -> None:
+    assert pinned(ref, recorded, None if sent_with is None else intent(sent_with)) == asked
+
+
+def test_nothing_is_done_in_the_cloud_without_an_account() -> None:
+    obj = GpuPod.model_validate({"metadata": {"name": "train"}, "spec": {"image": "x"}})
+    waiting = AccountWaiting(Reason.ACCOUNT_MISSING, "none")
+    facts: Facts[GpuPodSpec, GpuPodStatus, VmRecord] = Facts(obj.key, obj, NOW, waiting, View())
+    with pytest.raises(AssertionError, match="without an account"):
+        _ = facts.usable_account

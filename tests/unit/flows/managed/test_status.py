@@ -1,0 +1,399 @@
+"""The status to write: what is mirrored, what is counted, what is dropped, and the smallest patch."""
+
+from datetime import timedelta
+
+import pytest
+from pydantic import JsonValue
+
+from relay_client import CapacityExhausted, CloudError, CloudUnavailable, RateLimited
+from relay_operator.api.conditions import ConditionType, Reason
+from relay_operator.api.references import AccountRef
+from relay_operator.engine.backoff import Backoff
+from relay_operator.flows.managed import actions
+from relay_operator.flows.managed.actions import Action, Step
+from relay_operator.flows.managed.facts import Facts
+from relay_operator.flows.managed.plan import Difference, Recovery, Seen, View
+from relay_operator.flows.managed.report import Pace, Standing
+from relay_operator.flows.managed.result import Accepted, Nothing, Rejected, Result, Sent
+from relay_operator.flows.managed.status import Pacing, merge_patch, new_status, status_patch
+from relay_operator.kinds.gpupod import GpuPod, GpuPodStatus
+from relay_wire.vms import VmRecord
+from tests.unit.flows.managed.facts import INTENT, NOW, PODS, PodFacts, account, ago, pod, record
+
+PACING = Pacing(Backoff(1.0, 300.0), lambda: 0.0)
+KEEP, NOTHING = actions.Keep(), Nothing()
+GOES_ON = Standing("False", ConditionType.RECONCILING, Reason.DEPLOYING, "goes on")
+READY = Standing("True", None, Reason.RUNNING, "runs")
+REFUSED = Standing("False", ConditionType.RECONCILING, Reason.RATE_LIMITED, "slow down", pace=Pace.QUICK)
+REFUSED_START = Rejected(RateLimited("c", "m"))
+FULL = Standing("False", ConditionType.RECONCILING, Reason.WAITING_FOR_CAPACITY, "full", pace=Pace.QUICK)
+
+
+def written(
+    obj: GpuPod,
+    action: Action = KEEP,
+    result: Result[VmRecord] = NOTHING,
+    standing: Standing = READY,
+    *,
+    observed: VmRecord | None = None,
+    view: View | None = None,
+    error: CloudError | None = None,
+    env_digest: str = "",
+) -> GpuPodStatus:
+    facts = Facts(obj.key, obj, NOW, account(), view or View(), INTENT, observed, error, env_digest=env_digest)
+    return new_status(PODS, facts, action, result, standing, PACING)
+
+
+def test_an_id_is_recorded_with_all_that_is_needed_to_find_it_again() -> None:
+    status = written(pod(), actions.Create(), Accepted(record(), INTENT), env_digest="abc")
+    assert (status.id, status.cloud_name) == ("pod-1", "team-a-train-1")
+    assert (status.create_token, status.attempt, status.env_digest) == ("t1", 2, "abc")
+    assert status.account == AccountRef.model_validate({"kind": "CloudAccount", "name": "default"})
+
+
+def test_a_cloud_that_tells_no_name_is_believed_to_use_ours() -> None:
+    status = written(pod(), actions.Create(), Accepted(record(name=""), INTENT))
+    assert status.cloud_name == INTENT.name
+
+
+CLOSED: dict[str, tuple[GpuPod, Action, Result[VmRecord], tuple[str | None, int | None]]] = {
+    "a refused create": (pod(), actions.Create(), Rejected(RateLimited("c", "m"), INTENT), ("t1", 2)),
+    "a refused change": (pod(), actions.Update(Step.STOP), Rejected(RateLimited("c", "m")), (None, None)),
+    "a create that came to nothing": (pod(), actions.CloseIntent(), NOTHING, ("t1", 2)),
+    "one of several": (pod(status={"attempt": 5}), actions.CloseIntent(), NOTHING, ("t1", 5)),
+    "nothing": (pod(), KEEP, NOTHING, (None, None)),
+}
+
+
+@pytest.mark.parametrize(("obj", "action", "result", "expected"), CLOSED.values(), ids=CLOSED)
+def test_an_intent_is_closed_by(
+    obj: GpuPod, action: Action, result: Result[VmRecord], expected: tuple[str | None, int | None]
+) -> None:
+    status = written(obj, action, result)
+    assert (status.create_token, status.attempt) == expected
+
+
+def test_an_intent_that_cannot_be_read_is_closed_all_the_same() -> None:
+    obj = pod()
+    facts: PodFacts = Facts(obj.key, obj, NOW, account(), View(), None)
+    status = new_status(PODS, facts, actions.CloseIntent(), NOTHING, READY, PACING)
+    assert (status.create_token, status.attempt) == ("-", 1)
+
+
+@pytest.mark.parametrize(
+    ("action", "replacing"),
+    [(actions.Replace(), True), (KEEP, None), (actions.Update(Step.STOP), None), (actions.Delete(), True)],
+    ids=["told", "no longer wanted", "changed instead", "under way"],
+)
+def test_a_replacement_is(action: Action, replacing: bool | None) -> None:
+    before = None if action == actions.Replace() else True
+    assert written(pod(status={"replacing": before}), action).replacing is replacing
+
+
+def test_what_is_said_of_a_resource_goes_with_it() -> None:
+    told: dict[str, JsonValue] = {
+        "id": "pod-1",
+        "account": {"name": "default"},
+        "cloudName": "n",
+        "state": "terminated",
+        "specHash": "a=b",
+        "replacing": True,
+        "createToken": "t1",
+        "attempt": 2,
+    }
+    status = written(pod(status=told), actions.Forget())
+    assert (status.id, status.account, status.cloud_name, status.state, status.spec_hash) == (None,) * 5
+    assert (status.replacing, status.state_since) == (None, None)
+    assert (status.create_token, status.attempt) == ("t1", 2)
+
+
+CLOCKS: dict[str, tuple[GpuPod, Action, Result[VmRecord], VmRecord | None, str | None]] = {
+    "it runs": (pod(), KEEP, NOTHING, record(), ago(0)),
+    "it goes on running": (pod(status={"runningSince": ago(60)}), KEEP, NOTHING, record(), ago(60)),
+    "it is on its way": (pod(status={"runningSince": ago(60)}), KEEP, NOTHING, record("deploying"), ago(60)),
+    "it stopped": (pod(status={"runningSince": ago(60)}), KEEP, NOTHING, record("stopped"), None),
+    "it stopped since its time is up": (
+        pod({"lifetime": {"maxRuntimeSeconds": 60}}, {"runningSince": ago(60)}),
+        KEEP,
+        NOTHING,
+        record("stopped"),
+        ago(60),
+    ),
+    "a restart was sent": (
+        pod(status={"runningSince": ago(60)}),
+        actions.Update(Step.RESTART),
+        Sent(),
+        record(),
+        None,
+    ),
+    "a change was sent": (
+        pod(status={"runningSince": ago(60)}),
+        actions.Update(Step.VISIBILITY),
+        Sent(),
+        record(),
+        ago(60),
+    ),
+    "it was created and runs": (pod(), actions.Create(), Accepted(record(), INTENT), None, ago(0)),
+    "it was created": (pod(), actions.Create(), Accepted(record("deploying"), INTENT), None, None),
+    "it was not looked at": (pod(status={"runningSince": ago(60)}), KEEP, NOTHING, None, ago(60)),
+}
+
+
+@pytest.mark.parametrize(("obj", "action", "result", "observed", "since"), CLOCKS.values(), ids=CLOCKS)
+def test_a_run_counts_from(
+    obj: GpuPod, action: Action, result: Result[VmRecord], observed: VmRecord | None, since: str | None
+) -> None:
+    status = written(obj, action, result, observed=observed)
+    assert (status.running_since.isoformat() if status.running_since else None) == since
+
+
+@pytest.mark.parametrize(
+    ("action", "result", "echoed"),
+    [
+        (actions.Update(Step.RESTART), Sent(), "x"),
+        (actions.Update(Step.START), Sent(), "x"),
+        (actions.Create(), Accepted(record(), INTENT), "x"),
+        (actions.Update(Step.STOP), Sent(), None),
+        (actions.Update(Step.RESTART), Rejected(RateLimited("c", "m")), None),
+    ],
+    ids=["restart", "start", "create", "stop", "refused"],
+)
+def test_a_restart_is_echoed_by(action: Action, result: Result[VmRecord], echoed: str | None) -> None:
+    assert written(pod(annotations={"restarted-at": "x"}), action, result).restarted_at == echoed
+
+
+@pytest.mark.parametrize(("error", "echoed"), [(None, "x"), (CloudUnavailable("c", "m"), None)], ids=["seen", "blind"])
+def test_a_refresh_is_echoed_once_the_cloud_was_seen(error: CloudError | None, echoed: str | None) -> None:
+    assert written(pod(annotations={"reconcile-at": "x"}), error=error).reconcile_at == echoed
+
+
+@pytest.mark.parametrize(("state", "seconds"), [("running", 60), ("stopped", 0)], ids=["same", "another"])
+def test_a_state_counts_from_when_it_was_first_seen(state: str, seconds: int) -> None:
+    status = written(pod(status={"state": "running", "stateSince": ago(60)}), observed=record(state))
+    assert status.state_since == NOW - timedelta(seconds=seconds)
+
+
+FAILURES: dict[str, tuple[GpuPod, Result[VmRecord], Standing, View, int | None]] = {
+    "none so far": (pod(), NOTHING, READY, View(), None),
+    "a first": (pod(), NOTHING, REFUSED, View(), 1),
+    "another": (pod(status={"failures": 3}), NOTHING, REFUSED, View(), 4),
+    "none any more, it was made": (pod(status={"failures": 3}), Accepted(record(), INTENT), READY, View(), None),
+    "as many, it has only begun to run": (pod(status={"failures": 3}), NOTHING, READY, View(), 3),
+    "as many, it ran for a while": (
+        pod(status={"failures": 3, "runningSince": ago(599)}),
+        NOTHING,
+        READY,
+        View(),
+        3,
+    ),
+    "none any more, it lasts": (
+        pod(status={"failures": 3, "runningSince": ago(600)}),
+        NOTHING,
+        READY,
+        View(),
+        None,
+    ),
+    "as many, a restart is none": (
+        pod(status={"failures": 3}),
+        Sent(),
+        GOES_ON,
+        View(seen=Seen.FAILED, recovery=Recovery.RESTART),
+        3,
+    ),
+}
+
+
+@pytest.mark.parametrize(("obj", "result", "standing", "view", "failures"), FAILURES.values(), ids=FAILURES)
+def test_failures_in_a_row(
+    obj: GpuPod, result: Result[VmRecord], standing: Standing, view: View, failures: int | None
+) -> None:
+    assert written(obj, actions.Update(Step.START), result, standing, view=view).failures == failures
+
+
+AGAIN = View(seen=Seen.FAILED, recovery=Recovery.RESTART)
+ANEW = View(seen=Seen.FAILED, recovery=Recovery.RECREATE)
+RECOVERED: dict[str, tuple[GpuPod, Action, Result[VmRecord], Standing, View, int | None]] = {
+    "a restart": (pod(), actions.Update(Step.START), Sent(), GOES_ON, AGAIN, 1),
+    "another": (pod(status={"recoveries": 3}), actions.Update(Step.START), Sent(), GOES_ON, AGAIN, 4),
+    "not one that was refused": (pod(), actions.Update(Step.START), REFUSED_START, GOES_ON, AGAIN, None),
+    "not one that a person asked for": (
+        pod(),
+        actions.Update(Step.RESTART),
+        Sent(),
+        GOES_ON,
+        View(seen=Seen.FAILED, recovery=Recovery.RESTART, difference=Difference.STEP),
+        None,
+    ),
+    "not a start of what was stopped": (
+        pod(),
+        actions.Update(Step.START),
+        Sent(),
+        GOES_ON,
+        View(seen=Seen.STOPPED),
+        None,
+    ),
+    "a recreation": (pod(), actions.Replace(), NOTHING, GOES_ON, ANEW, 1),
+    "a replacement of what differs by itself": (pod(), actions.Replace(), NOTHING, GOES_ON, View(), 1),
+    "not a change of the spec": (pod(generation=2), actions.Replace(), NOTHING, GOES_ON, View(), None),
+    "not a recreation twice": (
+        pod(status={"recoveries": 1}),
+        actions.Forget(),
+        NOTHING,
+        GOES_ON,
+        View(seen=Seen.GONE, recovery=Recovery.RECREATE, replacing=True),
+        1,
+    ),
+    "one of what was ended by another hand": (
+        pod(),
+        actions.Forget(),
+        NOTHING,
+        GOES_ON,
+        View(seen=Seen.GONE, recovery=Recovery.RECREATE),
+        1,
+    ),
+    "none any more, it lasts": (
+        pod(status={"recoveries": 3, "runningSince": ago(600)}),
+        KEEP,
+        NOTHING,
+        READY,
+        View(seen=Seen.READY),
+        None,
+    ),
+    "as many, it was made": (
+        pod(status={"recoveries": 3}),
+        actions.Create(),
+        Accepted(record(), INTENT),
+        READY,
+        View(),
+        3,
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("obj", "action", "result", "standing", "view", "recoveries"), RECOVERED.values(), ids=RECOVERED
+)
+def test_recoveries_in_a_row(
+    obj: GpuPod, action: Action, result: Result[VmRecord], standing: Standing, view: View, recoveries: int | None
+) -> None:
+    assert written(obj, action, result, standing, view=view).recoveries == recoveries
+
+
+def test_what_the_cloud_does_not_find_any_more_reads_as_terminated() -> None:
+    status = written(pod(status={"id": "pod-1", "state": "running"}), view=View(seen=Seen.GONE))
+    assert (status.id, status.state, status.state_since) == ("pod-1", "terminated", NOW)
+
+
+MODELS: dict[str, JsonValue] = {"gpu": {"modelIds": ["a", "b"]}}
+REFUSED_CREATE = Rejected(CapacityExhausted("c", "m"), INTENT)
+WAITS: dict[str, tuple[GpuPod, Result[VmRecord], Standing, int | None]] = {
+    "none was agreed": (pod(status={"nextAttemptTime": ago(9)}), NOTHING, READY, None),
+    "a first refusal, in whole seconds": (pod(), NOTHING, REFUSED, 1),
+    "a fifth": (pod(status={"failures": 4}), NOTHING, REFUSED, 8),
+    "no room, and another model to try": (pod(MODELS), REFUSED_CREATE, FULL, None),
+    "no room in any model": (pod(MODELS, {"failures": 1}), REFUSED_CREATE, FULL, 1),
+    "no room, and one model alone": (pod(), REFUSED_CREATE, FULL, 1),
+    "no room for a start": (pod(MODELS), Rejected(CapacityExhausted("c", "m")), FULL, 1),
+    "another refusal with a list of models": (pod(MODELS), Rejected(RateLimited("c", "m"), INTENT), REFUSED, 1),
+}
+
+
+@pytest.mark.parametrize(("obj", "result", "standing", "seconds"), WAITS.values(), ids=WAITS)
+def test_the_next_attempt(obj: GpuPod, result: Result[VmRecord], standing: Standing, seconds: int | None) -> None:
+    due = written(obj, actions.Create(), result, standing).next_attempt_time
+    assert due == (None if seconds is None else NOW + timedelta(seconds=seconds))
+
+
+PACES: dict[str, tuple[Pace, float | None, float, float]] = {
+    "quick": (Pace.QUICK, None, 2.0, 4.0),
+    "quick, whatever was advised": (Pace.QUICK, 60.0, 2.0, 4.0),
+    "slow": (Pace.SLOW, None, 300.0, 300.0),
+    "advised": (Pace.ADVISED, 60.0, 60.0, 75.0),
+    "advised too much": (Pace.ADVISED, 86_400.0, 300.0, 375.0),
+    "advised nothing": (Pace.ADVISED, 0.0, 1.0, 1.25),
+    "not advised": (Pace.ADVISED, None, 2.0, 4.0),
+}
+
+
+@pytest.mark.parametrize(("pace", "retry_after", "least", "most"), PACES.values(), ids=PACES)
+def test_how_long_to_wait(pace: Pace, retry_after: float | None, least: float, most: float) -> None:
+    assert Pacing(Backoff(1.0, 300.0), lambda: 0.0).wait(pace, retry_after, 3) == least
+    assert Pacing(Backoff(1.0, 300.0), lambda: 1.0).wait(pace, retry_after, 3) == most
+
+
+BEFORE: JsonValue = [
+    {"type": "Ready", "status": "True", "reason": "Running", "message": "runs", "lastTransitionTime": ago(60)}
+]
+BLIND = Standing(None, ConditionType.STALLED, Reason.CLOUD_UNAVAILABLE, "silence")
+CONDITIONS: dict[str, tuple[GpuPod, Standing, list[tuple[str, str, str]]]] = {
+    "ready": (pod(), READY, [("Ready", "True", "Running")]),
+    "on its way": (pod(), REFUSED, [("Ready", "False", "RateLimited"), ("Reconciling", "True", "RateLimited")]),
+    "as last known": (
+        pod(status={"conditions": BEFORE}),
+        BLIND,
+        [("Ready", "True", "Running"), ("Stalled", "True", "CloudUnavailable")],
+    ),
+    "never known": (pod(), BLIND, [("Ready", "False", "CloudUnavailable"), ("Stalled", "True", "CloudUnavailable")]),
+}
+
+
+@pytest.mark.parametrize(("obj", "standing", "expected"), CONDITIONS.values(), ids=CONDITIONS)
+def test_conditions_are(obj: GpuPod, standing: Standing, expected: list[tuple[str, str, str]]) -> None:
+    status = written(obj, standing=standing)
+    assert [(item.type, item.status, item.reason) for item in status.conditions] == expected
+    assert status.observed_generation == 1
+
+
+@pytest.mark.parametrize(
+    ("recorded", "read", "difference", "told"),
+    [
+        ("a", "b", Difference.NONE, True),
+        ("a", "b", Difference.REPLACEABLE, False),
+        ("a", "a", Difference.NONE, False),
+        ("a", "", Difference.NONE, False),
+        (None, "b", Difference.NONE, False),
+    ],
+    ids=["changed", "changed, and applied", "same", "not read", "not recorded"],
+)
+def test_an_environment_that_changed_is_told(
+    recorded: str | None, read: str, difference: Difference, told: bool
+) -> None:
+    status = written(pod(status={"envDigest": recorded}), env_digest=read, view=View(difference=difference))
+    assert any(item.type == ConditionType.ENV_OUTDATED for item in status.conditions) is told
+
+
+def test_what_the_api_server_would_refuse_is_cut_or_left_out_so_that_the_id_is_written() -> None:
+    odd = record("s" * 80, name="n" * 80, endpointUrl="e" * 3000, pricePerHourCents=-1, statusReason="r" * 3000)
+    status = written(pod(), actions.Create(), Accepted(odd, INTENT))
+    assert GpuPodStatus.model_validate(status.model_dump()) == status
+    assert (status.id, status.create_token, status.volume_gb) == ("pod-1", "t1", 50)
+    assert (len(status.endpoint_url or ""), len(status.status_reason or "")) == (2048, 1024)
+    assert (status.price_per_hour_cents, status.cloud_name) == (None, None)
+
+
+def test_an_id_that_cannot_be_stored_is_not_left_out_silently() -> None:
+    assert written(pod(), actions.Create(), Accepted(record(id="i" * 300), INTENT)).id == "i" * 300
+
+
+def test_the_patch_says_only_what_changed_and_drops_what_is_gone() -> None:
+    obj = pod(status={"id": "pod-1", "state": "running", "endpointUrl": "https://x", "account": {"name": "default"}})
+    assert status_patch(obj, obj.status) == {}
+    status = obj.status.model_copy(update={"state": "stopped", "endpoint_url": "", "failures": 2})
+    assert status_patch(obj, status) == {"state": "stopped", "endpointUrl": None, "failures": 2}
+
+
+PATCHES: dict[str, tuple[dict[str, JsonValue], dict[str, JsonValue], dict[str, JsonValue]]] = {
+    "the same": ({"a": 1, "b": {"c": 2}}, {"a": 1, "b": {"c": 2}}, {}),
+    "added and changed and dropped": ({"a": 1, "b": 2}, {"b": 3, "c": 4}, {"a": None, "b": 3, "c": 4}),
+    "inside": ({"a": {"b": 1, "c": 2}}, {"a": {"b": 1, "d": 3}}, {"a": {"c": None, "d": 3}}),
+    "lists whole": ({"a": [1, 2]}, {"a": [1]}, {"a": [1]}),
+    "one kind for another": ({"a": {"b": 1}}, {"a": 1}, {"a": 1}),
+    "null where there was nothing": ({}, {"a": None}, {"a": None}),
+}
+
+
+@pytest.mark.parametrize(("before", "after", "patch"), PATCHES.values(), ids=PATCHES)
+def test_a_merge_patch_of(
+    before: dict[str, JsonValue], after: dict[str, JsonValue], patch: dict[str, JsonValue]
+) -> None:
+    assert merge_patch(before, after) == patch

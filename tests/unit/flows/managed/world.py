@@ -1,0 +1,252 @@
+"""The whole engine over a small API server and a cloud in memory, with a clock that only tests move."""
+
+import asyncio
+import itertools
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from kubernetes.aio import client
+from pydantic import JsonValue, ValidationError
+
+from relay_client import Cloud
+from relay_operator.api import meta
+from relay_operator.api.conditions import Condition, ConditionType
+from relay_operator.api.meta import ObjectKey
+from relay_operator.engine.account import AccountReady
+from relay_operator.engine.backoff import Backoff
+from relay_operator.engine.cache import Cache
+from relay_operator.engine.events import Recorder
+from relay_operator.engine.informer import Feed, keep_answer, key_of
+from relay_operator.engine.kube import JsonObject, Kube
+from relay_operator.engine.queue import Priority, Queue, Taken
+from relay_operator.engine.unclaimed_ids import Sightings
+from relay_operator.flows.managed.act import Actor
+from relay_operator.flows.managed.connection import ConnectionWriter
+from relay_operator.flows.managed.gather import Gatherer, Patience
+from relay_operator.flows.managed.inputs import InputReader
+from relay_operator.flows.managed.reconciler import Pass, Reconciler, Tempo
+from relay_operator.flows.managed.status import Pacing
+from relay_operator.kinds.gpupod import GpuPod, GpuPodSpec, GpuPodStatus
+from relay_wire.vms import VmRecord
+from tests.unit.engine.apiserver import ApiServer, Json, part
+from tests.unit.flows.managed.cloudpods import MemoryPods, OneAccount, Pods
+
+BEGINNING = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+NAMESPACE = "team-a"
+BUSY = 60
+"""Passes without a pause that no object ever needs."""
+
+
+@dataclass
+class Clock:
+    """Seconds since the beginning; sleeping moves it."""
+
+    seconds: float = 0.0
+
+    def monotonic(self) -> float:
+        return self.seconds
+
+    def wall(self) -> datetime:
+        return BEGINNING + timedelta(seconds=self.seconds)
+
+    async def sleep(self, seconds: float) -> None:
+        self.seconds += seconds
+        await asyncio.sleep(0)
+
+
+@dataclass
+class World:
+    """What outlives a restart, and one process of the operator."""
+
+    clock: Clock
+    server: ApiServer
+    kube: Kube
+    pods: Pods
+    account: OneAccount
+    leading: bool = True
+    watching: bool = True
+    """Whether the watch tells of changes."""
+    passes: list[Pass] = field(default_factory=list)
+    random: Callable[[], float] = lambda: 0.5
+    _tokens: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
+
+    def __post_init__(self) -> None:
+        self.server.on_change = self._tell
+        self.assemble()
+
+    def assemble(self) -> None:
+        """A process that remembers nothing."""
+        clock, kube = self.clock, self.kube
+        self.resource = MemoryPods(self.pods)
+        self.cache, self.queue = Cache(), Queue[ObjectKey](clock.monotonic)
+        self.feed = Feed(self.cache, self.queue, self.random, 300.0)
+        self.recorder = Recorder(kube, "test", clock.wall)
+        self.reconciler: Reconciler[GpuPodSpec, GpuPodStatus, VmRecord] = Reconciler(
+            resource=self.resource,
+            kube=kube,
+            cache=self.cache,
+            queue=self.queue,
+            gatherer=Gatherer(self.resource, self.account, self.cache, InputReader(kube), clock.monotonic, Patience()),
+            actor=Actor(
+                self.resource,
+                kube,
+                self.account,
+                clock.monotonic,
+                lambda: f"token-{next(self._tokens)}",
+                lambda: self.leading,
+                self._keep,
+            ),
+            connections=ConnectionWriter(kube),
+            recorder=self.recorder,
+            pacing=Pacing(Backoff(1.0, 300.0), self.random),
+            tempo=Tempo(transition=5.0, settled=300.0, jitter=0.2, unreachable_after=3),
+            wall_clock=clock.wall,
+            on_pass=self.passes.append,
+            clock=clock.monotonic,
+            sleep=clock.sleep,
+        )
+
+    async def restart(self) -> None:
+        """The process dies, and another lists everything."""
+        self.assemble()
+        await self.feed.relist(self.kube, "GpuPod", self.resource.type, ())
+
+    def _keep(self, raw: JsonObject) -> None:
+        keep_answer(self.cache, self.queue, key_of("GpuPod", raw), raw)
+
+    def _tell(self, event: str, raw: Json) -> None:
+        if self.watching and raw.get("kind") == "GpuPod":
+            (self.feed.gone if event == "DELETED" else self.feed.seen)("GpuPod", raw)
+
+    def apply(self, name: str = "train", **spec: JsonValue) -> ObjectKey:
+        """What `kubectl apply` of a new GpuPod does; `annotations`, and fields of the spec in camelCase."""
+        noted = spec.pop("annotations", {})
+        self.server.put(
+            "gpupods",
+            {
+                "apiVersion": meta.API_VERSION,
+                "kind": "GpuPod",
+                "metadata": {"name": name, "namespace": NAMESPACE, "annotations": noted},
+                "spec": {"image": "pytorch/pytorch", **spec},
+                "status": {"observedGeneration": -1},
+            },
+        )
+        return ObjectKey("GpuPod", NAMESPACE, name)
+
+    def annotate(self, name: str = "train", **annotations: str | None) -> None:
+        """Annotations of ours, underscores for hyphens."""
+        values: dict[str, JsonValue] = {
+            f"{meta.ANNOTATION_PREFIX}{key.replace('_', '-')}": value for key, value in annotations.items()
+        }
+        self.server.edit("gpupods", NAMESPACE, name, {"metadata": {"annotations": values}})
+
+    def change(self, name: str = "train", **spec: JsonValue) -> None:
+        """Changes fields of the spec."""
+        self.server.edit("gpupods", NAMESPACE, name, {"spec": spec})
+
+    def delete(self, name: str = "train", *, force: bool = False) -> None:
+        """`kubectl delete`; forced as people do it, by taking the finalizer away."""
+        self.server.remove("gpupods", NAMESPACE, name, force=force)
+
+    def raw(self, name: str = "train") -> Json:
+        return self.server.objects["gpupods", NAMESPACE, name]
+
+    def exists(self, name: str = "train") -> bool:
+        return ("gpupods", NAMESPACE, name) in self.server.objects
+
+    def obj(self, name: str = "train") -> GpuPod:
+        return GpuPod.model_validate(self.raw(name))
+
+    def status(self, name: str = "train") -> GpuPodStatus:
+        return self.obj(name).status
+
+    def condition(self, type_: ConditionType = ConditionType.READY, name: str = "train") -> Condition | None:
+        return next((item for item in self.status(name).conditions if item.type == type_), None)
+
+    def reason(self, name: str = "train") -> str:
+        """Of the Ready condition."""
+        ready = self.condition(name=name)
+        return "" if ready is None else ready.reason
+
+    def intent(self, name: str = "train") -> meta.CreateIntent | meta.MalformedIntent | None:
+        annotations = part(part(self.raw(name), "metadata"), "annotations")
+        text = annotations.get(meta.CREATE_INTENT)
+        return meta.CreateIntent.parse(text if isinstance(text, str) else None)
+
+    def hint(self, name: str = "train") -> None:
+        """A webhook names the object's resource."""
+        self.queue.add(ObjectKey("GpuPod", NAMESPACE, name), Priority.EVENT)
+
+    async def one_pass(self) -> Taken[ObjectKey] | None:
+        """The next pass, if one is due."""
+        try:
+            async with asyncio.timeout(0):
+                taken = await self.queue.take()
+        except TimeoutError:
+            return None
+        try:
+            await self.reconciler.reconcile(taken)
+        finally:
+            self.queue.done(taken.key)
+        return taken
+
+    async def settle(self) -> None:
+        """All passes that are due at this moment."""
+        for _ in range(BUSY):
+            if await self.one_pass() is None:
+                return
+        raise AssertionError(f"a busy loop: {self.passes[-3:]}")
+
+    async def wait(self, seconds: float, step: float = 1.0) -> None:
+        """Time passes, and whatever comes due is done."""
+        until = self.clock.seconds + seconds
+        await self.settle()
+        while self.clock.seconds < until:
+            self.clock.seconds = min(self.clock.seconds + step, until)
+            await self.settle()
+
+
+def pod_problem(raw: Json) -> str | None:
+    """What the CRD would refuse."""
+    if raw.get("kind") != "GpuPod":
+        return None
+    try:
+        GpuPod.model_validate(raw)
+    except ValidationError as invalid:
+        return str(invalid)
+    return None
+
+
+@asynccontextmanager
+async def running_world() -> AsyncIterator[World]:
+    """A world whose API server listens."""
+    clock = Clock()
+    server = ApiServer(now=clock.wall, validate=pod_problem)
+    runner = await server.start()
+    configuration = client.Configuration()
+    configuration.host = server.url
+    configuration.client_session_kwargs = {"trust_env": False}
+    api = client.ApiClient(configuration)
+    cloud = Cloud("https://cloud.example", "or_test_key", organization_id="org-1")
+    ready = AccountReady(ObjectKey("CloudAccount", NAMESPACE, "default"), cloud, "org-1", Sightings(), False, True)
+    try:
+        yield World(clock, server, Kube(api, sleep=clock.sleep), Pods(), OneAccount(ready, clock=clock.monotonic))
+    finally:
+        await cloud.aclose()
+        await api.close()  # type: ignore[no-untyped-call]
+        await runner.cleanup()
+
+
+async def many(world: World, names: list[str]) -> None:
+    """Applies several, and waits until they are settled."""
+    for name in names:
+        world.apply(name)
+    await world.wait(10)
+
+
+def fixed_random(seed: int) -> Callable[[], float]:
+    """The same chances every time."""
+    return random.Random(seed).random

@@ -1,0 +1,137 @@
+"""Passes over schedules as time goes by: on time, never in a busy loop, and through an API server that fails."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from relay_operator.engine.queue import Priority
+from tests.unit.engine.apiserver import Fault
+from tests.unit.flows.schedule.stage import KEY, NAMESPACE, Stage, running_stage
+
+NOON = 1_772_366_400 // 60
+"""Minutes since 1970 at the beginning."""
+
+
+@pytest_asyncio.fixture
+async def stage() -> AsyncIterator[Stage]:
+    async with running_stage() as found:
+        yield found
+
+
+def name(minute: int) -> str:
+    """The batch of so many minutes after noon."""
+    return f"nightly-{NOON + minute}"
+
+
+async def test_batches_are_started_at_their_times_by_the_queue_alone(stage: Stage) -> None:
+    stage.apply()
+    await stage.wait(59)
+    assert stage.batches == []
+    assert stage.status["nextScheduleTime"] == "2026-03-01T12:01:00Z"
+    await stage.wait(1)
+    assert stage.batches == [name(1)]
+    await stage.wait(120)
+    assert stage.batches == [name(minute) for minute in (1, 2, 3)]
+    assert stage.status["lastScheduleTime"] == "2026-03-01T12:03:00Z"
+    assert stage.creates == 3
+
+
+async def test_waiting_costs_few_passes_and_no_write(stage: Stage) -> None:
+    stage.apply(schedule="0 12 1 1 *")
+    await stage.settle()
+    passes, calls = len(stage.passes), len(stage.server.calls)
+    await stage.wait(6 * 3600, step=60)
+    assert len(stage.passes) - passes <= 37
+    assert len(stage.server.calls) == calls
+
+
+async def test_a_clock_that_is_set_is_noticed(stage: Stage) -> None:
+    stage.apply(schedule="0 15 * * *")
+    await stage.settle()
+    wall = stage.clock.wall
+    stage.reconciler.wall_clock = lambda: wall().replace(hour=15, minute=5)
+    await stage.wait(601)
+    assert stage.batches == [name(180)]
+
+
+async def test_a_started_batch_is_looked_at_and_its_end_starts_what_was_forbidden(stage: Stage) -> None:
+    stage.apply(concurrencyPolicy="Forbid")
+    await stage.wait(200)
+    assert stage.batches == [name(1)]
+    assert stage.notes() == ["BatchAlreadyActive"] * 2
+    stage.finish(name(1))
+    await stage.settle()
+    assert stage.batches == [name(1), name(3)]
+
+
+async def test_the_batch_of_a_create_is_handed_to_its_own_reconciler(stage: Stage) -> None:
+    stage.apply()
+    await stage.settle()
+    stage.clock.seconds += 60
+    taken = await stage.queue.take()
+    await stage.reconciler.reconcile(taken)
+    following = await stage.queue.take()
+    assert (following.key.name, following.priority) == (name(1), Priority.CHANGE)
+
+
+async def test_an_answer_that_is_lost_makes_no_second_batch(stage: Stage) -> None:
+    stage.apply()
+    stage.server.faults.append(Fault(0, "POST", "inferencebatches", acted=True))
+    await stage.wait(62)
+    assert stage.batches == [name(1)]
+    assert stage.status["lastScheduleTime"] == "2026-03-01T12:01:00Z"
+
+
+@pytest.mark.parametrize("policy", ["Allow", "Forbid", "Replace"])
+async def test_a_status_that_could_not_be_written_makes_no_second_batch(stage: Stage, policy: str) -> None:
+    stage.apply(concurrencyPolicy=policy)
+    await stage.settle()
+    stage.server.faults.append(Fault(500, "PATCH", "inferencebatchschedules", times=100))
+    stage.clock.seconds += 60
+    await stage.settle()
+    assert "lastScheduleTime" not in stage.status
+    stage.server.faults.clear()
+    stage.restart()
+    await stage.settle()
+    assert (stage.batches, stage.creates) == ([name(1)], 1)
+    assert stage.status["lastScheduleTime"] == "2026-03-01T12:01:00Z"
+
+
+async def test_a_refused_batch_is_tried_ever_more_slowly_and_at_once_when_the_spec_changes(stage: Stage) -> None:
+    stage.apply(schedule="1 12 * * *")
+    stage.server.faults.append(Fault(422, "POST", "inferencebatches", times=1000))
+    await stage.wait(600)
+    assert 5 <= stage.creates <= 12
+    assert stage.notes() == ["TemplateRefused"]
+    stage.server.faults.clear()
+    stage.change(successfulBatchesHistoryLimit=5)
+    await stage.settle()
+    assert stage.batches == [name(1)]
+    assert stage.notes() == ["Recovered"]
+
+
+async def test_a_schedule_that_is_gone_is_forgotten_and_a_namesake_starts_afresh(stage: Stage) -> None:
+    stage.apply(concurrencyPolicy="Forbid")
+    await stage.wait(121)
+    assert stage.notes() == ["BatchAlreadyActive"]
+    stage.server.remove("inferencebatchschedules", NAMESPACE, KEY.name)
+    await stage.settle()
+    assert not stage.reconciler._memories
+    stage.apply()
+    await stage.wait(60)
+    assert stage.batches == [name(1), name(3)]
+
+
+async def test_a_schedule_that_cannot_be_read_is_left_alone(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    stage.apply(concurrencyPolicy="OfALaterRelease")
+    await stage.wait(120)
+    assert stage.server.writes == []
+    assert "the schedule cannot be read" in caplog.text
+
+
+async def test_one_deleted_while_its_status_is_written_is_no_mistake(stage: Stage) -> None:
+    stage.apply()
+    stage.server.before = lambda _: stage.server.objects.clear()
+    await stage.settle()
+    assert stage.passes[-1].outcome == "Keep"

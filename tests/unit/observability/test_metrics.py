@@ -1,0 +1,54 @@
+"""The metrics as a scraper sees them."""
+
+import re
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+
+from relay_operator.observability.metrics import Metrics, WebhookOutcome, process_metrics
+
+BOUNDED_LABELS = {"kind", "outcome", "reason", "operation", "status", "verb", "priority", "namespace", "account"}
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    return Metrics(CollectorRegistry())
+
+
+def test_every_name_has_the_prefix_and_every_label_a_closed_set_of_values(metrics: Metrics) -> None:
+    for metric in metrics.registry.collect():
+        assert re.fullmatch(r"gpurelay_[a-z_]+", metric.name)
+        assert metric.documentation.endswith(".")
+        for sample in metric.samples:
+            assert set(sample.labels) - {"le"} <= BOUNDED_LABELS
+
+
+def test_no_answer_is_counted_apart_from_every_status(metrics: Metrics) -> None:
+    metrics.on_cloud_request("create_pod", None, 0.5)
+    metrics.on_cloud_request("create_pod", 200, 0.5)
+    metrics.on_write("gpupods", "patch", 0)
+    value = metrics.registry.get_sample_value
+    assert value("gpurelay_cloud_requests_total", {"operation": "create_pod", "status": "none"}) == 1
+    assert value("gpurelay_cloud_requests_total", {"operation": "create_pod", "status": "200"}) == 1
+    assert value("gpurelay_kubernetes_writes_total", {"kind": "gpupods", "verb": "patch", "outcome": "none"}) == 1
+
+
+def test_webhook_outcomes_are_there_before_the_first_delivery(metrics: Metrics) -> None:
+    for outcome in WebhookOutcome:
+        assert metrics.registry.get_sample_value("gpurelay_webhook_deliveries_total", {"outcome": outcome}) == 0
+
+
+def test_a_deleted_account_is_not_shown_any_longer(metrics: Metrics) -> None:
+    metrics.on_balance("team-a", "default", 5_000, None)
+    metrics.on_balance("team-b", "default", 7_000, 120)
+    metrics.forget_account("team-a", "default")
+    metrics.forget_account("team-c", "never-seen")
+    text = generate_latest(metrics.registry).decode()
+    assert "team-a" not in text
+    assert 'gpurelay_account_burn_cents_per_hour{account="default",namespace="team-b"} 120.0' in text
+
+
+def test_the_process_tells_its_version_and_its_memory() -> None:
+    text = generate_latest(process_metrics("1.2.3").registry).decode()
+    assert 'gpurelay_build_info{version="1.2.3"} 1.0' in text
+    assert "process_resident_memory_bytes" in text

@@ -1,0 +1,110 @@
+"""The settings: names, defaults, and what a bad value says."""
+
+import os
+from ipaddress import ip_network
+from pathlib import PurePosixPath
+
+import pytest
+
+from relay_operator.objectstores.allowed_urls import why_refused
+from relay_operator.objectstores.policy import StorePolicy
+from relay_operator.settings import ListenAddress, Settings, SettingsError, describe_settings, load_settings
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in os.environ:
+        if variable.startswith("RELAY_"):
+            monkeypatch.delenv(variable)
+
+
+def test_the_defaults_are_the_documented_ones() -> None:
+    settings = load_settings()
+    assert settings.watch_namespaces == ()
+    assert settings.allowed_base_urls == ()
+    assert str(settings.webhook_listen) == "0.0.0.0:8088"
+    assert str(settings.metrics_listen) == "0.0.0.0:9090"
+    assert settings.webhook_public_url == ""
+    assert settings.leader_election is True
+    assert settings.poll_transition_seconds == 5
+    assert settings.poll_settled_seconds == 300
+    assert settings.log_format == "json"
+
+
+def test_lists_are_separated_by_commas_or_spaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RELAY_WATCH_NAMESPACES", "team-a, team-b team-c")
+    assert load_settings().watch_namespaces == ("team-a", "team-b", "team-c")
+
+
+def test_listen_addresses_are_read_with_ipv6_hosts_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RELAY_WEBHOOK_LISTEN", "[::1]:0")
+    address = load_settings().webhook_listen
+    assert address == ListenAddress("::1", 0)
+    assert str(address) == "[::1]:0"
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("RELAY_WORKERS", "0"),
+        ("RELAY_WORKERS", "many"),
+        ("RELAY_WEBHOOK_LISTEN", "8088"),
+        ("RELAY_METRICS_LISTEN", "0.0.0.0:99999"),
+        ("RELAY_ALLOWED_BASE_URLS", "https://user@api.example.com"),
+        ("RELAY_DEFAULT_BASE_URL", "api.example.com"),
+        ("RELAY_WATCH_NAMESPACES", "Team_A"),
+        ("RELAY_NAMESPACE", ""),
+        ("RELAY_LOG_FORMAT", "xml"),
+        ("RELAY_LEADER_ELECTION", "perhaps"),
+        ("RELAY_POLL_SETTLED_SECONDS", "-1"),
+        ("RELAY_FILE_ROOTS", "data"),
+        ("RELAY_FILE_ROOTS", "/"),
+        ("RELAY_FILE_ROOTS", "/data/../etc"),
+        ("RELAY_ALLOWED_PRIVATE_NETWORKS", "inside"),
+        ("RELAY_ALLOWED_PRIVATE_NETWORKS", "10.0.0.1/8"),
+    ],
+)
+def test_a_bad_value_is_one_sentence_that_names_the_variable(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(SettingsError) as refused:
+        load_settings()
+    sentence = str(refused.value)
+    assert sentence.startswith(f"{variable}=")
+    assert "\n" not in sentence
+    assert "pydantic" not in sentence
+
+
+def test_lease_times_that_would_allow_two_leaders_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RELAY_LEASE_DURATION_SECONDS", "5")
+    with pytest.raises(SettingsError, match="two replicas could lead at once"):
+        load_settings()
+
+
+def test_the_default_urls_are_allowed_without_being_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RELAY_DEFAULT_BASE_URL", "https://api.example.com/")
+    settings = load_settings()
+    assert settings.default_base_url == "https://api.example.com"
+    assert why_refused("https://api.example.com", settings.allowed_prefixes()) is None
+    assert why_refused("https://other.example.com", settings.allowed_prefixes()) is not None
+
+
+def test_batches_reach_folders_and_networks_that_are_named_and_none_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_settings().store_policy() == StorePolicy()
+    monkeypatch.setenv("RELAY_FILE_ROOTS", "/data, /more/data/")
+    monkeypatch.setenv("RELAY_ALLOWED_PRIVATE_NETWORKS", "10.0.0.0/8 fd00:1::/64")
+    assert load_settings().store_policy() == StorePolicy(
+        file_roots=(PurePosixPath("/data"), PurePosixPath("/more/data")),
+        private_networks=(ip_network("10.0.0.0/8"), ip_network("fd00:1::/64")),
+    )
+
+
+def test_every_setting_is_described_with_its_default() -> None:
+    text = describe_settings()
+    for name, field in Settings.model_fields.items():
+        assert f"RELAY_{name.upper()} (default: " in text
+        assert field.description
+        assert field.description in text
+    assert "RELAY_WEBHOOK_LISTEN (default: 0.0.0.0:8088)" in text
+    assert "RELAY_LEADER_ELECTION (default: true)" in text

@@ -1,0 +1,33 @@
+"""When the cloud's webhooks count as missing."""
+
+import pytest
+
+from relay_operator.webhooks.deliveries import failing, unheard
+from relay_wire.webhooks import WebhookDelivery
+
+
+def _attempt(status: int | None, error: str | None = None) -> WebhookDelivery:
+    return WebhookDelivery(id="d", status_code=status, error=error, requested_at="2026-01-01T00:00:00Z")
+
+
+TAKEN, REFUSED, SILENT = _attempt(204), _attempt(404), _attempt(None, "connection refused")
+ATTEMPTS: dict[str, tuple[list[WebhookDelivery], str]] = {
+    "none so far": ([], ""),
+    "too few to tell": ([REFUSED, REFUSED], ""),
+    "the newest arrived": ([TAKEN, REFUSED, REFUSED, REFUSED], ""),
+    "one of the newest arrived": ([REFUSED, TAKEN, REFUSED], ""),
+    "refused": ([REFUSED, SILENT, REFUSED, TAKEN], "the newest, at 2026-01-01T00:00:00Z: HTTP 404"),
+    "not reached": ([SILENT] * 3, "connection refused"),
+    "without a word": ([WebhookDelivery(id="d")] * 3, "the newest: no answer"),
+}
+
+
+@pytest.mark.parametrize(("attempts", "told"), ATTEMPTS.values(), ids=ATTEMPTS)
+def test_deliveries_are_missing_where_the_newest_failed(attempts: list[WebhookDelivery], told: str) -> None:
+    assert told in failing(attempts)
+    assert bool(failing(attempts)) is bool(told)
+
+
+@pytest.mark.parametrize(("untold", "missing"), [(0, False), (2, False), (3, True), (9, True)])
+def test_deliveries_are_missing_where_polling_found_too_much(untold: int, missing: bool) -> None:
+    assert bool(unheard(untold)) is missing

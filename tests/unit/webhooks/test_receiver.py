@@ -1,0 +1,236 @@
+"""The webhook receiver, over real connections; signatures are computed here with hashlib and hmac alone."""
+
+import asyncio
+import hashlib
+import hmac
+import json
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
+
+import pytest
+from aiohttp import ClientSession
+from prometheus_client import CollectorRegistry
+
+from relay_operator.api.meta import ObjectKey
+from relay_operator.http_server import serving
+from relay_operator.observability.metrics import Metrics, WebhookOutcome
+from relay_operator.settings import ListenAddress
+from relay_operator.webhooks.receiver import Receiver, account_at, webhook_url
+
+if TYPE_CHECKING:
+    from relay_wire.events import Event
+
+TEAM = ObjectKey("CloudAccount", "team-a", "default")
+SHARED = ObjectKey("ClusterCloudAccount", "", "shared")
+OLD, CURRENT = "whsec_old-0123456789", "whsec_current-0123456789"
+LIMIT = 2_000
+
+
+def _body(**data: str) -> bytes:
+    event = {"id": "evt-1", "type": "vm.running", "created_at": "2026-01-01T00:00:00Z", "data": data}
+    return json.dumps(event).encode()
+
+
+def _signature(body: bytes, secret: str = CURRENT) -> str:
+    key = hashlib.sha256(secret.encode()).hexdigest().encode()
+    return "sha256=" + hmac.new(key, body, hashlib.sha256).hexdigest()
+
+
+class _Endpoint:
+    """A receiver on a real port, what it enqueued, and what it counted."""
+
+    def __init__(self) -> None:
+        self.metrics = Metrics(CollectorRegistry())
+        self.secrets: dict[ObjectKey, tuple[str, ...]] = {TEAM: (CURRENT, OLD), SHARED: (CURRENT,)}
+        self.asked: list[ObjectKey] = []
+        self.events: list[tuple[ObjectKey, Event]] = []
+        self.address = ListenAddress("127.0.0.1", 0)
+        self.receiver = Receiver(
+            secrets_for=self._secrets_for,
+            on_event=lambda account, event: self.events.append((account, event)),
+            deliveries=self.metrics.webhook_deliveries,
+            body_limit=LIMIT,
+            deduplication_size=2,
+            read_seconds=0.2,
+        )
+
+    def _secrets_for(self, account: ObjectKey) -> tuple[str, ...] | None:
+        self.asked.append(account)
+        return self.secrets.get(account)
+
+    def count(self, outcome: WebhookOutcome) -> float | None:
+        return self.metrics.registry.get_sample_value("gpurelay_webhook_deliveries_total", {"outcome": outcome})
+
+    async def deliver(
+        self,
+        body: bytes | AsyncIterator[bytes],
+        signature: str | None,
+        delivery: str | None = "d-1",
+        path: str = "/webhooks/team-a/default",
+        **headers: str,
+    ) -> int:
+        if signature is not None:
+            headers["X-Relay-Signature"] = signature
+        if delivery is not None:
+            headers["X-Relay-Delivery"] = delivery
+        url = f"http://{self.address}{path}"
+        async with ClientSession() as session, session.post(url, data=body, headers=headers) as answer:
+            return answer.status
+
+    async def raw(self, request: bytes) -> bytes:
+        """The first line answered to literal bytes."""
+        reader, writer = await asyncio.open_connection(*self.address)
+        writer.write(request)
+        await writer.drain()
+        line = await asyncio.wait_for(reader.readline(), 5)
+        writer.close()
+        return line
+
+
+@pytest.fixture
+async def endpoint() -> AsyncIterator[_Endpoint]:
+    endpoint = _Endpoint()
+    async with serving(endpoint.receiver.app(), endpoint.address) as address:
+        endpoint.address = address
+        yield endpoint
+
+
+async def test_a_signed_event_is_handed_over_once_and_answered_2xx(endpoint: _Endpoint) -> None:
+    body = _body(vmId="vm-1")
+    assert await endpoint.deliver(body, _signature(body)) == 204
+    ((account, event),) = endpoint.events
+    assert account == TEAM
+    assert (event.type, event.resource_id) == ("vm.running", "vm-1")
+    assert endpoint.count(WebhookOutcome.ACCEPTED) == 1
+
+
+async def test_a_cluster_wide_account_has_its_own_segment(endpoint: _Endpoint) -> None:
+    body = _body()
+    assert await endpoint.deliver(body, _signature(body), path="/webhooks/_cluster/shared") == 204
+    assert endpoint.events[0][0] == SHARED
+
+
+async def test_the_former_secret_is_accepted_as_long_as_it_is_named(endpoint: _Endpoint) -> None:
+    body = _body()
+    assert await endpoint.deliver(body, _signature(body, OLD)) == 204
+    endpoint.secrets[TEAM] = (CURRENT,)
+    assert await endpoint.deliver(body, _signature(body, OLD), "d-2") == 401
+
+
+@pytest.mark.parametrize(
+    "signature",
+    [
+        None,
+        "",
+        "sha256=",
+        "sha256=" + "0" * 64,
+        _signature(_body(), "whsec_of-somebody-else"),
+        _signature(_body()).upper(),
+        _signature(_body()).removeprefix("sha256="),
+        _signature(_body() + b" "),
+    ],
+)
+async def test_a_wrong_signature_has_no_effect(endpoint: _Endpoint, signature: str | None) -> None:
+    assert await endpoint.deliver(_body(), signature) == 401
+    assert endpoint.events == []
+    assert endpoint.count(WebhookOutcome.BAD_SIGNATURE) == 1
+
+
+async def test_a_signature_of_bytes_that_are_no_text_is_refused_like_any_other(endpoint: _Endpoint) -> None:
+    body = _body()
+    head = b"POST /webhooks/team-a/default HTTP/1.1\r\nHost: relay\r\nX-Relay-Signature: sha256=\xff\xfe\r\n"
+    answer = await endpoint.raw(head + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+    assert b" 401 " in answer
+
+
+async def test_a_forged_delivery_does_not_shadow_the_true_one(endpoint: _Endpoint) -> None:
+    body = _body()
+    assert await endpoint.deliver(body, "sha256=" + "0" * 64, "d-7") == 401
+    assert await endpoint.deliver(body, _signature(body), "d-7") == 204
+    assert len(endpoint.events) == 1
+
+
+async def test_a_repeated_delivery_is_answered_2xx_and_not_handed_over_again(endpoint: _Endpoint) -> None:
+    body = _body()
+    assert await endpoint.deliver(body, _signature(body)) == 204
+    assert await endpoint.deliver(body, _signature(body)) == 204
+    assert len(endpoint.events) == 1
+    assert endpoint.count(WebhookOutcome.DUPLICATE) == 1
+
+
+async def test_the_same_delivery_id_of_another_account_is_another_delivery(endpoint: _Endpoint) -> None:
+    body = _body()
+    await endpoint.deliver(body, _signature(body))
+    await endpoint.deliver(body, _signature(body), path="/webhooks/_cluster/shared")
+    assert [account for account, _ in endpoint.events] == [TEAM, SHARED]
+
+
+async def test_the_memory_of_deliveries_is_bounded_and_forgets_the_oldest(endpoint: _Endpoint) -> None:
+    body = _body()
+    for delivery in ("d-1", "d-2", "d-1", "d-3", "d-1", "d-2"):
+        await endpoint.deliver(body, _signature(body), delivery)
+    assert len(endpoint.events) == 4  # d-1, d-2, d-3, and d-2 again: d-1 was seen more recently
+    assert endpoint.count(WebhookOutcome.DUPLICATE) == 2
+
+
+async def test_deliveries_without_an_id_are_never_taken_for_duplicates(endpoint: _Endpoint) -> None:
+    body = _body()
+    for _ in range(2):
+        assert await endpoint.deliver(body, _signature(body), None) == 204
+    assert len(endpoint.events) == 2
+
+
+@pytest.mark.parametrize("path", ["/webhooks/team-b/default", "/webhooks/_cluster/default", "/webhooks/team-a/other"])
+async def test_an_unknown_account_is_refused_before_the_body_is_read(endpoint: _Endpoint, path: str) -> None:
+    head = f"POST {path} HTTP/1.1\r\nHost: relay\r\nContent-Length: 1000\r\n\r\n"
+    assert b" 404 " in await endpoint.raw(head.encode())
+    assert endpoint.count(WebhookOutcome.UNKNOWN_ACCOUNT) == 1
+
+
+async def test_a_body_that_announces_too_much_is_refused_before_it_is_read(endpoint: _Endpoint) -> None:
+    head = f"POST /webhooks/team-a/default HTTP/1.1\r\nHost: relay\r\nContent-Length: {LIMIT + 1}\r\n\r\n"
+    assert b" 413 " in await endpoint.raw(head.encode())
+    assert endpoint.count(WebhookOutcome.TOO_LARGE) == 1
+
+
+async def test_a_body_without_a_length_is_refused_once_it_is_too_large(endpoint: _Endpoint) -> None:
+    head = b"POST /webhooks/team-a/default HTTP/1.1\r\nHost: relay\r\nTransfer-Encoding: chunked\r\n\r\n"
+    assert b" 413 " in await endpoint.raw(head + b"%x\r\n" % (LIMIT + 1) + b"x" * (LIMIT + 1) + b"\r\n")
+
+
+async def test_a_body_of_exactly_the_limit_is_taken(endpoint: _Endpoint) -> None:
+    body = _body() + b" " * (LIMIT - len(_body()))
+    assert await endpoint.deliver(body, _signature(body)) == 204
+
+
+async def test_a_body_that_never_ends_is_given_up(endpoint: _Endpoint) -> None:
+    head = b"POST /webhooks/team-a/default HTTP/1.1\r\nHost: relay\r\nContent-Length: 100\r\n\r\n{"
+    assert b" 400 " in await endpoint.raw(head)
+
+
+async def test_a_packed_body_is_refused_since_its_raw_bytes_are_not_seen(endpoint: _Endpoint) -> None:
+    body = _body()
+    assert await endpoint.deliver(body, _signature(body), **{"Content-Encoding": "gzip"}) == 400
+    assert endpoint.events == []
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"not json", b'{"id": "evt-1"}', b"\xff\xfe"])
+async def test_a_signed_body_that_is_no_event_is_refused(endpoint: _Endpoint, body: bytes) -> None:
+    assert await endpoint.deliver(body, _signature(body)) == 400
+    assert endpoint.events == []
+    assert endpoint.count(WebhookOutcome.MALFORMED) == 1
+
+
+async def test_every_delivery_is_counted_exactly_once(endpoint: _Endpoint) -> None:
+    body = _body()
+    await endpoint.deliver(body, _signature(body))
+    await endpoint.deliver(body, None)
+    await endpoint.deliver(body, None, path="/webhooks/nobody/home")
+    assert sum(endpoint.count(outcome) or 0 for outcome in WebhookOutcome) == 3
+
+
+@pytest.mark.parametrize("account", [TEAM, SHARED])
+def test_the_url_given_to_the_cloud_leads_back_to_the_account(account: ObjectKey) -> None:
+    url = webhook_url("https://relay.example.com/", account)
+    assert url.startswith("https://relay.example.com/webhooks/")
+    assert account_at(*url.split("/")[-2:]) == account

@@ -1,0 +1,87 @@
+"""Which webhook subscriptions are ours, which one stays, and what is repaired."""
+
+import pytest
+
+from relay_operator.api.meta import ObjectKey
+from relay_operator.webhooks.subscription import Recorded, Repair, Subscriber, plan_repair
+from relay_wire.events import EventType
+from relay_wire.webhooks import Webhook
+
+NAME, URL = "relay-operator/uid-1", "https://relay.example.com/webhooks/team-a/default"
+KNOWN = Recorded("wh-1", "whsec_abcdefgh")
+
+
+def _hook(webhook_id: str = "wh-1", /, **other: object) -> Webhook:
+    told = {"id": webhook_id, "name": NAME, "url": URL, "secretPrefix": "whsec_abcd", "events": [], "enabled": True}
+    return Webhook.model_validate(told | other)
+
+
+def _plan(*hooks: Webhook, recorded: Recorded = KNOWN) -> Repair:
+    return plan_repair(hooks, NAME, URL, recorded)
+
+
+def test_a_good_subscription_is_left_alone() -> None:
+    assert _plan(_hook()) == Repair(keep=_hook(), remove=(), roll=False, resume=False)
+
+
+def test_without_one_it_is_made() -> None:
+    assert _plan() == Repair(keep=None, remove=(), roll=False, resume=False)
+
+
+def test_one_whose_create_was_never_recorded_is_found_by_its_name_and_its_secret_rolled() -> None:
+    repair = _plan(_hook("wh-9"), recorded=Recorded())
+    assert (repair.keep, repair.roll) == (_hook("wh-9"), True)
+
+
+@pytest.mark.parametrize(
+    "recorded", [Recorded("wh-1", ""), Recorded("wh-7", "whsec_abcdefgh"), Recorded("wh-1", "whsec_zzzz")]
+)
+def test_a_lost_or_foreign_secret_is_rolled(recorded: Recorded) -> None:
+    assert _plan(_hook(), recorded=recorded).roll
+
+
+@pytest.mark.parametrize("shown", [None, "", "whsec_abcd…", "whsec_abcd****", "whsec_abcd...", "abcd", "…efgh"])
+def test_another_notation_of_the_prefix_does_not_roll_at_every_pass(shown: str | None) -> None:
+    assert not _plan(_hook(secretPrefix=shown)).roll
+
+
+def test_of_duplicates_the_recorded_one_stays() -> None:
+    repair = _plan(_hook("wh-0"), _hook("wh-1"), _hook("wh-2"))
+    assert repair.keep == _hook("wh-1")
+    assert [hook.id for hook in repair.remove] == ["wh-0", "wh-2"]
+
+
+def test_a_paused_one_is_resumed() -> None:
+    assert _plan(_hook(enabled=False)).resume
+
+
+def test_one_for_another_address_is_replaced() -> None:
+    repair = _plan(_hook(url="https://old.example.com/webhooks/team-a/default"))
+    assert repair.keep is None
+    assert [hook.id for hook in repair.remove] == ["wh-1"]
+
+
+def test_one_that_was_narrowed_to_some_events_is_replaced() -> None:
+    assert _plan(_hook(events=["vm.running"])).keep is None
+    assert _plan(_hook(events=[*EventType])).keep is not None
+
+
+def test_one_of_a_former_account_object_at_the_same_address_is_ours() -> None:
+    repair = _plan(_hook(name="relay-operator/uid-0"), recorded=Recorded())
+    assert repair.keep is not None
+    assert repair.roll
+
+
+@pytest.mark.parametrize(
+    "other", [{"name": "ci"}, {"name": None}, {"name": "relay-operator/uid-2", "url": "https://elsewhere.example.com"}]
+)
+def test_those_of_others_are_never_touched(other: dict[str, object]) -> None:
+    assert _plan(_hook(**other)) == Repair(keep=None, remove=(), roll=False, resume=False)
+
+
+def test_accounts_of_one_name_never_share_a_secret() -> None:
+    own = Subscriber(ObjectKey("CloudAccount", "relay-system", "default"), "u", "relay-system")
+    shared = Subscriber(ObjectKey("ClusterCloudAccount", "", "default"), "v", "relay-system")
+    assert own.secret_name == "default-webhook"
+    assert own.secret_name != shared.secret_name
+    assert len(Subscriber(ObjectKey("CloudAccount", "n", "x" * 253), "u", "n").secret_name) == 253
