@@ -29,9 +29,11 @@ from relay_operator.api.workload import CommonStatus, WorkloadSpec
 from relay_operator.crds import DEFINITIONS
 from relay_operator.engine.backoff import Backoff, jittered
 from relay_operator.engine.cache import Cache
+from relay_operator.engine.collector import Collector
 from relay_operator.engine.events import Recorder
-from relay_operator.engine.informer import Feed, keep_answer, key_of
+from relay_operator.engine.informer import Informer, keep_answer, key_of
 from relay_operator.engine.kube import JsonObject, Kube, KubeError, ResourceType
+from relay_operator.engine.passes import KindReconciler
 from relay_operator.engine.queue import Priority, Queue
 from relay_operator.engine.workers import Workers
 from relay_operator.flows.account.reconciler import AccountReconciler
@@ -39,26 +41,25 @@ from relay_operator.flows.batch.transfers import Transfers
 from relay_operator.flows.batch.wiring import Shared, batch_reconciler
 from relay_operator.flows.managed.act import Actor
 from relay_operator.flows.managed.connection import ConnectionWriter
-from relay_operator.flows.managed.gather import Gatherer, Patience
+from relay_operator.flows.managed.gather import ConfirmationDelays, Gatherer
 from relay_operator.flows.managed.inputs import InputReader
-from relay_operator.flows.managed.reconciler import KindReconciler, Reconciler, Tempo
+from relay_operator.flows.managed.reconciler import PollIntervals, Reconciler
 from relay_operator.flows.managed.resource import ExternalResource
-from relay_operator.flows.managed.status import Pacing
+from relay_operator.flows.managed.status import RetryPolicy
 from relay_operator.flows.schedule.reconciler import ScheduleReconciler
-from relay_operator.http_server import serving
+from relay_operator.http_server import http_server
 from relay_operator.kinds import gpucluster, gpupod
 from relay_operator.kinds.clusterlists import ClusterLists
 from relay_operator.leader.election import Election, LeaseLostError
 from relay_operator.leader.label import LeaderLabel
 from relay_operator.leader.lease import LeaseTimes
 from relay_operator.objectstores.stores import ObjectStores
-from relay_operator.observability.collector import Census
 from relay_operator.observability.health import Heartbeat, health_app
 from relay_operator.observability.logs import EXPECTED_ERRORS, configure_logging
 from relay_operator.observability.metrics import Metrics, process_metrics
 from relay_operator.settings import Settings
 from relay_operator.watch import WATCH_ERRORS, WatchEndedError, watch
-from relay_operator.webhooks.event_router import Hints
+from relay_operator.webhooks.event_router import EventRouter
 from relay_operator.webhooks.receiver import Receiver
 
 SpecT = TypeVar("SpecT", bound=WorkloadSpec)
@@ -120,12 +121,12 @@ async def _kubernetes() -> client.ApiClient:
 
 
 @dataclass(slots=True)
-class Replica:
+class App:
     """The parts that run; `serve` is their order."""
 
     settings: Settings
     kube: Kube
-    feed: Feed
+    informer: Informer
     workers: Workers
     accounts: Accounts
     receiver: Receiver
@@ -134,7 +135,7 @@ class Replica:
     """Of the election's loop."""
     label: LeaderLabel
     metrics: Metrics
-    census: Census
+    collector: Collector
     recorder: Recorder
     stores: ObjectStores
     transfers: Transfers
@@ -144,12 +145,12 @@ class Replica:
     async def serve(self, stop: asyncio.Event, stack: AsyncExitStack) -> None:
         """Answers health checks at once; reconciles once it leads. Returns when told to stop."""
         await stack.enter_async_context(
-            serving(
+            http_server(
                 health_app(self.metrics, {"election": self._silence}, {"objects": self._not_ready}),
                 self.settings.metrics_listen,
             )
         )
-        await stack.enter_async_context(serving(self.receiver.app(), self.settings.webhook_listen))
+        await stack.enter_async_context(http_server(self.receiver.app(), self.settings.webhook_listen))
         stack.push_async_callback(self.accounts.close)
         await stack.enter_async_context(self.stores)
         stack.push_async_callback(self.transfers.close)
@@ -179,7 +180,7 @@ class Replica:
         """
         self.standing_by = False
         self.metrics.leader.set(1)
-        parts = (*beside, self._watch(stop), self._work(), self._repair(), self.census.run(), self.recorder.run())
+        parts = (*beside, self._watch(stop), self._work(), self._repair(), self.collector.run(), self.recorder.run())
         tasks = [asyncio.create_task(part) for part in parts]
         mark, told = asyncio.create_task(self._mark()), asyncio.create_task(stop.wait())
         try:
@@ -211,7 +212,7 @@ class Replica:
                 self.synced.set()
                 gc.freeze()  # what was loaded stays: no later collection needs to walk through it
         plurals = {definition.kind: definition.plural for definition in DEFINITIONS}
-        await watch(self.feed, plurals, self.settings.watch_namespaces, lambda: _stop_on_signals(stop))
+        await watch(self.informer, plurals, self.settings.watch_namespaces, lambda: _stop_on_signals(stop))
 
     async def _work(self) -> None:
         await self.synced.wait()
@@ -229,7 +230,7 @@ class Replica:
 
     async def _relist(self) -> None:
         for definition in DEFINITIONS:
-            await self.feed.relist(
+            await self.informer.relist(
                 self.kube, definition.kind, resource_type(definition), self.settings.watch_namespaces
             )
 
@@ -256,23 +257,23 @@ def _gives_way(key: ObjectKey) -> bool:
     return key.kind == inferencebatch.DEFINITION.kind
 
 
-def _assemble(settings: Settings, api: client.ApiClient) -> Replica:
+def _assemble(settings: Settings, api: client.ApiClient) -> App:
     metrics = process_metrics(version("relay-operator"))
     kube = Kube(api, on_write=metrics.on_write)
     queue = Queue[ObjectKey](time.monotonic, _gives_way, max(settings.workers // 4, 1))
     cache = Cache(on_owned=lambda owner: _wake(queue, owner))
-    feed = Feed(cache, queue, random.random, settings.poll_settled_seconds)
+    informer = Informer(cache, queue, random.random, settings.poll_settled_seconds)
     accounts = Accounts(settings, kube, cache, queue, metrics)
     pulse = Heartbeat(settings.lease_duration_seconds * 4, time.monotonic)
     election = _election(settings, kube, pulse.beat)
     leading = election.leading if settings.leader_election else _alone
-    census = Census(cache, queue, metrics, time.monotonic)
+    collector = Collector(cache, queue, metrics, time.monotonic)
     recorder = Recorder(kube, election.identity, _now)
-    common = _Common(settings, kube, cache, queue, accounts, census, recorder, leading)
+    common = _Common(settings, kube, cache, queue, accounts, collector, recorder, leading)
     lists = ClusterLists(settings.poll_settled_seconds / 2, time.monotonic)
     account_reconciler = AccountReconciler(settings, kube, cache, queue, accounts, metrics)
     stores, transfers = ObjectStores(settings.store_policy()), Transfers(queue, settings.batch_transfers)
-    shared = Shared(settings, kube, cache, queue, accounts, recorder, census.on_pass, leading)
+    shared = Shared(settings, kube, cache, queue, accounts, recorder, collector.on_pass, leading)
     reconcilers: dict[str, KindReconciler] = {
         gpupod.DEFINITION.kind: common.reconciler(gpupod.GpuPods()),
         gpucluster.DEFINITION.kind: common.reconciler(gpucluster.GpuClusters(lists)),
@@ -281,15 +282,15 @@ def _assemble(settings: Settings, api: client.ApiClient) -> Replica:
         cloudaccount.CLOUD_ACCOUNT.kind: account_reconciler,
         cloudaccount.CLUSTER_CLOUD_ACCOUNT.kind: account_reconciler,
     }
-    return Replica(
+    return App(
         settings=settings,
         kube=kube,
-        feed=feed,
+        informer=informer,
         workers=Workers(queue, reconcilers, settings.workers, leading),
         accounts=accounts,
         receiver=Receiver(
             secrets_for=accounts.secrets_for,
-            on_event=Hints(cache, queue, accounts.sightings, accounts.heard).on_event,
+            on_event=EventRouter(cache, queue, accounts.unclaimed, accounts.heard).on_event,
             deliveries=metrics.webhook_deliveries,
             body_limit=settings.webhook_body_limit_bytes,
             deduplication_size=settings.webhook_deduplication_size,
@@ -298,7 +299,7 @@ def _assemble(settings: Settings, api: client.ApiClient) -> Replica:
         pulse=pulse,
         label=LeaderLabel(kube, settings.namespace, os.environ.get("POD_NAME")),
         metrics=metrics,
-        census=census,
+        collector=collector,
         recorder=recorder,
         stores=stores,
         transfers=transfers,
@@ -335,21 +336,22 @@ class _Common:
     cache: Cache
     queue: Queue[ObjectKey]
     accounts: Accounts
-    census: Census
+    collector: Collector
     recorder: Recorder
     leading: Callable[[], bool]
 
     def reconciler(self, resource: ExternalResource[SpecT, StatusT, ObsT]) -> Reconciler[SpecT, StatusT, ObsT]:
         settings = self.settings
-        patience = Patience(
+        delays = ConfirmationDelays(
             absence=settings.absence_seconds, newborn=settings.newborn_seconds, search=settings.search_seconds
         )
+        backoff = Backoff(settings.backoff_initial_seconds, settings.backoff_max_seconds)
         return Reconciler(
             resource=resource,
             kube=self.kube,
             cache=self.cache,
             queue=self.queue,
-            gatherer=Gatherer(resource, self.accounts, self.cache, InputReader(self.kube), time.monotonic, patience),
+            gatherer=Gatherer(resource, self.accounts, self.cache, InputReader(self.kube), time.monotonic, delays),
             actor=Actor(
                 resource,
                 self.kube,
@@ -361,21 +363,21 @@ class _Common:
             ),
             connections=ConnectionWriter(self.kube),
             recorder=self.recorder,
-            pacing=Pacing(Backoff(settings.backoff_initial_seconds, settings.backoff_max_seconds), random.random),
-            tempo=Tempo(
+            retry_policy=RetryPolicy(backoff, random.random),
+            intervals=PollIntervals(
                 transition=settings.poll_transition_seconds,
                 settled=settings.poll_settled_seconds,
                 jitter=settings.poll_jitter,
                 unreachable_after=settings.unavailable_after_failures,
             ),
             wall_clock=_now,
-            on_pass=self.census.on_pass,
+            on_pass=self.collector.on_pass,
         )
 
     def schedules(self) -> ScheduleReconciler:
         settings = self.settings
         refused = Backoff(settings.backoff_initial_seconds, settings.backoff_max_seconds)
-        return ScheduleReconciler(self.kube, self.cache, self.queue, self.recorder, self.census.on_pass, refused)
+        return ScheduleReconciler(self.kube, self.cache, self.queue, self.recorder, self.collector.on_pass, refused)
 
     def _keep(self, kind: str, raw: JsonObject) -> None:
         keep_answer(self.cache, self.queue, key_of(kind, raw), raw)

@@ -11,7 +11,7 @@ _SHUTDOWN_SECONDS = 2.0
 
 
 @asynccontextmanager
-async def serving(app: web.Application, listen: ListenAddress) -> AsyncIterator[ListenAddress]:
+async def http_server(app: web.Application, listen: ListenAddress) -> AsyncIterator[ListenAddress]:
     """Serves the app until the block ends; yields the address in use. Raises OSError where it is taken."""
     # Nobody is told of single requests here: outcomes are counted where they are known.
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)

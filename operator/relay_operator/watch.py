@@ -9,7 +9,7 @@ from kopf._cogs.clients.errors import APIError
 from kopf._cogs.clients.watching import WatchingError
 
 from relay_operator.api.meta import GROUP, VERSION
-from relay_operator.engine.informer import Feed
+from relay_operator.engine.informer import Informer
 from relay_operator.engine.kube import JsonObject
 
 
@@ -26,12 +26,12 @@ class _NoDiffs(kopf.DiffBaseStorage):
         """Nothing is ever stored."""
 
 
-def _registry(feed: Feed, plurals: Mapping[str, str]) -> kopf.OperatorRegistry:
+def _registry(informer: Informer, plurals: Mapping[str, str]) -> kopf.OperatorRegistry:
     registry = kopf.OperatorRegistry()
 
     async def observe(event: kopf.RawEvent, param: str = "", **_: object) -> None:
         raw = cast("JsonObject", event["object"])
-        (feed.gone if event["type"] == "DELETED" else feed.seen)(param, raw)
+        (informer.gone if event["type"] == "DELETED" else informer.seen)(param, raw)
 
     for kind, plural in plurals.items():
         kopf.on.event(GROUP, VERSION, plural, registry=registry, param=kind)(observe)
@@ -65,7 +65,7 @@ class WatchEndedError(Exception):
 
 
 async def watch(
-    feed: Feed, plurals: Mapping[str, str], namespaces: Collection[str], take_back_signals: Callable[[], None]
+    informer: Informer, plurals: Mapping[str, str], namespaces: Collection[str], take_back_signals: Callable[[], None]
 ) -> NoReturn:
     """Watch every kind until cancelled.
 
@@ -75,7 +75,7 @@ async def watch(
     """
     # Not `kopf.operator`: at its end that cancels every task of the loop that is younger than itself, ours included.
     tasks = await kopf.spawn_tasks(
-        registry=_registry(feed, plurals),
+        registry=_registry(informer, plurals),
         settings=_settings(),
         clusterwide=not namespaces,
         namespaces=tuple(namespaces),

@@ -19,13 +19,13 @@ from relay_operator.engine.account import AccountReady, AccountRefused, AccountS
 from relay_operator.engine.cache import Cache, Entry
 from relay_operator.engine.kube import Kube, Refused
 from relay_operator.engine.queue import Priority, Queue
-from relay_operator.engine.unclaimed_ids import Sightings
+from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.objectstores.allowed_urls import why_refused
 from relay_operator.observability.metered import MeteredPool
 from relay_operator.observability.metrics import Metrics
 from relay_operator.settings import Settings
 from relay_operator.webhooks.deliveries import Evidence
-from relay_operator.webhooks.signing_secrets import WebhookSecrets
+from relay_operator.webhooks.signing_secrets import SigningSecrets
 from relay_wire.account import Whoami
 
 DEFAULT_NAME = "default"
@@ -44,7 +44,7 @@ class _Connection:
 
     limiter: RateLimiter
     rate_limit: RateLimit
-    sightings: Sightings = field(default_factory=Sightings)
+    unclaimed: UnclaimedIds = field(default_factory=UnclaimedIds)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     state: AccountState | None = None
     who: Whoami | None = None
@@ -82,7 +82,7 @@ class Accounts:
         self._pool = MeteredPool(metrics.on_cloud_request, clock)
         self._connections: dict[ObjectKey, _Connection] = {}
         self._admission = Admission(kube, clock)
-        self._webhook_secrets = WebhookSecrets(settings.webhook_secret_overlap_seconds, clock)
+        self._webhook_secrets = SigningSecrets(settings.webhook_secret_overlap_seconds, clock)
 
     async def close(self) -> None:
         """Closes the connections to all clouds."""
@@ -179,12 +179,12 @@ class Accounts:
         connection = self._connections.get(key)
         return None if connection is None else connection.who
 
-    def sightings(self, key: ObjectKey) -> Sightings:
+    def unclaimed(self, key: ObjectKey) -> UnclaimedIds:
         """Ids that webhooks of this account named and nobody records."""
-        return self._connections.setdefault(key, _connection(RateLimit())).sightings
+        return self._connections.setdefault(key, _connection(RateLimit())).unclaimed
 
     @property
-    def webhook_secrets(self) -> WebhookSecrets:
+    def webhook_secrets(self) -> SigningSecrets:
         """The secrets that webhook deliveries may be signed with."""
         return self._webhook_secrets
 
@@ -292,7 +292,7 @@ class Accounts:
         connection.who = who
         resend = account.spec.create_recovery is CreateRecovery.RETRY_BY_NAME
         adoption = account.spec.allow_adoption
-        return AccountReady(key, cloud, who.organization_id, connection.sightings, resend, adoption)
+        return AccountReady(key, cloud, who.organization_id, connection.unclaimed, resend, adoption)
 
     def _not_allowed(self, account: AnyAccount) -> str | None:
         spec = account.spec

@@ -15,8 +15,8 @@ from relay_operator.records import results
 MAX_ATTEMPTS: Final = 10
 MAX_INLINE_RECORDS: Final = 1000
 """More belong into a ConfigMap or a bucket: an object holds 1.5 MB at most."""
-TRANSIENT_CODES: Final = tuple(map(str, sorted(results.RetryPolicy().statuses))) + tuple(
-    sorted(results.RetryPolicy().codes)
+TRANSIENT_CODES: Final = tuple(map(str, sorted(results.RetryableFailures().statuses))) + tuple(
+    sorted(results.RetryableFailures().codes)
 )
 """Failures of one record that the next attempt may not have: HTTP statuses of the model, and codes of the cloud."""
 
@@ -173,7 +173,7 @@ _NOT_FINAL: Final = (
 )
 
 
-class RetryPolicy(Model):
+class RecordRetry(Model):
     """Which records are sent again, and how often; those that succeeded never are."""
 
     max_attempts: int = Field(
@@ -277,7 +277,7 @@ class BatchSpec(Model):
         description="Put on every batch in the cloud, as it is, beside gpurelay.dev/object (namespace/name) and "
         "gpurelay.dev/part.",
     )
-    retry_policy: RetryPolicy | None = Field(None, description="Which records are sent again, and how often.")
+    retry_policy: RecordRetry | None = Field(None, description="Which records are sent again, and how often.")
     failure_policy: FailurePolicy | None = Field(
         None, description="How many failed records make it Failed. Absent: it is Complete however many failed."
     )

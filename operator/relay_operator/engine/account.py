@@ -7,7 +7,7 @@ from relay_client import Cloud
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import CreateIntent, ObjectKey
 from relay_operator.api.references import AccountKind, AccountRef
-from relay_operator.engine.unclaimed_ids import Sightings
+from relay_operator.engine.unclaimed_ids import UnclaimedIds
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class AccountReady:
     """The account object."""
     cloud: Cloud
     organization_id: str
-    sightings: Sightings
+    unclaimed: UnclaimedIds
     resend_unknown: bool
     """`createRecovery: RetryByName`: a create whose outcome nobody can find out is sent again."""
     adoption_allowed: bool

@@ -15,7 +15,7 @@ _ERA = (datetime(1970, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC))
 """Go's zero time is in the year 1: a moment that was never set. Neither end can overflow in any time zone."""
 
 
-def within(model: type[Model], told: Mapping[str, object]) -> dict[str, object]:
+def fit_schema(model: type[Model], told: Mapping[str, object]) -> dict[str, object]:
     """The values of these fields as the model's bounds have them: texts cut, numbers capped, what is neither absent."""
     return {name: _fit(model.model_fields[name], value) for name, value in told.items()}
 

@@ -19,7 +19,7 @@ _SETTLED_PER_SECOND = 10.0
 
 
 @dataclass(slots=True)
-class Feed:
+class Informer:
     """What the watch, the repairing list and the operator's own writes feed."""
 
     cache: Cache

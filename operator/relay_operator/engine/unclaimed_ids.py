@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class Sightings:
+class UnclaimedIds:
     """One account's unowned ids, newest last, with the name once somebody looked. Bounded."""
 
     limit: int = 1000

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from relay_operator.api.meta import ObjectKey
+from relay_operator.engine.passes import KindReconciler
 from relay_operator.engine.queue import Priority, Queue, Taken
-from relay_operator.flows.managed.reconciler import KindReconciler
 from relay_operator.observability.logs import log_context
 
 logger = logging.getLogger(__name__)

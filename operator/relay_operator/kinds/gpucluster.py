@@ -12,21 +12,21 @@ from relay_operator.api.meta import GROUP, VERSION, CreateIntent, Model, Resourc
 from relay_operator.api.parts import Image, Port, ReplicaGpu
 from relay_operator.api.schema import atomic, field_rules, map_by, rules
 from relay_operator.api.workload import SAME_ACCOUNT, CommonStatus, WorkloadSpec
-from relay_operator.engine.fit_schema import moment, within
+from relay_operator.engine.fit_schema import fit_schema, moment
 from relay_operator.engine.kube import ResourceType
-from relay_operator.engine.unclaimed_ids import Sightings
+from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.actions import Step
 from relay_operator.flows.managed.connection import Reached
 from relay_operator.flows.managed.resource import (
     CannotTell,
     ExternalResource,
-    Finding,
     Found,
     InputRefs,
     Inputs,
     Look,
     NotSeen,
     Progress,
+    SearchResult,
 )
 from relay_operator.kinds.clusterlists import ClusterLists
 from relay_operator.kinds.comparison import differing, env_fields, power_step, texts
@@ -209,7 +209,7 @@ class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster
         )
         return SeenCluster(summary, detail)
 
-    async def find(self, cloud: Cloud, name: str, sightings: Sightings) -> Finding[SeenCluster]:
+    async def find(self, cloud: Cloud, name: str, unclaimed: UnclaimedIds) -> SearchResult[SeenCluster]:
         clusters = await list_clusters(cloud)
         found = next((cluster for cluster in clusters.items if cluster.name == name), None)
         if found is not None:
@@ -347,7 +347,7 @@ class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster
         }
         if detail is not None:
             told |= _detail_fields(detail)
-        return obj.status.model_copy(update={"id": summary.id, **within(GpuClusterStatus, told)})
+        return obj.status.model_copy(update={"id": summary.id, **fit_schema(GpuClusterStatus, told)})
 
 
 def _unchanged(summary: ClusterSummary, last: GpuClusterStatus) -> bool:
@@ -382,4 +382,4 @@ def _replica_status(replica: Replica) -> ReplicaStatus:
         "node_region": replica.node_region,
         "started_at": moment(replica.started_at),
     }
-    return ReplicaStatus.model_validate(within(ReplicaStatus, told))
+    return ReplicaStatus.model_validate(fit_schema(ReplicaStatus, told))

@@ -14,21 +14,21 @@ from relay_operator.api.parts import Gpu, Image, Port
 from relay_operator.api.references import ValueSource
 from relay_operator.api.schema import as_set, atomic, field_rules, rules
 from relay_operator.api.workload import SAME_ACCOUNT, CommonStatus, WorkloadSpec
-from relay_operator.engine.fit_schema import within
+from relay_operator.engine.fit_schema import fit_schema
 from relay_operator.engine.kube import ResourceType
-from relay_operator.engine.unclaimed_ids import Sightings
+from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.actions import Step
 from relay_operator.flows.managed.connection import Reached
 from relay_operator.flows.managed.resource import (
     CannotTell,
     ExternalResource,
-    Finding,
     Found,
     InputRefs,
     Inputs,
     Look,
     NotSeen,
     Progress,
+    SearchResult,
 )
 from relay_operator.kinds.comparison import differing, env_fields, power_step, texts
 from relay_wire.pods import PodCreate, PodStatus
@@ -156,21 +156,21 @@ class GpuPods(ExternalResource[GpuPodSpec, GpuPodStatus, VmRecord]):
     async def observe(self, cloud: Cloud, cloud_id: str, last: GpuPodStatus, look: Look) -> VmRecord:
         return await cloud.call(operations.GET_VM, id=cloud_id)
 
-    async def find(self, cloud: Cloud, name: str, sightings: Sightings) -> Finding[VmRecord]:
+    async def find(self, cloud: Cloud, name: str, unclaimed: UnclaimedIds) -> SearchResult[VmRecord]:
         """By what webhooks named, then by the list that a cloud may or may not have."""
-        for cloud_id in sightings.nameless():
+        for cloud_id in unclaimed.nameless():
             try:
                 record = await cloud.call(operations.GET_VM, id=cloud_id)
             except NotFound:
-                sightings.discard(cloud_id)
+                unclaimed.discard(cloud_id)
             else:
-                sightings.learn(cloud_id, record.name)
-        known = sightings.named(name)
+                unclaimed.learn(cloud_id, record.name)
+        known = unclaimed.named(name)
         if known is not None:
             try:
                 return Found(await cloud.call(operations.GET_VM, id=known))
             except NotFound:
-                sightings.discard(known)
+                unclaimed.discard(known)
         try:
             records = await listing(cloud, operations.LIST_VMS)
         except (NotFound, Unreadable):
@@ -270,7 +270,7 @@ class GpuPods(ExternalResource[GpuPodSpec, GpuPodStatus, VmRecord]):
             "public": observed.public,
             "provisioning_stage": observed.provisioning_stage,
         }
-        return obj.status.model_copy(update={"id": observed.id, **within(GpuPodStatus, told)})
+        return obj.status.model_copy(update={"id": observed.id, **fit_schema(GpuPodStatus, told)})
 
 
 def _gpu_count(spec: GpuPodSpec) -> int:

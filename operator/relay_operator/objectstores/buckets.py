@@ -13,7 +13,7 @@ from obstore.store import AzureStore, GCSStore, S3Store
 
 from relay_operator.objectstores.bucket_errors import already_there, understood, unusable
 from relay_operator.objectstores.credentials import AzureCredentials, GcsCredentials, S3Credentials
-from relay_operator.objectstores.egress import Refused
+from relay_operator.objectstores.egress import EgressRefused
 from relay_operator.objectstores.errors import StoreError, StoreReason
 from relay_operator.objectstores.location import Scheme
 from relay_operator.objectstores.pieces import collected, cut, gathered
@@ -140,7 +140,7 @@ class BucketStore:
         """Turns what obstore and the guard raise into `StoreError`."""
         try:
             yield
-        except Refused as refused:
+        except EgressRefused as refused:
             raise StoreError(StoreReason.NOT_ALLOWED, f"{self._location} cannot be used: {refused}.") from None
         except AlreadyExistsError:
             raise already_there(self._location) from None

@@ -37,7 +37,7 @@ class Limits:
     idle_seconds: float = 120
 
 
-class Refused(Exception):
+class EgressRefused(Exception):
     """The policy forbids a connection; the text says what was asked for and why not."""
 
 
@@ -84,7 +84,7 @@ class Passage:
         try:
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if self.refused.done():
-                raise Refused(self.refused.result())
+                raise EgressRefused(self.refused.result())
             return await task
         finally:
             if not task.done():
@@ -183,7 +183,7 @@ class EgressGuard:
     ) -> None:
         try:
             upstream = await self._connect(request)
-        except Refused as refused:
+        except EgressRefused as refused:
             if not passage.refused.done():
                 passage.refused.set_result(str(refused))
             return await _say(writer, 403, "Refused by policy")
@@ -230,12 +230,12 @@ class EgressGuard:
         # The address itself is not told: names of the cluster's inside would be looked up for those who may not see it.
         kind = why_not_public(address, self._allowed)
         if kind is not None:
-            raise Refused(
+            raise EgressRefused(
                 f"{request.host} is {kind} or leads to one: an administrator can add its network to "
                 "RELAY_ALLOWED_PRIVATE_NETWORKS"
             )
         if not request.tunnel and not within(address, self._allowed):
-            raise Refused(
+            raise EgressRefused(
                 f"{request.host} is to be called over plain http, without TLS: use https, or let an administrator add "
                 "its network to RELAY_ALLOWED_PRIVATE_NETWORKS"
             )

@@ -10,7 +10,7 @@ import aiohttp
 from yarl import URL
 
 from relay_operator.objectstores.bucket_errors import already_there, untrusted
-from relay_operator.objectstores.egress import Refused
+from relay_operator.objectstores.egress import EgressRefused
 from relay_operator.objectstores.errors import StoreError, StoreReason
 from relay_operator.objectstores.pieces import collected, gathered
 from relay_operator.objectstores.store import LONGEST_PIECE, ObjectInfo, Opened, Written
@@ -195,7 +195,7 @@ class WebStore:
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except Refused as refused:
+        except EgressRefused as refused:
             raise StoreError(StoreReason.NOT_ALLOWED, f"{self._location} cannot be used: {refused}.") from None
         except aiohttp.ClientConnectorCertificateError:
             raise untrusted(self._location) from None

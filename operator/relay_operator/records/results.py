@@ -72,7 +72,7 @@ def failure_of(line: bytes) -> Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class RetryPolicy:
+class RetryableFailures:
     """Which failures are worth sending the record again."""
 
     statuses: frozenset[int] = frozenset({429, 500, 502, 503, 504})
@@ -119,7 +119,7 @@ class Failures:
     reasons: Reasons = field(default_factory=Reasons)
 
 
-async def failures(error_files: Sequence[Open], policy: RetryPolicy, again: Ids, pace: Pace) -> Failures:
+async def failures(error_files: Sequence[Open], policy: RetryableFailures, again: Ids, pace: Pace) -> Failures:
     """Read the error files of a round, and put into `again` the ids of records to send another time."""
     found = Failures()
     for file in error_files:

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.queue import Priority, Queue
-from relay_operator.engine.unclaimed_ids import Sightings
+from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_wire.events import Event
 
 
 @dataclass(frozen=True, slots=True)
-class Hints:
+class EventRouter:
     """Turns events into queued keys: O(1) for a known id."""
 
     cache: Cache
     queue: Queue[ObjectKey]
-    sightings: Callable[[ObjectKey], Sightings]
+    unclaimed: Callable[[ObjectKey], UnclaimedIds]
     """An account's."""
     heard: Callable[[ObjectKey], None] = lambda _account: None
     """Told of every account that a webhook came from."""
@@ -29,10 +29,10 @@ class Hints:
             self.queue.add(key, Priority.EVENT)
         if owners:
             return
-        sightings = self.sightings(account)
+        unclaimed = self.unclaimed(account)
         for cloud_id in event.resource_ids:
-            sightings.add(cloud_id)
+            unclaimed.add(cloud_id)
         for key in self.cache.searching():
-            # What is being created at this moment learns of the sighting when its answer is in.
+            # What is being created at this moment learns of the id when its answer is in.
             if not self.queue.is_working(key):
                 self.queue.add(key, Priority.EVENT)

@@ -20,7 +20,7 @@ _READ_SECONDS = 10.0
 _MAX_DELIVERY_ID_CHARS = 256
 
 
-class WebhookSecrets(Protocol):
+class SecretsFor(Protocol):
     """The secrets of an account's subscription; answers from memory, since it is asked before any proof."""
 
     def __call__(self, account: ObjectKey) -> tuple[str, ...] | None:
@@ -38,7 +38,7 @@ class EventSink(Protocol):
 class Receiver:
     """Takes deliveries at `/webhooks/{namespace}/{account}`."""
 
-    secrets_for: WebhookSecrets
+    secrets_for: SecretsFor
     on_event: EventSink
     deliveries: Counter
     body_limit: int

@@ -14,7 +14,7 @@ class _Held:
 
 
 @dataclass(slots=True)
-class WebhookSecrets:
+class SigningSecrets:
     """One secret an account, and for `overlap` seconds after it was rolled the one before as well."""
 
     overlap: float

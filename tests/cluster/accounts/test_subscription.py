@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.account import AccountReady
-from relay_operator.http_server import serving
+from relay_operator.http_server import http_server
 from relay_operator.settings import ListenAddress
-from relay_operator.webhooks.event_router import Hints
+from relay_operator.webhooks.event_router import EventRouter
 from relay_operator.webhooks.receiver import Receiver
 from tests.support.eventually import eventually
 from tests.support.manifests import condition, gpu_pod
@@ -221,12 +221,12 @@ async def test_a_delivery_of_the_cloud_wakes_the_object_it_is_about(bench: Bench
     settings = bench.settings
     receiver = Receiver(
         bench.accounts.secrets_for,
-        lambda account, event: Hints(bench.cache, bench.queue, bench.accounts.sightings).on_event(account, event),
+        lambda account, event: EventRouter(bench.cache, bench.queue, bench.accounts.unclaimed).on_event(account, event),
         bench.metrics.webhook_deliveries,
         settings.webhook_body_limit_bytes,
         settings.webhook_deduplication_size,
     )
-    async with serving(receiver.app(), ListenAddress("127.0.0.1", 0)) as address:
+    async with http_server(receiver.app(), ListenAddress("127.0.0.1", 0)) as address:
         bench.reconciler.settings = settings.model_copy(update={"webhook_public_url": f"http://{address}"})
         await bench.run()
         pod = await bench.organization.call(
@@ -238,7 +238,7 @@ async def test_a_delivery_of_the_cloud_wakes_the_object_it_is_about(bench: Bench
             return bench.metrics.registry.get_sample_value("gpurelay_webhook_deliveries_total", sample)
 
         await eventually(accepted, what="the delivery is accepted")
-        assert pod["id"] in list(bench.accounts.sightings(bench.key).nameless())
+        assert pod["id"] in list(bench.accounts.unclaimed(bench.key).nameless())
         await bench.organization.call("POST", f"/v1/vms/{pod['id']}/terminate")
 
 

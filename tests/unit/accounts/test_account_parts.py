@@ -12,7 +12,7 @@ from relay_operator.api.cloudaccount import LabelSelector
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.kube import JsonObject
 from relay_operator.observability.metered import operation_at
-from relay_operator.webhooks.signing_secrets import WebhookSecrets
+from relay_operator.webhooks.signing_secrets import SigningSecrets
 
 TEAM = {"team": "a", "stage": "test"}
 ACCOUNT = ObjectKey("CloudAccount", "team-a", "default")
@@ -79,7 +79,7 @@ def test_a_secret_without_data_has_no_key() -> None:
 
 def test_a_rolled_secret_is_accepted_beside_its_follower_for_a_while() -> None:
     now = [100.0]
-    secrets = WebhookSecrets(overlap=60, clock=lambda: now[0])
+    secrets = SigningSecrets(overlap=60, clock=lambda: now[0])
     assert secrets.of(ACCOUNT) is None
     secrets.put(ACCOUNT, "first")
     secrets.put(ACCOUNT, "first")

@@ -25,30 +25,30 @@ def raw(name: str = "train", *, uid: str = "u1", deleting: bool = False, status:
 
 @pytest.mark.parametrize(("deleting", "priority"), [(True, Priority.DELETE), (False, Priority.CHANGE)])
 async def test_what_is_new_is_looked_at_and_deletions_first(world: World, deleting: bool, priority: Priority) -> None:
-    world.feed.seen("GpuPod", raw(deleting=deleting))
+    world.informer.seen("GpuPod", raw(deleting=deleting))
     taken = await world.queue.take()
     assert (taken.key, taken.priority) == (ObjectKey("GpuPod", NAMESPACE, "train"), priority)
 
 
 async def test_settled_objects_of_a_start_are_spread_over_time(world: World) -> None:
     for number in range(40):
-        world.feed.seen("GpuPod", raw(f"pod-{number}", status=SETTLED))
+        world.informer.seen("GpuPod", raw(f"pod-{number}", status=SETTLED))
     assert len(world.queue) == 0
     due = [moment for moment, _ in world.queue._delayed.values()]
     assert (min(due), max(due)) == (0.05, 2.0)
 
 
 async def test_what_says_nothing_new_asks_for_nothing(world: World) -> None:
-    world.feed.seen("GpuPod", raw(status=SETTLED))
+    world.informer.seen("GpuPod", raw(status=SETTLED))
     world.queue.forget(ObjectKey("GpuPod", NAMESPACE, "train"))
-    world.feed.seen("GpuPod", raw(status=SETTLED))
+    world.informer.seen("GpuPod", raw(status=SETTLED))
     assert (len(world.queue), world.queue._delayed) == (0, {})
 
 
 @pytest.mark.parametrize(("uid", "left"), [("u1", 0), ("u2", 1)], ids=["the very object", "a namesake"])
 async def test_a_deletion_concerns_the_very_object(world: World, uid: str, left: int) -> None:
-    world.feed.seen("GpuPod", raw())
-    world.feed.gone("GpuPod", raw(uid=uid))
+    world.informer.seen("GpuPod", raw())
+    world.informer.gone("GpuPod", raw(uid=uid))
     assert len(world.cache) == left
 
 
@@ -59,7 +59,7 @@ async def test_a_list_repairs_what_no_event_told_of(world: World, namespaces: tu
     world.watching = False
     world.delete("goes")
     world.apply("comes")
-    await world.feed.relist(world.kube, "GpuPod", PODS, namespaces)
+    await world.informer.relist(world.kube, "GpuPod", PODS, namespaces)
     assert sorted(key.name for key, _ in world.cache.items()) == ["comes", "stays"]
     assert len(world.server.calls) == calls
 
@@ -70,7 +70,7 @@ async def test_a_list_that_breaks_off_drops_nothing(world: World) -> None:
     world.delete()
     world.server.faults.append(Fault(500, times=10))
     with pytest.raises(KubeError):
-        await world.feed.relist(world.kube, "GpuPod", PODS, ())
+        await world.informer.relist(world.kube, "GpuPod", PODS, ())
     assert len(world.cache) == 1
 
 
@@ -81,14 +81,14 @@ async def test_what_came_while_the_list_was_read_is_no_ghost(world: World, same:
     part(newer, "metadata").update({"resourceVersion": "999"} if same else {"resourceVersion": "999", "uid": "u9"})
     world.watching = False
     world.delete()
-    world.server.before = lambda _: world.feed.seen("GpuPod", newer)
-    await world.feed.relist(world.kube, "GpuPod", PODS, ())
+    world.server.before = lambda _: world.informer.seen("GpuPod", newer)
+    await world.informer.relist(world.kube, "GpuPod", PODS, ())
     assert len(world.cache) == 1
 
 
 async def test_cluster_scoped_kinds_are_listed_once(world: World) -> None:
     accounts = ResourceType("clustercloudaccounts", "gpurelay.dev", "v1alpha1", namespaced=False)
-    await world.feed.relist(world.kube, "ClusterCloudAccount", accounts, (NAMESPACE, "team-b"))
+    await world.informer.relist(world.kube, "ClusterCloudAccount", accounts, (NAMESPACE, "team-b"))
     assert [call.namespace for call in world.server.calls] == [""]
 
 

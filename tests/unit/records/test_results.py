@@ -13,7 +13,7 @@ from relay_operator.records.results import (
     OTHER,
     REASONS,
     Failure,
-    RetryPolicy,
+    RetryableFailures,
     custom_id_of,
     failure_of,
     failures,
@@ -114,11 +114,11 @@ FAILURES: dict[str, tuple[dict[str, Any], Failure, str, bool]] = {
 def test_why_a_record_failed(result: dict[str, Any], found: Failure, reason: str, *, retried: bool) -> None:
     assert failure_of(line(result)) == found
     assert found.reason == reason
-    assert RetryPolicy().retries(found) is retried
+    assert RetryableFailures().retries(found) is retried
 
 
 def test_what_may_not_be_sent_unchanged_is_never_retried_whatever_the_policy_says() -> None:
-    policy = RetryPolicy(frozenset({400, 418}), frozenset({"invalid_tool_config"}))
+    policy = RetryableFailures(frozenset({400, 418}), frozenset({"invalid_tool_config"}))
     assert policy.retries(Failure(None, 418))
     assert not policy.retries(Failure(None, 400))
     assert not policy.retries(Failure("invalid_tool_config", 418))
@@ -136,7 +136,7 @@ async def test_the_ids_to_send_again_are_those_of_failures_that_may_pass() -> No
         opens([failure("d", "batch_expired"), refusal("e", 400, {"code": "bad"}), {"odd": 1}, failure("a")]),
     ]
     with Ids() as again:
-        found = await failures(files, RetryPolicy(), again, Pace())
+        found = await failures(files, RetryableFailures(), again, Pace())
         assert again.holds("abcde") == [True, False, True, True, False]
         assert len(again) == 3
     assert (found.retried, found.final) == (4, 2)
@@ -147,7 +147,9 @@ async def test_the_ids_to_send_again_are_those_of_failures_that_may_pass() -> No
 
 async def test_the_table_of_reasons_stays_small() -> None:
     with Ids() as again:
-        found = await failures([opens(failure(f"r{n}", f"code{n}") for n in range(500))], RetryPolicy(), again, Pace())
+        found = await failures(
+            [opens(failure(f"r{n}", f"code{n}") for n in range(500))], RetryableFailures(), again, Pace()
+        )
     assert len(found.reasons.counts) == REASONS + 1
     assert found.reasons.counts[OTHER] == 500 - REASONS
 

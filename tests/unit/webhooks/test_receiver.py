@@ -12,7 +12,7 @@ from aiohttp import ClientSession
 from prometheus_client import CollectorRegistry
 
 from relay_operator.api.meta import ObjectKey
-from relay_operator.http_server import serving
+from relay_operator.http_server import http_server
 from relay_operator.observability.metrics import Metrics, WebhookOutcome
 from relay_operator.settings import ListenAddress
 from relay_operator.webhooks.receiver import Receiver, account_at, webhook_url
@@ -90,7 +90,7 @@ class _Endpoint:
 @pytest.fixture
 async def endpoint() -> AsyncIterator[_Endpoint]:
     endpoint = _Endpoint()
-    async with serving(endpoint.receiver.app(), endpoint.address) as address:
+    async with http_server(endpoint.receiver.app(), endpoint.address) as address:
         endpoint.address = address
         yield endpoint
 

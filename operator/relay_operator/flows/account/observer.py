@@ -9,12 +9,12 @@ from relay_client.operations import GET_AUTO_RECHARGE, GET_BALANCE, GET_CURRENT_
 from relay_operator.accounts.accounts import AnyAccount, secret_namespace
 from relay_operator.api.cloudaccount import WebhookSpec, WebhookStatus
 from relay_operator.api.meta import ObjectKey
-from relay_operator.engine.fit_schema import within
+from relay_operator.engine.fit_schema import fit_schema
 from relay_operator.engine.kube import Kube, Refused
-from relay_operator.flows.account.report import Seen
+from relay_operator.flows.account.report import OrganizationSeen
 from relay_operator.webhooks.deliveries import Evidence, why_missing
 from relay_operator.webhooks.receiver import webhook_url
-from relay_operator.webhooks.signing_secrets import WebhookSecrets
+from relay_operator.webhooks.signing_secrets import SigningSecrets
 from relay_operator.webhooks.subscription import SecretNameTakenError, Subscribed, Subscriber, subscribe, unsubscribe
 from relay_wire.billing import AutoRechargeUpdate
 
@@ -26,11 +26,11 @@ _PREFIX_CHARS = 12
 
 
 @dataclass(frozen=True, slots=True)
-class Lookout:
+class AccountObserver:
     """Looks at accounts, and keeps their subscription and auto-recharge as asked."""
 
     kube: Kube
-    secrets: WebhookSecrets
+    secrets: SigningSecrets
     public_url: str
     """Empty: no subscriptions."""
     on_listening: Callable[[ObjectKey], None]
@@ -38,7 +38,7 @@ class Lookout:
     evidence: Callable[[ObjectKey], Evidence]
     """An account's."""
 
-    async def look(self, account: AnyAccount, cloud: Cloud, *, read_only: bool) -> Seen:
+    async def look(self, account: AnyAccount, cloud: Cloud, *, read_only: bool) -> OrganizationSeen:
         """Raises CloudError where the cloud did not answer or refuses the key, KubeError."""
         notes: list[str] = []
         webhook, trouble = account.status.webhook, ""
@@ -52,7 +52,7 @@ class Lookout:
         usage = await _unless_refused(cloud.call(GET_CURRENT_USAGE), "the usage cannot be read", notes)
         if not read_only:
             await _unless_refused(_recharge(account, cloud), "auto-recharge cannot be set", notes)
-        return Seen(balance, usage, webhook, trouble, missing, tuple(notes))
+        return OrganizationSeen(balance, usage, webhook, trouble, missing, tuple(notes))
 
     async def end(self, account: AnyAccount, cloud: Cloud) -> None:
         """Removes the subscription of an account that goes. Raises CloudError."""
@@ -91,7 +91,7 @@ def _shown(who: Subscriber, subscribed: Subscribed, url: str) -> WebhookStatus:
         "secret_prefix": subscribed.secret[:_PREFIX_CHARS],
         "secret_name": who.secret_name,
     }
-    return WebhookStatus.model_validate(within(WebhookStatus, told))
+    return WebhookStatus.model_validate(fit_schema(WebhookStatus, told))
 
 
 async def _recharge(account: AnyAccount, cloud: Cloud) -> None:

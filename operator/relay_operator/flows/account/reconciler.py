@@ -25,8 +25,8 @@ from relay_operator.engine.informer import keep_answer
 from relay_operator.engine.kube import JsonObject, Kube, KubeError, NotFound, ResourceType
 from relay_operator.engine.queue import Priority, Queue, Taken
 from relay_operator.flows.account import report
-from relay_operator.flows.account.observer import Lookout
-from relay_operator.flows.account.report import Finding, Seen
+from relay_operator.flows.account.observer import AccountObserver
+from relay_operator.flows.account.report import AccountFinding, OrganizationSeen
 from relay_operator.observability.logs import log_action, log_context
 from relay_operator.observability.metrics import Metrics
 from relay_operator.settings import Settings
@@ -109,7 +109,7 @@ class AccountReconciler:
         state = await self.accounts.state(key)
         await self._hold(account, memory)
         state, seen = await self._look(key, account, state, memory)
-        finding = Finding(
+        finding = AccountFinding(
             state=state,
             who=self.accounts.whoami(key),
             # Counting walks through all objects, so it is done where it is told.
@@ -130,18 +130,18 @@ class AccountReconciler:
 
     async def _look(
         self, key: ObjectKey, account: AnyAccount, state: AccountState, memory: _Memory
-    ) -> tuple[AccountState, Seen | None]:
+    ) -> tuple[AccountState, OrganizationSeen | None]:
         """Asks the cloud where that is due; a cloud that does not answer is a state of its own after a while."""
         if not isinstance(state, AccountReady):
             memory.failures = memory.failures + 1 if state.reason is Reason.CLOUD_UNAVAILABLE else 0
             return state, None
         if not self._look_is_due(account, state, memory):
             return state, None
-        lookout = self._lookout()
+        observer = self._observer()
         try:
             # Whose end has begun may be in a namespace that ends as well, where no Secret can be written.
             untouched = _paused(account) or account.metadata.deletion_timestamp is not None
-            seen = await lookout.look(account, state.cloud, read_only=untouched)
+            seen = await observer.look(account, state.cloud, read_only=untouched)
         except Unauthorized:
             self.accounts.refused(state)
             return await self.accounts.state(key), None
@@ -161,10 +161,10 @@ class AccountReconciler:
             self.metrics.on_balance(key.namespace, key.name, seen.balance.available_cents, burn)
         return state, seen
 
-    def _lookout(self) -> Lookout:
+    def _observer(self) -> AccountObserver:
         public_url = self.settings.webhook_public_url
         accounts = self.accounts
-        return Lookout(self.kube, accounts.webhook_secrets, public_url, accounts.listening, accounts.evidence)
+        return AccountObserver(self.kube, accounts.webhook_secrets, public_url, accounts.listening, accounts.evidence)
 
     def _look_is_due(self, account: AnyAccount, state: AccountReady, memory: _Memory) -> bool:
         asked = account.metadata.annotations.get(meta.RECONCILE_AT) != account.status.reconcile_at
@@ -218,13 +218,13 @@ class AccountReconciler:
         if not isinstance(state, AccountReady):
             return state.reason is not Reason.CLOUD_UNAVAILABLE or self.wall_clock() - since > _GIVE_UP
         try:
-            await self._lookout().end(account, state.cloud)
+            await self._observer().end(account, state.cloud)
         except CloudError as error:
             logger.warning("the webhook subscription cannot be removed: %s", error)
             return self.wall_clock() - since > _GIVE_UP
         return True
 
-    async def _report(self, key: ObjectKey, account: AnyAccount, finding: Finding) -> None:
+    async def _report(self, key: ObjectKey, account: AnyAccount, finding: AccountFinding) -> None:
         """At most one status write, and only if something changed."""
         patch = report.status_patch(account.status, report.new_status(account.status, finding))
         if not patch:
@@ -285,7 +285,7 @@ class AccountReconciler:
         self.metrics.forget_account(key.namespace, key.name)
 
 
-def _heeded(account: AnyAccount, seen: Seen | None) -> str | None:
+def _heeded(account: AnyAccount, seen: OrganizationSeen | None) -> str | None:
     """The `reconcile-at` that was acted on: by a look, and by nothing less."""
     return account.status.reconcile_at if seen is None else account.metadata.annotations.get(meta.RECONCILE_AT)
 

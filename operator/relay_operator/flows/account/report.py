@@ -12,7 +12,7 @@ from relay_operator.api.conditions import Condition, ConditionType, Reason
 from relay_operator.engine import conditions
 from relay_operator.engine.account import AccountReady, AccountState
 from relay_operator.engine.conditions import Wanted
-from relay_operator.engine.fit_schema import within
+from relay_operator.engine.fit_schema import fit_schema
 from relay_operator.flows.managed.status import merge_patch
 from relay_wire.account import Whoami
 from relay_wire.billing import Balance, CurrentUsage
@@ -25,7 +25,7 @@ _DRIFTING = ("balance_cents", "available_cents", "runway_hours")
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class OrganizationSeen:
     """What a look at the cloud showed; None where the key may not see it or the cloud did not answer."""
 
     balance: Balance | None = None
@@ -40,7 +40,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class AccountFinding:
     """What one pass over an account found."""
 
     state: AccountState
@@ -51,7 +51,7 @@ class Finding:
     failures: int = 0
     """Attempts in a row in which the cloud did not answer."""
     unavailable_after: int = 3
-    seen: Seen | None = None
+    seen: OrganizationSeen | None = None
     """None: the cloud was not asked this time, and what status says of it stays."""
     deleting: bool = False
     reconcile_at: str | None = None
@@ -60,7 +60,7 @@ class Finding:
     """Why there is no webhook subscription, where the cloud did not answer."""
 
 
-def new_status(before: AccountStatus, finding: Finding) -> AccountStatus:
+def new_status(before: AccountStatus, finding: AccountFinding) -> AccountStatus:
     """What status should say after the pass."""
     changed: dict[str, object] = {"observed_generation": finding.generation, "reconcile_at": finding.reconcile_at}
     if isinstance(finding.state, AccountReady) and finding.who is not None:
@@ -73,7 +73,7 @@ def new_status(before: AccountStatus, finding: Finding) -> AccountStatus:
         changed["in_use"] = finding.in_use
         changed["webhook"] = finding.seen.webhook
         changed |= _money(finding.seen)
-    after = before.model_copy(update=within(AccountStatus, changed))
+    after = before.model_copy(update=fit_schema(AccountStatus, changed))
     if finding.seen is not None and not _worth_telling(before, after):
         after = after.model_copy(update={name: getattr(before, name) for name in _DRIFTING})
     wanted = list(_conditions(before, after, finding))
@@ -91,7 +91,7 @@ def _dumped(status: AccountStatus) -> dict[str, JsonValue]:
     return dumped
 
 
-def _money(seen: Seen) -> dict[str, object]:
+def _money(seen: OrganizationSeen) -> dict[str, object]:
     changed: dict[str, object] = {}
     if seen.balance is not None:
         changed["balance_cents"] = seen.balance.balance_cents
@@ -119,8 +119,8 @@ def _is_low(status: AccountStatus) -> bool:
     return status.runway_hours is not None and status.runway_hours < LOW_RUNWAY_HOURS
 
 
-def _conditions(before: AccountStatus, after: AccountStatus, finding: Finding) -> Iterator[Wanted]:
-    yield from _standing(before, finding)
+def _conditions(before: AccountStatus, after: AccountStatus, finding: AccountFinding) -> Iterator[Wanted]:
+    yield from _usable(before, finding)
     if finding.paused:
         yield Wanted(ConditionType.PAUSED, "True", Reason.PAUSED, "the annotation paused is set")
     if _is_low(after):
@@ -129,7 +129,7 @@ def _conditions(before: AccountStatus, after: AccountStatus, finding: Finding) -
     yield from _webhook(before, finding)
 
 
-def _standing(before: AccountStatus, finding: Finding) -> Iterator[Wanted]:
+def _usable(before: AccountStatus, finding: AccountFinding) -> Iterator[Wanted]:
     """`Ready` always; `Stalled` while a person has to act."""
     state = finding.state
     if finding.deleting:
@@ -156,7 +156,7 @@ def _standing(before: AccountStatus, finding: Finding) -> Iterator[Wanted]:
         yield Wanted(ConditionType.STALLED, "True", state.reason, state.message)
 
 
-def _webhook(before: AccountStatus, finding: Finding) -> Iterator[Wanted]:
+def _webhook(before: AccountStatus, finding: AccountFinding) -> Iterator[Wanted]:
     known = conditions.find(before.conditions, ConditionType.WEBHOOK_READY)
     if finding.seen is None:
         if known is not None:

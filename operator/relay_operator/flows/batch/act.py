@@ -22,14 +22,14 @@ from relay_operator.flows.batch.actions import Action, Work
 from relay_operator.flows.batch.clearing import clear
 from relay_operator.flows.batch.destinations import Destinations
 from relay_operator.flows.batch.facts import Facts, Memory
-from relay_operator.flows.batch.gather import errand_of
+from relay_operator.flows.batch.gather import job_of
 from relay_operator.flows.batch.names import PartTag, metadata_of
 from relay_operator.flows.batch.publishing import Publishing, how_to_fetch
 from relay_operator.flows.batch.result import Begun, CancelRefused, Hindered, Nothing, NotPaid, Paid, Result, Unknown
 from relay_operator.flows.batch.sending import Sending
 from relay_operator.flows.batch.status import parts_of
 from relay_operator.flows.batch.transfers import Transfers
-from relay_operator.flows.batch.work import Came, Refused, StoppedError, Troubled, no_access
+from relay_operator.flows.batch.work import StoppedError, WorkRefused, WorkResult, WorkTroubled, no_access
 from relay_operator.flows.managed.report import refusal
 from relay_operator.records.ids import NoTemporarySpace
 from relay_wire.batches import BatchCreate
@@ -81,7 +81,7 @@ class Actor:
                 self._start(facts, work, memory)
                 return Nothing()
             case actions.Record():
-                memory.clean = memory.clean and not isinstance(facts.came, Troubled | Refused)
+                memory.clean = memory.clean and not isinstance(facts.came, WorkTroubled | WorkRefused)
                 return Nothing()
             case actions.Submit():
                 submitted = await self._submit(facts)
@@ -136,18 +136,18 @@ class Actor:
         self.on_object(await self.kube.patch(BATCHES, metadata.namespace, metadata.name, body))
 
     def _start(self, facts: Facts, work: Work, memory: Memory) -> None:
-        errand, account, intent = errand_of(facts), facts.usable_account, facts.known_intent
-        if errand is None:
+        job, account, intent = job_of(facts), facts.usable_account, facts.known_intent
+        if job is None:
             raise AssertionError(f"{facts.key}: the plan starts work that the phase does not have")
         obj = facts.obj.model_copy(update={"status": facts.status})
         search = not memory.clean
         self.transfers.start(
-            facts.key, errand, lambda: self._guarded(account, self._work(work, obj, account, intent, search=search))
+            facts.key, job, lambda: self._guarded(account, self._work(work, obj, account, intent, search=search))
         )
 
     async def _work(
         self, work: Work, obj: InferenceBatch, account: AccountReady, intent: CreateIntent, *, search: bool
-    ) -> Came:
+    ) -> WorkResult:
         match work:
             case Work.SEND if (obj.status.round or 1) > 1:
                 return await self.sending.again(obj, account.cloud, intent, search=search)
@@ -160,7 +160,7 @@ class Actor:
             case _ as never:
                 assert_never(never)
 
-    async def _guarded(self, account: AccountReady, work: Awaitable[Came]) -> Came:
+    async def _guarded(self, account: AccountReady, work: Awaitable[WorkResult]) -> WorkResult:
         try:
             return await work
         except StoppedError as stopped:
@@ -168,17 +168,17 @@ class Actor:
         except CloudError as error:
             return self._troubled(account, error)
         except KubeError as error:
-            return Troubled(Reason.WAITING_FOR_RETRY, f"the Kubernetes API did not take it: {error}")
+            return WorkTroubled(Reason.WAITING_FOR_RETRY, f"the Kubernetes API did not take it: {error}")
         except NoTemporarySpace as full:
-            return Troubled(Reason.WAITING_FOR_RETRY, str(full), stalled=True)
+            return WorkTroubled(Reason.WAITING_FOR_RETRY, str(full), stalled=True)
 
-    def _troubled(self, account: AccountReady, error: CloudError) -> Troubled:
+    def _troubled(self, account: AccountReady, error: CloudError) -> WorkTroubled:
         if isinstance(error, Unauthorized):
             self.accounts.refused(account)
         if isinstance(error, NotFound):
             return no_access(error)
         row = refusal(error)
-        return Troubled(row.reason, str(error), stalled=row.stalled, retry_after=error.retry_after)
+        return WorkTroubled(row.reason, str(error), stalled=row.stalled, retry_after=error.retry_after)
 
     async def _submit(self, facts: Facts) -> Result:
         """The marker first, so that no crash can make a create look as if it had never been tried."""
@@ -258,9 +258,9 @@ class Actor:
             await self.destinations.check(facts.obj, facts.known_intent.token)
         except StoppedError as stopped:
             message = f"{stopped.came.message}; {how_to_fetch(facts.obj.model_copy(update={'status': facts.status}))}"
-            if isinstance(stopped.came, Refused):
-                return Hindered(Refused(stopped.came.reason, message))
-            return Hindered(Troubled(stopped.came.reason, message, stopped.came.stalled))
+            if isinstance(stopped.came, WorkRefused):
+                return Hindered(WorkRefused(stopped.came.reason, message))
+            return Hindered(WorkTroubled(stopped.came.reason, message, stopped.came.stalled))
         return Nothing()
 
     async def _release(self, facts: Facts) -> None:

@@ -11,7 +11,7 @@ from relay_operator.api.inferencebatch_spec import OnExisting
 from relay_operator.engine import kube
 from relay_operator.engine.kube import CONFIG_MAPS, JsonObject, Kube
 from relay_operator.flows.batch.sources import Sources, located
-from relay_operator.flows.batch.work import Refused, StoppedError, Troubled
+from relay_operator.flows.batch.work import StoppedError, WorkRefused, WorkTroubled
 from relay_operator.objectstores.credentials import Credentials
 from relay_operator.objectstores.errors import StoreError, StoreReason
 from relay_operator.objectstores.location import Location
@@ -99,7 +99,7 @@ class Destinations:
             return
         if raw.get("immutable"):
             text = f"ConfigMap {name} is immutable"
-            raise StoppedError(Troubled(Reason.OUTPUT_UNAVAILABLE, text, stalled=True))
+            raise StoppedError(WorkTroubled(Reason.OUTPUT_UNAVAILABLE, text, stalled=True))
         if obj.spec.output.on_existing is OnExisting.FAIL and _has_output(raw) and _maker(raw) != token:
             raise StoppedError(_exists(f"ConfigMap {name}"))
 
@@ -132,9 +132,9 @@ class Destinations:
         except kube.Refused as refused:
             if "being terminated" in str(refused):
                 text = f"the namespace {namespace} is being deleted, so ConfigMap {name} cannot be written"
-                raise StoppedError(Refused(Reason.OUTPUT_UNAVAILABLE, text)) from None
+                raise StoppedError(WorkRefused(Reason.OUTPUT_UNAVAILABLE, text)) from None
             text = f"ConfigMap {name} cannot be written: {refused}"
-            raise StoppedError(Troubled(Reason.OUTPUT_UNAVAILABLE, text, stalled=True)) from None
+            raise StoppedError(WorkTroubled(Reason.OUTPUT_UNAVAILABLE, text, stalled=True)) from None
 
 
 def addresses(url: str) -> tuple[str, str]:
@@ -167,15 +167,15 @@ def _maker(raw: JsonObject) -> str:
     return str(annotations.get(MADE_BY) or "") if isinstance(annotations, dict) else ""
 
 
-def _exists(where: str) -> Refused:
+def _exists(where: str) -> WorkRefused:
     text = f"{where} exists already and is not this batch's: name another place, or set output.onExisting: Replace"
-    return Refused(Reason.OUTPUT_EXISTS, text)
+    return WorkRefused(Reason.OUTPUT_EXISTS, text)
 
 
-def _too_large(what: str) -> Refused:
+def _too_large(what: str) -> WorkRefused:
     text = f"{what} do not fit into a ConfigMap, which holds {CONFIG_MAP_LIMIT} bytes: use output.url"
-    return Refused(Reason.OUTPUT_TOO_LARGE, text)
+    return WorkRefused(Reason.OUTPUT_TOO_LARGE, text)
 
 
-def _unwritten(error: StoreError) -> Troubled:
-    return Troubled(Reason.OUTPUT_UNAVAILABLE, error.message, stalled=not error.transient)
+def _unwritten(error: StoreError) -> WorkTroubled:
+    return WorkTroubled(Reason.OUTPUT_UNAVAILABLE, error.message, stalled=not error.transient)

@@ -8,7 +8,7 @@ from relay_operator.api.inferencebatch import Ending, InferenceBatch, InferenceB
 from relay_operator.api.meta import CreateIntent, ObjectKey
 from relay_operator.engine.account import AccountReady, AccountState
 from relay_operator.flows.batch.plan import View
-from relay_operator.flows.batch.work import Came
+from relay_operator.flows.batch.work import WorkResult
 from relay_wire.batches import Batch
 
 
@@ -31,7 +31,7 @@ class Facts:
     error: CloudError | None = None
     """Why the cloud could not be looked at."""
     note: str = ""
-    came: Came | None = None
+    came: WorkResult | None = None
     """What long work came to."""
 
     @property

@@ -18,11 +18,11 @@ from relay_operator.flows.batch import predicates
 from relay_operator.flows.batch.actions import Work
 from relay_operator.flows.batch.facts import Facts, Memory
 from relay_operator.flows.batch.names import PartTag
-from relay_operator.flows.batch.plan import Demand, Ending, Live, Phase, Round, Sight, Transfer, View
+from relay_operator.flows.batch.plan import BatchDemand, EndingState, Live, Phase, Round, Sight, Transfer, View
 from relay_operator.flows.batch.polls import PAGE, BatchPolls
-from relay_operator.flows.batch.transfers import Errand, Transfers
-from relay_operator.flows.batch.work import Came
-from relay_operator.flows.managed.gather import Patience, UnreadableObjectError
+from relay_operator.flows.batch.transfers import Job, Transfers
+from relay_operator.flows.batch.work import WorkResult
+from relay_operator.flows.managed.gather import ConfirmationDelays, UnreadableObjectError
 from relay_operator.flows.managed.plan import Account
 from relay_wire.batches import Batch, BatchStatus
 
@@ -32,7 +32,7 @@ _NOT_ASKED: AccountState = AccountWaiting(Reason.PAUSED, "")
 
 
 @dataclass(frozen=True, slots=True)
-class _Sighting:
+class _Sighted:
     """What a look at the cloud yielded."""
 
     sight: Sight = Sight.CLEAR
@@ -50,7 +50,7 @@ class Gatherer:
     polls: BatchPolls
     transfers: Transfers
     clock: Callable[[], float]
-    patience: Patience
+    delays: ConfirmationDelays
 
     async def gather(self, key: ObjectKey, entry: Entry, memory: Memory, now: datetime, *, exact: bool) -> Facts:
         """One pass over one object. Raises KubeError, UnreadableObjectError."""
@@ -64,13 +64,13 @@ class Gatherer:
         ref = pinned(obj.spec.account_ref, obj.status.account, intent if view.phase is not Phase.NEW else None)
         account = await self.accounts.resolve(obj.metadata.namespace, ref)
         if not isinstance(account, AccountReady):
-            standing = Account.WAITING if isinstance(account, AccountWaiting) else Account.REFUSED
-            return Facts(key, obj, now, account, replace(view, account=standing), obj.status, intent)
+            report = Account.WAITING if isinstance(account, AccountWaiting) else Account.REFUSED
+            return Facts(key, obj, now, account, replace(view, account=report), obj.status, intent)
         if view.phase is Phase.ACTIVE and isinstance(written, MalformedIntent) and not obj.status.create_token:
             view = replace(view, sight=Sight.UNREADABLE)
             return Facts(key, obj, now, account, view, obj.status, intent, note=str(written))
         try:
-            seen = _Sighting()
+            seen = _Sighted()
             if intent is not None and view.phase is Phase.ACTIVE:
                 seen = await self._look(obj, intent, account.cloud, memory, now, exact=exact)
         except CloudError as error:
@@ -111,7 +111,7 @@ class Gatherer:
             part
             for part in running
             if part.state == BatchStatus.CANCELLING
-            or self.clock() - memory.cancelled.get(part.batch_id or "", float("-inf")) < self.patience.termination
+            or self.clock() - memory.cancelled.get(part.batch_id or "", float("-inf")) < self.delays.termination
         ]
         live = Live.NONE if not running else Live.CANCELLING if len(told) == len(running) else Live.RUNNING
         ending = obj.status.ending
@@ -126,18 +126,22 @@ class Gatherer:
             live=live,
             holds=predicates.holds(status),
             transfer=state,
-            ending=Ending.RECORDED if ending is not None else Ending.DUE if due is not None and active else Ending.NONE,
+            ending=EndingState.RECORDED
+            if ending is not None
+            else EndingState.DUE
+            if due is not None and active
+            else EndingState.NONE,
         )
         return replace(facts, view=view, ending=ending or due, came=came)
 
-    def _transfer(self, facts: Facts) -> tuple[Transfer, Came | None]:
-        errand = errand_of(facts)
-        state = Transfer.IDLE if errand is None else self.transfers.state(facts.key, errand)
+    def _transfer(self, facts: Facts) -> tuple[Transfer, WorkResult | None]:
+        job = job_of(facts)
+        state = Transfer.IDLE if job is None else self.transfers.state(facts.key, job)
         return state, self.transfers.result(facts.key) if state is Transfer.DONE else None
 
     async def _look(
         self, obj: InferenceBatch, intent: CreateIntent, cloud: Cloud, memory: Memory, now: datetime, *, exact: bool
-    ) -> _Sighting:
+    ) -> _Sighted:
         if intent.token != obj.status.create_token:
             return await self._search_all(intent, cloud, memory, now)
         lost = predicates.unanswered(obj.status)
@@ -146,34 +150,34 @@ class Gatherer:
             tag = (wanted.round, wanted.part)
             found = [each for each in await _tagged(cloud, intent.token) if _place(each, intent.token) == tag]
             if found:
-                return _Sighting(Sight.FOUND, (found[0],))
+                return _Sighted(Sight.FOUND, (found[0],))
             return self._not_seen(f"{intent.token}/{tag}", wanted.sent_at or now, memory, now)
         return await self._poll(obj, cloud, memory, exact=exact)
 
-    async def _search_all(self, intent: CreateIntent, cloud: Cloud, memory: Memory, now: datetime) -> _Sighting:
+    async def _search_all(self, intent: CreateIntent, cloud: Cloud, memory: Memory, now: datetime) -> _Sighted:
         """Status tells nothing: all that was ever created with this token, once nothing newer can be on its way."""
         found = tuple(await _tagged(cloud, intent.token))
         newest = max((datetime.fromtimestamp(each.created_at or 0, UTC) for each in found), default=intent.started_at)
         verdict = self._not_seen(intent.token, max(min(newest, now), intent.started_at), memory, now)
         if verdict.sight is Sight.ABSENT and found:
-            return _Sighting(Sight.FOUND, found)
+            return _Sighted(Sight.FOUND, found)
         return verdict
 
-    def _not_seen(self, what: str, sent: datetime, memory: Memory, now: datetime) -> _Sighting:
+    def _not_seen(self, what: str, sent: datetime, memory: Memory, now: datetime) -> _Sighted:
         """One more complete list; it takes several, late enough, to be sure."""
         if memory.opened[0] != what:
             memory.opened, memory.not_seen = (what, self.clock()), 0
         # By either clock: the cloud's may be ahead, or ours was set back.
         waited = max((now - sent).total_seconds(), self.clock() - memory.opened[1])
-        late = waited >= self.patience.search
-        if late and (memory.not_seen == 0 or self.clock() - memory.not_seen_at >= self.patience.absence):
+        late = waited >= self.delays.search
+        if late and (memory.not_seen == 0 or self.clock() - memory.not_seen_at >= self.delays.absence):
             memory.not_seen += 1
             memory.not_seen_at = self.clock()
-        sure = memory.not_seen >= self.patience.searches
+        sure = memory.not_seen >= self.delays.searches
         note = "the cloud's list of batches is read again, to be sure of what was created"
-        return _Sighting(Sight.ABSENT if sure else Sight.UNSURE, note=note)
+        return _Sighted(Sight.ABSENT if sure else Sight.UNSURE, note=note)
 
-    async def _poll(self, obj: InferenceBatch, cloud: Cloud, memory: Memory, *, exact: bool) -> _Sighting:
+    async def _poll(self, obj: InferenceBatch, cloud: Cloud, memory: Memory, *, exact: bool) -> _Sighted:
         running = predicates.live(obj.status)
         looked = await self.polls.look(cloud, [part.batch_id or "" for part in running], exact=exact)
         seen: list[tuple[PartStatus, Batch]] = []
@@ -184,24 +188,24 @@ class Gatherer:
                 seen.append((part, batch))
             elif self._is_gone(part, memory):
                 seen.append((part, _gone(part)))
-        return _Sighting(status=predicates.refreshed(obj.status, seen))
+        return _Sighted(status=predicates.refreshed(obj.status, seen))
 
     def _is_gone(self, part: PartStatus, memory: Memory) -> bool:
         """A 404 is believed when it comes again, and never right after the create."""
         since = memory.missing.setdefault(part.batch_id or "", self.clock())
-        return self.clock() - since >= max(self.patience.absence, self.patience.newborn)
+        return self.clock() - since >= max(self.delays.absence, self.delays.newborn)
 
 
-def errand_of(facts: Facts) -> Errand | None:
+def job_of(facts: Facts) -> Job | None:
     """The long work that the object's phase has."""
     work = _WORK.get(facts.view.phase)
-    return None if work is None else Errand(facts.obj.metadata.uid, work, facts.obj.status.round or 1)
+    return None if work is None else Job(facts.obj.metadata.uid, work, facts.obj.status.round or 1)
 
 
 def _needs_no_account(view: View) -> bool:
     untouched = view.paused or view.phase in _AT_REST or (view.deleting and not view.finalizer)
-    let_go = view.demand in {Demand.DELETE_ABANDONING, Demand.DELETE_ORPHANING}
-    return untouched or let_go or (view.phase is Phase.NEW and view.demand is not Demand.EXIST)
+    let_go = view.demand in {BatchDemand.DELETE_ABANDONING, BatchDemand.DELETE_ORPHANING}
+    return untouched or let_go or (view.phase is Phase.NEW and view.demand is not BatchDemand.EXIST)
 
 
 def _asked(obj: InferenceBatch) -> bool:

@@ -8,7 +8,7 @@ from relay_client.operations import GET_FILE
 
 
 @dataclass(frozen=True, slots=True)
-class Presence:
+class LostFiles:
     """A 404 is believed when it comes again: what is taken for lost is never published, and deleted."""
 
     seconds: float

@@ -5,22 +5,22 @@ from collections.abc import Iterator
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.inferencebatch import Ending, InferenceBatchStatus
 from relay_operator.engine.conditions import Wanted
-from relay_operator.flows.managed.report import Return, Standing
+from relay_operator.flows.managed.report import Report, Return
 
 
-def outcome(status: InferenceBatchStatus, back: Return) -> Standing:
+def outcome(status: InferenceBatchStatus, back: Return) -> Report:
     """Complete, or Failed for a reason."""
     ending, counts, where = status.ending, status.request_counts, _where(status)
     if ending is None:
         answered = f"{counts.completed} of {counts.total} records answered, {counts.failed} failed" if counts else ""
         message = f"{answered}{why(status)}; published to {where}"
         complete = Wanted(ConditionType.COMPLETE, "True", Reason.COMPLETED, message)
-        return Standing("True", None, Reason.COMPLETED, message, back, extra=(complete,))
+        return Report("True", None, Reason.COMPLETED, message, back, extra=(complete,))
     message = f"{ending.message}; what there is was published to {where}" if where else ending.message
     message += f"; records failed{why(status)}" if status.failure_reasons else ""
     failed = Wanted(ConditionType.FAILED, "True", ending.reason, message)
     extra = (failed, *because(ending))
-    return Standing("False", ConditionType.STALLED, Reason(ending.reason), message, back, extra=extra)
+    return Report("False", ConditionType.STALLED, Reason(ending.reason), message, back, extra=extra)
 
 
 def because(ending: Ending) -> Iterator[Wanted]:

@@ -32,7 +32,7 @@ from relay_operator.flows.batch.actions import (
 from relay_operator.flows.managed.plan import Account
 
 
-class Demand(Enum):
+class BatchDemand(Enum):
     """What people ask of the object."""
 
     EXIST = auto()
@@ -100,7 +100,7 @@ class Transfer(Enum):
     DONE = auto()  # its result waits to be recorded
 
 
-class Ending(Enum):
+class EndingState(Enum):
     """Whether it ends without being complete: deadline, budget, refused by the cloud."""
 
     NONE = auto()
@@ -112,7 +112,7 @@ class Ending(Enum):
 class View:
     """Everything a decision depends on."""
 
-    demand: Demand = Demand.EXIST
+    demand: BatchDemand = BatchDemand.EXIST
     finalizer: bool = True
     paused: bool = False
     account: Account = Account.READY
@@ -122,7 +122,7 @@ class View:
     live: Live = Live.NONE
     holds: Holds = Holds.NOTHING
     transfer: Transfer = Transfer.IDLE
-    ending: Ending = Ending.NONE
+    ending: EndingState = EndingState.NONE
     rested: bool = False
     """The last round was ended by suspend."""
     waiting: bool = False
@@ -130,12 +130,12 @@ class View:
 
     @property
     def deleting(self) -> bool:
-        return self.demand not in {Demand.EXIST, Demand.SUSPEND}
+        return self.demand not in {BatchDemand.EXIST, BatchDemand.SUSPEND}
 
     @property
     def halted(self) -> bool:
         """Nothing more may be sent."""
-        return self.demand is not Demand.EXIST or self.ending is Ending.RECORDED
+        return self.demand is not BatchDemand.EXIST or self.ending is EndingState.RECORDED
 
 
 Rule = Callable[[View], Action | None]
@@ -158,7 +158,7 @@ def _not_ours(view: View) -> Action | None:
 
 
 def _let_go(view: View) -> Action | None:
-    return Release() if view.demand is Demand.DELETE_ABANDONING else None
+    return Release() if view.demand is BatchDemand.DELETE_ABANDONING else None
 
 
 def _paused(view: View) -> Action | None:
@@ -177,11 +177,11 @@ def _nothing_there(view: View) -> Action | None:
 
 
 def _suspended_before(view: View) -> Action | None:
-    return Wait(Reason.SUSPENDED) if view.phase is Phase.NEW and view.demand is Demand.SUSPEND else None
+    return Wait(Reason.SUSPENDED) if view.phase is Phase.NEW and view.demand is BatchDemand.SUSPEND else None
 
 
 def _orphan(view: View) -> Action | None:
-    return Release() if view.demand is Demand.DELETE_ORPHANING else None
+    return Release() if view.demand is BatchDemand.DELETE_ORPHANING else None
 
 
 def _account(view: View) -> Action | None:
@@ -209,13 +209,13 @@ def _clear(view: View) -> Action | None:
 def _publish(view: View) -> Action | None:
     if view.phase is not Phase.PUBLISHING:
         return None
-    if view.demand is Demand.DELETE_DISCARDING:
+    if view.demand is BatchDemand.DELETE_DISCARDING:
         return Finish()
     return _patiently(view, Start(Work.PUBLISH))
 
 
 def _end(view: View) -> Action | None:
-    return End() if view.ending is Ending.DUE and not view.deleting else None
+    return End() if view.ending is EndingState.DUE and not view.deleting else None
 
 
 def _stop(view: View) -> Action | None:
@@ -226,9 +226,9 @@ def _stop(view: View) -> Action | None:
         return Cancel()
     if view.live is Live.CANCELLING:
         return Wait(Reason.CANCELLING)
-    if view.demand is Demand.SUSPEND and view.ending is not Ending.RECORDED:
+    if view.demand is BatchDemand.SUSPEND and view.ending is not EndingState.RECORDED:
         return _suspend(view)
-    if view.holds is Holds.RESULTS and view.demand is not Demand.DELETE_DISCARDING:
+    if view.holds is Holds.RESULTS and view.demand is not BatchDemand.DELETE_DISCARDING:
         return BeginPublication()
     return Finish()
 

@@ -15,9 +15,9 @@ from relay_operator.api.inferencebatch import (
     RequestCounts,
     Usage,
 )
-from relay_operator.api.inferencebatch_spec import BatchDeletionPolicy, InferenceBatchSpec, RetryPolicy
+from relay_operator.api.inferencebatch_spec import BatchDeletionPolicy, InferenceBatchSpec, RecordRetry
 from relay_operator.api.meta import CreateIntent, MalformedIntent
-from relay_operator.flows.batch.plan import Demand, Holds, Phase, Round
+from relay_operator.flows.batch.plan import BatchDemand, Holds, Phase, Round
 from relay_wire.batches import FINAL, Batch, BatchStatus
 
 GONE = "gone"
@@ -25,19 +25,19 @@ GONE = "gone"
 _OVER = {*FINAL, GONE}
 
 _DEMAND_BY_POLICY = {
-    BatchDeletionPolicy.PUBLISH_PARTIAL: Demand.DELETE,
-    BatchDeletionPolicy.DISCARD: Demand.DELETE_DISCARDING,
-    BatchDeletionPolicy.ORPHAN: Demand.DELETE_ORPHANING,
+    BatchDeletionPolicy.PUBLISH_PARTIAL: BatchDemand.DELETE,
+    BatchDeletionPolicy.DISCARD: BatchDemand.DELETE_DISCARDING,
+    BatchDeletionPolicy.ORPHAN: BatchDemand.DELETE_ORPHANING,
 }
 Intent = CreateIntent | MalformedIntent | None
 
 
-def demand(obj: InferenceBatch) -> Demand:
+def demand(obj: InferenceBatch) -> BatchDemand:
     """What people ask for; `abandon` counts only while deleting."""
     if obj.metadata.deletion_timestamp is None:
-        return Demand.SUSPEND if obj.spec.suspend else Demand.EXIST
+        return BatchDemand.SUSPEND if obj.spec.suspend else BatchDemand.EXIST
     if obj.metadata.annotations.get(meta.ABANDON) == "true":
-        return Demand.DELETE_ABANDONING
+        return BatchDemand.DELETE_ABANDONING
     return _DEMAND_BY_POLICY[obj.spec.deletion_policy]
 
 
@@ -117,14 +117,14 @@ def round_of(spec: InferenceBatchSpec, status: InferenceBatchStatus, now: dateti
 def may_go_on(spec: InferenceBatchSpec, status: InferenceBatchStatus) -> bool:
     """Whether some records may yet be sent again; which ones, only their results tell."""
     counts = counted(status)
-    attempts_left = (status.attempt or 1) < (spec.retry_policy or RetryPolicy()).max_attempts
+    attempts_left = (status.attempt or 1) < (spec.retry_policy or RecordRetry()).max_attempts
     missing = counts.total - counts.completed - counts.failed
     return (attempts_left and counts.failed + missing > 0) or (bool(status.suspended) and missing > 0)
 
 
 def retry_time(spec: InferenceBatchSpec, attempt: int, now: datetime) -> datetime | None:
     """When this attempt of records that failed may begin, in whole seconds; None where at once."""
-    policy = spec.retry_policy or RetryPolicy()
+    policy = spec.retry_policy or RecordRetry()
     if not policy.backoff_seconds:
         return None
     wait = min(policy.backoff_seconds * 2 ** (attempt - 2), policy.max_backoff_seconds)

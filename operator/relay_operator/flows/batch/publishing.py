@@ -17,9 +17,9 @@ from relay_operator.api.inferencebatch import (
 )
 from relay_operator.api.meta import CreateIntent
 from relay_operator.flows.batch.destinations import Destinations
-from relay_operator.flows.batch.lost_files import Presence
+from relay_operator.flows.batch.lost_files import LostFiles
 from relay_operator.flows.batch.selection import files_of, opened, results_of
-from relay_operator.flows.batch.work import Published, Refused, StoppedError, frequent
+from relay_operator.flows.batch.work import Published, StoppedError, WorkRefused, frequent
 from relay_operator.records.ids import Ids
 from relay_operator.records.merge import Merge, PartFiles, Round
 from relay_operator.records.pace import Pace
@@ -33,18 +33,18 @@ class Publishing:
     """Publishes; doing it again writes the same bytes."""
 
     destinations: Destinations
-    presence: Presence
+    lost_files: LostFiles
     pace: Pace
 
-    async def publish(self, obj: InferenceBatch, cloud: Cloud, intent: CreateIntent) -> Published | Refused:
+    async def publish(self, obj: InferenceBatch, cloud: Cloud, intent: CreateIntent) -> Published | WorkRefused:
         """Raises StoppedError, CloudError, KubeError, NoTemporarySpace."""
-        gone = await self.presence.missing(cloud, files_of(obj.status.parts or ()))
+        gone = await self.lost_files.missing(cloud, files_of(obj.status.parts or ()))
         lost, rounds = _rounds(obj.status, cloud, gone)
         there = any(part.output or part.errors for parts in rounds for part in parts)
         if lost and (not there or await self.destinations.occupied(obj)):
             # Nothing, or a part, must not replace what was published whole before the files were deleted.
             text = f"{lost[0].message}; what is at the output is left as it is"
-            return Refused(Reason.RESULTS_LOST, text, tuple(lost[:SHOWN_PROBLEMS]))
+            return WorkRefused(Reason.RESULTS_LOST, text, tuple(lost[:SHOWN_PROBLEMS]))
         try:
             with Ids() as ids:
                 merge = Merge(rounds, ids, self.pace)

@@ -15,6 +15,7 @@ from relay_operator.engine.cache import Cache, Entry
 from relay_operator.engine.events import Recorder, noteworthy
 from relay_operator.engine.informer import keep_answer
 from relay_operator.engine.kube import JsonObject, Kube, KubeError, NotFound
+from relay_operator.engine.passes import Pass
 from relay_operator.engine.queue import Priority, Queue, Taken
 from relay_operator.flows.batch import actions, predicates
 from relay_operator.flows.batch.act import BATCHES, Actor
@@ -22,15 +23,15 @@ from relay_operator.flows.batch.actions import Action
 from relay_operator.flows.batch.facts import Facts, Memory
 from relay_operator.flows.batch.gather import Gatherer
 from relay_operator.flows.batch.plan import plan
-from relay_operator.flows.batch.report import stand
+from relay_operator.flows.batch.report import report_of
 from relay_operator.flows.batch.result import Paid, Result
 from relay_operator.flows.batch.status import is_progress_alone, parts_of, status_patch, told
 from relay_operator.flows.batch.transfers import Transfers
 from relay_operator.flows.batch.transitions import after
 from relay_operator.flows.managed.gather import UnreadableObjectError
-from relay_operator.flows.managed.reconciler import Pass, Tempo
-from relay_operator.flows.managed.report import Return, Standing
-from relay_operator.flows.managed.status import Pacing
+from relay_operator.flows.managed.reconciler import PollIntervals
+from relay_operator.flows.managed.report import Report, Return
+from relay_operator.flows.managed.status import RetryPolicy
 from relay_operator.observability.logs import log_action, log_context
 
 logger = logging.getLogger(__name__)
@@ -52,8 +53,8 @@ class BatchReconciler:
     actor: Actor
     transfers: Transfers
     recorder: Recorder
-    pacing: Pacing
-    tempo: Tempo
+    retry_policy: RetryPolicy
+    intervals: PollIntervals
     progress_seconds: float
     """Between two writes that tell of progress alone."""
     wall_clock: Callable[[], datetime]
@@ -78,7 +79,7 @@ class BatchReconciler:
                 memory.kube_failures = 0
             except KubeError as error:
                 memory.kube_failures += 1
-                delay = _KUBE_BACKOFF.after(memory.kube_failures, self.pacing.random)
+                delay = _KUBE_BACKOFF.after(memory.kube_failures, self.retry_policy.random)
                 self.queue.add_after(key, delay, Priority.RETRY)
                 logger.info("the Kubernetes API did not take it: %s", error)
             except UnreadableObjectError as error:
@@ -94,11 +95,11 @@ class BatchReconciler:
         started = self.clock()
         result = await self.actor.act(facts, action, memory)
         status = after(facts, action, result)
-        unreachable = memory.unanswered >= self.tempo.unreachable_after
-        standing = stand(facts, action, result, status, unreachable=unreachable)
+        unreachable = memory.unanswered >= self.intervals.unreachable_after
+        report = report_of(facts, action, result, status, unreachable=unreachable)
         wrote = False
-        if standing is not None:
-            status = told(facts, status, standing, self.pacing)
+        if report is not None:
+            status = told(facts, status, report, self.retry_policy)
             wrote = await self._report(facts, action, result, status, memory)
             note = noteworthy(facts.obj.status.conditions, status.conditions, deleting=facts.view.deleting)
             if wrote and note is not None:
@@ -106,11 +107,11 @@ class BatchReconciler:
         if isinstance(action, actions.Record):
             self.transfers.drop(facts.key)  # only once it is written down
         memory.quiet_looks = 0 if wrote else memory.quiet_looks + 1
-        self._come_back(facts, action, status, standing, memory)
+        self._come_back(facts, action, status, report, memory)
         name = type(action).__name__
         if wrote or not isinstance(action, _QUIET):
-            message = standing.message if standing is not None else name
-            outcome = standing.reason if standing is not None else type(result).__name__
+            message = report.message if report is not None else name
+            outcome = report.reason if report is not None else type(result).__name__
             log_action(logger, message or name, action=name, outcome=outcome, duration_seconds=self.clock() - started)
         return name, wrote
 
@@ -148,7 +149,7 @@ class BatchReconciler:
 
         Where it cannot be written, the marker of the create stays, and the batch is found by its tag.
         """
-        deadline, failures = self.clock() + self.tempo.persist, 0
+        deadline, failures = self.clock() + self.intervals.persist, 0
         while True:
             try:
                 if not await self._write(facts.key, body):  # nobody else could ever end what was just made
@@ -159,14 +160,14 @@ class BatchReconciler:
             else:
                 return
             failures += 1
-            await self.sleep(_PERSIST_BACKOFF.after(failures, self.pacing.random))
+            await self.sleep(_PERSIST_BACKOFF.after(failures, self.retry_policy.random))
 
     def _come_back(
-        self, facts: Facts, action: Action, status: InferenceBatchStatus, standing: Standing | None, memory: Memory
+        self, facts: Facts, action: Action, status: InferenceBatchStatus, report: Report | None, memory: Memory
     ) -> None:
         if isinstance(action, actions.Release | actions.Ignore | actions.Expire):
             return
-        due = self._due(facts, status, standing, memory)
+        due = self._due(facts, status, report, memory)
         if due is not None and not isinstance(action, actions.Start):  # its end wakes the object
             self.queue.add_after(facts.key, *due)
         spec = facts.obj.spec
@@ -175,26 +176,26 @@ class BatchReconciler:
                 self.queue.add_after(facts.key, (moment - facts.now).total_seconds(), Priority.CHANGE)
 
     def _due(
-        self, facts: Facts, status: InferenceBatchStatus, standing: Standing | None, memory: Memory
+        self, facts: Facts, status: InferenceBatchStatus, report: Report | None, memory: Memory
     ) -> tuple[float, Priority] | None:
         """Seconds until the next pass, and how urgent it is."""
-        if standing is None and facts.error is not None:
-            return self.pacing.quick.after(memory.unanswered, self.pacing.random), Priority.RETRY
-        if standing is None or standing.pace is not None:
+        if report is None and facts.error is not None:
+            return self.retry_policy.quick.after(memory.unanswered, self.retry_policy.random), Priority.RETRY
+        if report is None or report.pace is not None:
             agreed = status.next_attempt_time or facts.now
             return max((agreed - facts.now).total_seconds(), 0), Priority.RETRY
-        match standing.back:
+        match report.back:
             case Return.NEVER:
                 return None
             case Return.SOON:
                 return 0.0, Priority.DELETE if facts.view.deleting else Priority.CHANGE
             case Return.SHORTLY:
-                return min(_SHORTLY, self.tempo.transition), Priority.RETRY
+                return min(_SHORTLY, self.intervals.transition), Priority.RETRY
             case Return.TRANSITION:
-                interval = min(self.tempo.transition * 2 ** min(memory.quiet_looks, 16), self.tempo.settled)
-                return jittered(interval, self.tempo.jitter, self.pacing.random), Priority.RETRY
+                interval = min(self.intervals.transition * 2 ** min(memory.quiet_looks, 16), self.intervals.settled)
+                return jittered(interval, self.intervals.jitter, self.retry_policy.random), Priority.RETRY
             case Return.SETTLED:
-                return jittered(self.tempo.settled, self.tempo.jitter, self.pacing.random), Priority.POLL
+                return jittered(self.intervals.settled, self.intervals.jitter, self.retry_policy.random), Priority.POLL
             case _ as never:
                 assert_never(never)
 

@@ -16,8 +16,8 @@ from relay_operator.flows.batch.facts import Facts
 from relay_operator.flows.batch.outcome import because, outcome, why
 from relay_operator.flows.batch.result import CancelRefused, Hindered, NotPaid, Paid, Result, Unknown
 from relay_operator.flows.batch.transitions import is_final
-from relay_operator.flows.batch.work import Troubled, no_access
-from relay_operator.flows.managed.report import Pace, Return, Standing, refusal
+from relay_operator.flows.batch.work import WorkTroubled, no_access
+from relay_operator.flows.managed.report import Report, RetryKind, Return, refusal
 
 Trouble: TypeAlias = Literal[ConditionType.RECONCILING, ConditionType.STALLED]
 
@@ -32,9 +32,9 @@ _TALKS: Final[dict[type[Action], tuple[Literal["True", "False"], Reason, str]]] 
 """Actions with a next step at once: Ready, reason and message."""
 
 
-def stand(
+def report_of(
     facts: Facts, action: Action, result: Result, status: InferenceBatchStatus, *, unreachable: bool
-) -> Standing | None:
+) -> Report | None:
     """What to write, `status` being what the pass led to; None leaves status as it is."""
     match result:
         case Paid():
@@ -47,13 +47,13 @@ def stand(
             return _hindered_by(error)
         case Hindered() if status.completion_time is not None:
             return _finished(facts, status)
-        case Hindered(Troubled(reason, message, stalled, retry_after)):
+        case Hindered(WorkTroubled(reason, message, stalled, retry_after)):
             return _troubled(reason, message, stalled=stalled, retry_after=retry_after)
         case _:
             return _decided(facts, action, status, unreachable=unreachable)
 
 
-def _decided(facts: Facts, action: Action, status: InferenceBatchStatus, *, unreachable: bool) -> Standing | None:
+def _decided(facts: Facts, action: Action, status: InferenceBatchStatus, *, unreachable: bool) -> Report | None:
     match action:
         case actions.Wait(reason):
             return _waiting(facts, reason, unreachable=unreachable)
@@ -77,55 +77,55 @@ def _decided(facts: Facts, action: Action, status: InferenceBatchStatus, *, unre
             return _next(action)
 
 
-def _held(status: InferenceBatchStatus) -> Standing:
+def _held(status: InferenceBatchStatus) -> Report:
     """Between two attempts; the reconciler comes back at that time."""
     at = "" if status.retry_time is None else f" at {rfc3339(status.retry_time)}"
     text = f"records that failed{why(status)} are sent again{at}, attempt {status.attempt}"
-    return Standing("True", None, Reason.RETRYING, text, Return.NEVER)
+    return Report("True", None, Reason.RETRYING, text, Return.NEVER)
 
 
-def _next(action: Action) -> Standing | None:
+def _next(action: Action) -> Report | None:
     if type(action) not in _TALKS:
         return None
     ready, reason, message = _TALKS[type(action)]
-    return Standing(ready, None if ready == "True" else _ON_THE_WAY, reason, message, Return.SOON)
+    return Report(ready, None if ready == "True" else _ON_THE_WAY, reason, message, Return.SOON)
 
 
-def _running(status: InferenceBatchStatus, back: Return) -> Standing:
+def _running(status: InferenceBatchStatus, back: Return) -> Report:
     counts = status.request_counts
     told = "" if counts is None else f": {counts.completed} of {counts.total} records answered, {counts.failed} failed"
-    return Standing("True", None, Reason.RUNNING, f"the cloud says {status.state}{told}", back)
+    return Report("True", None, Reason.RUNNING, f"the cloud says {status.state}{told}", back)
 
 
-def _not_paid(error: CloudError, *, vanished: bool) -> Standing:
+def _not_paid(error: CloudError, *, vanished: bool) -> Report:
     if vanished:
         text = "the cloud does not have the uploaded file any more; it is uploaded again"
-        return Standing("False", _ON_THE_WAY, Reason.UPLOADING, text, pace=Pace.QUICK)
+        return Report("False", _ON_THE_WAY, Reason.UPLOADING, text, pace=RetryKind.QUICK)
     if is_final(error.status):
-        return Standing("False", ConditionType.STALLED, Reason.BATCH_REFUSED, error.message, Return.SOON)
+        return Report("False", ConditionType.STALLED, Reason.BATCH_REFUSED, error.message, Return.SOON)
     return _hindered_by(error)
 
 
-def _hindered_by(error: CloudError) -> Standing:
+def _hindered_by(error: CloudError) -> Report:
     row = refusal(error)
     if isinstance(error, errors.PaymentRequired):
         exceeded = Wanted(ConditionType.BUDGET_EXCEEDED, "True", Reason.WAITING_FOR_BUDGET, error.message)
         waiting = Reason.WAITING_FOR_BUDGET
-        return Standing("False", _ON_THE_WAY, waiting, error.message, pace=row.pace, extra=(exceeded,))
+        return Report("False", _ON_THE_WAY, waiting, error.message, pace=row.pace, extra=(exceeded,))
     if isinstance(error, errors.NotFound):
         came = no_access(error)
-        return Standing("False", ConditionType.STALLED, came.reason, came.message, pace=Pace.SLOW)
+        return Report("False", ConditionType.STALLED, came.reason, came.message, pace=RetryKind.SLOW)
     trouble = _trouble(stalled=row.stalled)
-    return Standing("False", trouble, row.reason, error.message, pace=row.pace, retry_after=error.retry_after)
+    return Report("False", trouble, row.reason, error.message, pace=row.pace, retry_after=error.retry_after)
 
 
 def _trouble(*, stalled: bool) -> Trouble:
     return ConditionType.STALLED if stalled else ConditionType.RECONCILING
 
 
-def _unknown(message: str, back: Return) -> Standing:
+def _unknown(message: str, back: Return) -> Report:
     reason = Reason.CREATE_OUTCOME_UNKNOWN
-    return Standing(
+    return Report(
         "False",
         _ON_THE_WAY,
         reason,
@@ -135,13 +135,13 @@ def _unknown(message: str, back: Return) -> Standing:
     )
 
 
-def _troubled(reason: Reason, message: str, *, stalled: bool, retry_after: float | None) -> Standing:
+def _troubled(reason: Reason, message: str, *, stalled: bool, retry_after: float | None) -> Report:
     trouble = _trouble(stalled=stalled)
-    pace = Pace.ADVISED if retry_after is not None else Pace.QUICK
-    return Standing("False", trouble, reason, message, pace=pace, retry_after=retry_after)
+    pace = RetryKind.ADVISED if retry_after is not None else RetryKind.QUICK
+    return Report("False", trouble, reason, message, pace=pace, retry_after=retry_after)
 
 
-def _waiting(facts: Facts, reason: Reason, *, unreachable: bool) -> Standing | None:
+def _waiting(facts: Facts, reason: Reason, *, unreachable: bool) -> Report | None:
     match reason:
         case Reason.WAITING_FOR_RETRY:
             return None
@@ -149,7 +149,7 @@ def _waiting(facts: Facts, reason: Reason, *, unreachable: bool) -> Standing | N
             return _held(facts.status)
         case Reason.PAUSED:
             paused = Wanted(ConditionType.PAUSED, "True", Reason.PAUSED, "the annotation paused is set")
-            return Standing(None, None, Reason.PAUSED, paused.message, Return.NEVER, extra=(paused,))
+            return Report(None, None, Reason.PAUSED, paused.message, Return.NEVER, extra=(paused,))
         case Reason.SUSPENDED:
             return _suspended(Return.SETTLED)
         case Reason.CANCELLING:
@@ -162,9 +162,9 @@ def _waiting(facts: Facts, reason: Reason, *, unreachable: bool) -> Standing | N
             return _unknown(facts.note, Return.TRANSITION)
 
 
-def _suspended(back: Return) -> Standing:
+def _suspended(back: Return) -> Report:
     text = "spec.suspend holds it back; nothing of it runs"
-    return Standing(
+    return Report(
         "True",
         None,
         Reason.SUSPENDED,
@@ -174,83 +174,83 @@ def _suspended(back: Return) -> Standing:
     )
 
 
-def _blind(facts: Facts, *, unreachable: bool) -> Standing | None:
+def _blind(facts: Facts, *, unreachable: bool) -> Report | None:
     if facts.error is None:
         return None
     row = refusal(facts.error)
     if row.reason is Reason.CLOUD_UNAVAILABLE and not unreachable:
         return None
     message, retry_after = facts.error.message, facts.error.retry_after
-    return Standing(None, ConditionType.STALLED, row.reason, message, pace=row.pace, retry_after=retry_after)
+    return Report(None, ConditionType.STALLED, row.reason, message, pace=row.pace, retry_after=retry_after)
 
 
-def _without_account(facts: Facts) -> Standing:
+def _without_account(facts: Facts) -> Report:
     if isinstance(facts.account, AccountReady):
         raise AssertionError("an account that is ready is not waited for")
     reason, message = facts.account.reason, facts.account.message
     if facts.view.deleting:
         message += "; the deletion waits for it (the annotation abandon lets go without touching the cloud)"
     if not facts.obj.status.create_token:
-        return Standing("False", _ON_THE_WAY, Reason.WAITING_FOR_ACCOUNT, message, Return.SETTLED)
-    return Standing(None, ConditionType.STALLED, reason, message, Return.SETTLED)
+        return Report("False", _ON_THE_WAY, Reason.WAITING_FOR_ACCOUNT, message, Return.SETTLED)
+    return Report(None, ConditionType.STALLED, reason, message, Return.SETTLED)
 
 
-def _stalled(facts: Facts, reason: Reason) -> Standing:
+def _stalled(facts: Facts, reason: Reason) -> Report:
     if not isinstance(facts.account, AccountReady):
         without = _without_account(facts)
-        return Standing(without.ready, ConditionType.STALLED, facts.account.reason, without.message, Return.SETTLED)
+        return Report(without.ready, ConditionType.STALLED, facts.account.reason, without.message, Return.SETTLED)
     text = f"{facts.note}: nobody can tell what was sent. Delete the object with the annotation gpurelay.dev/abandon"
     unknown = Wanted(ConditionType.CREATE_OUTCOME_UNKNOWN, "True", reason, text)
-    return Standing("False", ConditionType.STALLED, reason, text, Return.SETTLED, extra=(unknown,))
+    return Report("False", ConditionType.STALLED, reason, text, Return.SETTLED, extra=(unknown,))
 
 
-def _working(work: Work, status: InferenceBatchStatus) -> Standing:
+def _working(work: Work, status: InferenceBatchStatus) -> Report:
     """Long work goes on; its end wakes the object."""
     match work:
         case Work.SEND if (status.round or 1) > 1:
-            return Standing("True", None, Reason.RETRYING, "records are sent again", Return.NEVER)
+            return Report("True", None, Reason.RETRYING, "records are sent again", Return.NEVER)
         case Work.SEND:
-            return Standing("False", _ON_THE_WAY, Reason.UPLOADING, _READING, Return.NEVER)
+            return Report("False", _ON_THE_WAY, Reason.UPLOADING, _READING, Return.NEVER)
         case Work.PUBLISH:
-            return Standing("True", None, Reason.PUBLISHING, "the answers are being published", Return.NEVER)
+            return Report("True", None, Reason.PUBLISHING, "the answers are being published", Return.NEVER)
         case Work.CLEAR:
             return outcome(status, Return.NEVER)
         case _ as never:
             assert_never(never)
 
 
-def _recorded(facts: Facts, status: InferenceBatchStatus) -> Standing:
+def _recorded(facts: Facts, status: InferenceBatchStatus) -> Report:
     if status.completion_time is not None:
-        if isinstance(facts.came, Troubled) and not status.cleared:
+        if isinstance(facts.came, WorkTroubled) and not status.cleared:
             return _uncleared(status, facts.came)
         return _finished(facts, status)
-    if isinstance(facts.came, Troubled):
+    if isinstance(facts.came, WorkTroubled):
         came = facts.came
         return _troubled(came.reason, came.message, stalled=came.stalled, retry_after=came.retry_after)
     if status.ending is not None and facts.obj.status.ending is None:
-        return Standing("False", _ON_THE_WAY, Reason(status.ending.reason), status.ending.message, Return.SOON)
+        return Report("False", _ON_THE_WAY, Reason(status.ending.reason), status.ending.message, Return.SOON)
     if status.retry_time is not None:
         return replace(_held(status), back=Return.SOON)
-    return Standing("False", _ON_THE_WAY, Reason.SUBMITTING, "the batch is being created", Return.SOON)
+    return Report("False", _ON_THE_WAY, Reason.SUBMITTING, "the batch is being created", Return.SOON)
 
 
-def _uncleared(status: InferenceBatchStatus, came: Troubled) -> Standing:
+def _uncleared(status: InferenceBatchStatus, came: WorkTroubled) -> Report:
     """It is finished all the same; files that are left cost little, and are deleted when the cloud lets them be."""
     known = outcome(status, Return.TRANSITION)
     message = f"{known.message}; its files are still in the cloud: {came.message}"
-    return replace(known, message=message, pace=Pace.ADVISED, retry_after=came.retry_after)
+    return replace(known, message=message, pace=RetryKind.ADVISED, retry_after=came.retry_after)
 
 
-def _ending(facts: Facts, back: Return) -> Standing:
+def _ending(facts: Facts, back: Return) -> Report:
     """It is brought to its end, for this reason."""
     ending = facts.ending
     if facts.view.deleting:
-        return Standing("False", _ON_THE_WAY, Reason.DELETING, "it is being cancelled in the cloud", back)
+        return Report("False", _ON_THE_WAY, Reason.DELETING, "it is being cancelled in the cloud", back)
     if ending is None:
-        return Standing("False", _ON_THE_WAY, Reason.CANCELLING, "spec.suspend: it is being cancelled", back)
-    return Standing("False", _ON_THE_WAY, Reason.CANCELLING, ending.message, back, extra=tuple(because(ending)))
+        return Report("False", _ON_THE_WAY, Reason.CANCELLING, "spec.suspend: it is being cancelled", back)
+    return Report("False", _ON_THE_WAY, Reason.CANCELLING, ending.message, back, extra=tuple(because(ending)))
 
 
-def _finished(facts: Facts, status: InferenceBatchStatus) -> Standing:
+def _finished(facts: Facts, status: InferenceBatchStatus) -> Report:
     at_rest = status.cleared and not facts.view.deleting
     return outcome(status, Return.NEVER if at_rest else Return.SOON)

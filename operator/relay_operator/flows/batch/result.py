@@ -6,7 +6,7 @@ from typing import TypeAlias
 from relay_client import CloudError
 from relay_operator.api.inferencebatch import PartStatus
 from relay_operator.api.meta import CreateIntent
-from relay_operator.flows.batch.work import Refused, Troubled
+from relay_operator.flows.batch.work import WorkRefused, WorkTroubled
 from relay_wire.batches import Batch
 
 
@@ -58,7 +58,7 @@ class CancelRefused:
 class Hindered:
     """The output cannot be begun."""
 
-    came: Refused | Troubled
+    came: WorkRefused | WorkTroubled
 
 
 Result: TypeAlias = Nothing | Begun | Paid | NotPaid | Unknown | CancelRefused | Hindered

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from relay_client import Cloud
 from relay_operator.api.inferencebatch import InferenceBatch, PartStatus
-from relay_operator.api.inferencebatch_spec import RetryPolicy as RetrySpec
+from relay_operator.api.inferencebatch_spec import RecordRetry
 from relay_operator.flows.batch.predicates import counted
 from relay_operator.records.ids import Ids
 from relay_operator.records.lines import lines
 from relay_operator.records.pace import Pace
 from relay_operator.records.resend import picked
-from relay_operator.records.results import LONGEST_RESULT, Open, Reasons, RetryPolicy, custom_id_of, failures
+from relay_operator.records.results import LONGEST_RESULT, Open, Reasons, RetryableFailures, custom_id_of, failures
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +49,15 @@ async def select(obj: InferenceBatch, cloud: Cloud, ids: Ids, pace: Pace) -> Cho
     return Chosen(_without(inputs, ids, pace), retried, found.reasons)
 
 
-def retry_policy(spec: RetrySpec | None) -> RetryPolicy:
+def retry_policy(spec: RecordRetry | None) -> RetryableFailures:
     """The codes of a spec are HTTP statuses where they are numbers."""
     if spec is None or spec.codes is None:
-        return RetryPolicy()
+        return RetryableFailures()
     statuses = frozenset(int(code) for code in spec.codes if code.isascii() and code.isdigit())
-    return RetryPolicy(statuses, frozenset(code for code in spec.codes if not code.isdigit()))
+    return RetryableFailures(statuses, frozenset(code for code in spec.codes if not code.isdigit()))
 
 
-_NEVER = RetryPolicy(frozenset(), frozenset())
+_NEVER = RetryableFailures(frozenset(), frozenset())
 
 
 def opened(cloud: Cloud, file_id: str) -> Open:

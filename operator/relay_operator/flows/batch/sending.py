@@ -12,11 +12,11 @@ from relay_operator.api.inferencebatch import MAX_PARTS, InferenceBatch, PartSta
 from relay_operator.api.inferencebatch_spec import BatchSpec, ToolType
 from relay_operator.api.meta import CreateIntent
 from relay_operator.flows.batch.destinations import Destinations
-from relay_operator.flows.batch.lost_files import Presence
+from relay_operator.flows.batch.lost_files import LostFiles
 from relay_operator.flows.batch.names import file_name, file_prefix
 from relay_operator.flows.batch.selection import files_of, select
 from relay_operator.flows.batch.sources import Sources
-from relay_operator.flows.batch.work import Refused, StoppedError, Uploaded, frequent
+from relay_operator.flows.batch.work import StoppedError, Uploaded, WorkRefused, frequent
 from relay_operator.records.check import Expected
 from relay_operator.records.ids import Ids
 from relay_operator.records.intake import Findings, Intake, RecordsRefused
@@ -90,13 +90,13 @@ class Sending:
 
     sources: Sources
     destinations: Destinations
-    presence: Presence
+    lost_files: LostFiles
     pace: Pace
     limits: PartLimits
 
     async def first(
         self, obj: InferenceBatch, cloud: Cloud, intent: CreateIntent, *, search: bool
-    ) -> Uploaded | Refused:
+    ) -> Uploaded | WorkRefused:
         """All records; with `search`, some of them may be in the cloud already.
 
         Raises StoppedError, CloudError, KubeError, NoTemporarySpace.
@@ -127,10 +127,10 @@ class Sending:
                 continue
             except NotFound as gone:
                 read = files_of(part for part in obj.status.parts or () if part.round == (obj.status.round or 1) - 1)
-                if gone.operation != DOWNLOAD_FILE.name or not await self.presence.missing(cloud, read):
+                if gone.operation != DOWNLOAD_FILE.name or not await self.lost_files.missing(cloud, read):
                     raise
                 text = f"records cannot be sent again, since the cloud has lost a file: {gone.message}"
-                raise StoppedError(Refused(Reason.RESULTS_LOST, text)) from None
+                raise StoppedError(WorkRefused(Reason.RESULTS_LOST, text)) from None
             records, reasons = sum(part.records for part in parts), frequent(chosen.reasons)
             return Uploaded(parts, records, retried=chosen.retried, reasons=reasons)
 
@@ -157,7 +157,7 @@ class Sending:
 
     async def _given(
         self, obj: InferenceBatch, cloud: Cloud, expected: Expected, file_id: str
-    ) -> Uploaded | Refused | None:
+    ) -> Uploaded | WorkRefused | None:
         """The given file as the only part; None where its records have to be completed, in a file of our own."""
         with Ids() as ids:
             async with self.sources.open(obj, cloud) as chunks:
@@ -178,7 +178,7 @@ class Sending:
 
     async def _read(
         self, obj: InferenceBatch, cloud: Cloud, intent: CreateIntent, expected: Expected, found: _Found
-    ) -> Uploaded | Refused:
+    ) -> Uploaded | WorkRefused:
         with Ids() as ids:
             async with self.sources.open(obj, cloud) as chunks:
                 intake = Intake(chunks, expected, ids, self.pace)
@@ -201,7 +201,7 @@ class Sending:
         async for part in splitter.parts():
             if earlier + part.number > MAX_PARTS:
                 text = f"it would take more than {MAX_PARTS} batches in the cloud: divide the input"
-                raise StoppedError(Refused(Reason.INPUT_INVALID, text))
+                raise StoppedError(WorkRefused(Reason.INPUT_INVALID, text))
             recorded = known.get(part.number)
             ids[part.number] = (
                 recorded.input_file_id or ""
@@ -234,7 +234,7 @@ def _part(number: int, made: PartMade, file_id: str) -> PartStatus:
     )
 
 
-def _refused(findings: Findings) -> Refused:
+def _refused(findings: Findings) -> WorkRefused:
     problems = findings.problems
     shown = tuple(
         Problem(line=problem.line or None, code=problem.code, message=problem.message[:512])
@@ -242,4 +242,4 @@ def _refused(findings: Findings) -> Refused:
     )
     first = str(problems.first[0])
     more = f", and {problems.total - 1} more problems" if problems.total > 1 else ""
-    return Refused(Reason.INPUT_INVALID, f"{first}{more}; nothing was sent", shown)
+    return WorkRefused(Reason.INPUT_INVALID, f"{first}{more}; nothing was sent", shown)

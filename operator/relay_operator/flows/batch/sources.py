@@ -15,7 +15,7 @@ from relay_operator.api.inferencebatch import InferenceBatch
 from relay_operator.api.inferencebatch_spec import CredentialsRef, InlineRecord
 from relay_operator.engine import kube
 from relay_operator.engine.kube import CONFIG_MAPS, SECRETS, Kube, ResourceType
-from relay_operator.flows.batch.work import Refused, StoppedError, Troubled
+from relay_operator.flows.batch.work import StoppedError, WorkRefused, WorkTroubled
 from relay_operator.flows.managed.inputs import texts
 from relay_operator.objectstores.credentials import Credentials, read_credentials
 from relay_operator.objectstores.errors import StoreError, StoreReason
@@ -50,7 +50,7 @@ class Sources:
                     yield chunks
             except NotFound as missing:
                 text = f"the cloud has no file {wanted.file_id}: {missing.message}"
-                raise StoppedError(Refused(Reason.INPUT_MISSING, text)) from None
+                raise StoppedError(WorkRefused(Reason.INPUT_MISSING, text)) from None
         else:
             location = located(wanted.url or "")
             credentials = await self.credentials(namespace, location, wanted.credentials_secret_ref)
@@ -68,7 +68,7 @@ class Sources:
         try:
             return read_credentials(location, texts(raw.get("data"), encoded=True), ref.name)
         except StoreError as unfit:
-            raise StoppedError(Troubled(Reason.CREDENTIALS_INVALID, unfit.message, stalled=True)) from None
+            raise StoppedError(WorkTroubled(Reason.CREDENTIALS_INVALID, unfit.message, stalled=True)) from None
 
     async def text(self, namespace: str, name: str, key: str) -> str:
         """A secret text. Raises StoppedError, KubeError."""
@@ -80,7 +80,7 @@ class Sources:
             return await self.kube.get(kind, namespace, name)
         except kube.NotFound:
             text = f"{_WORDS[kind.plural]} {name} does not exist in {namespace}"
-            raise StoppedError(Troubled(missing, text)) from None
+            raise StoppedError(WorkTroubled(missing, text)) from None
 
     async def _bytes(
         self, kind: ResourceType, namespace: str, name: str, key: str, missing: Reason = Reason.INPUT_MISSING
@@ -95,7 +95,7 @@ class Sources:
                 except binascii.Error:
                     break
         text = f"{_WORDS[kind.plural]} {name} in {namespace} has no key {key!r}"
-        raise StoppedError(Troubled(missing, text))
+        raise StoppedError(WorkTroubled(missing, text))
 
 
 def located(url: str) -> Location:
@@ -103,15 +103,15 @@ def located(url: str) -> Location:
     try:
         return Location.parse(url)
     except StoreError as invalid:
-        raise StoppedError(Refused(Reason.SPEC_INVALID, invalid.message)) from None
+        raise StoppedError(WorkRefused(Reason.SPEC_INVALID, invalid.message)) from None
 
 
-def _unread(error: StoreError) -> Troubled:
+def _unread(error: StoreError) -> WorkTroubled:
     if error.reason is StoreReason.CHANGED:
-        return Troubled(Reason.INPUT_CHANGED, error.message)
+        return WorkTroubled(Reason.INPUT_CHANGED, error.message)
     if error.reason in _MISSING:
-        return Troubled(Reason.INPUT_MISSING, error.message)
-    return Troubled(Reason.INPUT_UNAVAILABLE, error.message, stalled=not error.transient)
+        return WorkTroubled(Reason.INPUT_MISSING, error.message)
+    return WorkTroubled(Reason.INPUT_UNAVAILABLE, error.message, stalled=not error.transient)
 
 
 async def _one(content: bytes) -> AsyncIterator[bytes]:

@@ -11,30 +11,30 @@ from relay_operator.api.inferencebatch import InferenceBatchStatus
 from relay_operator.engine import conditions
 from relay_operator.engine.conditions import Wanted
 from relay_operator.flows.batch.facts import Facts
-from relay_operator.flows.managed.report import Standing
-from relay_operator.flows.managed.status import Pacing, merge_patch
+from relay_operator.flows.managed.report import Report
+from relay_operator.flows.managed.status import RetryPolicy, merge_patch
 
 _PROGRESS = frozenset({"requestCounts", "progressPercent", "usage", "cost", "parts", "conditions"})
 """What changes with every look at a batch that runs."""
 
 
-def told(facts: Facts, status: InferenceBatchStatus, standing: Standing, pacing: Pacing) -> InferenceBatchStatus:
+def told(facts: Facts, status: InferenceBatchStatus, report: Report, retry_policy: RetryPolicy) -> InferenceBatchStatus:
     """The status with conditions and the time of the next attempt."""
     obj = facts.obj
     changed: dict[str, object] = {"observed_generation": obj.metadata.generation}
     if facts.error is None:
         changed["reconcile_at"] = obj.metadata.annotations.get(meta.RECONCILE_AT)
-    changed |= _attempts(facts, standing, pacing)
-    wanted = list(_conditions(facts, standing))
+    changed |= _attempts(facts, report, retry_policy)
+    wanted = list(_conditions(facts, report))
     changed["conditions"] = conditions.written(obj.status.conditions, wanted, obj.metadata.generation, facts.now)
     return status.model_copy(update=changed)
 
 
-def _attempts(facts: Facts, standing: Standing, pacing: Pacing) -> dict[str, object]:
-    if standing.pace is None:
+def _attempts(facts: Facts, report: Report, retry_policy: RetryPolicy) -> dict[str, object]:
+    if report.pace is None:
         return {"failures": None, "next_attempt_time": None}
     failures = (facts.obj.status.failures or 0) + 1
-    wait = pacing.wait(standing.pace, standing.retry_after, failures)
+    wait = retry_policy.wait(report.pace, report.retry_after, failures)
     return {"failures": failures, "next_attempt_time": _whole_seconds(facts.now, wait)}
 
 
@@ -42,16 +42,16 @@ def _whole_seconds(now: datetime, wait: float) -> datetime:
     return (now + timedelta(seconds=wait + 0.999)).replace(microsecond=0)
 
 
-def _conditions(facts: Facts, standing: Standing) -> Iterator[Wanted]:
+def _conditions(facts: Facts, report: Report) -> Iterator[Wanted]:
     """`Ready` always; `Reconciling` and `Stalled` only while true; the others while they have something to say."""
     before = conditions.find(facts.obj.status.conditions, ConditionType.READY)
-    if standing.ready is None and before is not None:
+    if report.ready is None and before is not None:
         yield Wanted(ConditionType.READY, before.status, before.reason, before.message)
     else:
-        yield Wanted(ConditionType.READY, standing.ready or "False", standing.reason, standing.message)
-    if standing.trouble is not None:
-        yield Wanted(standing.trouble, "True", standing.reason, standing.message)
-    yield from standing.extra
+        yield Wanted(ConditionType.READY, report.ready or "False", report.reason, report.message)
+    if report.trouble is not None:
+        yield Wanted(report.trouble, "True", report.reason, report.message)
+    yield from report.extra
 
 
 def status_patch(before: InferenceBatchStatus, after: InferenceBatchStatus) -> dict[str, JsonValue]:

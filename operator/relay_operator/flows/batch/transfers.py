@@ -10,14 +10,14 @@ from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.queue import Priority, Queue
 from relay_operator.flows.batch.actions import Work
 from relay_operator.flows.batch.plan import Transfer
-from relay_operator.flows.batch.work import Came, Troubled
+from relay_operator.flows.batch.work import WorkResult, WorkTroubled
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Errand:
-    """Which work, for which object, in which round: what another errand came to is not this one's result."""
+class Job:
+    """Which work, for which object, in which round: what another job came to is not this one's result."""
 
     uid: str
     work: Work
@@ -26,49 +26,49 @@ class Errand:
 
 @dataclass(slots=True)
 class _Running:
-    errand: Errand
-    task: asyncio.Task[Came]
+    job: Job
+    task: asyncio.Task[WorkResult]
 
 
 @dataclass(slots=True)
 class Transfers:
-    """Runs errands; each one's end wakes its object, whose next pass records what it came to.
+    """Runs jobs; each one's end wakes its object, whose next pass records what it came to.
 
-    An errand that is dropped is cancelled; whatever it was doing is safe to be cut off at any point and done again.
+    An job that is dropped is cancelled; whatever it was doing is safe to be cut off at any point and done again.
     """
 
     queue: Queue[ObjectKey]
     limit: int
     _running: dict[ObjectKey, _Running] = field(default_factory=dict)
-    _ending: set[asyncio.Task[Came]] = field(default_factory=set)
+    _ending: set[asyncio.Task[WorkResult]] = field(default_factory=set)
     _places: asyncio.Semaphore = field(init=False)
 
     def __post_init__(self) -> None:
         self._places = asyncio.Semaphore(self.limit)
 
-    def start(self, key: ObjectKey, errand: Errand, work: Callable[[], Coroutine[None, None, Came]]) -> None:
-        """Begin, when there is a place; the same errand under way goes on, another one's is dropped."""
+    def start(self, key: ObjectKey, job: Job, work: Callable[[], Coroutine[None, None, WorkResult]]) -> None:
+        """Begin, when there is a place; the same job under way goes on, another one's is dropped."""
         running = self._running.get(key)
-        if running is not None and running.errand == errand:
+        if running is not None and running.job == job:
             return
         self.drop(key)
-        task = asyncio.create_task(self._run(work), name=f"{errand.work.name.lower()} {key}")
-        self._running[key] = _Running(errand, task)
+        task = asyncio.create_task(self._run(work), name=f"{job.work.name.lower()} {key}")
+        self._running[key] = _Running(job, task)
         task.add_done_callback(lambda done: self._ended(key, done))
 
-    def state(self, key: ObjectKey, errand: Errand) -> Transfer:
-        """How far this very errand is."""
+    def state(self, key: ObjectKey, job: Job) -> Transfer:
+        """How far this very job is."""
         running = self._running.get(key)
-        if running is None or running.errand != errand or running.task.cancelled():
+        if running is None or running.job != job or running.task.cancelled():
             return Transfer.IDLE
         return Transfer.DONE if running.task.done() else Transfer.BUSY
 
-    def result(self, key: ObjectKey) -> Came:
-        """What the errand that is done came to; it stays until it is dropped."""
+    def result(self, key: ObjectKey) -> WorkResult:
+        """What the job that is done came to; it stays until it is dropped."""
         return self._running[key].task.result()
 
     def drop(self, key: ObjectKey) -> bool:
-        """The object's errand is over, wanted no longer, or recorded; whether it was cut off in the middle."""
+        """The object's job is over, wanted no longer, or recorded; whether it was cut off in the middle."""
         running = self._running.pop(key, None)
         if running is None or running.task.done():
             return False
@@ -78,25 +78,25 @@ class Transfers:
         return True
 
     async def close(self) -> None:
-        """End all errands and wait for them."""
+        """End all jobs and wait for them."""
         tasks = [running.task for running in self._running.values()] + list(self._ending)
         for task in tasks:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
 
-    async def _run(self, work: Callable[[], Coroutine[None, None, Came]]) -> Came:
+    async def _run(self, work: Callable[[], Coroutine[None, None, WorkResult]]) -> WorkResult:
         async with self._places:
             try:
                 return await work()
             except Exception:
-                # The last line: a mistake of ours in one errand must not be lost, nor repeated without end or pause.
+                # The last line: a mistake of ours in one job must not be lost, nor repeated without end or pause.
                 logger.exception("long work failed in a way nobody foresaw; it is tried again later")
-                return Troubled(
+                return WorkTroubled(
                     Reason.WAITING_FOR_RETRY, "it failed in a way nobody foresaw; the operator's log has it"
                 )
 
-    def _ended(self, key: ObjectKey, task: asyncio.Task[Came]) -> None:
+    def _ended(self, key: ObjectKey, task: asyncio.Task[WorkResult]) -> None:
         running = self._running.get(key)
         if running is not None and running.task is task and not task.cancelled():
             self.queue.add(key, Priority.CHANGE)

@@ -6,14 +6,14 @@ from typing import Final
 
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import Ending, InferenceBatchStatus, InputStatus, OutputStatus, PartStatus
-from relay_operator.api.inferencebatch_spec import RetryPolicy
+from relay_operator.api.inferencebatch_spec import RecordRetry
 from relay_operator.api.references import AccountKind, AccountRef
 from relay_operator.flows.batch import actions, predicates
 from relay_operator.flows.batch.actions import Action
 from relay_operator.flows.batch.facts import Facts
 from relay_operator.flows.batch.names import PartTag
 from relay_operator.flows.batch.result import Begun, Hindered, NotPaid, Paid, Result, Unknown
-from relay_operator.flows.batch.work import Cleared, Published, Refused, Troubled, Uploaded
+from relay_operator.flows.batch.work import Cleared, Published, Uploaded, WorkRefused, WorkTroubled
 from relay_wire.batches import Batch
 
 Fields = dict[str, object]
@@ -42,9 +42,9 @@ def after(facts: Facts, action: Action, result: Result) -> InferenceBatchStatus:
                 )
             final = is_final(error.status)
             return _with(status, _refused(facts, Reason.BATCH_REFUSED, error.message)) if final else status
-        case Hindered(Refused(reason, message)):
+        case Hindered(WorkRefused(reason, message)):
             return _with(status, _unpublished(facts, reason, message))
-        case Hindered(Troubled(reason, message)) if gives_up(facts):
+        case Hindered(WorkTroubled(reason, message)) if gives_up(facts):
             return _with(status, _unpublished(facts, reason, message))
         case Hindered():
             return status
@@ -138,7 +138,7 @@ def _closed(facts: Facts) -> Fields:
 
 def _again(facts: Facts) -> Fields:
     """Another attempt; where the last is used up, only what has no answer is sent."""
-    status, limit = facts.status, (facts.obj.spec.retry_policy or RetryPolicy()).max_attempts
+    status, limit = facts.status, (facts.obj.spec.retry_policy or RecordRetry()).max_attempts
     attempt = status.attempt or 1
     more = attempt < limit
     return {
@@ -157,11 +157,11 @@ def _recorded(facts: Facts) -> Fields:
             return _published(facts, facts.came)
         case Cleared():
             return {"cleared": True}
-        case Refused(reason, message, problems) if facts.status.output is None:
+        case WorkRefused(reason, message, problems) if facts.status.output is None:
             return _refused(facts, reason, message) | {"problems": list(problems) or None}
-        case Refused(reason, message, _):
+        case WorkRefused(reason, message, _):
             return _unpublished(facts, reason, message)
-        case Troubled(reason, message) if gives_up(facts) and facts.status.completion_time is None:
+        case WorkTroubled(reason, message) if gives_up(facts) and facts.status.completion_time is None:
             return _unpublished(facts, reason, message)
         case _:
             return {}

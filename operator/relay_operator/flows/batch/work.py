@@ -48,7 +48,7 @@ class Cleared:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class WorkRefused:
     """It can never be done; the batch fails for this reason."""
 
     reason: Reason
@@ -57,7 +57,7 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Troubled:
+class WorkTroubled:
     """It may be done later: by itself, or, where `stalled`, when somebody mends what the message names."""
 
     reason: Reason
@@ -71,18 +71,18 @@ def frequent(reasons: Reasons) -> tuple[FailureReason, ...]:
     return tuple(FailureReason(code=code, count=count) for code, count in reasons.counts.most_common(SHOWN_REASONS))
 
 
-def no_access(error: NotFound) -> Troubled:
+def no_access(error: NotFound) -> WorkTroubled:
     """What a 404 means where nothing was named that could be absent (section 7, "Batch and file endpoints")."""
     text = f"{error.message}: the cloud answers so where the organization has no access to batches"
-    return Troubled(Reason.ACCOUNT_FORBIDDEN, text, stalled=True)
+    return WorkTroubled(Reason.ACCOUNT_FORBIDDEN, text, stalled=True)
 
 
-Came: TypeAlias = Uploaded | Published | Cleared | Refused | Troubled
+WorkResult: TypeAlias = Uploaded | Published | Cleared | WorkRefused | WorkTroubled
 
 
 class StoppedError(Exception):
     """Carries what the work came to out of the middle of it."""
 
-    def __init__(self, came: Refused | Troubled) -> None:
+    def __init__(self, came: WorkRefused | WorkTroubled) -> None:
         super().__init__(came.message)
         self.came = came

@@ -41,7 +41,7 @@ class UnreadableObjectError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class ConfirmationDelays:
     """How long the engine doubts before it believes what it does not see. Seconds."""
 
     absence: float = 5.0
@@ -77,7 +77,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
     cache: Cache
     inputs: InputReader
     clock: Callable[[], float]
-    patience: Patience
+    delays: ConfirmationDelays
 
     async def gather(
         self, key: ObjectKey, entry: Entry, memory: Memory, now: datetime, look: Look
@@ -104,8 +104,8 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         account = await self.accounts.resolve(obj.metadata.namespace, ref)
         if not isinstance(account, AccountReady):
             seen = Seen.BLIND if obj.status.id or predicates.intent_open(obj, intent) else Seen.NOTHING
-            standing = Account.WAITING if isinstance(account, AccountWaiting) else Account.REFUSED
-            view = View(demand=demand, finalizer=finalizer, account=standing, seen=seen)
+            report = Account.WAITING if isinstance(account, AccountWaiting) else Account.REFUSED
+            view = View(demand=demand, finalizer=finalizer, account=report, seen=seen)
             return Facts(key, obj, now, account, view, known)
 
         sight: _Sight[ObsT]
@@ -223,7 +223,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             note = f"status.id {obj.status.id} is the cloud's {name!r}, not {obj.status.cloud_name!r}"
             return _Sight(Seen.FOREIGN, note=note)
         ended, sent = memory.terminated
-        sent_lately = ended == obj.status.id and self.clock() - sent < self.patience.termination
+        sent_lately = ended == obj.status.id and self.clock() - sent < self.delays.termination
         if progress is not Progress.GONE and sent_lately:
             return _Sight(Seen.GOING, observed, "a termination was sent; the cloud has not confirmed it")
         return _Sight(_SEEN_BY_PROGRESS[progress], observed)
@@ -236,8 +236,8 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         if memory.missing[0] != obj.status.id:
             memory.missing = (obj.status.id or "", self.clock())
         born = predicates.created_at(obj)
-        grown = 0.0 if born is None else self.patience.newborn - (now - born).total_seconds()
-        doubt = max(grown, self.patience.absence - (self.clock() - memory.missing[1]))
+        grown = 0.0 if born is None else self.delays.newborn - (now - born).total_seconds()
+        doubt = max(grown, self.delays.absence - (self.clock() - memory.missing[1]))
         if doubt > 0 and obj.status.state != "terminated":
             note = f"the cloud does not find {obj.status.id}; looking again"
             return _Sight(Seen.MISSING, note=note, decided_in=doubt)
@@ -280,8 +280,8 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         originals = self.cache.with_token(intent.token) - {key}
         if originals:
             return _Sight(Seen.ABSENT, note=f"the intent was copied from {min(map(str, originals))}")
-        finding = await self.resource.find(account.cloud, intent.name, account.sightings)
-        early = self.patience.search - (now - intent.started_at).total_seconds()
+        finding = await self.resource.find(account.cloud, intent.name, account.unclaimed)
+        early = self.delays.search - (now - intent.started_at).total_seconds()
         match finding:
             case Found(observed):
                 holders = self.cache.claim(self.resource.identity(observed)[0], key)
@@ -301,13 +301,13 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
     def _not_seen(self, intent: CreateIntent, memory: Memory, early: float) -> _Sight[ObsT]:
         if memory.searched != intent.name:  # what an earlier attempt's lists lacked says nothing about this one
             memory.searched, memory.not_seen = intent.name, 0
-        if early <= 0 and (memory.not_seen == 0 or self.clock() - memory.not_seen_at >= self.patience.absence):
+        if early <= 0 and (memory.not_seen == 0 or self.clock() - memory.not_seen_at >= self.delays.absence):
             memory.not_seen += 1
             memory.not_seen_at = self.clock()
         note = f"{intent.name!r} is not in the cloud's list"
-        if memory.not_seen >= self.patience.searches:
+        if memory.not_seen >= self.delays.searches:
             return _Sight(Seen.ABSENT, note=note)
-        again = self.patience.absence - (self.clock() - memory.not_seen_at)
+        again = self.delays.absence - (self.clock() - memory.not_seen_at)
         return _Sight(Seen.UNSURE, note=note, decided_in=early if early > 0 else again)
 
 

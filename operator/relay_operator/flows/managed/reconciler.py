@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Generic, Protocol, TypeVar, assert_never
+from typing import Generic, TypeVar, assert_never
 
 from relay_client.errors import CloudError
 from relay_client.errors import NotFound as CloudNotFound
@@ -18,6 +18,7 @@ from relay_operator.engine.cache import Cache, Entry
 from relay_operator.engine.events import Recorder, noteworthy
 from relay_operator.engine.informer import keep_answer
 from relay_operator.engine.kube import Conflict, JsonObject, Kube, KubeError, NotFound
+from relay_operator.engine.passes import Pass
 from relay_operator.engine.queue import Priority, Queue, Taken
 from relay_operator.flows.managed import actions, predicates
 from relay_operator.flows.managed.act import Actor
@@ -26,10 +27,10 @@ from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.gather import Gatherer, UnreadableObjectError
 from relay_operator.flows.managed.memory import Memories, Memory
 from relay_operator.flows.managed.plan import plan
-from relay_operator.flows.managed.report import Return, Standing, stand
+from relay_operator.flows.managed.report import Report, Return, report_of
 from relay_operator.flows.managed.resource import ExternalResource, Look
 from relay_operator.flows.managed.result import Accepted, Result
-from relay_operator.flows.managed.status import Pacing, new_status, status_patch
+from relay_operator.flows.managed.status import RetryPolicy, new_status, status_patch
 from relay_operator.observability.logs import log_action, log_context
 
 SpecT = TypeVar("SpecT", bound=WorkloadSpec)
@@ -40,7 +41,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Tempo:
+class PollIntervals:
     """When objects are looked at again. Seconds."""
 
     transition: float
@@ -50,23 +51,6 @@ class Tempo:
     """Looks in a row without an answer after which an object says so."""
     persist: float = 600.0
     """How long the id of something just paid for is tried to be written."""
-
-
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """What a pass amounted to, for metrics."""
-
-    taken: Taken[ObjectKey]
-    outcome: str
-    """The action's name, or `error`."""
-    seconds: float
-    wrote: bool
-
-
-class KindReconciler(Protocol):
-    """A reconciler of some kind, whatever its types."""
-
-    async def reconcile(self, taken: Taken[ObjectKey]) -> None: ...
 
 
 @dataclass(slots=True)
@@ -81,8 +65,8 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
     actor: Actor[SpecT, StatusT, ObsT]
     connections: ConnectionWriter
     recorder: Recorder
-    pacing: Pacing
-    tempo: Tempo
+    retry_policy: RetryPolicy
+    intervals: PollIntervals
     wall_clock: Callable[[], datetime]
     on_pass: Callable[[Pass], None]
     memories: Memories = field(default_factory=Memories)
@@ -119,12 +103,12 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
         await self.actor.protect(facts)
         started = self.clock()
         result = await self.actor.act(facts, action, memory)
-        unreachable = memory.unanswered >= self.tempo.unreachable_after
-        standing = stand(self.resource, facts, action, result, unreachable=unreachable)
-        standing = await self._connect(facts, standing, memory, look)
+        unreachable = memory.unanswered >= self.intervals.unreachable_after
+        report = report_of(self.resource, facts, action, result, unreachable=unreachable)
+        report = await self._connect(facts, report, memory, look)
         status = facts.obj.status
-        if standing is not None:
-            status = new_status(self.resource, facts, action, result, standing, self.pacing)
+        if report is not None:
+            status = new_status(self.resource, facts, action, result, report, self.retry_policy)
         wrote = await self._report(facts, action, result, status)
         changed = status.state != facts.obj.status.state and status.state in self.resource.told_by_webhooks
         if changed and known and taken.priority is Priority.POLL:
@@ -133,20 +117,20 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
         if wrote and note is not None:
             self.recorder.record(facts.key, facts.obj.metadata.uid, note)
         memory.quiet_looks = 0 if wrote else memory.quiet_looks + 1
-        self._come_back(facts, action, result, status, standing, memory)
+        self._come_back(facts, action, result, status, report, memory)
         name = type(action).__name__
         if wrote or not isinstance(action, actions.Keep | actions.Wait | actions.Stall | actions.Ignore):
-            message = standing.message if standing is not None else name
-            outcome = standing.reason if standing is not None else type(result).__name__
+            message = report.message if report is not None else name
+            outcome = report.reason if report is not None else type(result).__name__
             log_action(logger, message or name, action=name, outcome=outcome, duration_seconds=self.clock() - started)
         return name, wrote
 
     async def _connect(
-        self, facts: Facts[SpecT, StatusT, ObsT], standing: Standing | None, memory: Memory, look: Look
-    ) -> Standing | None:
+        self, facts: Facts[SpecT, StatusT, ObsT], report: Report | None, memory: Memory, look: Look
+    ) -> Report | None:
         """Tell others where it is reached; what is in the way is told instead of Ready."""
-        if facts.observed is None or standing is None or facts.view.deleting:
-            return standing
+        if facts.observed is None or report is None or facts.view.deleting:
+            return report
         connection, uid = facts.obj.spec.connection, facts.obj.metadata.uid
         if predicates.refresh_asked(facts.obj):
             memory.connections.clear()
@@ -154,12 +138,12 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
         reached = self.resource.reached(facts.observed)
         if reached is None:
             # Gone by another hand, and this look does not tell what was in it: an exact one does.
-            return standing if intact else replace(standing, back=Return.SOON)
+            return report if intact else replace(report, back=Return.SOON)
         problem = await self.connections.write(facts.key, uid, connection, reached, memory)
         if problem is None:
-            return standing
+            return report
         return replace(
-            standing, ready="False", trouble=ConditionType.STALLED, reason=Reason.CONNECTION_REFUSED, message=problem
+            report, ready="False", trouble=ConditionType.STALLED, reason=Reason.CONNECTION_REFUSED, message=problem
         )
 
     async def _report(
@@ -192,7 +176,7 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
         await asyncio.shield(task)
 
     async def _persist_patiently(self, facts: Facts[SpecT, StatusT, ObsT], observed: ObsT, body: JsonObject) -> None:
-        deadline, failures = self.clock() + self.tempo.persist, 0
+        deadline, failures = self.clock() + self.intervals.persist, 0
         while True:
             try:
                 raw = await self._written_while_it_lives(facts, body)
@@ -206,7 +190,7 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
                     keep_answer(self.cache, self.queue, facts.key, raw)
                 return
             failures += 1
-            await self.sleep(_PERSIST_BACKOFF.after(failures, self.pacing.random))
+            await self.sleep(_PERSIST_BACKOFF.after(failures, self.retry_policy.random))
 
     async def _written_while_it_lives(self, facts: Facts[SpecT, StatusT, ObsT], body: JsonObject) -> JsonObject | None:
         """The object after the write; None where it is gone, or another took its name. Raises KubeError."""
@@ -231,7 +215,7 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
     async def _terminate_ownerless(self, facts: Facts[SpecT, StatusT, ObsT], observed: ObsT) -> None:
         cloud_id, _ = self.resource.identity(observed)
         logger.warning("the object vanished while %s was created for it: terminating that", cloud_id)
-        deadline, failures = self.clock() + self.tempo.persist, 0
+        deadline, failures = self.clock() + self.intervals.persist, 0
         while True:
             try:
                 await self.resource.delete(facts.usable_account.cloud, cloud_id)
@@ -242,7 +226,7 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
                     logger.error("%s is left in the cloud without an owner: %s", cloud_id, error)  # noqa: TRY400
                     return
                 failures += 1
-                await self.sleep(_PERSIST_BACKOFF.after(failures, self.pacing.random))
+                await self.sleep(_PERSIST_BACKOFF.after(failures, self.retry_policy.random))
             else:
                 return
 
@@ -252,16 +236,16 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
         action: actions.Action,
         result: Result[ObsT],
         status: StatusT,
-        standing: Standing | None,
+        report: Report | None,
         memory: Memory,
     ) -> None:
         key, cloud_id = facts.key, self._new_id(result)
-        if cloud_id and facts.usable_account.sightings.discard(cloud_id):
+        if cloud_id and facts.usable_account.unclaimed.discard(cloud_id):
             self.queue.add(key, Priority.EVENT)  # a webhook was faster than the create's answer
             return
         if isinstance(action, actions.Release | actions.Ignore | actions.Expire):
             return
-        due = self._due(facts, status, standing, memory)
+        due = self._due(facts, status, report, memory)
         if due is not None:
             self.queue.add_after(key, *due)
         if facts.decided_in is not None and isinstance(action, actions.Wait):
@@ -275,31 +259,31 @@ class Reconciler(Generic[SpecT, StatusT, ObsT]):
         return self.resource.identity(result.resource)[0] if isinstance(result, Accepted) else ""
 
     def _due(
-        self, facts: Facts[SpecT, StatusT, ObsT], status: StatusT, standing: Standing | None, memory: Memory
+        self, facts: Facts[SpecT, StatusT, ObsT], status: StatusT, report: Report | None, memory: Memory
     ) -> tuple[float, Priority] | None:
         """Seconds until the next pass, and how urgent it is."""
-        if standing is None and facts.error is not None:
-            return self.pacing.quick.after(memory.unanswered, self.pacing.random), Priority.RETRY
-        if standing is None or standing.pace is not None or standing.next_attempt is not None:
+        if report is None and facts.error is not None:
+            return self.retry_policy.quick.after(memory.unanswered, self.retry_policy.random), Priority.RETRY
+        if report is None or report.pace is not None or report.next_attempt is not None:
             agreed = status.next_attempt_time or facts.now
             return max((agreed - facts.now).total_seconds(), 0), Priority.RETRY
-        match standing.back:
+        match report.back:
             case Return.NEVER:
                 return None
             case Return.SOON:
                 return 0.0, Priority.DELETE if facts.view.deleting else Priority.CHANGE
             case Return.SHORTLY:
-                return min(_SHORTLY * 2 ** min(memory.quiet_looks, 16), self.tempo.transition), Priority.RETRY
+                return min(_SHORTLY * 2 ** min(memory.quiet_looks, 16), self.intervals.transition), Priority.RETRY
             case Return.TRANSITION:
-                interval = min(self.tempo.transition * 2 ** min(memory.quiet_looks, 16), self.tempo.settled)
-                return jittered(interval, self.tempo.jitter, self.pacing.random), Priority.RETRY
+                interval = min(self.intervals.transition * 2 ** min(memory.quiet_looks, 16), self.intervals.settled)
+                return jittered(interval, self.intervals.jitter, self.retry_policy.random), Priority.RETRY
             case Return.SETTLED:
-                return jittered(self.tempo.settled, self.tempo.jitter, self.pacing.random), Priority.POLL
+                return jittered(self.intervals.settled, self.intervals.jitter, self.retry_policy.random), Priority.POLL
             case _ as never:
                 assert_never(never)
 
     def _kube_backoff(self, memory: Memory) -> float:
-        return _KUBE_BACKOFF.after(memory.kube_failures, self.pacing.random)
+        return _KUBE_BACKOFF.after(memory.kube_failures, self.retry_policy.random)
 
 
 _SHORTLY = 0.5

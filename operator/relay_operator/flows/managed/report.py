@@ -35,7 +35,7 @@ class Return(Enum):
     SETTLED = auto()  # as asked, or waiting for people
 
 
-class Pace(Enum):
+class RetryKind(Enum):
     """How a refused attempt is repeated."""
 
     QUICK = auto()  # backoff from its beginning
@@ -44,7 +44,7 @@ class Pace(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Report:
     """`ready` None leaves the Ready condition as it was last known."""
 
     ready: Literal["True", "False"] | None
@@ -52,7 +52,7 @@ class Standing:
     reason: Reason
     message: str
     back: Return = Return.TRANSITION
-    pace: Pace | None = None
+    pace: RetryKind | None = None
     retry_after: float | None = None
     extra: tuple[Wanted, ...] = ()
     deletion_deadline: datetime | None = None
@@ -66,27 +66,27 @@ class Refusal:
 
     reason: Reason
     stalled: bool
-    pace: Pace
+    pace: RetryKind
 
 
 _CONFLICTS: Mapping[str, Refusal] = {
-    "POD_NODE_BUSY": Refusal(Reason.POD_NODE_BUSY, stalled=False, pace=Pace.QUICK),
-    "POD_NODE_OFFLINE": Refusal(Reason.POD_NODE_OFFLINE, stalled=False, pace=Pace.QUICK),
-    "POD_STOPPING": Refusal(Reason.POD_STOPPING, stalled=False, pace=Pace.QUICK),
-    "POD_NODE_NO_INFINIBAND": Refusal(Reason.POD_NODE_NO_INFINIBAND, stalled=True, pace=Pace.SLOW),
+    "POD_NODE_BUSY": Refusal(Reason.POD_NODE_BUSY, stalled=False, pace=RetryKind.QUICK),
+    "POD_NODE_OFFLINE": Refusal(Reason.POD_NODE_OFFLINE, stalled=False, pace=RetryKind.QUICK),
+    "POD_STOPPING": Refusal(Reason.POD_STOPPING, stalled=False, pace=RetryKind.QUICK),
+    "POD_NODE_NO_INFINIBAND": Refusal(Reason.POD_NODE_NO_INFINIBAND, stalled=True, pace=RetryKind.SLOW),
 }
 _REFUSALS: tuple[tuple[type[CloudError], Refusal], ...] = (
-    (errors.CapacityExhausted, Refusal(Reason.WAITING_FOR_CAPACITY, stalled=False, pace=Pace.ADVISED)),
-    (errors.RateLimited, Refusal(Reason.RATE_LIMITED, stalled=False, pace=Pace.ADVISED)),
-    (errors.PaymentRequired, Refusal(Reason.BALANCE_EXHAUSTED, stalled=True, pace=Pace.SLOW)),
-    (errors.Unauthorized, Refusal(Reason.ACCOUNT_UNAUTHORIZED, stalled=True, pace=Pace.ADVISED)),
-    (errors.Forbidden, Refusal(Reason.ACCOUNT_FORBIDDEN, stalled=True, pace=Pace.SLOW)),
-    (errors.BadRequest, Refusal(Reason.SPEC_INVALID, stalled=True, pace=Pace.SLOW)),
-    (errors.Conflict, Refusal(Reason.CONFLICT, stalled=False, pace=Pace.QUICK)),
-    (errors.NotFound, Refusal(Reason.CONFLICT, stalled=False, pace=Pace.QUICK)),
-    (errors.Gone, Refusal(Reason.CONFLICT, stalled=False, pace=Pace.QUICK)),
+    (errors.CapacityExhausted, Refusal(Reason.WAITING_FOR_CAPACITY, stalled=False, pace=RetryKind.ADVISED)),
+    (errors.RateLimited, Refusal(Reason.RATE_LIMITED, stalled=False, pace=RetryKind.ADVISED)),
+    (errors.PaymentRequired, Refusal(Reason.BALANCE_EXHAUSTED, stalled=True, pace=RetryKind.SLOW)),
+    (errors.Unauthorized, Refusal(Reason.ACCOUNT_UNAUTHORIZED, stalled=True, pace=RetryKind.ADVISED)),
+    (errors.Forbidden, Refusal(Reason.ACCOUNT_FORBIDDEN, stalled=True, pace=RetryKind.SLOW)),
+    (errors.BadRequest, Refusal(Reason.SPEC_INVALID, stalled=True, pace=RetryKind.SLOW)),
+    (errors.Conflict, Refusal(Reason.CONFLICT, stalled=False, pace=RetryKind.QUICK)),
+    (errors.NotFound, Refusal(Reason.CONFLICT, stalled=False, pace=RetryKind.QUICK)),
+    (errors.Gone, Refusal(Reason.CONFLICT, stalled=False, pace=RetryKind.QUICK)),
 )
-_UNREACHABLE = Refusal(Reason.CLOUD_UNAVAILABLE, stalled=False, pace=Pace.ADVISED)
+_UNREACHABLE = Refusal(Reason.CLOUD_UNAVAILABLE, stalled=False, pace=RetryKind.ADVISED)
 
 _STEP_REASONS: Mapping[Step, Reason] = {
     Step.STOP: Reason.STOPPING,
@@ -106,14 +106,14 @@ def refusal(error: CloudError) -> Refusal:
     return by_code or next((row for kind, row in _REFUSALS if isinstance(error, kind)), _UNREACHABLE)
 
 
-def stand(
+def report_of(
     resource: ExternalResource[SpecT, StatusT, ObsT],
     facts: Facts[SpecT, StatusT, ObsT],
     action: Action,
     result: Result[ObsT],
     *,
     unreachable: bool,
-) -> Standing | None:
+) -> Report | None:
     """What to write; None leaves status as it is. `unreachable`: the cloud has not answered too often in a row."""
     match result:
         case Rejected(error):
@@ -137,12 +137,12 @@ def stand(
 
 def _rejected(
     resource: ExternalResource[SpecT, StatusT, ObsT], facts: Facts[SpecT, StatusT, ObsT], error: CloudError
-) -> Standing:
+) -> Report:
     row = refusal(error)
     extra: tuple[Wanted, ...] = ()
     if isinstance(error, errors.CapacityExhausted):
         extra = (Wanted(ConditionType.CAPACITY_AVAILABLE, "False", row.reason, f"{error.code}: {error.message}"),)
-    standing = Standing(
+    report = Report(
         "False",
         ConditionType.STALLED if row.stalled else ConditionType.RECONCILING,
         row.reason,
@@ -151,12 +151,12 @@ def _rejected(
         retry_after=error.retry_after,
         extra=extra,
     )
-    return _unfunded(resource, facts, standing) if isinstance(error, errors.PaymentRequired) else standing
+    return _unfunded(resource, facts, report) if isinstance(error, errors.PaymentRequired) else report
 
 
 def _unfunded(
-    resource: ExternalResource[SpecT, StatusT, ObsT], facts: Facts[SpecT, StatusT, ObsT], refused: Standing
-) -> Standing:
+    resource: ExternalResource[SpecT, StatusT, ObsT], facts: Facts[SpecT, StatusT, ObsT], refused: Report
+) -> Report:
     """What is stopped for want of funds may have a deadline; what would only be new, or more, has time."""
     stopped = facts.view.seen is Seen.STOPPED
     reason = refused.reason if stopped else Reason.WAITING_FOR_BUDGET
@@ -176,41 +176,41 @@ def _kept(resource: ExternalResource[SpecT, StatusT, ObsT], since: datetime) -> 
     return deadline, f"; deleted by the cloud with its volume on {rfc3339(deadline)} unless it runs again"
 
 
-def _searching(reason: Reason, message: str) -> Standing:
+def _searching(reason: Reason, message: str) -> Report:
     unknown = Wanted(ConditionType.CREATE_OUTCOME_UNKNOWN, "True", reason, message)
-    return Standing("False", ConditionType.RECONCILING, reason, message, extra=(unknown,))
+    return Report("False", ConditionType.RECONCILING, reason, message, extra=(unknown,))
 
 
-def _resent(facts: Facts[SpecT, StatusT, ObsT], error: CloudError) -> Standing:
+def _resent(facts: Facts[SpecT, StatusT, ObsT], error: CloudError) -> Report:
     """A name clash says that it exists, and not under which id; anything else says as little as before."""
     if isinstance(error, errors.Conflict):
-        return replace(_outcome_unknown(facts, f"the cloud says that the name is taken ({error})"), pace=Pace.SLOW)
-    return replace(_searching(Reason.CREATE_OUTCOME_UNKNOWN, f"{error}; it is sent again"), pace=Pace.QUICK)
+        return replace(_outcome_unknown(facts, f"the cloud says that the name is taken ({error})"), pace=RetryKind.SLOW)
+    return replace(_searching(Reason.CREATE_OUTCOME_UNKNOWN, f"{error}; it is sent again"), pace=RetryKind.QUICK)
 
 
 def _created(
     resource: ExternalResource[SpecT, StatusT, ObsT], facts: Facts[SpecT, StatusT, ObsT], observed: ObsT
-) -> Standing:
+) -> Report:
     """Ready at once only where nothing is left to be changed, as it is where it was asked for stopped."""
     running = predicates.running_wanted(facts.obj, facts.now)
     if not resource.steps(facts.obj, observed, running=running):
         return _progressing(resource, facts, observed)
-    return Standing("False", ConditionType.RECONCILING, Reason.CREATING, resource.detail(observed), Return.SOON)
+    return Report("False", ConditionType.RECONCILING, Reason.CREATING, resource.detail(observed), Return.SOON)
 
 
-def _adopted(facts: Facts[SpecT, StatusT, ObsT], detail: str) -> Standing:
+def _adopted(facts: Facts[SpecT, StatusT, ObsT], detail: str) -> Report:
     """What was found may yet have to be changed, or ended: the next pass looks."""
     reason = Reason.DELETING if facts.view.deleting else Reason.ADOPTING
-    return Standing("False", ConditionType.RECONCILING, reason, f"found; {detail}", Return.SOON)
+    return Report("False", ConditionType.RECONCILING, reason, f"found; {detail}", Return.SOON)
 
 
-def _sent(facts: Facts[SpecT, StatusT, ObsT], action: Action) -> Standing:
+def _sent(facts: Facts[SpecT, StatusT, ObsT], action: Action) -> Report:
     if isinstance(action, actions.Update):
         back = Return.TRANSITION if action.step in _TOLD_BY_EVENTS else Return.SHORTLY
         message = f"{action.step} sent to the cloud"
-        return Standing("False", ConditionType.RECONCILING, _STEP_REASONS[action.step], message, back)
+        return Report("False", ConditionType.RECONCILING, _STEP_REASONS[action.step], message, back)
     reason = Reason.RECREATING if facts.view.replacing and not facts.view.deleting else Reason.DELETING
-    return Standing("False", ConditionType.RECONCILING, reason, "termination sent to the cloud")
+    return Report("False", ConditionType.RECONCILING, reason, "termination sent to the cloud")
 
 
 def _decided(
@@ -219,7 +219,7 @@ def _decided(
     action: Action,
     *,
     unreachable: bool,
-) -> Standing | None:
+) -> Report | None:
     match action:
         case actions.Wait(reason):
             return _waiting(resource, facts, reason, unreachable=unreachable)
@@ -227,12 +227,12 @@ def _decided(
             return _stalled(facts, reason)
         case actions.Replace():
             message = facts.note or f"recovery: {facts.view.recovery.name.lower()}"
-            return Standing("False", ConditionType.RECONCILING, Reason.RECREATING, message, Return.SOON)
+            return Report("False", ConditionType.RECONCILING, Reason.RECREATING, message, Return.SOON)
         case actions.Forget():
-            return Standing("False", ConditionType.RECONCILING, Reason.RECREATING, "making it anew", Return.SOON)
+            return Report("False", ConditionType.RECONCILING, Reason.RECREATING, "making it anew", Return.SOON)
         case actions.CloseIntent():
             message = facts.note or "the last attempt came to nothing"
-            return Standing("False", ConditionType.RECONCILING, Reason.CREATING, message, Return.SOON)
+            return Report("False", ConditionType.RECONCILING, Reason.CREATING, message, Return.SOON)
         case actions.Keep():
             if facts.observed is None:
                 return None
@@ -247,13 +247,13 @@ def _waiting(
     reason: Reason,
     *,
     unreachable: bool,
-) -> Standing | None:
+) -> Report | None:
     match reason:
         case Reason.WAITING_FOR_RETRY:
             return None
         case Reason.PAUSED:
             paused = Wanted(ConditionType.PAUSED, "True", Reason.PAUSED, "the annotation paused is set")
-            return Standing(None, None, Reason.PAUSED, paused.message, Return.NEVER, extra=(paused,))
+            return Report(None, None, Reason.PAUSED, paused.message, Return.NEVER, extra=(paused,))
         case Reason.CLOUD_UNAVAILABLE:
             return _blind(facts, unreachable=unreachable)
         case Reason.WAITING_FOR_ACCOUNT if not isinstance(facts.account, AccountReady):
@@ -263,10 +263,10 @@ def _waiting(
         case Reason.SEARCHING if not facts.obj.status.id:
             return _searching(reason, facts.note)
         case _:
-            return Standing("False", ConditionType.RECONCILING, reason, facts.note)
+            return Report("False", ConditionType.RECONCILING, reason, facts.note)
 
 
-def _backing_off(resource: ExternalResource[SpecT, StatusT, ObsT], facts: Facts[SpecT, StatusT, ObsT]) -> Standing:
+def _backing_off(resource: ExternalResource[SpecT, StatusT, ObsT], facts: Facts[SpecT, StatusT, ObsT]) -> Report:
     seen = facts.view.seen
     said = facts.note or ("" if facts.observed is None else resource.detail(facts.observed))
     word = "restarted" if facts.view.recovery is Recovery.RESTART else "made anew"
@@ -275,35 +275,35 @@ def _backing_off(resource: ExternalResource[SpecT, StatusT, ObsT], facts: Facts[
         f"{said}; {word} {times} time{'' if times == 1 else 's'} without a run of ten minutes since: next at "
         f"{rfc3339(due)}, or as soon as the spec changes"
     )
-    return Standing("False", ConditionType.RECONCILING, Reason.BACK_OFF, message, next_attempt=due)
+    return Report("False", ConditionType.RECONCILING, Reason.BACK_OFF, message, next_attempt=due)
 
 
-def _blind(facts: Facts[SpecT, StatusT, ObsT], *, unreachable: bool) -> Standing | None:
+def _blind(facts: Facts[SpecT, StatusT, ObsT], *, unreachable: bool) -> Report | None:
     """`Ready` stays what it was last seen to be; a key that is refused is told at once, silence after a while."""
     if facts.error is None:
         return None
     row = refusal(facts.error)
     if row.reason is Reason.CLOUD_UNAVAILABLE and not unreachable:
         return None
-    return Standing(
+    return Report(
         None, ConditionType.STALLED, row.reason, facts.error.message, pace=row.pace, retry_after=facts.error.retry_after
     )
 
 
-def _without_account(facts: Facts[SpecT, StatusT, ObsT], account: AccountWaiting | AccountRefused) -> Standing:
+def _without_account(facts: Facts[SpecT, StatusT, ObsT], account: AccountWaiting | AccountRefused) -> Report:
     reason, message = account.reason, account.message
     if facts.view.deleting:
         message += "; the deletion waits for it (the annotation abandon lets go without touching the cloud)"
     if not facts.obj.status.id:
-        return Standing("False", ConditionType.RECONCILING, Reason.WAITING_FOR_ACCOUNT, message, Return.SETTLED)
-    return Standing(None, ConditionType.STALLED, reason, message, Return.SETTLED)
+        return Report("False", ConditionType.RECONCILING, Reason.WAITING_FOR_ACCOUNT, message, Return.SETTLED)
+    return Report(None, ConditionType.STALLED, reason, message, Return.SETTLED)
 
 
-def _stalled(facts: Facts[SpecT, StatusT, ObsT], reason: Reason) -> Standing:
+def _stalled(facts: Facts[SpecT, StatusT, ObsT], reason: Reason) -> Report:
     message = facts.note
     if not isinstance(facts.account, AccountReady):
         without = _without_account(facts, facts.account)
-        return Standing(without.ready, ConditionType.STALLED, facts.account.reason, without.message, Return.SETTLED)
+        return Report(without.ready, ConditionType.STALLED, facts.account.reason, without.message, Return.SETTLED)
     if reason is Reason.CREATE_OUTCOME_UNKNOWN:
         return _outcome_unknown(facts, facts.note)
     if reason is Reason.IMMUTABLE_FIELD_CHANGED:
@@ -311,44 +311,44 @@ def _stalled(facts: Facts[SpecT, StatusT, ObsT], reason: Reason) -> Standing:
     if reason is Reason.TERMINATED_EXTERNALLY:
         message = message or "the cloud says it is terminated"
         message += "; recovery.onTerminated: Recreate makes another"
-    return Standing("False", ConditionType.STALLED, reason, message, Return.SETTLED)
+    return Report("False", ConditionType.STALLED, reason, message, Return.SETTLED)
 
 
-def _outcome_unknown(facts: Facts[SpecT, StatusT, ObsT], clue: str) -> Standing:
+def _outcome_unknown(facts: Facts[SpecT, StatusT, ObsT], clue: str) -> Report:
     token = facts.intent.token if facts.intent is not None else "the token in the annotation create-intent"
     message = (
         f"a create was sent and its answer is lost: {clue}. If it exists, annotate "
         f"gpurelay.dev/adopt-id=<its id>; if it does not, annotate gpurelay.dev/retry-create={token}"
     )
     unknown = Wanted(ConditionType.CREATE_OUTCOME_UNKNOWN, "True", Reason.CREATE_OUTCOME_UNKNOWN, message)
-    return Standing(
+    return Report(
         "False", ConditionType.STALLED, Reason.CREATE_OUTCOME_UNKNOWN, message, Return.SETTLED, extra=(unknown,)
     )
 
 
 def _progressing(
     resource: ExternalResource[SpecT, StatusT, ObsT], facts: Facts[SpecT, StatusT, ObsT], observed: ObsT
-) -> Standing:
+) -> Report:
     """The resource is left to itself: its own state speaks."""
     detail = resource.detail(observed)
     match resource.progress(observed):
         case Progress.READY:
-            return Standing("True", None, Reason.RUNNING, detail, Return.SETTLED)
+            return Report("True", None, Reason.RUNNING, detail, Return.SETTLED)
         case Progress.STOPPED:
             expired = predicates.runtime_used_up(facts.obj, facts.now)
-            return Standing(
+            return Report(
                 "True", None, Reason.MAX_RUNTIME_REACHED if expired else Reason.STOPPED, detail, Return.SETTLED
             )
         case Progress.DEGRADED:
-            return Standing("False", ConditionType.RECONCILING, Reason.DEGRADED, detail)
+            return Report("False", ConditionType.RECONCILING, Reason.DEGRADED, detail)
         case Progress.INTERRUPTED:
             since = predicates.since_in(facts.obj, "interrupted", facts.now)
             deadline, told = _kept(resource, since)
             message = f"{detail}; interrupted since {rfc3339(since)}{told}"
-            return Standing("False", ConditionType.RECONCILING, Reason.INTERRUPTED, message, deletion_deadline=deadline)
+            return Report("False", ConditionType.RECONCILING, Reason.INTERRUPTED, message, deletion_deadline=deadline)
         case Progress.FAILED:
-            return Standing("False", ConditionType.STALLED, Reason.FAILED, detail, Return.SETTLED)
+            return Report("False", ConditionType.STALLED, Reason.FAILED, detail, Return.SETTLED)
         case Progress.PENDING | Progress.GONE:
-            return Standing("False", ConditionType.RECONCILING, Reason.DEPLOYING, detail)
+            return Report("False", ConditionType.RECONCILING, Reason.DEPLOYING, detail)
         case _ as never:
             assert_never(never)

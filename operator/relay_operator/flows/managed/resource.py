@@ -14,7 +14,7 @@ from relay_operator.api.parts import EnvFromSource, EnvVar
 from relay_operator.api.references import ValueSource
 from relay_operator.api.workload import CommonStatus, WorkloadSpec
 from relay_operator.engine.kube import ResourceType
-from relay_operator.engine.unclaimed_ids import Sightings
+from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.actions import Step
 from relay_operator.flows.managed.connection import Reached
 
@@ -91,7 +91,7 @@ class CannotTell:
     """The cloud has no way to find a resource by its name."""
 
 
-Finding: TypeAlias = Found[ObsT] | NotSeen | CannotTell
+SearchResult: TypeAlias = Found[ObsT] | NotSeen | CannotTell
 
 
 class ExternalResource(Protocol[SpecT, StatusT, ObsT]):
@@ -116,8 +116,8 @@ class ExternalResource(Protocol[SpecT, StatusT, ObsT]):
         """The resource with that id. Raises NotFound."""
         ...
 
-    async def find(self, cloud: Cloud, name: str, sightings: Sightings) -> Finding[ObsT]:
-        """The live resource with that name; `sightings` are ids that webhooks named and nobody owns."""
+    async def find(self, cloud: Cloud, name: str, unclaimed: UnclaimedIds) -> SearchResult[ObsT]:
+        """The live resource with that name; `unclaimed` are ids that webhooks named and nobody owns."""
         ...
 
     async def create(self, cloud: Cloud, obj: Resource[SpecT, StatusT], intent: CreateIntent, inputs: Inputs) -> ObsT:

@@ -19,7 +19,7 @@ from relay_operator.flows.managed import actions, predicates, recovery
 from relay_operator.flows.managed.actions import Action, Step
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.plan import Difference, Recovery, Seen
-from relay_operator.flows.managed.report import Pace, Standing
+from relay_operator.flows.managed.report import Report, RetryKind
 from relay_operator.flows.managed.resource import ExternalResource, Progress
 from relay_operator.flows.managed.result import Accepted, Rejected, Result, Sent
 
@@ -45,18 +45,18 @@ _OF_THE_RESOURCE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Pacing:
+class RetryPolicy:
     """How refused attempts are spread."""
 
     quick: Backoff
     random: Random
 
-    def wait(self, pace: Pace, retry_after: float | None, failures: int) -> float:
+    def wait(self, pace: RetryKind, retry_after: float | None, failures: int) -> float:
         """Seconds until the next attempt; Retry-After is a floor, up to the longest backoff."""
         match pace:
-            case Pace.SLOW:
+            case RetryKind.SLOW:
                 return self.quick.limit
-            case Pace.ADVISED if retry_after is not None:
+            case RetryKind.ADVISED if retry_after is not None:
                 advised = min(retry_after, self.quick.limit)
                 return max(advised, self.quick.initial) * (1 + self.random() / 4)
             case _:
@@ -68,8 +68,8 @@ def new_status(
     facts: Facts[SpecT, StatusT, ObsT],
     action: Action,
     result: Result[ObsT],
-    standing: Standing,
-    pacing: Pacing,
+    report: Report,
+    retry_policy: RetryPolicy,
 ) -> StatusT:
     """What status should say after this pass."""
     obj, observed = facts.obj, result.resource if isinstance(result, Accepted) else facts.observed
@@ -79,14 +79,14 @@ def new_status(
     changed: Fields = {"observed_generation": obj.metadata.generation}
     changed |= _protocol(resource, facts, action, result)
     changed |= _clocks(resource, facts, action, result, observed)
-    changed |= _attempts(resource, facts, result, standing, pacing)
-    changed["recoveries"] = _recoveries(facts, action, result, standing)
+    changed |= _attempts(resource, facts, result, report, retry_policy)
+    changed["recoveries"] = _recoveries(facts, action, result, report)
     changed["conditions"] = conditions.written(
-        obj.status.conditions, list(_conditions(facts, standing)), obj.metadata.generation, facts.now
+        obj.status.conditions, list(_conditions(facts, report)), obj.metadata.generation, facts.now
     )
     if mirrored.state != obj.status.state and "state" not in changed:
         changed["state_since"] = facts.now
-    changed.setdefault("deletion_deadline", standing.deletion_deadline)
+    changed.setdefault("deletion_deadline", report.deletion_deadline)
     return _storable(mirrored.model_copy(update=changed))
 
 
@@ -178,32 +178,30 @@ def _attempts(
     resource: ExternalResource[SpecT, StatusT, ObsT],
     facts: Facts[SpecT, StatusT, ObsT],
     result: Result[ObsT],
-    standing: Standing,
-    pacing: Pacing,
+    report: Report,
+    retry_policy: RetryPolicy,
 ) -> Fields:
     """Failures in a row, and the earliest next attempt."""
     status = facts.obj.status
-    if standing.pace is None:
-        settled = isinstance(result, Accepted) or (standing.ready == "True" and _lasting(facts))
-        return {"failures": None if settled else status.failures, "next_attempt_time": standing.next_attempt}
+    if report.pace is None:
+        settled = isinstance(result, Accepted) or (report.ready == "True" and _lasting(facts))
+        return {"failures": None if settled else status.failures, "next_attempt_time": report.next_attempt}
     if facts.error is not None:  # a look is no attempt: it neither tries another model nor slows down the next create
-        wait = pacing.wait(standing.pace, standing.retry_after, facts.unanswered)
+        wait = retry_policy.wait(report.pace, report.retry_after, facts.unanswered)
         return {"failures": status.failures, "next_attempt_time": _whole_seconds(facts.now, wait)}
     failures = (status.failures or 0) + 1
-    wait = pacing.wait(standing.pace, standing.retry_after, failures)
+    wait = retry_policy.wait(report.pace, report.retry_after, failures)
     create_refused = isinstance(result, Rejected) and result.intent is not None
     untried = create_refused and failures % max(len(resource.models(facts.obj)), 1) != 0
-    if standing.reason is Reason.WAITING_FOR_CAPACITY and untried:
+    if report.reason is Reason.WAITING_FOR_CAPACITY and untried:
         wait = 0.0
     return {"failures": failures, "next_attempt_time": _whole_seconds(facts.now, wait) if wait else None}
 
 
-def _recoveries(
-    facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result[ObsT], standing: Standing
-) -> int | None:
+def _recoveries(facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result[ObsT], report: Report) -> int | None:
     """Restarts and recreations in a row: counted when they are begun, forgotten after a run that lasted."""
     obj, view = facts.obj, facts.view
-    if standing.ready == "True" and _lasting(facts):
+    if report.ready == "True" and _lasting(facts):
         return None
     if isinstance(action, actions.Replace) or (isinstance(action, actions.Forget) and not view.replacing):
         return recovery.counted(obj, view.seen, view.recovery, facts.now) or None
@@ -222,18 +220,18 @@ def _whole_seconds(now: datetime, wait: float) -> datetime:
     return (now + timedelta(seconds=wait + 0.999)).replace(microsecond=0)
 
 
-def _conditions(facts: Facts[SpecT, StatusT, ObsT], standing: Standing) -> Iterator[Wanted]:
+def _conditions(facts: Facts[SpecT, StatusT, ObsT], report: Report) -> Iterator[Wanted]:
     """`Ready` always; `Reconciling` and `Stalled` only while true; the others while they have something to say."""
     before = conditions.find(facts.obj.status.conditions, ConditionType.READY)
-    if standing.ready is not None:
-        yield Wanted(ConditionType.READY, standing.ready, standing.reason, standing.message)
+    if report.ready is not None:
+        yield Wanted(ConditionType.READY, report.ready, report.reason, report.message)
     elif before is not None:
         yield Wanted(ConditionType.READY, before.status, before.reason, before.message)
     else:
-        yield Wanted(ConditionType.READY, "False", standing.reason, standing.message)
-    if standing.trouble is not None:
-        yield Wanted(standing.trouble, "True", standing.reason, standing.message)
-    yield from standing.extra
+        yield Wanted(ConditionType.READY, "False", report.reason, report.message)
+    if report.trouble is not None:
+        yield Wanted(report.trouble, "True", report.reason, report.message)
+    yield from report.extra
     outdated = facts.env_digest and facts.obj.status.env_digest and facts.env_digest != facts.obj.status.env_digest
     if outdated and facts.view.difference is not Difference.REPLACEABLE:
         message = "a Secret or ConfigMap in env has changed since the create; updateStrategy.type: Recreate applies it"

@@ -11,7 +11,7 @@ from relay_operator.api.meta import API_VERSION, ObjectKey, rfc3339
 from relay_operator.engine.cache import Entry
 from relay_operator.engine.kube import JsonObject, ResourceType
 from relay_operator.flows.managed.connection import owner
-from relay_operator.flows.schedule.decide import Child, Outcome, Start
+from relay_operator.flows.schedule.decide import Child, Outcome, StartBatch
 from relay_operator.flows.schedule.placeholders import filled
 from relay_operator.flows.schedule.timetable import zone_of
 
@@ -48,7 +48,7 @@ def _moment(text: str) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
 
 
-def manifest(schedule: ObjectKey, uid: str, body: bytes, start: Start) -> JsonObject:
+def manifest(schedule: ObjectKey, uid: str, body: bytes, start: StartBatch) -> JsonObject:
     """The batch of one time, from the schedule's own JSON; its time zone is one that exists.
 
     The template is copied as it was written, but for its placeholders: fields that only a later release knows are not

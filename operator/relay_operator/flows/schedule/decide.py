@@ -78,7 +78,7 @@ class Remove:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class StartBatch:
     """Create the batch of this time."""
 
     name: str
@@ -86,7 +86,7 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class Adopt:
+class AdoptBatch:
     """The batch of this time exists, and status does not say so: the process that made it ended before it could."""
 
     scheduled: datetime
@@ -101,7 +101,7 @@ class Tell:
     text: str
 
 
-Action: TypeAlias = Remove | Start | Adopt | Tell
+Action: TypeAlias = Remove | StartBatch | AdoptBatch | Tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ def _start(view: View, missed: Missed) -> Iterator[Action]:
     name, scheduled = batch_name(view.name, missed.latest), missed.latest
     running = active(view.children)
     if any(child.name == name for child in view.children):
-        yield Adopt(scheduled)
+        yield AdoptBatch(scheduled)
         return
     if running and view.policy is ConcurrencyPolicy.FORBID:
         text = f"no batch starts for {rfc3339(scheduled)} while {running[0].name} is not finished: Forbid"
@@ -174,7 +174,7 @@ def _start(view: View, missed: Missed) -> Iterator[Action]:
         yield Tell(Matter.TOO_MANY_MISSED_TIMES, scheduled, text)
     if view.policy is ConcurrencyPolicy.REPLACE:
         yield from _replace(running, scheduled)
-    yield Start(name, scheduled)
+    yield StartBatch(name, scheduled)
 
 
 def _replace(running: Sequence[Child], scheduled: datetime) -> Iterator[Action]:

@@ -19,12 +19,12 @@ from relay_operator.engine.cache import Cache, Entry
 from relay_operator.engine.events import Note, Recorder, noteworthy
 from relay_operator.engine.informer import keep_answer
 from relay_operator.engine.kube import AlreadyExists, JsonObject, Kube, KubeError, NotFound, Refused, ResourceType
+from relay_operator.engine.passes import Pass
 from relay_operator.engine.queue import Priority, Queue, Taken
-from relay_operator.flows.managed.reconciler import Pass
 from relay_operator.flows.schedule import batches
 from relay_operator.flows.schedule.cron import BadScheduleError
-from relay_operator.flows.schedule.decide import Adopt, Decision, Matter, Remove, Start, Tell, View, decide
-from relay_operator.flows.schedule.report import Finding, Trouble, new_status, paused, status_patch
+from relay_operator.flows.schedule.decide import AdoptBatch, Decision, Matter, Remove, StartBatch, Tell, View, decide
+from relay_operator.flows.schedule.report import ScheduleFinding, Trouble, new_status, paused, status_patch
 from relay_operator.flows.schedule.timetable import Timetable, UnknownTimeZoneError, timetable
 from relay_operator.observability.logs import log_action, log_context
 
@@ -106,7 +106,7 @@ class ScheduleReconciler:
             trouble = Trouble(Reason.TEMPLATE_REFUSED, done.refused)
         memory.refusals = memory.refusals + 1 if done.refused else 0
         known = batches.children(self.cache.owned_by(entry.uid))
-        wrote = await self._report(key, schedule, Finding(known, now, done.started, decision.next, trouble))
+        wrote = await self._report(key, schedule, ScheduleFinding(known, now, done.started, decision.next, trouble))
         self._come_back(key, decision, memory)
         return "+".join(done.names) or "Keep", wrote
 
@@ -118,9 +118,9 @@ class ScheduleReconciler:
                     await self.kube.delete(batches.TYPE, key.namespace, child.name, uid=child.uid)
                     done.names.append("Remove")
                     log_action(logger, f"{child.name} is deleted", action="Remove", outcome=why)
-                case Start():
+                case StartBatch():
                     await self._start(key, entry, action, done, memory)
-                case Adopt(scheduled=scheduled):
+                case AdoptBatch(scheduled=scheduled):
                     done.started = scheduled
                 case Tell():
                     self._tell(key, entry.uid, action, memory)
@@ -128,7 +128,7 @@ class ScheduleReconciler:
                     assert_never(never)
         return done
 
-    async def _start(self, key: ObjectKey, entry: Entry, start: Start, done: _Done, memory: _Memory) -> None:
+    async def _start(self, key: ObjectKey, entry: Entry, start: StartBatch, done: _Done, memory: _Memory) -> None:
         """Makes the batch, or finds that it was made; the name sees to it that there is never a second one."""
         try:
             raw = await self.kube.create(
@@ -158,7 +158,7 @@ class ScheduleReconciler:
         kind = "Normal" if tell.matter in _NORMAL else "Warning"
         self.recorder.record(key, uid, Note(kind, tell.matter, tell.text))
 
-    async def _report(self, key: ObjectKey, schedule: InferenceBatchSchedule, finding: Finding) -> bool:
+    async def _report(self, key: ObjectKey, schedule: InferenceBatchSchedule, finding: ScheduleFinding) -> bool:
         """At most one status write, and only if something changed."""
         after = new_status(schedule, finding)
         patch = status_patch(schedule.status, after)

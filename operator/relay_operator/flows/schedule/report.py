@@ -29,7 +29,7 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ScheduleFinding:
     """What one pass found and did."""
 
     children: Sequence[Child]
@@ -40,7 +40,7 @@ class Finding:
     trouble: Trouble | None = None
 
 
-def new_status(schedule: InferenceBatchSchedule, finding: Finding) -> InferenceBatchScheduleStatus:
+def new_status(schedule: InferenceBatchSchedule, finding: ScheduleFinding) -> InferenceBatchScheduleStatus:
     """What status should say after the pass."""
     before, running = schedule.status, active(finding.children)
     references = [BatchReference(name=child.name, uid=child.uid) for child in running[:SHOWN_ACTIVE]]
@@ -75,7 +75,7 @@ def paused(schedule: InferenceBatchSchedule) -> bool:
     return schedule.metadata.annotations.get(meta.PAUSED) == "true"
 
 
-def _conditions(schedule: InferenceBatchSchedule, finding: Finding) -> Iterator[Wanted]:
+def _conditions(schedule: InferenceBatchSchedule, finding: ScheduleFinding) -> Iterator[Wanted]:
     trouble = finding.trouble
     if trouble is not None:
         yield Wanted(ConditionType.READY, "False", trouble.reason, trouble.message)

@@ -11,8 +11,8 @@ from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine import conditions
 from relay_operator.engine.account import AccountReady, AccountRefused, AccountState, AccountWaiting
-from relay_operator.engine.unclaimed_ids import Sightings
-from relay_operator.flows.account.report import Finding, Seen, new_status, status_patch
+from relay_operator.engine.unclaimed_ids import UnclaimedIds
+from relay_operator.flows.account.report import AccountFinding, OrganizationSeen, new_status, status_patch
 from relay_wire.account import Whoami
 from relay_wire.billing import Balance, CurrentUsage
 
@@ -27,10 +27,12 @@ SILENT = AccountWaiting(Reason.CLOUD_UNAVAILABLE, "no answer")
 def ready() -> AccountReady:
     cloud = Cloud("http://127.0.0.1:1", "or_key", organization_id="org-1")
     asyncio.run(cloud.aclose())
-    return AccountReady(KEY, cloud, "org-1", Sightings(), resend_unknown=False, adoption_allowed=True)
+    return AccountReady(KEY, cloud, "org-1", UnclaimedIds(), resend_unknown=False, adoption_allowed=True)
 
 
-def _seen(available: int = 10_000, burn: int = 100, runway: float | None = 90.5, webhook: str = "wh-1") -> Seen:
+def _seen(
+    available: int = 10_000, burn: int = 100, runway: float | None = 90.5, webhook: str = "wh-1"
+) -> OrganizationSeen:
     balance = Balance(
         balance_cents=available, available_cents=available, accrued_usage_cents=0, current_month_usage_cents=0,
         transactions=[],
@@ -38,12 +40,12 @@ def _seen(available: int = 10_000, burn: int = 100, runway: float | None = 90.5,
     usage = CurrentUsage(
         usage_cents=0, usage_hours=0, breakdown=[], burn_per_hour_cents=burn, projected_runway_hours=runway
     )
-    return Seen(balance, usage, WebhookStatus(id=webhook) if webhook else None)
+    return OrganizationSeen(balance, usage, WebhookStatus(id=webhook) if webhook else None)
 
 
-def _finding(state: AccountState, seen: Seen | None = None, **other: object) -> Finding:
+def _finding(state: AccountState, seen: OrganizationSeen | None = None, **other: object) -> AccountFinding:
     told: dict[str, object] = {"in_use": InUse(), "generation": 1, "now": NOW} | other
-    return Finding(state=state, who=WHO, seen=seen, **told)  # type: ignore[arg-type]
+    return AccountFinding(state=state, who=WHO, seen=seen, **told)  # type: ignore[arg-type]
 
 
 def _says(status: AccountStatus, wanted: ConditionType) -> tuple[str, str] | None:
@@ -133,7 +135,9 @@ def test_a_deleted_account_whose_key_is_revoked_stalls_once(ready: AccountReady)
 
 
 def test_what_the_key_may_not_do_is_told_without_making_the_account_unready(ready: AccountReady) -> None:
-    seen = Seen(webhook_trouble="the key lacks clusters:write", notes=("the balance cannot be read: billing:read",))
+    seen = OrganizationSeen(
+        webhook_trouble="the key lacks clusters:write", notes=("the balance cannot be read: billing:read",)
+    )
     status = new_status(AccountStatus(), _finding(ready, seen))
     told = conditions.find(status.conditions, ConditionType.READY)
     assert told is not None

@@ -11,7 +11,18 @@ import pytest
 from relay_operator.api.conditions import Reason
 from relay_operator.flows.batch import actions
 from relay_operator.flows.batch.actions import Action, Stall, Start, Wait, Work
-from relay_operator.flows.batch.plan import Demand, Ending, Holds, Live, Phase, Round, Sight, Transfer, View, plan
+from relay_operator.flows.batch.plan import (
+    BatchDemand,
+    EndingState,
+    Holds,
+    Live,
+    Phase,
+    Round,
+    Sight,
+    Transfer,
+    View,
+    plan,
+)
 from relay_operator.flows.managed.plan import Account
 
 SENDS = (actions.Submit, actions.Begin, actions.Again)
@@ -22,11 +33,11 @@ NOTHING_THERE = {Phase.NEW, Phase.CLEARED, Phase.EXPIRED}
 def every_view() -> Iterator[View]:
     """Every combination that an object can be in: only what is active has a round, runs, or is searched for."""
     yes_or_no = (True, False)
-    active = itertools.product(Sight, Round, Live, Holds, Transfer, Ending, yes_or_no, yes_or_no)
-    states = [View(Demand.EXIST, True, False, Account.READY, Phase.ACTIVE, *values) for values in active]
+    active = itertools.product(Sight, Round, Live, Holds, Transfer, EndingState, yes_or_no, yes_or_no)
+    states = [View(BatchDemand.EXIST, True, False, Account.READY, Phase.ACTIVE, *values) for values in active]
     for phase, holds, transfer, waiting in itertools.product(set(Phase) - {Phase.ACTIVE}, Holds, Transfer, yes_or_no):
         states.append(View(phase=phase, holds=holds, transfer=transfer, waiting=waiting))
-    for demand, state in itertools.product(Demand, states):
+    for demand, state in itertools.product(BatchDemand, states):
         yield replace(state, demand=demand)
         if state.waiting or state.transfer is Transfer.BUSY:
             continue  # makes no difference to what holds everything back
@@ -76,12 +87,12 @@ INVARIANTS: dict[str, Callable[[View, Action], bool]] = {
     "results are dropped only where people said so": lambda view, action: (
         not isinstance(action, actions.Finish)
         or view.holds is not Holds.RESULTS
-        or view.demand is Demand.DELETE_DISCARDING
+        or view.demand is BatchDemand.DELETE_DISCARDING
     ),
     "what is in the cloud is let go only where people said so": lambda view, action: (
         not isinstance(action, actions.Release)
         or view.phase in NOTHING_THERE
-        or view.demand in {Demand.DELETE_ABANDONING, Demand.DELETE_ORPHANING}
+        or view.demand in {BatchDemand.DELETE_ABANDONING, BatchDemand.DELETE_ORPHANING}
     ),
     "an object that lives is never released": lambda view, action: (
         not isinstance(action, actions.Release) or view.deleting
@@ -99,14 +110,14 @@ INVARIANTS: dict[str, Callable[[View, Action], bool]] = {
 
 
 FRESH = View(phase=Phase.NEW)
-GOING = View(demand=Demand.DELETE)
+GOING = View(demand=BatchDemand.DELETE)
 OVER = View(round=Round.OVER, holds=Holds.RESULTS)
-ENDING = View(ending=Ending.RECORDED)
+ENDING = View(ending=EndingState.RECORDED)
 
 SENTENCES: dict[str, tuple[View, Action]] = {
     "deleting without our finalizer is none of our business": (replace(GOING, finalizer=False), actions.Ignore()),
     "abandoning lets go before anything else": (
-        View(demand=Demand.DELETE_ABANDONING, paused=True, account=Account.REFUSED, sight=Sight.BLIND),
+        View(demand=BatchDemand.DELETE_ABANDONING, paused=True, account=Account.REFUSED, sight=Sight.BLIND),
         actions.Release(),
     ),
     "paused keeps even what is being deleted": (replace(GOING, paused=True), Wait(Reason.PAUSED)),
@@ -121,11 +132,11 @@ SENTENCES: dict[str, tuple[View, Action]] = {
     "what is finished is kept": (View(phase=Phase.CLEARED), actions.Keep()),
     "what is finished long enough goes by itself": (View(phase=Phase.EXPIRED), actions.Expire()),
     "suspended from the start needs no account": (
-        replace(FRESH, demand=Demand.SUSPEND, account=Account.WAITING),
+        replace(FRESH, demand=BatchDemand.SUSPEND, account=Account.WAITING),
         Wait(Reason.SUSPENDED),
     ),
     "orphaning lets go of what runs": (
-        View(demand=Demand.DELETE_ORPHANING, live=Live.RUNNING, account=Account.REFUSED),
+        View(demand=BatchDemand.DELETE_ORPHANING, live=Live.RUNNING, account=Account.REFUSED),
         actions.Release(),
     ),
     "without an account nothing goes on": (View(account=Account.WAITING), Wait(Reason.WAITING_FOR_ACCOUNT)),
@@ -136,7 +147,7 @@ SENTENCES: dict[str, tuple[View, Action]] = {
     "what is surely absent is closed": (View(sight=Sight.ABSENT), actions.Close()),
     "an intent that was edited stalls": (View(sight=Sight.UNREADABLE), Stall(Reason.CREATE_OUTCOME_UNKNOWN)),
     "what long work came to is written down first": (
-        View(transfer=Transfer.DONE, ending=Ending.DUE, round=Round.UNSENT),
+        View(transfer=Transfer.DONE, ending=EndingState.DUE, round=Round.UNSENT),
         actions.Record(),
     ),
     "a batch begins with its intent": (FRESH, actions.Begin()),
@@ -150,7 +161,7 @@ SENTENCES: dict[str, tuple[View, Action]] = {
     "what is uploaded is submitted": (View(round=Round.UNPAID), actions.Submit()),
     "a refused create waits": (View(round=Round.UNPAID, waiting=True), Wait(Reason.WAITING_FOR_RETRY)),
     "the pause after failures is waited for": (View(round=Round.HELD), Wait(Reason.RETRYING)),
-    "suspended in that pause it rests": (View(demand=Demand.SUSPEND, round=Round.HELD), actions.Rest()),
+    "suspended in that pause it rests": (View(demand=BatchDemand.SUSPEND, round=Round.HELD), actions.Rest()),
     "deleted in that pause, its answers so far are published": (
         replace(GOING, round=Round.HELD, holds=Holds.RESULTS),
         actions.BeginPublication(),
@@ -162,11 +173,11 @@ SENTENCES: dict[str, tuple[View, Action]] = {
     "publishing goes on": (View(phase=Phase.PUBLISHING), Start(Work.PUBLISH)),
     "publishing goes on though deleted": (replace(GOING, phase=Phase.PUBLISHING), Start(Work.PUBLISH)),
     "publishing ends where it is discarded": (
-        View(demand=Demand.DELETE_DISCARDING, phase=Phase.PUBLISHING),
+        View(demand=BatchDemand.DELETE_DISCARDING, phase=Phase.PUBLISHING),
         actions.Finish(),
     ),
     "what is finished is cleared": (View(phase=Phase.FINISHED), Start(Work.CLEAR)),
-    "a limit that is reached is written down": (View(ending=Ending.DUE, live=Live.RUNNING), actions.End()),
+    "a limit that is reached is written down": (View(ending=EndingState.DUE, live=Live.RUNNING), actions.End()),
     "then what runs is cancelled": (replace(ENDING, live=Live.RUNNING), actions.Cancel()),
     "and waited for": (replace(ENDING, live=Live.CANCELLING), Wait(Reason.CANCELLING)),
     "and what there is is published": (replace(ENDING, holds=Holds.RESULTS), actions.BeginPublication()),
@@ -174,22 +185,22 @@ SENTENCES: dict[str, tuple[View, Action]] = {
     "a deleted one is cancelled": (replace(GOING, live=Live.RUNNING), actions.Cancel()),
     "its answers so far are published": (replace(GOING, holds=Holds.RESULTS), actions.BeginPublication()),
     "unless they are discarded": (
-        View(demand=Demand.DELETE_DISCARDING, holds=Holds.RESULTS),
+        View(demand=BatchDemand.DELETE_DISCARDING, holds=Holds.RESULTS),
         actions.Finish(),
     ),
-    "a limit does not matter to what is deleted": (replace(GOING, ending=Ending.DUE), actions.Finish()),
-    "suspended, what runs is cancelled": (View(demand=Demand.SUSPEND, live=Live.RUNNING), actions.Cancel()),
-    "then it rests": (View(demand=Demand.SUSPEND, round=Round.OVER_MORE), actions.Rest()),
+    "a limit does not matter to what is deleted": (replace(GOING, ending=EndingState.DUE), actions.Finish()),
+    "suspended, what runs is cancelled": (View(demand=BatchDemand.SUSPEND, live=Live.RUNNING), actions.Cancel()),
+    "then it rests": (View(demand=BatchDemand.SUSPEND, round=Round.OVER_MORE), actions.Rest()),
     "and is left alone": (
-        View(demand=Demand.SUSPEND, round=Round.OVER_MORE, rested=True),
+        View(demand=BatchDemand.SUSPEND, round=Round.OVER_MORE, rested=True),
         Wait(Reason.SUSPENDED),
     ),
     "what was all answered before it could rest is published": (
-        View(demand=Demand.SUSPEND, round=Round.OVER),
+        View(demand=BatchDemand.SUSPEND, round=Round.OVER),
         actions.BeginPublication(),
     ),
     "an end that is decided is carried out though suspended": (
-        View(demand=Demand.SUSPEND, ending=Ending.RECORDED),
+        View(demand=BatchDemand.SUSPEND, ending=EndingState.RECORDED),
         actions.Finish(),
     ),
 }

@@ -10,7 +10,7 @@ import pytest
 from relay_operator.api.inferencebatch import InferenceBatchStatus, InputStatus, OutputStatus, RequestCounts, Usage
 from relay_operator.api.meta import CreateIntent
 from relay_operator.flows.batch import predicates
-from relay_operator.flows.batch.plan import Demand, Holds, Phase, Round
+from relay_operator.flows.batch.plan import BatchDemand, Holds, Phase, Round
 from tests.unit.flows.batch.examples import NOON, TOKEN, batch, part, seen, sent, status
 
 INTENT = CreateIntent(token=TOKEN, name="ns-nightly", attempt=1, spec_hash="", started_at=NOON)
@@ -44,15 +44,15 @@ def test_its_time_to_live_begins_when_it_is_finished_and_cleared() -> None:
 
 def test_what_people_ask_for() -> None:
     gone = {"metadata": batch().metadata.model_copy(update={"deletion_timestamp": NOON})}
-    assert predicates.demand(batch()) is Demand.EXIST
-    assert predicates.demand(batch(suspend=True)) is Demand.SUSPEND
-    assert predicates.demand(batch(suspend=True).model_copy(update=gone)) is Demand.DELETE
-    assert predicates.demand(batch(deletionPolicy="Discard").model_copy(update=gone)) is Demand.DELETE_DISCARDING
-    assert predicates.demand(batch(deletionPolicy="Orphan").model_copy(update=gone)) is Demand.DELETE_ORPHANING
+    assert predicates.demand(batch()) is BatchDemand.EXIST
+    assert predicates.demand(batch(suspend=True)) is BatchDemand.SUSPEND
+    assert predicates.demand(batch(suspend=True).model_copy(update=gone)) is BatchDemand.DELETE
+    assert predicates.demand(batch(deletionPolicy="Discard").model_copy(update=gone)) is BatchDemand.DELETE_DISCARDING
+    assert predicates.demand(batch(deletionPolicy="Orphan").model_copy(update=gone)) is BatchDemand.DELETE_ORPHANING
     annotated = batch(annotations={"gpurelay.dev/abandon": "true"})
-    assert predicates.demand(annotated) is Demand.EXIST
+    assert predicates.demand(annotated) is BatchDemand.EXIST
     metadata = annotated.metadata.model_copy(update={"deletion_timestamp": NOON})
-    assert predicates.demand(annotated.model_copy(update={"metadata": metadata})) is Demand.DELETE_ABANDONING
+    assert predicates.demand(annotated.model_copy(update={"metadata": metadata})) is BatchDemand.DELETE_ABANDONING
 
 
 ROUNDS: dict[str, tuple[InferenceBatchStatus, Round]] = {

@@ -10,7 +10,7 @@ import pytest
 
 from relay_operator.api.conditions import Condition, Reason
 from relay_operator.api.inferencebatch import RequestCounts
-from relay_operator.api.inferencebatch_spec import TRANSIENT_CODES, RetryPolicy
+from relay_operator.api.inferencebatch_spec import TRANSIENT_CODES, RecordRetry
 from relay_operator.api.meta import CreateIntent, ObjectKey
 from relay_operator.engine.queue import Queue
 from relay_operator.flows.batch.actions import Work
@@ -19,8 +19,8 @@ from relay_operator.flows.batch.names import OBJECT, TAG, PartTag, file_name, fi
 from relay_operator.flows.batch.plan import Transfer
 from relay_operator.flows.batch.selection import retry_policy
 from relay_operator.flows.batch.status import is_progress_alone, status_patch
-from relay_operator.flows.batch.transfers import Errand, Transfers
-from relay_operator.flows.batch.work import Came, Cleared, Troubled
+from relay_operator.flows.batch.transfers import Job, Transfers
+from relay_operator.flows.batch.work import Cleared, WorkResult, WorkTroubled
 from relay_operator.records.results import Failure
 from tests.unit.flows.batch.examples import NOON, seen, sent, status
 
@@ -71,7 +71,7 @@ def test_an_output_names_a_folder_or_the_object_for_the_answers(url: str, answer
 
 
 def test_the_codes_of_a_policy_are_statuses_where_they_are_numbers() -> None:
-    chosen = retry_policy(RetryPolicy(codes=["429", "tool_timeout"]))
+    chosen = retry_policy(RecordRetry(codes=["429", "tool_timeout"]))
     assert chosen.retries(Failure(None, 429))
     assert chosen.retries(Failure("tool_timeout", None))
     assert not chosen.retries(Failure(None, 503))
@@ -79,7 +79,7 @@ def test_the_codes_of_a_policy_are_statuses_where_they_are_numbers() -> None:
 
 
 def test_the_default_of_the_page_is_the_default_of_the_code() -> None:
-    told, meant = retry_policy(RetryPolicy(codes=list(TRANSIENT_CODES))), retry_policy(None)
+    told, meant = retry_policy(RecordRetry(codes=list(TRANSIENT_CODES))), retry_policy(None)
     assert told == meant
 
 
@@ -100,15 +100,15 @@ def test_progress_alone_may_wait_and_everything_else_may_not() -> None:
     assert not is_progress_alone(before, ended, status_patch(before, ended))
 
 
-def _errand(work: Work = Work.SEND, number: int = 1, uid: str = "uid") -> Errand:
-    return Errand(uid, work, number)
+def _job(work: Work = Work.SEND, number: int = 1, uid: str = "uid") -> Job:
+    return Job(uid, work, number)
 
 
-async def _done() -> Came:
+async def _done() -> WorkResult:
     return Cleared()
 
 
-async def _forever() -> Came:
+async def _forever() -> WorkResult:
     await asyncio.Event().wait()
     return Cleared()
 
@@ -116,49 +116,49 @@ async def _forever() -> Came:
 async def test_the_end_of_long_work_wakes_its_object_and_its_result_stays_until_it_is_dropped() -> None:
     queue = Queue[ObjectKey](time.monotonic)
     transfers = Transfers(queue, 1)
-    assert transfers.state(KEY, _errand()) is Transfer.IDLE
-    transfers.start(KEY, _errand(), _done)
-    assert transfers.state(KEY, _errand()) is Transfer.BUSY
+    assert transfers.state(KEY, _job()) is Transfer.IDLE
+    transfers.start(KEY, _job(), _done)
+    assert transfers.state(KEY, _job()) is Transfer.BUSY
     taken = await queue.take()
     assert taken.key == KEY
-    assert transfers.state(KEY, _errand()) is Transfer.DONE
+    assert transfers.state(KEY, _job()) is Transfer.DONE
     assert transfers.result(KEY) == Cleared()
-    assert transfers.state(KEY, _errand(number=2)) is Transfer.IDLE, "another round's result is not this one's"
+    assert transfers.state(KEY, _job(number=2)) is Transfer.IDLE, "another round's result is not this one's"
     transfers.drop(KEY)
-    assert transfers.state(KEY, _errand()) is Transfer.IDLE
+    assert transfers.state(KEY, _job()) is Transfer.IDLE
 
 
 async def test_long_work_is_bounded_and_what_waits_gets_its_turn() -> None:
     queue = Queue[ObjectKey](time.monotonic)
     transfers = Transfers(queue, 1)
     other = ObjectKey("InferenceBatch", "ns", "other")
-    transfers.start(KEY, _errand(), _forever)
-    transfers.start(other, _errand(uid="other"), _done)
+    transfers.start(KEY, _job(), _forever)
+    transfers.start(other, _job(uid="other"), _done)
     await asyncio.sleep(0)
-    assert transfers.state(other, _errand(uid="other")) is Transfer.BUSY
+    assert transfers.state(other, _job(uid="other")) is Transfer.BUSY
     transfers.drop(KEY)
     assert (await queue.take()).key == other
 
 
 async def test_other_work_for_the_same_object_drops_what_was_under_way() -> None:
     transfers = Transfers(Queue[ObjectKey](time.monotonic), 1)
-    transfers.start(KEY, _errand(), _forever)
-    transfers.start(KEY, _errand(Work.PUBLISH), _forever)
-    assert transfers.state(KEY, _errand()) is Transfer.IDLE
-    assert transfers.state(KEY, _errand(Work.PUBLISH)) is Transfer.BUSY
+    transfers.start(KEY, _job(), _forever)
+    transfers.start(KEY, _job(Work.PUBLISH), _forever)
+    assert transfers.state(KEY, _job()) is Transfer.IDLE
+    assert transfers.state(KEY, _job(Work.PUBLISH)) is Transfer.BUSY
     await transfers.close()
-    assert transfers.state(KEY, _errand(Work.PUBLISH)) is Transfer.IDLE
+    assert transfers.state(KEY, _job(Work.PUBLISH)) is Transfer.IDLE
 
 
 async def test_a_mistake_in_long_work_is_logged_and_tried_again_later(caplog: pytest.LogCaptureFixture) -> None:
-    async def mistaken() -> Came:
+    async def mistaken() -> WorkResult:
         raise ZeroDivisionError
 
     queue = Queue[ObjectKey](time.monotonic)
     transfers = Transfers(queue, 1)
-    transfers.start(KEY, _errand(), mistaken)
+    transfers.start(KEY, _job(), mistaken)
     await queue.take()
     came = transfers.result(KEY)
-    assert isinstance(came, Troubled)
+    assert isinstance(came, WorkTroubled)
     assert came.reason is Reason.WAITING_FOR_RETRY
     assert "ZeroDivisionError" in caplog.text

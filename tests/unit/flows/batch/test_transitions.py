@@ -24,10 +24,10 @@ from relay_operator.flows.batch import actions
 from relay_operator.flows.batch.actions import Action
 from relay_operator.flows.batch.facts import Facts
 from relay_operator.flows.batch.names import TAG, PartTag
-from relay_operator.flows.batch.plan import Demand, View
+from relay_operator.flows.batch.plan import BatchDemand, View
 from relay_operator.flows.batch.result import Begun, Hindered, Nothing, NotPaid, Paid, Result, Unknown
 from relay_operator.flows.batch.transitions import GIVE_UP, after
-from relay_operator.flows.batch.work import Came, Cleared, Published, Refused, Troubled, Uploaded
+from relay_operator.flows.batch.work import Cleared, Published, Uploaded, WorkRefused, WorkResult, WorkTroubled
 from relay_wire.batches import Batch
 from tests.unit.flows.batch.examples import NOON, TOKEN, batch, part, seen, sent, status
 
@@ -38,14 +38,16 @@ PUBLISHING = OutputStatus(begun_at=NOON)
 READ = InputStatus(digest="d", records=10)
 
 
-def facts(before: InferenceBatchStatus, came: Came | None = None, *, deleting: bool = False, **spec: Any) -> Facts:
+def facts(
+    before: InferenceBatchStatus, came: WorkResult | None = None, *, deleting: bool = False, **spec: Any
+) -> Facts:
     """A pass over a batch with this status."""
     obj = batch(status=before, **spec)
     if deleting:
         metadata = obj.metadata.model_copy(update={"deletion_timestamp": NOON})
         obj = obj.model_copy(update={"metadata": metadata})
     account = AccountWaiting(Reason.PAUSED, "")
-    view = View(demand=Demand.DELETE if deleting else Demand.EXIST)
+    view = View(demand=BatchDemand.DELETE if deleting else BatchDemand.EXIST)
     return Facts(obj.key, obj, NOON, account, view, before, INTENT, came=came)
 
 
@@ -53,7 +55,7 @@ def led_to(given: Facts, action: Action, result: Result | None = None) -> Infere
     return after(given, action, result or Nothing())
 
 
-def recorded(before: InferenceBatchStatus, came: Came, **told: Any) -> InferenceBatchStatus:
+def recorded(before: InferenceBatchStatus, came: WorkResult, **told: Any) -> InferenceBatchStatus:
     return led_to(facts(before, came, **told), actions.Record())
 
 
@@ -215,20 +217,20 @@ def test_the_reason_of_an_end_outlives_its_publication() -> None:
 
 
 def test_bad_input_ends_it_and_a_refused_output_keeps_the_clouds_files() -> None:
-    refused = recorded(status(), Refused(Reason.INPUT_INVALID, "line 2: not JSON"))
+    refused = recorded(status(), WorkRefused(Reason.INPUT_INVALID, "line 2: not JSON"))
     assert refused.ending == Ending(reason="InputInvalid", message="line 2: not JSON")
     assert refused.completion_time is None, "what was uploaded is still to be cleared"
-    kept = recorded(status(sent(), output=PUBLISHING), Refused(Reason.OUTPUT_TOO_LARGE, "too large"))
+    kept = recorded(status(sent(), output=PUBLISHING), WorkRefused(Reason.OUTPUT_TOO_LARGE, "too large"))
     assert (kept.completion_time, kept.cleared) == (NOON, True)
     hindered = led_to(
-        facts(status(sent())), actions.BeginPublication(), Hindered(Refused(Reason.OUTPUT_EXISTS, "there"))
+        facts(status(sent())), actions.BeginPublication(), Hindered(WorkRefused(Reason.OUTPUT_EXISTS, "there"))
     )
     assert hindered.ending == Ending(reason="OutputExists", message="there")
     assert hindered.cleared is True
 
 
 def test_trouble_is_no_end_but_while_deleting_it_is_waited_for_no_longer_than_agreed() -> None:
-    trouble = Troubled(Reason.OUTPUT_UNAVAILABLE, "forbidden", stalled=True)
+    trouble = WorkTroubled(Reason.OUTPUT_UNAVAILABLE, "forbidden", stalled=True)
     publishing = status(sent(), output=PUBLISHING)
     assert recorded(publishing, trouble).completion_time is None
     deleting = facts(publishing, trouble, deleting=True)

@@ -9,9 +9,9 @@ from relay_client import Cloud, CloudError, CloudUnavailable, NotFound, Outcome,
 from relay_operator.api.meta import CreateIntent
 from relay_operator.api.references import AccountRef
 from relay_operator.engine.account import AccountReady, AccountState
-from relay_operator.engine.unclaimed_ids import Sightings
+from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.actions import Step
-from relay_operator.flows.managed.resource import CannotTell, Finding, Found, Inputs, Look, NotSeen
+from relay_operator.flows.managed.resource import CannotTell, Found, Inputs, Look, NotSeen, SearchResult
 from relay_operator.kinds.gpupod import GpuPods, GpuPodStatus, Pod
 from relay_wire.vms import VmRecord
 
@@ -114,12 +114,12 @@ class MemoryPods(GpuPods):
         self.pods.end("observe", failure)
         return self.pods.records[cloud_id]
 
-    async def find(self, cloud: Cloud, name: str, sightings: Sightings) -> Finding[VmRecord]:
+    async def find(self, cloud: Cloud, name: str, unclaimed: UnclaimedIds) -> SearchResult[VmRecord]:
         failure = self.pods.begin("find")
         self.pods.end("find", failure)
-        for cloud_id in sightings.nameless():
-            sightings.learn(cloud_id, self.pods.records[cloud_id].name)
-        known = sightings.named(name)
+        for cloud_id in unclaimed.nameless():
+            unclaimed.learn(cloud_id, self.pods.records[cloud_id].name)
+        known = unclaimed.named(name)
         if known is not None:
             return Found(self.pods.records[known])
         if not self.pods.listable:

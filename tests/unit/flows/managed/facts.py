@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from relay_client import Cloud
 from relay_operator.api.meta import ANNOTATION_PREFIX, CreateIntent, ObjectKey
 from relay_operator.engine.account import AccountReady
-from relay_operator.engine.unclaimed_ids import Sightings
+from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.kinds.gpupod import GpuPod, GpuPods, GpuPodSpec, GpuPodStatus
 from relay_wire.vms import VmRecord
@@ -61,4 +61,4 @@ def account(*, resend_unknown: bool = False) -> AccountReady:
     """An account that can be used; its cloud is never asked."""
     cloud = Cloud("https://cloud.example", "or_test_key", organization_id="org-1")
     key = ObjectKey("CloudAccount", "team-a", "default")
-    return AccountReady(key, cloud, "org-1", Sightings(), resend_unknown, True)
+    return AccountReady(key, cloud, "org-1", UnclaimedIds(), resend_unknown, True)

@@ -367,7 +367,7 @@ async def test_a_webhook_that_came_before_the_answer_is_looked_after(world: Worl
         if call == "create":
             account = world.account.state
             assert isinstance(account, AccountReady)
-            account.sightings.add("pod-1")
+            account.unclaimed.add("pod-1")
             world.pods.become("pod-1", "running")
 
     world.pods.on_call = webhook

@@ -23,7 +23,7 @@ def set_account(world: World, **changes: bool) -> None:
         ready.key,
         ready.cloud,
         ready.organization_id,
-        ready.sightings,
+        ready.unclaimed,
         changes.get("resend_unknown", ready.resend_unknown),
         changes.get("adoption_allowed", ready.adoption_allowed),
     )
@@ -123,7 +123,7 @@ async def test_a_webhooks_sighting_decides_where_the_cloud_has_no_list(world: Wo
     await unknown(world, acted=True)
     account = world.account.state
     assert isinstance(account, AccountReady)
-    account.sightings.add("pod-1")
+    account.unclaimed.add("pod-1")
     world.hint()
     await world.wait(10)
     assert (world.status().id, world.pods.count("create")) == ("pod-1", 1)

@@ -12,13 +12,13 @@ from pydantic.fields import FieldInfo
 from relay_operator.api.meta import Model
 from relay_operator.crds.structural import structural
 from relay_operator.engine.backoff import Backoff
-from relay_operator.engine.fit_schema import moment, within
+from relay_operator.engine.fit_schema import fit_schema, moment
 from relay_operator.flows.managed import actions
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.plan import View
-from relay_operator.flows.managed.report import stand
+from relay_operator.flows.managed.report import report_of
 from relay_operator.flows.managed.result import Nothing
-from relay_operator.flows.managed.status import Pacing, dumped, new_status
+from relay_operator.flows.managed.status import RetryPolicy, dumped, new_status
 from relay_operator.kinds.clusterlists import ClusterLists
 from relay_operator.kinds.gpucluster import (
     GpuCluster,
@@ -35,7 +35,7 @@ from relay_wire.vms import VmRecord
 from tests.unit.engine.structural import problems
 from tests.unit.flows.managed.facts import INTENT, NOW, PODS, PodFacts, account, pod
 
-PACING = Pacing(Backoff(1.0, 300.0), lambda: 0.0)
+PACING = RetryPolicy(Backoff(1.0, 300.0), lambda: 0.0)
 CLUSTERS = GpuClusters(ClusterLists(60.0, lambda: 0.0))
 CLUSTER = GpuCluster.model_validate({"metadata": {"name": "serve", "namespace": "team-a"}, "spec": {"replicas": 2}})
 
@@ -78,9 +78,9 @@ def test_every_pod_has_a_status_that_is_taken(answer: dict[str, object]) -> None
     obj = pod(status={"id": seen.id})
     assert refused(PODS.status(obj, seen)) == []
     facts: PodFacts = Facts(obj.key, obj, NOW, account(), View(), INTENT, seen)
-    standing = stand(PODS, facts, actions.Keep(), Nothing(), unreachable=False)
-    assert standing is not None
-    assert refused(new_status(PODS, facts, actions.Keep(), Nothing(), standing, PACING)) == []
+    report = report_of(PODS, facts, actions.Keep(), Nothing(), unreachable=False)
+    assert report is not None
+    assert refused(new_status(PODS, facts, actions.Keep(), Nothing(), report, PACING)) == []
     assert PODS.reached(seen).values(secret=True)["id"] == seen.id
 
 
@@ -94,9 +94,9 @@ def test_every_cluster_has_a_status_that_is_taken(answer: dict[str, object], hea
         facts: Facts[GpuClusterSpec, GpuClusterStatus, SeenCluster] = Facts(
             CLUSTER.key, CLUSTER, NOW, account(), View(), INTENT, seen
         )
-        standing = stand(CLUSTERS, facts, actions.Keep(), Nothing(), unreachable=False)
-        assert standing is not None
-        assert refused(new_status(CLUSTERS, facts, actions.Keep(), Nothing(), standing, PACING)) == []
+        report = report_of(CLUSTERS, facts, actions.Keep(), Nothing(), unreachable=False)
+        assert report is not None
+        assert refused(new_status(CLUSTERS, facts, actions.Keep(), Nothing(), report, PACING)) == []
 
 
 CUT: dict[str, tuple[type[Model], str, object, object]] = {
@@ -113,7 +113,7 @@ CUT: dict[str, tuple[type[Model], str, object, object]] = {
 
 @pytest.mark.parametrize(("model", "name", "value", "expected"), CUT.values(), ids=CUT)
 def test_a_value_is_cut(model: type[Model], name: str, value: object, expected: object) -> None:
-    assert within(model, {name: value}) == {name: expected}
+    assert fit_schema(model, {name: value}) == {name: expected}
 
 
 @pytest.mark.parametrize("text", [None, "", "yesterday", *MOMENTS])

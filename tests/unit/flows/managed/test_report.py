@@ -26,7 +26,7 @@ from relay_operator.flows.managed import actions
 from relay_operator.flows.managed.actions import Action, Step
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.plan import Demand, Recovery, Seen, View
-from relay_operator.flows.managed.report import Pace, Return, Standing, refusal, stand
+from relay_operator.flows.managed.report import Report, RetryKind, Return, refusal, report_of
 from relay_operator.flows.managed.result import Accepted, Nothing, OutcomeUnknown, Rejected, Result, Sent
 from relay_operator.kinds.clusterlists import ClusterLists
 from relay_operator.kinds.gpucluster import GpuCluster, GpuClusters, GpuClusterSpec, GpuClusterStatus, SeenCluster
@@ -53,74 +53,74 @@ def facts(
     return Facts(made.key, made, NOW, state or account(), view or View(), INTENT, observed, error, note)
 
 
-def standing(
+def report(
     known: PodFacts, action: Action, result: Result[VmRecord] | None = None, *, unreachable: bool = False
-) -> Standing:
-    told = stand(PODS, known, action, result or Nothing(), unreachable=unreachable)
+) -> Report:
+    told = report_of(PODS, known, action, result or Nothing(), unreachable=unreachable)
     assert told is not None
     return told
 
 
-ERRORS: dict[str, tuple[CloudError, Reason, bool, Pace]] = {
-    "no room": (CapacityExhausted("c", "m"), Reason.WAITING_FOR_CAPACITY, False, Pace.ADVISED),
-    "too often": (RateLimited("c", "m"), Reason.RATE_LIMITED, False, Pace.ADVISED),
-    "no funds": (PaymentRequired("c", "m"), Reason.BALANCE_EXHAUSTED, True, Pace.SLOW),
-    "key refused": (Unauthorized("c", "m"), Reason.ACCOUNT_UNAUTHORIZED, True, Pace.ADVISED),
-    "key refused a moment ago": (CircuitOpen("c", "m"), Reason.ACCOUNT_UNAUTHORIZED, True, Pace.ADVISED),
-    "scope lacking": (Forbidden("c", "m"), Reason.ACCOUNT_FORBIDDEN, True, Pace.SLOW),
-    "malformed": (BadRequest("c", "m"), Reason.SPEC_INVALID, True, Pace.SLOW),
-    "meaningless": (Invalid("c", "m"), Reason.SPEC_INVALID, True, Pace.SLOW),
-    "not now": (Conflict("c", "m"), Reason.CONFLICT, False, Pace.QUICK),
-    "not now, of an unknown code": (Conflict("c", "m", code="NEW"), Reason.CONFLICT, False, Pace.QUICK),
-    "node busy": (Conflict("c", "m", code="POD_NODE_BUSY"), Reason.POD_NODE_BUSY, False, Pace.QUICK),
-    "node offline": (Conflict("c", "m", code="POD_NODE_OFFLINE"), Reason.POD_NODE_OFFLINE, False, Pace.QUICK),
-    "stopping": (Conflict("c", "m", code="POD_STOPPING"), Reason.POD_STOPPING, False, Pace.QUICK),
+ERRORS: dict[str, tuple[CloudError, Reason, bool, RetryKind]] = {
+    "no room": (CapacityExhausted("c", "m"), Reason.WAITING_FOR_CAPACITY, False, RetryKind.ADVISED),
+    "too often": (RateLimited("c", "m"), Reason.RATE_LIMITED, False, RetryKind.ADVISED),
+    "no funds": (PaymentRequired("c", "m"), Reason.BALANCE_EXHAUSTED, True, RetryKind.SLOW),
+    "key refused": (Unauthorized("c", "m"), Reason.ACCOUNT_UNAUTHORIZED, True, RetryKind.ADVISED),
+    "key refused a moment ago": (CircuitOpen("c", "m"), Reason.ACCOUNT_UNAUTHORIZED, True, RetryKind.ADVISED),
+    "scope lacking": (Forbidden("c", "m"), Reason.ACCOUNT_FORBIDDEN, True, RetryKind.SLOW),
+    "malformed": (BadRequest("c", "m"), Reason.SPEC_INVALID, True, RetryKind.SLOW),
+    "meaningless": (Invalid("c", "m"), Reason.SPEC_INVALID, True, RetryKind.SLOW),
+    "not now": (Conflict("c", "m"), Reason.CONFLICT, False, RetryKind.QUICK),
+    "not now, of an unknown code": (Conflict("c", "m", code="NEW"), Reason.CONFLICT, False, RetryKind.QUICK),
+    "node busy": (Conflict("c", "m", code="POD_NODE_BUSY"), Reason.POD_NODE_BUSY, False, RetryKind.QUICK),
+    "node offline": (Conflict("c", "m", code="POD_NODE_OFFLINE"), Reason.POD_NODE_OFFLINE, False, RetryKind.QUICK),
+    "stopping": (Conflict("c", "m", code="POD_STOPPING"), Reason.POD_STOPPING, False, RetryKind.QUICK),
     "no InfiniBand": (
         Conflict("c", "m", code="POD_NODE_NO_INFINIBAND"),
         Reason.POD_NODE_NO_INFINIBAND,
         True,
-        Pace.SLOW,
+        RetryKind.SLOW,
     ),
     "a conflict's code elsewhere means nothing": (
         RateLimited("c", "m", code="POD_NODE_BUSY"),
         Reason.RATE_LIMITED,
         False,
-        Pace.ADVISED,
+        RetryKind.ADVISED,
     ),
-    "not found": (NotFound("c", "m"), Reason.CONFLICT, False, Pace.QUICK),
-    "gone": (Gone("c", "m"), Reason.CONFLICT, False, Pace.QUICK),
-    "no answer": (CloudUnavailable("c", "m"), Reason.CLOUD_UNAVAILABLE, False, Pace.ADVISED),
-    "no answer of the cloud": (Unreadable("c", "m"), Reason.CLOUD_UNAVAILABLE, False, Pace.ADVISED),
+    "not found": (NotFound("c", "m"), Reason.CONFLICT, False, RetryKind.QUICK),
+    "gone": (Gone("c", "m"), Reason.CONFLICT, False, RetryKind.QUICK),
+    "no answer": (CloudUnavailable("c", "m"), Reason.CLOUD_UNAVAILABLE, False, RetryKind.ADVISED),
+    "no answer of the cloud": (Unreadable("c", "m"), Reason.CLOUD_UNAVAILABLE, False, RetryKind.ADVISED),
 }
 
 
 @pytest.mark.parametrize(("error", "reason", "stalled", "pace"), ERRORS.values(), ids=ERRORS)
-def test_a_refusal_reads_as(error: CloudError, reason: Reason, stalled: bool, pace: Pace) -> None:
+def test_a_refusal_reads_as(error: CloudError, reason: Reason, stalled: bool, pace: RetryKind) -> None:
     row = refusal(error)
     assert (row.reason, row.stalled, row.pace) == (reason, stalled, pace)
 
 
 def test_a_refusal_is_told_in_the_clouds_words_and_keeps_its_retry_after() -> None:
-    told = standing(facts(), actions.Create(), Rejected(RateLimited("c", "slow down", retry_after=9.0), INTENT))
+    told = report(facts(), actions.Create(), Rejected(RateLimited("c", "slow down", retry_after=9.0), INTENT))
     assert (told.ready, told.trouble, told.message, told.retry_after) == ("False", RECONCILING, "slow down", 9.0)
 
 
 def test_no_room_is_a_condition_of_its_own() -> None:
-    told = standing(facts(), actions.Create(), Rejected(CapacityExhausted("c", "full", code="NODE_AT_CAPACITY")))
+    told = report(facts(), actions.Create(), Rejected(CapacityExhausted("c", "full", code="NODE_AT_CAPACITY")))
     assert [(item.type, item.status, item.message) for item in told.extra] == [
         (ConditionType.CAPACITY_AVAILABLE, "False", "NODE_AT_CAPACITY: full")
     ]
 
 
 def test_no_funds_for_something_new_is_waited_for() -> None:
-    told = standing(facts(View()), actions.Create(), Rejected(PaymentRequired("c", "balance too low")))
+    told = report(facts(View()), actions.Create(), Rejected(PaymentRequired("c", "balance too low")))
     assert (told.trouble, told.reason, told.deletion_deadline) == (RECONCILING, Reason.WAITING_FOR_BUDGET, None)
     assert [item.type for item in told.extra] == [ConditionType.BUDGET_EXCEEDED]
 
 
 def test_no_funds_for_what_is_stopped_tells_until_when_it_is_kept() -> None:
     known = facts(View(seen=Seen.STOPPED), pod(status={"state": "stopped", "stateSince": ago(0)}))
-    told = standing(known, actions.Update(Step.START), Rejected(PaymentRequired("c", "balance too low.")))
+    told = report(known, actions.Update(Step.START), Rejected(PaymentRequired("c", "balance too low.")))
     assert (told.trouble, told.reason) == (STALLED, Reason.BALANCE_EXHAUSTED)
     assert told.message == (
         "balance too low; deleted by the cloud with its volume on 2026-03-08T12:00:00Z unless it runs again"
@@ -136,19 +136,19 @@ UNKNOWNS: dict[str, tuple[Action, CloudError, tuple[object, ...]]] = {
     "one sent again keeps a pace": (
         actions.Resend(),
         CloudUnavailable("create_pod", "timed out"),
-        (RECONCILING, Return.TRANSITION, Pace.QUICK),
+        (RECONCILING, Return.TRANSITION, RetryKind.QUICK),
     ),
     "a name that is taken is for people": (
         actions.Resend(),
         Conflict("create_pod", "exists"),
-        (STALLED, Return.SETTLED, Pace.SLOW),
+        (STALLED, Return.SETTLED, RetryKind.SLOW),
     ),
 }
 
 
 @pytest.mark.parametrize(("action", "error", "expected"), UNKNOWNS.values(), ids=UNKNOWNS)
 def test_of_lost_answers(action: Action, error: CloudError, expected: tuple[object, ...]) -> None:
-    told = standing(facts(), action, OutcomeUnknown(error, INTENT))
+    told = report(facts(), action, OutcomeUnknown(error, INTENT))
     assert (told.trouble, told.back, told.pace) == expected
     assert [item.type for item in told.extra] == [ConditionType.CREATE_OUTCOME_UNKNOWN]
     assert str(error) in told.message
@@ -156,10 +156,10 @@ def test_of_lost_answers(action: Action, error: CloudError, expected: tuple[obje
 
 def test_what_is_unknown_names_the_token_where_there_is_one() -> None:
     known = facts(note="look for 'x'")
-    told = standing(known, actions.Stall(Reason.CREATE_OUTCOME_UNKNOWN))
+    told = report(known, actions.Stall(Reason.CREATE_OUTCOME_UNKNOWN))
     assert "look for 'x'" in told.message
     assert "retry-create=t1" in told.message
-    told = standing(replace(known, intent=None), actions.Stall(Reason.CREATE_OUTCOME_UNKNOWN))
+    told = report(replace(known, intent=None), actions.Stall(Reason.CREATE_OUTCOME_UNKNOWN))
     assert "retry-create=the token in the annotation" in told.message
 
 
@@ -176,14 +176,14 @@ STATES: dict[str, tuple[VmRecord, tuple[object, ...]]] = {
 
 @pytest.mark.parametrize(("observed", "expected"), STATES.values(), ids=STATES)
 def test_what_is_left_to_itself_speaks_for_itself(observed: VmRecord, expected: tuple[object, ...]) -> None:
-    told = standing(facts(observed=observed), actions.Keep())
+    told = report(facts(observed=observed), actions.Keep())
     assert (told.ready, told.trouble, told.reason, told.back) == expected
     assert observed.status in told.message
 
 
 def test_a_run_that_used_up_its_time_says_so() -> None:
     obj = pod({"lifetime": {"maxRuntimeSeconds": 60}}, {"runningSince": ago(60)})
-    told = standing(facts(obj=obj, observed=record("stopped")), actions.Keep())
+    told = report(facts(obj=obj, observed=record("stopped")), actions.Keep())
     assert (told.ready, told.reason) == ("True", Reason.MAX_RUNTIME_REACHED)
 
 
@@ -196,7 +196,7 @@ CREATED: dict[str, tuple[GpuPod, str, tuple[object, ...]]] = {
 
 @pytest.mark.parametrize(("obj", "state", "expected"), CREATED.values(), ids=CREATED)
 def test_what_was_created_is(obj: GpuPod, state: str, expected: tuple[object, ...]) -> None:
-    told = standing(facts(obj=obj), actions.Create(), Accepted(record(state), INTENT))
+    told = report(facts(obj=obj), actions.Create(), Accepted(record(state), INTENT))
     assert (told.ready, told.reason, told.back) == expected
 
 
@@ -204,7 +204,7 @@ def test_what_was_created_is(obj: GpuPod, state: str, expected: tuple[object, ..
     ("demand", "reason"), [(Demand.EXIST, Reason.ADOPTING), (Demand.DELETE, Reason.DELETING)], ids=["kept", "deleted"]
 )
 def test_what_was_found_is_looked_at_again_at_once(demand: Demand, reason: Reason) -> None:
-    told = standing(facts(View(demand=demand)), actions.Adopt(), Accepted(record(), INTENT))
+    told = report(facts(View(demand=demand)), actions.Adopt(), Accepted(record(), INTENT))
     assert (told.ready, told.reason, told.back) == ("False", reason, Return.SOON)
 
 
@@ -227,7 +227,7 @@ SENT: dict[str, tuple[View, Action, Reason, Return]] = {
 
 @pytest.mark.parametrize(("view", "action", "reason", "back"), SENT.values(), ids=SENT)
 def test_what_was_sent_is_on_its_way(view: View, action: Action, reason: Reason, back: Return) -> None:
-    told = standing(facts(view), action, Sent())
+    told = report(facts(view), action, Sent())
     assert (told.ready, told.trouble, told.reason, told.back) == ("False", RECONCILING, reason, back)
 
 
@@ -256,7 +256,7 @@ DECIDED: dict[str, tuple[PodFacts, Action, tuple[Reason, str]]] = {
 def test_a_step_that_another_follows_comes_back_at_once(
     known: PodFacts, action: Action, expected: tuple[Reason, str]
 ) -> None:
-    told = standing(known, action)
+    told = report(known, action)
     assert (told.reason, told.message) == expected
     assert (told.ready, told.trouble, told.back) == ("False", RECONCILING, Return.SOON)
 
@@ -277,7 +277,7 @@ SILENT: dict[str, tuple[PodFacts, Action]] = {
 
 @pytest.mark.parametrize(("known", "action"), SILENT.values(), ids=SILENT)
 def test_status_stays_as_it_is_at(known: PodFacts, action: Action) -> None:
-    assert stand(PODS, known, action, Nothing(), unreachable=False) is None
+    assert report_of(PODS, known, action, Nothing(), unreachable=False) is None
 
 
 MADE = pod(status={"id": "pod-1"})
@@ -336,19 +336,19 @@ WAITS: dict[str, tuple[PodFacts, Action, bool, tuple[object, ...]]] = {
 
 @pytest.mark.parametrize(("known", "action", "unreachable", "expected"), WAITS.values(), ids=WAITS)
 def test_waiting_for(known: PodFacts, action: Action, unreachable: bool, expected: tuple[object, ...]) -> None:
-    told = standing(known, action, unreachable=unreachable)
+    told = report(known, action, unreachable=unreachable)
     assert (told.ready, told.trouble, told.reason, told.back) == expected
 
 
 def test_a_search_is_told_as_a_create_of_unknown_outcome_until_there_is_an_id() -> None:
-    searching = standing(facts(note="looking"), actions.Wait(Reason.SEARCHING))
+    searching = report(facts(note="looking"), actions.Wait(Reason.SEARCHING))
     assert [item.type for item in searching.extra] == [ConditionType.CREATE_OUTCOME_UNKNOWN]
-    assert standing(facts(obj=MADE), actions.Wait(Reason.SEARCHING)).extra == ()
+    assert report(facts(obj=MADE), actions.Wait(Reason.SEARCHING)).extra == ()
 
 
 def test_a_deletion_that_waits_for_its_account_tells_the_way_out() -> None:
     known = facts(View(demand=Demand.DELETE), MADE, state=NO_ACCOUNT)
-    told = standing(known, actions.Wait(Reason.WAITING_FOR_ACCOUNT))
+    told = report(known, actions.Wait(Reason.WAITING_FOR_ACCOUNT))
     assert told.message.startswith("the Secret is missing; the deletion waits for it")
     assert "abandon" in told.message
 
@@ -364,13 +364,13 @@ STALLS: dict[str, tuple[Reason, str, str]] = {
 
 @pytest.mark.parametrize(("reason", "note", "told"), STALLS.values(), ids=STALLS)
 def test_a_stall_says_what_to_do(reason: Reason, note: str, told: str) -> None:
-    stalled = standing(facts(note=note), actions.Stall(reason))
+    stalled = report(facts(note=note), actions.Stall(reason))
     assert (stalled.ready, stalled.trouble, stalled.reason, stalled.back) == ("False", STALLED, reason, Return.SETTLED)
     assert told in stalled.message
 
 
 def test_an_account_that_is_subscribed_just_now_is_waited_for_on_the_way() -> None:
-    told = standing(facts(note="is being subscribed"), actions.Wait(Reason.WAITING_FOR_ACCOUNT))
+    told = report(facts(note="is being subscribed"), actions.Wait(Reason.WAITING_FOR_ACCOUNT))
     assert (told.ready, told.trouble, told.reason) == ("False", RECONCILING, Reason.WAITING_FOR_ACCOUNT)
     assert (told.message, told.back) == ("is being subscribed", Return.TRANSITION)
 
@@ -387,7 +387,7 @@ def cluster_facts(view: View, status: str) -> Facts[GpuClusterSpec, GpuClusterSt
 
 
 def test_a_degraded_cluster_is_not_ready_and_says_how_many_are() -> None:
-    told = stand(CLUSTERS, cluster_facts(View(), "degraded"), actions.Keep(), Nothing(), unreachable=False)
+    told = report_of(CLUSTERS, cluster_facts(View(), "degraded"), actions.Keep(), Nothing(), unreachable=False)
     assert told is not None
     assert (told.ready, told.trouble, told.reason) == ("False", RECONCILING, Reason.DEGRADED)
     assert told.message == "the cloud says degraded, 1 of 2 replicas healthy"
@@ -396,7 +396,7 @@ def test_a_degraded_cluster_is_not_ready_and_says_how_many_are() -> None:
 def test_a_cluster_without_funds_has_no_day_on_which_it_is_deleted() -> None:
     known = cluster_facts(View(seen=Seen.STOPPED), "stopped")
     refused = Rejected(PaymentRequired("c", "balance too low"))
-    told = stand(CLUSTERS, known, actions.Update(Step.START), refused, unreachable=False)
+    told = report_of(CLUSTERS, known, actions.Update(Step.START), refused, unreachable=False)
     assert told is not None
     assert (told.trouble, told.reason, told.deletion_deadline) == (STALLED, Reason.BALANCE_EXHAUSTED, None)
     assert told.message == "balance too low"

@@ -1,4 +1,4 @@
-"""The small pure parts: waits, names, fingerprints, sightings, conditions, memories, accounts, facts."""
+"""The small pure parts: waits, names, fingerprints, unclaimed ids, conditions, memories, accounts, facts."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -13,7 +13,7 @@ from relay_operator.engine.account import AccountWaiting, pinned
 from relay_operator.engine.backoff import Backoff, jittered
 from relay_operator.engine.conditions import MESSAGE_LIMIT, Wanted
 from relay_operator.engine.intent import MAX_NAME, changed_fields, cloud_name, fingerprints
-from relay_operator.engine.unclaimed_ids import Sightings
+from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.memory import Memories
 from relay_operator.flows.managed.plan import View
@@ -76,30 +76,30 @@ def test_fingerprints_do_not_depend_on_order_and_do_not_show_values() -> None:
     assert "s3cret" not in fingerprints({"a": "s3cret"})
 
 
-def test_sightings_are_looked_up_once_newest_first() -> None:
-    sightings = Sightings()
+def test_unclaimed_ids_are_looked_up_once_newest_first() -> None:
+    unclaimed = UnclaimedIds()
     for cloud_id in ("a", "b", "c", "a"):
-        sightings.add(cloud_id)
-    assert list(sightings.nameless()) == ["a", "c", "b"]
-    sightings.learn("c", "train-1")
-    assert list(sightings.nameless()) == ["a", "b"]
-    assert (sightings.named("train-1"), sightings.named("train-2")) == ("c", None)
+        unclaimed.add(cloud_id)
+    assert list(unclaimed.nameless()) == ["a", "c", "b"]
+    unclaimed.learn("c", "train-1")
+    assert list(unclaimed.nameless()) == ["a", "b"]
+    assert (unclaimed.named("train-1"), unclaimed.named("train-2")) == ("c", None)
 
 
-def test_sightings_are_bounded_and_the_oldest_go() -> None:
-    sightings = Sightings(limit=2)
+def test_unclaimed_ids_are_bounded_and_the_oldest_go() -> None:
+    unclaimed = UnclaimedIds(limit=2)
     for cloud_id in ("a", "b", "c"):
-        sightings.add(cloud_id)
-    assert list(sightings.nameless()) == ["c", "b"]
+        unclaimed.add(cloud_id)
+    assert list(unclaimed.nameless()) == ["c", "b"]
 
 
 @pytest.mark.parametrize("name", [None, "", "train-1"])
 def test_discarding_tells_whether_an_id_had_been_seen(name: str | None) -> None:
-    sightings = Sightings()
-    sightings.add("a")
+    unclaimed = UnclaimedIds()
+    unclaimed.add("a")
     if name is not None:
-        sightings.learn("a", name)
-    assert [sightings.discard("a"), sightings.discard("a")] == [True, False]
+        unclaimed.learn("a", name)
+    assert [unclaimed.discard("a"), unclaimed.discard("a")] == [True, False]
 
 
 def condition(status: str = "True", **fields: object) -> Condition:

@@ -13,27 +13,27 @@ from relay_operator.flows.managed import actions
 from relay_operator.flows.managed.actions import Action, Step
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.plan import Difference, Recovery, Seen, View
-from relay_operator.flows.managed.report import Pace, Standing
+from relay_operator.flows.managed.report import Report, RetryKind
 from relay_operator.flows.managed.result import Accepted, Nothing, Rejected, Result, Sent
-from relay_operator.flows.managed.status import Pacing, merge_patch, new_status, status_patch
+from relay_operator.flows.managed.status import RetryPolicy, merge_patch, new_status, status_patch
 from relay_operator.kinds.gpupod import GpuPod, GpuPodStatus
 from relay_wire.vms import VmRecord
 from tests.unit.flows.managed.facts import INTENT, NOW, PODS, PodFacts, account, ago, pod, record
 
-PACING = Pacing(Backoff(1.0, 300.0), lambda: 0.0)
+PACING = RetryPolicy(Backoff(1.0, 300.0), lambda: 0.0)
 KEEP, NOTHING = actions.Keep(), Nothing()
-GOES_ON = Standing("False", ConditionType.RECONCILING, Reason.DEPLOYING, "goes on")
-READY = Standing("True", None, Reason.RUNNING, "runs")
-REFUSED = Standing("False", ConditionType.RECONCILING, Reason.RATE_LIMITED, "slow down", pace=Pace.QUICK)
+GOES_ON = Report("False", ConditionType.RECONCILING, Reason.DEPLOYING, "goes on")
+READY = Report("True", None, Reason.RUNNING, "runs")
+REFUSED = Report("False", ConditionType.RECONCILING, Reason.RATE_LIMITED, "slow down", pace=RetryKind.QUICK)
 REFUSED_START = Rejected(RateLimited("c", "m"))
-FULL = Standing("False", ConditionType.RECONCILING, Reason.WAITING_FOR_CAPACITY, "full", pace=Pace.QUICK)
+FULL = Report("False", ConditionType.RECONCILING, Reason.WAITING_FOR_CAPACITY, "full", pace=RetryKind.QUICK)
 
 
 def written(
     obj: GpuPod,
     action: Action = KEEP,
     result: Result[VmRecord] = NOTHING,
-    standing: Standing = READY,
+    report: Report = READY,
     *,
     observed: VmRecord | None = None,
     view: View | None = None,
@@ -41,7 +41,7 @@ def written(
     env_digest: str = "",
 ) -> GpuPodStatus:
     facts = Facts(obj.key, obj, NOW, account(), view or View(), INTENT, observed, error, env_digest=env_digest)
-    return new_status(PODS, facts, action, result, standing, PACING)
+    return new_status(PODS, facts, action, result, report, PACING)
 
 
 def test_an_id_is_recorded_with_all_that_is_needed_to_find_it_again() -> None:
@@ -173,7 +173,7 @@ def test_a_state_counts_from_when_it_was_first_seen(state: str, seconds: int) ->
     assert status.state_since == NOW - timedelta(seconds=seconds)
 
 
-FAILURES: dict[str, tuple[GpuPod, Result[VmRecord], Standing, View, int | None]] = {
+FAILURES: dict[str, tuple[GpuPod, Result[VmRecord], Report, View, int | None]] = {
     "none so far": (pod(), NOTHING, READY, View(), None),
     "a first": (pod(), NOTHING, REFUSED, View(), 1),
     "another": (pod(status={"failures": 3}), NOTHING, REFUSED, View(), 4),
@@ -203,16 +203,16 @@ FAILURES: dict[str, tuple[GpuPod, Result[VmRecord], Standing, View, int | None]]
 }
 
 
-@pytest.mark.parametrize(("obj", "result", "standing", "view", "failures"), FAILURES.values(), ids=FAILURES)
+@pytest.mark.parametrize(("obj", "result", "report", "view", "failures"), FAILURES.values(), ids=FAILURES)
 def test_failures_in_a_row(
-    obj: GpuPod, result: Result[VmRecord], standing: Standing, view: View, failures: int | None
+    obj: GpuPod, result: Result[VmRecord], report: Report, view: View, failures: int | None
 ) -> None:
-    assert written(obj, actions.Update(Step.START), result, standing, view=view).failures == failures
+    assert written(obj, actions.Update(Step.START), result, report, view=view).failures == failures
 
 
 AGAIN = View(seen=Seen.FAILED, recovery=Recovery.RESTART)
 ANEW = View(seen=Seen.FAILED, recovery=Recovery.RECREATE)
-RECOVERED: dict[str, tuple[GpuPod, Action, Result[VmRecord], Standing, View, int | None]] = {
+RECOVERED: dict[str, tuple[GpuPod, Action, Result[VmRecord], Report, View, int | None]] = {
     "a restart": (pod(), actions.Update(Step.START), Sent(), GOES_ON, AGAIN, 1),
     "another": (pod(status={"recoveries": 3}), actions.Update(Step.START), Sent(), GOES_ON, AGAIN, 4),
     "not one that was refused": (pod(), actions.Update(Step.START), REFUSED_START, GOES_ON, AGAIN, None),
@@ -270,13 +270,11 @@ RECOVERED: dict[str, tuple[GpuPod, Action, Result[VmRecord], Standing, View, int
 }
 
 
-@pytest.mark.parametrize(
-    ("obj", "action", "result", "standing", "view", "recoveries"), RECOVERED.values(), ids=RECOVERED
-)
+@pytest.mark.parametrize(("obj", "action", "result", "report", "view", "recoveries"), RECOVERED.values(), ids=RECOVERED)
 def test_recoveries_in_a_row(
-    obj: GpuPod, action: Action, result: Result[VmRecord], standing: Standing, view: View, recoveries: int | None
+    obj: GpuPod, action: Action, result: Result[VmRecord], report: Report, view: View, recoveries: int | None
 ) -> None:
-    assert written(obj, action, result, standing, view=view).recoveries == recoveries
+    assert written(obj, action, result, report, view=view).recoveries == recoveries
 
 
 def test_what_the_cloud_does_not_find_any_more_reads_as_terminated() -> None:
@@ -286,7 +284,7 @@ def test_what_the_cloud_does_not_find_any_more_reads_as_terminated() -> None:
 
 MODELS: dict[str, JsonValue] = {"gpu": {"modelIds": ["a", "b"]}}
 REFUSED_CREATE = Rejected(CapacityExhausted("c", "m"), INTENT)
-WAITS: dict[str, tuple[GpuPod, Result[VmRecord], Standing, int | None]] = {
+WAITS: dict[str, tuple[GpuPod, Result[VmRecord], Report, int | None]] = {
     "none was agreed": (pod(status={"nextAttemptTime": ago(9)}), NOTHING, READY, None),
     "a first refusal, in whole seconds": (pod(), NOTHING, REFUSED, 1),
     "a fifth": (pod(status={"failures": 4}), NOTHING, REFUSED, 8),
@@ -298,34 +296,34 @@ WAITS: dict[str, tuple[GpuPod, Result[VmRecord], Standing, int | None]] = {
 }
 
 
-@pytest.mark.parametrize(("obj", "result", "standing", "seconds"), WAITS.values(), ids=WAITS)
-def test_the_next_attempt(obj: GpuPod, result: Result[VmRecord], standing: Standing, seconds: int | None) -> None:
-    due = written(obj, actions.Create(), result, standing).next_attempt_time
+@pytest.mark.parametrize(("obj", "result", "report", "seconds"), WAITS.values(), ids=WAITS)
+def test_the_next_attempt(obj: GpuPod, result: Result[VmRecord], report: Report, seconds: int | None) -> None:
+    due = written(obj, actions.Create(), result, report).next_attempt_time
     assert due == (None if seconds is None else NOW + timedelta(seconds=seconds))
 
 
-PACES: dict[str, tuple[Pace, float | None, float, float]] = {
-    "quick": (Pace.QUICK, None, 2.0, 4.0),
-    "quick, whatever was advised": (Pace.QUICK, 60.0, 2.0, 4.0),
-    "slow": (Pace.SLOW, None, 300.0, 300.0),
-    "advised": (Pace.ADVISED, 60.0, 60.0, 75.0),
-    "advised too much": (Pace.ADVISED, 86_400.0, 300.0, 375.0),
-    "advised nothing": (Pace.ADVISED, 0.0, 1.0, 1.25),
-    "not advised": (Pace.ADVISED, None, 2.0, 4.0),
+PACES: dict[str, tuple[RetryKind, float | None, float, float]] = {
+    "quick": (RetryKind.QUICK, None, 2.0, 4.0),
+    "quick, whatever was advised": (RetryKind.QUICK, 60.0, 2.0, 4.0),
+    "slow": (RetryKind.SLOW, None, 300.0, 300.0),
+    "advised": (RetryKind.ADVISED, 60.0, 60.0, 75.0),
+    "advised too much": (RetryKind.ADVISED, 86_400.0, 300.0, 375.0),
+    "advised nothing": (RetryKind.ADVISED, 0.0, 1.0, 1.25),
+    "not advised": (RetryKind.ADVISED, None, 2.0, 4.0),
 }
 
 
 @pytest.mark.parametrize(("pace", "retry_after", "least", "most"), PACES.values(), ids=PACES)
-def test_how_long_to_wait(pace: Pace, retry_after: float | None, least: float, most: float) -> None:
-    assert Pacing(Backoff(1.0, 300.0), lambda: 0.0).wait(pace, retry_after, 3) == least
-    assert Pacing(Backoff(1.0, 300.0), lambda: 1.0).wait(pace, retry_after, 3) == most
+def test_how_long_to_wait(pace: RetryKind, retry_after: float | None, least: float, most: float) -> None:
+    assert RetryPolicy(Backoff(1.0, 300.0), lambda: 0.0).wait(pace, retry_after, 3) == least
+    assert RetryPolicy(Backoff(1.0, 300.0), lambda: 1.0).wait(pace, retry_after, 3) == most
 
 
 BEFORE: JsonValue = [
     {"type": "Ready", "status": "True", "reason": "Running", "message": "runs", "lastTransitionTime": ago(60)}
 ]
-BLIND = Standing(None, ConditionType.STALLED, Reason.CLOUD_UNAVAILABLE, "silence")
-CONDITIONS: dict[str, tuple[GpuPod, Standing, list[tuple[str, str, str]]]] = {
+BLIND = Report(None, ConditionType.STALLED, Reason.CLOUD_UNAVAILABLE, "silence")
+CONDITIONS: dict[str, tuple[GpuPod, Report, list[tuple[str, str, str]]]] = {
     "ready": (pod(), READY, [("Ready", "True", "Running")]),
     "on its way": (pod(), REFUSED, [("Ready", "False", "RateLimited"), ("Reconciling", "True", "RateLimited")]),
     "as last known": (
@@ -337,9 +335,9 @@ CONDITIONS: dict[str, tuple[GpuPod, Standing, list[tuple[str, str, str]]]] = {
 }
 
 
-@pytest.mark.parametrize(("obj", "standing", "expected"), CONDITIONS.values(), ids=CONDITIONS)
-def test_conditions_are(obj: GpuPod, standing: Standing, expected: list[tuple[str, str, str]]) -> None:
-    status = written(obj, standing=standing)
+@pytest.mark.parametrize(("obj", "report", "expected"), CONDITIONS.values(), ids=CONDITIONS)
+def test_conditions_are(obj: GpuPod, report: Report, expected: list[tuple[str, str, str]]) -> None:
+    status = written(obj, report=report)
     assert [(item.type, item.status, item.reason) for item in status.conditions] == expected
     assert status.observed_generation == 1
 

@@ -19,16 +19,17 @@ from relay_operator.engine.account import AccountReady
 from relay_operator.engine.backoff import Backoff
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.events import Recorder
-from relay_operator.engine.informer import Feed, keep_answer, key_of
+from relay_operator.engine.informer import Informer, keep_answer, key_of
 from relay_operator.engine.kube import JsonObject, Kube
+from relay_operator.engine.passes import Pass
 from relay_operator.engine.queue import Priority, Queue, Taken
-from relay_operator.engine.unclaimed_ids import Sightings
+from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.act import Actor
 from relay_operator.flows.managed.connection import ConnectionWriter
-from relay_operator.flows.managed.gather import Gatherer, Patience
+from relay_operator.flows.managed.gather import ConfirmationDelays, Gatherer
 from relay_operator.flows.managed.inputs import InputReader
-from relay_operator.flows.managed.reconciler import Pass, Reconciler, Tempo
-from relay_operator.flows.managed.status import Pacing
+from relay_operator.flows.managed.reconciler import PollIntervals, Reconciler
+from relay_operator.flows.managed.status import RetryPolicy
 from relay_operator.kinds.gpupod import GpuPod, GpuPodSpec, GpuPodStatus
 from relay_wire.vms import VmRecord
 from tests.unit.engine.apiserver import ApiServer, Json, part
@@ -82,14 +83,16 @@ class World:
         clock, kube = self.clock, self.kube
         self.resource = MemoryPods(self.pods)
         self.cache, self.queue = Cache(), Queue[ObjectKey](clock.monotonic)
-        self.feed = Feed(self.cache, self.queue, self.random, 300.0)
+        self.informer = Informer(self.cache, self.queue, self.random, 300.0)
         self.recorder = Recorder(kube, "test", clock.wall)
         self.reconciler: Reconciler[GpuPodSpec, GpuPodStatus, VmRecord] = Reconciler(
             resource=self.resource,
             kube=kube,
             cache=self.cache,
             queue=self.queue,
-            gatherer=Gatherer(self.resource, self.account, self.cache, InputReader(kube), clock.monotonic, Patience()),
+            gatherer=Gatherer(
+                self.resource, self.account, self.cache, InputReader(kube), clock.monotonic, ConfirmationDelays()
+            ),
             actor=Actor(
                 self.resource,
                 kube,
@@ -101,8 +104,8 @@ class World:
             ),
             connections=ConnectionWriter(kube),
             recorder=self.recorder,
-            pacing=Pacing(Backoff(1.0, 300.0), self.random),
-            tempo=Tempo(transition=5.0, settled=300.0, jitter=0.2, unreachable_after=3),
+            retry_policy=RetryPolicy(Backoff(1.0, 300.0), self.random),
+            intervals=PollIntervals(transition=5.0, settled=300.0, jitter=0.2, unreachable_after=3),
             wall_clock=clock.wall,
             on_pass=self.passes.append,
             clock=clock.monotonic,
@@ -112,14 +115,14 @@ class World:
     async def restart(self) -> None:
         """The process dies, and another lists everything."""
         self.assemble()
-        await self.feed.relist(self.kube, "GpuPod", self.resource.type, ())
+        await self.informer.relist(self.kube, "GpuPod", self.resource.type, ())
 
     def _keep(self, raw: JsonObject) -> None:
         keep_answer(self.cache, self.queue, key_of("GpuPod", raw), raw)
 
     def _tell(self, event: str, raw: Json) -> None:
         if self.watching and raw.get("kind") == "GpuPod":
-            (self.feed.gone if event == "DELETED" else self.feed.seen)("GpuPod", raw)
+            (self.informer.gone if event == "DELETED" else self.informer.seen)("GpuPod", raw)
 
     def apply(self, name: str = "train", **spec: JsonValue) -> ObjectKey:
         """What `kubectl apply` of a new GpuPod does; `annotations`, and fields of the spec in camelCase."""
@@ -231,7 +234,7 @@ async def running_world() -> AsyncIterator[World]:
     configuration.client_session_kwargs = {"trust_env": False}
     api = client.ApiClient(configuration)
     cloud = Cloud("https://cloud.example", "or_test_key", organization_id="org-1")
-    ready = AccountReady(ObjectKey("CloudAccount", NAMESPACE, "default"), cloud, "org-1", Sightings(), False, True)
+    ready = AccountReady(ObjectKey("CloudAccount", NAMESPACE, "default"), cloud, "org-1", UnclaimedIds(), False, True)
     try:
         yield World(clock, server, Kube(api, sleep=clock.sleep), Pods(), OneAccount(ready, clock=clock.monotonic))
     finally:

@@ -12,10 +12,10 @@ from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.backoff import Backoff
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.events import Recorder
-from relay_operator.engine.informer import Feed
+from relay_operator.engine.informer import Informer
 from relay_operator.engine.kube import Kube
+from relay_operator.engine.passes import Pass
 from relay_operator.engine.queue import Priority, Queue
-from relay_operator.flows.managed.reconciler import Pass
 from relay_operator.flows.schedule.reconciler import ScheduleReconciler
 from tests.unit.engine.apiserver import ApiServer, Json
 from tests.unit.flows.managed.world import Clock
@@ -42,7 +42,7 @@ class Stage:
         """A process that remembers nothing, and has read every list."""
         self.queue = Queue[ObjectKey](self.clock.monotonic)
         self.cache = Cache(on_owned=lambda owner: self.queue.add(owner, Priority.CHANGE))
-        self.feed = Feed(self.cache, self.queue, lambda: 0.5, 300.0)
+        self.informer = Informer(self.cache, self.queue, lambda: 0.5, 300.0)
         self.recorder = Recorder(self.kube, "test", self.clock.wall)
         self.reconciler = ScheduleReconciler(
             self.kube,
@@ -57,12 +57,12 @@ class Stage:
         )
         for (plural, _, _), raw in self.server.objects.items():
             if plural in KINDS:
-                self.feed.seen(KINDS[plural], raw)
+                self.informer.seen(KINDS[plural], raw)
 
     def _tell(self, event: str, raw: Json) -> None:
         kind = str(raw.get("kind"))
         if kind in KINDS.values():
-            (self.feed.gone if event == "DELETED" else self.feed.seen)(kind, raw)
+            (self.informer.gone if event == "DELETED" else self.informer.seen)(kind, raw)
 
     def apply(self, **spec: JsonValue) -> None:
         """What `kubectl apply` of a new schedule does; every minute, unless told otherwise."""

@@ -9,7 +9,7 @@ from relay_operator.api.meta import API_VERSION, ObjectKey
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.kube import JsonObject
 from relay_operator.flows.schedule.batches import KIND, children, controlled_by, manifest
-from relay_operator.flows.schedule.decide import Child, Outcome, Start
+from relay_operator.flows.schedule.decide import Child, Outcome, StartBatch
 from relay_operator.flows.schedule.placeholders import filled
 from tests.unit.flows.schedule.views import NOON, at
 
@@ -51,7 +51,7 @@ def test_a_batch_is_the_template_with_a_name_an_owner_and_its_time() -> None:
         "spec": {"model": "m", "fieldOfALaterRelease": {"kept": True}},
     }
     body = json.dumps({"spec": {"schedule": "@hourly", "batchTemplate": template}}).encode()
-    assert manifest(SCHEDULE, "s1", body, Start("nightly-7", NOON)) == {
+    assert manifest(SCHEDULE, "s1", body, StartBatch("nightly-7", NOON)) == {
         "apiVersion": API_VERSION,
         "kind": "InferenceBatch",
         "metadata": {
@@ -74,7 +74,7 @@ def test_placeholders_stand_for_the_name_and_for_the_time_in_the_schedules_zone(
         }
     }
     spec: JsonObject = {"timeZone": "Pacific/Auckland", "batchTemplate": template}
-    made = manifest(SCHEDULE, "s1", json.dumps({"spec": spec}).encode(), Start("nightly-7", NOON))
+    made = manifest(SCHEDULE, "s1", json.dumps({"spec": spec}).encode(), StartBatch("nightly-7", NOON))
     assert made["spec"] == {
         "input": {"url": "s3://in/2026/11/22/0100.jsonl"},
         "output": {"configMapRef": {"name": "answers-2026-11-22"}, "url": "s3://out/2026-11-22/nightly-7"},

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from relay_operator.api.inferencebatchschedule import ConcurrencyPolicy
 from relay_operator.flows.schedule.decide import (
     Action,
-    Adopt,
+    AdoptBatch,
     Child,
     Matter,
     Outcome,
     Removal,
     Remove,
-    Start,
+    StartBatch,
     Tell,
     View,
     active,
@@ -32,7 +32,7 @@ ONE, THIRTEEN = at(13), batch_name("nightly", at(13))
 
 def started(decision_of: View, now: datetime) -> list[datetime]:
     """The times whose batches are created."""
-    return [action.scheduled for action in decide(decision_of, now).actions if isinstance(action, Start)]
+    return [action.scheduled for action in decide(decision_of, now).actions if isinstance(action, StartBatch)]
 
 
 def told(decision_of: View, now: datetime) -> list[tuple[Matter, datetime]]:
@@ -160,7 +160,7 @@ def test_replacing_deletes_all_that_run_and_those_once_before_the_next_starts() 
     others = (child("b1"), child("b2", age=90), child("b3", deleting=True), child("b4", Outcome.COMPLETE))
     actions = decide(view(*others, policy=REPLACE), ONE).actions
     assert removed(actions) == [("b2", Removal.REPLACED), ("b1", Removal.REPLACED)]
-    assert actions[-1] == Start(THIRTEEN, ONE)
+    assert actions[-1] == StartBatch(THIRTEEN, ONE)
     assert told(view(*others, policy=REPLACE), ONE) == [(Matter.BATCH_REPLACED, ONE)] * 2
 
 
@@ -169,7 +169,7 @@ def test_replacing_deletes_all_that_run_and_those_once_before_the_next_starts() 
 def test_a_batch_that_status_does_not_tell_of_is_adopted_and_no_second_one_made(
     policy: ConcurrencyPolicy, outcome: Outcome
 ) -> None:
-    assert decide(view(child(THIRTEEN, outcome), policy=policy), at(13, 0, 5)).actions == (Adopt(ONE),)
+    assert decide(view(child(THIRTEEN, outcome), policy=policy), at(13, 0, 5)).actions == (AdoptBatch(ONE),)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_the_oldest_finished_ones_beyond_the_limits_are_deleted(
 
 def test_a_batch_that_status_does_not_tell_of_is_kept_until_it_does() -> None:
     finished = view(child(THIRTEEN, Outcome.COMPLETE), keep_complete=0)
-    assert decide(finished, at(13, 0, 5)).actions == (Adopt(ONE),)
+    assert decide(finished, at(13, 0, 5)).actions == (AdoptBatch(ONE),)
     assert decide(replace(finished, suspended=True), at(13, 0, 5)).actions == ()
     assert removed(decide(replace(finished, last=ONE), at(13, 0, 5)).actions) == [(THIRTEEN, Removal.HISTORY)]
 
@@ -233,11 +233,11 @@ class Cluster:
     def do(self, action: Action) -> datetime | None:
         """The time that status is to tell of."""
         match action:
-            case Start(name=name, scheduled=scheduled):
+            case StartBatch(name=name, scheduled=scheduled):
                 self.created.append((name, scheduled))
                 self.children[name] = Child(name, name, self.now, Outcome.ACTIVE)
                 return scheduled
-            case Adopt(scheduled=scheduled):
+            case AdoptBatch(scheduled=scheduled):
                 return scheduled
             case Remove(child=gone):
                 del self.children[gone.name]

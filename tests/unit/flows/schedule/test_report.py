@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatchschedule import InferenceBatchSchedule
 from relay_operator.flows.schedule.decide import Outcome
-from relay_operator.flows.schedule.report import Finding, Trouble, new_status, status_patch
+from relay_operator.flows.schedule.report import ScheduleFinding, Trouble, new_status, status_patch
 from tests.unit.flows.schedule.views import NOON, at, child
 
 SPEC: JsonValue = {
@@ -30,7 +30,7 @@ def schedule(*, suspend: bool = False, status: JsonValue = None, **annotations: 
     )
 
 
-def told(of: InferenceBatchSchedule, finding: Finding) -> list[tuple[str, str, str]]:
+def told(of: InferenceBatchSchedule, finding: ScheduleFinding) -> list[tuple[str, str, str]]:
     """Type, status and reason of each condition."""
     return [(one.type, one.status, one.reason) for one in new_status(of, finding).conditions]
 
@@ -51,12 +51,12 @@ def told(of: InferenceBatchSchedule, finding: Finding) -> list[tuple[str, str, s
 def test_conditions_say_whether_batches_are_started(
     of: InferenceBatchSchedule, trouble: Trouble | None, expected: list[tuple[str, str, str]]
 ) -> None:
-    assert told(of, Finding((), NOON, trouble=trouble)) == expected
+    assert told(of, ScheduleFinding((), NOON, trouble=trouble)) == expected
 
 
 def test_status_tells_what_runs_what_was_started_and_what_comes() -> None:
     batches = (child("b1"), child("b2", age=90), child("c1", Outcome.COMPLETE))
-    after = new_status(schedule(reconcile_at="now"), Finding(batches, NOON, at(11), at(13)))
+    after = new_status(schedule(reconcile_at="now"), ScheduleFinding(batches, NOON, at(11), at(13)))
     dumped = after.model_dump(mode="json", exclude_none=True, exclude={"conditions"})
     assert dumped == {
         "active": [{"name": "b2", "uid": "uid-of-b2"}, {"name": "b1", "uid": "uid-of-b1"}],
@@ -71,19 +71,19 @@ def test_status_tells_what_runs_what_was_started_and_what_comes() -> None:
 
 def test_what_was_started_and_what_succeeded_stay_told_when_the_batches_are_gone() -> None:
     known: JsonValue = {"lastScheduleTime": "2026-11-21T11:00:00Z", "lastSuccessfulTime": "2026-11-21T11:30:00Z"}
-    after = new_status(schedule(status=known), Finding((), NOON))
+    after = new_status(schedule(status=known), ScheduleFinding((), NOON))
     assert (after.last_schedule_time, after.last_successful_time) == (at(11), at(11, 30))
 
 
 def test_only_a_hundred_batches_are_named_and_all_are_counted() -> None:
-    after = new_status(schedule(), Finding([child(f"b{number}") for number in range(130)], NOON))
+    after = new_status(schedule(), ScheduleFinding([child(f"b{number}") for number in range(130)], NOON))
     assert (len(after.active or ()), after.active_batches) == (100, 130)
 
 
 @pytest.mark.parametrize(("now", "changed"), [(at(12, 5), False), (at(13), True)])
 def test_a_pass_that_finds_nothing_new_writes_nothing(now: datetime, changed: bool) -> None:
-    before = new_status(schedule(), Finding((), NOON, None, at(13)))
+    before = new_status(schedule(), ScheduleFinding((), NOON, None, at(13)))
     after = new_status(
-        schedule().model_copy(update={"status": before}), Finding((), now, at(13) if changed else None, at(13))
+        schedule().model_copy(update={"status": before}), ScheduleFinding((), now, at(13) if changed else None, at(13))
     )
     assert bool(status_patch(before, after)) is changed

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.cache import Cache
+from relay_operator.engine.passes import Pass
 from relay_operator.engine.queue import Priority, Queue
-from relay_operator.flows.managed.reconciler import Pass
 from relay_operator.observability.metrics import Metrics
 
 INTERVAL = 10.0
@@ -17,7 +17,7 @@ INTERVAL = 10.0
 
 
 @dataclass(slots=True)
-class Census:
+class Collector:
     """Fills the gauges that are counted rather than told."""
 
     cache: Cache
