@@ -7,6 +7,7 @@ from typing import Any, NoReturn, cast
 import kopf
 from kopf._cogs.clients.errors import APIError
 from kopf._cogs.clients.watching import WatchingError
+from kopf._core.engines.peering import Identity
 
 from relay_operator.api.meta import GROUP, VERSION
 from relay_operator.engine.informer import Informer
@@ -56,6 +57,8 @@ def _settings() -> kopf.OperatorSettings:
 
 
 _ENDING_SECONDS = 5.0
+_IDENTITY = Identity("relay-operator")
+"""kopf would ask who runs it otherwise, and a container's user has no name. Nothing reads it: there is no peering."""
 WATCH_ERRORS: tuple[type[BaseException], ...] = (APIError, WatchingError)
 """What ends a watch where the API server fails. kopf logs each of them itself; a traceback would tell nothing more."""
 
@@ -80,6 +83,7 @@ async def watch(
         clusterwide=not namespaces,
         namespaces=tuple(namespaces),
         standalone=True,
+        identity=_IDENTITY,
     )
     take_back_signals()
     try:

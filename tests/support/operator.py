@@ -15,8 +15,9 @@ from tests.support.controlplane import Ready
 from tests.support.process import Process, free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
+_WHO = {"LOGNAME", "USER", "LNAME", "USERNAME"}
 _COMMAND = Path(sys.executable).with_name("relay-operator")
 _SAMPLE = re.compile(r"^(?P<name>[a-zA-Z_:][\w:]*)(?:\{(?P<labels>.*)\})? (?P<value>\S+)$")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
@@ -25,7 +26,7 @@ _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 class Operator:
     """A `relay-operator run` process with ports of its own; it can be killed and started again.
 
-    `settings` are RELAY_ variables without the prefix, in lower case: `workers="4"`.
+    `settings` are RELAY_ variables without the prefix, in lower case: `workers="4"`. `under` is a command that runs it.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class Operator:
         namespace: str,
         allowed_base_urls: Iterable[str],
         settings: Mapping[str, str] | None = None,
+        under: Sequence[str] = (),
     ) -> None:
         self.metrics_url = f"http://127.0.0.1:{free_port()}"
         self.webhook_url = f"http://127.0.0.1:{free_port()}"
@@ -47,12 +49,17 @@ class Operator:
             "metrics_listen": self.metrics_url.removeprefix("http://"),
             **(settings or {}),
         }
-        # Nothing of the caller's own RELAY_ or KUBECONFIG may leak in.
+        # Nothing of the caller's own RELAY_ or KUBECONFIG may leak in, nor the caller's name, which a container lacks.
         env = {name: value for name, value in os.environ.items() if not name.startswith(("RELAY_", "KUBE"))}
+        env = {name: value for name, value in env.items() if name not in _WHO}
         env |= {f"RELAY_{name.upper()}": value for name, value in chosen.items()}
         env["KUBECONFIG"] = str(kubeconfig)
         self.process = Process(
-            "relay-operator", [str(_COMMAND), "run"], self.log, ready=Ready(f"{self.metrics_url}/readyz"), env=env
+            "relay-operator",
+            [*under, str(_COMMAND), "run"],
+            self.log,
+            ready=Ready(f"{self.metrics_url}/readyz"),
+            env=env,
         )
 
     async def start(self) -> None:
