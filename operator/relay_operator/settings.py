@@ -64,6 +64,12 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
 
     watch_namespaces: Words = Field((), description="Namespaces whose objects are reconciled; empty: all.")
+    account_secret_names: Words = Field(
+        ("relay-api-key",),
+        description="With watched namespaces: the names of accounts' Secrets that the operator may read and release "
+        "wherever they are, so that it can finish when a namespace is deleted and its rights there have gone first. "
+        "A Secret of another name is not kept until nothing depends on it.",
+    )
     namespace: str = Field(
         "default",
         description="The operator's own namespace: its Lease, its Pod and the Secrets of ClusterCloudAccounts.",
@@ -193,6 +199,10 @@ class Settings(BaseSettings):
         """What an account's URLs are checked against: the allow-list and the operator's own default URLs."""
         urls = (*self.allowed_base_urls, self.default_base_url, self.default_inference_url)
         return tuple(UrlPrefix.parse(url) for url in urls if url)
+
+    def may_hold_secret(self, name: str) -> bool:
+        """Whether an account's Secret may carry a finalizer: only if it can be taken off at the namespace's end."""
+        return not self.watch_namespaces or name in self.account_secret_names
 
     def store_policy(self) -> StorePolicy:
         """What batches may reach besides public addresses."""

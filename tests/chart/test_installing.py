@@ -22,6 +22,7 @@ EVERYTHING_BUILT_IN = (
     "webhook.ingress.enabled=true",
     "webhook.ingress.host=relay.example.com",
 )
+HELD = '{"metadata": {"finalizers": ["example.com/held"]}}'
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 
 MAY = [
@@ -107,10 +108,30 @@ async def test_rights_in_one_namespace_end_there(private_controlplane: ControlPl
         await kubectl("create", "namespace", name)
     values = sets("watchNamespaces[0]=team")
     await run_helm(private_controlplane, "install", RELEASE, str(CHART), "--create-namespace", *values)
-    rights = [("get", "secrets", "team"), ("list", "gpupods.gpurelay.dev", "team")]
+    rights = [
+        ("get", "secrets", "team"),
+        ("create", "secrets", "team"),
+        ("get", "configmaps", "team"),
+        ("delete", "gpupods.gpurelay.dev", "team"),
+    ]
     elsewhere = [(verb, resource, "lab") for verb, resource, _ in rights]
     answers = await allowed(private_controlplane, [*rights, *elsewhere])
     assert [right for right, yes in answers.items() if yes] == rights
+    follows = [("list", "gpupods.gpurelay.dev", "lab"), ("patch", "gpupods.gpurelay.dev", "lab")]
+    assert await allowed(private_controlplane, follows) == dict.fromkeys(follows, True)
+
+
+async def test_an_upgrade_passes_while_a_watched_namespace_is_ending(private_controlplane: ControlPlane) -> None:
+    kubectl = Kubectl(private_controlplane.kubeconfig)
+    await kubectl("create", "namespace", "team")
+    values = sets("watchNamespaces[0]=team")
+    await run_helm(private_controlplane, "install", RELEASE, str(CHART), "--create-namespace", *values)
+    await kubectl("create", "configmap", "held", "--namespace", "team")
+    await kubectl("patch", "configmap", "held", "--namespace", "team", "--patch", HELD)
+    await kubectl("delete", "namespace", "team", "--wait=false")
+    await kubectl("wait", "--for=delete", "--timeout=30s", "--namespace", "team", f"role/{NAMESPACE}-{RELEASE}")
+    shown = await run_helm(private_controlplane, "upgrade", RELEASE, str(CHART), *values, "--set", "replicas=3")
+    assert "REVISION: 2" in shown
 
 
 Right = tuple[str, str, str]

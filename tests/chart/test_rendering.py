@@ -91,15 +91,29 @@ async def test_rights_name_what_they_are_for_and_never_list_secrets(values: tupl
             assert not {"list", "watch", "delete", "update"} & set(rule["verbs"]), rule
 
 
-async def test_with_watched_namespaces_only_accounts_are_granted_outside_of_them() -> None:
+async def test_with_watched_namespaces_only_own_kinds_and_keys_by_name_are_granted_outside_of_them() -> None:
     manifests = await rendered(
         "relay-system", "watchNamespaces[0]=team", "watchNamespaces[1]=lab", "rbac.aggregate=false"
     )
-    granted = {name for rule in only(manifests, "ClusterRole")["rules"] for name in rule["resources"]}
-    assert granted == {"clustercloudaccounts", "clustercloudaccounts/status", "namespaces"}
+    rules = [rule for role in of_kind(manifests, "ClusterRole") for rule in role["rules"]]
+    foreign = [rule for rule in rules if rule["apiGroups"] != ["gpurelay.dev"]]
+    assert foreign == [
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "patch"], "resourceNames": ["relay-api-key"]},
+        {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]},
+    ]
+    assert {verb for rule in rules for verb in rule["verbs"]} == {"get", "list", "watch", "patch"}
     assert {one["metadata"]["namespace"] for one in of_kind(manifests, "Role")} == {"team", "lab", "relay-system"}
     env = {one["name"]: one.get("value") for one in pod_of(manifests)["containers"][0]["env"]}
     assert env["RELAY_WATCH_NAMESPACES"] == "team,lab"
+    assert env["RELAY_ACCOUNT_SECRET_NAMES"] == "relay-api-key"
+
+
+async def test_without_names_no_secret_is_granted_outside_of_watched_namespaces() -> None:
+    values = ("watchNamespaces[0]=team", "accountSecretNames=null", "rbac.aggregate=false")
+    manifests = await rendered("relay-system", *values)
+    roles = of_kind(manifests, "ClusterRole")
+    assert roles
+    assert not [rule for role in roles for rule in role["rules"] if "secrets" in rule["resources"]]
 
 
 async def test_the_pod_meets_the_restricted_standard_and_writes_nowhere() -> None:

@@ -70,6 +70,34 @@
   - patch
 {{- end }}
 
+{{- define "relay-operator.rules.ending" -}}
+# the intent annotation and the finalizer
+- apiGroups:
+  - gpurelay.dev
+  resources:
+  - cloudaccounts
+  - gpuclusters
+  - gpupods
+  - inferencebatches
+  - inferencebatchschedules
+  verbs:
+  - get
+  - list
+  - watch
+  - patch
+# what the cloud says
+- apiGroups:
+  - gpurelay.dev
+  resources:
+  - cloudaccounts/status
+  - gpuclusters/status
+  - gpupods/status
+  - inferencebatches/status
+  - inferencebatchschedules/status
+  verbs:
+  - patch
+{{- end }}
+
 {{- define "relay-operator.rules.clusterAccounts" -}}
 # the intent annotation and the finalizer
 - apiGroups:

@@ -47,6 +47,7 @@ class _Connection:
     unclaimed: UnclaimedIds = field(default_factory=UnclaimedIds)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     state: AccountState | None = None
+    last_usable: AccountReady | None = None
     who: Whoami | None = None
     made_of: tuple[str, ...] = ()
     """Account uid and generation, Secret version: another one means another Cloud."""
@@ -123,8 +124,10 @@ class Accounts:
                 return known
             state = await self._look(key, entry, connection)
             connection.state, connection.seen, connection.suspected = state, (entry.uid, entry.generation), False
-            if isinstance(state, AccountReady) and connection.usable_since is None:
-                connection.usable_since = self._clock()
+            if isinstance(state, AccountReady):
+                connection.last_usable = state
+                if connection.usable_since is None:
+                    connection.usable_since = self._clock()
             if not isinstance(state, AccountReady):
                 connection.fresh_until = self._clock() + self._settings.poll_transition_seconds
             # Another key, or another spec, may allow what was refused: a scope, a namespace.
@@ -244,6 +247,8 @@ class Accounts:
             return AccountRefused(Reason.ACCOUNT_NOT_ALLOWED, refusal)
         api_key = await self._api_key(account)
         if isinstance(api_key, NoKey):
+            if account.metadata.deletion_timestamp is not None and connection.last_usable is not None:
+                return connection.last_usable  # a namespace ends in no order: what is paid for ends with the key it had
             return AccountWaiting(Reason.SECRET_MISSING, api_key.message)
         made_of = (entry.uid, str(entry.generation), api_key.version)
         if connection.state is not None and connection.made_of == made_of:

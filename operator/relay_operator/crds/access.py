@@ -32,20 +32,29 @@ class Rule:
 def own_kinds(definitions: Iterable[Definition]) -> tuple[Rule, ...]:
     """Rights on the operator's own kinds."""
     known = tuple(definitions)
-    objects = tuple(definition.plural for definition in known)
     mortal = tuple(
         definition.plural
         for definition in known
         if {"lifetime", "ttl_seconds_after_finished"} & definition.spec.model_fields.keys()
     )
-    rules = (
-        Rule("the intent annotation and the finalizer", GROUP, objects, ("get", "list", "watch", "patch")),
-        Rule("what the cloud says", GROUP, tuple(f"{plural}/status" for plural in objects), ("patch",)),
-    )
     expiry = Rule("lifetime.ttlSecondsAfterStopped and ttlSecondsAfterFinished", GROUP, mortal, ("delete",))
     made = tuple(definition.creates for definition in known if definition.creates is not None)
     making = Rule("what schedules start, replace and clear away", GROUP, made, ("create", "delete"))
-    return (*rules, *((expiry,) if mortal else ()), *((making,) if made else ()))
+    return (*keeping(known), *((expiry,) if mortal else ()), *((making,) if made else ()))
+
+
+def keeping(definitions: Iterable[Definition]) -> tuple[Rule, ...]:
+    """Rights to follow objects and to let them go."""
+    objects = tuple(definition.plural for definition in definitions)
+    return (
+        Rule("the intent annotation and the finalizer", GROUP, objects, ("get", "list", "watch", "patch")),
+        Rule("what the cloud says", GROUP, tuple(f"{plural}/status" for plural in objects), ("patch",)),
+    )
+
+
+def for_the_end_of_namespaces(definitions: Iterable[Definition]) -> tuple[Rule, ...]:
+    """Rights that outlive a watched namespace's own Role, which goes before its objects' finalizers do."""
+    return keeping(definition for definition in definitions if definition.namespaced)
 
 
 def in_watched_namespaces(definitions: Iterable[Definition]) -> tuple[Rule, ...]:

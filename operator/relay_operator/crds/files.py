@@ -5,7 +5,14 @@ from typing import Final
 import yaml
 
 from relay_operator.api.meta import GROUP
-from relay_operator.crds.access import Rule, for_cluster_accounts, for_people, in_own_namespace, in_watched_namespaces
+from relay_operator.crds.access import (
+    Rule,
+    for_cluster_accounts,
+    for_people,
+    for_the_end_of_namespaces,
+    in_own_namespace,
+    in_watched_namespaces,
+)
 from relay_operator.crds.definitions import DEFINITIONS, custom_resource_definition
 from relay_operator.crds.reference import conditions_page, kind_page
 from relay_operator.crds.structural import Schema, as_object
@@ -49,6 +56,7 @@ def _chart_crd(crd: Schema) -> str:
 def _rules() -> str:
     sections = (
         ("watched", in_watched_namespaces(DEFINITIONS)),
+        ("ending", for_the_end_of_namespaces(DEFINITIONS)),
         ("clusterAccounts", for_cluster_accounts(DEFINITIONS)),
         ("own", in_own_namespace()),
         ("viewers", for_people(DEFINITIONS, editing=False)),

@@ -177,7 +177,7 @@ class AccountReconciler:
         The annotation names the Secret that is held, so that it can be let go whatever spec says later.
         """
         metadata = account.metadata
-        held, wanted = metadata.annotations.get(meta.API_KEY_SECRET), _secret_to_hold(account)
+        held, wanted = metadata.annotations.get(meta.API_KEY_SECRET), self._secret_to_hold(account)
         if meta.FINALIZER in metadata.finalizers and held == wanted:
             return
         if held and held != wanted:
@@ -189,8 +189,16 @@ class AccountReconciler:
             change["annotations"] = {meta.API_KEY_SECRET: wanted}
         await self._patch(key, {"metadata": change})
 
+    def _secret_to_hold(self, account: AnyAccount) -> str | None:
+        """The Secret in the account's own namespace; a shared one is the administrator's to keep.
+
+        None where it could not be let go at the namespace's end.
+        """
+        name = account.spec.api_key_secret_ref.name
+        return name if isinstance(account, CloudAccount) and self.settings.may_hold_secret(name) else None
+
     async def _hold(self, account: AnyAccount, memory: _Memory) -> None:
-        name = _secret_to_hold(account)
+        name = self._secret_to_hold(account)
         if name is not None and account.metadata.deletion_timestamp is None:
             memory.holds = name
             await key_secret.hold(self.kube, account.metadata.namespace, name, account.metadata.uid, self.wall_clock())
@@ -292,8 +300,3 @@ def _heeded(account: AnyAccount, seen: OrganizationSeen | None) -> str | None:
 
 def _paused(account: AnyAccount) -> bool:
     return account.metadata.annotations.get(meta.PAUSED) == "true"
-
-
-def _secret_to_hold(account: AnyAccount) -> str | None:
-    """The name of the Secret in the account's own namespace; a shared one is the administrator's to keep."""
-    return account.spec.api_key_secret_ref.name if isinstance(account, CloudAccount) else None
