@@ -60,8 +60,16 @@ class Admission:
         read_at, labels = self._labels.get(namespace, (float("-inf"), {}))
         if self.clock() - read_at > _LABELS_SECONDS:
             labels = await self._read(namespace)
-            self._labels[namespace] = (self.clock(), labels)
+            self._keep(namespace, labels)
         return labels
+
+    def _keep(self, namespace: str, labels: Mapping[str, str]) -> None:
+        """In the order of reading, so that those too old to be used are the first, and go."""
+        now = self.clock()
+        self._labels.pop(namespace, None)
+        self._labels[namespace] = (now, labels)
+        while now - next(iter(self._labels.values()))[0] > _LABELS_SECONDS:
+            del self._labels[next(iter(self._labels))]
 
     async def _read(self, namespace: str) -> Mapping[str, str]:
         try:
