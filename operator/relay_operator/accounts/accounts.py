@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pydantic import ValidationError
@@ -16,7 +16,9 @@ from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import ObjectKey
 from relay_operator.api.references import AccountKind, AccountRef
 from relay_operator.engine.account import AccountReady, AccountRefused, AccountState, AccountWaiting
-from relay_operator.engine.cache import Cache, Entry
+from relay_operator.engine.account_users import DEFAULT_NAME, named_account
+from relay_operator.engine.cache import Cache
+from relay_operator.engine.entry import Entry
 from relay_operator.engine.kube import Kube, Refused
 from relay_operator.engine.queue import Priority, Queue
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
@@ -28,7 +30,6 @@ from relay_operator.webhooks.deliveries import Evidence
 from relay_operator.webhooks.signing_secrets import SigningSecrets
 from relay_wire.account import Whoami
 
-DEFAULT_NAME = "default"
 _DEAF_SECONDS = 20.0
 """How long the first create of an account waits for its webhook subscription: a cloud that makes none must not
 hold everything back."""
@@ -105,12 +106,7 @@ class Accounts:
 
     def key_for(self, namespace: str, ref: AccountRef | None) -> ObjectKey | None:
         """The account that a reference names, whether it exists or not; None where there is no default."""
-        return self._default(namespace) if ref is None else _named(namespace, ref.kind, ref.name)
-
-    def _default(self, namespace: str) -> ObjectKey | None:
-        own = ObjectKey(AccountKind.CLOUD_ACCOUNT, namespace, DEFAULT_NAME)
-        shared = ObjectKey(AccountKind.CLUSTER_CLOUD_ACCOUNT, "", DEFAULT_NAME)
-        return next((key for key in (own, shared) if self._cache.get(key) is not None), None)
+        return self._cache.default_account(namespace) if ref is None else named_account(namespace, ref.kind, ref.name)
 
     async def state(self, key: ObjectKey) -> AccountState:
         """Whether the account can be used; its Secret is read again after a while, and once the key was refused."""
@@ -154,7 +150,7 @@ class Accounts:
         if connection.listening:
             return
         connection.listening = True
-        for dependent, entry in self.dependents(key):
+        for dependent, entry in self._cache.users(key):
             if not entry.cloud_id:
                 self._queue.add(dependent, Priority.CHANGE)
 
@@ -200,20 +196,11 @@ class Accounts:
         self._connections.pop(key, None)
         self._webhook_secrets.drop(key)
 
-    def dependents(self, key: ObjectKey) -> Iterator[tuple[ObjectKey, Entry]]:
-        """The workloads that use, or would use, this account."""
-        for other, entry in self._cache.items():
-            if other.kind in _WITHOUT_ACCOUNT or entry.over or key.namespace not in ("", other.namespace):
-                continue
-            kind, name = entry.account
-            if (_named(other.namespace, kind, name) if name else self._default(other.namespace)) == key:
-                yield other, entry
-
     def _wake(self, key: ObjectKey, *, first: bool) -> None:
         """The account became usable, or stopped being so: what waits for it, or trusts in it, looks again."""
         if not first:
             self._queue.add(key, Priority.CHANGE)
-        for dependent, entry in self.dependents(key):
+        for dependent, entry in self._cache.users(key):
             if not (first and entry.settled):
                 self._queue.add(dependent, Priority.CHANGE)
 
@@ -287,7 +274,7 @@ class Accounts:
             return _unauthorized(str(unfit))
         # What exists in one organization reads as "not found" with the key of another: it must never be asked with it.
         former = connection.who.organization_id if connection.who else account.status.organization_id
-        if former and former != who.organization_id and next(self.dependents(key), None) is not None:
+        if former and former != who.organization_id and self._cache.users(key):
             connection.recheck_at = self._clock() + _RECHECK_SECONDS
             message = (
                 f"the key belongs to the organization {who.organization_id}, and the objects of this account live in "
@@ -317,16 +304,6 @@ class Accounts:
             return await read_api_key(self._kube, namespace, ref.name, ref.key)
         except Refused as refused:
             return NoKey(f"the operator may not read the Secret {ref.name} in the namespace {namespace}: {refused}")
-
-
-_WITHOUT_ACCOUNT = frozenset({*AccountKind, "InferenceBatchSchedule"})
-"""Kinds that use no account; a schedule's batches do."""
-
-
-def _named(namespace: str, kind: str, name: str) -> ObjectKey:
-    if kind == AccountKind.CLUSTER_CLOUD_ACCOUNT:
-        return ObjectKey(AccountKind.CLUSTER_CLOUD_ACCOUNT, "", name)
-    return ObjectKey(AccountKind.CLOUD_ACCOUNT, namespace, name)
 
 
 def parse_account(key: ObjectKey, entry: Entry) -> AnyAccount:

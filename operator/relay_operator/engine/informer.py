@@ -8,7 +8,8 @@ from pydantic import JsonValue
 
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.backoff import Random
-from relay_operator.engine.cache import Cache, Entry, needs_work, others_wrote
+from relay_operator.engine.cache import Cache
+from relay_operator.engine.entry import needs_work, others_wrote, uid_of, version_of
 from relay_operator.engine.kube import Kube, ResourceType
 from relay_operator.engine.queue import Priority, Queue
 
@@ -41,7 +42,7 @@ class Informer:
 
     def gone(self, kind: str, raw: Mapping[str, JsonValue]) -> None:
         """The API server says that this very object is deleted."""
-        self._drop(key_of(kind, raw), uid_of(raw))
+        self._drop(key_of(kind, raw), uid_of(raw), version_of(raw))
 
     async def relist(self, kube: Kube, kind: str, resource: ResourceType, namespaces: tuple[str, ...]) -> None:
         """Read all objects of a kind: drops ghosts that no event told of, and repairs what is stale.
@@ -60,11 +61,9 @@ class Informer:
                 logger.info("%s is gone, and no event told: dropping it", key)
                 self._drop(key, entry.uid)
 
-    def _drop(self, key: ObjectKey, uid: str) -> Entry | None:
-        dropped = self.cache.drop(key, uid)
-        if dropped is not None:
+    def _drop(self, key: ObjectKey, uid: str, version: int = 0) -> None:
+        if self.cache.drop(key, uid, version) is not None:
             self.queue.add(key, Priority.REPAIR)  # the reconciler forgets what it remembers of it
-        return dropped
 
 
 def keep_answer(cache: Cache, queue: Queue[ObjectKey], key: ObjectKey, raw: Mapping[str, JsonValue]) -> None:
@@ -82,8 +81,3 @@ def key_of(kind: str, raw: Mapping[str, JsonValue]) -> ObjectKey:
     if not isinstance(metadata, Mapping):
         raise TypeError(f"a {kind} without metadata")
     return ObjectKey(kind, str(metadata.get("namespace") or ""), str(metadata["name"]))
-
-
-def uid_of(raw: Mapping[str, JsonValue]) -> str:
-    metadata = raw.get("metadata")
-    return str(metadata.get("uid")) if isinstance(metadata, Mapping) else ""

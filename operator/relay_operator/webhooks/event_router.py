@@ -22,7 +22,7 @@ class EventRouter:
     """Told of every account that a webhook came from."""
 
     def on_event(self, account: ObjectKey, event: Event) -> None:
-        """Wake who records one of the ids; an id that nobody records may answer an open intent."""
+        """Wake who records one of the ids; one that nobody records may answer an open intent of this account."""
         self.heard(account)
         owners = {key for cloud_id in event.resource_ids for key in self.cache.with_cloud_id(cloud_id)}
         for key in owners:
@@ -32,7 +32,7 @@ class EventRouter:
         unclaimed = self.unclaimed(account)
         for cloud_id in event.resource_ids:
             unclaimed.add(cloud_id)
-        for key in self.cache.searching():
+        for key in self.cache.searching(account):
             # What is being created at this moment learns of the id when its answer is in.
             if not self.queue.is_working(key):
                 self.queue.add(key, Priority.EVENT)

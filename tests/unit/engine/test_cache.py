@@ -1,16 +1,21 @@
 """The cache: what it keeps of an object, who holds which id, and what asks for work."""
 
 import json
+from collections.abc import Iterator
 
 import pytest
 from pydantic import JsonValue
 
 from relay_operator.api import meta
 from relay_operator.api.meta import ObjectKey
-from relay_operator.engine.cache import Cache, needs_work
+from relay_operator.engine.cache import Cache
+from relay_operator.engine.entry import Entry, needs_work
+from relay_operator.engine.index import Index
+from relay_operator.engine.tombstones import Tombstones
 from tests.unit.engine.apiserver import Json
 
 KEY, OTHER = (ObjectKey("GpuPod", "team-a", name) for name in ("train", "other"))
+OWN, SHARED = ObjectKey("CloudAccount", "team-a", "default"), ObjectKey("ClusterCloudAccount", "", "default")
 READY: JsonValue = [{"type": "Stalled", "status": "True"}, {"type": "Ready", "status": "True", "reason": "Running"}]
 INTENT = '{"token":"t1","name":"n","attempt":1,"spec_hash":"","started_at":"2026-03-01T12:00:00Z"%s}'
 
@@ -91,14 +96,142 @@ def test_an_id_is_claimed_by_one_until_it_lets_go() -> None:
     assert cache.claim("pod-1", OTHER) == frozenset()
     cache.put(KEY, raw(status={"id": "pod-2"}))
     assert cache.claim("pod-2", OTHER) == {KEY}
+    cache.put(KEY, raw(2, status={}))
+    cache.claim("pod-3", KEY)
+    cache.claim("pod-4", KEY)
+    assert cache.claim("pod-3", OTHER) == frozenset()
 
 
-def test_who_searches_is_who_has_an_intent_and_no_id() -> None:
+OPEN, BROKEN = annotated(create_intent=INTENT % ""), annotated(create_intent="{")
+INTENTS: dict[str, tuple[Json, bool]] = {
+    "an intent and nothing else": (raw(metadata=OPEN), True),
+    "an intent after an older create": (raw(metadata=OPEN, status={"createToken": "t0"}), True),
+    "an intent that cannot be read": (raw(metadata=BROKEN), True),
+    "no intent": (raw(), False),
+    "an intent whose create was refused": (raw(metadata=OPEN, status={"createToken": "t1"}), False),
+    "an intent that cannot be read, and the end of a create": (
+        raw(metadata=BROKEN, status={"createToken": "t1"}),
+        False,
+    ),
+    "an id": (raw(metadata=OPEN, status={"id": "pod-1"}), False),
+}
+
+
+@pytest.mark.parametrize(("told", "searches"), INTENTS.values(), ids=INTENTS)
+def test_who_searches_is_who_has_an_open_intent_and_no_id(told: Json, searches: bool) -> None:
     cache = Cache()
-    cache.put(KEY, raw(1, metadata=annotated(create_intent=INTENT % "")))
-    assert cache.searching() == (KEY,)
-    cache.put(KEY, raw(2, metadata=annotated(create_intent=INTENT % ""), status={"id": "pod-1"}))
-    assert cache.searching() == ()
+    cache.put(OWN, raw())
+    cache.put(KEY, told)
+    assert cache.searching(OWN) == ((KEY,) if searches else ())
+    cache.put(KEY, raw(2))
+    assert cache.searching(OWN) == ()
+
+
+def test_who_searches_does_so_in_one_account() -> None:
+    cache = Cache()
+    cache.put(KEY, raw(metadata=annotated(create_intent=INTENT % ',"account":"ClusterCloudAccount/sent"')))
+    cache.put(OTHER, raw(metadata=OPEN, spec={"accountRef": {"kind": "CloudAccount", "name": "spec"}}))
+    accounts = (ObjectKey("ClusterCloudAccount", "", "sent"), ObjectKey("CloudAccount", "team-a", "spec"))
+    assert [cache.searching(account) for account in accounts] == [(KEY,), (OTHER,)]
+
+
+def users(cache: Cache, account: ObjectKey) -> set[str]:
+    return {key.name for key, _ in cache.users(account)}
+
+
+def test_the_default_account_is_the_namespaces_own_before_the_clusters() -> None:
+    cache, elsewhere = Cache(), ObjectKey("GpuPod", "team-b", "elsewhere")
+    for key in (KEY, elsewhere):
+        cache.put(key, raw())
+    assert [users(cache, OWN), users(cache, SHARED), cache.account_of(KEY)] == [set(), set(), None]
+    cache.put(SHARED, raw())
+    assert [users(cache, OWN), users(cache, SHARED), cache.account_of(KEY)] == [set(), {"train", "elsewhere"}, SHARED]
+    cache.put(OWN, raw())
+    assert [users(cache, OWN), users(cache, SHARED), cache.account_of(KEY)] == [{"train"}, {"elsewhere"}, OWN]
+    cache.drop(OWN)
+    assert [users(cache, SHARED), cache.default_account("team-a")] == [{"train", "elsewhere"}, SHARED]
+
+
+def test_an_account_is_used_by_who_names_it_and_by_nobody_whose_work_is_over() -> None:
+    cache, named = Cache(), ObjectKey("CloudAccount", "team-a", "spec")
+    cache.put(KEY, raw(1, spec=SPEC))
+    assert (users(cache, named), cache.account_of(KEY)) == ({"train"}, named)
+    cache.put(KEY, raw(2, spec=SPEC, status={"cleared": True}))
+    assert users(cache, named) == set()
+    cache.put(KEY, raw(3, spec={}))
+    cache.put(OWN, raw())
+    assert (users(cache, named), users(cache, OWN)) == (set(), {"train"})
+    cache.drop(KEY)
+    assert (users(cache, OWN), cache.account_of(KEY)) == (set(), None)
+
+
+def test_accounts_and_schedules_use_no_account() -> None:
+    cache, schedule = Cache(), ObjectKey("InferenceBatchSchedule", "team-a", "nightly")
+    for key in (OWN, SHARED, schedule):
+        cache.put(key, raw())
+    assert [users(cache, OWN), users(cache, SHARED)] == [set(), set()]
+    assert [cache.account_of(key) for key in (OWN, SHARED, schedule)] == [None, None, None]
+
+
+class Unwalkable(dict[ObjectKey, Entry]):
+    """Entries of which nobody looks at each."""
+
+    def __iter__(self) -> Iterator[ObjectKey]:
+        raise AssertionError("every object is looked at")
+
+    keys = values = items = __iter__  # type: ignore[assignment]
+
+
+def test_nothing_is_found_by_looking_at_every_object() -> None:
+    cache = Cache(_entries=Unwalkable())
+    reference: JsonValue = {"apiVersion": meta.API_VERSION, "kind": "X", "name": "x", "uid": "o1", "controller": True}
+    cache.put(OWN, raw())
+    cache.put(KEY, raw(metadata=OPEN | {"ownerReferences": [reference]}, status={"createToken": "t0"}))
+    cache.put(OTHER, raw(status={"id": "pod-1"}))
+    assert cache.with_token("t0") == set(cache.owned_by("o1")) == {KEY}
+    assert (users(cache, OWN), cache.searching(OWN)) == ({"train", "other"}, (KEY,))
+    assert cache.claim("pod-1", KEY) == {OTHER}
+    cache.drop(KEY)
+
+
+def test_an_index_keeps_who_has_a_name_and_no_name_that_nobody_has() -> None:
+    index, third = Index[str](), ObjectKey("GpuPod", "team-a", "third")
+    for key in (KEY, OTHER, third):
+        index.move(key, None, "a")
+    assert index.of("a") == {KEY, OTHER, third}
+    index.move(KEY, "a", "b")
+    index.move(KEY, "b", "b")
+    assert [set(index.of("a")), set(index.of("b")), set(index.names())] == [{OTHER, third}, {KEY}, {"a", "b"}]
+    for key, name in ((OTHER, "a"), (third, "a"), (KEY, "b")):
+        index.move(key, name, None)
+    assert (index.of("a"), index.names()) == (frozenset(), ())
+
+
+def test_what_was_read_before_the_end_brings_nothing_back() -> None:
+    cache = Cache()
+    cache.put(KEY, raw(5))
+    cache.drop(KEY, "u1", 9)
+    for version, uid in ((5, "u1"), (9, "u1"), (8, "u2")):
+        assert needs_work(*cache.put(KEY, raw(version, metadata={"uid": uid}))) is False
+    assert cache.get(KEY) is None
+    assert needs_work(*cache.put(KEY, raw(10, metadata={"uid": "u2"}))) is True
+    before, after = cache.put(KEY, raw(6))
+    assert (before is after, after.uid) == (True, "u2")
+
+
+def test_an_end_that_is_told_of_a_former_object_covers_what_was_read_of_it() -> None:
+    cache = Cache()
+    cache.put(KEY, raw(12, metadata={"uid": "u2"}))
+    assert cache.drop(KEY, "u1", 9) is None
+    assert cache.put(KEY, raw(8))[1].uid == "u2"
+
+
+def test_the_oldest_ends_are_forgotten() -> None:
+    ends = Tombstones(limit=2)
+    for key, version in ((KEY, 3), (OTHER, 4), (KEY, 2), (OWN, 5)):
+        ends.put(key, version)
+    assert [ends.covers(key, 3) for key in (KEY, OTHER, OWN)] == [True, False, True]
+    assert ends.covers(KEY, 0) is False
 
 
 SENT_WITH = INTENT % ',"account":"ClusterCloudAccount/sent"'

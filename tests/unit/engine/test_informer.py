@@ -6,7 +6,8 @@ import pytest
 from pydantic import JsonValue
 
 from relay_operator.api.meta import ObjectKey
-from relay_operator.engine.informer import key_of, uid_of
+from relay_operator.engine.entry import uid_of
+from relay_operator.engine.informer import keep_answer, key_of
 from relay_operator.engine.kube import KubeError, ResourceType
 from relay_operator.engine.queue import Priority
 from tests.unit.engine.apiserver import Fault, Json, part
@@ -84,6 +85,26 @@ async def test_what_came_while_the_list_was_read_is_no_ghost(world: World, same:
     world.server.before = lambda _: world.informer.seen("GpuPod", newer)
     await world.informer.relist(world.kube, "GpuPod", PODS, ())
     assert len(world.cache) == 1
+
+
+async def test_a_page_that_is_older_than_a_deletion_brings_nothing_back(world: World) -> None:
+    """With `recovery: Recreate`, what is brought back would be made again."""
+    world.apply()
+    await world.settle()
+    page = copy.deepcopy(world.raw())
+    world.delete(force=True)
+    await world.settle()
+    world.informer.seen("GpuPod", page)
+    assert (len(world.cache), len(world.queue)) == (0, 0)
+
+
+async def test_an_answer_to_a_write_that_comes_after_the_deletion_brings_nothing_back(world: World) -> None:
+    key = world.apply()
+    answer = copy.deepcopy(world.raw())
+    world.delete()
+    await world.settle()
+    keep_answer(world.cache, world.queue, key, answer)
+    assert (len(world.cache), len(world.queue)) == (0, 0)
 
 
 async def test_cluster_scoped_kinds_are_listed_once(world: World) -> None:

@@ -20,7 +20,8 @@ from relay_operator.api.meta import ObjectKey
 from relay_operator.api.references import AccountKind
 from relay_operator.engine.account import AccountReady, AccountState, AccountWaiting
 from relay_operator.engine.backoff import Backoff, Random, jittered
-from relay_operator.engine.cache import Cache, Entry
+from relay_operator.engine.cache import Cache
+from relay_operator.engine.entry import Entry
 from relay_operator.engine.informer import keep_answer
 from relay_operator.engine.kube import JsonObject, Kube, KubeError, NotFound, ResourceType
 from relay_operator.engine.queue import Priority, Queue, Taken
@@ -265,9 +266,9 @@ class AccountReconciler:
     def _in_use(self, key: ObjectKey) -> InUse:
         kinds = Counter(
             dependent.kind
-            for dependent, entry in self.accounts.dependents(key)
+            for dependent, entry in self.cache.users(key)
             # A shared account is not held by what only names it: it may not even admit that namespace.
-            if key.kind == AccountKind.CLOUD_ACCOUNT or entry.cloud_id or entry.searching
+            if key.kind == AccountKind.CLOUD_ACCOUNT or entry.cloud_id or entry.attempted
         )
         return InUse(
             gpu_pods=kinds["GpuPod"],

@@ -13,7 +13,8 @@ from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import InferenceBatch, InferenceBatchStatus, PartStatus
 from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey
 from relay_operator.engine.account import AccountReady, Accounts, AccountState, AccountWaiting, pinned
-from relay_operator.engine.cache import Cache, Entry
+from relay_operator.engine.cache import Cache
+from relay_operator.engine.entry import Entry
 from relay_operator.flows.batch import predicates
 from relay_operator.flows.batch.actions import Work
 from relay_operator.flows.batch.facts import Facts, Memory

@@ -11,7 +11,8 @@ from typing import assert_never
 from relay_operator.api.inferencebatch import InferenceBatchStatus
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.backoff import Backoff, jittered
-from relay_operator.engine.cache import Cache, Entry
+from relay_operator.engine.cache import Cache
+from relay_operator.engine.entry import Entry
 from relay_operator.engine.events import Recorder, noteworthy
 from relay_operator.engine.informer import keep_answer
 from relay_operator.engine.kube import JsonObject, Kube, KubeError, NotFound

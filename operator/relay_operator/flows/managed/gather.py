@@ -13,7 +13,8 @@ from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey, Resource
 from relay_operator.api.workload import CommonStatus, WorkloadSpec
 from relay_operator.engine.account import AccountReady, Accounts, AccountState, AccountWaiting, pinned
-from relay_operator.engine.cache import Cache, Entry
+from relay_operator.engine.cache import Cache
+from relay_operator.engine.entry import Entry
 from relay_operator.flows.managed import predicates, recovery
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.inputs import InputReader, MissingInput, ReadInputs

@@ -14,7 +14,8 @@ from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import ObjectKey
 from relay_operator.api.workload import CommonStatus, WorkloadSpec
 from relay_operator.engine.backoff import Backoff, jittered
-from relay_operator.engine.cache import Cache, Entry
+from relay_operator.engine.cache import Cache
+from relay_operator.engine.entry import Entry
 from relay_operator.engine.events import Recorder, noteworthy
 from relay_operator.engine.informer import keep_answer
 from relay_operator.engine.kube import Conflict, JsonObject, Kube, KubeError, NotFound

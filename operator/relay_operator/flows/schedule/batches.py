@@ -8,7 +8,7 @@ from pydantic import JsonValue, TypeAdapter
 
 from relay_operator.api import inferencebatch, meta
 from relay_operator.api.meta import API_VERSION, ObjectKey, rfc3339
-from relay_operator.engine.cache import Entry
+from relay_operator.engine.entry import Entry
 from relay_operator.engine.kube import JsonObject, ResourceType
 from relay_operator.flows.managed.connection import owner
 from relay_operator.flows.schedule.decide import Child, Outcome, StartBatch

@@ -15,7 +15,8 @@ from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatchschedule import InferenceBatchSchedule
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.backoff import Backoff, Random
-from relay_operator.engine.cache import Cache, Entry
+from relay_operator.engine.cache import Cache
+from relay_operator.engine.entry import Entry
 from relay_operator.engine.events import Note, Recorder, noteworthy
 from relay_operator.engine.informer import keep_answer
 from relay_operator.engine.kube import AlreadyExists, JsonObject, Kube, KubeError, NotFound, Refused, ResourceType

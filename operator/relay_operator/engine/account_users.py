@@ -1,0 +1,67 @@
+"""Objects by the account that they use, or would use."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from relay_operator.api.meta import ObjectKey
+from relay_operator.api.references import AccountKind
+from relay_operator.engine.index import Index
+
+DEFAULT_NAME = "default"
+WITHOUT_ACCOUNT = frozenset({*AccountKind, "InferenceBatchSchedule"})
+"""Kinds that use no account; a schedule's batches do."""
+
+Reference = tuple[str, str]
+"""Kind and name of an account; empty strings for the namespace's default."""
+
+
+def named_account(namespace: str, kind: str, name: str) -> ObjectKey:
+    """The account that an object of this namespace names."""
+    if kind == AccountKind.CLUSTER_CLOUD_ACCOUNT:
+        return ObjectKey(AccountKind.CLUSTER_CLOUD_ACCOUNT, "", name)
+    return ObjectKey(AccountKind.CLOUD_ACCOUNT, namespace, name)
+
+
+@dataclass(slots=True)
+class AccountUsers:
+    """O(1) per change. Who names none is kept by namespace: which account is the default there changes as they do."""
+
+    exists: Callable[[ObjectKey], bool]
+    """Whether there is such an account."""
+    _naming: Index[ObjectKey] = field(default_factory=Index)
+    _defaulting: Index[str] = field(default_factory=Index)
+
+    def move(self, key: ObjectKey, before: Reference | None, after: Reference | None) -> None:
+        """The object referred to `before`, and refers to `after` from now on; None is to no account at all."""
+        if before != after and key.kind not in WITHOUT_ACCOUNT:
+            self._naming.move(key, _named(key, before), _named(key, after))
+            self._defaulting.move(key, _unnamed(key, before), _unnamed(key, after))
+
+    def of(self, account: ObjectKey) -> Iterator[ObjectKey]:
+        """Who uses it, or would: O(1) each, and for the cluster's default also for each namespace that might."""
+        yield from self._naming.of(account)
+        if account.name == DEFAULT_NAME:
+            shared = account.kind == AccountKind.CLUSTER_CLOUD_ACCOUNT
+            for namespace in self._defaulting.names() if shared else (account.namespace,):
+                if self.default(namespace) == account:
+                    yield from self._defaulting.of(namespace)
+
+    def account_of(self, key: ObjectKey, reference: Reference) -> ObjectKey | None:
+        """What this object's reference means now; None where its kind uses no account, or there is no default."""
+        if key.kind in WITHOUT_ACCOUNT:
+            return None
+        return _named(key, reference) or self.default(key.namespace)
+
+    def default(self, namespace: str) -> ObjectKey | None:
+        """The namespace's own account of that name before the cluster's; None where there is neither."""
+        kinds = (AccountKind.CLOUD_ACCOUNT, AccountKind.CLUSTER_CLOUD_ACCOUNT)
+        candidates = (named_account(namespace, kind, DEFAULT_NAME) for kind in kinds)
+        return next(filter(self.exists, candidates), None)
+
+
+def _named(key: ObjectKey, reference: Reference | None) -> ObjectKey | None:
+    return named_account(key.namespace, *reference) if reference is not None and reference[1] else None
+
+
+def _unnamed(key: ObjectKey, reference: Reference | None) -> str | None:
+    return key.namespace if reference is not None and not reference[1] else None

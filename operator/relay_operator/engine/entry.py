@@ -1,0 +1,164 @@
+"""One object as the watch last told of it: compact, and what is asked of it without parsing."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from relay_operator.api.meta import (
+    ANNOTATION_PREFIX,
+    API_KEY_SECRET,
+    CREATE_INTENT,
+    FINALIZER,
+    CreateIntent,
+    MalformedIntent,
+)
+from relay_operator.engine.account_users import Reference
+from relay_operator.engine.ownership import Owned, owned
+
+_OURS = frozenset({CREATE_INTENT, API_KEY_SECRET})
+_DROPPED_ANNOTATIONS = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One object: its JSON, and what is asked of it without parsing."""
+
+    body: bytes
+    uid: str
+    version: int
+    generation: int
+    deleting: bool
+    protected: bool
+    """Both our finalizer and our intent annotation are there."""
+    asked: tuple[tuple[str, str], ...]
+    """The annotations that people set and the operator heeds."""
+    cloud_id: str
+    token: str
+    """Of the create that status tells the end of."""
+    attempted: bool
+    """An intent is there, open or closed: something of it is, or may be, in the cloud."""
+    searching: bool
+    """An intent is open, and no id is known: what became of it is to be found out."""
+    settled: bool
+    """Ready, status is about this very spec, and nothing comes due by the clock."""
+    reason: str
+    """Of the Ready condition."""
+    account: Reference
+    """The account that was, or would be, used."""
+    over: bool
+    """Finished, and nothing of it is left to be done in the cloud: a batch."""
+    owned: Owned | None
+    """Which object controls it, and what that one asks of it."""
+
+
+def others_wrote(before: Entry, after: Entry) -> bool:
+    """Whether people changed something between the two, or asked for something."""
+    return (
+        before.uid != after.uid
+        or before.generation != after.generation
+        or before.deleting != after.deleting
+        or before.asked != after.asked
+    )
+
+
+def needs_work(before: Entry | None, after: Entry) -> bool:
+    """Whether an event asks for a reconcile; the operator's own writes do not."""
+    return (
+        before is None
+        or others_wrote(before, after)
+        or (before.protected and not after.protected)
+        or (before.cloud_id != "" and after.cloud_id == "")
+    )
+
+
+def entry_of(raw: Mapping[str, JsonValue]) -> Entry:
+    """The object as JSON says it; what is of another shape than it should be counts as absent."""
+    metadata = _mapping(raw.get("metadata"))
+    annotations = _mapping(metadata.get("annotations"))
+    spec, status = _mapping(raw.get("spec")), _mapping(raw.get("status"))
+    intent = _open_intent(annotations, status)
+    account = _mapping(status.get("account")) or _sent_with(intent) or _mapping(spec.get("accountRef"))
+    ready = _ready_condition(status)
+    finalizers = metadata.get("finalizers")
+    return Entry(
+        body=_compact(raw, metadata, annotations),
+        uid=uid_of(raw),
+        version=version_of(raw),
+        generation=_number(metadata.get("generation")),
+        deleting="deletionTimestamp" in metadata,
+        protected=CREATE_INTENT in annotations and isinstance(finalizers, list) and FINALIZER in finalizers,
+        asked=tuple(
+            sorted(
+                (name, str(value))
+                for name, value in annotations.items()
+                if name.startswith(ANNOTATION_PREFIX) and name not in _OURS
+            )
+        ),
+        cloud_id=str(status.get("id") or ""),
+        token=str(status.get("createToken") or ""),
+        attempted=CREATE_INTENT in annotations,
+        searching=not status.get("id") and intent is not None,
+        settled=ready.get("status") == "True"
+        and status.get("observedGeneration") == metadata.get("generation")
+        and "nextScheduleTime" not in status,
+        reason=str(ready.get("reason") or ""),
+        account=(str(account.get("kind") or ""), str(account.get("name") or "")),
+        over=status.get("cleared") is True,
+        owned=owned(metadata, status),
+    )
+
+
+def _compact(
+    raw: Mapping[str, JsonValue], metadata: Mapping[str, JsonValue], annotations: Mapping[str, JsonValue]
+) -> bytes:
+    kept = {name: value for name, value in metadata.items() if name != "managedFields"}
+    kept["annotations"] = {name: value for name, value in annotations.items() if name not in _DROPPED_ANNOTATIONS}
+    return json.dumps({**raw, "metadata": kept}, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _open_intent(
+    annotations: Mapping[str, JsonValue], status: Mapping[str, JsonValue]
+) -> CreateIntent | MalformedIntent | None:
+    """The intent whose end no status tells; one that cannot be read is open until a create's end is told at all."""
+    text, ended = annotations.get(CREATE_INTENT), status.get("createToken")
+    if not isinstance(text, str) or (status.get("id") and status.get("account")):
+        return None  # who has both needs no other answer, and parsing takes its time
+    intent = CreateIntent.parse(text)
+    closed = intent.token == ended if isinstance(intent, CreateIntent) else bool(ended)
+    return None if closed else intent
+
+
+def _sent_with(intent: CreateIntent | MalformedIntent | None) -> Mapping[str, JsonValue]:
+    """The account of a create whose answer no status tells."""
+    if not isinstance(intent, CreateIntent) or not intent.account:
+        return {}
+    kind, name = intent.account_parts
+    return {"kind": kind, "name": name}
+
+
+def _ready_condition(status: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+    conditions = status.get("conditions")
+    for condition in conditions if isinstance(conditions, list) else ():
+        if isinstance(condition, Mapping) and condition.get("type") == "Ready":
+            return condition
+    return {}
+
+
+def _mapping(value: JsonValue) -> Mapping[str, JsonValue]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _number(value: JsonValue) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def uid_of(raw: Mapping[str, JsonValue]) -> str:
+    return str(_mapping(raw.get("metadata")).get("uid", ""))
+
+
+def version_of(raw: Mapping[str, JsonValue]) -> int:
+    """Resource versions are comparable integers (Kubernetes 1.35 and later; etcd revisions before)."""
+    value = _mapping(raw.get("metadata")).get("resourceVersion")
+    return int(value) if isinstance(value, str) and value.isdigit() else 0

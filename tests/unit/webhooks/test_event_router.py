@@ -1,0 +1,70 @@
+"""Whom a webhook wakes: who records the id, else who searches in that account."""
+
+import pytest
+from pydantic import JsonValue
+
+from relay_operator.api import meta
+from relay_operator.api.meta import ObjectKey
+from relay_operator.engine.cache import Cache
+from relay_operator.engine.queue import Priority, Queue
+from relay_operator.engine.unclaimed_ids import UnclaimedIds
+from relay_operator.webhooks.event_router import EventRouter
+from relay_wire.events import Event
+
+ACCOUNT, ANOTHER = (ObjectKey("CloudAccount", namespace, "default") for namespace in ("team-a", "team-b"))
+INTENT = '{"token":"t1","name":"n","attempt":1,"spec_hash":"","started_at":"2026-03-01T12:00:00Z"}'
+
+
+class Router:
+    """Two namespaces with an account each; what was woken, and which ids nobody owns."""
+
+    def __init__(self) -> None:
+        self.cache, self.queue = Cache(), Queue[ObjectKey](lambda: 0.0)
+        self.unclaimed = {ACCOUNT: UnclaimedIds(), ANOTHER: UnclaimedIds()}
+        self.router = EventRouter(self.cache, self.queue, self.unclaimed.__getitem__)
+        for account in self.unclaimed:
+            self.put(account, {})
+
+    def put(self, key: ObjectKey, status: JsonValue, *, intent: bool = False) -> ObjectKey:
+        metadata: JsonValue = {"uid": "u1", "annotations": {meta.CREATE_INTENT: INTENT} if intent else {}}
+        self.cache.put(key, {"metadata": metadata, "spec": {}, "status": status})
+        return key
+
+    def tell(self, pod_id: str) -> set[ObjectKey]:
+        self.router.on_event(
+            ACCOUNT, Event.model_validate({"id": "e1", "type": "vm.running", "data": {"vmId": pod_id}})
+        )
+        return set(self.queue._pending)
+
+
+def pod(name: str, namespace: str = "team-a") -> ObjectKey:
+    return ObjectKey("GpuPod", namespace, name)
+
+
+@pytest.fixture
+def router() -> Router:
+    return Router()
+
+
+def test_a_known_id_wakes_who_records_it_and_nobody_else(router: Router) -> None:
+    records = router.put(pod("records"), {"id": "pod-1"}, intent=True)
+    router.put(pod("searches"), {}, intent=True)
+    assert router.tell("pod-1") == {records}
+    assert list(router.unclaimed[ACCOUNT].nameless()) == []
+
+
+def test_an_unknown_id_wakes_who_searches_in_that_account_and_nobody_who_waits_for_room(router: Router) -> None:
+    searches = router.put(pod("searches"), {"createToken": "t0"}, intent=True)
+    router.put(pod("waits-for-room"), {"createToken": "t1"}, intent=True)
+    router.put(pod("searches-elsewhere", "team-b"), {}, intent=True)
+    router.put(pod("not-yet-tried"), {})
+    assert router.tell("pod-9") == {searches}
+    assert list(router.unclaimed[ACCOUNT].nameless()) == ["pod-9"]
+    assert list(router.unclaimed[ANOTHER].nameless()) == []
+
+
+async def test_what_is_being_created_is_not_woken_since_its_answer_tells(router: Router) -> None:
+    creating = router.put(pod("creating"), {}, intent=True)
+    router.queue.add(creating, Priority.CHANGE)
+    await router.queue.take()
+    assert router.tell("pod-9") == set()
