@@ -1,6 +1,7 @@
 """The composition of the local cloud: its handlers, its routes, its layers. The one place where they are listed.
 
-Layers, outermost first: request log, authentication, rate limit, faults, then the routes.
+Layers, outermost first: request log, the end of what a reset comes upon, authentication, rate limit, faults, then the
+routes.
 """
 
 import random
@@ -9,14 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from starlette.types import ASGIApp
 
-from relay_localcloud import errors, nodes, openapi, organizations, payments, recharge, settlement, state_file
+from relay_localcloud import errors, openapi, payments, recharge, settlement
 from relay_localcloud.authentication import Authentication
-from relay_localcloud.batches import contents
 from relay_localcloud.batches.runner import BatchRunner
 from relay_localcloud.batches.storage import FileStorage
 from relay_localcloud.batches.upload import Uploads
@@ -42,11 +41,10 @@ from relay_localcloud.due import DueHandler
 from relay_localcloud.exchange import Operations
 from relay_localcloud.fault_layer import FaultInjection, FaultRegistry
 from relay_localcloud.inference import app as inference_app
-from relay_localcloud.inference import backend_routes, backends
+from relay_localcloud.inference import backend_routes
 from relay_localcloud.inference.invoke import invoke
 from relay_localcloud.inference.upstreams import Upstreams
 from relay_localcloud.lifecycle import balance, cluster_moves, moves, node_events, reservation_moves, snapshots
-from relay_localcloud.organizations import Founded
 from relay_localcloud.ratelimit import RateLimit, RateLimiter
 from relay_localcloud.requestlog import RequestLog, RequestLogging
 from relay_localcloud.routes import (
@@ -73,9 +71,11 @@ from relay_localcloud.routes import (
 from relay_localcloud.routes import payments as payment_routes
 from relay_localcloud.routes import snapshots as snapshot_routes
 from relay_localcloud.routes import transfers as transfer_routes
+from relay_localcloud.seeding import Reset
 from relay_localcloud.serving import moves as serving_moves
 from relay_localcloud.serving import routes as serving_routes
 from relay_localcloud.store import Store
+from relay_localcloud.under_way import EndedByReplacement, UnderWay
 from relay_localcloud.vault import Vault
 
 HANDLERS: Mapping[str, DueHandler] = {
@@ -163,38 +163,18 @@ def open_cloud(store: Store, first_mode: Mode, gateway_url: str, inference_url: 
     limiter = RateLimiter(time.monotonic)
     parts = (store, clock, deliveries, RequestLog(clock), faults, limiter, gateway_url, inference_url)
     vault = Vault.of(store.directory)
-    cloud = Cloud(*parts, Upstreams(random.random, vault), files, Uploads(), batches, vault)
+    cloud = Cloud(*parts, Upstreams(random.random, vault), files, Uploads(), batches, vault, UnderWay())
     worker.ask = partial(invoke, cloud)
     return cloud
 
 
-def seed(cloud: Cloud, document: Any | None) -> Founded:  # noqa: ANN401 - an exported state, checked by state_file
-    """Fill a fresh state, from an exported one where given, and answer the seeded organization's credentials."""
-    with cloud.store.transaction() as tx:
-        if document is not None and state_file.is_fresh(tx):
-            state_file.replace(tx, document)
-            contents.restore(tx, cloud.files, document)
-        backends.seal_keys(tx, cloud.vault)
-        contents.sweep(tx, cloud.files)
-    cloud.store.reload()
-    cloud.clock.reload()
-    cloud.faults.reload()
-    cloud.deliveries.reload()
-    cloud.batches.reload()
-    with cloud.store.transaction() as tx:
-        founded, made = organizations.seed(tx)
-        if made:
-            nodes.seed_nodes(tx)
-    return founded
-
-
-def apis(cloud: Cloud, options: Options) -> tuple[ASGIApp, ASGIApp]:
+def apis(cloud: Cloud, options: Options, reset: Reset) -> tuple[ASGIApp, ASGIApp]:
     """The applications of the management port and of the inference port."""
     inference = inference_app.application(cloud)
-    return _management_app(cloud, options, inference), inference_app.layered(cloud, inference)
+    return _management_app(cloud, options, inference, reset), inference_app.layered(cloud, inference)
 
 
-def _management_app(cloud: Cloud, options: Options, inference: FastAPI) -> ASGIApp:
+def _management_app(cloud: Cloud, options: Options, inference: FastAPI, reset: Reset) -> ASGIApp:
     app = FastAPI(
         title="The local cloud",
         docs_url=None,
@@ -213,6 +193,7 @@ def _management_app(cloud: Cloud, options: Options, inference: FastAPI) -> ASGIA
     mounted += [(_CONTROL, router) for router in CONTROL_ROUTERS]
     app.router.routes.insert(0, Dispatch(mounted))
     app.state.cloud = cloud
+    app.state.reset = reset
     served = list(operations(mounted))
     app.state.operations = Operations((*served, *operations(inference_app.MOUNTED)))
     openapi.describe(app, inference=inference)
@@ -220,4 +201,5 @@ def _management_app(cloud: Cloud, options: Options, inference: FastAPI) -> ASGIA
     layered = RateLimit(layered, cloud.store, cloud.rate_limiter, errors.management_error)
     layered = Authentication(layered, cloud.store)
     layered = ControlAccess(layered, anywhere=options.public_control)
+    layered = EndedByReplacement(layered, cloud.under_way, errors.management_error)
     return RequestLogging(layered, Operations(served), cloud.requests)

@@ -55,11 +55,6 @@ class CallQueue:
         if not self._in_lane[call.lane]:
             del self._in_lane[call.lane]
 
-    def forget_waiting(self) -> None:
-        """Forget all that is not under way, before the items are read anew."""
-        self._waiting.clear()
-        self._parked.clear()
-
     def next_due(self) -> int | None:
         """When the next call falls due that could start; None where there is none, or too many are under way."""
         if not self._waiting or len(self._under_way) >= self._in_all:

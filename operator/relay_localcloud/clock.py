@@ -133,8 +133,9 @@ class Clock:
             return PATIENCE_SECONDS
 
     def reload(self) -> None:
-        """Read the time again, after an import."""
-        self.state = self._load()
+        """Read the time again: the state was replaced, and a move that was under way is none in the other."""
+        self._next_is_known = False
+        self.state, self._held = self._load(), None
         self._look_again()
 
     def _load(self) -> ClockState:

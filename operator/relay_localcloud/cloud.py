@@ -12,6 +12,7 @@ from relay_localcloud.inference.upstreams import Upstreams
 from relay_localcloud.ratelimit import RateLimiter
 from relay_localcloud.requestlog import RequestLog
 from relay_localcloud.store import Store
+from relay_localcloud.under_way import UnderWay
 from relay_localcloud.vault import Vault
 
 if TYPE_CHECKING:
@@ -37,6 +38,19 @@ class Cloud:
     uploads: "Uploads"
     batches: "BatchRunner"
     vault: Vault
+    under_way: UnderWay
+
+    def begin_anew(self) -> None:
+        """Go on from the state that was put in the place of the former one, in the step in which that was committed.
+
+        Nothing is awaited, so neither what was due nor what was being called or answered is seen again.
+        """
+        self.under_way.end_others()
+        self.store.reload()
+        self.clock.reload()
+        self.faults.reload()
+        self.deliveries.begin_anew()
+        self.batches.begin_anew()
 
 
 async def _cloud_of(request: Request) -> Cloud:

@@ -18,6 +18,7 @@ from relay_localcloud.store import Tx
 
 KEY_PREFIX = "or_"
 LEGACY_KEY_PREFIX = "vl_"  # earlier-issued keys still authenticate (section 5, rule 2)
+SESSION_PREFIX = "ust_"
 SESSION_LIFE = DAY
 
 _SHOWN = 11  # the prefix and 8 characters, which say nothing about the other 40
@@ -65,9 +66,11 @@ def create_key(
     scopes: Sequence[str],
     expires_in_seconds: int | None = None,
     prefix: str = KEY_PREFIX,
+    *,
+    plaintext: str | None = None,
 ) -> NewKey:
     """Make an API key; `expires_in_seconds` absent or not above 0 means that it never expires (section 2)."""
-    plaintext = new_secret(prefix)
+    plaintext = plaintext or new_secret(prefix)
     lives = expires_in_seconds if expires_in_seconds is not None and expires_in_seconds > 0 else None
     expires_at = None if lives is None else min(tx.now + lives * SECOND, LAST)
     key = NewKey(tx.new_id("key"), plaintext, plaintext[:_SHOWN], expires_at)
@@ -102,13 +105,13 @@ def scopes_of(row: RowMapping) -> list[str]:
     return scopes
 
 
-def create_session(tx: Tx, user_id: str, organization_id: str = "") -> str:
+def create_session(tx: Tx, user_id: str, organization_id: str = "", *, token: str | None = None) -> str:
     """Open a user session, which lasts 24 hours of the cloud's clock (assumed), and return its token.
 
     Wherever a path names no organization it acts in the user's default one, else in `organization_id`, else in the one
     that the user joined first; never in one that the user does not belong to.
     """
-    token = new_secret("ust_")
+    token = token or new_secret(SESSION_PREFIX)
     values = {
         "digest": digest(token),
         "user_id": user_id,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from sqlalchemy import RowMapping, bindparam, insert, select, update
 
 from relay_localcloud import billing, credentials, members, tables, users
+from relay_localcloud.credentials import KEY_PREFIX, SESSION_PREFIX
 from relay_localcloud.errors import ApiError
 from relay_localcloud.identity import SCOPES
 from relay_localcloud.prepared import Prepared
@@ -30,22 +31,30 @@ class Founded:
     user_id: str
 
 
-def found(tx: Tx, name: str, balance_cents: int, scopes: Sequence[str] = SCOPES) -> Founded:
-    """Make an organization with a balance, an owner, a key with these scopes, and a session of the owner."""
-    user_id = users.sign_up(tx)
-    organization_id = create(tx, OrganizationCreate(name=name), user_id)
-    billing.set_balance(tx, organization_id, balance_cents)
-    key = credentials.create_key(tx, organization_id, "default", scopes)
-    token = credentials.create_session(tx, user_id, organization_id)
-    return Founded(organization_id, key.plaintext, token, user_id)
+def found(
+    tx: Tx, name: str, balance_cents: int, scopes: Sequence[str] = SCOPES, announced: Founded | None = None
+) -> Founded:
+    """Make an organization with a balance, an owner, a key with these scopes, and a session of the owner.
+
+    Ids and credentials are those that were announced, where some were.
+    """
+    founded = announced or Founded(
+        tx.new_id("org"), credentials.new_secret(KEY_PREFIX), credentials.new_secret(SESSION_PREFIX), tx.new_id("usr")
+    )
+    users.sign_up(tx, user_id=founded.user_id)
+    create(tx, OrganizationCreate(name=name), founded.user_id, organization_id=founded.organization_id)
+    billing.set_balance(tx, founded.organization_id, balance_cents)
+    credentials.create_key(tx, founded.organization_id, "default", scopes, plaintext=founded.api_key)
+    credentials.create_session(tx, founded.user_id, founded.organization_id, token=founded.user_session_token)
+    return founded
 
 
-def create(tx: Tx, wanted: OrganizationCreate, owner_id: str) -> str:
+def create(tx: Tx, wanted: OrganizationCreate, owner_id: str, *, organization_id: str | None = None) -> str:
     """Make an organization without funds whose owner is this user, and return its id; ApiError 409 for a taken slug."""
     taken = select(tables.organizations.c.id).where(tables.organizations.c.slug == wanted.slug)
     if wanted.slug is not None and tx.connection.execute(taken).first() is not None:
         raise ApiError(409, f"slug: {wanted.slug!r} is taken.")
-    organization_id = tx.new_id("org")
+    organization_id = organization_id or tx.new_id("org")
     values = {"id": organization_id, "created_at": tx.now, **wanted.model_dump(by_alias=False)}
     tx.connection.execute(insert(tables.organizations), values)
     billing.set_balance(tx, organization_id, 0)
@@ -84,21 +93,24 @@ def standing_of(tx: Tx, organization_id: str) -> str | None:
     return None if row is None else row[0]
 
 
-def seed(tx: Tx) -> tuple[Founded, bool]:
+def seed(tx: Tx, announced: Founded | None = None) -> tuple[Founded, bool]:
     """The seeded organization with a key and a session that work, and whether it was made just now.
 
+    Ids and credentials are those that were announced, where some were.
     The key is kept in plain text, unlike all others, so that the ready line of the next start shows the same one.
     """
     kept = read_meta(tx.connection, "seed")
-    if kept is None:
-        founded = found(tx, SEEDED_NAME, USUAL_BALANCE_CENTS)
+    founded = None if kept is None else Founded(**json.loads(kept))
+    if founded is None or (announced is not None and announced.organization_id != founded.organization_id):
+        founded = found(tx, SEEDED_NAME, USUAL_BALANCE_CENTS, announced=announced)
         _remember(tx, founded)
         return founded, True
-    founded = Founded(**json.loads(kept))
-    key = founded.api_key
+    key = founded.api_key if announced is None else announced.api_key
     if not _works(tx, key):
-        key = credentials.create_key(tx, founded.organization_id, "default", SCOPES).plaintext
-    token = credentials.create_session(tx, founded.user_id, founded.organization_id)
+        new = None if announced is None else key
+        key = credentials.create_key(tx, founded.organization_id, "default", SCOPES, plaintext=new).plaintext
+    said = None if announced is None else announced.user_session_token
+    token = credentials.create_session(tx, founded.user_id, founded.organization_id, token=said)
     founded = Founded(founded.organization_id, key, token, founded.user_id)
     _remember(tx, founded)
     return founded, False

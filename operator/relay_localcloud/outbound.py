@@ -6,6 +6,7 @@ An item stays on the due-queue until its outcome is written, so a process killed
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from functools import partial
 
 from relay_localcloud import due
 from relay_localcloud.call_queue import CallQueue, QueuedCall
@@ -19,12 +20,12 @@ class Outbound(ABC):
     def __init__(self, store: Store, kind: str, in_all: int, per_lane: int) -> None:
         self._store = store
         self._kind = kind
-        self._queue = CallQueue(in_all, per_lane)
+        self._new_queue = partial(CallQueue, in_all, per_lane)
         self.tasks: set[asyncio.Task[None]] = set()
         self.changed: Callable[[], None] = lambda: None
         """Called when an item was queued or has ended; the clock sets it."""
         store.call_queued[kind] = self._queued
-        self.reload()
+        self._queue = self._read_queue()
 
     @abstractmethod
     async def _attempt(self, item_id: int, at: int, horizon: int) -> None:
@@ -41,12 +42,11 @@ class Outbound(ABC):
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def reload(self) -> None:
-        """Read the items that are due anew, after an import."""
-        self._queue.forget_waiting()
-        with self._store.transaction(at=0) as tx:
-            for call in due.queued_calls(tx.connection, self._kind):
-                self._queue.add(call)
+    def begin_anew(self) -> None:
+        """End what is under way without an outcome, and read what is due in the state that took its place."""
+        for task in self.tasks:
+            task.cancel()
+        self._queue = self._read_queue()
 
     def begin(self, until: int, at_due_time: bool, horizon: int) -> None:
         """Start the items due by `until`, as many as may run at once; their time is `until`, or when they fell due."""
@@ -61,6 +61,13 @@ class Outbound(ABC):
         """When the earliest item that is not finished fell due, or will."""
         return self._queue.earliest()
 
+    def _read_queue(self) -> CallQueue:
+        queue = self._new_queue()
+        with self._store.transaction(at=0) as tx:
+            for call in due.queued_calls(tx.connection, self._kind):
+                queue.add(call)
+        return queue
+
     def _queued(self, call: QueuedCall) -> None:
         self._queue.add(call)
         self.changed()
@@ -68,10 +75,11 @@ class Outbound(ABC):
     def _start(self, call: QueuedCall, at: int, horizon: int) -> None:
         task = asyncio.create_task(self._attempt(call.item_id, at, horizon), name=f"{self._kind} {call.item_id}")
         self.tasks.add(task)
+        queue = self._queue
 
         def ended(task: asyncio.Task[None]) -> None:
             self.tasks.discard(task)
-            self._queue.finished(call)
+            queue.finished(call)
             self.changed()
             error = None if task.cancelled() else task.exception()
             if isinstance(error, Unwritable):

@@ -36,6 +36,10 @@ class RateLimiter:
             return 0.0
         return (1 - bucket.tokens) / per_second
 
+    def forget(self) -> None:
+        """Begin again with full buckets."""
+        self._buckets.clear()
+
 
 class RateLimit:
     """Answers 429 with Retry-After in whole seconds once an organization sends more than the setting allows."""

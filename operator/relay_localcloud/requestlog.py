@@ -71,6 +71,11 @@ class RequestLog:
             )
         )
 
+    def forget(self) -> None:
+        """Begin again at 1."""
+        self._ring.clear()
+        self._last = 0
+
     def after(self, seq: int, organization_id: str | None) -> Iterator[LoggedRequest]:
         """The requests with a greater number, oldest first."""
         first = self._last - len(self._ring) + 1

@@ -24,6 +24,7 @@ from relay_localcloud.disk import StateError
 from relay_localcloud.gateway.directory import Directory
 from relay_localcloud.gateway.server import GatewayServer
 from relay_localcloud.organizations import Founded
+from relay_localcloud.seeding import Reset, seed
 from relay_localcloud.servers import ListenError, Server, listen
 from relay_localcloud.state_file import StateFileError
 from relay_localcloud.store import Store
@@ -67,11 +68,11 @@ async def serve(binding: Binding, options: Options) -> None:
             stack.callback(store.close)
             cloud = app.open_cloud(store, options.first_mode, gateway_url=urls[2], inference_url=urls[1])
             stack.callback(cloud.files.close)
-            founded = app.seed(cloud, document)
+            founded = seed(cloud, document)
         tls = _tls(binding, options, stack)
         *api_listeners, gateway_listener = listeners
-        apis = zip(app.apis(cloud, options), api_listeners, strict=True)
-        gateway = GatewayServer(Directory(store, cloud.clock.now), gateway_listener, tls)
+        apis = zip(app.apis(cloud, options, Reset(document, founded)), api_listeners, strict=True)
+        gateway = GatewayServer(Directory(store, cloud.clock.now), cloud.under_way, gateway_listener, tls)
         servers: list[Server | GatewayServer] = [*(Server(api, listener, tls) for api, listener in apis), gateway]
         line = _ready_line(urls, founded)
         await _run(cloud, servers, line)

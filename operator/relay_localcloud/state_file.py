@@ -45,8 +45,7 @@ def replace(tx: Tx, document: JsonValue) -> int:
     """Put a document's rows in the place of all there are, and return how many; StateFileError leaves all as it was."""
     try:
         rows = _rows_of(document)
-        for table in reversed(metadata.sorted_tables):
-            tx.connection.execute(delete(table))
+        clear(tx)
         for table in metadata.sorted_tables:
             if rows[table.name]:
                 tx.connection.execute(insert(table), rows[table.name])
@@ -54,6 +53,12 @@ def replace(tx: Tx, document: JsonValue) -> int:
         raise StateFileError(f"a row does not fit its table ({type(error).__name__})") from error
     _check_facts(tx)
     return sum(map(len, rows.values()))
+
+
+def clear(tx: Tx) -> None:
+    """Remove every row of every table."""
+    for table in reversed(metadata.sorted_tables):
+        tx.connection.execute(delete(table))
 
 
 def _rows_of(document: JsonValue) -> dict[str, list[Row]]:

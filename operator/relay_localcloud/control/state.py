@@ -1,4 +1,4 @@
-"""`/_localcloud/export` and `/import`: the whole state as one JSON file."""
+"""`/_localcloud/export` and `/import`: the whole state as one JSON file; `/reset`: a fresh one."""
 
 from fastapi import APIRouter, Request, Response
 from pydantic import JsonValue
@@ -6,10 +6,11 @@ from pydantic_core import from_json
 
 from relay_localcloud import state_file
 from relay_localcloud.batches import contents
-from relay_localcloud.bodies import answer
+from relay_localcloud.bodies import answer, no_content
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.errors import ApiError
 from relay_localcloud.inference import backends
+from relay_localcloud.seeding import Reset
 from relay_localcloud.state_file import StateFileError
 
 router = APIRouter()
@@ -40,17 +41,20 @@ async def import_state(request: Request, cloud: CurrentCloud) -> Response:
             backends.seal_keys(tx, cloud.vault)
     except StateFileError as error:
         raise ApiError(400, f"Nothing was imported: {error}.") from error
-    # Nothing is awaited since the commit: no call of the replaced state can write into this one.
-    await cloud.deliveries.abandon()
-    await cloud.batches.abandon()
-    cloud.store.reload()
-    cloud.clock.reload()
-    cloud.faults.reload()
-    cloud.deliveries.reload()
-    cloud.batches.reload()
+    cloud.begin_anew()
     with cloud.store.transaction() as tx:
         contents.sweep(tx, cloud.files)
+    await cloud.under_way.others_ended()
     return answer({"rows": counts})
+
+
+@router.post("/reset", status_code=204, summary="Bring the freshly seeded state back")
+async def reset_state(cloud: CurrentCloud, request: Request) -> Response:
+    """Answers 204; the ready line stays true, and requests under way, on every port, are answered 503."""
+    reset = request.app.state.reset
+    assert isinstance(reset, Reset)
+    await reset(cloud)
+    return no_content()
 
 
 async def _document(request: Request) -> JsonValue:

@@ -8,6 +8,7 @@ from relay_localcloud.errors import ApiError
 from relay_localcloud.gateway.answers import refusal
 from relay_localcloud.gateway.directory import Directory
 from relay_localcloud.gateway.handler import Handler
+from relay_localcloud.under_way import UnderWay
 
 _KEEP_ALIVE_SECONDS = 75.0
 _LINE_BYTES = 65_536
@@ -33,8 +34,8 @@ class _Connection(web.RequestHandler):
 class Connections:
     """Everything that is open at the gateway's port."""
 
-    def __init__(self, directory: Directory) -> None:
-        self._handler = Handler(directory)
+    def __init__(self, directory: Directory, under_way: UnderWay) -> None:
+        self._handler = Handler(directory, under_way)
         self._server = web.Server(self._handler, handler_cancellation=True)
         self._loop = asyncio.get_running_loop()
 

@@ -15,6 +15,7 @@ from relay_localcloud.gateway.forwarding import forward, open_session
 from relay_localcloud.gateway.headers import to_workload
 from relay_localcloud.gateway.targets import IdTarget, target_of
 from relay_localcloud.gateway.websockets import bridge, echo_messages, is_handshake
+from relay_localcloud.under_way import Replaced, UnderWay, replaced_error
 
 _MOST_HOPS: Final = 32
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -23,8 +24,9 @@ _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 class Handler:
     """Answers every request of the gateway's port."""
 
-    def __init__(self, directory: Directory) -> None:
+    def __init__(self, directory: Directory, under_way: UnderWay) -> None:
         self._directory = directory
+        self._under_way = under_way
         self._session: aiohttp.ClientSession = open_session()
 
     async def close(self) -> None:
@@ -34,9 +36,13 @@ class Handler:
     async def __call__(self, request: web.BaseRequest) -> web.StreamResponse:
         """The workload's answer, or the gateway's own `{error, code}`."""
         try:
-            return await self._answer(request)
+            return await self._under_way.answer(self._answer(request))
         except ApiError as error:
             return refusal(error)
+        except Replaced:
+            if request.writer.output_size > 0 and request.transport is not None:
+                request.transport.abort()
+            return refusal(replaced_error())
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         named = target_of(request.headers.get("Host", ""), request.rel_url.raw_path_qs)

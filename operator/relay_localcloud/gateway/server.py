@@ -6,6 +6,7 @@ import ssl
 from typing import TYPE_CHECKING, Final
 
 from relay_localcloud.gateway.directory import Directory
+from relay_localcloud.under_way import UnderWay
 
 if TYPE_CHECKING:
     from relay_localcloud.gateway.connections import Connections
@@ -16,8 +17,11 @@ _GRACE_SECONDS: Final = 1.0
 class GatewayServer:
     """Listens from the start, and loads what it serves with when the first client comes."""
 
-    def __init__(self, directory: Directory, listener: socket.socket, tls: ssl.SSLContext | None) -> None:
+    def __init__(
+        self, directory: Directory, under_way: UnderWay, listener: socket.socket, tls: ssl.SSLContext | None
+    ) -> None:
         self._directory = directory
+        self._under_way = under_way
         self._listener = listener
         self._tls = tls
         self._connections: Connections | None = None
@@ -47,5 +51,5 @@ class GatewayServer:
             # It takes a fifth of the start, and nobody may ever visit a workload.
             from relay_localcloud.gateway.connections import Connections  # noqa: PLC0415
 
-            self._connections = Connections(self._directory)
+            self._connections = Connections(self._directory, self._under_way)
         return self._connections.open()

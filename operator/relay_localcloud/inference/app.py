@@ -19,6 +19,7 @@ from relay_localcloud.fault_layer import FaultInjection
 from relay_localcloud.inference import errors, routes
 from relay_localcloud.inference.authentication import InferenceAuthentication
 from relay_localcloud.requestlog import RequestLogging
+from relay_localcloud.under_way import EndedByReplacement
 from relay_wire.errors import InferenceErrorBody
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (routes.router, file_routes.router, batch_routes.router)
@@ -54,6 +55,7 @@ def layered(cloud: Cloud, app: FastAPI) -> ASGIApp:
     """The application with its layers around it."""
     layers: ASGIApp = FaultInjection(app, cloud.faults, _refused)
     layers = InferenceAuthentication(layers, cloud.store)
+    layers = EndedByReplacement(layers, cloud.under_way, _refused)
     return RequestLogging(layers, Operations(operations(MOUNTED)), cloud.requests)
 
 
