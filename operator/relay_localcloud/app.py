@@ -14,14 +14,24 @@ from pathlib import Path
 from fastapi import APIRouter, FastAPI
 from starlette.types import ASGIApp
 
-from relay_localcloud import errors, openapi, payments, recharge, settlement
-from relay_localcloud.authentication import Authentication
 from relay_localcloud.batches.runner import BatchRunner
 from relay_localcloud.batches.storage import FileStorage
 from relay_localcloud.batches.upload import Uploads
 from relay_localcloud.batches.work import Worker
-from relay_localcloud.clock import Clock, Mode
+from relay_localcloud.capacity import (
+    catalog_routes,
+    node_events,
+    provider_node_routes,
+    provider_routes,
+    provider_token_routes,
+    reservation_moves,
+    reservation_routes,
+)
+from relay_localcloud.clock.clock import Clock, Mode
+from relay_localcloud.clock.due import DueHandler
 from relay_localcloud.cloud import Cloud
+from relay_localcloud.clusters import moves as cluster_moves
+from relay_localcloud.clusters import routes as cluster_routes
 from relay_localcloud.console.routes import ROUTERS as CONSOLE_ROUTERS
 from relay_localcloud.control import clock as control_clock
 from relay_localcloud.control import faults as control_faults
@@ -35,48 +45,37 @@ from relay_localcloud.control import transfers as control_transfers
 from relay_localcloud.control import upstreams as control_upstreams
 from relay_localcloud.control import workloads as control_workloads
 from relay_localcloud.control.access import ControlAccess
-from relay_localcloud.deliveries import Deliveries
-from relay_localcloud.dispatch import Dispatch, Mounted, operations
-from relay_localcloud.due import DueHandler
-from relay_localcloud.exchange import Operations
-from relay_localcloud.fault_layer import FaultInjection, FaultRegistry
+from relay_localcloud.control.seeding import Reset
+from relay_localcloud.faults.layer import FaultInjection, FaultRegistry
+from relay_localcloud.http import errors, openapi
+from relay_localcloud.http.authentication import Authentication
+from relay_localcloud.http.dispatch import Dispatch, Mounted, operations
+from relay_localcloud.http.exchange import Operations
+from relay_localcloud.http.ratelimit import RateLimit, RateLimiter
+from relay_localcloud.http.requestlog import RequestLog, RequestLogging
+from relay_localcloud.http.under_way import EndedByReplacement, UnderWay
+from relay_localcloud.identity import account_routes, api_key_routes, invite_routes, member_routes, organization_routes
 from relay_localcloud.inference import app as inference_app
-from relay_localcloud.inference import backend_routes
+from relay_localcloud.inference import backend_routes, proxy_routes
 from relay_localcloud.inference.invoke import invoke
 from relay_localcloud.inference.upstreams import Upstreams
-from relay_localcloud.lifecycle import balance, cluster_moves, moves, node_events, reservation_moves, snapshots
-from relay_localcloud.ratelimit import RateLimit, RateLimiter
-from relay_localcloud.requestlog import RequestLog, RequestLogging
-from relay_localcloud.routes import (
-    account,
-    api_keys,
-    billing,
-    catalog,
-    clusters,
-    invites,
-    members,
-    orgs,
-    pods,
-    provider,
-    provider_nodes,
-    provider_tokens,
-    proxy,
-    registry_credentials,
-    reservations,
-    runner_pools,
-    ssh_keys,
-    vms,
-    webhooks,
-)
-from relay_localcloud.routes import payments as payment_routes
-from relay_localcloud.routes import snapshots as snapshot_routes
-from relay_localcloud.routes import transfers as transfer_routes
-from relay_localcloud.seeding import Reset
+from relay_localcloud.kernel.store import Store
+from relay_localcloud.kernel.vault import Vault
+from relay_localcloud.money import auto_stop, billing_routes, payment_routes, payments, recharge, settlement
 from relay_localcloud.serving import moves as serving_moves
 from relay_localcloud.serving import routes as serving_routes
-from relay_localcloud.store import Store
-from relay_localcloud.under_way import EndedByReplacement, UnderWay
-from relay_localcloud.vault import Vault
+from relay_localcloud.tooling import registry_credential_routes, runner_pool_routes
+from relay_localcloud.webhooks import routes as webhook_routes
+from relay_localcloud.webhooks.deliveries import Deliveries
+from relay_localcloud.workloads import (
+    moves,
+    pod_routes,
+    snapshot_routes,
+    snapshots,
+    ssh_key_routes,
+    transfer_routes,
+    vm_routes,
+)
 
 HANDLERS: Mapping[str, DueHandler] = {
     **moves.HANDLERS,
@@ -85,7 +84,7 @@ HANDLERS: Mapping[str, DueHandler] = {
     **node_events.HANDLERS,
     **snapshots.HANDLERS,
     **reservation_moves.HANDLERS,
-    **balance.HANDLERS,
+    **auto_stop.HANDLERS,
     **payments.HANDLERS,
     **recharge.HANDLERS,
     **settlement.HANDLERS,
@@ -93,34 +92,34 @@ HANDLERS: Mapping[str, DueHandler] = {
 """What happens when a transition falls due, by its kind; composed of each noun's own table."""
 
 ROUTERS: tuple[APIRouter, ...] = (
-    account.router,
-    orgs.router,
-    members.router,
-    invites.router,
-    proxy.router,
-    api_keys.router,
-    ssh_keys.router,
-    registry_credentials.router,
-    runner_pools.router,
-    webhooks.router,
-    catalog.router,
-    pods.router,
-    vms.router,
+    account_routes.router,
+    organization_routes.router,
+    member_routes.router,
+    invite_routes.router,
+    proxy_routes.router,
+    api_key_routes.router,
+    ssh_key_routes.router,
+    registry_credential_routes.router,
+    runner_pool_routes.router,
+    webhook_routes.router,
+    catalog_routes.router,
+    pod_routes.router,
+    vm_routes.router,
     snapshot_routes.router,
     transfer_routes.router,
-    clusters.router,
-    reservations.router,
-    billing.router,
+    cluster_routes.router,
+    reservation_routes.router,
+    billing_routes.router,
     payment_routes.router,
-    provider.router,
-    provider_nodes.router,
-    provider_tokens.router,
+    provider_routes.router,
+    provider_node_routes.router,
+    provider_token_routes.router,
     backend_routes.router,
     serving_routes.router,
 )
 """The management API."""
 
-LIST_VMS_ROUTERS: tuple[APIRouter, ...] = (vms.list_router,)
+LIST_VMS_ROUTERS: tuple[APIRouter, ...] = (vm_routes.list_router,)
 """What `--list-vms` adds: the lists that the specification does not have."""
 
 CONTROL_ROUTERS: tuple[APIRouter, ...] = (

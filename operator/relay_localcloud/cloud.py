@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Depends, Request
 
-from relay_localcloud.clock import Clock
-from relay_localcloud.deliveries import Deliveries
-from relay_localcloud.fault_layer import FaultRegistry
+from relay_localcloud.clock.clock import Clock
+from relay_localcloud.faults.layer import FaultRegistry
+from relay_localcloud.http.ratelimit import RateLimiter
+from relay_localcloud.http.requestlog import RequestLog
+from relay_localcloud.http.under_way import UnderWay
 from relay_localcloud.inference.upstreams import Upstreams
-from relay_localcloud.ratelimit import RateLimiter
-from relay_localcloud.requestlog import RequestLog
-from relay_localcloud.store import Store
-from relay_localcloud.under_way import UnderWay
-from relay_localcloud.vault import Vault
+from relay_localcloud.kernel.store import Store
+from relay_localcloud.kernel.vault import Vault
+from relay_localcloud.webhooks.deliveries import Deliveries
 
 if TYPE_CHECKING:
     from relay_localcloud.batches.runner import BatchRunner

@@ -17,17 +17,18 @@ import uvloop
 from pydantic import JsonValue
 from pydantic_core import from_json
 
-from relay_localcloud import app, disk
+from relay_localcloud import app
 from relay_localcloud.app import Options
 from relay_localcloud.cloud import Cloud
-from relay_localcloud.disk import StateError
+from relay_localcloud.control.seeding import Reset, seed
 from relay_localcloud.gateway.directory import Directory
 from relay_localcloud.gateway.server import GatewayServer
-from relay_localcloud.organizations import Founded
-from relay_localcloud.seeding import Reset, seed
-from relay_localcloud.servers import ListenError, Server, listen
-from relay_localcloud.state_file import StateFileError
-from relay_localcloud.store import Store
+from relay_localcloud.http.servers import ListenError, Server, listen
+from relay_localcloud.identity.organizations import Founded
+from relay_localcloud.kernel import disk
+from relay_localcloud.kernel.disk import StateError
+from relay_localcloud.kernel.exports import StateFileError
+from relay_localcloud.kernel.store import Store
 
 _log = logging.getLogger("relay_localcloud")
 _LONGEST_START_SECONDS = 30
@@ -133,7 +134,7 @@ def _tls(binding: Binding, options: Options, stack: ExitStack) -> ssl.SSLContext
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="relay-localcloud-")))
     else:
         directory = options.state
-    from relay_localcloud import certificate  # noqa: PLC0415 - only --tls needs it, and loading it takes its time
+    from relay_localcloud.http import certificate  # noqa: PLC0415 - only --tls needs it, and loading it takes its time
 
     context = certificate.server_context(directory, binding.host)
     _log.info("The certificate to trust is %s", directory / "tls.crt")

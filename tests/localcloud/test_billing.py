@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay_localcloud import accrual
-from relay_localcloud.accrual import Meter
+from relay_localcloud.money import accrual
+from relay_localcloud.money.accrual import Meter
 from tests.localcloud.support.workloads import (
     DAY,
     UNTIL_RUNNING,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from relay_localcloud.lifecycle.cluster_states import (
+from relay_localcloud.clusters.states import (
     CLUSTER_TRANSITIONS,
     REPLICA_TRANSITIONS,
     Census,
@@ -17,7 +17,7 @@ from relay_localcloud.lifecycle.cluster_states import (
     degradation,
     derived_status,
 )
-from relay_localcloud.lifecycle.transitions import (
+from relay_localcloud.workloads.transitions import (
     BILLED,
     HOLDS_GPUS,
     TRANSITIONS,

@@ -13,11 +13,11 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 from sqlalchemy import select
 
 import relay_localcloud.app  # noqa: F401 - every table, as in the running cloud
-from relay_localcloud import claims, nodes
-from relay_localcloud.availability import NodeCapacity, availability
-from relay_localcloud.nodes import NewNode
-from relay_localcloud.placement import Demand, NodeRoom, choose_node, choose_units
-from relay_localcloud.store import Store
+from relay_localcloud.capacity import claims, nodes
+from relay_localcloud.capacity.availability import NodeCapacity, availability
+from relay_localcloud.capacity.nodes import NewNode
+from relay_localcloud.capacity.placement import Demand, NodeRoom, choose_node, choose_units
+from relay_localcloud.kernel.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,9 +4,9 @@ from typing import Annotated
 
 from fastapi import Depends
 
-from relay_localcloud import organizations
 from relay_localcloud.cloud import CurrentCloud
-from relay_localcloud.identity import Principal
+from relay_localcloud.http.principal import Principal
+from relay_localcloud.identity import organizations
 from relay_localcloud.inference.callers import InferenceCaller
 from relay_localcloud.inference.charges import require_funds
 from relay_localcloud.inference.errors import NOT_FOUND, InferenceError

@@ -13,13 +13,13 @@ from relay_localcloud.batches.schedule import PHASE, schedule
 from relay_localcloud.batches.states import Trigger
 from relay_localcloud.batches.tables import batches
 from relay_localcloud.batches.upload import needing_room
-from relay_localcloud.bodies import answer
 from relay_localcloud.cloud import Cloud, CurrentCloud
-from relay_localcloud.errors import ApiError
-from relay_localcloud.identity import ResourceId
+from relay_localcloud.http.bodies import answer
+from relay_localcloud.http.errors import ApiError
+from relay_localcloud.http.openapi import ASSUMED
+from relay_localcloud.http.principal import ResourceId
 from relay_localcloud.inference.bodies import InferenceBody
-from relay_localcloud.openapi import ASSUMED
-from relay_localcloud.store import Tx
+from relay_localcloud.kernel.store import Tx
 from relay_wire.batches import Batch, BatchCreate, BatchList, BatchStatus
 from relay_wire.files import INPUT
 from relay_wire.inference import Family

@@ -8,8 +8,8 @@ from pydantic import JsonValue
 
 from relay_localcloud.batches import file_rows, rows
 from relay_localcloud.batches.storage import FileStorage
-from relay_localcloud.state_file import StateFileError
-from relay_localcloud.store import Tx
+from relay_localcloud.kernel.exports import StateFileError
+from relay_localcloud.kernel.store import Tx
 
 
 def restore(tx: Tx, storage: FileStorage, document: JsonValue) -> None:

@@ -14,12 +14,12 @@ from relay_localcloud.batches.listing import ListingRequest
 from relay_localcloud.batches.multipart import MultipartError, boundary_of
 from relay_localcloud.batches.storage import pieces
 from relay_localcloud.batches.tables import files
-from relay_localcloud.bodies import answer
 from relay_localcloud.cloud import Cloud, CurrentCloud
-from relay_localcloud.errors import ApiError
-from relay_localcloud.identity import ResourceId
+from relay_localcloud.http.bodies import answer
+from relay_localcloud.http.errors import ApiError
+from relay_localcloud.http.openapi import ASSUMED
+from relay_localcloud.http.principal import ResourceId
 from relay_localcloud.inference.errors import InferenceError
-from relay_localcloud.openapi import ASSUMED
 from relay_wire.files import INPUT, FileDeleted, FileList, FileObject
 
 router = APIRouter(tags=["Files"])

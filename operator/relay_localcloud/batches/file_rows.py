@@ -3,9 +3,9 @@
 from sqlalchemy import RowMapping, insert, select, update
 
 from relay_localcloud.batches.tables import files
-from relay_localcloud.errors import not_found
-from relay_localcloud.instants import SECOND
-from relay_localcloud.store import Tx
+from relay_localcloud.http.errors import not_found
+from relay_localcloud.kernel.instants import SECOND
+from relay_localcloud.kernel.store import Tx
 
 
 def keep(tx: Tx, organization_id: str, file_id: str, filename: str, purpose: str, size: int) -> RowMapping:

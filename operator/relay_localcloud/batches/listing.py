@@ -7,8 +7,8 @@ from typing import Annotated
 from fastapi import Depends, Query
 from sqlalchemy import ColumnElement, RowMapping, Table, select
 
-from relay_localcloud.errors import ApiError
-from relay_localcloud.store import Tx
+from relay_localcloud.http.errors import ApiError
+from relay_localcloud.kernel.store import Tx
 
 
 @dataclass(frozen=True)

@@ -6,14 +6,14 @@ from dataclasses import asdict, dataclass
 
 from sqlalchemy import ColumnElement, RowMapping, insert, select, update
 
-from relay_localcloud import tables
 from relay_localcloud.batches.records import Problem
 from relay_localcloud.batches.result_lines import Progress
 from relay_localcloud.batches.states import ENDINGS, MOVES, Trigger
 from relay_localcloud.batches.tables import batches
-from relay_localcloud.errors import not_found
-from relay_localcloud.instants import HOUR, SECOND
-from relay_localcloud.store import Tx
+from relay_localcloud.http.errors import not_found
+from relay_localcloud.kernel import tables
+from relay_localcloud.kernel.instants import HOUR, SECOND
+from relay_localcloud.kernel.store import Tx
 from relay_wire.batches import FINAL, BatchStatus
 from relay_wire.inference import Family
 

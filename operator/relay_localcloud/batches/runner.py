@@ -1,4 +1,4 @@
-"""The work on batches: one due item each, a step at a time, beside the clock (`outbound.py`).
+"""The work on batches: one due item each, a step at a time, beside the clock (`clock/outbound.py`).
 
 A step is a slice of records, or one record that takes real time. Its lines are written to the files first, then one
 transaction keeps how far it got, the counts, the charge and the next step. A process killed between the two does the
@@ -16,7 +16,6 @@ from itertools import islice
 from types import TracebackType
 from typing import Final, Self
 
-from relay_localcloud import due
 from relay_localcloud.batches import file_rows, records, rows, validation
 from relay_localcloud.batches.result_lines import Progress
 from relay_localcloud.batches.rows import Batch, Step
@@ -24,10 +23,11 @@ from relay_localcloud.batches.schedule import PHASE, STEP, schedule, schedule_re
 from relay_localcloud.batches.states import Trigger
 from relay_localcloud.batches.storage import FileStorage
 from relay_localcloud.batches.work import Worker
+from relay_localcloud.clock import due
+from relay_localcloud.clock.outbound import Outbound
 from relay_localcloud.inference.charges import charge
-from relay_localcloud.instants import SECOND, seconds
-from relay_localcloud.outbound import Outbound
-from relay_localcloud.store import Store, Tx
+from relay_localcloud.kernel.instants import SECOND, seconds
+from relay_localcloud.kernel.store import Store, Tx
 from relay_wire.batches import BatchStatus
 from relay_wire.files import OUTPUT
 

@@ -3,8 +3,8 @@
 from typing import Final
 
 from relay_localcloud.batches.rows import Batch
-from relay_localcloud.instants import SECOND, seconds
-from relay_localcloud.store import Tx
+from relay_localcloud.kernel.instants import SECOND, seconds
+from relay_localcloud.kernel.store import Tx
 
 STEP: Final = "batch.step"
 PHASE: Final = SECOND

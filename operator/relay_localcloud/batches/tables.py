@@ -2,7 +2,7 @@
 
 from sqlalchemy import BigInteger, Column, Index, Integer, String, Table, Text
 
-from relay_localcloud.schema import metadata
+from relay_localcloud.kernel.schema import metadata
 
 files = Table(
     "files",

@@ -10,8 +10,8 @@ from pydantic import JsonValue, ValidationError
 
 from relay_localcloud.batches.addresses import Reach
 from relay_localcloud.batches.records import OWNED_KEY, RecordFailure
-from relay_localcloud.errors import sentence
-from relay_localcloud.web_addresses import web_address
+from relay_localcloud.http.errors import sentence
+from relay_localcloud.http.web_addresses import web_address
 from relay_wire.batches import ToolConfig
 from relay_wire.inference import Family
 

@@ -9,7 +9,7 @@ from typing import IO
 
 from relay_localcloud.batches.multipart import MultipartError, MultipartUpload
 from relay_localcloud.batches.storage import FileStorage
-from relay_localcloud.errors import ApiError
+from relay_localcloud.http.errors import ApiError
 from relay_wire.files import BATCH_UPLOAD_LIMIT, INPUT
 
 LONGEST_NAME = 255

@@ -13,7 +13,7 @@ from relay_localcloud.batches.tool_config import Tools, tools_of
 from relay_localcloud.inference.backends import find_model
 from relay_localcloud.inference.errors import MODEL_NOT_FOUND, InferenceError
 from relay_localcloud.inference.invoke import Answer, invoke_now
-from relay_localcloud.store import Store, Tx
+from relay_localcloud.kernel.store import Store, Tx
 from relay_wire.inference import Family
 
 Ask = Callable[[str, Family, JsonValue], Awaitable[Answer]]

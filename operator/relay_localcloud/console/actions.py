@@ -9,7 +9,6 @@ from urllib.parse import parse_qsl
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import ValidationError
 
-from relay_localcloud.bodies import read_body
 from relay_localcloud.cloud import Cloud, CurrentCloud
 from relay_localcloud.console.faults import SIMPLE_EFFECTS
 from relay_localcloud.console.requested import Requested
@@ -17,9 +16,10 @@ from relay_localcloud.console.view import HEADERS, CurrentView, View
 from relay_localcloud.control import clock, faults, nodes, records
 from relay_localcloud.control.clock import ClockRequest
 from relay_localcloud.control.nodes import NodeChange
-from relay_localcloud.errors import ApiError, sentence
-from relay_localcloud.faults import FaultCreate
-from relay_localcloud.identity import ResourceId
+from relay_localcloud.faults.faults import FaultCreate
+from relay_localcloud.http.bodies import read_body
+from relay_localcloud.http.errors import ApiError, sentence
+from relay_localcloud.http.principal import ResourceId
 
 router = APIRouter(include_in_schema=False)
 

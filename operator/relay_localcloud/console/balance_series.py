@@ -6,9 +6,9 @@ from typing import Final
 
 from sqlalchemy import ColumnElement, and_, case, func, select
 
-from relay_localcloud import accrual, billing
-from relay_localcloud.ledger import transactions, usage_records
-from relay_localcloud.store import Tx
+from relay_localcloud.kernel.store import Tx
+from relay_localcloud.money import accrual, billing
+from relay_localcloud.money.ledger import transactions, usage_records
 
 POINTS: Final = 96
 

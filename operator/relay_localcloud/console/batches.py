@@ -11,7 +11,7 @@ from relay_localcloud.console.parts import Row, identifier, pages, section, tabl
 from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.view import CurrentView
 from relay_localcloud.console.wording import moment, pill, size
-from relay_localcloud.store import Tx
+from relay_localcloud.kernel.store import Tx
 
 router = APIRouter(include_in_schema=False)
 

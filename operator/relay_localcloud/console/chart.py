@@ -6,7 +6,7 @@ from typing import Final
 from relay_localcloud.console.balance_series import Point
 from relay_localcloud.console.markup import Html, element, fragment
 from relay_localcloud.console.wording import absolute, money
-from relay_localcloud.instants import SECOND
+from relay_localcloud.kernel.instants import SECOND
 
 _WIDTH: Final = 960
 _HEIGHT: Final = 240

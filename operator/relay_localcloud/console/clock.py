@@ -5,7 +5,6 @@ from typing import Final
 from fastapi import APIRouter, Response
 from sqlalchemy import select
 
-from relay_localcloud import tables
 from relay_localcloud.console.forms import field, form, options
 from relay_localcloud.console.markup import Html, element, fragment
 from relay_localcloud.console.parts import Row, section, table
@@ -13,8 +12,9 @@ from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.requested import Requested
 from relay_localcloud.console.view import CurrentView
 from relay_localcloud.console.wording import moment
-from relay_localcloud.instants import timestamp
-from relay_localcloud.store import Tx
+from relay_localcloud.kernel import tables
+from relay_localcloud.kernel.instants import timestamp
+from relay_localcloud.kernel.store import Tx
 
 router = APIRouter(include_in_schema=False)
 

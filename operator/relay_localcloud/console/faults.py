@@ -7,15 +7,15 @@ from typing import Final
 from fastapi import APIRouter, Request, Response
 from pydantic import JsonValue
 
-from relay_localcloud import faults
 from relay_localcloud.console.forms import button, field, form, options
 from relay_localcloud.console.markup import Html, element, fragment
 from relay_localcloud.console.parts import Row, identifier, section, table
 from relay_localcloud.console.requested import Requested
 from relay_localcloud.console.secrets import without_secrets
 from relay_localcloud.console.view import CurrentView
-from relay_localcloud.exchange import Operations
-from relay_localcloud.store import Tx
+from relay_localcloud.faults import faults
+from relay_localcloud.http.exchange import Operations
+from relay_localcloud.kernel.store import Tx
 
 router = APIRouter(include_in_schema=False)
 

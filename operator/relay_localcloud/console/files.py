@@ -7,7 +7,7 @@ from typing import Final
 
 from fastapi import APIRouter, Response
 
-from relay_localcloud.errors import ApiError
+from relay_localcloud.http.errors import ApiError
 
 router = APIRouter(include_in_schema=False)
 

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from relay_localcloud.clock import ClockState
+from relay_localcloud.clock.clock import ClockState
 from relay_localcloud.console import files
 from relay_localcloud.console.forms import button, options
 from relay_localcloud.console.markup import Html, element, fragment, page
 from relay_localcloud.console.requested import Requested
 from relay_localcloud.console.wording import absolute, pill
-from relay_localcloud.instants import SECOND, timestamp
+from relay_localcloud.kernel.instants import SECOND, timestamp
 
 PAGES: Final = {
     "/": "Overview",

@@ -5,8 +5,6 @@ from typing import Final
 from fastapi import APIRouter, Response
 from sqlalchemy import RowMapping, select
 
-from relay_localcloud import accrual, billing, organizations, tables, transactions
-from relay_localcloud.billing import Account
 from relay_localcloud.console.balance_series import Point, series
 from relay_localcloud.console.chart import balance_chart
 from relay_localcloud.console.markup import Html, element, fragment
@@ -15,8 +13,12 @@ from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.requested import Requested
 from relay_localcloud.console.view import CurrentView
 from relay_localcloud.console.wording import hourly, moment, money, span
-from relay_localcloud.instants import SECOND
-from relay_localcloud.store import Tx
+from relay_localcloud.identity import organizations
+from relay_localcloud.kernel import tables
+from relay_localcloud.kernel.instants import SECOND
+from relay_localcloud.kernel.store import Tx
+from relay_localcloud.money import accrual, billing, transactions
+from relay_localcloud.money.billing import Account
 
 router = APIRouter(include_in_schema=False)
 

@@ -7,8 +7,10 @@ from typing import Final
 from fastapi import APIRouter, Response
 from sqlalchemy import RowMapping, func, select
 
-from relay_localcloud.catalog import GPU_MODELS, LOCATIONS
-from relay_localcloud.claims import claims
+from relay_localcloud.capacity.catalog import GPU_MODELS, LOCATIONS
+from relay_localcloud.capacity.claims import claims
+from relay_localcloud.capacity.nodes import nodes
+from relay_localcloud.clusters.clusters import clusters
 from relay_localcloud.console.forms import button
 from relay_localcloud.console.markup import Html, element, fragment
 from relay_localcloud.console.parts import identifier, nothing, pages
@@ -16,10 +18,8 @@ from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.requested import Requested
 from relay_localcloud.console.view import CurrentView
 from relay_localcloud.console.wording import counted, pill
-from relay_localcloud.lifecycle.clusters import clusters
-from relay_localcloud.lifecycle.workloads import workloads
-from relay_localcloud.nodes import nodes
-from relay_localcloud.store import Tx
+from relay_localcloud.kernel.store import Tx
+from relay_localcloud.workloads.workloads import workloads
 
 router = APIRouter(include_in_schema=False)
 

@@ -5,14 +5,14 @@ from typing import Final
 from fastapi import APIRouter, Response
 from sqlalchemy import RowMapping, select
 
-from relay_localcloud import tables
 from relay_localcloud.console.markup import Html, element, fragment
 from relay_localcloud.console.parts import nothing, pages
 from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.secrets import without_secrets
 from relay_localcloud.console.view import CurrentView
 from relay_localcloud.console.wording import counted, moment
-from relay_localcloud.store import Tx
+from relay_localcloud.kernel import tables
+from relay_localcloud.kernel.store import Tx
 
 router = APIRouter(include_in_schema=False)
 

@@ -5,7 +5,6 @@ from typing import Final
 from fastapi import APIRouter, Response
 from sqlalchemy import func, select
 
-from relay_localcloud import billing, organizations, tables
 from relay_localcloud.console import money, nodes, requests, tallies, webhooks, workloads
 from relay_localcloud.console.chart import sparkline
 from relay_localcloud.console.markup import Html, element, fragment
@@ -14,6 +13,9 @@ from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.view import CurrentView
 from relay_localcloud.console.wording import counted, hourly, pill
 from relay_localcloud.console.wording import money as dollars
+from relay_localcloud.identity import organizations
+from relay_localcloud.kernel import tables
+from relay_localcloud.money import billing
 
 router = APIRouter(include_in_schema=False)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from relay_localcloud.cloud import Cloud
 from relay_localcloud.console.markup import Html, element
 from relay_localcloud.console.requested import Requested
-from relay_localcloud.store import Tx
+from relay_localcloud.kernel.store import Tx
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.secrets import without_secrets
 from relay_localcloud.console.view import CurrentView
 from relay_localcloud.console.wording import Tone, moment, pill
-from relay_localcloud.requestlog import LoggedRequest
+from relay_localcloud.http.requestlog import LoggedRequest
 
 router = APIRouter(include_in_schema=False)
 

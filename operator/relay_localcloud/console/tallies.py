@@ -5,10 +5,10 @@ from collections.abc import Mapping
 
 from sqlalchemy import Table, func, select
 
+from relay_localcloud.clusters.clusters import clusters
 from relay_localcloud.console.wording import TONES, counted
-from relay_localcloud.lifecycle.clusters import clusters
-from relay_localcloud.lifecycle.workloads import workloads
-from relay_localcloud.store import Tx
+from relay_localcloud.kernel.store import Tx
+from relay_localcloud.workloads.workloads import workloads
 
 _ORDER = list(TONES)
 

@@ -8,16 +8,17 @@ from typing import Annotated, Final
 from fastapi import Depends, Request, Response
 from sqlalchemy import select
 
-from relay_localcloud import organizations, tables
 from relay_localcloud.cloud import Cloud, CurrentCloud
 from relay_localcloud.console.layout import Frame, whole_page
 from relay_localcloud.console.markup import Html, element, fragment
 from relay_localcloud.console.notices import NOTICES
 from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.requested import Requested
-from relay_localcloud.errors import ApiError
-from relay_localcloud.instants import SECOND
-from relay_localcloud.store import Tx
+from relay_localcloud.http.errors import ApiError
+from relay_localcloud.identity import organizations
+from relay_localcloud.kernel import tables
+from relay_localcloud.kernel.instants import SECOND
+from relay_localcloud.kernel.store import Tx
 
 _THIS_RUN: Final = secrets.token_hex(4)
 _SHOWN_ORGANIZATIONS: Final = 100

@@ -6,13 +6,13 @@ from urllib.parse import urlsplit
 from fastapi import APIRouter, Response
 from sqlalchemy import RowMapping, func, select
 
-from relay_localcloud import tables
 from relay_localcloud.console.forms import button
 from relay_localcloud.console.markup import Html, element, fragment
 from relay_localcloud.console.parts import Row, identifier, links, pages, section, table
 from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.view import CurrentView
 from relay_localcloud.console.wording import Tone, moment, pill
+from relay_localcloud.kernel import tables
 
 router = APIRouter(include_in_schema=False)
 

@@ -4,7 +4,7 @@ from enum import StrEnum
 from typing import Final
 
 from relay_localcloud.console.markup import Html, element, fragment
-from relay_localcloud.instants import SECOND, timestamp
+from relay_localcloud.kernel.instants import SECOND, timestamp
 
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 

@@ -6,7 +6,8 @@ from urllib.parse import urlsplit
 from fastapi import APIRouter, Response
 from sqlalchemy import RowMapping, Table, or_, select
 
-from relay_localcloud.catalog import GPU_MODELS
+from relay_localcloud.capacity.catalog import GPU_MODELS
+from relay_localcloud.clusters.clusters import clusters, replicas
 from relay_localcloud.console import tallies
 from relay_localcloud.console.markup import Html, element, fragment
 from relay_localcloud.console.parts import Row, identifier, links, pages, section, table
@@ -14,9 +15,8 @@ from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.requested import Requested
 from relay_localcloud.console.view import CurrentView
 from relay_localcloud.console.wording import counted, hourly, moment, pill
-from relay_localcloud.lifecycle.clusters import clusters, replicas
-from relay_localcloud.lifecycle.records import PRODUCTION, endpoint_url
-from relay_localcloud.lifecycle.workloads import VM, workloads
+from relay_localcloud.workloads.records import PRODUCTION, endpoint_url
+from relay_localcloud.workloads.workloads import VM, workloads
 
 router = APIRouter(include_in_schema=False)
 

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from relay_localcloud.errors import ApiError, error_response
+from relay_localcloud.http.errors import ApiError, error_response
 
 _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _OWN_PAGES: Final = frozenset({"same-origin", "none"})

@@ -6,11 +6,11 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from relay_localcloud.bodies import ControlBody, answer
-from relay_localcloud.clock import ClockChange, ClockError, Mode
+from relay_localcloud.clock.clock import ClockChange, ClockError, Mode
 from relay_localcloud.cloud import Cloud, CurrentCloud
-from relay_localcloud.errors import ApiError
-from relay_localcloud.instants import parse_timestamp, seconds, timestamp
+from relay_localcloud.http.bodies import ControlBody, answer
+from relay_localcloud.http.errors import ApiError
+from relay_localcloud.kernel.instants import parse_timestamp, seconds, timestamp
 
 router = APIRouter()
 

@@ -5,13 +5,13 @@ from typing import Annotated
 from fastapi import APIRouter, Request, Response
 from pydantic import ValidationError
 
-from relay_localcloud import faults
-from relay_localcloud.bodies import ControlBody, answer, no_content
 from relay_localcloud.cloud import CurrentCloud
-from relay_localcloud.errors import ApiError, not_found, sentence
-from relay_localcloud.exchange import Operations
-from relay_localcloud.faults import WEBHOOK, FaultCreate
-from relay_localcloud.identity import ResourceId
+from relay_localcloud.faults import faults
+from relay_localcloud.faults.faults import WEBHOOK, FaultCreate
+from relay_localcloud.http.bodies import ControlBody, answer, no_content
+from relay_localcloud.http.errors import ApiError, not_found, sentence
+from relay_localcloud.http.exchange import Operations
+from relay_localcloud.http.principal import ResourceId
 
 router = APIRouter()
 

@@ -8,15 +8,15 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 from sqlalchemy import RowMapping
 
-from relay_localcloud import claims, nodes, organizations, provisioning
-from relay_localcloud.bodies import ControlBody, answer
-from relay_localcloud.catalog import GPU_MODELS, LOCATIONS, SEEDED_NODE_LOCATIONS
+from relay_localcloud.capacity import claims, node_events, nodes, provisioning
+from relay_localcloud.capacity.catalog import GPU_MODELS, LOCATIONS, SEEDED_NODE_LOCATIONS
+from relay_localcloud.capacity.nodes import NewNode
 from relay_localcloud.cloud import CurrentCloud
-from relay_localcloud.errors import ApiError
-from relay_localcloud.identity import ResourceId
-from relay_localcloud.lifecycle import node_events
-from relay_localcloud.nodes import NewNode
-from relay_localcloud.store import Tx
+from relay_localcloud.http.bodies import ControlBody, answer
+from relay_localcloud.http.errors import ApiError
+from relay_localcloud.http.principal import ResourceId
+from relay_localcloud.identity import organizations
+from relay_localcloud.kernel.store import Tx
 
 router = APIRouter()
 

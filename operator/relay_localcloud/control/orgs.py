@@ -6,14 +6,16 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from relay_localcloud import billing, credentials, invites, members, organizations, providers, users
-from relay_localcloud.bodies import ControlBody, answer
+from relay_localcloud.capacity import providers
 from relay_localcloud.cloud import CurrentCloud
-from relay_localcloud.credentials import LEGACY_KEY_PREFIX
-from relay_localcloud.errors import ApiError
-from relay_localcloud.identity import SCOPES, OrganizationId
-from relay_localcloud.invites import Invite
-from relay_localcloud.store import Tx
+from relay_localcloud.http.bodies import ControlBody, answer
+from relay_localcloud.http.errors import ApiError
+from relay_localcloud.http.principal import SCOPES, OrganizationId
+from relay_localcloud.identity import credentials, invites, members, organizations, users
+from relay_localcloud.identity.credentials import LEGACY_KEY_PREFIX
+from relay_localcloud.identity.invites import Invite
+from relay_localcloud.kernel.store import Tx
+from relay_localcloud.money import billing
 from relay_wire.orgs import Email, GivenRole, OrganizationName, Role
 
 router = APIRouter()

@@ -6,14 +6,15 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from relay_localcloud import organizations, payments
-from relay_localcloud.bodies import ControlBody, answer
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.control.records import OrganizationFilter
-from relay_localcloud.identity import OrganizationId, ResourceId
-from relay_localcloud.instants import timestamp
-from relay_localcloud.payment_methods import Card
-from relay_localcloud.payments import Charge, Mode
+from relay_localcloud.http.bodies import ControlBody, answer
+from relay_localcloud.http.principal import OrganizationId, ResourceId
+from relay_localcloud.identity import organizations
+from relay_localcloud.kernel.instants import timestamp
+from relay_localcloud.money import payments
+from relay_localcloud.money.payment_methods import Card
+from relay_localcloud.money.payments import Charge, Mode
 
 router = APIRouter()
 

@@ -5,12 +5,13 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 from sqlalchemy import select
 
-from relay_localcloud import attempts, tables
-from relay_localcloud.bodies import answer
 from relay_localcloud.cloud import CurrentCloud
-from relay_localcloud.errors import not_found
-from relay_localcloud.identity import ResourceId
-from relay_localcloud.instants import timestamp
+from relay_localcloud.http.bodies import answer
+from relay_localcloud.http.errors import not_found
+from relay_localcloud.http.principal import ResourceId
+from relay_localcloud.kernel import tables
+from relay_localcloud.kernel.instants import timestamp
+from relay_localcloud.webhooks import attempts
 
 router = APIRouter()
 

@@ -3,9 +3,9 @@
 from fastapi import APIRouter, Request, Response
 from pydantic import ValidationError
 
-from relay_localcloud.bodies import answer, parse, read_body
 from relay_localcloud.cloud import CurrentCloud
-from relay_localcloud.errors import ApiError, sentence
+from relay_localcloud.http.bodies import answer, parse, read_body
+from relay_localcloud.http.errors import ApiError, sentence
 from relay_localcloud.settings import Settings
 
 router = APIRouter()

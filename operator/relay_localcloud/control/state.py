@@ -4,14 +4,14 @@ from fastapi import APIRouter, Request, Response
 from pydantic import JsonValue
 from pydantic_core import from_json
 
-from relay_localcloud import state_file
 from relay_localcloud.batches import contents
-from relay_localcloud.bodies import answer, no_content
 from relay_localcloud.cloud import CurrentCloud
-from relay_localcloud.errors import ApiError
+from relay_localcloud.control.seeding import Reset
+from relay_localcloud.http.bodies import answer, no_content
+from relay_localcloud.http.errors import ApiError
 from relay_localcloud.inference import backends
-from relay_localcloud.seeding import Reset
-from relay_localcloud.state_file import StateFileError
+from relay_localcloud.kernel import exports
+from relay_localcloud.kernel.exports import StateFileError
 
 router = APIRouter()
 
@@ -22,7 +22,7 @@ LARGEST_FILE = 512 * 1024 * 1024
 async def export_state(cloud: CurrentCloud) -> Response:
     """Answers every table. It contains secrets: signing keys of webhooks, environments of workloads, the seeded key."""
     with cloud.store.transaction() as tx:
-        document = {**state_file.exported(tx), "files": cloud.files.exported()}
+        document = {**exports.exported(tx), "files": cloud.files.exported()}
     return answer(document)
 
 
@@ -36,7 +36,7 @@ async def import_state(request: Request, cloud: CurrentCloud) -> Response:
     document = await _document(request)
     try:
         with cloud.store.transaction() as tx:
-            counts = state_file.replace(tx, document)
+            counts = exports.replace(tx, document)
             contents.restore(tx, cloud.files, document)
             backends.seal_keys(tx, cloud.vault)
     except StateFileError as error:

@@ -6,11 +6,12 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from relay_localcloud import organizations
-from relay_localcloud.bodies import ControlBody, answer
 from relay_localcloud.cloud import CurrentCloud
-from relay_localcloud.errors import ApiError
-from relay_localcloud.lifecycle import clusters, transfers, workloads
+from relay_localcloud.clusters import clusters
+from relay_localcloud.http.bodies import ControlBody, answer
+from relay_localcloud.http.errors import ApiError
+from relay_localcloud.identity import organizations
+from relay_localcloud.workloads import transfers, workloads
 
 router = APIRouter()
 

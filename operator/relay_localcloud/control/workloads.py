@@ -6,26 +6,28 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from relay_localcloud.bodies import ControlBody, answer
 from relay_localcloud.cloud import CurrentCloud
-from relay_localcloud.errors import ApiError
-from relay_localcloud.identity import ResourceId
-from relay_localcloud.instants import timestamp
-from relay_localcloud.lifecycle import cluster_moves, clusters, health_checks, moves, replicas, vm_logs, workloads
-from relay_localcloud.lifecycle.cluster_states import (
+from relay_localcloud.clusters import clusters, replicas
+from relay_localcloud.clusters import moves as cluster_moves
+from relay_localcloud.clusters.clusters import Cluster, Replica
+from relay_localcloud.clusters.states import (
     CLUSTER_TRANSITIONS,
     REPLICA_TRANSITIONS,
     ClusterTrigger,
     ReplicaTrigger,
 )
-from relay_localcloud.lifecycle.clusters import Cluster, Replica
-from relay_localcloud.lifecycle.transitions import STAY, TRANSITIONS, Trigger
-from relay_localcloud.lifecycle.workloads import Workload
+from relay_localcloud.http.bodies import ControlBody, answer
+from relay_localcloud.http.errors import ApiError
+from relay_localcloud.http.principal import ResourceId
+from relay_localcloud.kernel.instants import timestamp
+from relay_localcloud.kernel.store import Tx
 from relay_localcloud.serving import moves as serving_moves
 from relay_localcloud.serving import replicas as serving_replicas
 from relay_localcloud.serving import rows as deployments
 from relay_localcloud.serving.rows import Deployment
-from relay_localcloud.store import Tx
+from relay_localcloud.workloads import health_checks, moves, vm_logs, workloads
+from relay_localcloud.workloads.transitions import STAY, TRANSITIONS, Trigger
+from relay_localcloud.workloads.workloads import Workload
 
 router = APIRouter()
 

@@ -4,9 +4,9 @@ import secrets
 from collections.abc import Mapping
 from typing import Final
 
-from relay_localcloud.errors import ApiError
 from relay_localcloud.gateway.directory import Directory
 from relay_localcloud.gateway.endpoints import Endpoint
+from relay_localcloud.http.errors import ApiError
 
 _API_KEY: Final = frozenset({"x-api-key"})
 _ANY_KEY: Final = frozenset({"x-api-key", "authorization"})

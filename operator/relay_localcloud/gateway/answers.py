@@ -4,7 +4,7 @@ import json
 
 from aiohttp import web
 
-from relay_localcloud.errors import ApiError
+from relay_localcloud.http.errors import ApiError
 
 
 class _Unadorned(web.StreamResponse):

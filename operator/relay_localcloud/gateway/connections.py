@@ -4,11 +4,11 @@ import asyncio
 
 from aiohttp import web
 
-from relay_localcloud.errors import ApiError
 from relay_localcloud.gateway.answers import refusal
 from relay_localcloud.gateway.directory import Directory
 from relay_localcloud.gateway.handler import Handler
-from relay_localcloud.under_way import UnderWay
+from relay_localcloud.http.errors import ApiError
+from relay_localcloud.http.under_way import UnderWay
 
 _KEEP_ALIVE_SECONDS = 75.0
 _LINE_BYTES = 65_536

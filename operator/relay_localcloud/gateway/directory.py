@@ -10,15 +10,15 @@ from typing import Final, assert_never
 
 from sqlalchemy import select
 
-from relay_localcloud import tables
-from relay_localcloud.credentials import KEY_PREFIX, LEGACY_KEY_PREFIX, RefusedKey, authenticate, digest
+from relay_localcloud.clusters.clusters import clusters
 from relay_localcloud.gateway import endpoints, images
 from relay_localcloud.gateway.endpoints import CLUSTER_COLUMNS, WORKLOAD_COLUMNS, Endpoint
 from relay_localcloud.gateway.targets import IdTarget, LabelTarget, Target
-from relay_localcloud.instants import MINUTE
-from relay_localcloud.lifecycle.clusters import clusters
-from relay_localcloud.lifecycle.workloads import workloads
-from relay_localcloud.store import Store, Tx
+from relay_localcloud.identity.credentials import KEY_PREFIX, LEGACY_KEY_PREFIX, RefusedKey, authenticate, digest
+from relay_localcloud.kernel import tables
+from relay_localcloud.kernel.instants import MINUTE
+from relay_localcloud.kernel.store import Store, Tx
+from relay_localcloud.workloads.workloads import workloads
 
 _REMEMBERED: Final = 20_000
 """How many endpoints and how many keys are remembered; then all are forgotten and read again."""

@@ -9,9 +9,9 @@ from typing import IO, Final
 from aiohttp import web
 from multidict import CIMultiDict
 
-from relay_localcloud.errors import ApiError
 from relay_localcloud.gateway.answers import Streamed, json_answer
 from relay_localcloud.gateway.forwarding import Body
+from relay_localcloud.http.errors import ApiError
 
 LARGEST_BODY: Final = 256 * 1024 * 1024
 _IN_MEMORY: Final = 1024 * 1024

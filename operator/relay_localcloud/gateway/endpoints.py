@@ -5,10 +5,10 @@ from typing import Final
 
 from sqlalchemy import ColumnElement, select
 
-from relay_localcloud.lifecycle.clusters import clusters
-from relay_localcloud.lifecycle.records import PRODUCTION
-from relay_localcloud.lifecycle.workloads import POD, workloads
-from relay_localcloud.store import Tx
+from relay_localcloud.clusters.clusters import clusters
+from relay_localcloud.kernel.store import Tx
+from relay_localcloud.workloads.records import PRODUCTION
+from relay_localcloud.workloads.workloads import POD, workloads
 from relay_wire.clusters import ClusterCreate, ClusterStatus
 from relay_wire.pods import PodStatus
 

@@ -9,9 +9,9 @@ from aiohttp import web
 from multidict import CIMultiDict
 from yarl import URL
 
-from relay_localcloud.errors import ApiError
 from relay_localcloud.gateway.answers import Streamed
 from relay_localcloud.gateway.headers import passed_on
+from relay_localcloud.http.errors import ApiError
 
 CONNECT_SECONDS: Final = 10.0
 SILENT_SECONDS: Final = 300.0

@@ -6,7 +6,6 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
-from relay_localcloud.errors import ApiError
 from relay_localcloud.gateway.admission import admit
 from relay_localcloud.gateway.answers import refusal
 from relay_localcloud.gateway.directory import Directory
@@ -15,7 +14,8 @@ from relay_localcloud.gateway.forwarding import forward, open_session
 from relay_localcloud.gateway.headers import to_workload
 from relay_localcloud.gateway.targets import IdTarget, target_of
 from relay_localcloud.gateway.websockets import bridge, echo_messages, is_handshake
-from relay_localcloud.under_way import Replaced, UnderWay, replaced_error
+from relay_localcloud.http.errors import ApiError
+from relay_localcloud.http.under_way import Replaced, UnderWay, replaced_error
 
 _MOST_HOPS: Final = 32
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"

@@ -4,8 +4,8 @@ from typing import Final
 
 from sqlalchemy import Column, String, Table, Text, delete, insert, select
 
-from relay_localcloud.schema import metadata
-from relay_localcloud.store import Tx
+from relay_localcloud.kernel.schema import metadata
+from relay_localcloud.kernel.store import Tx
 
 gateway_upstreams: Final = Table(
     "gateway_upstreams",

@@ -1,4 +1,4 @@
-"""The gateway's port, beside those that uvicorn serves (`servers.py`)."""
+"""The gateway's port, beside those that uvicorn serves (`http/servers.py`)."""
 
 import asyncio
 import socket
@@ -6,7 +6,7 @@ import ssl
 from typing import TYPE_CHECKING, Final
 
 from relay_localcloud.gateway.directory import Directory
-from relay_localcloud.under_way import UnderWay
+from relay_localcloud.http.under_way import UnderWay
 
 if TYPE_CHECKING:
     from relay_localcloud.gateway.connections import Connections

@@ -9,8 +9,8 @@ from aiohttp import WSMsgType, web
 from multidict import CIMultiDict
 from yarl import URL
 
-from relay_localcloud.errors import ApiError
 from relay_localcloud.gateway.forwarding import bad_upstream
+from relay_localcloud.http.errors import ApiError
 
 LARGEST_MESSAGE: Final = 16 * 1024 * 1024
 

@@ -9,17 +9,17 @@ from fastapi import APIRouter, FastAPI
 from starlette.responses import Response
 from starlette.types import ASGIApp, Scope
 
-from relay_localcloud import openapi
 from relay_localcloud.batches import batch_routes, file_routes
 from relay_localcloud.cloud import Cloud
-from relay_localcloud.dispatch import Dispatch, Mounted, operations
-from relay_localcloud.errors import ApiError
-from relay_localcloud.exchange import Operations
-from relay_localcloud.fault_layer import FaultInjection
+from relay_localcloud.faults.layer import FaultInjection
+from relay_localcloud.http import openapi
+from relay_localcloud.http.dispatch import Dispatch, Mounted, operations
+from relay_localcloud.http.errors import ApiError
+from relay_localcloud.http.exchange import Operations
+from relay_localcloud.http.requestlog import RequestLogging
+from relay_localcloud.http.under_way import EndedByReplacement
 from relay_localcloud.inference import errors, routes
 from relay_localcloud.inference.authentication import InferenceAuthentication
-from relay_localcloud.requestlog import RequestLogging
-from relay_localcloud.under_way import EndedByReplacement
 from relay_wire.errors import InferenceErrorBody
 
 ROUTERS: Final[tuple[APIRouter, ...]] = (routes.router, file_routes.router, batch_routes.router)

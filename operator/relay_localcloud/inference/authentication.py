@@ -6,9 +6,9 @@ from typing import Final
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from relay_localcloud.credentials import KEY_PREFIX, LEGACY_KEY_PREFIX, RefusedKey, authenticate
-from relay_localcloud.exchange import exchange_of
-from relay_localcloud.identity import Principal
+from relay_localcloud.http.exchange import exchange_of
+from relay_localcloud.http.principal import Principal
+from relay_localcloud.identity.credentials import KEY_PREFIX, LEGACY_KEY_PREFIX, RefusedKey, authenticate
 from relay_localcloud.inference.errors import (
     EXPIRED_API_KEY,
     INVALID_API_KEY,
@@ -18,7 +18,7 @@ from relay_localcloud.inference.errors import (
     Row,
     error_response,
 )
-from relay_localcloud.store import Store
+from relay_localcloud.kernel.store import Store
 
 _ROWS: Final[Mapping[str, Row]] = {
     "invalid": INVALID_API_KEY,

@@ -10,19 +10,19 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Response
 from sqlalchemy import RowMapping, delete
 
-from relay_localcloud.bodies import Body, answer, no_content
 from relay_localcloud.cloud import CurrentCloud
-from relay_localcloud.errors import ApiError, not_found
-from relay_localcloud.identity import CatalogWriter, Principal, ResourceId
+from relay_localcloud.http.bodies import Body, answer, no_content
+from relay_localcloud.http.errors import ApiError, not_found
+from relay_localcloud.http.openapi import ASSUMED
+from relay_localcloud.http.principal import CatalogWriter, Principal, ResourceId
+from relay_localcloud.http.web_addresses import is_base_address
 from relay_localcloud.inference import backends
 from relay_localcloud.inference.backends import BUILT_IN_ENDPOINT, inference_backends
 from relay_localcloud.inference.models import BUILT_IN, BuiltInModel
-from relay_localcloud.instants import timestamp
-from relay_localcloud.openapi import ASSUMED
+from relay_localcloud.kernel.instants import timestamp
+from relay_localcloud.kernel.store import Tx
 from relay_localcloud.serving import traffic
 from relay_localcloud.serving.traffic import Published
-from relay_localcloud.store import Tx
-from relay_localcloud.web_addresses import is_base_address
 from relay_wire.base import Items
 from relay_wire.inference import Backend, BackendCreate, BackendUpdate
 

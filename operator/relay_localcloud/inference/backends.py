@@ -26,12 +26,12 @@ from sqlalchemy import (
 
 from relay_localcloud.inference.errors import MODEL_NOT_FOUND, UNSUPPORTED_API, InferenceError
 from relay_localcloud.inference.models import BUILT_IN, BuiltInModel
-from relay_localcloud.prepared import Prepared
-from relay_localcloud.schema import metadata
+from relay_localcloud.kernel.prepared import Prepared
+from relay_localcloud.kernel.schema import metadata
+from relay_localcloud.kernel.store import Tx
+from relay_localcloud.kernel.vault import Vault, owner_of
 from relay_localcloud.serving import traffic
 from relay_localcloud.serving.traffic import Published
-from relay_localcloud.store import Tx
-from relay_localcloud.vault import Vault, owner_of
 from relay_wire.inference import BackendAuth, BackendCreate, BackendUpdate, Family
 
 BUILT_IN_ENDPOINT: Final = "local://built-in"
@@ -53,7 +53,7 @@ inference_backends = Table(
     Column("weight", BigInteger, nullable=False),
     Column("max_concurrency", BigInteger, nullable=False),  # 0: no cap
     Column("created_at", BigInteger, nullable=False),
-    Column("sealed_key", Text),  # encrypted (`vault.py`)
+    Column("sealed_key", Text),  # encrypted (`kernel/vault.py`)
     Index("backends_of_model", "organization_id", "model_id", "sequence"),
 )
 
@@ -89,7 +89,7 @@ class Server:
     weight: int
     max_concurrency: int
     sealed_key: str | None = field(default=None, repr=False)
-    key_owner: str = ""  # whom the key opens for (`vault.py`)
+    key_owner: str = ""  # whom the key opens for (`kernel/vault.py`)
 
 
 @dataclass(frozen=True, slots=True)

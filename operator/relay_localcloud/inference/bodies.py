@@ -1,13 +1,13 @@
-"""The bodies of the inference API: as `bodies.py`, up to 10 MiB (section 8)."""
+"""The bodies of the inference API: as `http/bodies.py`, up to 10 MiB (section 8)."""
 
 from typing import Any, TypeVar
 
 from fastapi import Depends, Request
 from pydantic import BaseModel, JsonValue, ValidationError
 
-from relay_localcloud.bodies import BodyReader
-from relay_localcloud.errors import sentence
-from relay_localcloud.exchange import exchange_of
+from relay_localcloud.http.bodies import BodyReader
+from relay_localcloud.http.errors import sentence
+from relay_localcloud.http.exchange import exchange_of
 from relay_localcloud.inference.errors import INVALID_REQUEST, InferenceError
 from relay_wire.inference import Asked
 

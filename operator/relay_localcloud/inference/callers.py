@@ -8,10 +8,10 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from relay_localcloud import organizations
 from relay_localcloud.cloud import CurrentCloud
-from relay_localcloud.exchange import exchange_of
-from relay_localcloud.identity import Principal
+from relay_localcloud.http.exchange import exchange_of
+from relay_localcloud.http.principal import Principal
+from relay_localcloud.identity import organizations
 from relay_localcloud.inference.charges import require_funds
 from relay_localcloud.inference.errors import (
     ACCOUNT_SUSPENDED,
@@ -19,7 +19,7 @@ from relay_localcloud.inference.errors import (
     INSUFFICIENT_SCOPE,
     InferenceError,
 )
-from relay_localcloud.store import Tx
+from relay_localcloud.kernel.store import Tx
 
 SCOPE = "inference"
 

@@ -9,13 +9,13 @@ from typing import Final
 from sqlalchemy import BigInteger, Column, String, Table, bindparam
 from sqlalchemy.dialects.sqlite import insert
 
-from relay_localcloud import billing
 from relay_localcloud.inference import usage
 from relay_localcloud.inference.errors import INSUFFICIENT_BALANCE, InferenceError
 from relay_localcloud.inference.usage import Usage
-from relay_localcloud.prepared import Prepared
-from relay_localcloud.schema import metadata
-from relay_localcloud.store import Tx
+from relay_localcloud.kernel.prepared import Prepared
+from relay_localcloud.kernel.schema import metadata
+from relay_localcloud.kernel.store import Tx
+from relay_localcloud.money import billing
 
 NANO_USD_PER_CENT: Final = 10_000_000
 

@@ -14,7 +14,7 @@ from pydantic import JsonValue
 from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
-from relay_localcloud.errors import ApiError, headers_of, sentence, shortened
+from relay_localcloud.http.errors import ApiError, headers_of, sentence, shortened
 from relay_wire.inference import Family
 
 Row = tuple[int, str, str | None]

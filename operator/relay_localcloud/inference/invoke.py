@@ -22,8 +22,8 @@ from relay_localcloud.inference.frames import Source, Tokens
 from relay_localcloud.inference.models import NANO_USD_PER_TOKEN, BuiltInModel
 from relay_localcloud.inference.routing import Chosen, Turn
 from relay_localcloud.inference.usage import Usage
-from relay_localcloud.instants import SECOND
-from relay_localcloud.store import Tx
+from relay_localcloud.kernel.instants import SECOND
+from relay_localcloud.kernel.store import Tx
 from relay_wire.inference import ChatRequest, Family, MessagesRequest
 
 ModelRequest = ChatRequest | MessagesRequest

@@ -5,9 +5,9 @@ from typing import Any, Final
 
 from relay_localcloud.inference.backends import rows_of
 from relay_localcloud.inference.models import BUILT_IN
-from relay_localcloud.instants import SECOND, timestamp
+from relay_localcloud.kernel.instants import SECOND, timestamp
+from relay_localcloud.kernel.store import Tx
 from relay_localcloud.serving import traffic
-from relay_localcloud.store import Tx
 from relay_wire.inference import Family
 
 _BUILT_IN_SINCE: Final = 1_767_225_600 * SECOND  # 2026-01-01

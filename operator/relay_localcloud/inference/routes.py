@@ -5,10 +5,11 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Request, Response
 
-from relay_localcloud.bodies import answer
 from relay_localcloud.cloud import Cloud, CurrentCloud
-from relay_localcloud.exchange import exchange_of
-from relay_localcloud.identity import ResourceId
+from relay_localcloud.http.bodies import answer
+from relay_localcloud.http.exchange import exchange_of
+from relay_localcloud.http.openapi import ASSUMED
+from relay_localcloud.http.principal import ResourceId
 from relay_localcloud.inference import frames, invoke
 from relay_localcloud.inference.backends import find_model
 from relay_localcloud.inference.bodies import AskedBody
@@ -18,7 +19,6 @@ from relay_localcloud.inference.errors import MODEL_NOT_FOUND, InferenceError
 from relay_localcloud.inference.frames import EventStream, Tokens
 from relay_localcloud.inference.invoke import ModelRequest
 from relay_localcloud.inference.listing import listed
-from relay_localcloud.openapi import ASSUMED
 from relay_wire.inference import (
     ChatCompletion,
     ChatRequest,

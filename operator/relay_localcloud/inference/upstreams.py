@@ -23,7 +23,7 @@ from relay_localcloud.inference.errors import (
     Row,
 )
 from relay_localcloud.inference.frames import Source
-from relay_localcloud.vault import Unreadable, Vault
+from relay_localcloud.kernel.vault import Unreadable, Vault
 from relay_wire.inference import Family
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import Final
 from sqlalchemy import BigInteger, Column, String, Table, bindparam, select
 from sqlalchemy.dialects.sqlite import insert
 
-from relay_localcloud.instants import DAY, timestamp
-from relay_localcloud.prepared import Prepared
-from relay_localcloud.schema import metadata
-from relay_localcloud.store import Tx
+from relay_localcloud.kernel.instants import DAY, timestamp
+from relay_localcloud.kernel.prepared import Prepared
+from relay_localcloud.kernel.schema import metadata
+from relay_localcloud.kernel.store import Tx
 
 inference_usage = Table(
     "inference_usage",

@@ -6,11 +6,11 @@ Isolated deployments are in no lane, since nothing is sent to them; draining one
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from relay_localcloud.errors import ApiError
-from relay_localcloud.nodes import COMMUNITY
+from relay_localcloud.capacity.nodes import COMMUNITY
+from relay_localcloud.http.errors import ApiError
+from relay_localcloud.kernel.store import Tx
 from relay_localcloud.serving import rows
 from relay_localcloud.serving.rows import Deployment
-from relay_localcloud.store import Tx
 from relay_wire.serving import GREEN, DeploymentCreate, DeploymentStatus
 
 

@@ -6,16 +6,16 @@ from typing import Final
 
 from sqlalchemy import delete, insert, select
 
-from relay_localcloud.due import DueHandler, DueItem
-from relay_localcloud.errors import ApiError
-from relay_localcloud.lifecycle.cluster_states import Census, ReplicaTrigger, degradation
-from relay_localcloud.lifecycle.transitions import Refusal, Stay
-from relay_localcloud.lifecycle.vacancies import FILL_DEPLOYMENTS, waiting_deployments
+from relay_localcloud.capacity.vacancies import FILL_DEPLOYMENTS, waiting_deployments
+from relay_localcloud.clock.due import DueHandler, DueItem
+from relay_localcloud.clusters.states import Census, ReplicaTrigger, degradation
+from relay_localcloud.http.errors import ApiError
+from relay_localcloud.kernel.store import Tx
 from relay_localcloud.serving import replicas, rows
 from relay_localcloud.serving.rows import Deployment, Replica
 from relay_localcloud.serving.states import SERVING, TRANSITIONS, Move, Trigger, derived_status
 from relay_localcloud.serving.steps import Member, next_steps
-from relay_localcloud.store import Tx
+from relay_localcloud.workloads.transitions import Refusal, Stay
 from relay_wire.serving import DeploymentStatus
 
 

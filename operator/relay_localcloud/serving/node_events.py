@@ -1,9 +1,9 @@
 """What happens to replicas of deployments when their node falls silent, returns, or is removed."""
 
-from relay_localcloud.lifecycle.cluster_states import ReplicaState, ReplicaTrigger
+from relay_localcloud.clusters.states import ReplicaState, ReplicaTrigger
+from relay_localcloud.kernel.store import Tx
 from relay_localcloud.serving import moves, replicas, rows
 from relay_localcloud.serving.rows import Deployment
-from relay_localcloud.store import Tx
 
 
 def to_replicas(tx: Tx, node_id: str, trigger: ReplicaTrigger, reason: str | None) -> list[Deployment]:

@@ -4,12 +4,12 @@ It replaces its own organization's members only. They drain all at once, or with
 replicas at a time as the green's `maxUnavailable` says, and are gone then.
 """
 
-from relay_localcloud.errors import ApiError
-from relay_localcloud.lifecycle.cluster_states import ReplicaState
+from relay_localcloud.clusters.states import ReplicaState
+from relay_localcloud.http.errors import ApiError
+from relay_localcloud.kernel.store import Tx
 from relay_localcloud.serving import lanes, moves, rows
 from relay_localcloud.serving.rows import Deployment
 from relay_localcloud.serving.states import NOT_READY, Trigger
-from relay_localcloud.store import Tx
 from relay_wire.inference import MOST
 from relay_wire.serving import DeploymentCreate
 

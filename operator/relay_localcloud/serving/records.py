@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from relay_localcloud.instants import optional_timestamp, timestamp
-from relay_localcloud.lifecycle.cluster_states import ReplicaState
+from relay_localcloud.clusters.states import ReplicaState
+from relay_localcloud.kernel.instants import optional_timestamp, timestamp
 from relay_localcloud.serving.replicas import shown_status
 from relay_localcloud.serving.rows import Deployment, Replica
 from relay_wire import serving as wire

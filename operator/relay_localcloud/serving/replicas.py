@@ -4,13 +4,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from relay_localcloud import billing, claims
-from relay_localcloud.instants import seconds
-from relay_localcloud.lifecycle.cluster_states import REPLICA_TRANSITIONS, ReplicaEffect, ReplicaState, ReplicaTrigger
-from relay_localcloud.lifecycle.vacancies import announce_vacancy
+from relay_localcloud.capacity import claims
+from relay_localcloud.capacity.vacancies import announce_vacancy
+from relay_localcloud.clusters.states import REPLICA_TRANSITIONS, ReplicaEffect, ReplicaState, ReplicaTrigger
+from relay_localcloud.kernel.instants import seconds
+from relay_localcloud.kernel.store import Tx
+from relay_localcloud.money import billing
 from relay_localcloud.serving import rooms, rows
 from relay_localcloud.serving.rows import Deployment, Replica
-from relay_localcloud.store import Tx
 from relay_wire.events import EventType
 
 START: Final = "serving.start"

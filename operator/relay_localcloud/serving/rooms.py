@@ -5,11 +5,11 @@ A pool that no node is in is a name for a lane and nothing else: its deployments
 
 from sqlalchemy import select
 
-from relay_localcloud.errors import ApiError
-from relay_localcloud.lifecycle.capacity import never, saturated
-from relay_localcloud.nodes import COMMUNITY, ROOM, nodes
-from relay_localcloud.placement import Demand, NodeRoom, choose_node, could_ever_hold
-from relay_localcloud.store import Tx
+from relay_localcloud.capacity.nodes import COMMUNITY, ROOM, nodes
+from relay_localcloud.capacity.placement import Demand, NodeRoom, choose_node, could_ever_hold
+from relay_localcloud.capacity.saturation import never, saturated
+from relay_localcloud.http.errors import ApiError
+from relay_localcloud.kernel.store import Tx
 
 
 def find_room(tx: Tx, demand: Demand, node_pool: str) -> NodeRoom | None:

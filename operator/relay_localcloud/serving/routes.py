@@ -8,18 +8,18 @@ from typing import Annotated
 
 from fastapi import APIRouter, Response
 
-from relay_localcloud.bodies import Body, answer, no_content
 from relay_localcloud.cloud import CurrentCloud
-from relay_localcloud.errors import not_found
-from relay_localcloud.identity import CatalogWriter, Principal, ResourceId, ServingReader
-from relay_localcloud.openapi import ASSUMED
-from relay_localcloud.pages import PageRequest
-from relay_localcloud.quotes import PriceFactor
+from relay_localcloud.faults.quotes import PriceFactor
+from relay_localcloud.http.bodies import Body, answer, no_content
+from relay_localcloud.http.errors import not_found
+from relay_localcloud.http.openapi import ASSUMED
+from relay_localcloud.http.pages import PageRequest
+from relay_localcloud.http.principal import CatalogWriter, Principal, ResourceId, ServingReader
+from relay_localcloud.kernel.store import Tx
 from relay_localcloud.serving import admission, moves, rows
 from relay_localcloud.serving.records import shown
 from relay_localcloud.serving.rows import Deployment
 from relay_localcloud.serving.states import Trigger
-from relay_localcloud.store import Tx
 from relay_wire import serving as wire
 from relay_wire.serving import DeploymentChange, DeploymentCreate, DeploymentPage
 

@@ -23,14 +23,14 @@ from sqlalchemy import (
     update,
 )
 
-from relay_localcloud.billing import Billed
-from relay_localcloud.lifecycle.cluster_states import ReplicaState
-from relay_localcloud.nodes import COMMUNITY
-from relay_localcloud.placement import Demand
-from relay_localcloud.schema import metadata
+from relay_localcloud.capacity.nodes import COMMUNITY
+from relay_localcloud.capacity.placement import Demand
+from relay_localcloud.clusters.states import ReplicaState
+from relay_localcloud.kernel.schema import metadata
+from relay_localcloud.kernel.store import Tx
+from relay_localcloud.money.billing import Billed
 from relay_localcloud.serving.states import SERVING
 from relay_localcloud.serving.steps import Intent
-from relay_localcloud.store import Tx
 from relay_wire.serving import DeploymentCreate, DeploymentStatus
 
 _LIVE: Final = text("gone_at IS NULL")

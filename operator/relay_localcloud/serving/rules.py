@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from relay_localcloud.errors import ApiError
-from relay_localcloud.lifecycle.cluster_states import MOST_REPLICAS
+from relay_localcloud.clusters.states import MOST_REPLICAS
+from relay_localcloud.http.errors import ApiError
 from relay_wire.serving import GREEN, DeploymentCreate
 
 

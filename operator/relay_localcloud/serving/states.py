@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-from relay_localcloud.lifecycle.cluster_states import Census
-from relay_localcloud.lifecycle.transitions import STAY, Refusal, Stay
+from relay_localcloud.clusters.states import Census
+from relay_localcloud.workloads.transitions import STAY, Refusal, Stay
 from relay_wire.serving import DeploymentStatus as S
 
 

@@ -7,7 +7,7 @@ an earlier make are replaced so that at most `maxUnavailable` of those wanted ar
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from relay_localcloud.lifecycle.cluster_states import ReplicaState
+from relay_localcloud.clusters.states import ReplicaState
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiohttp import web
 
-from relay_localcloud.certificate import server_context
+from relay_localcloud.http.certificate import server_context
 from tests.localcloud.support.batches import batch_of, content, create, errors, failure, lines, record, run
 from tests.localcloud.support.executors import HttpExecutor, mcp_server
 from tests.localcloud.support.inference import MESSAGES, message, ok

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from sqlalchemy import delete, insert
 
 import relay_localcloud.app  # noqa: F401 - every table, as in the running cloud
-from relay_localcloud import accrual, usage
-from relay_localcloud.ledger import usage_records
-from relay_localcloud.store import Store
+from relay_localcloud.kernel.store import Store
+from relay_localcloud.money import accrual, usage
+from relay_localcloud.money.ledger import usage_records
 from tests.localcloud.support.billing import DAILY
 from tests.localcloud.support.workloads import DAY, act, balance, running_pod
 from tests.localcloud.support.workloads import usage as usage_of_month

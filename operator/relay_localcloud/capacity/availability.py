@@ -1,0 +1,107 @@
+"""How much of a GPU model an organization can have now, per consumption mode (section 2, "Catalog availability").
+
+Free is what a request of the organization can get: units that nobody reserved, on nodes that it may use, and units
+reserved to it, which only a VM that names its node gets, so that they count in the mode `vm` alone. What is lent to
+spot is apart from that. Nodes that take nothing on (silent, held or removed) count nowhere.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from sqlalchemy import Connection
+
+from relay_localcloud.capacity import nodes, reserved_units
+from relay_localcloud.capacity.placement import NodeRoom
+from relay_localcloud.capacity.reserved_units import ReservedUnit
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCapacity:
+    """A node as one organization sees it; `total` are the units that it may have and `free` those it can have now."""
+
+    node_id: str
+    region: str
+    total: int
+    free: int
+    reserved_free: int = 0  # part of `free`
+    spot_free: int = 0  # not part of `free`
+
+
+@dataclass(frozen=True, slots=True)
+class Availability:
+    """How much of one GPU model an organization can place now, in one consumption mode."""
+
+    total_gpus: int
+    free_gpus: int
+    max_placeable_gpus: int
+    placeable_gpu_counts: tuple[int, ...]
+    spot_free_gpus: int
+    spot_placeable_gpu_counts: tuple[int, ...]
+    reserved_free_gpus: int
+
+
+def availability(capacities: Sequence[NodeCapacity], tiles: Sequence[int] | None = None) -> Availability:
+    """Sums up nodes; `tiles` are the only counts that can be had, None for every count. A workload is on one node."""
+
+    def placeable(free: Iterable[int]) -> tuple[int, ...]:
+        most = max(free, default=0)
+        return tuple(count for count in tiles or range(1, most + 1) if count <= most)
+
+    counts = placeable(node.free for node in capacities)
+    return Availability(
+        total_gpus=sum(node.total for node in capacities),
+        free_gpus=sum(node.free for node in capacities),
+        max_placeable_gpus=counts[-1] if counts else 0,
+        placeable_gpu_counts=counts,
+        spot_free_gpus=sum(node.spot_free for node in capacities),
+        spot_placeable_gpu_counts=placeable(node.free + node.spot_free for node in capacities),
+        reserved_free_gpus=sum(node.reserved_free for node in capacities),
+    )
+
+
+@dataclass(slots=True)
+class Modes:
+    """The nodes of a model that have something for an organization, in each consumption mode."""
+
+    vm: list[NodeCapacity] = field(default_factory=list)
+    cluster: list[NodeCapacity] = field(default_factory=list)
+
+
+def by_model(connection: Connection, organization_id: str) -> Mapping[str, Modes]:
+    """What an organization can have of every model of which there is a node that takes workloads on."""
+    reserved: dict[str, list[ReservedUnit]] = {}
+    for unit in reserved_units.every(connection, organization_id):
+        reserved.setdefault(unit.node_id, []).append(unit)
+    models: defaultdict[str, Modes] = defaultdict(Modes)
+    for room in nodes.schedulable_rooms(connection):
+        _add(models[room.gpu_model_id], room, reserved.get(room.id, ()), room.is_open_to(organization_id))
+    return models
+
+
+def _add(modes: Modes, room: NodeRoom, units: Sequence[ReservedUnit], is_open: bool) -> None:
+    counted = Counter(_kind(unit) for unit in units)
+    free_reserved, spot_free = counted["allowed", True], counted["lent", True]
+    common = NodeCapacity(
+        node_id=room.id,
+        region=room.region,
+        total=room.gpu_count - len(units) if is_open else 0,
+        free=room.free_count if is_open else 0,
+        spot_free=spot_free,
+    )
+    with_reserved = replace(
+        common,
+        total=common.total + free_reserved + counted["allowed", False],
+        free=common.free + free_reserved,
+        reserved_free=free_reserved,
+    )
+    if is_open or with_reserved.total or spot_free:
+        modes.vm.append(with_reserved)
+    if is_open or spot_free:
+        modes.cluster.append(common)
+
+
+def _kind(unit: ReservedUnit) -> tuple[str, bool]:
+    if unit.lent:
+        return "lent", unit.free
+    return ("allowed" if unit.allowed else "others'"), unit.free

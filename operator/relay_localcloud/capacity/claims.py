@@ -1,0 +1,193 @@
+"""Who holds which GPU, and where there is room: claims of whole units, each with one holder.
+
+`free_count` of a node, its units that nobody holds or reserved, is kept beside its claims, so that finding room reads
+a few index entries and no claim.
+"""
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+
+from sqlalchemy import (
+    Column,
+    ColumnElement,
+    Connection,
+    ForeignKey,
+    Index,
+    Integer,
+    String,
+    Table,
+    bindparam,
+    delete,
+    insert,
+    literal,
+    or_,
+    select,
+    text,
+    update,
+)
+
+from relay_localcloud.capacity import reserved_units
+from relay_localcloud.capacity.nodes import ROOM, nodes, room_of
+from relay_localcloud.capacity.placement import Demand, NodeRoom, choose_node, choose_units
+from relay_localcloud.kernel.prepared import Prepared
+from relay_localcloud.kernel.schema import metadata
+from relay_localcloud.kernel.store import Tx
+
+claims = Table(
+    "claims",
+    metadata,
+    Column("node_id", ForeignKey("nodes.id"), primary_key=True),
+    Column("unit", Integer, primary_key=True),
+    Column("holder_id", String, nullable=False),  # a pod, a VM or a replica
+    Column("workload_id", String, nullable=False),  # the pod, the VM or the replica's cluster
+    Index("claims_of_holder", "holder_id"),
+    sqlite_with_rowid=False,
+)
+
+
+def _entitlement_holds(gpu_count: ColumnElement[int], shm_gb: ColumnElement[int]) -> ColumnElement[bool]:
+    return nodes.c.ram_gb * gpu_count >= shm_gb * nodes.c.gpu_count
+
+
+def _tightest(*more: ColumnElement[bool]) -> Prepared:
+    n = nodes.c
+    count, shm = bindparam("count", type_=Integer), bindparam("shm", type_=Integer)
+    query = select(*ROOM).where(
+        n.organization_id == bindparam("owner"),
+        n.gpu_model_id == bindparam("model"),
+        n.schedulable == text("1"),
+        n.free_count >= count,
+        _entitlement_holds(count, shm),
+        *more,
+    )
+    return Prepared(query.order_by(n.free_count, n.sequence).limit(1))
+
+
+_TIGHTEST = _tightest()
+_TIGHTEST_IN_REGION = _tightest(nodes.c.region == bindparam("region"))
+_TAKEN = Prepared(select(claims.c.unit).where(claims.c.node_id == bindparam("node")))
+_CLAIM = Prepared(insert(claims))
+_RELEASE = Prepared(
+    delete(claims).where(claims.c.holder_id == bindparam("holder")).returning(claims.c.node_id, claims.c.unit)
+)
+_CHANGE_FREE = Prepared(
+    update(nodes).where(nodes.c.id == bindparam("node")).values(free_count=nodes.c.free_count + bindparam("by"))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """Somebody who holds units: a pod, a VM, or a replica of the cluster `workload_id`."""
+
+    holder_id: str
+    workload_id: str
+
+
+def unit_holders(connection: Connection, node_id: str | None = None) -> dict[tuple[str, int], str]:
+    """Who holds each claimed unit, of one node or of all: (node, unit) to the id of the pod, VM or cluster."""
+    query = select(claims.c.node_id, claims.c.unit, claims.c.workload_id)
+    if node_id is not None:
+        query = query.where(claims.c.node_id == node_id)
+    return {(row.node_id, row.unit): row.workload_id for row in connection.execute(query)}
+
+
+def holdings(connection: Connection, node_id: str, units: Collection[int]) -> dict[int, Holding]:
+    """Who holds which of these units of a node."""
+    query = select(claims.c.unit, claims.c.holder_id, claims.c.workload_id).where(claims.c.node_id == node_id)
+    rows = connection.execute(query.order_by(claims.c.unit))
+    return {row.unit: Holding(row.holder_id, row.workload_id) for row in rows if row.unit in units}
+
+
+def units_of(connection: Connection, holder_id: str) -> tuple[str, tuple[int, ...]] | None:
+    """The node and the units that somebody holds; None where none."""
+    query = select(claims.c.node_id, claims.c.unit).where(claims.c.holder_id == holder_id)
+    rows = connection.execute(query).all()
+    return (rows[0].node_id, tuple(row.unit for row in rows)) if rows else None
+
+
+def find_room(connection: Connection, demand: Demand) -> NodeRoom | None:
+    """The node to place the demand on now, or None."""
+    lent = _lent_rooms(connection, demand) if demand.spot else ()
+    return choose_node([*_shortlist(connection, demand), *lent], demand)
+
+
+def room_at(connection: Connection, node_id: str, organization_id: str, *, named: bool, spot: bool) -> NodeRoom | None:
+    """One node as an organization may use it; `named` says that it asks for this very node. None for a removed one."""
+    room = room_of(connection, node_id)
+    if room is None:
+        return None
+    granted = reserved_units.granted_units(connection, node_id, organization_id, named=named, spot=spot)
+    return _granting(room, organization_id, granted)
+
+
+def any_could_hold(connection: Connection, demand: Demand) -> bool:
+    """Whether some node, empty and up, would hold the demand."""
+    n = nodes.c
+    is_open = n.organization_id.in_(("", demand.organization_id))
+    lent = reserved_units.nodes_lending(demand.gpu_count)
+    query = select(n.id).where(
+        or_(is_open, n.id.in_(lent)) if demand.spot else is_open,
+        n.gpu_model_id == demand.gpu_model_id,
+        n.removed_at.is_(None),
+        n.gpu_count >= demand.gpu_count,
+        _entitlement_holds(literal(demand.gpu_count), literal(demand.shm_gb)),
+    )
+    return connection.execute(query.limit(1)).first() is not None
+
+
+def claim(tx: Tx, room: NodeRoom, gpu_count: int, holder_id: str, workload_id: str) -> None:
+    """Give whole GPUs of a node with room to a holder, those that are granted to it first."""
+    granted = room.granted[:gpu_count]
+    wanted = gpu_count - len(granted)
+    taken: set[int] = set()
+    if wanted and room.free_count < room.gpu_count:
+        taken.update(unit for (unit,) in _TAKEN.run(tx.connection, node=room.id))
+        taken.update(reserved_units.on_node(tx.connection, room.id))
+    for unit in (*granted, *choose_units(room.gpu_count, taken, wanted)):
+        _CLAIM.run(tx.connection, node_id=room.id, unit=unit, holder_id=holder_id, workload_id=workload_id)
+    reserved_units.set_free(tx, room.id, granted, free=False)
+    _CHANGE_FREE.run(tx.connection, node=room.id, by=-wanted)
+
+
+def release(tx: Tx, holder_id: str) -> None:
+    """Take back every GPU of a holder; none held is fine."""
+    released = _RELEASE.run(tx.connection, holder=holder_id).fetchall()
+    if not released:
+        return
+    node_id = released[0][0]  # a holder's GPUs are all on one node
+    reserved = reserved_units.on_node(tx.connection, node_id)
+    returned = [unit for _, unit in released if unit in reserved]
+    reserved_units.set_free(tx, node_id, returned, free=True)
+    _CHANGE_FREE.run(tx.connection, node=node_id, by=len(released) - len(returned))
+
+
+def _granting(room: NodeRoom, organization_id: str, granted: tuple[int, ...]) -> NodeRoom:
+    return replace(room, free_count=room.free_count if room.is_open_to(organization_id) else 0, granted=granted)
+
+
+def _lent_rooms(connection: Connection, demand: Demand) -> Iterator[NodeRoom]:
+    for node_id, units in reserved_units.lent_units(connection, demand.gpu_model_id).items():
+        room = room_of(connection, node_id)
+        assert room is not None, "a node that was removed has no reservation"
+        yield _granting(room, demand.organization_id, units)
+
+
+def _shortlist(connection: Connection, demand: Demand) -> Iterator[NodeRoom]:
+    """The tightest fit of each preference: the organization's own nodes before shared ones, its regions before others.
+
+    Placement prefers by owner, region and fit alone, so the best of all nodes without lent units is among them.
+    """
+    any_region = demand.allow_fallback or not demand.preferred_regions
+    for owner in (demand.organization_id, ""):
+        for region in (*demand.preferred_regions, *((None,) if any_region else ())):
+            query = _TIGHTEST if region is None else _TIGHTEST_IN_REGION
+            row = query.run(
+                connection,
+                owner=owner,
+                model=demand.gpu_model_id,
+                count=demand.gpu_count,
+                shm=demand.shm_gb,
+                **({} if region is None else {"region": region}),
+            ).fetchone()
+            if row is not None:
+                yield NodeRoom(*row)

@@ -1,0 +1,117 @@
+"""What a provider's nodes earn: all that usage on them costs, exactly (section 4, "Providers"; the share is assumed).
+
+Payouts are monthly, at the instant at which the month's usage is settled: whole cents, the rest carried to the next.
+Both follow from the usage records alone, so nothing is written when a payout falls due.
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, select
+
+from relay_localcloud.capacity import nodes
+from relay_localcloud.money import accrual
+from relay_localcloud.money.ledger import usage_records
+
+
+@dataclass(frozen=True, slots=True)
+class Stint:
+    """Usage of a node from one second to another, at cents an hour; `ended_at` None: it still runs."""
+
+    node_id: str
+    started_at: int
+    ended_at: int | None
+    rate_cents: int
+
+
+@dataclass(frozen=True, slots=True)
+class Payout:
+    """Whole cents paid at a second for the month [start, end)."""
+
+    start: int
+    end: int
+    paid_at: int
+    cents: int
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """All that was earned up to a second, in units of `money/accrual.py`: by node, and by the start of the month."""
+
+    read_at: int
+    by_node: Mapping[str, int]
+    by_month: Mapping[int, int]
+
+    @property
+    def total_cents(self) -> int:
+        """All of it in whole cents, floored."""
+        return accrual.cents(sum(self.by_node.values()))
+
+    @property
+    def cents_by_node(self) -> dict[str, int]:
+        """Whole cents of each node, which sum up to the total."""
+        return dict(zip(self.by_node, accrual.shares_in_cents(list(self.by_node.values())), strict=True))
+
+    @property
+    def payouts(self) -> list[Payout]:
+        """What was paid by then, the oldest first; a month without a whole cent has none."""
+        paid: list[Payout] = []
+        units = 0
+        for start in sorted(self.by_month):
+            end = _month_end(start)
+            paid_at = end + accrual.SETTLED_AFTER_SECONDS
+            if paid_at > self.read_at:
+                break
+            cents = accrual.cents(units + self.by_month[start]) - accrual.cents(units)
+            units += self.by_month[start]
+            if cents:
+                paid.append(Payout(start, end, paid_at, cents))
+        return paid
+
+
+def statement(node_ids: Iterable[str], stints: Iterable[Stint], second: int) -> Statement:
+    """Add stints up to a second; every one of the nodes has an entry, in their order."""
+    by_node = dict.fromkeys(node_ids, 0)
+    by_month: defaultdict[int, int] = defaultdict(int)
+    begun = [stint for stint in stints if stint.started_at < second]
+    months = _month_starts(min((stint.started_at for stint in begun), default=second), second)
+    for stint in begun:
+        for month, units in _by_month(stint, second, months):
+            by_node[stint.node_id] += units
+            by_month[month] += units
+    return Statement(second, by_node, dict(by_month))
+
+
+def of_provider(connection: Connection, organization_id: str, second: int) -> Statement:
+    """The statement of an organization up to a second, over all nodes that it has or had."""
+    mine = [row["id"] for row in nodes.owned_rows(connection, organization_id)]
+    record = usage_records.c
+    query = (
+        select(record.node_id, record.started_at, record.ended_at, record.rate_cents)
+        .join_from(usage_records, nodes.nodes, record.node_id == nodes.nodes.c.id)
+        .where(nodes.owned_by(organization_id))
+    )
+    return statement(mine, (Stint(*row) for row in connection.execute(query)), second)
+
+
+def _by_month(stint: Stint, second: int, months: Sequence[int]) -> Iterator[tuple[int, int]]:
+    at, end = stint.started_at, min(second if stint.ended_at is None else stint.ended_at, second)
+    month = bisect_right(months, at) - 1
+    while at < end:
+        over = min(months[month + 1], end)
+        yield months[month], (over - at) * stint.rate_cents
+        at, month = over, month + 1
+
+
+def _month_starts(first: int, last: int) -> list[int]:
+    """The starts of all months from that of `first` to the one after that of `last`."""
+    starts = [accrual.month_start(first)]
+    while starts[-1] <= last:
+        starts.append(_month_end(starts[-1]))
+    return starts
+
+
+def _month_end(start: int) -> int:
+    return accrual.settlement_at(start + accrual.SETTLED_AFTER_SECONDS + 1) - accrual.SETTLED_AFTER_SECONDS

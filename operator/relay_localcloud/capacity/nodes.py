@@ -1,0 +1,259 @@
+"""The machines: how they come, fall silent, are held back and go (section 3, "Provider node status").
+
+A node belongs to at most one organization: to the one that alone uses it (`organization_id`), or to the provider that
+enrolled it with a provisioning token (`provider_id`), whose capacity everybody may use; all others are the platform's.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ColumnElement,
+    Connection,
+    Index,
+    Integer,
+    RowMapping,
+    Select,
+    String,
+    Table,
+    bindparam,
+    func,
+    insert,
+    or_,
+    select,
+    text,
+    update,
+)
+
+from relay_localcloud.capacity.catalog import GPU_MODELS, LARGEST_NODE, LOCATIONS, SEEDED_NODE_LOCATIONS, GpuModel
+from relay_localcloud.capacity.placement import NodeRoom
+from relay_localcloud.kernel.prepared import Prepared
+from relay_localcloud.kernel.schema import metadata
+from relay_localcloud.kernel.store import Tx
+
+COMMUNITY: Final = "community"
+"""The pool of nodes that name no other (section 2, `nodePool`)."""
+
+nodes = Table(
+    "nodes",
+    metadata,
+    Column("sequence", Integer, primary_key=True),
+    Column("id", String, nullable=False, unique=True),
+    Column("gpu_model_id", String, nullable=False),
+    Column("gpu_count", Integer, nullable=False),
+    Column("free_count", Integer, nullable=False),
+    Column("ram_gb", Integer, nullable=False),
+    Column("location", String, nullable=False),
+    Column("region", String, nullable=False),
+    Column("organization_id", String, nullable=False),  # the only one that uses it; empty: everybody
+    Column("reporting", Boolean, nullable=False),
+    Column("schedulable", Boolean, nullable=False),  # takes new workloads on: reports, is not held, is not removed
+    Column("infiniband_agent", Boolean, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("removed_at", BigInteger),
+    Column("hold", String),  # draining or maintenance, set by its owner; null: none
+    Column("provider_id", String),  # who enrolled it with a provisioning token; null: nobody
+    Column("node_pool", String, nullable=False, default=COMMUNITY),
+    Index("nodes_of_provider", "provider_id", sqlite_where=text("provider_id IS NOT NULL")),
+    Index("nodes_with_room", "organization_id", "gpu_model_id", "schedulable", "free_count", "sequence"),
+)
+
+ROOM = (
+    nodes.c.id,
+    nodes.c.gpu_model_id,
+    nodes.c.gpu_count,
+    nodes.c.free_count,
+    nodes.c.ram_gb,
+    nodes.c.region,
+    nodes.c.organization_id,
+    nodes.c.schedulable,
+)
+
+_REPORTS: Final = Prepared(select(nodes.c.reporting).where(nodes.c.id == bindparam("node")))
+
+
+@dataclass(frozen=True, slots=True)
+class NewNode:
+    """A node to add; `organization_id` alone uses it, or everybody where that is empty."""
+
+    gpu_model_id: str
+    gpu_count: int
+    location: str
+    region: str
+    ram_gb: int
+    organization_id: str = ""
+    provider_id: str | None = None
+    node_pool: str = COMMUNITY
+
+
+def seed_nodes(tx: Tx) -> None:
+    """The nodes that a fresh cloud starts with: two of eight GPUs of every model, in two places."""
+    for model in GPU_MODELS.values():
+        for location in SEEDED_NODE_LOCATIONS:
+            add_node(tx, platform_node(model, location))
+
+
+def platform_node(model: GpuModel, location: str) -> NewNode:
+    """A node of the usual size at a location of the catalog."""
+    return NewNode(model.id, LARGEST_NODE, location, LOCATIONS[location].region, model.node_ram_gb)
+
+
+def add_node(tx: Tx, node: NewNode) -> str:
+    """Bring a node in, empty and reporting; returns its id."""
+    node_id = tx.new_id("node")
+    tx.connection.execute(
+        insert(nodes),
+        {
+            "id": node_id,
+            "gpu_model_id": node.gpu_model_id,
+            "gpu_count": node.gpu_count,
+            "free_count": node.gpu_count,
+            "ram_gb": node.ram_gb,
+            "location": node.location,
+            "region": node.region,
+            "organization_id": node.organization_id,
+            "provider_id": node.provider_id,
+            "node_pool": node.node_pool,
+            "reporting": True,
+            "schedulable": True,
+            "infiniband_agent": True,
+            "created_at": tx.now,
+        },
+    )
+    return node_id
+
+
+def node_row(connection: Connection, node_id: str) -> RowMapping | None:
+    """A node, removed ones included."""
+    return connection.execute(select(nodes).where(nodes.c.id == node_id)).mappings().first()
+
+
+def reports(connection: Connection, node_id: str) -> bool:
+    """Whether a node reports; one that was removed does not."""
+    row = _REPORTS.run(connection, node=node_id).fetchone()
+    return row is not None and bool(row[0])
+
+
+def node_rows(connection: Connection) -> list[RowMapping]:
+    """Every node of the platform in the order in which they came."""
+    query = select(nodes).where(nodes.c.removed_at.is_(None)).order_by(nodes.c.sequence)
+    return list(connection.execute(query).mappings())
+
+
+def owned_by(organization_id: str) -> ColumnElement[bool]:
+    """Whether a node belongs to this organization, as its provider or as the only one that uses it."""
+    return or_(nodes.c.provider_id == organization_id, nodes.c.organization_id == organization_id)
+
+
+def places(connection: Connection, organization_id: str) -> dict[str, str]:
+    """The region of each location where there are nodes that an organization may use."""
+    used = nodes.c.organization_id.in_(("", organization_id))
+    query = select(nodes.c.location, nodes.c.region).where(nodes.c.removed_at.is_(None), used)
+    return {row.location: row.region for row in connection.execute(query.order_by(nodes.c.sequence.desc()))}
+
+
+def owner_of(row: RowMapping) -> str | None:
+    """The organization that a node belongs to; None for the platform's own."""
+    return row["provider_id"] or row["organization_id"] or None
+
+
+def owned_rows(connection: Connection, organization_id: str) -> list[RowMapping]:
+    """Every node that belongs to an organization, removed ones included, in the order in which they came."""
+    query = select(nodes).where(owned_by(organization_id)).order_by(nodes.c.sequence)
+    return list(connection.execute(query).mappings())
+
+
+def status_of(row: RowMapping) -> str:
+    """The status word: a hold covers whether the node reports, and removal covers all (section 3)."""
+    if row["removed_at"] is not None:
+        return "removed"
+    return row["hold"] or ("online" if row["reporting"] else "offline")
+
+
+def unit_id(node_id: str, unit: int) -> str:
+    """The id of one GPU of a node."""
+    return f"{node_id}-gpu{unit}"
+
+
+def rows_by_id(connection: Connection, node_ids: Iterable[str]) -> dict[str, RowMapping]:
+    """These nodes, removed ones included, by their ids."""
+    query = select(nodes).where(nodes.c.id.in_(list(node_ids)))
+    return {row["id"]: row for row in connection.execute(query).mappings()}
+
+
+def rooms_of_model(connection: Connection, gpu_model_id: str, organization_id: str) -> list[NodeRoom]:
+    """The nodes of a model that an organization may use, up or not."""
+    query = select(*ROOM).where(
+        nodes.c.organization_id.in_(("", organization_id)),
+        nodes.c.gpu_model_id == gpu_model_id,
+        nodes.c.removed_at.is_(None),
+    )
+    return _rooms(connection, query.order_by(nodes.c.sequence))
+
+
+def schedulable_rooms(connection: Connection) -> list[NodeRoom]:
+    """The nodes that take workloads on, whoever may use them."""
+    query = select(*ROOM).where(nodes.c.schedulable == text("1"))
+    return _rooms(connection, query.order_by(nodes.c.sequence))
+
+
+def free_by_model(connection: Connection, organization_id: str) -> dict[str, tuple[int, int]]:
+    """Per model, on nodes that the organization may use and that are up: free GPUs, and the most on one node."""
+    query = select(nodes.c.gpu_model_id, func.sum(nodes.c.free_count), func.max(nodes.c.free_count)).where(
+        nodes.c.organization_id.in_(("", organization_id)), nodes.c.schedulable == text("1")
+    )
+    rows = connection.execute(query.group_by(nodes.c.gpu_model_id))
+    return {model: (free, most) for model, free, most in rows}
+
+
+def room_of(connection: Connection, node_id: str) -> NodeRoom | None:
+    """One node that was not removed."""
+    query = select(*ROOM).where(nodes.c.id == node_id, nodes.c.removed_at.is_(None))
+    return next(iter(_rooms(connection, query)), None)
+
+
+def set_reporting(tx: Tx, node_id: str, reporting: bool) -> None:
+    """Make a node fall silent or report again; a silent one takes nothing on."""
+    _change_standing(tx, node_id, reporting=reporting)
+
+
+def set_hold(tx: Tx, node_id: str, hold: str | None) -> None:
+    """Hold a node back from new workloads, or None to let it have them again; what it carries goes on."""
+    _change_standing(tx, node_id, hold=hold)
+
+
+def set_infiniband_agent(tx: Tx, node_id: str, capable: bool) -> None:
+    """Say whether the node's agent is recent enough for InfiniBand."""
+    tx.connection.execute(update(nodes).where(nodes.c.id == node_id).values(infiniband_agent=capable))
+
+
+def set_removed(tx: Tx, node_id: str) -> None:
+    """Take a node off the platform; whatever sat on it must have been terminated before."""
+    change = update(nodes).where(nodes.c.id == node_id)
+    tx.connection.execute(change.values(reporting=False, schedulable=False, removed_at=tx.now))
+
+
+def _change_standing(tx: Tx, node_id: str, **columns: object) -> None:
+    alive = update(nodes).where(nodes.c.id == node_id, nodes.c.removed_at.is_(None))
+    tx.connection.execute(alive.values(**columns))
+    tx.connection.execute(alive.values(schedulable=nodes.c.reporting & nodes.c.hold.is_(None)))
+
+
+def _rooms(connection: Connection, query: Select[str, str, int, int, int, str, str, bool]) -> list[NodeRoom]:
+    return [
+        NodeRoom(
+            id=row.id,
+            gpu_model_id=row.gpu_model_id,
+            gpu_count=row.gpu_count,
+            free_count=row.free_count,
+            ram_gb=row.ram_gb,
+            region=row.region,
+            organization_id=row.organization_id,
+            schedulable=row.schedulable,
+        )
+        for row in connection.execute(query)
+    ]

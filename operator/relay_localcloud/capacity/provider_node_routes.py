@@ -1,0 +1,71 @@
+"""A provider's nodes (section 4, "Providers"; section 3, "Provider node status")."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Response
+from sqlalchemy import RowMapping
+
+from relay_localcloud.capacity import node_events, nodes, providers
+from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.http.bodies import Body, answer
+from relay_localcloud.http.principal import OrganizationId, OrganizationWriter, ProviderReader
+from relay_localcloud.kernel.instants import timestamp
+from relay_wire.provider import NodeStatus, NodeStatusUpdate, ProviderNode, ProviderNodeList
+
+router = APIRouter(tags=["Providers"])
+
+NodeId = Annotated[str, Path(alias="nodeId")]
+IncludeRemoved = Annotated[bool, Query(alias="includeRemoved", description="Removed nodes, too.")]
+StatusFilter = Annotated[NodeStatus | None, Query(description="Only nodes of this status, also where it is removed.")]
+
+
+@router.get("/v1/orgs/{orgId}/provider/nodes", response_model=ProviderNodeList, summary="The provider's nodes")
+async def list_provider_nodes(
+    caller: ProviderReader,
+    organization_id: OrganizationId,
+    cloud: CurrentCloud,
+    include_removed: IncludeRemoved = False,
+    status: StatusFilter = None,
+) -> Response:
+    """Answers `{items}` in the order in which the nodes came: those enrolled, and those of the organization alone."""
+    del caller
+    with cloud.store.transaction() as tx:
+        rows = nodes.owned_rows(tx.connection, organization_id)
+    if status is not None:
+        rows = [row for row in rows if nodes.status_of(row) == status]
+    elif not include_removed:
+        rows = [row for row in rows if row["removed_at"] is None]
+    return answer({"items": [shown(row) for row in rows]})
+
+
+@router.patch("/v1/orgs/{orgId}/provider/nodes/{nodeId}", response_model=ProviderNode, summary="Set a node's status")
+async def update_provider_node(
+    caller: OrganizationWriter,
+    organization_id: OrganizationId,
+    node_id: NodeId,
+    body: Annotated[NodeStatusUpdate, Body(NodeStatusUpdate)],
+    cloud: CurrentCloud,
+) -> Response:
+    """Answers the node. Draining and maintenance keep new workloads off it, removal ends what it carries for good."""
+    del caller
+    with cloud.store.transaction() as tx:
+        providers.owned_node(tx, organization_id, node_id)
+        node_events.set_by_owner(tx, node_id, body.status)
+        row = providers.owned_node(tx, organization_id, node_id)
+    return answer(shown(row))
+
+
+def shown(row: RowMapping) -> dict[str, object]:
+    """A node as its provider sees it."""
+    gpus = [
+        {"id": nodes.unit_id(row["id"], unit), "gpuModelId": row["gpu_model_id"]} for unit in range(row["gpu_count"])
+    ]
+    return {
+        "id": row["id"],
+        "status": nodes.status_of(row),
+        "gpus": gpus,
+        "location": row["location"],
+        "region": row["region"],
+        "nodePool": row["node_pool"],
+        "createdAt": timestamp(row["created_at"]),
+    }

@@ -1,0 +1,70 @@
+"""Provisioning tokens of a provider (section 4, "Providers"; section 2, "Provisioning token")."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Response
+from sqlalchemy import RowMapping
+
+from relay_localcloud.capacity import providers, provisioning
+from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.http.bodies import Body, answer, no_content
+from relay_localcloud.http.principal import OrganizationId, OrganizationWriter, ProviderReader, ResourceId
+from relay_localcloud.kernel.instants import timestamp
+from relay_wire.provider import ProvisioningTokenCreate, ProvisioningTokenCreated, ProvisioningTokenList
+
+router = APIRouter(tags=["Providers"])
+
+
+@router.post(
+    "/v1/orgs/{orgId}/provider/tokens", response_model=ProvisioningTokenCreated, summary="Make a provisioning token"
+)
+async def create_provisioning_token(
+    caller: OrganizationWriter,
+    organization_id: OrganizationId,
+    body: Annotated[ProvisioningTokenCreate, Body(ProvisioningTokenCreate, optional=True)],
+    cloud: CurrentCloud,
+) -> Response:
+    """Answers the plain text, once. Every field may be absent: 24 hours, no quota, the pool `community`."""
+    del caller
+    with cloud.store.transaction() as tx:
+        providers.require_provider(tx, organization_id)
+        row, plaintext = provisioning.create(tx, organization_id, body)
+    return answer({**_shown(row), "token": plaintext})
+
+
+@router.get(
+    "/v1/orgs/{orgId}/provider/tokens", response_model=ProvisioningTokenList, summary="List provisioning tokens"
+)
+async def list_provisioning_tokens(
+    caller: ProviderReader, organization_id: OrganizationId, cloud: CurrentCloud
+) -> Response:
+    """Answers `{items}`, oldest first, expired and used-up tokens included."""
+    del caller
+    with cloud.store.transaction() as tx:
+        providers.require_provider(tx, organization_id)
+        rows = provisioning.every(tx, organization_id)
+    return answer({"items": [_shown(row) for row in rows if row["revoked_at"] is None]})
+
+
+@router.delete("/v1/orgs/{orgId}/provider/tokens/{id}", status_code=204, summary="Revoke a provisioning token")
+async def revoke_provisioning_token(
+    caller: OrganizationWriter, organization_id: OrganizationId, token_id: ResourceId, cloud: CurrentCloud
+) -> Response:
+    """It enrols nothing any more, and leaves the list; nodes that it enrolled stay."""
+    del caller
+    with cloud.store.transaction() as tx:
+        provisioning.revoke(tx, organization_id, token_id)
+    return no_content()
+
+
+def _shown(row: RowMapping) -> dict[str, object]:
+    return {
+        "id": row["id"],
+        "name": row["name"],
+        "nodeType": row["node_type"],
+        "nodePool": row["node_pool"],
+        "maxNodes": row["max_nodes"],
+        "usedNodes": row["used_nodes"],
+        "expiresAt": timestamp(row["expires_at"]),
+        "createdAt": timestamp(row["created_at"]),
+    }

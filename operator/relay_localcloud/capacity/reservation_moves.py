@@ -1,0 +1,127 @@
+"""Carries out what `reservation_states.py` decides: reserves, lends and gives back units, and ends spot workloads."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from relay_localcloud.capacity import claims, nodes, reservations, reserved_units, spot
+from relay_localcloud.capacity.reservation_states import (
+    RESERVATION_TRANSITIONS,
+    ReservationEffect,
+    ReservationMove,
+    ReservationTrigger,
+)
+from relay_localcloud.capacity.reservations import Reservation, ReservationStatus
+from relay_localcloud.capacity.vacancies import announce_vacancy
+from relay_localcloud.clock.due import DueHandler, DueItem
+from relay_localcloud.http.errors import ApiError
+from relay_localcloud.kernel.store import Tx
+from relay_localcloud.workloads.transitions import Refusal, Stay
+
+START: Final = "reservation.start"
+END: Final = "reservation.end"
+
+_REASONS: Final[Mapping[ReservationTrigger, str]] = {
+    ReservationTrigger.RECLAIM: "Its spot capacity was reclaimed by the owner of the reservation.",
+    ReservationTrigger.ENDED: "Its spot capacity is gone: the reservation that it was lent from has ended.",
+}
+
+
+def apply(tx: Tx, reservation: Reservation, trigger: ReservationTrigger) -> Reservation:
+    """Do what the table says; ApiError 409 where the status does not allow it. Returns the reservation as it is."""
+    outcome = RESERVATION_TRANSITIONS[reservation.status, trigger]
+    match outcome:
+        case Stay():
+            return reservation
+        case Refusal(message, code):
+            raise ApiError(409, message, code)
+        case ReservationMove(to, effects):
+            for effect in effects:
+                _EFFECTS[effect](tx, reservation, trigger)
+            reservations.set_status(tx, reservation.id, to)
+            return replace(reservation, status=to)
+
+
+def arm(tx: Tx, reservation: Reservation) -> Reservation:
+    """Let a reservation begin, at once or at its time, and set when it ends."""
+    if reservation.ends_at is not None:
+        tx.schedule(reservation.ends_at, END, reservation.id)
+    if reservation.starts_at <= tx.now:
+        return apply(tx, reservation, ReservationTrigger.STARTED)
+    tx.schedule(reservation.starts_at, START, reservation.id)
+    return reservation
+
+
+def delete(tx: Tx, reservation: Reservation) -> None:
+    """End a reservation and forget it; ApiError 409 while its own organizations use its units."""
+    if reservation.status is ReservationStatus.ACTIVE:
+        _require_unused(tx, reservation, ReservationTrigger.ENDED)
+    apply(tx, reservation, ReservationTrigger.ENDED)
+    tx.cancel(START, reservation.id)
+    tx.cancel(END, reservation.id)
+    reservations.forget(tx, reservation.id)
+
+
+def end_all(tx: Tx, node_id: str) -> None:
+    """End every reservation of a node that leaves the platform."""
+    for reservation in reservations.of_node(tx.connection, node_id):
+        apply(tx, reservation, ReservationTrigger.ENDED)
+
+
+def _require_unused(tx: Tx, reservation: Reservation, _: ReservationTrigger) -> None:
+    if claims.holdings(tx.connection, reservation.node_id, reservation.units):
+        raise ApiError(409, "Units of the reservation are in use: stop or terminate what runs on them first.")
+
+
+def _reserve(tx: Tx, reservation: Reservation, _: ReservationTrigger) -> None:
+    taken = claims.holdings(tx.connection, reservation.node_id, reservation.units)
+    reserved_units.reserve(tx, reservation, taken)
+
+
+def _lend(tx: Tx, reservation: Reservation, _: ReservationTrigger) -> None:
+    reserved_units.lend(tx, reservation.id, lent=True)
+    _announce(tx, reservation)
+
+
+def _take_back(tx: Tx, reservation: Reservation, trigger: ReservationTrigger) -> None:
+    reserved_units.lend(tx, reservation.id, lent=False)  # first, so that what is evicted does not come back
+    spot.evict(tx, reservation.node_id, reservation.units, _REASONS[trigger])
+
+
+def _give_back(tx: Tx, reservation: Reservation, _: ReservationTrigger) -> None:
+    reserved_units.give_back(tx, reservation)
+    _announce(tx, reservation)
+
+
+def _announce(tx: Tx, reservation: Reservation) -> None:
+    node = nodes.node_row(tx.connection, reservation.node_id)
+    assert node is not None, "a reservation is of a node"
+    announce_vacancy(tx, node["gpu_model_id"])
+
+
+_EFFECTS: Final[Mapping[ReservationEffect, Callable[[Tx, Reservation, ReservationTrigger], None]]] = {
+    ReservationEffect.RESERVE_UNITS: _reserve,
+    ReservationEffect.REQUIRE_UNUSED: _require_unused,
+    ReservationEffect.LEND_UNITS: _lend,
+    ReservationEffect.TAKE_UNITS_BACK: _take_back,
+    ReservationEffect.GIVE_UNITS_BACK: _give_back,
+}
+
+
+def _starts(tx: Tx, item: DueItem) -> None:
+    reservation = reservations.find(tx.connection, item.subject)
+    assert reservation is not None, "what is deleted takes its due items along"
+    for other in reservations.of_node(tx.connection, reservation.node_id):
+        # One that ends in this very instant may stand further down the queue.
+        if other.ends_at is not None and other.ends_at <= tx.now:
+            apply(tx, other, ReservationTrigger.ENDED)
+    apply(tx, reservation, ReservationTrigger.STARTED)
+
+
+def _ends(tx: Tx, item: DueItem) -> None:
+    reservation = reservations.find(tx.connection, item.subject)
+    assert reservation is not None, "as above"
+    apply(tx, reservation, ReservationTrigger.ENDED)
+
+
+HANDLERS: Final[Mapping[str, DueHandler]] = {START: _starts, END: _ends}

@@ -1,0 +1,40 @@
+"""What a caller is told when nothing has room (section 7): try the same again later, or never."""
+
+from typing import Final
+
+from relay_localcloud.capacity import claims, nodes
+from relay_localcloud.capacity.placement import Demand
+from relay_localcloud.http.errors import ApiError
+from relay_localcloud.kernel.store import Tx
+
+RETRY_AFTER_SECONDS: Final = 10
+"""The suggested wait for transient saturation; section 7 says an integer, not which."""
+
+
+def saturated(tx: Tx, code: str, message: str) -> ApiError:
+    """Transient saturation: the request is valid and may be repeated unchanged."""
+    headers = {"Retry-After": str(RETRY_AFTER_SECONDS)}
+    return ApiError(tx.settings.capacity_status, message, code, headers)
+
+
+def no_room(tx: Tx, demand: Demand) -> ApiError:
+    """Why the demand found no node: saturation, or 422 where no node would ever hold it."""
+    if claims.any_could_hold(tx.connection, demand):
+        wanted = f"{demand.gpu_count} x {demand.gpu_model_id}"
+        return saturated(tx, "INSUFFICIENT_GPU_CAPACITY", f"No node has {wanted} free now: try again later.")
+    rooms = nodes.rooms_of_model(tx.connection, demand.gpu_model_id, demand.organization_id)
+    if not rooms:
+        return saturated(tx, "INSUFFICIENT_GPU_CAPACITY", f"There is no node with {demand.gpu_model_id} now.")
+    return never(demand, rooms_largest=max(room.gpu_count for room in rooms))
+
+
+def never(demand: Demand, rooms_largest: int) -> ApiError:
+    """The answer for what no node could hold even if it were empty."""
+    if demand.gpu_count > rooms_largest:
+        message = f"gpuCount: no node has {demand.gpu_count} x {demand.gpu_model_id}; the largest has {rooms_largest}."
+        return ApiError(422, message, "GPU_COUNT_NOT_PLACEABLE")
+    message = (
+        f"shmSizeGb: {demand.shm_gb} GiB is over the memory entitlement of {demand.gpu_count} x {demand.gpu_model_id} "
+        "on every node."
+    )
+    return ApiError(422, message, "SHM_OVER_ENTITLEMENT")

@@ -1,0 +1,84 @@
+"""Spot workloads on capacity that is lent: its owner may end them at any time (section 2, "Catalog availability")."""
+
+from collections.abc import Collection
+from typing import Final
+
+from relay_localcloud.capacity import claims, nodes, reservations
+from relay_localcloud.capacity.placement import SPOT
+from relay_localcloud.capacity.reservations import Reservation, ReservationStatus
+from relay_localcloud.clusters import clusters, replicas
+from relay_localcloud.clusters import moves as cluster_moves
+from relay_localcloud.clusters.clusters import Cluster
+from relay_localcloud.clusters.states import ReplicaTrigger
+from relay_localcloud.http.principal import Principal
+from relay_localcloud.kernel.store import Tx
+from relay_localcloud.workloads import moves, workloads
+from relay_localcloud.workloads.notices import tell_owners
+from relay_localcloud.workloads.transitions import Trigger
+from relay_localcloud.workloads.workloads import Workload
+
+_BY_OWNER: Final = "It was terminated by the owner of the spot capacity that it ran on."
+
+
+def guests(tx: Tx, reservation: Reservation) -> list[str]:
+    """The ids of the VMs and clusters that have lent units of a reservation."""
+    if reservation.status is not ReservationStatus.RELEASED:
+        return []
+    held = claims.holdings(tx.connection, reservation.node_id, reservation.units)
+    return list(dict.fromkeys(holding.workload_id for holding in held.values()))
+
+
+def evict(tx: Tx, node_id: str, units: Collection[int], reason: str) -> None:
+    """End whatever holds these units: VMs for good, replicas to be replaced where there is room."""
+    affected: dict[str, Cluster] = {}
+    for holding in dict.fromkeys(claims.holdings(tx.connection, node_id, units).values()):
+        workload = workloads.find(tx, holding.workload_id)
+        if workload is not None:
+            moves.apply(tx, workload, Trigger.RECLAIMED, reason)
+            continue
+        replica, cluster = clusters.find_replica(tx, holding.holder_id), clusters.find(tx, holding.workload_id)
+        assert replica is not None, "units are held by VMs, pods and replicas"
+        assert cluster is not None, "a live replica belongs to a live cluster"
+        affected[cluster.id] = cluster
+        replicas.apply(tx, cluster, replica, ReplicaTrigger.TERMINATE, reason)
+    for cluster in affected.values():
+        _send_notice(tx, cluster, reason)
+        cluster_moves.fill(tx, cluster)
+
+
+def _send_notice(tx: Tx, cluster: Cluster, reason: str) -> None:
+    subject = f"{cluster.name} is losing replicas"
+    body = f"Replicas of the cluster {cluster.name} ({cluster.id}) are being terminated. {reason}"
+    tell_owners(tx, cluster.organization_id, subject, body)
+
+
+def end_guest(tx: Tx, caller: Principal, workload_id: str) -> Workload | None:
+    """Terminate a spot VM of somebody else on units that the caller lends; None where it is not the caller's to end.
+
+    That takes the owner of the node, or an organization that manages the reservation. ApiError 403 by role.
+    """
+    workload = workloads.find(tx, workload_id)
+    if workload is None or workload.tier != SPOT or caller.belongs_to(workload.organization_id):
+        return None
+    for organization_id in _lenders(tx, workload):
+        if caller.belongs_to(organization_id):
+            caller.admit(organization_id, "VM", workload_id)
+            return moves.apply(tx, workload, Trigger.RECLAIMED, _BY_OWNER)
+    return None
+
+
+def _lenders(tx: Tx, workload: Workload) -> list[str]:
+    held = claims.units_of(tx.connection, workload.id)
+    if held is None:
+        return []
+    node_id, units = held
+    node = nodes.node_row(tx.connection, node_id)
+    assert node is not None, "a workload does not outlive its node"
+    lending = [
+        reservation
+        for reservation in reservations.of_node(tx.connection, node_id)
+        if reservation.status is ReservationStatus.RELEASED and not set(units).isdisjoint(reservation.units)
+    ]
+    owner = nodes.owner_of(node)
+    managing = [manager for reservation in lending for manager in reservation.managing_org_ids]
+    return [*([owner] if owner and lending else ()), *managing]

@@ -1,0 +1,250 @@
+"""The cloud's own clock, and the settling of what falls due on it.
+
+Modes: `real` (one second a second, with an offset once it was set or advanced), `frozen` (moves only when told to) and
+`scaled` (`rate` seconds a second). Everything that takes time in the cloud is an item on the due-queue.
+
+Order is exact: before a transaction opens, every transition that fell due runs, in order of due time, each at its own
+due time. Calls to webhook receivers and the work of batches take real time, so they run beside; while the clock is
+moved by hand no transition overtakes them past their `barrier`, and the move is over when they are.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import BaseModel
+from sqlalchemy import Connection
+
+from relay_localcloud.clock import due
+from relay_localcloud.clock.due import DueHandler, DueItem
+from relay_localcloud.clock.outbound import Outbound
+from relay_localcloud.kernel.disk import PATIENCE_SECONDS, Unwritable
+from relay_localcloud.kernel.instants import LAST, SECOND, timestamp
+from relay_localcloud.kernel.store import Store, read_meta, write_meta
+
+Mode = Literal["real", "frozen", "scaled"]
+
+_log = logging.getLogger(__name__)
+
+SLICE = 100
+"""Transitions run in a row while the clock is moved, before requests get a turn."""
+
+LONGEST_SLEEP_SECONDS = 60.0
+
+
+class ClockError(ValueError):
+    """The clock cannot be changed like that; the message says why."""
+
+
+class ClockState(BaseModel):
+    """How the cloud's time follows from the wall's: `cloud` was the time when the wall showed `wall`."""
+
+    mode: Mode
+    rate: float
+    cloud: int
+    wall: int
+
+    def at(self, wall: int) -> int:
+        """The cloud's time when the wall shows `wall`."""
+        return min(self.cloud + round(max(wall - self.wall, 0) * self.rate), LAST)
+
+
+@dataclass(frozen=True)
+class ClockChange:
+    """A mode, its rate, and how to move: to an instant, or by a span in microseconds; None leaves it as it is."""
+
+    mode: Mode | None = None
+    rate: float | None = None
+    move_to: int | None = None
+    advance_by: int = 0
+
+
+class Clock:
+    """Tells the cloud's time, and makes what falls due happen."""
+
+    def __init__(
+        self,
+        store: Store,
+        handlers: Mapping[str, DueHandler],
+        outbound: Sequence[Outbound],
+        wall: Callable[[], int],
+        first_mode: Mode,
+    ) -> None:
+        self._store = store
+        self._handlers = handlers
+        self._outbound = outbound
+        self._wall = wall
+        self._first_mode = first_mode
+        self._held: int | None = None  # how far a move has got
+        self._settling = False
+        self._moving = asyncio.Lock()
+        self._wake = asyncio.Event()
+        self._next: DueItem | None = None
+        self._next_is_known = False
+        self.state = self._load()
+        store.current_time = self._settled_now
+        store.queue_changed = self._look_again
+        for each in outbound:
+            each.changed = self._wake.set
+
+    def now(self) -> int:
+        """The cloud's time; while the clock is moved, how far the move has got."""
+        return self.state.at(self._wall()) if self._held is None else self._held
+
+    async def change(self, change: ClockChange) -> ClockState:
+        """Change mode and rate, then move; returns when all that fell due is done, calls to receivers included."""
+        async with self._moving:
+            now = self.now()
+            target = (now if change.move_to is None else change.move_to) + change.advance_by
+            state = _changed(self.state, change, now, target, self._wall())
+            # Written before anything runs: a process killed on the way finds all of it overdue, and none in the future.
+            with self._store.transaction() as tx:
+                _write(tx.connection, state)
+            self.state, self._held = state, now
+            try:
+                await self._move(target)
+            finally:
+                self._held = None
+                self._wake.set()
+            return self.state
+
+    async def run(self) -> None:
+        """Wake whenever something falls due, for ever."""
+        while True:
+            self._wake.clear()
+            pause = self._run_what_is_due()
+            try:
+                await asyncio.wait_for(self._wake.wait(), pause)
+            except TimeoutError:
+                continue
+
+    def _run_what_is_due(self) -> float | None:
+        """Real seconds until there is something to run again; what the disk failed stays due."""
+        try:
+            if self._held is None:
+                now = self.now()
+                self._settle(now)
+                self._begin(now, at_due_time=False, horizon=now)
+            return self._pause()
+        except Unwritable as error:
+            _log.warning("What is due waits for the disk: %s", error)
+            return PATIENCE_SECONDS
+
+    def reload(self) -> None:
+        """Read the time again: the state was replaced, and a move that was under way is none in the other."""
+        self._next_is_known = False
+        self.state, self._held = self._load(), None
+        self._look_again()
+
+    def _load(self) -> ClockState:
+        with self._store.transaction(at=0) as tx:
+            kept = read_meta(tx.connection, "clock")
+            if kept is not None:
+                return ClockState.model_validate_json(kept)
+            wall = self._wall()
+            state = ClockState(mode=self._first_mode, rate=_rate(self._first_mode, 1.0), cloud=wall, wall=wall)
+            _write(tx.connection, state)
+            return state
+
+    def _settled_now(self) -> int:
+        now = self.now()
+        if not self._settling:
+            self._settle(now)
+        return now
+
+    def _settle(self, until: int, at_most: int | None = None) -> None:
+        """Run the transitions due by `until`, in order; `at_most` bounds how many."""
+        self._settling = True
+        try:
+            while (at_most is None or at_most > 0) and (item := self._next_transition()) and item.due_at <= until:
+                self._run(item)
+                at_most = None if at_most is None else at_most - 1
+        finally:
+            self._settling = False
+
+    def _run(self, item: DueItem) -> None:
+        self._next_is_known = False
+        with self._store.transaction(at=item.due_at) as tx:
+            due.remove(tx.connection, item.id)
+            self._handlers[item.kind](tx, item)
+            following = due.next_transition(tx.connection)
+        self._next, self._next_is_known = following, True
+
+    async def _move(self, target: int) -> None:
+        while True:
+            item, call_at = self._next_transition(), self._first(lambda each: each.earliest())
+            item_at = None if item is None or item.due_at > target else item.due_at
+            if call_at is not None and call_at > target:
+                call_at = None
+            barrier = None if call_at is None else self._first(lambda each: each.barrier())
+            if item_at is not None and (barrier is None or item_at < barrier):
+                self._held = max(self.now(), item_at)
+                self._settle(self._held, SLICE)
+                self._begin(self._held, at_due_time=True, horizon=self._held)
+                await asyncio.sleep(0)
+            elif call_at is not None:
+                self._held = max(self.now(), call_at)
+                self._begin(self._held, at_due_time=True, horizon=target if item_at is None else item_at - 1)
+                await self._one_finished()
+            else:
+                return
+
+    def _begin(self, until: int, *, at_due_time: bool, horizon: int) -> None:
+        for each in self._outbound:
+            each.begin(until, at_due_time, horizon)
+
+    def _first(self, instant: Callable[[Outbound], int | None]) -> int | None:
+        return min((at for each in self._outbound if (at := instant(each)) is not None), default=None)
+
+    async def _one_finished(self) -> None:
+        tasks = [task for each in self._outbound for task in each.tasks]
+        if tasks:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+
+    def _next_transition(self) -> DueItem | None:
+        if not self._next_is_known:
+            with self._store.transaction(at=0) as tx:
+                self._next = due.next_transition(tx.connection)
+            self._next_is_known = True
+        return self._next
+
+    def _look_again(self) -> None:
+        self._next_is_known = False
+        self._wake.set()
+
+    def _pause(self) -> float | None:
+        """Real seconds until something falls due; None where only a change can make that happen."""
+        if self._held is not None or self.state.rate == 0:
+            return None
+        transition = self._next_transition()
+        candidates = (None if transition is None else transition.due_at, self._first(lambda each: each.next_due()))
+        dues = [due_at for due_at in candidates if due_at is not None]
+        if not dues:
+            return None
+        return min(max(min(dues) - self.now(), 0) / self.state.rate / SECOND, LONGEST_SLEEP_SECONDS)
+
+
+def _rate(mode: Mode, scaled: float) -> float:
+    return {"real": 1.0, "frozen": 0.0, "scaled": scaled}[mode]
+
+
+def _changed(state: ClockState, change: ClockChange, now: int, target: int, wall: int) -> ClockState:
+    mode = change.mode or state.mode
+    if change.rate is not None and mode != "scaled" and change.rate != _rate(mode, change.rate):
+        raise ClockError(f"rate goes with mode scaled, and the mode is {mode}")
+    if mode == "scaled" and state.mode != "scaled" and change.rate is None:
+        raise ClockError("mode scaled needs a rate")
+    if mode == "scaled" and change.rate == 0:
+        raise ClockError("a rate of 0 is mode frozen")
+    if target < now:
+        raise ClockError(f"the clock cannot go back: it shows {timestamp(now)} already")
+    if target > LAST:
+        raise ClockError("the clock ends with the year 9999")
+    rate = _rate(mode, state.rate if change.rate is None else change.rate)
+    return ClockState(mode=mode, rate=rate, cloud=target, wall=wall)
+
+
+def _write(connection: Connection, state: ClockState) -> None:
+    write_meta(connection, "clock", state.model_dump_json())

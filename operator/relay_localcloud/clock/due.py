@@ -1,0 +1,94 @@
+"""The persisted due-queue: the only timer of the local cloud.
+
+An item falls due at an instant of the cloud's clock. There is at most one per `kind` and `subject`: scheduling again
+replaces it. Items come in order of `due_at`, then of scheduling. Items with a `lane` take real time and run
+concurrently (`outbound.py`): calls to webhook receivers, and the work of batches; all others are transitions, run by a
+`DueHandler`, each in a transaction of its own whose `now` is exactly `due_at`.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic import JsonValue
+from sqlalchemy import Connection, bindparam, delete, insert, select
+
+from relay_localcloud.clock.call_queue import QueuedCall
+from relay_localcloud.kernel import tables
+from relay_localcloud.kernel.prepared import Prepared
+
+if TYPE_CHECKING:
+    from relay_localcloud.kernel.store import Tx
+
+
+@dataclass(frozen=True)
+class DueItem:
+    """Something that happens to `subject` (an id) at `due_at`; `payload` is what the scheduler wanted remembered."""
+
+    id: int
+    due_at: int
+    kind: str
+    subject: str
+    lane: str | None
+    payload: Mapping[str, JsonValue]
+
+
+_SCHEDULE = Prepared(insert(tables.due).prefix_with("OR REPLACE"))
+_CANCEL = Prepared(
+    delete(tables.due).where(tables.due.c.kind == bindparam("of_kind"), tables.due.c.subject == bindparam("of_subject"))
+)
+_REMOVE = Prepared(delete(tables.due).where(tables.due.c.id == bindparam("item")))
+_NEXT_TRANSITION = Prepared(
+    select(tables.due).where(tables.due.c.lane.is_(None)).order_by(tables.due.c.due_at, tables.due.c.id).limit(1)
+)
+
+DueHandler = Callable[["Tx", DueItem], None]
+"""What a transition does. The item is already off the queue; it may schedule itself again."""
+
+
+def schedule(
+    connection: Connection,
+    due_at: int,
+    kind: str,
+    subject: str,
+    payload: Mapping[str, JsonValue],
+    lane: str | None = None,
+) -> int:
+    """Put an item on the queue, in place of an earlier one of the same kind and subject; the item's id."""
+    text = json.dumps(payload) if payload else "{}"
+    written = _SCHEDULE.run(connection, id=None, due_at=due_at, kind=kind, subject=subject, lane=lane, payload=text)
+    return written.lastrowid or 0
+
+
+def cancel(connection: Connection, kind: str, subject: str) -> None:
+    """Take an item off the queue; none there is fine."""
+    _CANCEL.run(connection, of_kind=kind, of_subject=subject)
+
+
+def cancel_lane(connection: Connection, lane: str) -> None:
+    """Take every outbound item of a lane off the queue."""
+    connection.execute(delete(tables.due).where(tables.due.c.lane == lane))
+
+
+def remove(connection: Connection, item_id: int) -> bool:
+    """Take exactly this item off the queue; False where it was cancelled or replaced meanwhile."""
+    return _REMOVE.run(connection, item=item_id).rowcount == 1
+
+
+def next_transition(connection: Connection) -> DueItem | None:
+    """The transition that falls due first."""
+    row = _NEXT_TRANSITION.run(connection).fetchone()
+    return None if row is None else _item(row)
+
+
+def queued_calls(connection: Connection, kind: str) -> list[QueuedCall]:
+    """Every outbound item of a kind on the queue, those under way included."""
+    item = tables.due.c
+    query = select(item.due_at, item.id, item.lane).where(item.lane.is_not(None), item.kind == kind)
+    return [QueuedCall(row.due_at, row.id, row.lane) for row in connection.execute(query)]
+
+
+def _item(row: tuple[Any, ...]) -> DueItem:
+    number, due_at, kind, subject, lane, payload = row
+    return DueItem(number, due_at, kind, subject, lane, json.loads(payload))

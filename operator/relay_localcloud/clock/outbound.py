@@ -1,0 +1,94 @@
+"""Due items that take real time: they run concurrently beside the clock, each kind with limits of its own.
+
+An item stays on the due-queue until its outcome is written, so a process killed on the way does it again.
+"""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial
+
+from relay_localcloud.clock import due
+from relay_localcloud.clock.call_queue import CallQueue, QueuedCall
+from relay_localcloud.kernel.disk import PATIENCE_SECONDS, Unwritable
+from relay_localcloud.kernel.store import Store
+
+
+class Outbound(ABC):
+    """Starts the items of one kind that the clock says are due: up to `in_all` at once, up to `per_lane` of a lane."""
+
+    def __init__(self, store: Store, kind: str, in_all: int, per_lane: int) -> None:
+        self._store = store
+        self._kind = kind
+        self._new_queue = partial(CallQueue, in_all, per_lane)
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.changed: Callable[[], None] = lambda: None
+        """Called when an item was queued or has ended; the clock sets it."""
+        store.call_queued[kind] = self._queued
+        self._queue = self._read_queue()
+
+    @abstractmethod
+    async def _attempt(self, item_id: int, at: int, horizon: int) -> None:
+        """Do one item at the cloud's time `at`; nothing else changes before `horizon`."""
+
+    @abstractmethod
+    def barrier(self) -> int | None:
+        """The first instant whose transitions wait until an item that is not finished has ended; None for no wait."""
+
+    async def abandon(self) -> None:
+        """End what is under way without an outcome; it stays due."""
+        tasks = list(self.tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def begin_anew(self) -> None:
+        """End what is under way without an outcome, and read what is due in the state that took its place."""
+        for task in self.tasks:
+            task.cancel()
+        self._queue = self._read_queue()
+
+    def begin(self, until: int, at_due_time: bool, horizon: int) -> None:
+        """Start the items due by `until`, as many as may run at once; their time is `until`, or when they fell due."""
+        while (call := self._queue.take(until)) is not None:
+            self._start(call, call.due_at if at_due_time else until, horizon)
+
+    def next_due(self) -> int | None:
+        """When the next item falls due that is not under way and may be started; None where there is none."""
+        return self._queue.next_due()
+
+    def earliest(self) -> int | None:
+        """When the earliest item that is not finished fell due, or will."""
+        return self._queue.earliest()
+
+    def _read_queue(self) -> CallQueue:
+        queue = self._new_queue()
+        with self._store.transaction(at=0) as tx:
+            for call in due.queued_calls(tx.connection, self._kind):
+                queue.add(call)
+        return queue
+
+    def _queued(self, call: QueuedCall) -> None:
+        self._queue.add(call)
+        self.changed()
+
+    def _start(self, call: QueuedCall, at: int, horizon: int) -> None:
+        task = asyncio.create_task(self._attempt(call.item_id, at, horizon), name=f"{self._kind} {call.item_id}")
+        self.tasks.add(task)
+        queue = self._queue
+
+        def ended(task: asyncio.Task[None]) -> None:
+            self.tasks.discard(task)
+            queue.finished(call)
+            self.changed()
+            error = None if task.cancelled() else task.exception()
+            if isinstance(error, Unwritable):
+                asyncio.get_running_loop().call_later(PATIENCE_SECONDS, self._queued, call)
+            elif error is not None:
+                # A defect here, not of whoever was called: the item stays due and is tried again by the next start.
+                message = f"an item of the kind {self._kind} failed inside the local cloud"
+                asyncio.get_running_loop().call_exception_handler(
+                    {"message": message, "exception": error, "task": task}
+                )
+
+        task.add_done_callback(ended)

@@ -1,0 +1,1 @@
+"""Clusters and their replicas (sections 2 and 4)."""

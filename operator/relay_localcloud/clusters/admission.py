@@ -1,0 +1,93 @@
+"""What must hold before a cluster exists, then its row and its first replicas."""
+
+import secrets
+from dataclasses import dataclass, replace
+
+from relay_localcloud.capacity.addresses import require_address
+from relay_localcloud.capacity.catalog import DEFAULT_CPU_SIZE
+from relay_localcloud.capacity.saturation import no_room
+from relay_localcloud.clusters import clusters, replicas
+from relay_localcloud.clusters import moves as cluster_moves
+from relay_localcloud.clusters.clusters import Cluster
+from relay_localcloud.clusters.states import MOST_REPLICAS
+from relay_localcloud.faults import quotes
+from relay_localcloud.http.errors import ApiError
+from relay_localcloud.kernel.store import Tx
+from relay_localcloud.kernel.vault import Vault
+from relay_localcloud.money import billing
+from relay_localcloud.tooling import registry_credentials
+from relay_localcloud.workloads import admission, container
+from relay_wire.clusters import ClusterCreate, ClusterStatus
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaShape:
+    """What each replica is and costs, in cents an hour."""
+
+    gpu_model_id: str | None
+    gpu_count: int
+    price_cents: int
+    resource_size: str
+
+
+def create(tx: Tx, vault: Vault, organization_id: str, body: ClusterCreate, price_factor: float) -> Cluster:
+    """Make a cluster and place its replicas; the capacity codes where not even one finds room."""
+    tier = body.tier or "standard"
+    admission.require_disk(body.disk_size_gb)
+    admission.require_count("gpusPerReplica", body.gpus_per_replica)
+    require_replica_count(body.replica_count or 1)
+    admission.require_tier(tier, admission.TIERS)
+    container.check(body)
+    body = container.from_template(body)
+    registry_credentials.require_usable(tx, vault, organization_id, body.registry_credential_id)
+    shape = _shape(body)
+    shape = replace(shape, price_cents=quotes.locked(shape.price_cents, price_factor))
+    if clusters.name_is_taken(tx.connection, organization_id, body.name):
+        raise ApiError(409, f"There is a live cluster {body.name!r} already; names are free again after termination.")
+    billing.require_funds(tx, organization_id)
+    require_address(tx)
+    cluster = clusters.insert_cluster(tx, _columns(tx, organization_id, body, shape, tier))
+    if not replicas.place(tx, cluster, cluster.replica_count) and cluster.demand is not None:
+        raise no_room(tx, cluster.demand)
+    return cluster_moves.settle(tx, cluster)
+
+
+def require_replica_count(replica_count: int) -> None:
+    """Refuses more replicas than a cluster may have, with 400."""
+    if replica_count > MOST_REPLICAS:
+        raise ApiError(400, f"replicaCount: at most {MOST_REPLICAS}.")
+
+
+def _shape(body: ClusterCreate) -> ReplicaShape:
+    if body.gpu_model_id is None:
+        if body.gpus_per_replica:
+            raise ApiError(422, "gpusPerReplica: it needs a gpuModelId.")
+        size = admission.known_cpu_size(body.resource_size or DEFAULT_CPU_SIZE)
+        return ReplicaShape(None, 0, size.price_per_hour_cents, size.resource_size)
+    model = admission.known_model(body.gpu_model_id)
+    count = 1 if body.gpus_per_replica is None else body.gpus_per_replica
+    if count < 1:
+        raise ApiError(400, "gpusPerReplica: a cluster with a gpuModelId has at least one.")
+    return ReplicaShape(model.id, count, model.price_per_hour_cents * count, body.resource_size or f"gpu-{count}x")
+
+
+def _columns(tx: Tx, organization_id: str, body: ClusterCreate, shape: ReplicaShape, tier: str) -> dict[str, object]:
+    cluster_id = tx.new_id("cluster")
+    return {
+        "id": cluster_id,
+        "organization_id": organization_id,
+        "name": body.name,
+        "status": ClusterStatus.PROVISIONING.value,
+        "replica_count": 1 if body.replica_count is None else body.replica_count,
+        "active_replicas": 0,
+        "gpu_model_id": shape.gpu_model_id,
+        "gpus_per_replica": shape.gpu_count,
+        "replica_price_cents": shape.price_cents,
+        "resource_size": shape.resource_size,
+        "tier": tier,
+        "label": cluster_id.replace("_", "-"),
+        "deploy_token": f"dt_{secrets.token_hex(24)}",
+        "request": body.model_dump_json(by_alias=True, exclude_none=True),
+        "created_at": tx.now,
+        "updated_at": tx.now,
+    }

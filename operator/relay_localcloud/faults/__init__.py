@@ -1,0 +1,1 @@
+"""What is made to go wrong with requests and answers."""

@@ -1,0 +1,265 @@
+"""Faults: which one meets a request or a webhook, counted and kept with the state (interfaces.md, `POST /faults`)."""
+
+import json
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
+from pydantic.alias_generators import to_camel
+from sqlalchemy import ColumnElement, RowMapping, delete, insert, or_, select, update
+
+from relay_localcloud.faults.quotes import QUOTED
+from relay_localcloud.kernel import tables
+from relay_localcloud.kernel.store import Tx
+
+WEBHOOK = "webhook"
+"""The operation that stands for the calls to webhook receivers."""
+
+LONGEST_DELAY_SECONDS = 86_400
+
+
+def _as_text(value: object) -> object:
+    """A header's value may be given as a number, such as the seconds of a Retry-After."""
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else value
+
+
+HeaderText = Annotated[str, Field(pattern=r"^[\x20-\x7e]*$"), BeforeValidator(_as_text)]
+HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")]
+Delay = Annotated[float, Field(ge=0, le=LONGEST_DELAY_SECONDS, allow_inf_nan=False)]
+
+
+class Effect(BaseModel):
+    """What a fault does."""
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, strict=True, validate_by_name=True)
+
+
+class Answer(Effect):
+    """Answered with this status instead of being acted on; without a body it is `{error, code}`."""
+
+    status: Annotated[int, Field(ge=200, le=599)]
+    body: JsonValue = None
+    headers: dict[HeaderName, HeaderText] = Field(default_factory=dict)
+
+
+class DelaySeconds(Effect):
+    """A request is acted on this much later, in real time; a webhook is sent this much later on the cloud's clock."""
+
+    delay_seconds: Delay
+
+
+class Drop(Effect):
+    """The connection is cut: `before` it is acted on, or `after`, so that only the reply is lost."""
+
+    drop: Annotated[str, Field(pattern="^(before|after)$")]
+
+
+class TruncateBytes(Effect):
+    """Acted on; the first n bytes of the body are sent, then the connection breaks."""
+
+    truncate_bytes: Annotated[int, Field(ge=0, le=2**31)]
+
+
+class Html(Effect):
+    """Acted on; a page of HTML takes the body's place, with the same status."""
+
+    html: Annotated[bool, Field(strict=True)]
+
+    @model_validator(mode="after")
+    def _only_true(self) -> "Html":
+        if not self.html:
+            raise ValueError("html can only be true")
+        return self
+
+
+class StaleSeconds(Effect):
+    """A read answers as it would have so many seconds of the cloud's clock ago."""
+
+    stale_seconds: Annotated[float, Field(gt=0, le=LONGEST_DELAY_SECONDS, allow_inf_nan=False)]
+
+
+class PriceFactor(Effect):
+    """What is created is billed at this multiple of the price that the catalog quotes."""
+
+    price_factor: Annotated[float, Field(ge=0, le=1000, allow_inf_nan=False)]
+
+
+class CutStreamAfter(Effect):
+    """The model breaks after n pieces of content of a stream; what is not streamed is not affected."""
+
+    cut_stream_after: Annotated[int, Field(ge=0, le=2**31)]
+
+
+class Lose(Effect):
+    """The webhook never arrives, and is not retried."""
+
+    lose: bool
+
+    @model_validator(mode="after")
+    def _only_true(self) -> "Lose":
+        if not self.lose:
+            raise ValueError("lose can only be true")
+        return self
+
+
+class Duplicate(Effect):
+    """The webhook is sent with n extra copies."""
+
+    duplicate: Annotated[int, Field(ge=1, le=1000)]
+
+
+class Reorder(Effect):
+    """The webhook is held back until the subscription's next one went out."""
+
+    reorder: bool
+
+    @model_validator(mode="after")
+    def _only_true(self) -> "Reorder":
+        if not self.reorder:
+            raise ValueError("reorder can only be true")
+        return self
+
+
+REQUEST_EFFECTS: Mapping[str, type[Effect]] = {
+    "status": Answer,
+    "delaySeconds": DelaySeconds,
+    "drop": Drop,
+    "truncateBytes": TruncateBytes,
+    "html": Html,
+}
+"""By the field that tells them apart."""
+
+READ_EFFECTS: Mapping[str, type[Effect]] = {**REQUEST_EFFECTS, "staleSeconds": StaleSeconds}
+QUOTE_EFFECTS: Mapping[str, type[Effect]] = {**REQUEST_EFFECTS, "priceFactor": PriceFactor}
+STREAM_EFFECTS: Mapping[str, type[Effect]] = {**REQUEST_EFFECTS, "cutStreamAfter": CutStreamAfter}
+
+STREAMED: Final = frozenset({"POST /v1/chat/completions", "POST /v1/messages"})
+"""The operations that can answer with a stream."""
+
+WEBHOOK_EFFECTS: Mapping[str, type[Effect]] = {
+    "lose": Lose,
+    "duplicate": Duplicate,
+    "delaySeconds": DelaySeconds,
+    "reorder": Reorder,
+}
+
+
+class FaultCreate(BaseModel):
+    """What `POST /_localcloud/faults` takes."""
+
+    model_config = ConfigDict(alias_generator=to_camel, frozen=True, strict=True)
+
+    operation: Annotated[str, Field(min_length=1, max_length=300)]
+    effect: dict[str, JsonValue]
+    organization_id: str | None = None
+    skip: Annotated[int, Field(ge=0, le=2**31)] | None = None
+    count: Annotated[int, Field(ge=1, le=2**31)] | None = None
+    probability: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
+    seed: Annotated[int, Field(ge=-(2**53), le=2**53)] | None = None
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault that meets this one request or webhook."""
+
+    id: str
+    effect: Effect
+
+
+def effects_of(operation: str) -> Mapping[str, type[Effect]]:
+    """The effects that a fault on this operation may have."""
+    if operation == WEBHOOK:
+        return WEBHOOK_EFFECTS
+    if operation in QUOTED:
+        return QUOTE_EFFECTS
+    if operation in STREAMED:
+        return STREAM_EFFECTS
+    return READ_EFFECTS if operation.startswith("GET ") else REQUEST_EFFECTS
+
+
+def parse_effect(operation: str, effect: Mapping[str, Any]) -> Effect:
+    """Read an effect; pydantic's ValidationError, or ValueError where it has no known field that tells it apart."""
+    known = effects_of(operation)
+    for name, model in known.items():
+        if name in effect:
+            return model.model_validate(effect, by_alias=True, by_name=False)
+    raise ValueError(f"effect: give one of {', '.join(known)} for the operation {operation!r}")
+
+
+def add(tx: Tx, fault: FaultCreate) -> str:
+    """Keep a fault and return its id."""
+    values = {
+        "id": tx.new_id("flt"),
+        "operation": fault.operation,
+        "organization_id": fault.organization_id,
+        "skip": fault.skip or 0,
+        "count": fault.count,
+        "probability": None if fault.probability is None else repr(fault.probability),
+        "seed": fault.seed,
+        "effect": json.dumps(fault.effect),
+    }
+    tx.connection.execute(insert(tables.faults), values)
+    return str(values["id"])
+
+
+def shown(tx: Tx, fault_id: str | None = None) -> list[dict[str, JsonValue]]:
+    """The faults as the control interface lists them, oldest first; or just one."""
+    query = select(tables.faults).order_by(tables.faults.c.sequence)
+    if fault_id is not None:
+        query = query.where(tables.faults.c.id == fault_id)
+    return [_shown(row) for row in tx.connection.execute(query).mappings()]
+
+
+def remove(tx: Tx, fault_id: str | None = None) -> int:
+    """Remove a fault, or all of them; how many there were."""
+    condition = [] if fault_id is None else [tables.faults.c.id == fault_id]
+    return tx.connection.execute(delete(tables.faults).where(*condition)).rowcount
+
+
+def meet(tx: Tx, operation: str, organization_id: str | None) -> Fault | None:
+    """The first fault, oldest first, that applies to this occurrence; counts it as seen by every one before."""
+    fault = tables.faults.c
+    query = select(tables.faults).where(fault.operation == operation, _of(organization_id)).order_by(fault.sequence)
+    for row in tx.connection.execute(query).mappings().all():
+        applies = _applies(row)
+        counted = {"seen": row["seen"] + 1, "applied": row["applied"] + int(applies)}
+        tx.connection.execute(update(tables.faults).where(fault.sequence == row["sequence"]).values(**counted))
+        if applies:
+            return Fault(row["id"], parse_effect(operation, json.loads(row["effect"])))
+    return None
+
+
+def operations(tx: Tx) -> frozenset[str]:
+    """The operations that have a fault."""
+    return frozenset(tx.connection.execute(select(tables.faults.c.operation).distinct()).scalars())
+
+
+def _of(organization_id: str | None) -> ColumnElement[bool]:
+    return or_(tables.faults.c.organization_id.is_(None), tables.faults.c.organization_id == organization_id)
+
+
+def _applies(row: RowMapping) -> bool:
+    if row["seen"] < row["skip"] or (row["count"] is not None and row["applied"] >= row["count"]):
+        return False
+    if row["probability"] is None:
+        return True
+    # The n-th draw of this seed, so that a run repeats exactly, also after a restart.
+    seed = row["seed"] if row["seed"] is not None else row["id"]
+    return random.Random(f"{seed}:{row['seen']}").random() < float(row["probability"])  # noqa: S311 - not for secrets
+
+
+def _shown(row: RowMapping) -> dict[str, JsonValue]:
+    return {
+        "id": row["id"],
+        "operation": row["operation"],
+        "organizationId": row["organization_id"],
+        "skip": row["skip"],
+        "count": row["count"],
+        "probability": None if row["probability"] is None else float(row["probability"]),
+        "seed": row["seed"],
+        "effect": json.loads(row["effect"]),
+        "seen": row["seen"],
+        "applied": row["applied"],
+    }

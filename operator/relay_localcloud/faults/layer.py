@@ -1,0 +1,154 @@
+"""The layer in which faults meet requests: after authentication, before the operation.
+
+Cutting a connection needs the server's transport; `serve.py` puts `ABORT` and `CLOSE` into every scope's extensions.
+"""
+
+import asyncio
+import json
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from relay_localcloud.faults import faults
+from relay_localcloud.faults.faults import Fault
+from relay_localcloud.http.errors import ApiError, ErrorAnswer
+from relay_localcloud.http.exchange import Exchange, exchange_of
+from relay_localcloud.kernel import history
+from relay_localcloud.kernel.instants import seconds
+from relay_localcloud.kernel.store import Store
+
+ABORT = "relay_localcloud.abort"
+CLOSE = "relay_localcloud.close"
+
+_PAGE = b"<!DOCTYPE html><html><head><title>Gateway</title></head><body><h1>This is not JSON</h1></body></html>\n"
+
+
+class FaultRegistry:
+    """Which operations have faults at all, kept beside the table, since every request asks."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._operations: frozenset[str] = frozenset()
+        self.reload()
+
+    def reload(self) -> None:
+        """Look again, after faults were added, removed or imported."""
+        with self._store.transaction() as tx:
+            self._operations = faults.operations(tx)
+
+    def has(self, operation: str) -> bool:
+        """Whether any fault names this operation."""
+        return operation in self._operations
+
+    def meet(self, operation: str | None, organization_id: str | None) -> Fault | None:
+        """The fault that meets this request."""
+        if operation is None or operation not in self._operations:
+            return None
+        with self._store.transaction() as tx:
+            return faults.meet(tx, operation, organization_id)
+
+
+class FaultInjection:
+    """Applies the fault that meets a request."""
+
+    def __init__(self, app: ASGIApp, registry: FaultRegistry, refused: ErrorAnswer) -> None:
+        self._app = app
+        self._registry = registry
+        self._refused = refused
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, as the fault lets it."""
+        exchange = exchange_of(scope)
+        organization_id = exchange.principal.organization_id if exchange.principal else None
+        fault = self._registry.meet(exchange.operation, organization_id)
+        if fault is None:
+            await self._app(scope, receive, send)
+            return
+        exchange.fault_id = fault.id
+        await self._suffer(fault.effect, exchange, scope, receive, send)
+
+    async def _suffer(
+        self, effect: faults.Effect, exchange: Exchange, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        match effect:
+            case faults.Answer():
+                await self._answer(effect, scope, receive, send)
+            case faults.DelaySeconds(delay_seconds=delay):
+                await asyncio.sleep(delay)
+                await self._app(scope, receive, send)
+            case faults.Drop(drop="before"):
+                await _cut(scope, receive, ABORT)
+            case faults.Drop():
+                exchange.reply_breaks = True
+                exchange.status = (await self._reply(scope, receive)).status
+                await _cut(scope, receive, ABORT)
+            case faults.TruncateBytes(truncate_bytes=kept):
+                exchange.reply_breaks = True
+                await _truncate(await self._reply(scope, receive), kept, scope, receive, send)
+            case faults.Html():
+                await _send_page(await self._reply(scope, receive), send)
+            case faults.StaleSeconds(stale_seconds=behind):
+                with history.reading_as_of(seconds(behind)):
+                    await self._app(scope, receive, send)
+            case faults.CutStreamAfter(cut_stream_after=pieces):
+                exchange.cut_stream_after = pieces
+                await self._app(scope, receive, send)
+            case faults.PriceFactor(price_factor=factor):
+                exchange.price_factor = factor
+                await self._app(scope, receive, send)
+            case _:
+                raise AssertionError(f"{effect} is no effect on requests")
+
+    async def _answer(self, effect: faults.Answer, scope: Scope, receive: Receive, send: Send) -> None:
+        error = ApiError(effect.status, f"A fault made this {effect.status}.")
+        response = self._refused(error, scope)
+        if effect.body is not None:
+            text = effect.body if isinstance(effect.body, str) else json.dumps(effect.body)
+            response.body = text.encode()
+        for name, value in effect.headers.items():
+            response.headers[name] = value
+        response.headers["content-length"] = str(len(response.body))
+        await response(scope, receive, send)
+
+    async def _reply(self, scope: Scope, receive: Receive) -> "_Reply":
+        reply = _Reply()
+        await self._app(scope, receive, reply.take)
+        return reply
+
+
+class _Reply:
+    """An answer kept back."""
+
+    def __init__(self) -> None:
+        self.status = 200
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.body = bytearray()
+
+    async def take(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            self.headers = list(message.get("headers", []))
+        elif message["type"] == "http.response.body":
+            self.body += message.get("body", b"")
+
+
+async def _truncate(reply: _Reply, kept: int, scope: Scope, receive: Receive, send: Send) -> None:
+    headers = [(name, value) for name, value in reply.headers if name != b"content-length"]
+    headers.append((b"content-length", str(len(reply.body)).encode()))
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    whole = kept >= len(reply.body)
+    await send({"type": "http.response.body", "body": bytes(reply.body[:kept]), "more_body": not whole})
+    if not whole:
+        await _cut(scope, receive, CLOSE)
+
+
+async def _send_page(reply: _Reply, send: Send) -> None:
+    headers = [(b"content-type", b"text/html; charset=utf-8"), (b"content-length", str(len(_PAGE)).encode())]
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    await send({"type": "http.response.body", "body": _PAGE})
+
+
+async def _cut(scope: Scope, receive: Receive, how: str) -> None:
+    """End the connection (ABORT: at once; CLOSE: once what was written is out), and wait until the server knows."""
+    scope["extensions"][how]()
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,30 @@
+"""The price that a create locks, which is the catalog's unless the fault `priceFactor` makes it another."""
+
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from relay_localcloud.http.exchange import exchange_of
+
+QUOTED = frozenset(
+    {
+        "POST /v1/pods",
+        "POST /v1/orgs/{orgId}/vms/create",
+        "POST /v1/orgs/{orgId}/clusters/create",
+        "POST /v1/serving/deployments",
+    }
+)
+"""The operations that lock a price."""
+
+
+async def _factor(request: Request) -> float:
+    return exchange_of(request.scope).price_factor
+
+
+PriceFactor = Annotated[float, Depends(_factor)]
+"""A parameter of an endpoint: 1, or what a fault says."""
+
+
+def locked(quote_cents: int, factor: float) -> int:
+    """The cents an hour that are shown in the record and billed, for those that the catalog quotes."""
+    return round(quote_cents * factor)

@@ -1,0 +1,1 @@
+"""HTTP as every operation has it: ports, layers, who calls, bodies, errors, pages, and their description."""

@@ -1,0 +1,163 @@
+"""Reading request bodies strictly, and writing answers.
+
+    async def create(caller: VmWriter, body: Annotated[PodCreate, Body(PodCreate)], cloud: CurrentCloud) -> Response:
+        ...
+        return answer(record)
+
+Put the caller before the body among the parameters: parameters are resolved in order, and a missing scope (403) comes
+before an invalid body (400). The Content-Type is not looked at; JSON is not coerced (`"1"` and `true` are no integers);
+unknown fields are accepted and shown as `unreadFields` in the request log.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Generic, Literal, TypeVar
+
+from fastapi import Depends, Request, Response
+from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic_core import ErrorDetails, from_json
+
+from relay_localcloud.http.errors import ApiError, sentence
+from relay_localcloud.http.exchange import exchange_of
+
+LARGEST_BODY = 8 * 1024 * 1024
+
+LONGEST_REST = 256 * 1024 * 1024
+"""How much of a body that is too large is waited for: a client that still sends does not read an answer."""
+
+_ModelT = TypeVar("_ModelT", bound=BaseModel)
+
+# What strict validation lets through though nothing could store or show it: worth a closer look.
+_SUSPICIOUS = re.compile(rb"\\u0000|\d{19}|[0-9][eE]")
+
+_INT64 = 2**63
+
+
+class BodyReader(Generic[_ModelT]):
+    """A dependency that reads one model from the request's body."""
+
+    def __init__(
+        self,
+        model: type[_ModelT],
+        *,
+        optional: bool = False,
+        known_fields_only: bool = False,
+        largest: int = LARGEST_BODY,
+    ) -> None:
+        self.model = model
+        self.optional = optional
+        self.known_fields_only = known_fields_only
+        self._largest = largest
+
+    async def __call__(self, request: Request) -> _ModelT:
+        """Read the body; ApiError 400 names the field that is wrong, 413 a body that is too large."""
+        raw = await read_body(request, self._largest)
+        document: JsonValue = {} if self.optional and not raw.strip() else parse(raw)
+        return self.validated(document, request)
+
+    def validated(self, document: JsonValue, request: Request) -> _ModelT:
+        """The document as the model; fields that it does not have are noted as unread."""
+        try:
+            return self._read(document, "forbid")
+        except ValidationError as error:
+            unknown = [e for e in _errors(error) if e["type"] == "extra_forbidden"]
+            if self.known_fields_only or len(unknown) < error.error_count():
+                raise _invalid(error) from None
+        exchange_of(request.scope).note_unread(".".join(map(str, e["loc"])) for e in unknown)
+        try:
+            return self._read(document, "ignore")
+        except ValidationError as error:
+            raise _invalid(error) from None
+
+    def _read(self, document: JsonValue, extra: Literal["forbid", "ignore"]) -> _ModelT:
+        return self.model.model_validate(document, strict=True, by_alias=True, by_name=False, extra=extra)
+
+
+def _errors(error: ValidationError) -> list[ErrorDetails]:
+    return error.errors(include_url=False, include_context=False, include_input=False)
+
+
+def _invalid(error: ValidationError) -> ApiError:
+    errors = _errors(error)
+    wrong = [e for e in errors if e["type"] != "extra_forbidden"]
+    return ApiError(400, sentence(wrong or errors))
+
+
+def Body(model: type[_ModelT], *, optional: bool = False) -> Any:  # noqa: N802, ANN401 - reads like FastAPI's own markers
+    """Mark a parameter as the request's body; `optional` reads no body as `{}`."""
+    return Depends(BodyReader(model, optional=optional))
+
+
+def ControlBody(model: type[_ModelT], *, optional: bool = False) -> Any:  # noqa: N802, ANN401
+    """Mark a parameter as the body of a control call: like `Body`, but unknown fields are refused."""
+    return Depends(BodyReader(model, optional=optional, known_fields_only=True))
+
+
+async def read_body(request: Request, largest: int = LARGEST_BODY) -> bytes:
+    """The raw body; ApiError 413 where it is over the limit, once the client has sent the rest, which is dropped."""
+    chunks = bytearray()
+    size = 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size <= largest:
+            chunks += chunk
+        elif size > largest + LONGEST_REST:
+            break
+    if size > largest:
+        raise ApiError(413, f"The body is over {largest} bytes.")
+    return bytes(chunks)
+
+
+def parse(raw: bytes) -> JsonValue:
+    """Parse JSON; ApiError 400 for what is none, and for values that nothing could store."""
+    if not raw:
+        raise ApiError(400, "The body is empty; it must be a JSON object.")
+    try:
+        document: JsonValue = from_json(raw, allow_inf_nan=False)
+    except ValueError as error:
+        raise ApiError(400, f"The body is not valid JSON: {error}.") from None
+    if _SUSPICIOUS.search(raw):
+        _refuse_unstorable(document, "")
+    return document
+
+
+def answer(
+    content: BaseModel | Mapping[str, Any] | Sequence[Any],
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+) -> Response:
+    """A JSON answer. Models are written by alias without absent fields; dicts exactly as they are."""
+    if isinstance(content, BaseModel):
+        body = content.model_dump_json(by_alias=True, exclude_none=True)
+    else:
+        body = json.dumps(content, default=_model_json, separators=(",", ":"))
+    return Response(body, status, dict(headers or {}), "application/json")
+
+
+def no_content() -> Response:
+    """The answer 204."""
+    return Response(status_code=204)
+
+
+def _model_json(value: object) -> object:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json", by_alias=True, exclude_none=True)
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def _refuse_unstorable(value: JsonValue, where: str) -> None:
+    # Recursion is safe: the parser refuses nesting over 200 levels.
+    if isinstance(value, dict):
+        for key, item in value.items():
+            _refuse_unstorable(key, where)
+            _refuse_unstorable(item, f"{where}.{key}" if where else key)
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            _refuse_unstorable(item, f"{where}.{index}")
+    elif isinstance(value, str) and "\0" in value:
+        raise ApiError(400, f"{where or 'The body'}: a string cannot contain the character U+0000.")
+    elif isinstance(value, int) and not -_INT64 <= value < _INT64:
+        raise ApiError(400, f"{where or 'The body'}: a number cannot be outside 64 bits.")
+    elif isinstance(value, float) and value in (float("inf"), float("-inf")):
+        raise ApiError(400, f"{where or 'The body'}: a number cannot be infinite.")

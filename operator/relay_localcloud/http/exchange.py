@@ -1,0 +1,103 @@
+"""What is known of one request while it passes the layers; the request log is written from it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from starlette.types import Scope
+
+if TYPE_CHECKING:
+    from relay_localcloud.http.principal import Principal
+
+_KEY = "relay_localcloud.exchange"
+
+MOST_UNREAD_FIELDS = 100
+LONGEST_FIELD = 200
+
+
+@dataclass
+class Exchange:
+    """One request: its operation (`METHOD /path/{template}`, None where no route matches) and what the layers found."""
+
+    operation: str | None
+    path_params: Mapping[str, str]
+    principal: "Principal | None" = None
+    unread_fields: list[str] = field(default_factory=list)
+    fault_id: str | None = None
+    price_factor: float = 1.0
+    cut_stream_after: int | None = None
+    reply_breaks: bool = False  # a fault breaks the connection in the middle of the reply, or before it
+    status: int | None = None
+
+    def note_unread(self, names: Iterable[str]) -> None:
+        """Note fields that nothing reads, as many and as much of each as the request log keeps."""
+        room = MOST_UNREAD_FIELDS - len(self.unread_fields)
+        self.unread_fields += [name[:LONGEST_FIELD] for name in islice(names, room)]
+
+
+def attach(scope: Scope, exchange: Exchange) -> None:
+    """Make it known to the layers below."""
+    scope[_KEY] = exchange
+
+
+def exchange_of(scope: Scope) -> Exchange:
+    """The exchange of the request that this scope belongs to."""
+    exchange = scope[_KEY]
+    assert isinstance(exchange, Exchange)
+    return exchange
+
+
+class Operations:
+    """Finds the operation of a request: which `METHOD /path/{template}` it is."""
+
+    def __init__(self, operations: Iterable[tuple[str, str]]) -> None:
+        self._by_length: dict[tuple[str, int], list[tuple[tuple[str, ...], str]]] = {}
+        for method, template in operations:
+            parts = tuple(template.split("/"))
+            self._by_length.setdefault((method, len(parts)), []).append((parts, f"{method} {template}"))
+        for candidates in self._by_length.values():
+            candidates.sort(key=lambda candidate: [part.startswith("{") for part in candidate[0]])  # fixed words first
+
+    @property
+    def names(self) -> list[str]:
+        """Every operation."""
+        return [name for candidates in self._by_length.values() for _, name in candidates]
+
+    def find(self, method: str, path: str) -> tuple[str | None, dict[str, str]]:
+        """The operation and its path parameters; (None, {}) where there is none."""
+        parts = path.split("/")
+        for template, operation in self._by_length.get((method, len(parts)), ()):
+            params = _match(template, parts)
+            if params is not None:
+                return operation, params
+        return None, {}
+
+    def allowed(self, path: str) -> list[str]:
+        """The methods that are served at a path."""
+        return sorted({method for method, _ in self._by_length if self.find(method, path)[0] is not None})
+
+    def named(self, operation: str) -> str | None:
+        """The served operation that is meant, whatever its path parameters are called; None where there is none."""
+        method, _, template = operation.partition(" ")
+        meant = [_without_name(part) for part in template.split("/")]
+        for parts, name in self._by_length.get((method.upper(), len(meant)), ()):
+            if [_without_name(part) for part in parts] == meant:
+                return name
+        return None
+
+
+def _without_name(part: str) -> str:
+    return "{}" if part.startswith("{") and part.endswith("}") else part
+
+
+def _match(template: tuple[str, ...], parts: list[str]) -> dict[str, str] | None:
+    params: dict[str, str] = {}
+    for expected, part in zip(template, parts, strict=True):
+        if expected.startswith("{"):
+            if not part:
+                return None
+            params[expected[1:-1]] = part
+        elif expected != part:
+            return None
+    return params

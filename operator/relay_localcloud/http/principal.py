@@ -1,0 +1,175 @@
+"""Who calls, and what they may do (section 5; "Who may do what" in the settled details).
+
+`Authentication` finds the caller of every request below `/v1` or answers 401. An endpoint declares its rule with one of
+the aliases at the end, as its first parameter:
+
+    async def create_pod(caller: VmWriter, body: ..., cloud: CurrentCloud) -> Response: ...
+
+That checks scopes (keys) or the role (sessions), and that an `{orgId}` in the path is the caller's: 403 otherwise.
+`Authentication` made a session act in the organization of the path, or in its user's own where the path has none.
+Where the path names a resource by its bare id, look it up and call `caller.admit(organization_id, "pod", id)`: 404
+unless the caller's organization owns it, 403 where the role does not suffice. What belongs to a person and not to an
+organization takes `SessionUser` instead, which is the user's id; a key gets 403 there.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Literal
+
+from fastapi import Depends, Path, Request
+
+from relay_localcloud.http.errors import ApiError, not_found
+from relay_localcloud.http.exchange import exchange_of
+
+ROLES = frozenset({"owner", "admin", "member", "viewer"})
+WORKERS = frozenset({"owner", "admin", "member"})
+ADMINS = frozenset({"owner", "admin"})
+
+SCOPES = (
+    "clusters:read",
+    "clusters:write",
+    "vms:read",
+    "vms:write",
+    "inference",
+    "billing:read",
+    "org:write",
+)
+"""Every scope there is; `org:write` is assumed."""
+
+_READING = frozenset({"clusters:read", "vms:read", "billing:read"})
+_WORKING = _READING | {"clusters:write", "vms:write", "inference"}
+
+SCOPES_OF_ROLE: Mapping[str, frozenset[str]] = {
+    "viewer": _READING,
+    "member": _WORKING,
+    "admin": frozenset(SCOPES),
+    "owner": frozenset(SCOPES),
+}
+"""What a session's role amounts to in scopes (assumed): whoami shows them, and a key it makes can have no more."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What an operation needs: any one of these scopes of a key (none: any key), or one of these roles of a session."""
+
+    scopes: frozenset[str]
+    roles: frozenset[str]
+
+    def allows_scopes(self, scopes: frozenset[str]) -> bool:
+        """Whether a key with these scopes may do it."""
+        return not self.scopes or not self.scopes.isdisjoint(scopes)
+
+
+ANYONE = Rule(frozenset(), ROLES)
+VMS_READ = Rule(frozenset({"vms:read"}), ROLES)
+VMS_WRITE = Rule(frozenset({"vms:write"}), WORKERS)
+CLUSTERS_READ = Rule(frozenset({"clusters:read"}), ROLES)
+CLUSTERS_WRITE = Rule(frozenset({"clusters:write"}), WORKERS)
+BILLING_READ = Rule(frozenset({"billing:read"}), ROLES)
+ORGANIZATION_WRITE = Rule(frozenset({"org:write"}), ADMINS)
+SERVING_READ = Rule(frozenset({"clusters:read", "org:write"}), ROLES)
+MEMBERS_READ = Rule(frozenset({"org:write"}), ROLES)
+PROVIDER_READ = Rule(frozenset({"org:write"}), ROLES)
+EARNINGS_READ = Rule(frozenset({"billing:read", "org:write"}), ROLES)
+PROXY_READ = Rule(frozenset({"inference"}), ROLES)
+# Webhooks, SSH keys, registry credentials, runner pools: an operator has only a key, with the scopes of its workloads.
+TOOLING_READ = Rule(frozenset({"clusters:write", "vms:write"}), ROLES)
+TOOLING_WRITE = Rule(frozenset({"clusters:write", "vms:write"}), WORKERS)
+
+
+@dataclass(frozen=True)
+class Principal:
+    """A caller: an API key, or the session of a user with a role in each of their organizations."""
+
+    kind: Literal["api_key", "user"]
+    organization_id: str  # empty for a session whose user belongs to none
+    scopes: frozenset[str]
+    user_id: str | None = None
+    roles: Mapping[str, str] = field(default_factory=dict)
+    rule: Rule = ANYONE
+
+    def belongs_to(self, organization_id: str) -> bool:
+        """Whether the caller is of that organization."""
+        if self.kind == "api_key":
+            return organization_id == self.organization_id
+        return organization_id in self.roles
+
+    def acting_in(self, organization_id: str) -> "Principal":
+        """A session with its role in this organization; a key, and whoever does not belong there, as they are."""
+        role = self.roles.get(organization_id)
+        return self if role is None else replace(self, organization_id=organization_id, scopes=SCOPES_OF_ROLE[role])
+
+    def admit(self, organization_id: str, noun: str, identifier: str) -> None:
+        """Let the caller at a resource named by its bare id: ApiError 404 unless it is theirs, 403 by role."""
+        if not self.belongs_to(organization_id):
+            raise not_found(noun, identifier)
+        if self.kind == "user":
+            self.check_role(organization_id)
+
+    def check(self, rule: Rule, organization_id: str | None) -> "Principal":
+        """The caller as acting under a rule, here if an organization is given; ApiError 403 where they may not."""
+        if not self.organization_id:
+            raise ApiError(403, "You belong to no organization: POST /v1/onboarding/bootstrap makes your first one.")
+        if organization_id is not None and not self.belongs_to(organization_id):
+            raise ApiError(403, f"This {self._name()} is not of the organization {organization_id!r}.")
+        if self.kind == "api_key" and not rule.allows_scopes(self.scopes):
+            raise ApiError(403, f"This needs a key with the scope {' or '.join(sorted(rule.scopes))}.")
+        acting = replace(self, rule=rule)
+        if self.kind == "user" and organization_id is not None:
+            acting.check_role(organization_id)
+        return acting
+
+    def check_role(self, organization_id: str) -> None:
+        """ApiError 403 where a session's role in this organization does not suffice for the rule it acts under."""
+        role = self.roles[organization_id]
+        if role not in self.rule.roles:
+            raise ApiError(403, f"A {role} may not do this; it takes one of: {', '.join(sorted(self.rule.roles))}.")
+
+    def _name(self) -> str:
+        return {"api_key": "key", "user": "session"}[self.kind]
+
+
+def require(rule: Rule, *, at_home: bool = False) -> Callable[[Request], Awaitable[Principal]]:
+    """A dependency that lets the caller pass by this rule, and gives the endpoint the caller.
+
+    `at_home` is for paths whose parameters name nothing that another organization could own: a session's role counts
+    in the organization it acts in, as it does where a path has no parameters.
+    """
+
+    async def caller(request: Request) -> Principal:
+        principal = exchange_of(request.scope).principal
+        assert principal is not None  # Authentication let nobody else through
+        named = request.path_params.get("orgId")
+        return principal.check(rule, principal.organization_id if at_home or not request.path_params else named)
+
+    return caller
+
+
+async def _session_user(request: Request) -> str:
+    principal = exchange_of(request.scope).principal
+    assert principal is not None  # as above
+    if principal.user_id is None:
+        raise ApiError(403, "This takes a user session; an API key belongs to an organization and to no person.")
+    return principal.user_id
+
+
+SessionUser = Annotated[str, Depends(_session_user)]
+
+Anyone = Annotated[Principal, Depends(require(ANYONE))]
+VmReader = Annotated[Principal, Depends(require(VMS_READ))]
+VmWriter = Annotated[Principal, Depends(require(VMS_WRITE))]
+ClusterReader = Annotated[Principal, Depends(require(CLUSTERS_READ))]
+ClusterWriter = Annotated[Principal, Depends(require(CLUSTERS_WRITE))]
+BillingReader = Annotated[Principal, Depends(require(BILLING_READ))]
+OrganizationWriter = Annotated[Principal, Depends(require(ORGANIZATION_WRITE))]
+CatalogWriter = Annotated[Principal, Depends(require(ORGANIZATION_WRITE, at_home=True))]
+ServingReader = Annotated[Principal, Depends(require(SERVING_READ))]
+MemberReader = Annotated[Principal, Depends(require(MEMBERS_READ))]
+ProviderReader = Annotated[Principal, Depends(require(PROVIDER_READ))]
+EarningsReader = Annotated[Principal, Depends(require(EARNINGS_READ))]
+ProxyReader = Annotated[Principal, Depends(require(PROXY_READ))]
+ToolingReader = Annotated[Principal, Depends(require(TOOLING_READ))]
+ToolingWriter = Annotated[Principal, Depends(require(TOOLING_WRITE))]
+
+OrganizationId = Annotated[str, Path(alias="orgId")]
+ResourceId = Annotated[str, Path(alias="id")]

@@ -1,0 +1,81 @@
+"""HTTP servers: several ports in one process and one event loop, started and ended together."""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from relay_localcloud.faults.layer import ABORT, CLOSE
+
+
+class ListenError(Exception):
+    """A port cannot be had; the message says which and why."""
+
+
+class _Protocol(HttpToolsProtocol):
+    """HTTP/1.1 whose requests know how to end their connection."""
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.scope["extensions"] = {ABORT: self.transport.abort, CLOSE: self.transport.close}  # type: ignore[dict-item]
+
+
+class Server(uvicorn.Server):
+    """One port. Signals are the process's affair, and being ready can be waited for."""
+
+    def __init__(self, app: ASGIApp, listener: socket.socket, tls: ssl.SSLContext | None) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                http=_Protocol,
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                proxy_headers=False,
+                server_header=False,
+                timeout_keep_alive=75,
+                timeout_graceful_shutdown=1,
+                ssl_context_factory=None if tls is None else lambda _config, _default: tls,
+            )
+        )
+        self._listener = listener
+        self._ready = asyncio.Event()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals alone."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, then say so."""
+        await super().startup(sockets)
+        self._ready.set()
+
+    def end(self) -> None:
+        """Let `run_until_told` return."""
+        self.should_exit = True
+
+    async def run_until_told(self) -> None:
+        """Serve until `end`."""
+        await self.serve([self._listener])
+
+    async def ready(self) -> None:
+        """Return once the port answers."""
+        await self._ready.wait()
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """Bind a port (0: any free one); ListenError where it cannot be had."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listener = socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise ListenError(f"Port {port} on {host} cannot be listened on: {error}. Choose another, or 0.") from error
+    listener.setblocking(False)
+    return listener

@@ -1,0 +1,1 @@
+"""People, organizations, members, invites and API keys (sections 2, 4 and 5)."""

@@ -1,0 +1,77 @@
+"""Who the caller is, and what a person says about themselves (section 4, "Account and identity")."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Response
+
+from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.http.bodies import Body, answer
+from relay_localcloud.http.errors import ApiError
+from relay_localcloud.http.principal import SCOPES, Anyone, SessionUser
+from relay_localcloud.identity import members, organizations, users
+from relay_localcloud.kernel.store import Tx
+from relay_wire.account import Bootstrap, Joined, Me, Membership, ProfileUpdate, User, Whoami
+from relay_wire.orgs import OrganizationCreate
+
+router = APIRouter(tags=["Account and identity"])
+
+FIRST_ORGANIZATION = "My organization"
+
+
+@router.get("/v1/whoami", response_model=Whoami, summary="Who the caller is")
+async def whoami(caller: Anyone, cloud: CurrentCloud) -> Response:
+    """Needs no scope and works for every key (section 5, rule 5)."""
+    with cloud.store.transaction() as tx:
+        name = organizations.name_of(tx, caller.organization_id)
+    return answer(
+        Whoami(
+            principal_type=caller.kind,
+            organization_id=caller.organization_id,
+            organization_name=name,
+            scopes=[scope for scope in SCOPES if scope in caller.scopes],
+        )
+    )
+
+
+@router.post("/v1/onboarding/bootstrap", response_model=Joined, summary="Make the caller's profile and organization")
+async def bootstrap(
+    user_id: SessionUser, body: Annotated[Bootstrap, Body(Bootstrap, optional=True)], cloud: CurrentCloud
+) -> Response:
+    """Sessions only. Whoever belongs to an organization gets the one joined first, and nothing is made."""
+    with cloud.store.transaction() as tx:
+        users.change_profile(tx, user_id, {})
+        if not members.memberships(tx, user_id):
+            organizations.create(tx, OrganizationCreate(name=body.org_name or FIRST_ORGANIZATION), user_id)
+        first = members.memberships(tx, user_id)[0]
+    return answer(Joined(organization_id=first["organization_id"], role=first["role"]))
+
+
+@router.get("/v1/me", response_model=Me, summary="The person whose session this is")
+async def read_me(user_id: SessionUser, cloud: CurrentCloud) -> Response:
+    """Sessions only; memberships in the order in which they began."""
+    with cloud.store.transaction() as tx:
+        me = _me(tx, user_id)
+    return answer(me)
+
+
+@router.patch("/v1/me/profile", response_model=Me, summary="Change the caller's profile")
+async def update_profile(
+    user_id: SessionUser, body: Annotated[ProfileUpdate, Body(ProfileUpdate)], cloud: CurrentCloud
+) -> Response:
+    """Sessions only. The default organization is where they act if a path names none; 403 unless it is the caller's."""
+    values = {name: value or None for name, value in body.model_dump(by_alias=False, exclude_none=True).items()}
+    default = values.get("default_organization_id")
+    with cloud.store.transaction() as tx:
+        mine = {row["organization_id"] for row in members.memberships(tx, user_id)}
+        if default is not None and default not in mine:
+            raise ApiError(403, "defaultOrganizationId: you do not belong to this organization.")
+        users.change_profile(tx, user_id, values)
+        me = _me(tx, user_id)
+    return answer(me)
+
+
+def _me(tx: Tx, user_id: str) -> Me:
+    return Me(
+        user=User.model_validate(dict(users.profile(tx, user_id))),
+        memberships=[Membership.model_validate(dict(row)) for row in members.memberships(tx, user_id)],
+    )

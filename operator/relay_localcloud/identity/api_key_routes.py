@@ -1,0 +1,98 @@
+"""API keys (section 4, "API keys"): an owner's or admin's session, or a key with `org:write` (assumed)."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Response
+from sqlalchemy import RowMapping, select, update
+
+from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.http.bodies import Body, answer, no_content
+from relay_localcloud.http.errors import ApiError, not_found
+from relay_localcloud.http.principal import SCOPES, OrganizationId, OrganizationWriter, Principal, ResourceId
+from relay_localcloud.identity import credentials
+from relay_localcloud.kernel import tables
+from relay_localcloud.kernel.instants import optional_timestamp, timestamp
+from relay_wire.api_keys import ApiKeyCreate, ApiKeyCreated, ApiKeySummary
+
+router = APIRouter(tags=["API keys"])
+
+LONGEST_NAME = 200
+
+
+@router.post("/v1/orgs/{orgId}/api-keys/create", response_model=ApiKeyCreated, summary="Create an API key")
+async def create_api_key(
+    caller: OrganizationWriter,
+    organization_id: OrganizationId,
+    body: Annotated[ApiKeyCreate, Body(ApiKeyCreate)],
+    cloud: CurrentCloud,
+) -> Response:
+    """Answers the plaintext key, once."""
+    if len(body.name) > LONGEST_NAME:
+        raise ApiError(400, f"name: at most {LONGEST_NAME} characters.")
+    scopes = granted_scopes(caller, body.scopes or ())
+    with cloud.store.transaction() as tx:
+        key = credentials.create_key(tx, organization_id, body.name, scopes, body.expires_in_seconds)
+        created_at = timestamp(tx.now)
+    return answer(
+        ApiKeyCreated(
+            id=key.id,
+            key=key.plaintext,
+            key_prefix=key.prefix,
+            name=body.name,
+            scopes=scopes,
+            created_at=created_at,
+            organization_id=organization_id,
+        )
+    )
+
+
+@router.get("/v1/orgs/{orgId}/api-keys", response_model=list[ApiKeySummary], summary="List API keys")
+async def list_api_keys(caller: OrganizationWriter, organization_id: OrganizationId, cloud: CurrentCloud) -> Response:
+    """Answers a bare array, oldest first, revoked keys included."""
+    del caller
+    query = select(tables.api_keys).where(tables.api_keys.c.organization_id == organization_id)
+    query = query.order_by(tables.FIRST_COME)
+    with cloud.store.transaction() as tx:
+        rows = tx.connection.execute(query).mappings().all()
+    return answer([summary(row) for row in rows])
+
+
+@router.delete("/v1/orgs/{orgId}/api-keys/{id}", status_code=204, summary="Revoke an API key")
+async def revoke_api_key(
+    caller: OrganizationWriter, organization_id: OrganizationId, key_id: ResourceId, cloud: CurrentCloud
+) -> Response:
+    """The key stops authenticating at once; revoking it again changes nothing."""
+    del caller
+    key = tables.api_keys.c
+    of_organization = (key.id == key_id, key.organization_id == organization_id)
+    with cloud.store.transaction() as tx:
+        if tx.connection.execute(select(key.id).where(*of_organization)).first() is None:
+            raise not_found("API key", key_id)
+        revoked = update(tables.api_keys).where(*of_organization, key.revoked_at.is_(None)).values(revoked_at=tx.now)
+        tx.connection.execute(revoked)
+    return no_content()
+
+
+def granted_scopes(creator: Principal, wanted: list[str] | tuple[()]) -> list[str]:
+    """The scopes of a key that this caller makes: ApiError 400 for unknown ones, 403 for more than the creator has."""
+    unknown = [scope for scope in wanted if scope not in SCOPES]
+    if unknown:
+        raise ApiError(400, f"scopes: there is no scope {unknown[0]!r}; there are {', '.join(SCOPES)}.")
+    beyond = [scope for scope in wanted if scope not in creator.scopes]
+    if beyond:
+        raise ApiError(403, f"scopes: {beyond[0]} is more than the caller has.")
+    return [scope for scope in SCOPES if scope in (wanted or creator.scopes)]
+
+
+def summary(row: RowMapping) -> ApiKeySummary:
+    """A key as lists show it."""
+    return ApiKeySummary(
+        id=row["id"],
+        name=row["name"],
+        key_prefix=row["key_prefix"],
+        scopes=credentials.scopes_of(row),
+        created_at=timestamp(row["created_at"]),
+        expires_at=optional_timestamp(row["expires_at"]),
+        last_used_at=optional_timestamp(row["last_used_at"]),
+        revoked_at=optional_timestamp(row["revoked_at"]),
+    )

@@ -1,0 +1,64 @@
+"""Invites: an e-mail with a token that makes whoever accepts it a member (accepting is assumed; section 2, its result).
+
+An invite to the e-mail of a user is theirs alone. One to an e-mail that nobody has signed up with is for whoever holds
+its token, which only that mailbox received.
+"""
+
+from dataclasses import dataclass
+
+from sqlalchemy import insert, select, update
+
+from relay_localcloud.http.errors import ApiError
+from relay_localcloud.identity import credentials, members, organizations, users
+from relay_localcloud.kernel import tables
+from relay_localcloud.kernel.instants import LAST, SECOND, timestamp
+from relay_localcloud.kernel.store import Tx
+
+
+@dataclass(frozen=True)
+class Invite:
+    """Who is invited, as what, and for how many seconds."""
+
+    email: str
+    role: str
+    expires_in_seconds: int
+
+
+def send(tx: Tx, organization_id: str, invite: Invite) -> str:
+    """Make an invite and write its e-mail; returns the token, of which only the digest and that e-mail are kept."""
+    token = credentials.new_secret("inv_")
+    expires_at = min(tx.now + invite.expires_in_seconds * SECOND, LAST)
+    name = organizations.name_of(tx, organization_id)
+    values = {
+        "digest": credentials.digest(token),
+        "organization_id": organization_id,
+        "email": invite.email.lower(),
+        "role": invite.role,
+        "created_at": tx.now,
+        "expires_at": expires_at,
+    }
+    tx.connection.execute(insert(tables.invites), values)
+    body = f"Accept with POST /v1/invites/{token}/accept before {timestamp(expires_at)}; you will be {invite.role}."
+    tx.email(organization_id, invite.email, f"You are invited to {name}", body)
+    return token
+
+
+def accept(tx: Tx, token: str, user_id: str) -> tuple[str, str]:
+    """Make the user a member: the organization and the role.
+
+    ApiError 404 for an unknown token, 410 for one that expired or was used, 403 for somebody else's, 409 for who is a
+    member already.
+    """
+    of_token = tables.invites.c.digest == credentials.digest(token)
+    row = tx.connection.execute(select(tables.invites).where(of_token)).mappings().first()
+    if row is None:
+        raise ApiError(404, "There is no such invite.")
+    if row["accepted_at"] is not None:
+        raise ApiError(410, "This invite was accepted already; an invite is for one person.")
+    if row["expires_at"] <= tx.now:
+        raise ApiError(410, f"This invite expired at {timestamp(row['expires_at'])}; ask for another one.")
+    if users.by_email(tx, row["email"]) not in (None, user_id):
+        raise ApiError(403, "This invite is for somebody else; sign in with the e-mail it was sent to.")
+    members.join(tx, row["organization_id"], user_id, row["role"])
+    tx.connection.execute(update(tables.invites).where(of_token).values(accepted_at=tx.now))
+    return row["organization_id"], row["role"]

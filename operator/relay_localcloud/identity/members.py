@@ -1,0 +1,112 @@
+"""Who belongs to an organization, and in which role (section 4, "Organizations").
+
+An organization always has an owner: the last one can neither leave nor take another role.
+"""
+
+from collections.abc import Sequence
+
+from sqlalchemy import ColumnElement, Integer, RowMapping, delete, func, insert, literal_column, select, update
+
+from relay_localcloud.http.errors import ApiError, not_found
+from relay_localcloud.identity import users
+from relay_localcloud.kernel import tables
+from relay_localcloud.kernel.store import Tx
+
+_FIRST_COME: ColumnElement[int] = literal_column("members.rowid", Integer)
+
+
+def join(tx: Tx, organization_id: str, user_id: str, role: str) -> None:
+    """Make a user a member; ApiError 409 where they are one already."""
+    if _role_of(tx, organization_id, user_id) is not None:
+        raise ApiError(409, "This person is a member of the organization already.")
+    member = {"organization_id": organization_id, "user_id": user_id, "role": role, "joined_at": tx.now}
+    tx.connection.execute(insert(tables.members), member)
+
+
+def add(tx: Tx, organization_id: str, email: str, role: str) -> RowMapping:
+    """Make the user with this e-mail a member; ApiError 404 where nobody has it, 409 for who is one already."""
+    user_id = users.by_email(tx, email)
+    if user_id is None:
+        raise ApiError(404, "Nobody with this e-mail has signed up.")
+    join(tx, organization_id, user_id, role)
+    return member(tx, organization_id, user_id)
+
+
+def change_role(tx: Tx, organization_id: str, user_id: str, role: str) -> RowMapping:
+    """Give a member another role; ApiError 404 for who is none, 409 where nobody would be owner any more."""
+    if member(tx, organization_id, user_id)["role"] == "owner" != role:
+        _require_another_owner(tx, organization_id, user_id)
+    of_member = tables.members.c
+    changed = update(tables.members).where(of_member.organization_id == organization_id, of_member.user_id == user_id)
+    tx.connection.execute(changed.values(role=role))
+    return member(tx, organization_id, user_id)
+
+
+def remove(tx: Tx, organization_id: str, user_id: str) -> None:
+    """End a membership; ApiError 404 where there is none, 409 for the last owner."""
+    if member(tx, organization_id, user_id)["role"] == "owner":
+        _require_another_owner(tx, organization_id, user_id)
+    of_member, said = tables.members.c, tables.profiles.c
+    gone = delete(tables.members).where(of_member.organization_id == organization_id, of_member.user_id == user_id)
+    preferred = update(tables.profiles).where(said.user_id == user_id, said.default_organization_id == organization_id)
+    tx.connection.execute(gone)
+    tx.connection.execute(preferred.values(default_organization_id=None))
+
+
+def member(tx: Tx, organization_id: str, user_id: str) -> RowMapping:
+    """A member with e-mail and name; ApiError 404 where the user is none."""
+    for row in every(tx, organization_id, user_id):
+        return row
+    raise not_found("member", user_id)
+
+
+def every(tx: Tx, organization_id: str, user_id: str | None = None) -> Sequence[RowMapping]:
+    """The members of an organization, or one of them, in the order in which they joined."""
+    of_member, user, said = tables.members.c, tables.users.c, tables.profiles.c
+    query = (
+        select(of_member.user_id, user.email, said.full_name, of_member.role, of_member.joined_at)
+        .join_from(tables.members, tables.users, of_member.user_id == user.id)
+        .join(tables.profiles, said.user_id == user.id, isouter=True)
+        .where(of_member.organization_id == organization_id)
+        .order_by(_FIRST_COME)
+    )
+    if user_id is not None:
+        query = query.where(of_member.user_id == user_id)
+    return tx.connection.execute(query).mappings().all()
+
+
+def memberships(tx: Tx, user_id: str) -> Sequence[RowMapping]:
+    """The organizations of a user: id, name and role, in the order in which they joined."""
+    of_member, organization = tables.members.c, tables.organizations.c
+    query = (
+        select(of_member.organization_id, of_member.role, organization.name)
+        .join_from(tables.members, tables.organizations, of_member.organization_id == organization.id)
+        .where(of_member.user_id == user_id)
+        .order_by(_FIRST_COME)
+    )
+    return tx.connection.execute(query).mappings().all()
+
+
+def owner_of(tx: Tx, organization_id: str) -> str:
+    """The user id of the organization's first owner; ApiError 409 where an imported state has none."""
+    of_member = tables.members.c
+    query = select(of_member.user_id).where(of_member.organization_id == organization_id, of_member.role == "owner")
+    user_id = tx.connection.execute(query.order_by(_FIRST_COME).limit(1)).scalar()
+    if user_id is None:
+        raise ApiError(409, f"The organization {organization_id!r} has no owner.")
+    return str(user_id)
+
+
+def _role_of(tx: Tx, organization_id: str, user_id: str) -> str | None:
+    of_member = tables.members.c
+    query = select(of_member.role).where(of_member.organization_id == organization_id, of_member.user_id == user_id)
+    return tx.connection.execute(query).scalar()
+
+
+def _require_another_owner(tx: Tx, organization_id: str, user_id: str) -> None:
+    of_member = tables.members.c
+    others = select(func.count()).where(
+        of_member.organization_id == organization_id, of_member.role == "owner", of_member.user_id != user_id
+    )
+    if tx.connection.execute(others).scalar_one() == 0:
+        raise ApiError(409, "This is the organization's last owner: make somebody else an owner first.")

@@ -1,0 +1,67 @@
+"""Organizations (section 4, "Organizations")."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request, Response
+from sqlalchemy import RowMapping
+
+from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.http.bodies import Body, answer
+from relay_localcloud.http.exchange import exchange_of
+from relay_localcloud.http.principal import Anyone, OrganizationId, OrganizationWriter, SessionUser
+from relay_localcloud.identity import organizations
+from relay_localcloud.kernel.instants import timestamp
+from relay_wire.orgs import Organization, OrganizationCreate, OrganizationUpdate
+
+router = APIRouter(tags=["Organizations"])
+
+
+@router.post("/v1/orgs", response_model=Organization, summary="Create an organization")
+async def create_organization(
+    user_id: SessionUser, body: Annotated[OrganizationCreate, Body(OrganizationCreate)], cloud: CurrentCloud
+) -> Response:
+    """Sessions only. The caller becomes owner; there are no funds and no key yet. 409 for a slug that is taken."""
+    with cloud.store.transaction() as tx:
+        row = organizations.organization(tx, organizations.create(tx, body, user_id))
+    return answer(_shown(row))
+
+
+async def _there_is_one(request: Request, organization_id: OrganizationId, cloud: CurrentCloud) -> None:
+    """ApiError 404 for a session that asks for an organization that is none; a key is of another one then: 403."""
+    caller = exchange_of(request.scope).principal
+    if caller is not None and caller.kind == "user":
+        with cloud.store.transaction() as tx:
+            organizations.organization(tx, organization_id)
+
+
+@router.get(
+    "/v1/orgs/{orgId}",
+    response_model=Organization,
+    summary="An organization",
+    dependencies=[Depends(_there_is_one)],
+)
+async def read_organization(caller: Anyone, organization_id: OrganizationId, cloud: CurrentCloud) -> Response:
+    """Needs no scope, as whoami, which shows the same name."""
+    del caller
+    with cloud.store.transaction() as tx:
+        row = organizations.organization(tx, organization_id)
+    return answer(_shown(row))
+
+
+@router.patch("/v1/orgs/{orgId}", response_model=Organization, summary="Change an organization")
+async def update_organization(
+    caller: OrganizationWriter,
+    organization_id: OrganizationId,
+    body: Annotated[OrganizationUpdate, Body(OrganizationUpdate)],
+    cloud: CurrentCloud,
+) -> Response:
+    """Absent fields stay; `monthlySpendLimitCents` is assumed, null takes the limit away."""
+    del caller
+    with cloud.store.transaction() as tx:
+        organizations.change(tx, organization_id, body.model_dump(by_alias=False, exclude_unset=True))
+        row = organizations.organization(tx, organization_id)
+    return answer(_shown(row))
+
+
+def _shown(row: RowMapping) -> Organization:
+    return Organization.model_validate({**row, "created_at": timestamp(row["created_at"])})

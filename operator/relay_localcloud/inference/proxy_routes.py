@@ -1,0 +1,42 @@
+"""The OpenAI-style proxy, which is the inference API: how to reach it, and what was used (shapes assumed)."""
+
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query, Response
+
+from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.http.bodies import answer
+from relay_localcloud.http.principal import OrganizationId, ProxyReader
+from relay_localcloud.identity import credentials
+from relay_localcloud.identity.api_key_routes import summary
+from relay_localcloud.inference import usage
+from relay_localcloud.inference.callers import SCOPE
+from relay_wire.account import AiProxy, ProxyUsage
+
+router = APIRouter(tags=["Account and identity"])
+
+MOST_DAYS: Final = 365
+
+
+@router.get("/v1/orgs/{orgId}/ai/proxy", response_model=AiProxy, summary="How to reach the AI proxy")
+async def read_proxy(caller: ProxyReader, organization_id: OrganizationId, cloud: CurrentCloud) -> Response:
+    """Answers the base URL and the live keys with the scope `inference`; a key's plain text was shown at its create."""
+    del caller
+    with cloud.store.transaction() as tx:
+        keys = [row for row in credentials.live_keys(tx, organization_id) if SCOPE in credentials.scopes_of(row)]
+    return answer({"baseUrl": f"{cloud.inference_url}/v1", "keys": [summary(row) for row in keys]})
+
+
+@router.get("/v1/orgs/{orgId}/ai/proxy-usage", response_model=ProxyUsage, summary="Daily usage of the AI proxy")
+async def read_proxy_usage(
+    caller: ProxyReader,
+    organization_id: OrganizationId,
+    cloud: CurrentCloud,
+    days: Annotated[int, Query(ge=1, le=MOST_DAYS, description="How many days, today included.")] = 30,
+) -> Response:
+    """Answers every day, also those without a request, and the totals; days begin at midnight UTC."""
+    del caller
+    with cloud.store.transaction() as tx:
+        items = usage.daily(tx, organization_id, days)
+    totals = usage.sum_of(used for _, used in items)
+    return answer({"items": [{"date": date, **used.as_json()} for date, used in items], "totals": totals.as_json()})

@@ -1,0 +1,78 @@
+"""What the disk below a state may do: be full, read-only, or give back something else than was written.
+
+Before the ready line that ends the program with a sentence (`StateError`); afterwards it is 503 for whoever asked
+(`Unwritable`), and what was due is tried again. Either way the transaction is rolled back whole.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from json import JSONDecodeError
+from pathlib import Path
+from typing import Final
+
+from pydantic import ValidationError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+from relay_localcloud.http.errors import ApiError
+
+PATIENCE_SECONDS: Final = 1.0
+"""How long, in real time, after a failure of the disk what was due is tried again."""
+
+_NO_ROOM: Final = frozenset(
+    {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
+)
+_DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+
+
+class StateError(Exception):
+    """The state directory cannot be used; the message says why and what to do."""
+
+
+class Unwritable(ApiError):
+    """The disk took nothing: the answer is 503, and nothing of the request was kept."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(503, f"Nothing was changed, since the disk of the local cloud failed: {cause}.")
+        self.cause = cause
+
+
+@contextmanager
+def opening(directory: Path) -> Iterator[None]:
+    """Read and write a state for the first time; StateError where that cannot be done."""
+    try:
+        yield
+    except (OSError, sqlite3.Error, SQLAlchemyError, Unwritable, ValidationError, JSONDecodeError) as error:
+        cause = _cause(error)
+        if isinstance(cause, OSError) or _code(cause) in _NO_ROOM:
+            advice = "make it writable, with room on its disk, or choose another directory."
+        else:
+            advice = "nothing in it was changed; put an intact copy in its place, or choose another directory."
+        said = "a row of the table meta cannot be read" if isinstance(cause, ValueError) else cause
+        raise StateError(f"The state directory {directory} cannot be used: {said}: {advice}") from error
+
+
+def failure(error: BaseException) -> Unwritable | None:
+    """What ended a transaction, where that was the disk."""
+    cause = _cause(error)
+    return Unwritable(cause) if _code(cause) in _NO_ROOM | _DAMAGED else None
+
+
+def check(raw: sqlite3.Connection) -> None:
+    """Look whether the file is whole; sqlite3.DatabaseError where it is damaged."""
+    (found,) = raw.execute("PRAGMA quick_check(1)").fetchone()
+    if found != "ok":
+        raise sqlite3.DatabaseError(f"state.db is damaged ({found.splitlines()[-1]})")
+
+
+def _cause(error: BaseException) -> BaseException:
+    match error:
+        case DBAPIError(orig=cause) | Unwritable(cause=cause) if cause is not None:
+            return cause
+        case _:
+            return error
+
+
+def _code(error: BaseException) -> int | None:
+    code = getattr(error, "sqlite_errorcode", None)
+    return code & 0xFF if isinstance(code, int) else None

@@ -1,0 +1,110 @@
+"""The state as one JSON document: `{schemaVersion, tables: {name: [row, ...]}, files}`, rows as objects.
+
+`batches/contents.py` has the contents of files.
+"""
+
+import sqlite3
+from collections.abc import Mapping
+from typing import Any, cast
+
+from pydantic import JsonValue, TypeAdapter, ValidationError
+from sqlalchemy import Table, delete, func, insert, select
+from sqlalchemy.exc import SQLAlchemyError
+
+from relay_localcloud.clock.clock import ClockState
+from relay_localcloud.identity.organizations import Founded
+from relay_localcloud.kernel import former_exports
+from relay_localcloud.kernel.former_exports import Row
+from relay_localcloud.kernel.schema import SCHEMA_VERSION, metadata
+from relay_localcloud.kernel.store import Tx, read_meta
+from relay_localcloud.money import payments
+from relay_localcloud.settings import Settings
+
+_FACTS: Mapping[str, TypeAdapter[Any]] = {
+    "clock": TypeAdapter(ClockState),
+    "settings": TypeAdapter(Settings),
+    "seed": TypeAdapter(Founded),
+    "payments": payments.MODE,
+}
+"""The single facts of the table `meta`, all read when a state is opened."""
+
+
+class StateFileError(ValueError):
+    """The document is no state that can be read; the message says what is wrong."""
+
+
+def exported(tx: Tx) -> dict[str, JsonValue]:
+    """Every row of every table."""
+    tables: dict[str, JsonValue] = {
+        table.name: [dict(row) for row in tx.connection.execute(select(table)).mappings()]
+        for table in metadata.sorted_tables
+    }
+    return {"schemaVersion": SCHEMA_VERSION, "tables": tables}
+
+
+def replace(tx: Tx, document: JsonValue) -> int:
+    """Put a document's rows in the place of all there are, and return how many; StateFileError leaves all as it was."""
+    try:
+        rows = _rows_of(document)
+        clear(tx)
+        for table in metadata.sorted_tables:
+            if rows[table.name]:
+                tx.connection.execute(insert(table), rows[table.name])
+    except (SQLAlchemyError, sqlite3.Error, OverflowError) as error:
+        raise StateFileError(f"a row does not fit its table ({type(error).__name__})") from error
+    _check_facts(tx)
+    return sum(map(len, rows.values()))
+
+
+def clear(tx: Tx) -> None:
+    """Remove every row of every table."""
+    for table in reversed(metadata.sorted_tables):
+        tx.connection.execute(delete(table))
+
+
+def _rows_of(document: JsonValue) -> dict[str, list[Row]]:
+    version = document.get("schemaVersion") if isinstance(document, dict) else None
+    if not isinstance(document, dict) or type(version) is not int or not 1 <= version <= SCHEMA_VERSION:
+        raise StateFileError(f"this is no exported state with a schemaVersion of 1 to {SCHEMA_VERSION}")
+    given = document.get("tables")
+    if not isinstance(given, dict):
+        raise StateFileError("tables is missing")
+    unknown = sorted(given.keys() - metadata.tables.keys())
+    if unknown:
+        raise StateFileError(f"there is no table {unknown[0]!r}")
+    rows = {table.name: _rows(table, given.get(table.name, [])) for table in metadata.sorted_tables}
+    return rows if version == SCHEMA_VERSION else former_exports.upgraded(rows, version)
+
+
+def is_fresh(tx: Tx) -> bool:
+    """Whether nothing was ever kept here but the clock."""
+    return tx.connection.execute(select(func.count()).select_from(metadata.tables["organizations"])).scalar() == 0
+
+
+def _check_facts(tx: Tx) -> None:
+    for name, shape in _FACTS.items():
+        kept = read_meta(tx.connection, name)
+        try:
+            if kept is not None:
+                shape.validate_json(kept)
+        except ValidationError as error:
+            raise StateFileError(f"the row {name!r} of tables.meta cannot be read") from error
+
+
+def _rows(table: Table, given: JsonValue) -> list[Row]:
+    if not isinstance(given, list):
+        raise StateFileError(f"tables.{table.name} is no list")
+    names = {column.name for column in table.columns}
+    if given and isinstance(given[0], dict):
+        names &= given[0].keys()  # a release may add columns, with defaults, without a version of its own
+    for row in given:
+        if not isinstance(row, dict) or row.keys() != names:
+            raise StateFileError(f"a row of tables.{table.name} has other fields than {', '.join(sorted(names))}")
+        if not all(_fits(table, row)):
+            raise StateFileError(f"a row of tables.{table.name} has a value of the wrong type")
+    return cast("list[Row]", given)
+
+
+def _fits(table: Table, row: Mapping[str, JsonValue]) -> list[bool]:
+    types = {column.name: column.type.python_type for column in table.columns}
+    return [value is None or isinstance(value, types[name]) for name, value in row.items()]

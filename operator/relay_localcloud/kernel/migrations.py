@@ -1,0 +1,89 @@
+"""States of former versions, brought to this one in the one transaction that opens them.
+
+Tables, columns and indexes that a state lacks are added to it, whatever its version: new columns are nullable or have
+a constant default. What else must happen to a state of version n is the function `MIGRATIONS[n]`, which leads to
+n + 1; it is plain SQL and pure arithmetic, since the rest of the program may change after it.
+"""
+
+import sqlite3
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from sqlalchemy import Column, Connection, Table
+from sqlalchemy.schema import CreateColumn
+from sqlalchemy.sql.schema import ScalarElementColumnDefault
+
+from relay_localcloud.kernel.instants import LAST
+from relay_localcloud.kernel.schema import SCHEMA_VERSION, metadata
+from relay_localcloud.money import accrual
+from relay_localcloud.money.accrual import MICROSECONDS, Meter
+
+Migration = Callable[[sqlite3.Connection, frozenset[str]], None]
+"""Changes a state's rows, its tables being complete; the second argument names the tables that it lacked."""
+
+
+def migrate(connection: Connection, raw: sqlite3.Connection, version: int) -> None:
+    """Bring a state of this version or a former one to this version, in the transaction that is open."""
+    lacked = _add_tables(connection, raw)
+    for former in range(version, SCHEMA_VERSION):
+        MIGRATIONS[former](raw, lacked)
+
+
+def _add_tables(connection: Connection, raw: sqlite3.Connection) -> frozenset[str]:
+    present = {name for (name,) in raw.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'index')")}
+    lacking = [table for table in metadata.sorted_tables if table.name not in present]
+    metadata.create_all(connection, lacking, checkfirst=False)
+    for table in metadata.sorted_tables:
+        if table.name in present:
+            _add_columns(connection, raw, table)
+            for index in table.indexes:
+                if index.name not in present:
+                    index.create(connection)
+    return frozenset(table.name for table in lacking)
+
+
+def _add_columns(connection: Connection, raw: sqlite3.Connection, table: Table) -> None:
+    present = {row[1] for row in raw.execute(f"PRAGMA table_info({table.name})")}
+    for column in table.columns:
+        if column.name not in present:
+            definition = CreateColumn(column).compile(dialect=connection.dialect)
+            raw.execute(f"ALTER TABLE {table.name} ADD COLUMN {definition}{_default(column)}")
+
+
+def _default(column: Column[object]) -> str:
+    if not isinstance(column.default, ScalarElementColumnDefault):
+        return ""
+    value = column.default.arg
+    quoted = f"{value:d}" if isinstance(value, int) else "'{}'".format(str(value).replace("'", "''"))
+    return f" DEFAULT {quoted}"
+
+
+def _cards_settlements_and_recharges(raw: sqlite3.Connection, lacked: frozenset[str]) -> None:
+    # Version 1 began without cards, without settlements, and with auto-recharge settings that nothing acted on.
+    if "payment_methods" not in lacked:
+        return
+    raw.execute(
+        "INSERT INTO payment_methods (id, organization_id, brand, last4, exp_month, exp_year, requires_action) "
+        "SELECT 'pm_' || lower(hex(randomblob(10))), organization_id, 'visa', '4242', 12, 2099, 0 FROM accounts"
+    )
+    accounts = raw.execute(
+        "SELECT organization_id, balance_cents, recharge_enabled, recharge_threshold_cents, "
+        "read_at, month_start, month_units, earlier_units, burn FROM accounts"
+    ).fetchall()
+    for organization_id, balance, recharges, threshold, *kept in accounts:
+        meter = Meter(*kept)
+        if meter.burn or meter.accrued_units:
+            _schedule(raw, "billing.settlement", organization_id, accrual.settlement_at(meter.read_at))
+        below = accrual.second_below(meter, balance, threshold) if recharges else None
+        if below is not None:
+            _schedule(raw, "billing.auto_recharge", organization_id, max(below, meter.read_at))
+
+
+def _schedule(raw: sqlite3.Connection, kind: str, organization_id: str, second: int) -> None:
+    if second * MICROSECONDS <= LAST:
+        values = (second * MICROSECONDS, kind, organization_id)
+        raw.execute("INSERT INTO due (due_at, kind, subject, payload) VALUES (?, ?, ?, '{}')", values)
+
+
+MIGRATIONS: Final[Mapping[int, Migration]] = {1: _cards_settlements_and_recharges}
+"""By the version that each leads away from."""

@@ -1,0 +1,255 @@
+"""State in SQLite: one connection, one writer, every transaction immediate and synchronous on the event loop's thread.
+
+    with store.transaction() as tx:
+        tx.connection.execute(insert(pods).values(id=tx.new_id("pod"), created_at=tx.now))
+        tx.schedule(tx.now + seconds(tx.settings.placement_seconds), "pod.placed", pod_id)
+
+Contract: never `await` inside a transaction, so nothing can come between its statements; endpoints are `async def`, so
+they run on this thread; leave the block (which commits) before answering. An exception rolls everything back.
+"""
+
+import fcntl
+import os
+import secrets
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, cast
+
+from pydantic import JsonValue
+from sqlalchemy import Connection, StaticPool, Table, bindparam, create_engine, insert, select
+
+from relay_localcloud.clock import due
+from relay_localcloud.clock.call_queue import QueuedCall
+from relay_localcloud.kernel import changes, disk, history, migrations, tables
+from relay_localcloud.kernel.disk import StateError
+from relay_localcloud.kernel.prepared import Prepared
+from relay_localcloud.kernel.schema import SCHEMA_VERSION, metadata
+from relay_localcloud.settings import Settings
+from relay_localcloud.webhooks import webhooks
+
+_STATEMENTS = 1_000
+"""How many compiled statements SQLite keeps: all there are."""
+
+_READ_META = Prepared(select(tables.meta.c.value).where(tables.meta.c.name == bindparam("of_name")))
+_WRITE_META = Prepared(insert(tables.meta).prefix_with("OR REPLACE"))
+
+
+@dataclass
+class Tx:
+    """One transaction, and all that may be done in it. `now` is the cloud's time, fixed for the transaction."""
+
+    connection: Connection
+    now: int
+    settings: Settings
+    _after_commit: list[Callable[[], None]] = field(default_factory=list)
+    _queue_changed: bool = False
+    _calls: list[tuple[str, QueuedCall]] = field(default_factory=list)
+
+    def schedule(
+        self,
+        due_at: int,
+        kind: str,
+        subject: str,
+        payload: Mapping[str, JsonValue] | None = None,
+        *,
+        lane: str | None = None,
+    ) -> None:
+        """Make `kind`'s handler run for `subject` at `due_at`; replaces what was scheduled for the same two.
+
+        `lane` makes it outbound (`clock/outbound.py`): it takes real time, and runs beside all but those of its lane.
+        """
+        item_id = due.schedule(self.connection, due_at, kind, subject, payload or {}, lane)
+        if lane is None:
+            self._queue_changed = True
+        else:
+            self._calls.append((kind, QueuedCall(due_at, item_id, lane)))
+
+    def cancel(self, kind: str, subject: str) -> None:
+        """Take back what was scheduled; nothing there is fine."""
+        due.cancel(self.connection, kind, subject)
+        self._queue_changed = True
+
+    def cancel_lane(self, lane: str) -> None:
+        """Take back every outbound item of a lane."""
+        due.cancel_lane(self.connection, lane)
+
+    def emit(self, organization_id: str, event_type: str, data: Mapping[str, JsonValue]) -> None:
+        """Tell the organization's webhooks of an event of section 6; durable with this transaction, sent at once."""
+        webhooks.emit(self, organization_id, event_type, data)
+
+    def email(self, organization_id: str, to: str, subject: str, body: str) -> None:
+        """Write an e-mail to the outbox."""
+        values = {"at": self.now, "organization_id": organization_id, "recipient": to, "subject": subject, "body": body}
+        self.connection.execute(insert(tables.outbox), values)
+
+    def new_id(self, prefix: str) -> str:
+        """Make an identifier that was never given before, such as `pod_3f...`."""
+        return f"{prefix}_{secrets.token_hex(10)}"
+
+    def after_commit(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once this transaction is on disk, and never where it rolls back."""
+        self._after_commit.append(callback)
+
+
+class Store:
+    """The one connection, and the facts that are read so often that they are kept beside it."""
+
+    def __init__(self, connection: Connection, directory: Path | None = None, lock: IO[str] | None = None) -> None:
+        self.directory = directory
+        """Where the state is kept; None where it is in memory."""
+        self._connection = connection
+        self._raw = cast("sqlite3.Connection", connection.connection.driver_connection)
+        self._now = 0
+        history.track(self._raw, lambda: self._now)
+        self._lock = lock
+        self._open = False
+        self.settings = _read_settings(connection)
+        self.current_time: Callable[[], int] = lambda: 0
+        """What `now` is in a transaction; the clock sets it, and runs what fell due before it answers."""
+        self.queue_changed: Callable[[], None] = lambda: None
+        """Called once a transaction that scheduled or cancelled a transition is on disk; the clock sets it."""
+        self.call_queued: dict[str, Callable[[QueuedCall], None]] = {}
+        """By kind: called once an outbound item that was scheduled is on disk; `clock/outbound.py` sets it."""
+
+    @classmethod
+    def ephemeral(cls) -> "Store":
+        """State in memory, gone with the process."""
+        return cls(_connect(":memory:"))
+
+    @classmethod
+    def at(cls, directory: Path) -> "Store":
+        """State in a directory, made where it does not exist; StateError where it cannot be used."""
+        with disk.opening(directory):
+            directory.mkdir(parents=True, exist_ok=True)
+            lock = _lock(directory / "lock")
+            return cls(_connect(str(directory / "state.db")), directory, lock)
+
+    @property
+    def revision(self) -> int:
+        """A number that is greater after every change."""
+        return self._raw.total_changes
+
+    @contextmanager
+    def transaction(self, at: int | None = None) -> Iterator[Tx]:
+        """Everything inside happens, or nothing does; `at` is the time in it, the clock's unless a due item says so.
+
+        Unwritable where the disk is full or fails.
+        """
+        lag = history.current_lag() if at is None else 0
+        now = (self.current_time() if at is None else at) - lag
+        if self._open:
+            raise RuntimeError("a transaction is open already: pass its Tx on instead of opening another")
+        self._open = True
+        try:
+            self._now = now
+            with _immediate(self._raw), history.overlay(self._raw, now) if lag else nullcontext():
+                tx = Tx(self._connection, now, self.settings)
+                yield tx
+        finally:
+            self._open = False
+        for callback in tx._after_commit:  # noqa: SLF001 - Tx and Store are two halves of one thing
+            callback()
+        if tx._queue_changed:  # noqa: SLF001
+            self.queue_changed()
+        for kind, call in tx._calls:  # noqa: SLF001
+            self.call_queued[kind](call)
+
+    def reload(self) -> None:
+        """Read again what is kept beside the connection, after an import."""
+        history.forget(self._raw)
+        self.settings = _read_settings(self._connection)
+
+    def watch(self, table: Table, key: str, of: Sequence[str], changed: Callable[[str], None]) -> None:
+        """Call `changed` with the `key` of each row that comes, goes, or is written in `of` (`changes.watch`)."""
+        changes.watch(self._raw, table, key, of, changed)
+
+    def change_settings(self, tx: Tx, settings: Settings) -> None:
+        """Keep other settings; transactions after this one see them."""
+        write_meta(tx.connection, "settings", settings.model_dump_json(by_alias=True))
+        tx.after_commit(lambda: setattr(self, "settings", settings))
+
+    def close(self) -> None:
+        """Let go of the file and of its lock."""
+        self._connection.close()
+        self._connection.engine.dispose()
+        if self._lock is not None:
+            self._lock.close()
+
+
+def read_meta(connection: Connection, name: str) -> str | None:
+    """A single fact, as JSON."""
+    kept: tuple[str] | None = _READ_META.run(connection, of_name=name).fetchone()
+    return None if kept is None else kept[0]
+
+
+def write_meta(connection: Connection, name: str, value: str) -> None:
+    """Keep a single fact, as JSON."""
+    _WRITE_META.run(connection, name=name, value=value)
+
+
+def _connect(path: str) -> Connection:
+    raw = sqlite3.connect(path, isolation_level=None, check_same_thread=False, cached_statements=_STATEMENTS)
+    raw.execute("PRAGMA journal_mode=WAL")
+    # A killed process loses nothing that was committed; only a power cut may, and then never the file's integrity.
+    raw.execute("PRAGMA synchronous=NORMAL")
+    raw.execute("PRAGMA cache_size=-65536")
+    stamped = int(raw.execute("PRAGMA user_version").fetchone()[0])
+    if stamped > SCHEMA_VERSION:
+        raw.close()
+        raise StateError(
+            f"The state at {path} has version {stamped}, this program reads versions up to {SCHEMA_VERSION}: "
+            "start it with the release that wrote it, or choose another directory."
+        )
+    connection = create_engine("sqlite://", creator=lambda: raw, poolclass=StaticPool).connect()
+    # SQLAlchemy's own transaction says nothing to SQLite and never ends: its bookkeeping for each of ours would cost
+    # as much as a read does.
+    connection.begin()
+    with _immediate(raw):
+        if stamped:
+            disk.check(raw)
+            migrations.migrate(connection, raw, stamped)
+        else:
+            metadata.create_all(connection, checkfirst=False)
+        if stamped != SCHEMA_VERSION:
+            connection.exec_driver_sql(f"PRAGMA user_version={SCHEMA_VERSION}")
+    return connection
+
+
+@contextmanager
+def _immediate(raw: sqlite3.Connection) -> Iterator[None]:
+    """A transaction of SQLite's, which has the write lock from its beginning."""
+    raw.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        raw.commit()
+    except BaseException as error:
+        raw.rollback()
+        if (failure := disk.failure(error)) is not None:
+            raise failure from error
+        raise
+
+
+def _lock(path: Path) -> IO[str]:
+    handle = path.open("a+")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        handle.seek(0)
+        owner = handle.read().strip() or "unknown"
+        handle.close()
+        raise StateError(
+            f"The state directory {path.parent} is in use by another process (pid {owner}): "
+            "end that one, or choose another directory."
+        ) from error
+    handle.truncate(0)
+    handle.write(str(os.getpid()))
+    handle.flush()
+    return handle
+
+
+def _read_settings(connection: Connection) -> Settings:
+    kept = read_meta(connection, "settings")
+    return Settings() if kept is None else Settings.model_validate_json(kept)

@@ -1,0 +1,221 @@
+"""Tables of identity, webhooks, faults and the core; workloads, nodes and billing declare theirs beside their code."""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ColumnElement,
+    ForeignKey,
+    Index,
+    Integer,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    literal_column,
+    text,
+)
+
+from relay_localcloud.kernel.schema import metadata
+
+FIRST_COME: ColumnElement[int] = literal_column("rowid", Integer)
+"""Sorts a table without a sequence of its own in the order of insertion, also within one instant of a frozen clock."""
+
+meta = Table(
+    "meta",
+    metadata,
+    Column("name", String, primary_key=True),
+    Column("value", Text, nullable=False),
+)
+"""Single facts: the clock (`clock`), the settings (`settings`), the seeded organization (`seed`); values are JSON."""
+
+due = Table(
+    "due",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("due_at", BigInteger, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("subject", String, nullable=False),
+    Column("lane", String),  # null: a transition; else the webhook whose receiver is called
+    Column("payload", Text, nullable=False),
+    UniqueConstraint("kind", "subject"),
+    Index("due_order", "lane", "due_at", "id"),
+    Index("due_calls", "lane", sqlite_where=text("lane IS NOT NULL")),
+    sqlite_autoincrement=True,  # an id under way is never given to another item
+)
+
+organizations = Table(
+    "organizations",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("name", String, nullable=False),
+    Column("slug", String),
+    Column("billing_email", String),
+    Column("created_at", BigInteger, nullable=False),
+    Column("suspended", String),  # null, "balance" or "review"
+    Column("infiniband", Boolean, nullable=False, default=False),
+    Column("provider", Boolean, nullable=False, default=False),
+    Column("batch_access", Boolean, nullable=False, default=True),
+    Column("deposit_cap_cents", BigInteger, nullable=False, default=50_000),
+    Column("auto_stop_floor_cents", BigInteger, nullable=False, default=0),
+    Column("monthly_spend_limit_cents", BigInteger),
+)
+
+users = Table(
+    "users",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("email", String, nullable=False, unique=True),  # in lowercase
+    Column("created_at", BigInteger, nullable=False),
+)
+
+members = Table(
+    "members",
+    metadata,
+    Column("organization_id", ForeignKey("organizations.id"), primary_key=True),
+    Column("user_id", ForeignKey("users.id"), primary_key=True),
+    Column("role", String, nullable=False),
+    Column("joined_at", BigInteger, nullable=False),
+    Index("members_of_user", "user_id"),
+)
+
+profiles = Table(
+    "profiles",
+    metadata,
+    Column("user_id", ForeignKey("users.id"), primary_key=True),
+    Column("full_name", String),
+    Column("avatar_url", Text),
+    Column("default_organization_id", String),
+)
+"""What users say about themselves; who never did has no row."""
+
+invites = Table(
+    "invites",
+    metadata,
+    Column("digest", String, primary_key=True),  # SHA-256 of the token
+    Column("organization_id", ForeignKey("organizations.id"), nullable=False),
+    Column("email", String, nullable=False),
+    Column("role", String, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+    Column("accepted_at", BigInteger),
+)
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("digest", String, primary_key=True),  # SHA-256 of the token
+    Column("user_id", ForeignKey("users.id"), nullable=False),
+    Column("organization_id", String, nullable=False),  # where it acts; empty: wherever its user belongs first
+    Column("created_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger, nullable=False),
+)
+
+api_keys = Table(
+    "api_keys",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("organization_id", ForeignKey("organizations.id"), nullable=False),
+    Column("name", String, nullable=False),
+    Column("key_prefix", String, nullable=False),
+    Column("digest", String, nullable=False, unique=True),  # SHA-256 of the key
+    Column("scopes", Text, nullable=False),  # a JSON array
+    Column("created_at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger),
+    Column("last_used_at", BigInteger),
+    Column("revoked_at", BigInteger),
+    Index("api_keys_of_organization", "organization_id", "created_at"),
+)
+
+ssh_keys = Table(
+    "ssh_keys",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("organization_id", ForeignKey("organizations.id"), nullable=False),
+    Column("name", String, nullable=False),
+    Column("public_key", Text, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    UniqueConstraint("organization_id", "name"),
+)
+
+attached_ssh_keys = Table(
+    "attached_ssh_keys",
+    metadata,
+    Column("workload_id", String, primary_key=True),
+    Column("ssh_key_id", ForeignKey("ssh_keys.id"), primary_key=True),
+    Column("attached_at", BigInteger, nullable=False),
+)
+
+webhooks = Table(
+    "webhooks",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("organization_id", ForeignKey("organizations.id"), nullable=False),
+    Column("name", String, nullable=False),
+    Column("url", Text, nullable=False),
+    Column("events", Text, nullable=False),  # a JSON array; empty means all
+    Column("secret_prefix", String, nullable=False),
+    Column("signing_key", String, nullable=False),  # lowercase hex SHA-256 of the secret, which itself is not kept
+    Column("enabled", Boolean, nullable=False, default=True),
+    Column("created_at", BigInteger, nullable=False),
+    Index("webhooks_of_organization", "organization_id", "created_at"),
+)
+
+webhook_deliveries = Table(
+    "webhook_deliveries",
+    metadata,
+    Column("id", String, primary_key=True),  # the X-Relay-Delivery header, the same on every attempt
+    Column("webhook_id", String, nullable=False),
+    Column("event_id", String, nullable=False),
+    Column("event_type", String, nullable=False),
+    Column("body", Text, nullable=False),  # the exact bytes that are signed and sent
+    Column("held", Boolean, nullable=False, default=False),  # by a `reorder` fault, until the next one went out
+    Index("deliveries_of_webhook", "webhook_id"),
+    Index("deliveries_held", "webhook_id", sqlite_where=text("held IS 1")),
+)
+
+webhook_attempts = Table(
+    "webhook_attempts",
+    metadata,
+    Column("sequence", Integer, primary_key=True),
+    Column("id", String, nullable=False, unique=True),
+    Column("delivery_id", String, nullable=False),
+    Column("webhook_id", String, nullable=False),
+    Column("organization_id", String, nullable=False),
+    Column("event_type", String, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("status_code", Integer),
+    Column("error", Text),
+    Column("fault_id", String),
+    Column("requested_at", BigInteger, nullable=False),
+    Column("duration_ms", Integer, nullable=False),
+    Index("attempts_of_webhook", "webhook_id", "sequence"),
+)
+
+faults = Table(
+    "faults",
+    metadata,
+    Column("sequence", Integer, primary_key=True),
+    Column("id", String, nullable=False, unique=True),
+    Column("operation", String, nullable=False),
+    Column("organization_id", String),
+    Column("skip", Integer, nullable=False, default=0),
+    Column("count", Integer),
+    Column("probability", String),  # a decimal number; null means always
+    Column("seed", BigInteger),
+    Column("effect", Text, nullable=False),
+    Column("seen", Integer, nullable=False, default=0),
+    Column("applied", Integer, nullable=False, default=0),
+    Index("faults_by_operation", "operation"),
+)
+
+outbox = Table(
+    "outbox",
+    metadata,
+    Column("sequence", Integer, primary_key=True),
+    Column("at", BigInteger, nullable=False),
+    Column("organization_id", String, nullable=False),
+    Column("recipient", String, nullable=False),
+    Column("subject", Text, nullable=False),
+    Column("body", Text, nullable=False),
+)

@@ -1,1 +1,0 @@
-"""How workloads change: explicit tables of state and trigger, and the code that carries their moves out."""

@@ -1,0 +1,258 @@
+"""Money: the ledger, the meter of each organization, and one usage record per running stint.
+
+Usage is never accrued by a timer: a meter is read forward when somebody asks (`accrual.py`). What falls due are two
+alarms, the auto-stop and the auto-recharge, set for the first second in which the available balance is below the floor
+or the threshold, and set again whenever the burn, the balance or one of the two changes; and the monthly settlement,
+which changes nothing that is available.
+"""
+
+from dataclasses import asdict, dataclass, replace
+
+from sqlalchemy import bindparam, insert, select, update
+
+from relay_localcloud.http.errors import ApiError
+from relay_localcloud.kernel import tables
+from relay_localcloud.kernel.instants import LAST
+from relay_localcloud.kernel.prepared import Prepared
+from relay_localcloud.kernel.store import Tx
+from relay_localcloud.money import accrual, payment_methods, recharge_attempts, transactions
+from relay_localcloud.money.accrual import MICROSECONDS, Meter
+from relay_localcloud.money.ledger import accounts, usage_records
+from relay_localcloud.money.payment_methods import Card
+from relay_localcloud.money.transactions import Kind
+
+AUTO_STOP = "billing.auto_stop"
+AUTO_RECHARGE = "billing.auto_recharge"
+SETTLEMENT = "billing.settlement"
+
+_ACCOUNT = Prepared(
+    select(
+        accounts.c.balance_cents,
+        accounts.c.read_at,
+        accounts.c.month_start,
+        accounts.c.month_units,
+        accounts.c.earlier_units,
+        accounts.c.burn,
+        accounts.c.funded_at,
+        accounts.c.recharge_enabled,
+        accounts.c.recharge_threshold_cents,
+        tables.organizations.c.auto_stop_floor_cents,
+        tables.organizations.c.deposit_cap_cents,
+        tables.organizations.c.monthly_spend_limit_cents,
+    )
+    .join_from(tables.organizations, accounts, tables.organizations.c.id == accounts.c.organization_id, isouter=True)
+    .where(tables.organizations.c.id == bindparam("organization"))
+)
+_OPEN_STINT = Prepared(insert(usage_records))
+_CLOSE_STINT = Prepared(
+    update(usage_records)
+    .where(usage_records.c.holder_id == bindparam("holder"), usage_records.c.ended_at.is_(None))
+    .values(ended_at=bindparam("second"))
+    .returning(usage_records.c.rate_cents)
+)
+_SET_METER = Prepared(
+    update(accounts)
+    .where(accounts.c.organization_id == bindparam("organization"))
+    .values(
+        read_at=bindparam("read_at"),
+        month_start=bindparam("month_start"),
+        month_units=bindparam("month_units"),
+        earlier_units=bindparam("earlier_units"),
+        burn=bindparam("burn"),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """An organization's money, its meter read at the time of asking."""
+
+    organization_id: str
+    balance_cents: int
+    meter: Meter
+    floor_cents: int
+    deposit_cap_cents: int
+    monthly_spend_limit_cents: int | None
+    funded_at: int | None
+    recharge_threshold_cents: int | None  # None: auto-recharge is off
+
+    @property
+    def available_cents(self) -> int:
+        """What the deploy gate checks (section 2, "Balance")."""
+        return self.balance_cents - accrual.cents(self.meter.accrued_units)
+
+    @property
+    def min_deposit_cents(self) -> int:
+        """The smallest deposit allowed now."""
+        return accrual.min_deposit_cents(
+            self.available_cents, self.floor_cents, self.meter.burn, self.deposit_cap_cents
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Billed:
+    """Who a stint is billed for; the rate is for all of it, in cents an hour, and stays as it is.
+
+    `node_id` is the machine that it runs on, whose provider earns by it; None without GPUs.
+    """
+
+    organization_id: str
+    holder_id: str
+    resource_id: str
+    kind: str
+    name: str
+    gpu_model_id: str | None
+    rate_cents: int
+    node_id: str | None
+
+
+def account(tx: Tx, organization_id: str) -> Account:
+    """The organization's account as of `tx.now`; empty where nothing was ever posted or used."""
+    row = _ACCOUNT.run(tx.connection, organization=organization_id).fetchone()
+    if row is None:
+        raise ApiError(404, f"There is no organization {organization_id!r}.")
+    balance, *kept, funded_at, recharges, threshold, floor, cap, limit = row
+    second = tx.now // MICROSECONDS
+    if balance is None:
+        meter = Meter(second, accrual.month_start(second), 0, 0, 0)
+    else:
+        meter = accrual.read(Meter(*kept), second)
+    return Account(organization_id, balance or 0, meter, floor, cap, limit, funded_at, threshold if recharges else None)
+
+
+def require_funds(tx: Tx, organization_id: str) -> None:
+    """The deploy gate: refuses with 402 where nothing is available above the floor, or the month's limit is spent."""
+    has = account(tx, organization_id)
+    if has.available_cents <= has.floor_cents:
+        raise ApiError(
+            402,
+            f"The available balance of {has.available_cents} cents is at or below the floor of {has.floor_cents}: "
+            "add funds, then try again.",
+            "INSUFFICIENT_BALANCE",
+        )
+    spent, limit = accrual.cents(has.meter.month_units), has.monthly_spend_limit_cents
+    if limit is not None and spent >= limit:
+        raise ApiError(
+            402,
+            f"The month's usage of {spent} cents has reached the spend limit of {limit}: what runs goes on, nothing "
+            "else starts before the month is over or the limit is raised.",
+            "SPEND_LIMIT_REACHED",
+        )
+
+
+def start_billing(tx: Tx, billed: Billed) -> None:
+    """Open a usage record: a running stint begins now, at the rate given."""
+    started_at = tx.now // MICROSECONDS
+    _OPEN_STINT.run(tx.connection, sequence=None, started_at=started_at, ended_at=None, **asdict(billed))
+    _change_burn(tx, billed.organization_id, billed.rate_cents)
+
+
+def stop_billing(tx: Tx, organization_id: str, holder_id: str) -> None:
+    """Close the open usage record of a holder; none open is fine."""
+    closed = _CLOSE_STINT.run(tx.connection, holder=holder_id, second=tx.now // MICROSECONDS).fetchone()
+    if closed is not None:
+        _change_burn(tx, organization_id, -closed[0])
+
+
+def post(tx: Tx, organization_id: str, kind: Kind, amount_cents: int, description: str) -> None:
+    """Write a transaction and change the balance by it; money that comes in counts as funding."""
+    _write(tx, organization_id, kind, amount_cents, description)
+    _funded(tx, organization_id)
+
+
+def debit(tx: Tx, organization_id: str, cents: int, description: str) -> None:
+    """Take off the balance what was used and never accrued, with a transaction."""
+    _write(tx, organization_id, "usage", -cents, description)
+    _set_alarms(tx, account(tx, organization_id))
+
+
+def settle(tx: Tx, has: Account, cents: int, description: str) -> None:
+    """Make whole cents of accrued usage of earlier months a transaction; what is available stays the same."""
+    _write(tx, has.organization_id, "usage", -cents, description)
+    rest = has.meter.earlier_units - cents * accrual.UNITS_PER_CENT
+    _SET_METER.run(tx.connection, organization=has.organization_id, **asdict(replace(has.meter, earlier_units=rest)))
+
+
+def expect_settlement(tx: Tx, organization_id: str, since: int) -> None:
+    """Set the first settlement that is not before the instant `since`."""
+    due_at = accrual.settlement_at(-(-since // MICROSECONDS)) * MICROSECONDS
+    if due_at <= LAST:
+        tx.schedule(due_at, SETTLEMENT, organization_id)
+
+
+def set_balance(tx: Tx, organization_id: str, balance_cents: int) -> None:
+    """Make the balance this value, by a credit of the difference (control interface)."""
+    difference = balance_cents - account(tx, organization_id).balance_cents
+    if difference:
+        post(tx, organization_id, "credit", difference, "Balance set through the control interface")
+    else:
+        open_account(tx, organization_id)
+        _funded(tx, organization_id)
+
+
+def open_account(tx: Tx, organization_id: str) -> None:
+    """Give an organization its account, with the one saved card that a fresh one has; one that is there is fine."""
+    second = tx.now // MICROSECONDS
+    empty = {
+        "organization_id": organization_id,
+        "balance_cents": 0,
+        "read_at": second,
+        "month_start": accrual.month_start(second),
+        "month_units": 0,
+        "earlier_units": 0,
+        "burn": 0,
+    }
+    opened = tx.connection.execute(insert(accounts).prefix_with("OR IGNORE"), empty)
+    if opened.rowcount == 1:
+        payment_methods.add(tx, organization_id, Card())
+
+
+def reset_alarms(tx: Tx, organization_id: str) -> None:
+    """Set the alarms anew after the organization's floor or its auto-recharge was changed."""
+    _set_alarms(tx, account(tx, organization_id))
+
+
+def _write(tx: Tx, organization_id: str, kind: Kind, amount_cents: int, description: str) -> None:
+    transactions.write(tx, organization_id, kind, amount_cents, description)
+    open_account(tx, organization_id)
+    change = update(accounts).where(accounts.c.organization_id == organization_id)
+    tx.connection.execute(change.values(balance_cents=accounts.c.balance_cents + amount_cents))
+
+
+def _funded(tx: Tx, organization_id: str) -> None:
+    has = account(tx, organization_id)
+    if has.available_cents > has.floor_cents:
+        change = update(accounts).where(accounts.c.organization_id == organization_id)
+        tx.connection.execute(change.values(funded_at=tx.now))
+    _set_alarms(tx, has)
+
+
+def _change_burn(tx: Tx, organization_id: str, by: int) -> None:
+    has = account(tx, organization_id)
+    if has.funded_at is None and has.balance_cents == 0:
+        open_account(tx, organization_id)
+    if has.meter.burn == 0:
+        expect_settlement(tx, organization_id, tx.now)
+    meter = replace(has.meter, burn=has.meter.burn + by)
+    _SET_METER.run(tx.connection, organization=organization_id, **asdict(meter))
+    _set_alarms(tx, replace(has, meter=meter))
+
+
+def _set_alarms(tx: Tx, has: Account) -> None:
+    """Set the auto-stop and the auto-recharge for when they are due, or take them back."""
+    stop_at = accrual.second_below(has.meter, has.balance_cents, has.floor_cents) if has.meter.burn else None
+    _set_alarm(tx, AUTO_STOP, has.organization_id, stop_at, tx.now)
+    if has.recharge_threshold_cents is None:
+        return
+    attempts = recharge_attempts.of(tx, has.organization_id)
+    recharge_at = accrual.second_below(has.meter, has.balance_cents, has.recharge_threshold_cents)
+    if attempts.charge_id is not None:
+        recharge_at = None
+    _set_alarm(tx, AUTO_RECHARGE, has.organization_id, recharge_at, max(tx.now, attempts.not_before))
+
+
+def _set_alarm(tx: Tx, kind: str, organization_id: str, second: int | None, not_before: int) -> None:
+    if second is None or second * MICROSECONDS > LAST:
+        tx.cancel(kind, organization_id)
+    else:
+        tx.schedule(max(second * MICROSECONDS, not_before), kind, organization_id)

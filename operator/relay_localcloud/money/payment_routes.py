@@ -1,0 +1,119 @@
+"""Deposits, saved cards and auto-recharge (section 4, "Billing")."""
+
+import secrets
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Path, Response
+from pydantic import Field
+
+from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.http.bodies import Body, answer, no_content
+from relay_localcloud.http.errors import not_found
+from relay_localcloud.http.principal import BillingReader, OrganizationId, OrganizationWriter
+from relay_localcloud.money import payment_methods, payments, recharge
+from relay_wire.billing import (
+    AutoRecharge,
+    AutoRechargeUpdate,
+    ChargeOutcome,
+    DepositRequest,
+    PaymentMethodList,
+    SetupIntent,
+)
+
+router = APIRouter(tags=["Billing"])
+
+PUBLISHABLE_KEY: Final = "pk_test_localcloud"
+
+
+class Deposit(DepositRequest):
+    """A deposit as it is read: what is under 1000 cents is refused as every amount below `minDepositCents` is."""
+
+    amount_cents: Annotated[int, Field(le=50000, json_schema_extra={"minimum": 1000})]
+
+
+@router.post("/v1/orgs/{orgId}/billing/deposit", response_model=ChargeOutcome, summary="Charge the default card")
+async def deposit(
+    caller: OrganizationWriter,
+    organization_id: OrganizationId,
+    body: Annotated[Deposit, Body(Deposit)],
+    cloud: CurrentCloud,
+) -> Response:
+    """Answers what came of the charge, a decline as well; the balance follows by the processor's notification."""
+    del caller
+    with cloud.store.transaction() as tx:
+        made = payments.deposit(tx, organization_id, body)
+    return answer({"chargeId": made.id, "status": made.status, "amountCents": made.amount_cents})
+
+
+@router.post("/v1/orgs/{orgId}/billing/setup-intent", response_model=SetupIntent, summary="Begin to save a card")
+async def create_setup_intent(
+    caller: OrganizationWriter, organization_id: OrganizationId, cloud: CurrentCloud
+) -> Response:
+    """Answers what a browser would go on with; here, `POST /_localcloud/orgs/{orgId}/cards` saves the card."""
+    del caller, organization_id
+    with cloud.store.transaction() as tx:
+        payments.require_configured(tx)
+        intent_id = tx.new_id("seti")
+    client_secret = f"{intent_id}_secret_{secrets.token_hex(16)}"
+    return answer({"clientSecret": client_secret, "publishableKey": PUBLISHABLE_KEY})
+
+
+@router.get("/v1/orgs/{orgId}/billing/payment-methods", response_model=PaymentMethodList, summary="The saved cards")
+async def list_payment_methods(caller: BillingReader, organization_id: OrganizationId, cloud: CurrentCloud) -> Response:
+    """Answers `{items}`, the default card, which is the oldest, first; brand, last4 and expiry only."""
+    del caller
+    with cloud.store.transaction() as tx:
+        cards = payment_methods.saved(tx, organization_id)
+    items = [
+        {
+            "id": card["id"],
+            "brand": card["brand"],
+            "last4": card["last4"],
+            "expMonth": card["exp_month"],
+            "expYear": card["exp_year"],
+        }
+        for card in cards
+    ]
+    return answer({"items": items})
+
+
+@router.delete(
+    "/v1/orgs/{orgId}/billing/payment-methods/{paymentMethodId}", status_code=204, summary="Forget a saved card"
+)
+async def delete_payment_method(
+    caller: OrganizationWriter,
+    organization_id: OrganizationId,
+    card_id: Annotated[str, Path(alias="paymentMethodId")],
+    cloud: CurrentCloud,
+) -> Response:
+    """Answers 204; charges that are under way go on."""
+    del caller
+    with cloud.store.transaction() as tx:
+        payments.require_configured(tx)
+        if not payment_methods.remove(tx, organization_id, card_id):
+            raise not_found("payment method", card_id)
+    return no_content()
+
+
+@router.get("/v1/orgs/{orgId}/billing/auto-recharge", response_model=AutoRecharge, summary="Auto-recharge settings")
+async def get_auto_recharge(caller: BillingReader, organization_id: OrganizationId, cloud: CurrentCloud) -> Response:
+    """Answers the defaults where they were never set."""
+    del caller
+    with cloud.store.transaction() as tx:
+        settings = recharge.settings_of(tx, organization_id)
+    return answer(settings)
+
+
+@router.put("/v1/orgs/{orgId}/billing/auto-recharge", response_model=AutoRecharge, summary="Set auto-recharge")
+async def set_auto_recharge(
+    caller: OrganizationWriter,
+    organization_id: OrganizationId,
+    body: Annotated[AutoRechargeUpdate, Body(AutoRechargeUpdate)],
+    cloud: CurrentCloud,
+) -> Response:
+    """Saves all three; they hold at once."""
+    del caller
+    with cloud.store.transaction() as tx:
+        recharge.save_settings(tx, organization_id, body)
+        settings = recharge.settings_of(tx, organization_id)
+    return answer(settings)

@@ -1,1 +1,0 @@
-"""The management API, one module a noun; each has a `router`."""

@@ -1,0 +1,1 @@
+"""Webhook subscriptions and the calls to their receivers (section 6)."""

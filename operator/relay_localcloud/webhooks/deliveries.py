@@ -1,0 +1,209 @@
+"""Calls to the receivers of webhooks: at least once, three retries, real HTTP (section 6).
+
+A call stays on the due-queue until its outcome is written, so a process killed on the way makes it again. Up to
+`IN_ALL` calls run at once, up to `PER_RECEIVER` of them to one subscription: a slow receiver holds up nobody else.
+"""
+
+import asyncio
+import json
+from dataclasses import dataclass
+from importlib import import_module
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from sqlalchemy import bindparam, delete, insert, select
+
+from relay_localcloud.clock import due
+from relay_localcloud.clock.due import DueItem
+from relay_localcloud.clock.outbound import Outbound
+from relay_localcloud.faults.faults import WEBHOOK
+from relay_localcloud.faults.layer import FaultRegistry
+from relay_localcloud.kernel import tables
+from relay_localcloud.kernel.instants import SECOND
+from relay_localcloud.kernel.prepared import Prepared
+from relay_localcloud.kernel.store import Store, Tx
+from relay_localcloud.webhooks import faults as webhook_faults
+from relay_localcloud.webhooks.faults import Interference
+from relay_localcloud.webhooks.webhooks import ATTEMPT, signature
+
+if TYPE_CHECKING:
+    from relay_localcloud.webhooks.receivers import Caller, Outcome
+
+RETRY_AFTER = (10 * SECOND, 60 * SECOND, 300 * SECOND)
+"""How long after the first, second and third failed attempt the next one follows (section 8)."""
+
+OVERTAKING = RETRY_AFTER[0]
+"""The shortest wait before a failed call is repeated: what falls due within it cannot be changed by that call."""
+
+IN_ALL = 64
+PER_RECEIVER = 8
+
+ATTEMPTS_KEPT = 20_000
+_PRUNED_EVERY = 1_000
+
+_item, _delivery, _webhook = tables.due.c, tables.webhook_deliveries.c, tables.webhooks.c
+_FIND = Prepared(
+    select(
+        _item.due_at,
+        _item.subject,
+        _item.lane,
+        _item.payload,
+        _delivery.event_type,
+        _delivery.body,
+        _webhook.id,
+        _webhook.organization_id,
+        _webhook.url,
+        _webhook.signing_key,
+        _webhook.enabled,
+    )
+    .join_from(tables.due, tables.webhook_deliveries, _item.subject == _delivery.id)
+    .join(tables.webhooks, _delivery.webhook_id == _webhook.id)
+    .where(_item.id == bindparam("of_item"))
+)
+_RECORD_ATTEMPT = Prepared(insert(tables.webhook_attempts))
+
+
+@dataclass(frozen=True)
+class Call:
+    """One attempt about to be made: what is sent where, and what a fault does to it."""
+
+    item: DueItem
+    at: int
+    webhook_id: str
+    organization_id: str
+    url: str
+    key: str
+    event_type: str
+    body: bytes
+    interference: Interference
+
+    @property
+    def number(self) -> int:
+        """1 for the first attempt; a replayed delivery starts at 1 again."""
+        number = self.item.payload["attempt"]
+        assert isinstance(number, int)
+        return number
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of section 6."""
+        return {
+            "Content-Type": "application/json",
+            "User-Agent": "relay-localcloud",
+            "X-Relay-Signature": signature(self.key, self.body),
+            "X-Relay-Event": self.event_type,
+            "X-Relay-Delivery": self.item.subject,
+        }
+
+
+class Deliveries(Outbound):
+    """Makes the calls that the clock says are due."""
+
+    def __init__(self, store: Store, faults: FaultRegistry) -> None:
+        super().__init__(store, ATTEMPT, IN_ALL, PER_RECEIVER)
+        self._faults = faults
+        self._opening: asyncio.Task[Caller] | None = None
+
+    async def __aenter__(self) -> Self:
+        """Load the HTTP client in the background: it takes a fifth of the start, and nobody may ever subscribe."""
+        self._opening = asyncio.create_task(_open_caller(), name="load the HTTP client")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Give up what is under way; it stays due."""
+        await self.abandon()
+        assert self._opening is not None
+        await (await self._opening).close()
+
+    def barrier(self) -> int | None:
+        """What a call schedules comes `OVERTAKING` after it at the earliest."""
+        earliest = self.earliest()
+        return None if earliest is None else earliest + OVERTAKING
+
+    async def _attempt(self, item_id: int, at: int, horizon: int) -> None:
+        with self._store.transaction(at=at) as tx:
+            call = _prepare(tx, item_id, at, faulty=self._faults.has(WEBHOOK))
+        if call is None:
+            return
+        caller, limit_seconds = await self._caller(), self._store.settings.webhook_timeout_seconds
+        outcomes = [
+            await caller.post(call.url, call.body, call.headers, limit_seconds) for _ in range(call.interference.copies)
+        ]
+        with self._store.transaction(at=at) as tx:
+            _conclude(tx, call, outcomes)
+
+    async def _caller(self) -> "Caller":
+        assert self._opening is not None
+        return await asyncio.shield(self._opening)
+
+
+async def _open_caller() -> "Caller":
+    module = await asyncio.to_thread(import_module, "relay_localcloud.webhooks.receivers")
+    caller: Caller = module.Caller(IN_ALL)
+    return caller
+
+
+def _prepare(tx: Tx, item_id: int, at: int, *, faulty: bool) -> Call | None:
+    """What is to be sent now; None where a cancellation, the subscription or a fault says that nothing is."""
+    row = _FIND.run(tx.connection, of_item=item_id).fetchone()
+    if row is None:  # cancelled or replaced; and deletion ends retries
+        return None
+    item = DueItem(item_id, row[0], ATTEMPT, row[1], row[2], json.loads(row[3]))
+    event_type, body, webhook_id, organization_id, url, key, enabled = row[4:]
+    if not enabled and "replay" not in item.payload:  # so does pausing
+        due.remove(tx.connection, item.id)
+        return None
+    interference = webhook_faults.interfere(tx, item, organization_id) if faulty else webhook_faults.UNDISTURBED
+    if interference is None:
+        return None
+    return Call(item, at, webhook_id, organization_id, url, key, event_type, body.encode(), interference)
+
+
+def _conclude(tx: Tx, call: Call, outcomes: "list[Outcome]") -> None:
+    """Write the attempts down; a failed one is made again while the schedule has a next."""
+    for outcome in outcomes:
+        record_attempt(tx, call, outcome)
+    still_queued = due.remove(tx.connection, call.item.id)
+    webhook_faults.release_held(tx, call.webhook_id, call.item.subject)
+    delivered = any(outcome.delivered for outcome in outcomes)
+    if delivered or not still_queued or call.number > len(RETRY_AFTER):
+        return
+    payload = {**call.item.payload, "attempt": call.number + 1}
+    tx.schedule(call.at + RETRY_AFTER[call.number - 1], ATTEMPT, call.item.subject, payload, lane=call.webhook_id)
+
+
+def record_attempt(tx: Tx, call: Call, outcome: "Outcome") -> None:
+    """Keep the record that deliveries lists show; the newest 20,000 stay."""
+    written = _RECORD_ATTEMPT.run(
+        tx.connection,
+        sequence=None,
+        id=tx.new_id("wha"),
+        delivery_id=call.item.subject,
+        webhook_id=call.webhook_id,
+        organization_id=call.organization_id,
+        event_type=call.event_type,
+        attempt=call.number,
+        status_code=outcome.status,
+        error=outcome.error,
+        fault_id=call.interference.fault_id,
+        requested_at=call.at,
+        duration_ms=outcome.duration_ms,
+    )
+    newest = written.lastrowid or 0
+    if newest % _PRUNED_EVERY == 0:
+        _prune(tx, newest - ATTEMPTS_KEPT)
+
+
+def _prune(tx: Tx, last_dropped: int) -> None:
+    attempt, delivery = tables.webhook_attempts.c, tables.webhook_deliveries.c
+    dropped = select(attempt.delivery_id).where(attempt.sequence <= last_dropped)
+    kept = select(attempt.delivery_id).where(attempt.sequence > last_dropped)
+    queued = select(tables.due.c.subject).where(tables.due.c.kind == ATTEMPT)
+    tx.connection.execute(
+        delete(tables.webhook_deliveries).where(
+            delivery.id.in_(dropped), delivery.id.not_in(kept), delivery.id.not_in(queued)
+        )
+    )
+    tx.connection.execute(delete(tables.webhook_attempts).where(attempt.sequence <= last_dropped))

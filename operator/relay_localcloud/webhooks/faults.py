@@ -1,0 +1,71 @@
+"""What faults do to the calls to webhook receivers: lost, late, duplicated, held back."""
+
+from dataclasses import dataclass
+
+from sqlalchemy import bindparam, select, update
+
+from relay_localcloud.clock import due
+from relay_localcloud.clock.due import DueItem
+from relay_localcloud.faults import faults
+from relay_localcloud.faults.faults import Fault
+from relay_localcloud.kernel import tables
+from relay_localcloud.kernel.instants import seconds
+from relay_localcloud.kernel.prepared import Prepared
+from relay_localcloud.kernel.store import Tx
+from relay_localcloud.webhooks.webhooks import ATTEMPT
+
+
+@dataclass(frozen=True)
+class Interference:
+    """How a call is made: how often the same is sent, and the fault that says so."""
+
+    copies: int = 1
+    fault_id: str | None = None
+
+
+UNDISTURBED = Interference()
+
+_delivery = tables.webhook_deliveries.c
+_HELD = Prepared(
+    select(_delivery.id).where(
+        _delivery.webhook_id == bindparam("of_webhook"), _delivery.held.is_(True), _delivery.id != bindparam("but")
+    )
+)
+
+
+def interfere(tx: Tx, item: DueItem, organization_id: str) -> Interference | None:
+    """What a fault makes of this call; None where nothing is sent now. A delivery meets a fault once, at first."""
+    if item.payload.get("attempt") != 1 or "faultId" in item.payload or "replay" in item.payload:
+        return UNDISTURBED
+    fault = faults.meet(tx, faults.WEBHOOK, organization_id)
+    return UNDISTURBED if fault is None else _disturbed(tx, item, fault)
+
+
+def _disturbed(tx: Tx, item: DueItem, fault: Fault) -> Interference | None:
+    match fault.effect:
+        case faults.Duplicate(duplicate=extra):
+            return Interference(1 + extra, fault.id)
+        case faults.Lose():
+            due.remove(tx.connection, item.id)
+        case faults.DelaySeconds(delay_seconds=delay):
+            payload = {**item.payload, "faultId": fault.id}
+            tx.schedule(item.due_at + seconds(delay), ATTEMPT, item.subject, payload, lane=item.lane)
+        case faults.Reorder():
+            due.remove(tx.connection, item.id)
+            _hold(tx, item.subject, held=True)
+        case _:
+            raise AssertionError(f"{fault.effect} is no effect on webhooks")
+    return None
+
+
+def release_held(tx: Tx, webhook_id: str, delivery_id: str) -> None:
+    """Send what a `reorder` fault held back, since another one of the subscription went out."""
+    held = _HELD.run(tx.connection, of_webhook=webhook_id, but=delivery_id).fetchall()
+    for (held_id,) in held:
+        _hold(tx, held_id, held=False)
+        tx.schedule(tx.now, ATTEMPT, held_id, {"attempt": 1, "faultId": "reorder"}, lane=webhook_id)
+
+
+def _hold(tx: Tx, delivery_id: str, *, held: bool) -> None:
+    row = tables.webhook_deliveries
+    tx.connection.execute(update(row).where(row.c.id == delivery_id).values(held=held))

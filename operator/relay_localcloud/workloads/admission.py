@@ -1,0 +1,186 @@
+"""What must hold before a pod or VM exists: names, funds, room; then its row, its GPUs and its start."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sqlalchemy import func, select
+
+from relay_localcloud.capacity import claims, reserved_units
+from relay_localcloud.capacity.addresses import require_address
+from relay_localcloud.capacity.catalog import CPU_SIZES, GPU_MODELS, MODELS_CHEAPEST_FIRST, CpuSize, GpuModel
+from relay_localcloud.capacity.placement import SPOT, Demand, NodeRoom, could_ever_hold
+from relay_localcloud.capacity.saturation import no_room, saturated
+from relay_localcloud.http.errors import ApiError
+from relay_localcloud.kernel import tables
+from relay_localcloud.kernel.store import Tx
+from relay_localcloud.money import billing
+from relay_localcloud.workloads import moves, workloads
+from relay_localcloud.workloads.transitions import HOLDS_GPUS
+from relay_localcloud.workloads.workloads import Workload
+from relay_wire.pods import PodStatus
+
+TIERS: Final = frozenset({"standard", SPOT})
+VM_TIERS: Final = TIERS | {"beta", "production"}
+LARGEST_DISK_GB: Final = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """What a create asks for, understood; prices are of all of it."""
+
+    kind: str
+    organization_id: str
+    name: str | None
+    gpu_model_id: str | None
+    gpu_count: int
+    price_per_hour_cents: int
+    image: str | None
+    public: bool
+    http_port: int
+    volume_gb: int
+    disk_size_gb: int
+    resource_size: str
+    tier: str
+    capability_tier: str
+    compute_class: str
+    request: str
+
+
+def require_free_name(tx: Tx, organization_id: str, kind: str, name: str | None) -> None:
+    """Refuses a name that a live resource of the kind has, with 409."""
+    if name is not None and workloads.name_is_taken(tx.connection, organization_id, kind, name):
+        raise ApiError(409, f"There is a live {kind} {name!r} already; names are free again after termination.")
+
+
+def known_model(gpu_model_id: str) -> GpuModel:
+    """The model of the catalog; ApiError 422 for an unknown one."""
+    model = GPU_MODELS.get(gpu_model_id)
+    if model is None:
+        raise ApiError(422, f"gpuModelId: there is no {gpu_model_id!r}; there are {', '.join(GPU_MODELS)}.")
+    return model
+
+
+def known_cpu_size(resource_size: str) -> CpuSize:
+    """The size of the catalog; ApiError 422 for an unknown one."""
+    size = CPU_SIZES.get(resource_size)
+    if size is None:
+        raise ApiError(422, f"resourceSize: there is no {resource_size!r}; there are {', '.join(CPU_SIZES)}.")
+    return size
+
+
+def require_disk(disk_size_gb: int | None) -> None:
+    """Refuses a disk of nothing, and one larger than any (assumed), with 400."""
+    if disk_size_gb is not None and not 1 <= disk_size_gb <= LARGEST_DISK_GB:
+        raise ApiError(400, f"diskSizeGb: from 1 to {LARGEST_DISK_GB}.")
+
+
+def require_count(field: str, count: int | None) -> None:
+    """Refuses a negative number of GPUs, with 400."""
+    if count is not None and count < 0:
+        raise ApiError(400, f"{field}: at least 0.")
+
+
+def require_tier(tier: str, tiers: frozenset[str]) -> None:
+    """Refuses unknown tiers with 400."""
+    if tier not in tiers:
+        raise ApiError(400, f"tier: there is no {tier!r}; there are {', '.join(sorted(tiers))}.")
+
+
+def require_ssh_keys(tx: Tx, organization_id: str, key_ids: Sequence[str], field: str = "sshKeyIds") -> None:
+    """Refuses SSH keys that the organization did not register, with 422."""
+    key = tables.ssh_keys.c
+    query = select(key.id).where(key.organization_id == organization_id, key.id.in_(key_ids))
+    unknown = set(key_ids) - set(tx.connection.execute(query).scalars()) if key_ids else set()
+    if unknown:
+        raise ApiError(422, f"{field}: this organization has no key {min(unknown)!r}.")
+
+
+def room_for(tx: Tx, demand: Demand) -> NodeRoom:
+    """The node to place a demand on; the capacity codes or 422 where there is none."""
+    room = claims.find_room(tx.connection, demand)
+    if room is None:
+        raise no_room(tx, demand)
+    return room
+
+
+def visible_node(tx: Tx, node_id: str, organization_id: str, *, spot: bool = False) -> NodeRoom:
+    """A node as the organization may use it, by its reserved units also; ApiError 404 where it has no rights on it."""
+    room = claims.room_at(tx.connection, node_id, organization_id, named=True, spot=spot)
+    if room is not None and (
+        room.is_open_to(organization_id)
+        or reserved_units.gives_rights(tx.connection, node_id, organization_id, spot=spot)
+    ):
+        return room
+    raise ApiError(404, f"nodeId: there is no node {node_id!r}.")
+
+
+def room_on(tx: Tx, node_id: str, demand: Demand) -> NodeRoom:
+    """Room on a node that the caller names: no fallback; one without rights on it reads as not found (section 2)."""
+    room = visible_node(tx, node_id, demand.organization_id, spot=demand.spot)
+    if not could_ever_hold(room, demand):
+        wanted = f"{demand.gpu_count} x {demand.gpu_model_id}"
+        raise ApiError(422, f"nodeId: {node_id} has {room.gpu_count} x {room.gpu_model_id} and never holds {wanted}.")
+    if not room.schedulable or room.placeable_count < demand.gpu_count:
+        free = room.placeable_count if room.schedulable else 0
+        raise saturated(tx, "NODE_AT_CAPACITY", f"{node_id} has {free} free GPUs, {demand.gpu_count} are needed.")
+    return room
+
+
+def cheapest_with_room(tx: Tx, demand_of: Callable[[GpuModel], Demand]) -> tuple[GpuModel, NodeRoom]:
+    """The cheapest model that has room now, for those who name none."""
+    for model in MODELS_CHEAPEST_FIRST:
+        room = claims.find_room(tx.connection, demand_of(model))
+        if room is not None:
+            return model, room
+    raise no_room(tx, demand_of(MODELS_CHEAPEST_FIRST[-1]))
+
+
+def require_cpu_slot(tx: Tx) -> None:
+    """Refuses a CPU VM beyond what the cloud has slots for."""
+    w = workloads.workloads.c
+    query = select(func.count()).where(
+        w.kind == workloads.VM, w.gpu_model_id.is_(None), w.status.in_([s.value for s in HOLDS_GPUS])
+    )
+    if (tx.connection.execute(query).scalar() or 0) >= tx.settings.cpu_slots:
+        raise saturated(tx, "INSUFFICIENT_CPU_CAPACITY", "All slots for CPU VMs are taken: try again later.")
+
+
+def create(tx: Tx, admitted: Admitted, room: NodeRoom | None) -> Workload:
+    """Make the workload, give it its GPUs, and let it start; `room` is its node, None for a CPU VM."""
+    billing.require_funds(tx, admitted.organization_id)
+    require_address(tx)
+    workload_id = tx.new_id(admitted.kind)
+    tail = workload_id.rpartition("_")[2]
+    if room is not None:
+        claims.claim(tx, room, admitted.gpu_count, workload_id, workload_id)
+    placed_at, due_at = moves.arm_start(tx, workload_id)
+    return workloads.insert_workload(
+        tx,
+        {
+            "id": workload_id,
+            "kind": admitted.kind,
+            "organization_id": admitted.organization_id,
+            "name": admitted.name or f"{admitted.kind}-{tail[:10]}",
+            "status": PodStatus.DEPLOYING.value,
+            "changed_at": tx.now,
+            "placed_at": placed_at,
+            "due_at": due_at,
+            "created_at": tx.now,
+            "node_id": room.id if room else None,
+            "gpu_model_id": admitted.gpu_model_id,
+            "gpu_count": admitted.gpu_count,
+            "price_per_hour_cents": admitted.price_per_hour_cents,
+            "image": admitted.image,
+            "public": admitted.public,
+            "label": f"{admitted.kind}-{tail}",
+            "http_port": admitted.http_port,
+            "volume_gb": admitted.volume_gb,
+            "disk_size_gb": admitted.disk_size_gb,
+            "resource_size": admitted.resource_size,
+            "tier": admitted.tier,
+            "capability_tier": admitted.capability_tier,
+            "compute_class": admitted.compute_class,
+            "request": admitted.request,
+        },
+    )

@@ -1,0 +1,74 @@
+"""What a create may say of the container that it starts: image, variables, health checks (section 2).
+
+Section 2 gives types only: the bounds are assumed, and there so that nothing meaningless is kept.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeVar
+
+from relay_localcloud.capacity.catalog import VM_TEMPLATES
+from relay_localcloud.http.errors import ApiError
+from relay_wire.clusters import ClusterCreate
+from relay_wire.vms import VmCreate
+
+MOST_REGIONS: Final = 32
+MOST_HEALTH_CHECKS: Final = 32
+MOST_KERNEL_MODULES: Final = 64
+MOST_SSH_KEYS: Final = 100
+LONGEST_REFERENCE: Final = 2000
+LONGEST_SIZE: Final = 63
+
+_REFERENCE: Final = re.compile(r"[!-~]+")
+_PATH: Final = re.compile(r"/[!-~]*")
+_KERNEL_MODULE: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+_CreateT = TypeVar("_CreateT", VmCreate, ClusterCreate)
+
+
+def check(body: VmCreate | ClusterCreate) -> None:
+    """Refuses with 400 what no container could be started with."""
+    check_image("imageUrl", body.image_url)
+    if len(body.resource_size or "") > LONGEST_SIZE:
+        raise ApiError(400, f"resourceSize: at most {LONGEST_SIZE} characters.")
+    check_variables(body.env_vars or {})
+    check_list("preferredRegions", body.preferred_regions, MOST_REGIONS)
+    check_list("healthChecks", body.health_checks, MOST_HEALTH_CHECKS)
+    check_list("kernelModules", body.kernel_modules, MOST_KERNEL_MODULES)
+    if any(_KERNEL_MODULE.fullmatch(module) is None for module in body.kernel_modules or ()):
+        raise ApiError(400, "kernelModules: a module's name has letters, digits, _ and -, such as nvidia_uvm.")
+    path = body.health_check_path
+    if path is not None and (len(path) > LONGEST_REFERENCE or _PATH.fullmatch(path) is None):
+        raise ApiError(400, "healthCheckPath: give the path of a URL that begins with /, such as /health.")
+
+
+def check_image(field: str, image: str | None) -> None:
+    """Refuses what cannot name an image."""
+    if image is not None and (len(image) > LONGEST_REFERENCE or _REFERENCE.fullmatch(image) is None):
+        raise ApiError(400, f"{field}: this names no container image, such as docker.io/library/ubuntu:24.04.")
+
+
+def check_variables(variables: Mapping[str, str]) -> None:
+    """Refuses names that no environment can have; the values are anybody's."""
+    if any(not name or "=" in name for name in variables):
+        raise ApiError(400, "envVars: the name of a variable is not empty and has no =.")
+
+
+def check_list(field: str, values: Sequence[str] | None, most: int) -> None:
+    """Refuses more entries than there may be, and empty ones."""
+    if values is None:
+        return
+    if len(values) > most:
+        raise ApiError(400, f"{field}: at most {most} entries.")
+    if any(not value.strip() for value in values):
+        raise ApiError(400, f"{field}: no entry may be empty.")
+
+
+def from_template(body: _CreateT) -> _CreateT:
+    """The request with what its template says where it says nothing itself; ApiError 422 for an unknown template."""
+    if body.template_id is None:
+        return body
+    template = VM_TEMPLATES.get(body.template_id)
+    if template is None:
+        raise ApiError(422, f"templateId: there is no {body.template_id!r}; there are {', '.join(VM_TEMPLATES)}.")
+    return body if body.image_url is not None else body.model_copy(update={"image_url": template.image_url})

@@ -1,0 +1,248 @@
+"""Carries out what `transitions.py` decides: changes the row, claims and releases, bills, tells."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from sqlalchemy import select
+
+from relay_localcloud.capacity import claims, nodes
+from relay_localcloud.capacity.placement import SPOT
+from relay_localcloud.capacity.vacancies import announce_vacancy
+from relay_localcloud.clock.due import DueHandler, DueItem
+from relay_localcloud.http.errors import ApiError
+from relay_localcloud.kernel import tables
+from relay_localcloud.kernel.instants import DAY, seconds
+from relay_localcloud.kernel.store import Tx
+from relay_localcloud.money import billing
+from relay_localcloud.workloads import snapshots, vm_logs, workloads
+from relay_localcloud.workloads.notices import send_notice
+from relay_localcloud.workloads.transitions import (
+    TRANSITIONS,
+    Effect,
+    Home,
+    Move,
+    Refusal,
+    Stay,
+    Timer,
+    Trigger,
+    start_refusal,
+)
+from relay_localcloud.workloads.workloads import Workload
+from relay_wire.events import EventType
+from relay_wire.pods import PodStatus
+
+TIMER: Final = "workload.timer"
+"""The one due item of a workload; its state says what it is for."""
+
+RETENTION: Final = 7 * DAY
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What triggered a move, and what people are told about it."""
+
+    trigger: Trigger
+    reason: str | None = None
+
+
+def apply(tx: Tx, workload: Workload, trigger: Trigger, reason: str | None = None) -> Workload:
+    """Do what the table says; ApiError 409 where the state does not allow it. Returns the workload as it is after."""
+    outcome = TRANSITIONS[workload.status, trigger]
+    match outcome:
+        case Stay():
+            return workload
+        case Refusal(message, code):
+            raise ApiError(409, message, code)
+        case Move():
+            return _carry_out(tx, workload, outcome, Cause(trigger, reason))
+
+
+def arm_start(tx: Tx, workload_id: str) -> tuple[int, int]:
+    """Set the timer of a start; returns when the container starts and when it runs."""
+    placed_at = tx.now + seconds(tx.settings.placement_seconds)
+    due_at = placed_at + seconds(tx.settings.start_seconds)
+    tx.schedule(due_at, TIMER, workload_id)
+    return placed_at, due_at
+
+
+def _carry_out(tx: Tx, workload: Workload, move: Move, cause: Cause) -> Workload:
+    for effect in move.effects:
+        _EFFECTS[effect](tx, workload, cause)
+    placed_at, due_at = _set_timer(tx, workload, move.timer)
+    out_of_funds_at = workload.out_of_funds_at if move.to is PodStatus.STOPPED else None
+    if cause.trigger is Trigger.BALANCE_RAN_OUT:
+        out_of_funds_at = tx.now
+    changed = replace(
+        workload,
+        status=move.to,
+        status_reason=cause.reason or (workload.status_reason if out_of_funds_at is not None else None),
+        out_of_funds_at=out_of_funds_at,
+        changed_at=tx.now,
+        placed_at=placed_at,
+        due_at=due_at,
+        terminated_at=tx.now if move.to is PodStatus.TERMINATED else None,
+    )
+    workloads.move(tx, changed)
+    return changed
+
+
+def _set_timer(tx: Tx, workload: Workload, timer: Timer | None) -> tuple[int | None, int | None]:
+    if timer is Timer.START:
+        return arm_start(tx, workload.id)
+    due_at = _DUE_AT[timer](tx, workload)
+    if due_at is not None:
+        tx.schedule(due_at, TIMER, workload.id)
+        return None, due_at
+    if workload.due_at is not None and workload.due_at > tx.now:
+        tx.cancel(TIMER, workload.id)
+    return None, None
+
+
+def _unfunded_retention(_: Tx, workload: Workload) -> int | None:
+    stopped_at = workload.out_of_funds_at
+    return stopped_at + RETENTION if stopped_at is not None and workload.kind == workloads.POD else None
+
+
+_DUE_AT: Final[Mapping[Timer | None, Callable[[Tx, Workload], int | None]]] = {
+    Timer.STOP: lambda tx, _: tx.now + seconds(tx.settings.stop_seconds),
+    Timer.RETENTION: lambda tx, _: tx.now + RETENTION,
+    Timer.RETENTION_IF_UNFUNDED: _unfunded_retention,
+    None: lambda _, __: None,
+}
+
+
+def _claim_gpus(tx: Tx, workload: Workload, _: Cause) -> None:
+    billing.require_funds(tx, workload.organization_id)
+    if workload.node_id is None:
+        return
+    room = claims.room_at(
+        tx.connection,
+        workload.node_id,
+        workload.organization_id,
+        named=workload.named_its_node,
+        spot=workload.tier == SPOT,
+    )
+    node = nodes.node_row(tx.connection, workload.node_id)
+    assert room is not None, "a workload does not outlive its node"
+    assert node is not None
+    home = Home(node["reporting"], room.placeable_count, node["infiniband_agent"], node["hold"])
+    refusal = start_refusal(home, workload.gpu_count, _infiniband(tx, workload.organization_id))
+    if refusal is not None:
+        raise ApiError(409, refusal.message, refusal.code)
+    if workload.gpu_count:
+        claims.claim(tx, room, workload.gpu_count, workload.id, workload.id)
+
+
+def _infiniband(tx: Tx, organization_id: str) -> bool:
+    organization = tables.organizations.c
+    query = select(organization.infiniband).where(organization.id == organization_id)
+    return bool(tx.connection.execute(query).scalar())
+
+
+def _release_gpus(tx: Tx, workload: Workload, _: Cause) -> None:
+    claims.release(tx, workload.id)
+    if workload.gpu_model_id is not None:
+        announce_vacancy(tx, workload.gpu_model_id)
+
+
+def _start_billing(tx: Tx, workload: Workload, _: Cause) -> None:
+    billing.start_billing(tx, workload.billed)
+
+
+def _stop_billing(tx: Tx, workload: Workload, _: Cause) -> None:
+    if workload.status is PodStatus.RUNNING:
+        billing.stop_billing(tx, workload.organization_id, workload.id)
+
+
+def _send_email(tx: Tx, workload: Workload, cause: Cause) -> None:
+    send_notice(tx, workload, cause.reason or "It was terminated.")
+
+
+def _boot(tx: Tx, workload: Workload, _: Cause) -> None:
+    vm_logs.boot(tx, workload)
+
+
+def _delete_disk(tx: Tx, workload: Workload, _: Cause) -> None:
+    if workload.kind == workloads.VM:
+        snapshots.remove_all(tx, workload.id)
+        vm_logs.remove_all(tx, workload.id)
+
+
+def _tell(event: EventType, status: PodStatus) -> Callable[[Tx, Workload, Cause], None]:
+    def tell(tx: Tx, workload: Workload, cause: Cause) -> None:
+        data = {**workload.event_data, "status": status.value, "statusReason": cause.reason}
+        tx.emit(workload.organization_id, event.value, data)
+
+    return tell
+
+
+_EFFECTS: Final[Mapping[Effect, Callable[[Tx, Workload, Cause], None]]] = {
+    Effect.CLAIM_GPUS: _claim_gpus,
+    Effect.RELEASE_GPUS: _release_gpus,
+    Effect.START_BILLING: _start_billing,
+    Effect.STOP_BILLING: _stop_billing,
+    Effect.SEND_EMAIL: _send_email,
+    Effect.BOOT: _boot,
+    Effect.DELETE_DISK: _delete_disk,
+    Effect.TELL_RUNNING: _tell(EventType.VM_RUNNING, PodStatus.RUNNING),
+    Effect.TELL_STOPPED: _tell(EventType.VM_STOPPED, PodStatus.STOPPED),
+    Effect.TELL_TERMINATED: _tell(EventType.VM_TERMINATED, PodStatus.TERMINATED),
+}
+
+
+def _timer_ended(tx: Tx, item: DueItem) -> None:
+    workload = workloads.find(tx, item.subject)
+    if workload is not None:
+        _AT_TIMER[workload.status](tx, workload)
+
+
+def _start_ended(tx: Tx, workload: Workload) -> None:
+    if node_is_silent(tx, workload):
+        workloads.change(tx, workload.id, due_at=None)  # it runs as soon as the node is back
+    else:
+        apply(tx, workload, Trigger.STARTED)
+
+
+def _stop_ended(tx: Tx, workload: Workload) -> None:
+    apply(tx, workload, Trigger.STOPPED)
+
+
+def _retention_ended(tx: Tx, workload: Workload) -> None:
+    if _was_funded(tx, workload):
+        workloads.change(tx, workload.id, due_at=None)
+        return
+    reason = {
+        PodStatus.STOPPED: "The balance ran out, and no funds were added within 7 days.",
+        PodStatus.INTERRUPTED: "Its node did not come back within 7 days.",
+    }[workload.status]
+    apply(tx, workload, Trigger.RETENTION_OVER, reason)
+
+
+def _was_funded(tx: Tx, workload: Workload) -> bool:
+    funded_at = billing.account(tx, workload.organization_id).funded_at
+    stopped_at = workload.out_of_funds_at
+    return stopped_at is not None and funded_at is not None and funded_at >= stopped_at
+
+
+def _nothing(_: Tx, __: Workload) -> None:
+    return
+
+
+_AT_TIMER: Final[Mapping[PodStatus, Callable[[Tx, Workload], None]]] = {
+    PodStatus.DEPLOYING: _start_ended,
+    PodStatus.STOPPING: _stop_ended,
+    PodStatus.STOPPED: _retention_ended,
+    PodStatus.INTERRUPTED: _retention_ended,
+    PodStatus.RUNNING: _nothing,
+    PodStatus.FAILED: _nothing,
+    PodStatus.TERMINATED: _nothing,
+}
+
+
+def node_is_silent(tx: Tx, workload: Workload) -> bool:
+    """Whether the node that the workload sits on does not report."""
+    return workload.node_id is not None and not nodes.reports(tx.connection, workload.node_id)
+
+
+HANDLERS: Final[Mapping[str, DueHandler]] = {TIMER: _timer_ended}

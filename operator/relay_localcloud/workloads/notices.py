@@ -1,0 +1,36 @@
+"""E-mails to the people behind an organization, such as before a workload is deleted with its volume (section 3)."""
+
+from sqlalchemy import select
+
+from relay_localcloud.kernel import tables
+from relay_localcloud.kernel.store import Tx
+from relay_localcloud.workloads.workloads import Workload
+
+
+def send_notice(tx: Tx, workload: Workload, reason: str) -> None:
+    """Tell the organization's owners that a workload is about to be deleted with its volume, and why."""
+    subject = f"{workload.name} is being deleted"
+    body = f"The {workload.kind} {workload.name} ({workload.id}) is being deleted with its volume. {reason}"
+    tell_owners(tx, workload.organization_id, subject, body)
+
+
+def tell_owners(tx: Tx, organization_id: str, subject: str, body: str) -> None:
+    """Tell who hears of what happens to an organization: its own address for bills, else those of its owners."""
+    for address in _addresses(tx, organization_id):
+        tx.email(organization_id, address, subject, body)
+
+
+def _addresses(tx: Tx, organization_id: str) -> list[str]:
+    organization, member, user = tables.organizations.c, tables.members.c, tables.users.c
+    billing_email = tx.connection.execute(
+        select(organization.billing_email).where(organization.id == organization_id)
+    ).scalar()
+    if billing_email:
+        return [billing_email]
+    query = (
+        select(user.email)
+        .join(tables.members, member.user_id == user.id)
+        .where(member.organization_id == organization_id, member.role == "owner")
+        .order_by(member.joined_at)
+    )
+    return list(tx.connection.execute(query).scalars())

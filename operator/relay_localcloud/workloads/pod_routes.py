@@ -1,0 +1,103 @@
+"""Pods (section 2, "Pod"; section 4, "VMs and pods"). They are read and acted on as VMs: `vm_routes.py`."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Response
+
+from relay_localcloud.capacity import nodes
+from relay_localcloud.capacity.catalog import DEFAULT_DISK_GB, GPU_MODELS, GpuModel
+from relay_localcloud.capacity.placement import Demand, NodeRoom
+from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.faults import quotes
+from relay_localcloud.faults.quotes import PriceFactor
+from relay_localcloud.http.bodies import Body, answer
+from relay_localcloud.http.errors import ApiError
+from relay_localcloud.http.principal import VmReader, VmWriter
+from relay_localcloud.kernel.store import Tx
+from relay_localcloud.workloads import admission, container
+from relay_localcloud.workloads.admission import Admitted
+from relay_localcloud.workloads.records import vm_record
+from relay_localcloud.workloads.ssh_key_routes import is_public_key
+from relay_localcloud.workloads.workloads import POD, kept_request
+from relay_wire.pods import PodCapacityList, PodCreate
+from relay_wire.vms import VmRecord
+
+router = APIRouter(tags=["VMs and pods"])
+
+MOST_GPUS = 8  # of one pod (section 8)
+
+
+@router.post("/v1/pods", response_model=VmRecord, summary="Create a pod")
+async def create_pod(
+    caller: VmWriter, body: Annotated[PodCreate, Body(PodCreate)], factor: PriceFactor, cloud: CurrentCloud
+) -> Response:
+    """Answers the pod's VM record. All its GPUs are on one node, held from here on; billing begins with `running`."""
+    _check(body)
+    with cloud.store.transaction() as tx:
+        admission.require_free_name(tx, caller.organization_id, POD, body.name)
+        model, room = _place(tx, caller.organization_id, body)
+        pod = admission.create(tx, _admitted(caller.organization_id, body, model, factor), room)
+        record = vm_record(pod, tx.now, cloud.gateway_url)
+    return answer(record)
+
+
+@router.get("/v1/pods/capacity", response_model=PodCapacityList, summary="What pods can have now")
+async def pod_capacity(caller: VmReader, cloud: CurrentCloud) -> Response:
+    """Answers `{items}`: per GPU model the free GPUs of all nodes, the largest single allocation, the rate per GPU."""
+    with cloud.store.transaction() as tx:
+        free = nodes.free_by_model(tx.connection, caller.organization_id)
+    return answer({"items": [_capacity(model, *free.get(model.id, (0, 0))) for model in GPU_MODELS.values()]})
+
+
+def _check(body: PodCreate) -> None:
+    if body.compute_class == "interruptible":
+        raise ApiError(
+            400, "computeClass: interruptible is retired; on_demand is the only class sold.", "COMPUTE_CLASS_RETIRED"
+        )
+    container.check_image("image", body.image)
+    container.check_variables(body.env_vars or {})
+    container.check_list("sshKeys", body.ssh_keys, container.MOST_SSH_KEYS)
+    for position, key in enumerate(body.ssh_keys or ()):
+        if not is_public_key(key):
+            raise ApiError(400, f"sshKeys.{position}: this is no OpenSSH public key, such as `ssh-ed25519 AAAA...`.")
+
+
+def _place(tx: Tx, organization_id: str, body: PodCreate) -> tuple[GpuModel, NodeRoom]:
+    def demand_of(model: GpuModel) -> Demand:
+        return Demand(organization_id, model.id, body.gpu_count, body.shm_size_gb or 0)
+
+    if body.gpu_model_id is None:
+        return admission.cheapest_with_room(tx, demand_of)
+    model = admission.known_model(body.gpu_model_id)
+    return model, admission.room_for(tx, demand_of(model))
+
+
+def _admitted(organization_id: str, body: PodCreate, model: GpuModel, factor: float) -> Admitted:
+    return Admitted(
+        kind=POD,
+        organization_id=organization_id,
+        name=body.name,
+        gpu_model_id=model.id,
+        gpu_count=body.gpu_count,
+        price_per_hour_cents=quotes.locked(model.price_per_hour_cents * body.gpu_count, factor),
+        image=body.image,
+        public=body.public,
+        http_port=body.http_port,
+        volume_gb=body.volume_gb,
+        disk_size_gb=DEFAULT_DISK_GB,
+        resource_size=f"gpu-{body.gpu_count}x",
+        tier="standard",
+        capability_tier="standard",
+        compute_class="on_demand",  # `reserved` is a deprecated alias (section 2)
+        request=kept_request(body.model_dump(mode="json", exclude_none=True)),
+    )
+
+
+def _capacity(model: GpuModel, free_units: int, max_gpu_count: int) -> dict[str, object]:
+    return {
+        "gpuModelId": model.id,
+        "name": model.name,
+        "freeUnits": free_units,
+        "maxGpuCount": min(max_gpu_count, MOST_GPUS),
+        "pricePerHourCents": model.price_per_hour_cents,
+    }

@@ -1,0 +1,134 @@
+"""Transfers: a pod or VM changes its organization (section 2, "Accept transfer"; all else is assumed).
+
+The control interface offers, the receiving organization accepts. What was used up to that second is the former
+organization's to pay, all after it the receiving one's; the locked rate stays. A workload has one open offer: a
+newer one withdraws it.
+"""
+
+from sqlalchemy import BigInteger, Column, Index, Integer, RowMapping, String, Table, insert, select, text, update
+
+from relay_localcloud.capacity import claims, nodes, reserved_units
+from relay_localcloud.capacity.placement import SPOT
+from relay_localcloud.http.errors import ApiError, not_found
+from relay_localcloud.http.principal import Principal
+from relay_localcloud.kernel.schema import metadata
+from relay_localcloud.kernel.store import Tx
+from relay_localcloud.money import billing
+from relay_localcloud.workloads import admission, attached_keys, workloads
+from relay_localcloud.workloads.moves import TIMER
+from relay_localcloud.workloads.transitions import BILLED, HOLDS_GPUS
+from relay_localcloud.workloads.workloads import Workload
+from relay_wire.pods import PodStatus
+
+transfers = Table(
+    "transfers",
+    metadata,
+    Column("sequence", Integer, primary_key=True),
+    Column("id", String, nullable=False, unique=True),
+    Column("workload_id", String, nullable=False),
+    Column("from_organization_id", String, nullable=False),
+    Column("to_organization_id", String, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("accepted_at", BigInteger),
+    Column("withdrawn_at", BigInteger),
+    Index(
+        "open_transfers",
+        "workload_id",
+        unique=True,
+        sqlite_where=text("accepted_at IS NULL AND withdrawn_at IS NULL"),
+    ),
+)
+
+
+def offer(tx: Tx, workload: Workload, to_organization_id: str) -> str:
+    """Offer a workload to another organization, in the place of an earlier offer; the transfer's id."""
+    if workload.status is PodStatus.TERMINATED:
+        raise ApiError(409, "It is terminated.")
+    if workload.organization_id == to_organization_id:
+        raise ApiError(409, "It is that organization's already.")
+    t = transfers.c
+    is_open = (t.workload_id == workload.id, t.accepted_at.is_(None), t.withdrawn_at.is_(None))
+    tx.connection.execute(update(transfers).where(*is_open).values(withdrawn_at=tx.now))
+    values = {
+        "id": tx.new_id("trf"),
+        "workload_id": workload.id,
+        "from_organization_id": workload.organization_id,
+        "to_organization_id": to_organization_id,
+        "created_at": tx.now,
+    }
+    tx.connection.execute(insert(transfers), values)
+    return str(values["id"])
+
+
+def accept(tx: Tx, caller: Principal, transfer_id: str, ssh_key_ids: list[str]) -> Workload:
+    """Give the workload to the caller's organization with these SSH keys of it.
+
+    ApiError 404 for whoever it was not offered to, 410 for an offer that was withdrawn, 409 where it was accepted
+    before, the workload has ended, its name is taken or its node is not for this organization, 422 for unknown keys.
+    """
+    transfer = _visible(tx, caller, transfer_id)
+    workload = workloads.find(tx, transfer["workload_id"])
+    if workload is None or workload.status is PodStatus.TERMINATED:
+        raise ApiError(409, "What was to be transferred is terminated.")
+    receiver = transfer["to_organization_id"]
+    admission.require_free_name(tx, receiver, workload.kind, workload.name)
+    admission.require_ssh_keys(tx, receiver, ssh_key_ids)
+    _require_node(tx, workload, receiver)
+    if workload.status in HOLDS_GPUS - {PodStatus.STOPPING}:
+        billing.require_funds(tx, receiver)
+    moved = _hand_over(tx, workload, receiver)
+    attached_keys.replace(tx, workload.id, ssh_key_ids)
+    tx.connection.execute(update(transfers).where(transfers.c.id == transfer_id).values(accepted_at=tx.now))
+    return moved
+
+
+def _visible(tx: Tx, caller: Principal, transfer_id: str) -> RowMapping:
+    row = tx.connection.execute(select(transfers).where(transfers.c.id == transfer_id)).mappings().first()
+    if row is None:
+        raise not_found("transfer", transfer_id)
+    caller.admit(row["to_organization_id"], "transfer", transfer_id)
+    if row["withdrawn_at"] is not None:
+        raise ApiError(410, "This transfer was withdrawn.")
+    if row["accepted_at"] is not None:
+        raise ApiError(409, "This transfer was accepted before.")
+    return row
+
+
+def _require_node(tx: Tx, workload: Workload, receiver: str) -> None:
+    if workload.node_id is not None and not _may_sit(tx, workload, workload.node_id, receiver):
+        raise ApiError(409, f"It is on the node {workload.node_id}, which that organization may not use.")
+
+
+def _may_sit(tx: Tx, workload: Workload, node_id: str, receiver: str) -> bool:
+    """Whether the organization may have every unit that the workload holds, or else some unit of its node."""
+    node, held = nodes.node_row(tx.connection, node_id), claims.units_of(tx.connection, workload.id)
+    assert node is not None, "a workload does not outlive its node"
+    is_open = node["organization_id"] in {"", receiver}
+    if held is None:
+        is_spot = workload.tier == SPOT
+        return is_open or reserved_units.gives_rights(tx.connection, node_id, receiver, spot=is_spot)
+    reserved = {
+        unit.unit: unit.allowed or unit.lent for unit in reserved_units.of_node(tx.connection, node_id, receiver)
+    }
+    return all(reserved.get(unit, is_open) for unit in held[1])
+
+
+def _hand_over(tx: Tx, workload: Workload, receiver: str) -> Workload:
+    if workload.status in BILLED:
+        billing.stop_billing(tx, workload.organization_id, workload.id)
+    workloads.change(tx, workload.id, organization_id=receiver)
+    if workload.out_of_funds_at is not None:
+        _forget_who_ran_out(tx, workload)
+    moved = workloads.find(tx, workload.id)
+    assert moved is not None
+    if moved.status in BILLED:
+        billing.start_billing(tx, moved.billed)
+    return moved
+
+
+def _forget_who_ran_out(tx: Tx, workload: Workload) -> None:
+    """It was the former organization's balance: the receiving one keeps the pod for as long as it likes."""
+    workloads.change(tx, workload.id, out_of_funds_at=None, status_reason=None)
+    if workload.status is PodStatus.STOPPED:  # while it is stopping, its timer is for that
+        workloads.change(tx, workload.id, due_at=None)
+        tx.cancel(TIMER, workload.id)

@@ -1,0 +1,195 @@
+"""VMs, and what VMs and pods share: the record, stop, restart, terminate, visibility (section 4)."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Response
+
+from relay_localcloud.capacity import spot
+from relay_localcloud.capacity.catalog import DEFAULT_CPU_SIZE, DEFAULT_DISK_GB
+from relay_localcloud.capacity.placement import SPOT, Demand, NodeRoom
+from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.faults import quotes
+from relay_localcloud.faults.quotes import PriceFactor
+from relay_localcloud.http.bodies import Body, answer
+from relay_localcloud.http.errors import ApiError
+from relay_localcloud.http.openapi import ASSUMED
+from relay_localcloud.http.pages import PageRequest
+from relay_localcloud.http.principal import OrganizationId, Principal, ResourceId, VmReader, VmWriter
+from relay_localcloud.kernel.store import Tx
+from relay_localcloud.tooling import registry_credentials
+from relay_localcloud.workloads import admission, attached_keys, container, moves, workloads
+from relay_localcloud.workloads.admission import Admitted
+from relay_localcloud.workloads.records import BETA, PRODUCTION, guest_record, shown_status, vm_record
+from relay_localcloud.workloads.transitions import Trigger
+from relay_localcloud.workloads.workloads import VM, Workload, kept_request
+from relay_wire.pods import PodStatus
+from relay_wire.vms import CreatedResource, EndedSpotVm, Visibility, VmCreate, VmPage, VmRecord
+
+router = APIRouter(tags=["VMs and pods"])
+list_router = APIRouter(tags=["VMs and pods"])
+
+DEFAULT_PORT = 80
+
+
+@router.post("/v1/orgs/{orgId}/vms/create", response_model=CreatedResource, summary="Create a VM")
+async def create_vm(
+    caller: VmWriter,
+    organization_id: OrganizationId,
+    body: Annotated[VmCreate, Body(VmCreate)],
+    factor: PriceFactor,
+    cloud: CurrentCloud,
+) -> Response:
+    """Answers `{id, name, status}`. Without `gpuModelId` it is a CPU VM of a `resourceSize`."""
+    del caller
+    tier = body.tier or "standard"
+    admission.require_disk(body.disk_size_gb)
+    admission.require_count("gpuCount", body.gpu_count)
+    admission.require_tier(tier, admission.VM_TIERS)
+    container.check(body)
+    container.check_list("sshKeyIds", body.ssh_key_ids, container.MOST_SSH_KEYS)
+    body = container.from_template(body)
+    with cloud.store.transaction() as tx:
+        admission.require_ssh_keys(tx, organization_id, body.ssh_key_ids or ())
+        registry_credentials.require_usable(tx, cloud.vault, organization_id, body.registry_credential_id)
+        admission.require_free_name(tx, organization_id, VM, body.name)
+        if body.gpu_model_id is None:
+            vm = _create_cpu_vm(tx, organization_id, body, tier, factor)
+        else:
+            vm = _create_gpu_vm(tx, organization_id, body, tier, factor)
+        attached_keys.attach(tx, vm.id, body.ssh_key_ids or ())
+    return answer({"id": vm.id, "name": vm.name, "status": shown_status(vm)})
+
+
+@list_router.get("/v1/orgs/{orgId}/vms", response_model=VmPage, summary="List live VMs and pods", openapi_extra=ASSUMED)
+async def list_vms(
+    caller: VmReader, organization_id: OrganizationId, page: PageRequest, cloud: CurrentCloud
+) -> Response:
+    """Answers VM records, newest first."""
+    del caller
+    place = page.after("vms", organization_id)
+    with cloud.store.transaction() as tx:
+        before = None if place is None else int(str(place[0]))
+        rows = workloads.live_page(tx.connection, organization_id, before, page.limit + 1)
+        now = tx.now
+    shown = page.of(
+        "vms", organization_id, rows, lambda row: vm_record(row, now, cloud.gateway_url), lambda row: [row.sequence]
+    )
+    return answer(shown)
+
+
+@router.get("/v1/vms/{id}", response_model=VmRecord, summary="Get a VM or pod")
+async def get_vm(caller: VmReader, workload_id: ResourceId, cloud: CurrentCloud) -> Response:
+    """Answers the record; a terminated one for 24 hours."""
+    with cloud.store.transaction() as tx:
+        workload = workloads.visible(tx, caller, workload_id)
+        record = vm_record(workload, tx.now, cloud.gateway_url)
+    return answer(record)
+
+
+@router.post("/v1/vms/{id}/stop", response_model=VmRecord, summary="Stop a VM or pod")
+async def stop_vm(caller: VmWriter, workload_id: ResourceId, cloud: CurrentCloud) -> Response:
+    """Billing ends at once, the GPUs are free when it is stopped, the volume stays."""
+    return _act(caller, workload_id, cloud, Trigger.STOP)
+
+
+@router.post("/v1/vms/{id}/restart", response_model=VmRecord, summary="Restart or start a VM or pod")
+async def restart_vm(caller: VmWriter, workload_id: ResourceId, cloud: CurrentCloud) -> Response:
+    """A running one is recreated in place; a stopped or failed one starts on its volume's node, or 409 says why not."""
+    return _act(caller, workload_id, cloud, Trigger.RESTART)
+
+
+@router.post("/v1/vms/{id}/terminate", response_model=VmRecord | EndedSpotVm, summary="Terminate a VM or pod")
+async def terminate_vm(caller: VmWriter, workload_id: ResourceId, cloud: CurrentCloud) -> Response:
+    """Ends it with its volume, at once and for good; a second time changes nothing.
+
+    Who lends the units of a spot VM may end it as well, and is answered `{id, status, statusReason, tier}` alone.
+    """
+    with cloud.store.transaction() as tx:
+        guest = spot.end_guest(tx, caller, workload_id)
+    return _act(caller, workload_id, cloud, Trigger.TERMINATE) if guest is None else answer(guest_record(guest))
+
+
+@router.post("/v1/vms/{id}/visibility", response_model=VmRecord, summary="Make the endpoint public or private")
+async def set_visibility(
+    caller: VmWriter,
+    workload_id: ResourceId,
+    body: Annotated[Visibility, Body(Visibility)],
+    cloud: CurrentCloud,
+) -> Response:
+    """Takes `{"public": bool}`, which is assumed."""
+    with cloud.store.transaction() as tx:
+        workload = workloads.visible(tx, caller, workload_id)
+        if workload.status is PodStatus.TERMINATED:
+            raise ApiError(409, "It is terminated.")
+        workloads.change(tx, workload.id, public=body.public)
+        record = vm_record(workloads.visible(tx, caller, workload_id), tx.now, cloud.gateway_url)
+    return answer(record)
+
+
+def _act(caller: Principal, workload_id: str, cloud: CurrentCloud, trigger: Trigger) -> Response:
+    with cloud.store.transaction() as tx:
+        workload = moves.apply(tx, workloads.visible(tx, caller, workload_id), trigger)
+        record = vm_record(workload, tx.now, cloud.gateway_url)
+    return answer(record)
+
+
+def _create_cpu_vm(tx: Tx, organization_id: str, body: VmCreate, tier: str, factor: float) -> Workload:
+    if body.gpu_count:
+        raise ApiError(422, "gpuCount: it needs a gpuModelId.")
+    if body.node_id is not None:
+        admission.visible_node(tx, body.node_id, organization_id, spot=tier == SPOT)
+        raise ApiError(422, "nodeId: it needs a gpuModelId; CPU VMs are not placed on nodes.")
+    size = admission.known_cpu_size(body.resource_size or DEFAULT_CPU_SIZE)
+    admission.require_cpu_slot(tx)
+    price = quotes.locked(size.price_per_hour_cents, factor)
+    admitted = _admitted(organization_id, body, tier, price, size.resource_size)
+    return admission.create(tx, admitted, None)
+
+
+def _create_gpu_vm(tx: Tx, organization_id: str, body: VmCreate, tier: str, factor: float) -> Workload:
+    model = admission.known_model(body.gpu_model_id or "")
+    gpu_count = 1 if body.gpu_count is None else body.gpu_count
+    if gpu_count < 1:
+        raise ApiError(400, "gpuCount: a VM with a gpuModelId has at least one.")
+    if gpu_count not in model.vm_tiles:
+        counts = ", ".join(map(str, model.vm_tiles))
+        raise ApiError(422, f"gpuCount: VMs with {model.id} have one of {counts}.", "GPU_COUNT_NOT_PLACEABLE")
+    demand = Demand(
+        organization_id,
+        model.id,
+        gpu_count,
+        preferred_regions=tuple(body.preferred_regions or ()),
+        allow_fallback=body.allow_fallback is not False,
+        spot=tier == SPOT,
+    )
+    room = _room(tx, body.node_id, demand)
+    price = quotes.locked(model.price_per_hour_cents * gpu_count, factor)
+    admitted = _admitted(organization_id, body, tier, price, body.resource_size or f"gpu-{gpu_count}x", gpu_count)
+    return admission.create(tx, admitted, room)
+
+
+def _room(tx: Tx, node_id: str | None, demand: Demand) -> NodeRoom:
+    return admission.room_for(tx, demand) if node_id is None else admission.room_on(tx, node_id, demand)
+
+
+def _admitted(
+    organization_id: str, body: VmCreate, tier: str, price: int, resource_size: str, gpu_count: int = 0
+) -> Admitted:
+    return Admitted(
+        kind=VM,
+        organization_id=organization_id,
+        name=body.name,
+        gpu_model_id=body.gpu_model_id,
+        gpu_count=gpu_count,
+        price_per_hour_cents=price,
+        image=body.image_url,
+        public=body.public,
+        http_port=body.container_port or DEFAULT_PORT,
+        volume_gb=0,
+        disk_size_gb=DEFAULT_DISK_GB if body.disk_size_gb is None else body.disk_size_gb,
+        resource_size=resource_size,
+        tier=tier,
+        capability_tier=PRODUCTION if tier == PRODUCTION else BETA,
+        compute_class="on_demand",
+        request=kept_request(body.model_dump(mode="json", exclude_none=True)),
+    )
