@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import pytest_asyncio
 
-from tests.localcloud.fuzz.values import fitting, resolved, unfitting
+from tests.localcloud.http.values import fitting, resolved, unfitting
 from tests.localcloud.support.everything import Everything, Operation, everything
 from tests.localcloud.support.server import Answer, request
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import pytest
 
-from tests.localcloud.crash.journal import Journal, Pod
+from tests.localcloud.kernel.journal import Journal, Pod
 from tests.localcloud.support.events import create_webhook
 from tests.localcloud.support.server import COMMAND, Organization, request
 from tests.support.eventually import eventually

@@ -29,7 +29,7 @@ from tests.localcloud.support.workloads import (
 )
 
 if TYPE_CHECKING:
-    from tests.localcloud.billing.conftest import SetPayments
+    from tests.localcloud.money.conftest import SetPayments
     from tests.localcloud.support.server import Organization
 
 HOUR = 3600

@@ -34,8 +34,8 @@ from tests.localcloud.support.workloads import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.localcloud.billing.conftest import SetPayments
     from tests.localcloud.conftest import StartServer
+    from tests.localcloud.money.conftest import SetPayments
     from tests.localcloud.support.server import Organization, Server
 
 
