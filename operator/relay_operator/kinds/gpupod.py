@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from datetime import timedelta
 from enum import StrEnum
+from itertools import islice
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, JsonValue, WithJsonSchema
@@ -29,6 +30,7 @@ from relay_operator.flows.managed.resource import (
     NotSeen,
     Progress,
     SearchResult,
+    Unfinished,
 )
 from relay_operator.kinds.comparison import differing, env_fields, power_step, texts
 from relay_wire.pods import PodCreate, PodStatus
@@ -142,6 +144,10 @@ _COMPUTE_CLASSES: Mapping[ComputeClass, Literal["on_demand", "reserved"]] = {
 }
 
 
+_LOOKUPS = 10
+"""Ids that webhooks named and one pass looks up: there may be a thousand, and others wait for the worker."""
+
+
 class GpuPods(ExternalResource[GpuPodSpec, GpuPodStatus, VmRecord]):
     """How a GpuPod maps to a pod of the cloud (sections 3 and 4)."""
 
@@ -158,7 +164,7 @@ class GpuPods(ExternalResource[GpuPodSpec, GpuPodStatus, VmRecord]):
 
     async def find(self, cloud: Cloud, name: str, unclaimed: UnclaimedIds) -> SearchResult[VmRecord]:
         """By what webhooks named, then by the list that a cloud may or may not have."""
-        for cloud_id in unclaimed.nameless():
+        for cloud_id in islice(unclaimed.nameless(), _LOOKUPS):
             try:
                 record = await cloud.call(operations.GET_VM, id=cloud_id)
             except NotFound:
@@ -171,6 +177,8 @@ class GpuPods(ExternalResource[GpuPodSpec, GpuPodStatus, VmRecord]):
                 return Found(await cloud.call(operations.GET_VM, id=known))
             except NotFound:
                 unclaimed.discard(known)
+        if any(unclaimed.nameless()):
+            return Unfinished()
         try:
             records = await listing(cloud, operations.LIST_VMS)
         except (NotFound, Unreadable):

@@ -20,7 +20,16 @@ from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.inputs import InputReader, MissingInput, ReadInputs
 from relay_operator.flows.managed.memory import Memory
 from relay_operator.flows.managed.plan import Account, Demand, Gate, Seen, Undecided, View
-from relay_operator.flows.managed.resource import CannotTell, ExternalResource, Found, Inputs, Look, NotSeen, Progress
+from relay_operator.flows.managed.resource import (
+    CannotTell,
+    ExternalResource,
+    Found,
+    Inputs,
+    Look,
+    NotSeen,
+    Progress,
+    Unfinished,
+)
 
 SpecT = TypeVar("SpecT", bound=WorkloadSpec)
 StatusT = TypeVar("StatusT", bound=CommonStatus)
@@ -296,6 +305,8 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
                 if early > 0:
                     return _Sight(Seen.UNSURE, note=note, decided_in=early)
                 return _Sight(Seen.UNKNOWABLE, note=note)
+            case Unfinished():
+                return _Sight(Seen.UNSURE, note="the ids that webhooks named are looked up", decided_in=0)
             case _ as never:
                 assert_never(never)
 

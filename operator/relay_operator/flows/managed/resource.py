@@ -91,7 +91,12 @@ class CannotTell:
     """The cloud has no way to find a resource by its name."""
 
 
-SearchResult: TypeAlias = Found[ObsT] | NotSeen | CannotTell
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """There is more to look at than one pass may: the next one goes on."""
+
+
+SearchResult: TypeAlias = Found[ObsT] | NotSeen | CannotTell | Unfinished
 
 
 class ExternalResource(Protocol[SpecT, StatusT, ObsT]):
@@ -117,7 +122,10 @@ class ExternalResource(Protocol[SpecT, StatusT, ObsT]):
         ...
 
     async def find(self, cloud: Cloud, name: str, unclaimed: UnclaimedIds) -> SearchResult[ObsT]:
-        """The live resource with that name; `unclaimed` are ids that webhooks named and nobody owns."""
+        """The live resource with that name, after a bounded number of requests.
+
+        `unclaimed` are ids that webhooks named and nobody owns; what is learned of them is kept there.
+        """
         ...
 
     async def create(self, cloud: Cloud, obj: Resource[SpecT, StatusT], intent: CreateIntent, inputs: Inputs) -> ObsT:

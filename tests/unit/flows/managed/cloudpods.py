@@ -11,7 +11,7 @@ from relay_operator.api.references import AccountRef
 from relay_operator.engine.account import AccountReady, AccountState
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.actions import Step
-from relay_operator.flows.managed.resource import CannotTell, Found, Inputs, Look, NotSeen, SearchResult
+from relay_operator.flows.managed.resource import CannotTell, Found, Inputs, Look, NotSeen, SearchResult, Unfinished
 from relay_operator.kinds.gpupod import GpuPods, GpuPodStatus, Pod
 from relay_wire.vms import VmRecord
 
@@ -45,6 +45,8 @@ class Pods:
     """Every create that was sent, whatever came of it."""
     calls: list[str] = field(default_factory=list)
     listable: bool = True
+    more_to_find: int = 0
+    """Searches that come to no end."""
     hidden: set[str] = field(default_factory=set)
     """Ids that reads and lists do not show."""
     born: str = "running"
@@ -117,6 +119,9 @@ class MemoryPods(GpuPods):
     async def find(self, cloud: Cloud, name: str, unclaimed: UnclaimedIds) -> SearchResult[VmRecord]:
         failure = self.pods.begin("find")
         self.pods.end("find", failure)
+        if self.pods.more_to_find > 0:
+            self.pods.more_to_find -= 1
+            return Unfinished()
         for cloud_id in unclaimed.nameless():
             unclaimed.learn(cloud_id, self.pods.records[cloud_id].name)
         known = unclaimed.named(name)

@@ -129,6 +129,16 @@ async def test_a_webhooks_sighting_decides_where_the_cloud_has_no_list(world: Wo
     assert (world.status().id, world.pods.count("create")) == ("pod-1", 1)
 
 
+async def test_a_search_that_takes_more_than_one_pass_is_gone_on_with_at_once(world: World) -> None:
+    await unknown(world, acted=True)
+    world.pods.listable, world.pods.more_to_find = True, 5
+    searches, since = world.pods.count("find"), world.clock.seconds
+    world.hint()
+    await world.settle()
+    assert (world.pods.count("find") - searches, world.clock.seconds - since) == (6, 0)
+    assert (world.status().id, world.pods.count("create")) == ("pod-1", 1)
+
+
 async def test_retry_by_name_sends_the_same_request_again(world: World) -> None:
     set_account(world, resend_unknown=True)
     world.pods.listable = False

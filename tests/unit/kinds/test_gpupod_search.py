@@ -1,0 +1,40 @@
+"""How a pod is searched for among the ids that webhooks named: bounded in one pass, and gone on with in the next."""
+
+import json
+
+import pytest
+
+from relay_client import Cloud
+from relay_operator.engine.unclaimed_ids import UnclaimedIds
+from relay_operator.flows.managed.resource import CannotTell, Found, Unfinished
+from relay_operator.kinds.gpupod import GpuPods
+from tests.unit.client.scripted import Reply, scripted_server
+
+ABSENT = Reply(404, b'{"error":"no such pod"}')
+MINE, ANOTHER = (
+    Reply(body=json.dumps({"id": "pod-1", "name": name, "status": "running"}).encode()) for name in ("mine", "another")
+)
+
+
+@pytest.mark.parametrize("reply", [ABSENT, ANOTHER], ids=["gone", "another's"])
+async def test_a_pass_looks_up_ten_and_the_next_goes_on(reply: Reply) -> None:
+    unclaimed, looked_up = UnclaimedIds(), []
+    for number in range(25):
+        unclaimed.add(f"pod-{number}")
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        server.will(*[reply] * 25, ABSENT)
+        for expected in (Unfinished(), Unfinished(), CannotTell()):
+            assert await GpuPods().find(cloud, "mine", unclaimed) == expected
+            looked_up.append(len([target for target in server.targets if "/pod-" in target]))
+    assert looked_up == [10, 20, 25]
+
+
+async def test_what_is_found_ends_the_search_whatever_is_left() -> None:
+    unclaimed = UnclaimedIds()
+    for number in range(25):
+        unclaimed.add(f"pod-{number}")
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        server.will(MINE, *[ANOTHER] * 9, MINE)
+        found = await GpuPods().find(cloud, "mine", unclaimed)
+        assert isinstance(found, Found)
+        assert len(server.seen) == 11
