@@ -34,7 +34,7 @@ from relay_operator.engine.events import Recorder
 from relay_operator.engine.informer import Informer, keep_answer, key_of
 from relay_operator.engine.kube import JsonObject, Kube, KubeError, ResourceType
 from relay_operator.engine.passes import KindReconciler
-from relay_operator.engine.queue import Priority, Queue
+from relay_operator.engine.queue import Priority, Queue, Shares
 from relay_operator.engine.workers import Workers
 from relay_operator.flows.account.reconciler import AccountReconciler
 from relay_operator.flows.batch.transfers import Transfers
@@ -257,11 +257,16 @@ def _gives_way(key: ObjectKey) -> bool:
     return key.kind == inferencebatch.DEFINITION.kind
 
 
+def _shares(workers: int, cache: Cache) -> Shares[ObjectKey]:
+    """A cloud that hangs holds up the objects of its account, and no others."""
+    return Shares(_gives_way, max(workers // 4, 1), cache.account_of, max(workers // 2, 1))
+
+
 def _assemble(settings: Settings, api: client.ApiClient) -> App:
     metrics = process_metrics(version("relay-operator"))
     kube = Kube(api, on_write=metrics.on_write)
-    queue = Queue[ObjectKey](time.monotonic, _gives_way, max(settings.workers // 4, 1))
     cache = Cache(on_owned=lambda owner: _wake(queue, owner))
+    queue = Queue[ObjectKey](time.monotonic, _shares(settings.workers, cache))
     informer = Informer(cache, queue, random.random, settings.poll_settled_seconds)
     accounts = Accounts(settings, kube, cache, queue, metrics)
     pulse = Heartbeat(settings.lease_duration_seconds * 4, time.monotonic)

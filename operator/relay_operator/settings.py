@@ -116,7 +116,10 @@ class Settings(BaseSettings):
     lease_retry_seconds: Seconds = Field(2, description="Time between two attempts to take or renew the Lease.")
 
     workers: int = Field(
-        32, ge=1, le=1024, description="Objects reconciled at once, at most a quarter of them batches."
+        32,
+        ge=1,
+        le=1024,
+        description="Objects reconciled at once, at most half of them of one account, and a quarter of them batches.",
     )
     poll_transition_seconds: Seconds = Field(5, description="Interval of looking at an object that is changing.")
     poll_settled_seconds: Seconds = Field(300, description="Interval of looking at an object that is as asked.")

@@ -8,7 +8,8 @@ from relay_operator.api.references import AccountKind
 from relay_operator.engine.index import Index
 
 DEFAULT_NAME = "default"
-WITHOUT_ACCOUNT = frozenset({*AccountKind, "InferenceBatchSchedule"})
+_ACCOUNTS = frozenset(AccountKind)
+WITHOUT_ACCOUNT = _ACCOUNTS | {"InferenceBatchSchedule"}
 """Kinds that use no account; a schedule's batches do."""
 
 Reference = tuple[str, str]
@@ -47,9 +48,12 @@ class AccountUsers:
                     yield from self._defaulting.of(namespace)
 
     def account_of(self, key: ObjectKey, reference: Reference) -> ObjectKey | None:
-        """What this object's reference means now; None where its kind uses no account, or there is no default."""
+        """What this object's reference means now; None where its kind uses no account, or there is no default.
+
+        An account is its own.
+        """
         if key.kind in WITHOUT_ACCOUNT:
-            return None
+            return key if key.kind in _ACCOUNTS else None
         return _named(key, reference) or self.default(key.namespace)
 
     def default(self, namespace: str) -> ObjectKey | None:

@@ -103,7 +103,7 @@ class Cache:
         return tuple(self._searching.of(account))
 
     def account_of(self, key: ObjectKey) -> ObjectKey | None:
-        """The account that the object uses, or would use; None where it is not known, uses none, or has no default."""
+        """The account that the object uses, would use, or is; None where it is not known, or there is none."""
         entry = self._entries.get(key)
         return None if entry is None else self._users.account_of(key, entry.account)
 

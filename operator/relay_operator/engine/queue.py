@@ -3,12 +3,12 @@
 import asyncio
 import heapq
 import itertools
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from math import inf
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 KeyT = TypeVar("KeyT", bound=Hashable)
 
@@ -39,26 +39,47 @@ class _Pending:
     since: float
 
 
+Lane: TypeAlias = Hashable
+_Ready: TypeAlias = tuple[Priority, bool, int, KeyT, Lane | None]
+"""Priority, whether it gives way, its number in the order of coming, the key and its lane."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shares(Generic[KeyT]):
+    """How many workers the keys of one sort may have at the same time, so that the others find one that is free."""
+
+    gives_way: Callable[[KeyT], bool] = lambda _: False
+    giving_way: int = 1
+    """Of those that give way, all together."""
+    lane: Callable[[KeyT], Lane | None] = lambda _: None
+    """What a key's work may be held up by, together with others of this lane; None where it is by nothing."""
+    in_lane: int = 1
+    """Of each lane."""
+
+
 @dataclass(slots=True)
 class Queue(Generic[KeyT]):
     """Keys waiting for a worker, by priority, and among equals in the order they came, after them those that give way.
 
-    At most `at_once` of those that give way are worked on at the same time: however many they are, the others find a
-    worker that is free, and servers that are not busy with them.
+    However many there are that give way, or in one lane, no more of them are worked on than their share.
     A key is ready at most once and with one worker at most: what is added while it is worked on runs
     after, once. A delayed key that is added again, or ready sooner, keeps the earlier of both times.
     Work per operation is O(log n); nothing polls.
     """
 
     clock: Callable[[], float]
-    gives_way: Callable[[KeyT], bool] = lambda _: False
-    at_once: int = 1
-    _ready: dict[bool, list[tuple[Priority, bool, int, KeyT]]] = field(default_factory=lambda: {False: [], True: []})
+    shares: Shares[KeyT] = field(default_factory=Shares)
+    _ready: dict[bool, list[_Ready[KeyT]]] = field(default_factory=lambda: {False: [], True: []})
     """By whether they give way."""
+    _parked: dict[tuple[Lane, bool], list[_Ready[KeyT]]] = field(default_factory=dict)
+    """What was ready as its lane had its share, by lane and by whether it gives way."""
     _giving_way: int = 0
     """How many of those workers have."""
+    _in_lane: Counter[Lane] = field(default_factory=Counter)
+    """How many workers each lane has."""
     _pending: dict[KeyT, _Pending] = field(default_factory=dict)
-    _working: set[KeyT] = field(default_factory=set)
+    _working: dict[KeyT, Lane | None] = field(default_factory=dict)
+    """With the lane that each was taken in."""
     _delayed: dict[KeyT, tuple[float, Priority]] = field(default_factory=dict)
     _due: list[tuple[float, int, KeyT]] = field(default_factory=list)
     _order: "itertools.count[int]" = field(default_factory=itertools.count)
@@ -93,11 +114,6 @@ class Queue(Generic[KeyT]):
         if self._waiters:
             self._arm()
 
-    def forget(self, key: KeyT) -> None:
-        """Drop what waits for the key; work under way is not touched."""
-        self._pending.pop(key, None)
-        self._delayed.pop(key, None)
-
     async def take(self) -> Taken[KeyT]:
         """The most urgent ready key; waits for one. The caller must call `done` with it.
 
@@ -112,8 +128,11 @@ class Queue(Generic[KeyT]):
 
     def done(self, key: KeyT) -> None:
         """The worker is through with the key; what was added meanwhile becomes ready."""
-        self._working.discard(key)
-        if self.gives_way(key):
+        lane = self._working.pop(key)
+        if lane is not None:
+            self._in_lane[lane] -= 1
+            self._unpark(lane)
+        if self.shares.gives_way(key):
             self._giving_way -= 1
             self._wake_one()  # for one that could not be taken beside it
         waiting = self._pending.get(key)
@@ -135,27 +154,53 @@ class Queue(Generic[KeyT]):
 
     def _pop(self) -> Taken[KeyT] | None:
         while ready := self._foremost():
-            priority, gives_way, _, key = heapq.heappop(ready)
-            waiting = self._pending.get(key)
-            if waiting is None or waiting.priority != priority or key in self._working:
-                continue  # forgotten, or moved forward and already taken
-            del self._pending[key]
-            self._working.add(key)
+            first = heapq.heappop(ready)
+            _, gives_way, _, key, lane = first
+            is_full = lane is not None and self._in_lane[lane] >= self.shares.in_lane
+            if not self._is_current(first):
+                if lane is not None and not is_full:
+                    self._unpark(lane)  # this one had been, and leaves the place to the next
+                continue
+            if lane is not None and is_full:
+                heapq.heappush(self._parked.setdefault((lane, gives_way), []), first)
+                continue
+            waiting = self._pending.pop(key)
+            self._working[key] = lane
             self._giving_way += gives_way
-            return Taken(key, priority, waiting.since)
+            if lane is not None:
+                self._in_lane[lane] += 1
+            return Taken(key, waiting.priority, waiting.since)
         return None
 
-    def _foremost(self) -> list[tuple[Priority, bool, int, KeyT]]:
+    def _is_current(self, ready: _Ready[KeyT]) -> bool:
+        """Whether the key still waits for this; it may have moved forward, and been taken meanwhile."""
+        waiting = self._pending.get(ready[3])
+        return waiting is not None and waiting.priority == ready[0] and ready[3] not in self._working
+
+    def _foremost(self) -> list[_Ready[KeyT]]:
         """Those among whom the next one is; empty where none may be taken."""
         others, giving_way = self._ready[False], self._ready[True]
-        if not giving_way or self._giving_way >= self.at_once:
+        if not giving_way or self._giving_way >= self.shares.giving_way:
             return others
         return giving_way if not others or giving_way[0] < others[0] else others
 
     def _push(self, key: KeyT, priority: Priority) -> None:
-        gives_way = self.gives_way(key)
-        heapq.heappush(self._ready[gives_way], (priority, gives_way, next(self._order), key))
+        gives_way = self.shares.gives_way(key)
+        ready = (priority, gives_way, next(self._order), key, self.shares.lane(key))
+        heapq.heappush(self._ready[gives_way], ready)
         self._wake_one()
+
+    def _unpark(self, lane: Lane) -> None:
+        """The lane has less than its share: the first of either sort may be the next."""
+        if not self._in_lane[lane]:
+            del self._in_lane[lane]
+        for gives_way in (False, True):
+            parked = self._parked.get((lane, gives_way))
+            if parked:
+                heapq.heappush(self._ready[gives_way], heapq.heappop(parked))
+                self._wake_one()
+            if parked == []:
+                del self._parked[lane, gives_way]
 
     def _wake_one(self) -> None:
         """One key wakes one worker, however many wait."""

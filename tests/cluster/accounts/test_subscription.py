@@ -126,7 +126,8 @@ async def test_creates_wait_for_the_subscription_and_are_woken_by_it(bench: Benc
     await bench.watch("CloudAccount", "default")
     assert bench.accounts.deaf_for(await _usable(bench)) == 20
     waiting = ObjectKey("GpuPod", bench.admin.namespace, "trainer")
-    bench.queue.forget(waiting)
+    assert (await bench.queue.take()).key == waiting  # since the account became usable
+    bench.queue.done(waiting)
     await bench.run()
     assert bench.accounts.deaf_for(await _usable(bench)) == 0
     assert (await bench.queue.take()).key == waiting

@@ -170,7 +170,7 @@ def test_accounts_and_schedules_use_no_account() -> None:
     for key in (OWN, SHARED, schedule):
         cache.put(key, raw())
     assert [users(cache, OWN), users(cache, SHARED)] == [set(), set()]
-    assert [cache.account_of(key) for key in (OWN, SHARED, schedule)] == [None, None, None]
+    assert [cache.account_of(key) for key in (OWN, SHARED, schedule)] == [OWN, SHARED, None]
 
 
 class Unwalkable(dict[ObjectKey, Entry]):

@@ -41,7 +41,7 @@ async def test_settled_objects_of_a_start_are_spread_over_time(world: World) -> 
 
 async def test_what_says_nothing_new_asks_for_nothing(world: World) -> None:
     world.informer.seen("GpuPod", raw(status=SETTLED))
-    world.queue.forget(ObjectKey("GpuPod", NAMESPACE, "train"))
+    world.queue._delayed.clear()
     world.informer.seen("GpuPod", raw(status=SETTLED))
     assert (len(world.queue), world.queue._delayed) == (0, {})
 

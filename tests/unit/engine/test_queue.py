@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from relay_operator.engine.queue import Priority, Queue, Taken
+from relay_operator.engine.queue import Priority, Queue, Shares, Taken
 from tests.unit.flows.managed.world import Clock
 
 
@@ -47,14 +47,14 @@ def _is_batch(key: str) -> bool:
 
 
 async def test_among_equals_those_that_give_way_go_last_but_before_what_is_less_urgent(clock: Clock) -> None:
-    queue = Queue[str](clock.monotonic, _is_batch)
+    queue = Queue[str](clock.monotonic, Shares(_is_batch))
     for key, priority in (("batch-1", 2), ("batch-2", 2), ("poll", 4), ("pod", 2), ("batch-deleted", 0)):
         queue.add(key, Priority(priority))
     assert await drained(queue) == ["batch-deleted", "pod", "batch-1", "batch-2", "poll"]
 
 
 async def test_a_bounded_number_of_those_that_give_way_is_worked_on_at_once(clock: Clock) -> None:
-    queue = Queue[str](clock.monotonic, _is_batch, at_once=2)
+    queue = Queue[str](clock.monotonic, Shares(_is_batch, 2))
     for key in ("batch-1", "batch-2", "batch-3"):
         queue.add(key, Priority.DELETE)
     queue.add("pod", Priority.POLL)
@@ -64,6 +64,92 @@ async def test_a_bounded_number_of_those_that_give_way_is_worked_on_at_once(cloc
     await asyncio.sleep(0)
     queue.done("batch-1")
     assert (await waiting).key == "batch-3"
+
+
+def _account(key: str) -> str | None:
+    """Of `account/key`, with what stands before a colon passed over."""
+    return key.rpartition(":")[2].partition("/")[0] if "/" in key else None
+
+
+def _in_lanes(clock: Clock, in_lane: int = 2, giving_way: int = 1) -> Queue[str]:
+    return Queue(clock.monotonic, Shares(_is_batch, giving_way, _account, in_lane))
+
+
+async def free_to_take(queue: Queue[str]) -> list[str]:
+    """What idle workers would get, none of whom comes to an end."""
+    keys = []
+    while (one := await taken(queue)) is not None:
+        keys.append(one.key)
+    return keys
+
+
+async def test_a_lane_has_its_share_of_the_workers_and_the_others_find_one_that_is_free(clock: Clock) -> None:
+    queue = _in_lanes(clock)
+    for key in ("a/1", "a/2", "a/3", "a/4", "b/1", "none"):
+        queue.add(key, Priority.CHANGE)
+    assert await free_to_take(queue) == ["a/1", "a/2", "b/1", "none"]
+    assert len(queue) == 2
+    queue.done("a/1")
+    assert await free_to_take(queue) == ["a/3"]
+    for key in ("a/2", "a/3", "b/1", "none"):
+        queue.done(key)
+    assert await free_to_take(queue) == ["a/4"]
+    queue.done("a/4")
+    assert (len(queue), queue._parked, queue._in_lane, queue._working) == (0, {}, {}, {})
+
+
+async def test_what_waits_for_its_lane_goes_by_priority_and_then_in_its_order(clock: Clock) -> None:
+    queue = _in_lanes(clock, in_lane=1)
+    for key, priority in (("a/0", 0), ("a/poll", 4), ("a/1", 2), ("a/2", 2)):
+        queue.add(key, Priority(priority))
+    assert await free_to_take(queue) == ["a/0"]
+    queue.add("a/delete", Priority.DELETE)
+    assert await free_to_take(queue) == []
+    order, last = [], "a/0"
+    for _ in range(4):
+        queue.done(last)
+        (last,) = await free_to_take(queue)
+        order.append(last)
+    assert order == ["a/delete", "a/1", "a/2", "a/poll"]
+
+
+async def test_a_worker_that_waits_is_woken_by_its_place_in_the_lane(clock: Clock) -> None:
+    queue = _in_lanes(clock, in_lane=1)
+    queue.add("a/1", Priority.CHANGE)
+    queue.add("a/2", Priority.CHANGE)
+    assert await free_to_take(queue) == ["a/1"]
+    waiting = asyncio.create_task(queue.take())
+    await asyncio.sleep(0)
+    queue.done("a/1")
+    assert (await waiting).key == "a/2"
+
+
+async def test_those_that_give_way_do_not_keep_the_place_of_others_in_their_lane(clock: Clock) -> None:
+    queue = _in_lanes(clock, in_lane=1)
+    for key in ("batch:b/1", "a/1", "batch:a/1", "a/2"):
+        queue.add(key, Priority.CHANGE)
+    assert await free_to_take(queue) == ["a/1", "batch:b/1"]
+    queue.done("a/1")
+    assert await free_to_take(queue) == ["a/2"]
+    for key in ("a/2", "batch:b/1"):
+        queue.done(key)
+    assert await free_to_take(queue) == ["batch:a/1"]
+
+
+async def test_what_moved_forward_or_to_another_lane_leaves_its_place_to_the_next(clock: Clock) -> None:
+    lanes = {"x": "a", "y": "a", "z": "a", "busy": "a"}
+    queue = Queue[str](clock.monotonic, Shares(lane=lanes.get, in_lane=1))
+    for key in ("busy", "x", "y", "z"):
+        queue.add(key, Priority.POLL)
+    assert await free_to_take(queue) == ["busy"]
+    lanes["x"] = lanes["y"] = "b"
+    queue.add("x", Priority.CHANGE)
+    assert await free_to_take(queue) == ["x"]
+    queue.done("busy")  # x had waited first for this place, and y is next
+    queue.add("y", Priority.CHANGE)
+    assert await free_to_take(queue) == ["z"]
+    queue.done("x")
+    assert await free_to_take(queue) == ["y"]
 
 
 async def test_a_key_is_ready_at_most_once(queue: Queue[str]) -> None:
@@ -159,16 +245,6 @@ async def test_what_came_for_a_key_while_it_waited_to_run_again_loses_its_delay(
     assert await drained(queue) == ["a"]
     clock.seconds = 10
     assert await drained(queue) == []
-
-
-async def test_what_is_forgotten_does_not_come(queue: Queue[str], clock: Clock) -> None:
-    queue.add("a", Priority.CHANGE)
-    queue.add_after("b", 5, Priority.POLL)
-    queue.forget("a")
-    queue.forget("b")
-    clock.seconds = 10
-    assert await drained(queue) == []
-    assert len(queue) == 0
 
 
 async def test_the_oldest_tells_since_when_somebody_waits(queue: Queue[str], clock: Clock) -> None:
