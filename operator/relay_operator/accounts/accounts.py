@@ -113,7 +113,7 @@ class Accounts:
         entry = self._cache.get(key)
         if entry is None:
             return AccountWaiting(Reason.ACCOUNT_MISSING, f"the {key} does not exist")
-        connection = self._connections.setdefault(key, _connection(RateLimit()))
+        connection = self._connection(key)
         async with connection.turn:
             known = connection.state
             if known is not None and not self._is_stale(connection, entry):
@@ -146,7 +146,7 @@ class Accounts:
 
     def listening(self, key: ObjectKey) -> None:
         """The account is subscribed, or will not be: what waits to be created goes ahead."""
-        connection = self._connections.setdefault(key, _connection(RateLimit()))
+        connection = self._connection(key)
         if connection.listening:
             return
         connection.listening = True
@@ -165,7 +165,7 @@ class Accounts:
 
     def evidence(self, key: ObjectKey) -> Evidence:
         """Whether the account's webhooks arrive."""
-        return self._connections.setdefault(key, _connection(RateLimit())).evidence
+        return self._connection(key).evidence
 
     def refused(self, account: AccountReady) -> None:
         """The cloud answered 401 to this account's Cloud."""
@@ -180,7 +180,7 @@ class Accounts:
 
     def unclaimed(self, key: ObjectKey) -> UnclaimedIds:
         """Ids that webhooks of this account named and nobody records."""
-        return self._connections.setdefault(key, _connection(RateLimit())).unclaimed
+        return self._connection(key).unclaimed
 
     @property
     def webhook_secrets(self) -> SigningSecrets:
@@ -203,6 +203,12 @@ class Accounts:
         for dependent, entry in self._cache.users(key):
             if not (first and entry.settled):
                 self._queue.add(dependent, Priority.CHANGE)
+
+    def _connection(self, key: ObjectKey) -> _Connection:
+        known = self._connections.get(key)
+        if known is None:
+            known = self._connections[key] = _Connection(_limiter(RateLimit()), RateLimit())
+        return known
 
     def _connect(
         self, urls: tuple[str, str | None], api_key: str, organization_id: str | None, limiter: RateLimiter
@@ -328,10 +334,6 @@ def _no_default(namespace: str) -> str:
 
 def _unauthorized(message: str) -> AccountRefused:
     return AccountRefused(Reason.ACCOUNT_UNAUTHORIZED, f"{message}: put a key that is valid into the Secret")
-
-
-def _connection(rate_limit: RateLimit) -> _Connection:
-    return _Connection(_limiter(rate_limit), rate_limit)
 
 
 def _limiter(rate_limit: RateLimit) -> RateLimiter:

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Generic, Self, TypeVar
+from functools import lru_cache
+from typing import Annotated, Generic, TypeVar
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, PlainSerializer, ValidationError
 from pydantic.alias_generators import to_camel
@@ -28,7 +29,7 @@ ABANDON = f"{ANNOTATION_PREFIX}abandon"
 
 def rfc3339(moment: datetime) -> str:
     """A moment as Kubernetes writes it: UTC, whole seconds."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return moment.astimezone(UTC).isoformat(timespec="seconds")[:19] + "Z"
 
 
 Time = Annotated[AwareDatetime, PlainSerializer(rfc3339, return_type=str, when_used="json")]
@@ -124,22 +125,23 @@ class CreateIntent(Model):
         kind, _, name = self.account.partition("/")
         return kind, name
 
-    @classmethod
-    def parse(cls, text: str | None) -> "Self | MalformedIntent | None":
+    @staticmethod
+    def parse(text: str | None) -> "CreateIntent | MalformedIntent | None":
         """Reads the annotation: None where there is none, the error as a value where it cannot be understood.
 
         A malformed intent must be treated as open: what it stood for may exist.
         """
-        if not text:
-            return None
-        try:
-            return cls.model_validate_json(text)
-        except ValidationError as invalid:
-            problem = invalid.errors(include_url=False, include_input=False)[0]
-            where = ".".join(str(part) for part in problem["loc"])
-            return MalformedIntent(
-                f"the annotation {CREATE_INTENT} cannot be read: {where or 'text'}: {problem['msg']}"
-            )
+        return _parsed(text) if text else None
 
     def to_annotation(self) -> str:
         return self.model_dump_json(exclude_defaults=True)
+
+
+@lru_cache(maxsize=1024)  # each text is asked about several times while its object is worked on
+def _parsed(text: str) -> CreateIntent | MalformedIntent:
+    try:
+        return CreateIntent.model_validate_json(text)
+    except ValidationError as invalid:
+        problem = invalid.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in problem["loc"])
+        return MalformedIntent(f"the annotation {CREATE_INTENT} cannot be read: {where or 'text'}: {problem['msg']}")

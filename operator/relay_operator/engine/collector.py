@@ -46,8 +46,6 @@ class Collector:
     def on_pass(self, done: Pass) -> None:
         kind, taken = done.taken.key.kind, done.taken
         waited = self.clock() - taken.since - done.seconds
-        self.metrics.reconciles.labels(kind, done.outcome).inc()
-        self.metrics.reconcile_seconds.labels(kind).observe(done.seconds)
-        self.metrics.queue_wait_seconds.labels(taken.priority.name.lower()).observe(max(waited, 0))
+        self.metrics.on_pass(kind, done.outcome, taken.priority.name.lower(), max(waited, 0), done.seconds)
         if done.wrote and taken.priority is Priority.EVENT:
             self.metrics.webhook_to_status_seconds.observe(self.clock() - taken.since)

@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 from pydantic import JsonValue
 
@@ -35,5 +36,15 @@ def changed_fields(recorded: str, fields: Mapping[str, JsonValue]) -> tuple[str,
 
 
 def _digest(value: JsonValue) -> str:
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:8]
+    # Objects ask for the same few things. `typed`: True and 1 are equal, and have other texts.
+    return _remembered(value) if isinstance(value, str | int | None) else _computed(value)
+
+
+_as_text = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
+
+
+def _computed(value: JsonValue) -> str:
+    return hashlib.sha256(_as_text(value).encode()).hexdigest()[:8]
+
+
+_remembered = lru_cache(maxsize=4096, typed=True)(_computed)

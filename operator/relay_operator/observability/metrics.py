@@ -1,6 +1,7 @@
 """Every metric of the operator, declared once. Labels come from closed sets, never from names or ids."""
 
 from enum import StrEnum
+from functools import cache
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, disable_created_metrics
 from prometheus_client.gc_collector import GCCollector
@@ -120,14 +121,28 @@ class Metrics:
             registry=registry,
         )
 
+        # Looking a series up takes longer than counting in it. Those that can end are not kept.
+        self._reconciles = cache(self.reconciles.labels)
+        self._reconcile_seconds = cache(self.reconcile_seconds.labels)
+        self._queue_wait_seconds = cache(self.queue_wait_seconds.labels)
+        self._cloud_requests = cache(self.cloud_requests.labels)
+        self._cloud_request_seconds = cache(self.cloud_request_seconds.labels)
+        self._kubernetes_writes = cache(self.kubernetes_writes.labels)
+
+    def on_pass(self, kind: str, outcome: str, priority: str, waited: float, seconds: float) -> None:
+        """Counts one pass over an object: how long the object had waited, and how long the pass took."""
+        self._reconciles(kind, outcome).inc()
+        self._reconcile_seconds(kind).observe(seconds)
+        self._queue_wait_seconds(priority).observe(waited)
+
     def on_write(self, plural: str, verb: str, status: int) -> None:
         """Counts one write to the Kubernetes API; status 0 is no answer."""
-        self.kubernetes_writes.labels(plural, verb, str(status) if status else "none").inc()
+        self._kubernetes_writes(plural, verb, str(status) if status else "none").inc()
 
     def on_cloud_request(self, operation: str, status: int | None, seconds: float) -> None:
         """Counts one request to the cloud; no status is no answer."""
-        self.cloud_requests.labels(operation, "none" if status is None else str(status)).inc()
-        self.cloud_request_seconds.labels(operation).observe(seconds)
+        self._cloud_requests(operation, "none" if status is None else str(status)).inc()
+        self._cloud_request_seconds(operation).observe(seconds)
 
     def on_balance(self, namespace: str, account: str, available_cents: int, burn_cents_per_hour: int | None) -> None:
         """Shows an account's balance; a burn that the cloud does not tell is not shown as zero."""

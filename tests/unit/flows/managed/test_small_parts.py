@@ -76,6 +76,26 @@ def test_fingerprints_do_not_depend_on_order_and_do_not_show_values() -> None:
     assert "s3cret" not in fingerprints({"a": "s3cret"})
 
 
+def test_fingerprints_are_those_that_objects_have_recorded() -> None:
+    fields: dict[str, JsonValue] = {
+        "image": "pytorch/pytorch:2.9.0",
+        "word": "Größe\x7f",
+        "count": 1,
+        "public": True,
+        "none": None,
+        "share": 0.5,
+        "env": [{"name": "É", "value": "3"}],
+        "ssh": [],
+        "nested": {"b": 1, "a": True},
+    }
+    recorded = (
+        "count=6b86b273,env=51e39599,image=346c4ac6,nested=a3f44886,none=74234e98,public=b5bea41b,share=d2cbad71,"
+        "ssh=4f53cda1,word=aa820e6b"
+    )
+    assert fingerprints(fields) == recorded
+    assert fingerprints({"count": True, "share": False}) != fingerprints({"count": 1, "share": 0})
+
+
 def test_unclaimed_ids_are_looked_up_once_newest_first() -> None:
     unclaimed = UnclaimedIds()
     for cloud_id in ("a", "b", "c", "a"):
