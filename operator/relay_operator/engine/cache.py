@@ -44,16 +44,20 @@ class Cache:
 
         What was read before the object was deleted is not kept: both are the same then.
         """
-        before, version = self._entries.get(key), version_of(raw)
-        known = before is not None and before.uid == uid_of(raw)
-        if before is not None and ((known and 0 < version <= before.version) or self._tombstones.covers(key, version)):
-            return before, before  # stale, or the echo of the operator's own write
-        entry = entry_of(raw)
-        if self._tombstones.covers(key, version):
+        before = self._entries.get(key)
+        if self.knows(key, raw):
+            entry = before or entry_of(raw)
             return entry, entry
+        entry = entry_of(raw)
         self._entries[key] = entry
         self._index(key, before, entry)
         return before, entry
+
+    def knows(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> bool:
+        """Whether this is no news: stale, the echo of the operator's own write, or from before the object's end."""
+        entry, version = self._entries.get(key), version_of(raw)
+        known = entry is not None and entry.uid == uid_of(raw) and 0 < version <= entry.version
+        return known or self._tombstones.covers(key, version)
 
     def drop(self, key: ObjectKey, uid: str | None = None, version: int = 0) -> Entry | None:
         """Forget an object, which ended at this version; with `uid`, only that very one."""

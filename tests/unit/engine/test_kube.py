@@ -60,6 +60,12 @@ async def test_writes_name_their_manager_and_patches_are_merged(world: World) ->
     assert [call.query for call in world.server.calls] == [(("fieldManager", "relay-operator"),)] * 2
 
 
+async def test_half_a_surrogate_pair_is_sent_escaped(world: World) -> None:
+    world.server.faults.append(Fault(201, body="{}"))
+    await world.kube.create(CONFIG_MAPS, NAMESPACE, {"data": {"half": "\ud800"}})
+    assert world.server.calls[0].body == '{"data": {"half": "\\ud800"}}'
+
+
 async def test_a_status_write_leaves_the_spec_alone(world: World) -> None:
     world.apply()
     body: Json = {"status": {"state": "running"}, "spec": {"image": "other"}}
@@ -121,6 +127,7 @@ FAILURES: dict[str, tuple[Fault, type[KubeError], str]] = {
     ),
     "no reason": (Fault(500, body="{}"), Unavailable, "Unknown"),
     "a page instead of an object": (Fault(200, body="<html>"), Unavailable, "Unreadable: GET /api/v1"),
+    "a list instead of an object": (Fault(200, body="[]"), Unavailable, "Unreadable: GET /api/v1"),
     "a connection that breaks": (Fault(0), Unavailable, "Unreachable: GET /api/v1"),
 }
 
