@@ -2,8 +2,11 @@
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, NoReturn, cast
 
+import aiohttp
 import kopf
 from kopf._cogs.clients.errors import APIError
 from kopf._cogs.clients.watching import WatchingError
@@ -12,6 +15,7 @@ from kopf._core.engines.peering import Identity
 from relay_operator.api.meta import GROUP, VERSION
 from relay_operator.engine.informer import Informer
 from relay_operator.engine.kube import JsonObject
+from relay_operator.engine.sifting import Sifted
 
 
 class _NoDiffs(kopf.DiffBaseStorage):
@@ -37,11 +41,61 @@ def _registry(informer: Informer, plurals: Mapping[str, str]) -> kopf.OperatorRe
     for kind, plural in plurals.items():
         kopf.on.event(GROUP, VERSION, plural, registry=registry, param=kind)(observe)
 
-    @kopf.on.login(registry=registry)
-    def login(**kwargs: Any) -> kopf.ConnectionInfo | None:  # noqa: ANN401 - kopf's own protocol
-        return kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
-
+    kopf.on.login(registry=registry)(_Login(_sifting(informer, plurals)).login)
     return registry
+
+
+@dataclass(slots=True)
+class _Login:
+    """Gives kopf the sessions that it would make itself, sifted."""
+
+    sifting: aiohttp.ClientMiddlewareType
+    last: tuple[kopf.ConnectionInfo, kopf.AiohttpSession] | None = None
+
+    async def login(self, **kwargs: Any) -> kopf.AiohttpSession | None:  # noqa: ANN401 - kopf's own protocol
+        """The same credentials are the same session: kopf takes none again that was refused."""
+        found = await asyncio.to_thread(_credentials, kwargs)
+        if found is None:
+            return None
+        if self.last is None or self.last[0] != found:
+            self.last = found, self._session(found)
+        return self.last[1]
+
+    def _session(self, found: kopf.ConnectionInfo) -> kopf.AiohttpSession:
+        session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ssl=found.as_ssl_context()),
+            headers=found.as_http_headers(),
+            proxy=found.proxy_url,
+            trust_env=found.trust_env,
+            middlewares=[self.sifting],
+        )
+        return kopf.AiohttpSession(
+            server=found.server,
+            default_namespace=found.default_namespace,
+            priority=found.priority,
+            expiration=found.expiration,
+            aiohttp_session=session,
+        )
+
+
+def _credentials(kwargs: dict[str, Any]) -> kopf.ConnectionInfo | None:
+    return kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
+
+
+def _sifting(informer: Informer, plurals: Mapping[str, str]) -> aiohttp.ClientMiddlewareType:
+    """Takes out of every watch what the informer knows already: three of an object's four events echo our own writes,
+    and each costs kopf as much as half a pass."""
+    kinds = {plural: kind for kind, plural in plurals.items()}
+
+    async def sift(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+        answer = await send(request)
+        kind = kinds.get(request.url.name)
+        if kind is not None and answer.status == 200 and "watch" in request.url.query:
+            sifted = Sifted(answer.content, partial(informer.knows, kind))
+            answer.content = cast("aiohttp.StreamReader", sifted)
+        return answer
+
+    return sift
 
 
 def _settings() -> kopf.OperatorSettings:

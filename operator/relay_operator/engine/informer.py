@@ -40,6 +40,10 @@ class Informer:
             return
         self.queue.add(key, Priority.DELETE if after.deleting else Priority.CHANGE)
 
+    def knows(self, kind: str, raw: Mapping[str, JsonValue]) -> bool:
+        """Whether `seen` would learn nothing from it: it is stale, or the echo of the operator's own write."""
+        return self.cache.knows(key_of(kind, raw), raw)
+
     def gone(self, kind: str, raw: Mapping[str, JsonValue]) -> None:
         """The API server says that this very object is deleted."""
         self._drop(key_of(kind, raw), uid_of(raw), version_of(raw))

@@ -1,0 +1,254 @@
+"""The watch as kopf reads it, from a server that sends what it is told, as it is told."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+from aiohttp import web
+from pydantic import JsonValue
+
+from relay_operator.api.meta import ObjectKey
+from relay_operator.engine.cache import Cache
+from relay_operator.engine.informer import Informer
+from relay_operator.engine.queue import Queue
+from relay_operator.watch import WatchEndedError, watch
+from tests.unit.engine.apiserver import Json
+
+GROUP = "/apis/gpurelay.dev/v1alpha1"
+VERBS: JsonValue = ["list", "watch", "patch"]
+RESOURCE: Json = {"name": "gpupods", "singularName": "", "kind": "GpuPod", "namespaced": True, "verbs": VERBS}
+DISCOVERY: dict[str, Json] = {
+    "/api": {"versions": ["v1"]},
+    "/api/v1": {"resources": [{**RESOURCE, "name": "namespaces", "kind": "Namespace", "namespaced": False}]},
+    "/apis": {
+        "groups": [
+            {
+                "name": "gpurelay.dev",
+                "preferredVersion": {"version": "v1alpha1"},
+                "versions": [{"version": "v1alpha1"}],
+            }
+        ]
+    },
+    GROUP: {"resources": [RESOURCE]},
+}
+EXPIRED: Json = {"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old resource version"}}
+FULL: Json = {"type": "ERROR", "object": {"kind": "Status", "code": 500, "message": "out of space"}}
+
+
+def pod(name: str, version: int, note: str = "") -> Json:
+    metadata: Json = {"name": name, "namespace": "team-a", "uid": f"uid-{name}", "resourceVersion": str(version)}
+    return {"kind": "GpuPod", "metadata": {**metadata, "annotations": {"note": note}}, "spec": {}}
+
+
+def line(event: str, told: Json) -> bytes:
+    return json.dumps({"type": event, "object": told}).encode() + b"\n"
+
+
+class Listener(Informer):
+    """An informer that remembers what kopf told it."""
+
+    def __init__(self) -> None:
+        super().__init__(Cache(), Queue[ObjectKey](lambda: 0.0), lambda: 0.5, 300.0)
+        self.told: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
+
+    def seen(self, kind: str, raw: Json) -> None:  # type: ignore[override]
+        super().seen(kind, raw)
+        self.told.put_nowait((_name(raw), _version(raw)))
+
+    def gone(self, kind: str, raw: Json) -> None:  # type: ignore[override]
+        super().gone(kind, raw)
+        self.told.put_nowait((_name(raw), "gone"))
+
+
+class Server:
+    """Answers a list with `listed`, and watches, one after another, with what `say` and `end` put in."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        self.listed: list[Json] = []
+        self.status = 200
+        self.since: list[str] = []
+        self.asked = 0
+        self.watched = asyncio.Event()
+        self.token = "a-token"
+        self.kubeconfig = kubeconfig
+        self._said: asyncio.Queue[bytes | None] = asyncio.Queue()
+
+    def say(self, *pieces: bytes) -> None:
+        """What the watch that is open, or the next one, sends at once."""
+        self._said.put_nowait(b"".join(pieces))
+
+    def end(self) -> None:
+        """Ends the watch that is open."""
+        self._said.put_nowait(None)
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        self.asked += 1
+        status = self.status if request.headers["Authorization"] == f"Bearer {self.token}" else 401
+        if status != 200:
+            return web.json_response({"kind": "Status", "code": status, "message": "no"}, status=status)
+        if not request.path.endswith("/gpupods"):
+            found = DISCOVERY.get(request.path)
+            return web.json_response(found) if found else web.json_response({}, status=404)
+        if "watch" not in request.query:
+            return web.json_response({"kind": "GpuPodList", "metadata": {"resourceVersion": "1"}, "items": self.listed})
+        self.since.append(request.query["resourceVersion"])
+        response = web.StreamResponse()
+        await response.prepare(request)
+        self.watched.set()
+        while (piece := await self._said.get()) is not None:
+            await response.write(piece)
+        return response
+
+
+def _part(raw: Json, name: str) -> Json:
+    found = raw[name]
+    assert isinstance(found, dict)
+    return found
+
+
+def _name(raw: Json) -> str:
+    return str(_part(raw, "metadata")["name"])
+
+
+def _version(raw: Json) -> str:
+    return str(_part(raw, "metadata")["resourceVersion"])
+
+
+@pytest.fixture
+async def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Server]:
+    """A server, and KUBECONFIG leads to it."""
+    served = Server(tmp_path / "kubeconfig")
+    app = web.Application()
+    app.router.add_get("/{path:.*}", served.answer)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1, handler_cancellation=True)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    config: JsonValue = {
+        "current-context": "here",
+        "contexts": [{"name": "here", "context": {"cluster": "here", "user": "somebody"}}],
+        "clusters": [{"name": "here", "cluster": {"server": f"http://127.0.0.1:{runner.addresses[0][1]}"}}],
+        "users": [{"name": "somebody", "user": {"token": served.token}}],
+    }
+    served.kubeconfig.write_text(yaml.safe_dump(config))
+    monkeypatch.setenv("KUBECONFIG", str(served.kubeconfig))
+    yield served
+    await runner.cleanup()
+
+
+def _keep_signals() -> None:
+    """A test ends by no signal."""
+
+
+@asynccontextmanager
+async def watching() -> AsyncIterator[Listener]:
+    """kopf, watching the server."""
+    listener = Listener()
+    task = asyncio.create_task(watch(listener, {"GpuPod": "gpupods"}, ("team-a",), _keep_signals))
+    try:
+        async with asyncio.timeout(20):
+            yield listener
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def test_what_is_listed_and_what_changes_reaches_the_cache(server: Server) -> None:
+    server.listed = [pod("a", 1)]
+    async with watching() as listener:
+        assert await listener.told.get() == ("a", "1")
+        server.say(line("ADDED", pod("b", 2)), line("MODIFIED", pod("a", 3)))
+        assert {await listener.told.get(), await listener.told.get()} == {("b", "2"), ("a", "3")}
+        server.say(line("DELETED", pod("a", 4)))
+        assert await listener.told.get() == ("a", "gone")
+        assert [key.name for key in listener.cache.keys()] == ["b"]  # noqa: SIM118 - not a dict
+
+
+async def test_what_the_cache_knows_does_not_reach_kopf_but_its_end_does(server: Server) -> None:
+    async with watching() as listener:
+        listener.cache.put(ObjectKey("GpuPod", "team-a", "a"), pod("a", 9))
+        server.say(line("ADDED", pod("a", 8)), line("MODIFIED", pod("a", 9)), line("MODIFIED", pod("a", 10)))
+        server.say(line("MODIFIED", pod("a", 9)), line("DELETED", pod("a", 11)))
+        assert [await listener.told.get() for _ in range(2)] == [("a", "10"), ("a", "gone")]
+
+
+async def test_another_object_of_the_same_name_is_news(server: Server) -> None:
+    async with watching() as listener:
+        known = pod("a", 9)
+        _part(known, "metadata")["uid"] = "uid-of-a-former-one"
+        listener.cache.put(ObjectKey("GpuPod", "team-a", "a"), known)
+        server.say(line("ADDED", pod("a", 8)))
+        assert await listener.told.get() == ("a", "8")
+
+
+async def test_a_watch_that_ended_goes_on_behind_what_was_left_out(server: Server) -> None:
+    async with watching() as listener:
+        listener.cache.put(ObjectKey("GpuPod", "team-a", "a"), pod("a", 9))
+        server.say(line("ADDED", pod("b", 5)), line("MODIFIED", pod("a", 7)), line("MODIFIED", pod("a", 9)))
+        server.end()
+        server.say(line("ADDED", pod("c", 12)))
+        assert [await listener.told.get() for _ in range(2)] == [("b", "5"), ("c", "12")]
+        assert server.since == ["1", "9"]
+
+
+async def test_an_event_may_come_in_pieces(server: Server) -> None:
+    async with watching() as listener:
+        split = line("ADDED", pod("b", 3))
+        server.say(line("ADDED", pod("a", 2)), split[:40])
+        assert await listener.told.get() == ("a", "2")
+        server.say(split[40:], line("ADDED", pod("c", 4))[:-1])  # the last one without the end of its line
+        assert await listener.told.get() == ("b", "3")
+        server.end()
+        assert await listener.told.get() == ("c", "4")
+
+
+async def test_a_line_over_two_megabytes_is_read(server: Server) -> None:
+    async with watching() as listener:
+        server.say(line("ADDED", pod("a", 2, note="x" * 2_500_000)), line("ADDED", pod("b", 3)))
+        assert {await listener.told.get(), await listener.told.get()} == {("a", "2"), ("b", "3")}
+        entry = listener.cache.get(ObjectKey("GpuPod", "team-a", "a"))
+        assert entry is not None
+        assert len(entry.body) > 2_500_000
+
+
+async def test_a_watch_that_is_too_old_begins_with_a_list(server: Server) -> None:
+    async with watching() as listener:
+        server.say(line("ADDED", pod("a", 2)))
+        assert await listener.told.get() == ("a", "2")
+        server.listed = [pod("a", 2), pod("b", 7)]
+        server.say(json.dumps(EXPIRED).encode() + b"\n")
+        server.end()
+        assert {await listener.told.get(), await listener.told.get()} == {("a", "2"), ("b", "7")}
+        server.say(line("ADDED", pod("c", 8)))
+        assert await listener.told.get() == ("c", "8")
+
+
+async def test_an_error_of_another_kind_ends_the_watch(server: Server) -> None:
+    server.say(json.dumps(FULL).encode() + b"\n")
+    with pytest.raises(WatchEndedError, match="out of space"):
+        await asyncio.wait_for(watch(Listener(), {"GpuPod": "gpupods"}, ("team-a",), _keep_signals), 20)
+
+
+async def test_credentials_that_are_refused_are_not_tried_for_ever(server: Server) -> None:
+    watched = asyncio.create_task(watch(Listener(), {"GpuPod": "gpupods"}, ("team-a",), _keep_signals))
+    async with asyncio.timeout(20):
+        await server.watched.wait()
+        server.status, server.asked = 401, 0
+        server.end()
+        with pytest.raises(WatchEndedError, match="Ran out of valid credentials"):
+            await watched
+    assert server.asked == 1
+
+
+async def test_credentials_that_rotated_take_the_place_of_those_that_were_refused(server: Server) -> None:
+    async with watching() as listener:
+        await server.watched.wait()
+        config = yaml.safe_load(server.kubeconfig.read_text())
+        config["users"][0]["user"]["token"] = server.token = "another-token"
+        server.kubeconfig.write_text(yaml.safe_dump(config))
+        server.end()
+        server.say(line("ADDED", pod("a", 2)))
+        assert await listener.told.get() == ("a", "2")
