@@ -1,4 +1,4 @@
-"""Local clouds for their own tests: a process with a frozen clock for each module, an organization for each test."""
+"""Local clouds for their own tests: a freshly seeded one for each module, an organization for each test."""
 
 from __future__ import annotations
 
@@ -7,42 +7,57 @@ from typing import TYPE_CHECKING, Protocol
 import pytest
 import pytest_asyncio
 
+from tests.localcloud.support.pool import Pool
 from tests.localcloud.support.receiver import Receiver
-from tests.localcloud.support.server import Organization, Server
+from tests.localcloud.support.server import connections
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
+    from tests.localcloud.support.server import Organization, Server
+
 
 class StartServer(Protocol):
-    """Starts a local cloud of the test's own, with these arguments of `serve`."""
+    """A freshly seeded local cloud of the test's own, with these arguments of `serve`."""
 
     def __call__(self, *arguments: str) -> Server: ...
 
 
+@pytest.fixture(scope="session")
+def pool() -> Iterator[Pool]:
+    """The local clouds of this run."""
+    clouds = Pool()
+    yield clouds
+    clouds.close()
+
+
 @pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
+def server(pool: Pool) -> Iterator[Server]:
     """The module's local cloud; its clock is frozen, and any test may move it on."""
-    shared = Server(("--ephemeral", "--clock", "frozen"))
-    shared.start()
+    shared = pool.take(("--ephemeral", "--clock", "frozen"))
     yield shared
-    shared.stop()
+    pool.give_back(shared)
 
 
 @pytest.fixture
-def start_server() -> Iterator[StartServer]:
-    """Starts local clouds that the test may kill; all are gone after it."""
-    started: list[Server] = []
+def start_server(pool: Pool) -> Iterator[StartServer]:
+    """Local clouds that the test may kill; none is another test's at the same time."""
+    taken: list[Server] = []
 
     def start(*arguments: str) -> Server:
-        own = Server(arguments)
-        started.append(own)
-        own.start()
-        return own
+        taken.append(pool.take(arguments))
+        return taken[-1]
 
     yield start
-    for own in started:
-        own.kill()
+    for own in taken:
+        pool.give_back(own)
+
+
+@pytest_asyncio.fixture(autouse=True)
+async def one_session() -> AsyncIterator[None]:
+    """A test's requests share their connections."""
+    async with connections():
+        yield
 
 
 @pytest_asyncio.fixture

@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 from tests.localcloud.support.capacity_model import VM_COUNTS, Capacity, Node, Reserved, Unit, Wish
 from tests.localcloud.support.keepalive import Line
 from tests.localcloud.support.reservations import plus
-from tests.localcloud.support.server import Server
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+
+    from tests.localcloud.support.pool import Pool
 
 T = TypeVar("T")
 
@@ -416,14 +417,13 @@ HAPPENINGS: dict[Callable[[History], None], int] = {
 
 
 @pytest.fixture(scope="module")
-def world() -> Iterator[World]:
+def world(pool: Pool) -> Iterator[World]:
     """A cloud of this module's own, which also lists VMs."""
-    server = Server(("--ephemeral", "--clock", "frozen", "--list-vms"))
-    server.start()
+    server = pool.take(("--ephemeral", "--clock", "frozen", "--list-vms"))
     line = Line(server.url)
     yield World(line)
     line.close()
-    server.stop()
+    pool.give_back(server)
 
 
 @settings(max_examples=15, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])

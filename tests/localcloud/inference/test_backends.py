@@ -12,23 +12,25 @@ import pytest_asyncio
 
 from tests.localcloud.support.inference import CHAT, MESSAGES, balance, call, chat, events, message, ok, refusal
 from tests.localcloud.support.modelserver import ModelServer, completion
-from tests.localcloud.support.server import UNSENT, Organization, Server
+from tests.localcloud.support.server import UNSENT, Organization
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
+
+    from tests.localcloud.support.pool import Pool
+    from tests.localcloud.support.server import Server
 
 BACKENDS = "/v1/inference/models/{model}/backends"
 A_CENT_OF_TOKENS = 100_000
 
 
 @pytest.fixture(scope="module")
-def far() -> Iterator[Server]:
+def far(pool: Pool) -> Iterator[Server]:
     """A second local cloud, whose models are what is behind the first one's."""
-    second = Server(("--ephemeral", "--clock", "frozen"))
-    second.start()
+    second = pool.take(("--ephemeral", "--clock", "frozen"))
     yield second
-    second.stop()
+    pool.give_back(second)
 
 
 @pytest.fixture(autouse=True)

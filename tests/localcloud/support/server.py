@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import aiohttp
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
 
 COMMAND = Path(sys.executable).with_name("relay-localcloud")
 _LONGEST_START_SECONDS = 60.0
 _LONGEST_CALL_SECONDS = 60.0
 UNSENT = object()
+_SESSIONS: WeakKeyDictionary[asyncio.AbstractEventLoop, aiohttp.ClientSession] = WeakKeyDictionary()
+"""What the running test's requests go through, by its event loop."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +58,7 @@ async def request(
     raw: bytes | None = None,
     headers: dict[str, str] | None = None,
 ) -> Answer:
-    """One request on a connection of its own; `raw` sends exactly these bytes."""
+    """One request; `raw` sends exactly these bytes."""
     sent = dict(headers or {})
     if key is not None:
         sent["Authorization"] = f"Bearer {key}"
@@ -56,12 +66,28 @@ async def request(
     if body is not UNSENT:
         data = json.dumps(body).encode()
         sent.setdefault("Content-Type", "application/json")
-    timeout = aiohttp.ClientTimeout(total=_LONGEST_CALL_SECONDS)
     async with (
-        aiohttp.ClientSession(timeout=timeout) as session,
+        connections() as session,
         session.request(method, url, data=data, headers=sent, allow_redirects=False) as reply,
     ):
         return Answer(reply.status, {k.lower(): v for k, v in reply.headers.items()}, await reply.read())
+
+
+@asynccontextmanager
+async def connections() -> AsyncIterator[aiohttp.ClientSession]:
+    """What requests go through on this event loop while this lasts; connections are kept between them."""
+    loop = asyncio.get_running_loop()
+    if loop in _SESSIONS:
+        yield _SESSIONS[loop]
+        return
+    timeout = aiohttp.ClientTimeout(total=_LONGEST_CALL_SECONDS)
+    connector = aiohttp.TCPConnector(limit=0)
+    async with aiohttp.ClientSession(connector=connector, timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()) as kept:
+        _SESSIONS[loop] = kept
+        try:
+            yield kept
+        finally:
+            del _SESSIONS[loop]
 
 
 @dataclass(frozen=True)
@@ -93,8 +119,8 @@ class Server:
     arguments: tuple[str, ...]
     ready: dict[str, str] = field(default_factory=dict)
     _child: subprocess.Popen[bytes] | None = None
-    _log: list[bytes] = field(default_factory=list)
-    _reader: threading.Thread | None = None
+    _log: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
+    _forgotten: int = 0
 
     @property
     def url(self) -> str:
@@ -103,7 +129,12 @@ class Server:
     @property
     def log(self) -> str:
         """What it wrote to stderr so far."""
-        return b"".join(self._log).decode(errors="replace")
+        size = os.fstat(self._log.fileno()).st_size
+        return os.pread(self._log.fileno(), size - self._forgotten, self._forgotten).decode(errors="replace")
+
+    def forget_log(self) -> None:
+        """Let its log begin here."""
+        self._forgotten = os.fstat(self._log.fileno()).st_size
 
     @property
     def child(self) -> subprocess.Popen[bytes]:
@@ -115,9 +146,7 @@ class Server:
         ports = ("--port", "0", "--inference-port", "0", "--gateway-port", "0")
         given = self.arguments if "--port" in self.arguments else (*ports, *self.arguments)
         command = [str(COMMAND), "serve", *given]
-        self._child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        self._reader = threading.Thread(target=self._read_log, args=(self._child,), daemon=True)
-        self._reader.start()
+        self._child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._log)
         assert self._child.stdout is not None
         impatient = threading.Timer(_LONGEST_START_SECONDS, self._child.kill)
         impatient.start()
@@ -138,8 +167,6 @@ class Server:
             return self.child.wait(timeout=10)
         finally:
             self.child.kill()
-            assert self._reader is not None
-            self._reader.join(timeout=10)
 
     async def control(self, method: str, path: str, body: object = UNSENT, **more: Any) -> Answer:
         """A request to the control interface."""
@@ -166,8 +193,3 @@ class Server:
         return Organization(
             self, self.ready["organizationId"], self.ready["apiKey"], self.ready["userSessionToken"], ""
         )
-
-    def _read_log(self, child: subprocess.Popen[bytes]) -> None:
-        assert child.stderr is not None
-        for line in child.stderr:
-            self._log.append(line)
