@@ -1,37 +1,29 @@
-"""The connections beneath the calls: one request, one answer, read whole or piece by piece.
-
-With transport.py the only user of httpx2.
-"""
+"""The connections beneath the calls: one request, one answer, read whole or piece by piece."""
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterable, AsyncIterator, Mapping
-from dataclasses import dataclass
-from functools import lru_cache
-from typing import cast
+from collections.abc import AsyncIterable, Mapping
 
-import httpx2
+import aiohttp
 
 from relay_client.answers import Answer, NoAnswerError
 from relay_client.retry import CallPolicy
-from relay_client.transport import SENDING, AiohttpTransport
+from relay_client.transport import ConnectionFailedError, Sending, Transport, headers_of, read
 
 # A server that closes an idle connection just as a create is sent on it leaves the create's outcome unknown.
 # Servers keep idle connections for 5 s at least; older ones than this are not used again.
 _KEEPALIVE_SECONDS = 2.0
-# Reading a URL costs as much as sending the request, and the same ones are asked for again and again.
-_url = lru_cache(maxsize=1024)(httpx2.URL)
+_FAILURES = (ConnectionFailedError, OSError)
 
 
 class OpenAnswer:
     """An answer whose body is still to be read; it holds a connection until it was read to its end or closed."""
 
-    def __init__(self, response: httpx2.Response, policy: CallPolicy) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, policy: CallPolicy) -> None:
         self._response = response
-        self._body = aiter(cast("httpx2.AsyncByteStream", response.stream))
         self._policy = policy
-        self.status = response.status_code
-        self.headers: Mapping[str, str] = response.headers
+        self.status = response.status
+        self.headers = headers_of(response)
 
     @property
     def is_success(self) -> bool:
@@ -43,7 +35,7 @@ class OpenAnswer:
         seconds = self._policy.idle_seconds
         try:
             async with asyncio.timeout(seconds):
-                return await anext(self._body, b"")
+                return await read(self._response)
         except TimeoutError:
             raise BrokenOffError(f"nothing came for {seconds:g} s") from None
         except _FAILURES as error:
@@ -65,7 +57,7 @@ class OpenAnswer:
 
     async def aclose(self) -> None:
         """Gives up what was not read."""
-        await self._response.aclose()
+        _end(self._response)
 
 
 class BrokenOffError(Exception):
@@ -85,10 +77,10 @@ class ConnectionPool:
         ssl_context: ssl.SSLContext | None = None,
         proxy: str | None = None,
     ) -> None:
-        self._transport = AiohttpTransport(
+        self._transport = Transport(
             max_connections=max_connections,
             keepalive_seconds=_KEEPALIVE_SECONDS,
-            ssl_context=httpx2.create_ssl_context() if ssl_context is None else ssl_context,
+            ssl_context=ssl.create_default_context() if ssl_context is None else ssl_context,
             proxy=proxy,
         )
 
@@ -106,23 +98,25 @@ class ConnectionPool:
         policy: CallPolicy,
     ) -> Answer:
         """One request, one answer, within `seconds`; redirects are answers. Raises NoAnswerError."""
-        sending = _Sending()
-        response: httpx2.Response | None = None
+        sending = Sending(policy.pool_seconds, policy.connect_seconds)
+        # Kept aside: what fails once the head is there is an answer that broke off, whatever it fails of.
+        response: aiohttp.ClientResponse | None = None
+        body, broken = None, None
         try:
             async with asyncio.timeout(seconds):
-                request = _request(method, url, headers, content, policy, sending)
-                response = await self._transport.handle_async_request(request)
+                response = await self._transport.send(method, url, headers, content, sending)
                 body = await _body(response, policy.max_response_bytes)
         except _FAILURES as error:
+            broken = _reason(error, seconds)
             if response is None:
-                raise NoAnswerError(_reason(error, seconds), begun=sending.begun) from None
-            return Answer(response.status_code, response.headers, b"", broken=_reason(error, seconds))
+                raise NoAnswerError(broken, begun=sending.begun) from None
         finally:
             if response is not None:
-                await response.aclose()
-        if body is None:
-            return Answer(response.status_code, response.headers, b"", broken=f"over {policy.max_response_bytes} bytes")
-        return Answer(response.status_code, response.headers, body)
+                _end(response)
+        assert response is not None
+        if body is None and broken is None:
+            broken = f"over {policy.max_response_bytes} bytes"
+        return Answer(response.status, headers_of(response), body or b"", broken)
 
     async def open(
         self,
@@ -137,56 +131,23 @@ class ConnectionPool:
 
         Content is sent as it comes; an answer that comes before its end ends the sending.
         """
-        sending = _Sending()
+        sending = Sending(policy.pool_seconds, policy.connect_seconds)
         try:
             async with asyncio.timeout(seconds):
-                request = _request(method, url, headers, content, policy, sending)
-                return OpenAnswer(await self._transport.handle_async_request(request), policy)
+                return OpenAnswer(await self._transport.send(method, url, headers, content, sending), policy)
         except _FAILURES as error:
             raise NoAnswerError(_reason(error, seconds), begun=sending.begun) from None
 
 
-@dataclass(slots=True)
-class _Sending:
-    """Whether bytes of a request may have left."""
-
-    begun: bool = False
-
-    async def trace(self, event: str, _info: Mapping[str, object]) -> None:
-        if event == SENDING:
-            self.begun = True
+def _end(response: aiohttp.ClientResponse) -> None:
+    if not response.closed:
+        response.close()
 
 
-_FAILURES = (httpx2.HTTPError, httpx2.InvalidURL, OSError)
-
-
-def _request(
-    method: str,
-    url: str,
-    headers: Mapping[str, str],
-    content: bytes | AsyncIterable[bytes] | None,
-    policy: CallPolicy,
-    sending: _Sending,
-) -> httpx2.Request:
-    body = httpx2.ByteStream(content or b"") if content is None or isinstance(content, bytes) else _Pieces(content)
-    extensions = {"timeout": policy.phases, "trace": sending.trace}
-    return httpx2.Request(method, _url(url), headers=headers, stream=body, extensions=extensions)
-
-
-class _Pieces(httpx2.AsyncByteStream):
-    """A request body that is sent as it comes."""
-
-    def __init__(self, pieces: AsyncIterable[bytes]) -> None:
-        self._pieces = pieces
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return aiter(self._pieces)
-
-
-async def _body(response: httpx2.Response, max_bytes: int) -> bytes | None:
+async def _body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes | None:
     chunks: list[bytes] = []
     size = 0
-    async for chunk in cast("httpx2.AsyncByteStream", response.stream):
+    while chunk := await read(response):
         size += len(chunk)
         if size > max_bytes:
             return None
@@ -195,12 +156,8 @@ async def _body(response: httpx2.Response, max_bytes: int) -> bytes | None:
 
 
 def _reason(error: Exception, seconds: float | None) -> str:
-    if isinstance(error, httpx2.ConnectTimeout):
-        return "cannot connect: timed out"
-    if isinstance(error, httpx2.PoolTimeout):
-        return "no connection is free"
-    if isinstance(error, httpx2.ConnectError):
-        return f"cannot connect: {error}"
+    if isinstance(error, ConnectionFailedError):
+        return str(error)
     if isinstance(error, TimeoutError) and seconds is not None:
         return f"no complete answer within {seconds:g} s"
     return f"{type(error).__name__}: {error}"

@@ -33,7 +33,7 @@ def asked_for(position: int, etag: str | None) -> dict[str, str]:
     """The headers that ask for everything from a position on, of the same version of the file."""
     if position == 0:
         return {}
-    same = {"If-Range": etag} if etag is not None and etag.startswith('"') else {}
+    same = {"If-Range": etag} if etag is not None and etag.isascii() and etag.startswith('"') else {}
     return {"Range": f"bytes={position}-", **same}
 
 

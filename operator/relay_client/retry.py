@@ -35,11 +35,6 @@ class CallPolicy:
     recheck_seconds: float = 300.0
     """After a 401, until the key is tried once more."""
 
-    @property
-    def phases(self) -> dict[str, float]:
-        """The bounds of what comes before the request is sent; what follows is bounded by the attempt as a whole."""
-        return {"pool": self.pool_seconds, "connect": self.connect_seconds}
-
 
 def retry_after(value: str | None, wall_now: float) -> float | None:
     """Seconds that a Retry-After header asks for (an integer or an HTTP date, section 7), capped; None if unusable."""

@@ -1,4 +1,4 @@
-"""httpx2's transport on aiohttp's connections, for their CPU. The only user of aiohttp in this package.
+"""One request over aiohttp, sent once. With pool.py the only user of aiohttp in this package.
 
 No redirects, cookies, decompression or environment, and nothing is sent twice: `Cloud` decides on repetition.
 """
@@ -7,33 +7,53 @@ import asyncio
 import contextlib
 import select
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from typing import cast
+from dataclasses import dataclass
+from functools import lru_cache
 from weakref import WeakSet
 
 import aiohttp
-import httpx2
 from aiohttp.connector import Connection
 from aiohttp.tracing import Trace
 from yarl import URL
 
-SENDING = "connection.ready"
-"""The trace event after which bytes of the request may leave: told before the first of them is written."""
-
-_CONNECTION = "aiohttp_connection"
-"""The extension of a request that holds the connection it is sent on."""
 _CLOSE_SECONDS = 2.0
 _MAX_FIELD_BYTES = 64 * 1024
+
+
+@dataclass(slots=True)
+class Sending:
+    """How far a request has come; the seconds bound what comes before it is sent."""
+
+    pool_seconds: float
+    connect_seconds: float
+    connection: Connection | None = None
+    """The one that it is sent on: from here on bytes of it may have left."""
+
+    @property
+    def begun(self) -> bool:
+        """Whether bytes of the request may have left."""
+        return self.connection is not None
+
+
 # What aiohttp passes to its connector does not name the request that a connection is for.
-_request: ContextVar[httpx2.Request] = ContextVar("request")
+_sending: ContextVar[Sending] = ContextVar("sending")
 
 
-class AiohttpTransport(httpx2.AsyncBaseTransport):
+class ConnectionFailedError(Exception):
+    """No connection, or one that broke; the text says how."""
+
+
+@lru_cache(maxsize=1024)  # the same ones are asked for again and again
+def _url(text: str) -> URL:
+    return URL(text, encoded=text.isascii())  # paths and queries come quoted; a host, and a base URL's path, may not
+
+
+class Transport:
     """Sends each request once, over a pooled connection of the event loop that the first one is sent in.
 
-    Reads `timeout` (`pool`, `connect`, in seconds) and `trace` from the request's extensions, as httpx2 has them, and
-    raises httpx2's exceptions. What bounds the exchange as a whole is the caller's.
+    Raises ConnectionFailedError and OSError. What bounds the exchange as a whole is the caller's.
     """
 
     def __init__(
@@ -48,24 +68,33 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
         self._session: aiohttp.ClientSession | None = None
         self._closed = False
 
-    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Answers as soon as the head of the response is there; the body is read through the response's stream."""
-        connect_seconds = cast("Mapping[str, float]", request.extensions["timeout"])["connect"]
-        token = _request.set(request)
+    async def send(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        content: bytes | AsyncIterable[bytes] | None,
+        sending: Sending,
+    ) -> aiohttp.ClientResponse:
+        """Answers as soon as the head of the response is there; its body is to be read by `read`, and it be closed."""
         try:
-            answer = await self._opened().request(
-                request.method,
-                URL(str(request.url), encoded=True),
-                data=_data(request),
-                headers=request.headers.multi_items(),
+            target = _url(url)
+        except ValueError as unfit:
+            raise ConnectionFailedError(f"not a URL: {unfit}") from unfit
+        token = _sending.set(sending)
+        try:
+            return await self._opened().request(
+                method,
+                target,
+                data=content or None if content is None or isinstance(content, bytes) else _pieces(content, sending),
+                headers=headers,
                 allow_redirects=False,
-                timeout=aiohttp.ClientTimeout(connect=connect_seconds),
+                timeout=_bound(sending.connect_seconds),
             )
         except aiohttp.ClientError as error:
             raise _translated(error) from error
         finally:
-            _request.reset(token)
-        return httpx2.Response(answer.status, headers=list(answer.raw_headers), stream=_Body(answer))
+            _sending.reset(token)
 
     async def aclose(self) -> None:
         """Closes all connections; a request that is under way fails."""
@@ -77,7 +106,7 @@ class AiohttpTransport(httpx2.AsyncBaseTransport):
 
     def _opened(self) -> aiohttp.ClientSession:
         if self._closed:
-            raise httpx2.ConnectError("the connections were closed")
+            raise ConnectionFailedError("cannot connect: the connections were closed")
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=_Connector(self._max_connections, self._keepalive_seconds, self._ssl_context),
@@ -110,18 +139,16 @@ class _Connector(aiohttp.TCPConnector):
         traces: list[Trace],
         timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - aiohttp passes it by this name
     ) -> Connection:
-        """A connection for one request, whose trace is told of it. Raises PoolTimeout where none becomes free."""
-        request = _request.get()
-        await self._take_place(cast("Mapping[str, float]", request.extensions["timeout"])["pool"])
+        """A connection for one request, which is told of it."""
+        sending = _sending.get()
+        await self._take_place(sending.pool_seconds)
         try:
             connection = await self._usable(req, traces, timeout)
         except BaseException:
             self._free.release()
             raise
         connection.add_callback(self._free.release)
-        request.extensions[_CONNECTION] = connection
-        trace = cast("Callable[[str, Mapping[str, object]], Awaitable[None]]", request.extensions["trace"])
-        await trace(SENDING, {})
+        sending.connection = connection
         return connection
 
     async def _take_place(self, seconds: float) -> None:
@@ -132,7 +159,7 @@ class _Connector(aiohttp.TCPConnector):
             async with asyncio.timeout(seconds):
                 await self._free.acquire()
         except TimeoutError:
-            raise httpx2.PoolTimeout("no connection is free") from None
+            raise ConnectionFailedError("no connection is free") from None
 
     async def _usable(
         self, req: aiohttp.ClientRequest, traces: list[Trace], bounds: aiohttp.ClientTimeout
@@ -170,61 +197,60 @@ async def _sent_once(
         raise _translated(error) from error
 
 
-def _data(request: httpx2.Request) -> bytes | AsyncIterator[bytes] | None:
-    """The body as aiohttp takes it: at once, or in pieces, each of which it waits with until the last one was taken."""
-    return (request.read() or None) if isinstance(request.stream, httpx2.ByteStream) else _pieces(request)
-
-
-async def _pieces(request: httpx2.Request) -> AsyncIterator[bytes]:
-    async for piece in cast("httpx2.AsyncByteStream", request.stream):
+async def _pieces(content: AsyncIterable[bytes], sending: Sending) -> AsyncIterator[bytes]:
+    """The body as aiohttp takes it: it waits with each piece until the last one was taken."""
+    async for piece in content:
         # A server that answers early closes the connection, and writing to that would lose the answer unread.
-        if _is_readable(cast("Connection", request.extensions[_CONNECTION]).transport):
+        if sending.connection is not None and _is_readable(sending.connection.transport):
             await asyncio.sleep(0)
         yield piece
 
 
-class _Body(httpx2.AsyncByteStream):
-    """The body of an answer. Once it was read to its end its connection is free; closed earlier, it is given up."""
-
-    def __init__(self, answer: aiohttp.ClientResponse) -> None:
-        self._answer = answer
-
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return self
-
-    async def __anext__(self) -> bytes:
-        try:
-            piece = await self._answer.content.readany()
-        except aiohttp.ClientError as error:
-            raise _translated(error) from error
-        if not piece:
-            raise StopAsyncIteration
-        return piece
-
-    async def aclose(self) -> None:
-        if not self._answer.closed:
-            self._answer.close()
+async def read(answer: aiohttp.ClientResponse) -> bytes:
+    """The next bytes of the body, none at its end: then its connection is free. Closed earlier, it is given up."""
+    try:
+        return await answer.content.readany()
+    except aiohttp.ClientError as error:
+        raise _translated(error) from error
 
 
-def _translated(error: aiohttp.ClientError) -> httpx2.HTTPError | httpx2.InvalidURL:
+def headers_of(answer: aiohttp.ClientResponse) -> Mapping[str, str]:
+    """By name in lower case; what came more than once is joined."""
+    joined: dict[str, str] = {}
+    for name, value in answer.headers.items():
+        known = name.lower()
+        joined[known] = f"{joined[known]}, {value}" if known in joined else value
+    return joined
+
+
+@lru_cache(maxsize=8)
+def _bound(connect_seconds: float) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(connect=connect_seconds)
+
+
+def _translated(error: aiohttp.ClientError) -> ConnectionFailedError:
+    return ConnectionFailedError(_reason(error))
+
+
+def _reason(error: aiohttp.ClientError) -> str:
     match error:
         case aiohttp.ConnectionTimeoutError():
-            return httpx2.ConnectTimeout("timed out")
+            return "cannot connect: timed out"
         case aiohttp.ClientHttpProxyError():
-            return httpx2.ProxyError(f"the proxy answered {error.status} {error.message}")
+            return f"the proxy answered {error.status} {error.message}"
         case aiohttp.ClientConnectorError():
-            return httpx2.ConnectError(f"{error.host}:{error.port}: {error.os_error}")
+            return f"cannot connect: {error.host}:{error.port}: {error.os_error}"
         case aiohttp.InvalidURL():
-            return httpx2.InvalidURL(str(error))
+            return f"not a URL: {error}"
         case aiohttp.ServerDisconnectedError():
-            return httpx2.RemoteProtocolError("the server closed the connection without an answer")
+            return "the server closed the connection without an answer"
         case aiohttp.ClientResponseError():
-            return httpx2.RemoteProtocolError(f"the answer is not HTTP: {error.message}")
+            return f"the answer is not HTTP: {error.message}"
         case aiohttp.ClientPayloadError():
-            return httpx2.RemoteProtocolError("the server closed the connection in the middle of the answer")
+            return "the server closed the connection in the middle of the answer"
         case OSError(errno=None):
-            return httpx2.WriteError("the connection broke while the request was sent")
+            return "the connection broke while the request was sent"
         case OSError():
-            return httpx2.ReadError(str(error))
+            return f"the connection broke: {error}"
         case _:
-            return httpx2.RemoteProtocolError(f"{type(error).__name__}: {error}")
+            return f"{type(error).__name__}: {error}"

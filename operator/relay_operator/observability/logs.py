@@ -18,7 +18,7 @@ FIELDS = ("kind", "namespace", "name", "uid", "action", "outcome", "durationSeco
 EXPECTED_ERRORS: tuple[type[BaseException], ...] = (OSError, TimeoutError, ClientError)
 """Failures of the world: one line says enough. Everything else is a mistake of ours and keeps its traceback."""
 
-_QUIET_LOGGERS = ("kopf", "aiohttp", "asyncio", "httpx2", "httpcore2", "kubernetes")
+_QUIET_LOGGERS = ("kopf", "aiohttp", "asyncio", "kubernetes")
 _EXTRA = "relay_fields"
 _MASK = "[redacted]"
 # The texts are redacted where they arise, with the secrets known there; this catches what looks like one.
