@@ -81,6 +81,38 @@ def test_an_action_is_one_line_that_names_the_object_and_the_outcome() -> None:
     }
 
 
+TIMES = {
+    1_772_366_400.0: "2026-03-01T12:00:00.000Z",
+    1_772_366_400.123: "2026-03-01T12:00:00.123Z",
+    1_772_366_400.9999: "2026-03-01T12:00:00.999Z",
+    1_772_366_400.9999999: "2026-03-01T12:00:01.000Z",
+}
+
+
+@pytest.mark.parametrize(("created", "shown"), TIMES.items(), ids=TIMES.values())
+def test_the_time_is_that_of_the_record_in_milliseconds(created: float, shown: str) -> None:
+    stream = _configured()
+    record = logging.makeLogRecord({"created": created, "msg": "idle", "levelno": logging.INFO, "levelname": "INFO"})
+    logging.getLogger().handle(record)
+    assert _lines(stream)[0]["time"] == shown
+
+
+def test_what_is_below_the_level_is_not_logged() -> None:
+    stream = _configured(level="warning")
+    log_action(logging.getLogger("relay_operator"), "created pod-1", action="Create", outcome="accepted")
+    assert stream.getvalue() == ""
+
+
+@pytest.mark.parametrize("field", ["name", "uid", "request_id", "action", "outcome"])
+def test_a_secret_is_found_in_each_field(field: str) -> None:
+    stream = _configured()
+    told = {"name": "a", "uid": "b", "request_id": "c", "action": "d", "outcome": "e", field: SECRETS[0]}
+    with log_context(kind="GpuPod", namespace="n", name=told["name"], uid=told["uid"], request_id=told["request_id"]):
+        log_action(logging.getLogger("relay_operator"), "m", action=told["action"], outcome=told["outcome"])
+    assert SECRETS[0] not in stream.getvalue()
+    assert "[redacted]" in stream.getvalue()
+
+
 def test_the_object_is_not_named_after_its_block_ended() -> None:
     stream = _configured()
     with log_context(kind="GpuPod", namespace="team-a", name="trainer"):
