@@ -18,15 +18,7 @@ from relay_localcloud.batches.runner import BatchRunner
 from relay_localcloud.batches.storage import FileStorage
 from relay_localcloud.batches.upload import Uploads
 from relay_localcloud.batches.work import Worker
-from relay_localcloud.capacity import (
-    catalog_routes,
-    node_events,
-    provider_node_routes,
-    provider_routes,
-    provider_token_routes,
-    reservation_moves,
-    reservation_routes,
-)
+from relay_localcloud.capacity import catalog_routes
 from relay_localcloud.clock.clock import Clock, Mode
 from relay_localcloud.clock.due import DueHandler
 from relay_localcloud.cloud import Cloud
@@ -62,6 +54,8 @@ from relay_localcloud.inference.upstreams import Upstreams
 from relay_localcloud.kernel.store import Store
 from relay_localcloud.kernel.vault import Vault
 from relay_localcloud.money import auto_stop, billing_routes, payment_routes, payments, recharge, settlement
+from relay_localcloud.providers import node_events, node_routes, reservation_moves, reservation_routes, token_routes
+from relay_localcloud.providers import routes as provider_routes
 from relay_localcloud.serving import moves as serving_moves
 from relay_localcloud.serving import routes as serving_routes
 from relay_localcloud.tooling import registry_credential_routes, runner_pool_routes
@@ -84,7 +78,7 @@ HANDLERS: Mapping[str, DueHandler] = {
     **node_events.HANDLERS,
     **snapshots.HANDLERS,
     **reservation_moves.HANDLERS,
-    **auto_stop.HANDLERS,
+    **auto_stop.handlers((moves.balance_ran_out, cluster_moves.balance_ran_out, serving_moves.balance_ran_out)),
     **payments.HANDLERS,
     **recharge.HANDLERS,
     **settlement.HANDLERS,
@@ -112,8 +106,8 @@ ROUTERS: tuple[APIRouter, ...] = (
     billing_routes.router,
     payment_routes.router,
     provider_routes.router,
-    provider_node_routes.router,
-    provider_token_routes.router,
+    node_routes.router,
+    token_routes.router,
     backend_routes.router,
     serving_routes.router,
 )

@@ -25,9 +25,9 @@ from relay_localcloud.clusters.states import (
 )
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.kernel.instants import seconds
+from relay_localcloud.kernel.outcomes import Refusal, Stay
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import billing
-from relay_localcloud.workloads.transitions import Refusal, Stay
 from relay_wire.clusters import ClusterStatus
 from relay_wire.events import EventType
 
@@ -191,6 +191,12 @@ _EFFECTS: Final[Mapping[ClusterEffect, Callable[[Tx, Cluster], None]]] = {
     ClusterEffect.SET_STOP_TIMER: _set_stop_timer,
     ClusterEffect.TELL_FAILED: _tell,
 }
+
+
+def balance_ran_out(tx: Tx, organization_id: str, reason: str) -> None:
+    """Stop every serving cluster of an organization."""
+    for cluster in clusters.live_of(tx.connection, organization_id):
+        apply(tx, cluster, ClusterTrigger.BALANCE_RAN_OUT, reason)
 
 
 def _replica_started(tx: Tx, item: DueItem) -> None:

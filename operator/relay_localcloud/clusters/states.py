@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from typing import Final, Protocol
 
-from relay_localcloud.workloads.transitions import STAY, Refusal, Stay
+from relay_localcloud.kernel.outcomes import STAY, Refusal, Stay
 from relay_wire.clusters import ClusterStatus as C
 
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 from sqlalchemy import RowMapping
 
-from relay_localcloud.capacity import claims, node_events, nodes, provisioning
+from relay_localcloud.capacity import claims, nodes
 from relay_localcloud.capacity.catalog import GPU_MODELS, LOCATIONS, SEEDED_NODE_LOCATIONS
 from relay_localcloud.capacity.nodes import NewNode
 from relay_localcloud.cloud import CurrentCloud
@@ -17,6 +17,7 @@ from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.principal import ResourceId
 from relay_localcloud.identity import organizations
 from relay_localcloud.kernel.store import Tx
+from relay_localcloud.providers import node_events, provisioning
 
 router = APIRouter()
 

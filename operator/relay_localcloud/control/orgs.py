@@ -6,7 +6,6 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from relay_localcloud.capacity import providers
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.http.bodies import ControlBody, answer
 from relay_localcloud.http.errors import ApiError
@@ -16,6 +15,7 @@ from relay_localcloud.identity.credentials import LEGACY_KEY_PREFIX
 from relay_localcloud.identity.invites import Invite
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import billing
+from relay_localcloud.providers import applications
 from relay_wire.orgs import Email, GivenRole, OrganizationName, Role
 
 router = APIRouter()
@@ -108,7 +108,7 @@ async def change_organization(
             values["suspended"] = {True: "balance", False: None, "review": "review"}[body.suspended]
         organizations.change(tx, organization_id, values)
         if body.provider is not None:
-            providers.decide(tx, organization_id, admit=body.provider)
+            applications.decide(tx, organization_id, admit=body.provider)
         if body.balance_cents is not None:
             billing.set_balance(tx, organization_id, body.balance_cents)
         shown = _shown(tx, organization_id)

@@ -20,13 +20,14 @@ from relay_localcloud.http.bodies import ControlBody, answer
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.principal import ResourceId
 from relay_localcloud.kernel.instants import timestamp
+from relay_localcloud.kernel.outcomes import STAY
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.serving import moves as serving_moves
 from relay_localcloud.serving import replicas as serving_replicas
 from relay_localcloud.serving import rows as deployments
 from relay_localcloud.serving.rows import Deployment
 from relay_localcloud.workloads import health_checks, moves, vm_logs, workloads
-from relay_localcloud.workloads.transitions import STAY, TRANSITIONS, Trigger
+from relay_localcloud.workloads.transitions import TRANSITIONS, Trigger
 from relay_localcloud.workloads.workloads import Workload
 
 router = APIRouter()

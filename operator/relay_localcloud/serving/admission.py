@@ -8,13 +8,13 @@ from relay_localcloud.faults import quotes
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.inference.backends import rows_of
 from relay_localcloud.inference.models import BUILT_IN
+from relay_localcloud.kernel.outcomes import Refusal
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import billing
 from relay_localcloud.serving import lanes, moves, promotion, rooms, rows, rules
 from relay_localcloud.serving.rows import Deployment
 from relay_localcloud.serving.states import TRANSITIONS, Trigger
 from relay_localcloud.workloads.admission import known_model
-from relay_localcloud.workloads.transitions import Refusal
 from relay_wire.serving import GREEN, DeploymentChange, DeploymentCreate, DeploymentStatus, EngineSettings
 
 

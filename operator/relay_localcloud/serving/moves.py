@@ -10,12 +10,12 @@ from relay_localcloud.capacity.vacancies import FILL_DEPLOYMENTS, waiting_deploy
 from relay_localcloud.clock.due import DueHandler, DueItem
 from relay_localcloud.clusters.states import Census, ReplicaTrigger, degradation
 from relay_localcloud.http.errors import ApiError
+from relay_localcloud.kernel.outcomes import Refusal, Stay
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.serving import replicas, rows
 from relay_localcloud.serving.rows import Deployment, Replica
 from relay_localcloud.serving.states import SERVING, TRANSITIONS, Move, Trigger, derived_status
 from relay_localcloud.serving.steps import Member, next_steps
-from relay_localcloud.workloads.transitions import Refusal, Stay
 from relay_wire.serving import DeploymentStatus
 
 
@@ -88,6 +88,12 @@ def _set_waiting(tx: Tx, deployment: Deployment, waits: bool) -> None:
     else:
         mine = waiting_deployments.c.deployment_id == deployment.id
         tx.connection.execute(delete(waiting_deployments).where(mine))
+
+
+def balance_ran_out(tx: Tx, organization_id: str, reason: str) -> None:
+    """Stop every deployment of an organization."""
+    for deployment in rows.live_of(tx.connection, organization_id):
+        apply(tx, deployment, Trigger.BALANCE_RAN_OUT, reason)
 
 
 def _to_replica(tx: Tx, replica_id: str, trigger: ReplicaTrigger) -> None:

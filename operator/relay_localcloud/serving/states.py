@@ -10,7 +10,7 @@ from enum import Enum, auto
 from typing import Final
 
 from relay_localcloud.clusters.states import Census
-from relay_localcloud.workloads.transitions import STAY, Refusal, Stay
+from relay_localcloud.kernel.outcomes import STAY, Refusal, Stay
 from relay_wire.serving import DeploymentStatus as S
 
 

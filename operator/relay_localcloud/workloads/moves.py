@@ -11,23 +11,14 @@ from relay_localcloud.capacity.placement import SPOT
 from relay_localcloud.capacity.vacancies import announce_vacancy
 from relay_localcloud.clock.due import DueHandler, DueItem
 from relay_localcloud.http.errors import ApiError
+from relay_localcloud.identity.notices import tell_owners
 from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.instants import DAY, seconds
+from relay_localcloud.kernel.outcomes import Refusal, Stay
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import billing
 from relay_localcloud.workloads import snapshots, vm_logs, workloads
-from relay_localcloud.workloads.notices import send_notice
-from relay_localcloud.workloads.transitions import (
-    TRANSITIONS,
-    Effect,
-    Home,
-    Move,
-    Refusal,
-    Stay,
-    Timer,
-    Trigger,
-    start_refusal,
-)
+from relay_localcloud.workloads.transitions import TRANSITIONS, Effect, Home, Move, Timer, Trigger, start_refusal
 from relay_localcloud.workloads.workloads import Workload
 from relay_wire.events import EventType
 from relay_wire.pods import PodStatus
@@ -156,7 +147,10 @@ def _stop_billing(tx: Tx, workload: Workload, _: Cause) -> None:
 
 
 def _send_email(tx: Tx, workload: Workload, cause: Cause) -> None:
-    send_notice(tx, workload, cause.reason or "It was terminated.")
+    """Before it is deleted with its volume (section 3)."""
+    subject = f"{workload.name} is being deleted"
+    body = f"The {workload.kind} {workload.name} ({workload.id}) is being deleted with its volume. "
+    tell_owners(tx, workload.organization_id, subject, body + (cause.reason or "It was terminated."))
 
 
 def _boot(tx: Tx, workload: Workload, _: Cause) -> None:
@@ -189,6 +183,13 @@ _EFFECTS: Final[Mapping[Effect, Callable[[Tx, Workload, Cause], None]]] = {
     Effect.TELL_STOPPED: _tell(EventType.VM_STOPPED, PodStatus.STOPPED),
     Effect.TELL_TERMINATED: _tell(EventType.VM_TERMINATED, PodStatus.TERMINATED),
 }
+
+
+def balance_ran_out(tx: Tx, organization_id: str, reason: str) -> None:
+    """Stop every running pod and VM of an organization; pods are deleted after a while, and say so."""
+    pods_end = f"{reason} It is deleted with its volume 7 days after the stop unless funds are added."
+    for workload in workloads.running_of(tx.connection, organization_id):
+        apply(tx, workload, Trigger.BALANCE_RAN_OUT, pods_end if workload.kind == workloads.POD else reason)
 
 
 def _timer_ended(tx: Tx, item: DueItem) -> None:

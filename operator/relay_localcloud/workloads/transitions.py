@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
+from relay_localcloud.kernel.outcomes import STAY, Refusal, Stay
 from relay_wire.pods import PodStatus as S
 
 
@@ -64,22 +65,7 @@ class Move:
     timer: Timer | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A 409: the state does not allow it."""
-
-    message: str
-    code: str = "conflict"
-
-
-@dataclass(frozen=True, slots=True)
-class Stay:
-    """Nothing happens; a caller's action succeeds."""
-
-
 Outcome = Move | Refusal | Stay
-
-STAY: Final = Stay()
 
 _START: Final = Move(S.DEPLOYING, (Effect.CLAIM_GPUS,), Timer.START)
 _RUN: Final = Move(S.RUNNING, (Effect.START_BILLING, Effect.BOOT, Effect.TELL_RUNNING))

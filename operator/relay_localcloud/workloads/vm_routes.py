@@ -4,7 +4,6 @@ from typing import Annotated
 
 from fastapi import APIRouter, Response
 
-from relay_localcloud.capacity import spot
 from relay_localcloud.capacity.catalog import DEFAULT_CPU_SIZE, DEFAULT_DISK_GB
 from relay_localcloud.capacity.placement import SPOT, Demand, NodeRoom
 from relay_localcloud.cloud import CurrentCloud
@@ -17,7 +16,7 @@ from relay_localcloud.http.pages import PageRequest
 from relay_localcloud.http.principal import OrganizationId, Principal, ResourceId, VmReader, VmWriter
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.tooling import registry_credentials
-from relay_localcloud.workloads import admission, attached_keys, container, moves, workloads
+from relay_localcloud.workloads import admission, attached_keys, container, guests, moves, workloads
 from relay_localcloud.workloads.admission import Admitted
 from relay_localcloud.workloads.records import BETA, PRODUCTION, guest_record, shown_status, vm_record
 from relay_localcloud.workloads.transitions import Trigger
@@ -105,7 +104,7 @@ async def terminate_vm(caller: VmWriter, workload_id: ResourceId, cloud: Current
     Who lends the units of a spot VM may end it as well, and is answered `{id, status, statusReason, tier}` alone.
     """
     with cloud.store.transaction() as tx:
-        guest = spot.end_guest(tx, caller, workload_id)
+        guest = guests.end_guest(tx, caller, workload_id)
     return _act(caller, workload_id, cloud, Trigger.TERMINATE) if guest is None else answer(guest_record(guest))
 
 

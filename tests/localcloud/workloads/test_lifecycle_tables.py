@@ -17,6 +17,7 @@ from relay_localcloud.clusters.states import (
     degradation,
     derived_status,
 )
+from relay_localcloud.kernel.outcomes import Refusal, Stay
 from relay_localcloud.workloads.transitions import (
     BILLED,
     HOLDS_GPUS,
@@ -24,8 +25,6 @@ from relay_localcloud.workloads.transitions import (
     Effect,
     Home,
     Move,
-    Refusal,
-    Stay,
     Timer,
     Trigger,
     start_refusal,

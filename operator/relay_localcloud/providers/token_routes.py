@@ -5,11 +5,11 @@ from typing import Annotated
 from fastapi import APIRouter, Response
 from sqlalchemy import RowMapping
 
-from relay_localcloud.capacity import providers, provisioning
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.http.bodies import Body, answer, no_content
 from relay_localcloud.http.principal import OrganizationId, OrganizationWriter, ProviderReader, ResourceId
 from relay_localcloud.kernel.instants import timestamp
+from relay_localcloud.providers import applications, provisioning
 from relay_wire.provider import ProvisioningTokenCreate, ProvisioningTokenCreated, ProvisioningTokenList
 
 router = APIRouter(tags=["Providers"])
@@ -27,7 +27,7 @@ async def create_provisioning_token(
     """Answers the plain text, once. Every field may be absent: 24 hours, no quota, the pool `community`."""
     del caller
     with cloud.store.transaction() as tx:
-        providers.require_provider(tx, organization_id)
+        applications.require_provider(tx, organization_id)
         row, plaintext = provisioning.create(tx, organization_id, body)
     return answer({**_shown(row), "token": plaintext})
 
@@ -41,7 +41,7 @@ async def list_provisioning_tokens(
     """Answers `{items}`, oldest first, expired and used-up tokens included."""
     del caller
     with cloud.store.transaction() as tx:
-        providers.require_provider(tx, organization_id)
+        applications.require_provider(tx, organization_id)
         rows = provisioning.every(tx, organization_id)
     return answer({"items": [_shown(row) for row in rows if row["revoked_at"] is None]})
 

@@ -5,11 +5,12 @@ from typing import Annotated
 from fastapi import APIRouter, Path, Query, Response
 from sqlalchemy import RowMapping
 
-from relay_localcloud.capacity import node_events, nodes, providers
+from relay_localcloud.capacity import nodes
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.http.bodies import Body, answer
 from relay_localcloud.http.principal import OrganizationId, OrganizationWriter, ProviderReader
 from relay_localcloud.kernel.instants import timestamp
+from relay_localcloud.providers import applications, node_events
 from relay_wire.provider import NodeStatus, NodeStatusUpdate, ProviderNode, ProviderNodeList
 
 router = APIRouter(tags=["Providers"])
@@ -49,9 +50,9 @@ async def update_provider_node(
     """Answers the node. Draining and maintenance keep new workloads off it, removal ends what it carries for good."""
     del caller
     with cloud.store.transaction() as tx:
-        providers.owned_node(tx, organization_id, node_id)
+        applications.owned_node(tx, organization_id, node_id)
         node_events.set_by_owner(tx, node_id, body.status)
-        row = providers.owned_node(tx, organization_id, node_id)
+        row = applications.owned_node(tx, organization_id, node_id)
     return answer(shown(row))
 
 

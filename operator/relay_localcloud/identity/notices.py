@@ -1,17 +1,9 @@
-"""E-mails to the people behind an organization, such as before a workload is deleted with its volume (section 3)."""
+"""E-mails to the people behind an organization."""
 
 from sqlalchemy import select
 
 from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.store import Tx
-from relay_localcloud.workloads.workloads import Workload
-
-
-def send_notice(tx: Tx, workload: Workload, reason: str) -> None:
-    """Tell the organization's owners that a workload is about to be deleted with its volume, and why."""
-    subject = f"{workload.name} is being deleted"
-    body = f"The {workload.kind} {workload.name} ({workload.id}) is being deleted with its volume. {reason}"
-    tell_owners(tx, workload.organization_id, subject, body)
 
 
 def tell_owners(tx: Tx, organization_id: str, subject: str, body: str) -> None:

@@ -4,19 +4,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from relay_localcloud.capacity import claims, nodes, reservations, reserved_units, spot
-from relay_localcloud.capacity.reservation_states import (
+from relay_localcloud.capacity import claims, nodes, reservations, reserved_units
+from relay_localcloud.capacity.reservations import Reservation, ReservationStatus
+from relay_localcloud.capacity.vacancies import announce_vacancy
+from relay_localcloud.clock.due import DueHandler, DueItem
+from relay_localcloud.http.errors import ApiError
+from relay_localcloud.kernel.outcomes import Refusal, Stay
+from relay_localcloud.kernel.store import Tx
+from relay_localcloud.providers import spot
+from relay_localcloud.providers.reservation_states import (
     RESERVATION_TRANSITIONS,
     ReservationEffect,
     ReservationMove,
     ReservationTrigger,
 )
-from relay_localcloud.capacity.reservations import Reservation, ReservationStatus
-from relay_localcloud.capacity.vacancies import announce_vacancy
-from relay_localcloud.clock.due import DueHandler, DueItem
-from relay_localcloud.http.errors import ApiError
-from relay_localcloud.kernel.store import Tx
-from relay_localcloud.workloads.transitions import Refusal, Stay
 
 START: Final = "reservation.start"
 END: Final = "reservation.end"

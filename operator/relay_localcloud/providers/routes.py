@@ -7,14 +7,15 @@ from typing import Annotated
 from fastapi import APIRouter, Response
 from sqlalchemy import Connection, func, select
 
-from relay_localcloud.capacity import claims, earnings, nodes, providers, provisioning
-from relay_localcloud.capacity.earnings import Payout
-from relay_localcloud.capacity.provisioning import TokenState
+from relay_localcloud.capacity import claims, nodes
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.http.bodies import Body, answer, no_content
 from relay_localcloud.http.principal import EarningsReader, OrganizationId, OrganizationWriter, ProviderReader
 from relay_localcloud.kernel.instants import optional_timestamp, timestamp
 from relay_localcloud.money.accrual import MICROSECONDS
+from relay_localcloud.providers import applications, earnings, provisioning
+from relay_localcloud.providers.earnings import Payout
+from relay_localcloud.providers.provisioning import TokenState
 from relay_wire.provider import ProviderApplication, ProviderEarnings, ProviderStanding, ProviderStats
 
 router = APIRouter(tags=["Providers"])
@@ -30,7 +31,7 @@ async def apply_as_provider(
     """While an application is pending the later note replaces the earlier one; 409 for a provider."""
     del caller
     with cloud.store.transaction() as tx:
-        providers.apply(tx, organization_id, body.note)
+        applications.apply(tx, organization_id, body.note)
     return no_content()
 
 
@@ -39,8 +40,8 @@ async def provider_status(caller: ProviderReader, organization_id: OrganizationI
     """`applicationStatus` is pending, approved or rejected; null where the organization never applied."""
     del caller
     with cloud.store.transaction() as tx:
-        is_provider = providers.is_provider(tx, organization_id)
-        made = providers.application(tx, organization_id)
+        is_provider = applications.is_provider(tx, organization_id)
+        made = applications.application(tx, organization_id)
     return answer(
         {
             "isProvider": is_provider,

@@ -7,7 +7,7 @@ while it is held, and a hold keeps new workloads off it and touches nothing that
 from collections.abc import Mapping
 from typing import Final
 
-from relay_localcloud.capacity import nodes, reservation_moves
+from relay_localcloud.capacity import nodes
 from relay_localcloud.capacity.vacancies import announce_vacancy
 from relay_localcloud.clock.due import DueHandler, DueItem
 from relay_localcloud.clusters import clusters, replicas
@@ -17,6 +17,7 @@ from relay_localcloud.clusters.states import ReplicaState, ReplicaTrigger
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.kernel.instants import seconds
 from relay_localcloud.kernel.store import Tx
+from relay_localcloud.providers import reservation_moves
 from relay_localcloud.serving import moves as serving_moves
 from relay_localcloud.serving import node_events as serving
 from relay_localcloud.workloads import moves, workloads

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from relay_localcloud.capacity.reservation_states import (
+from relay_localcloud.capacity.reservations import ReservationStatus
+from relay_localcloud.kernel.outcomes import Refusal
+from relay_localcloud.providers.reservation_states import (
     RESERVATION_TRANSITIONS,
     ReservationEffect,
     ReservationMove,
     ReservationTrigger,
 )
-from relay_localcloud.capacity.reservations import ReservationStatus
-from relay_localcloud.workloads.transitions import Refusal
 
 MOVES = [
     (status, trigger, move)

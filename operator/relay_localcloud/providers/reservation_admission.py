@@ -5,12 +5,13 @@ from collections.abc import Sequence
 
 from sqlalchemy import RowMapping, select
 
-from relay_localcloud.capacity import claims, nodes, reservation_moves, reservations
+from relay_localcloud.capacity import claims, nodes, reservations
 from relay_localcloud.capacity.reservations import PLATFORM_OPERATIONS, Reservation, ReservationStatus
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.instants import parse_timestamp, timestamp
 from relay_localcloud.kernel.store import Tx
+from relay_localcloud.providers import reservation_moves
 from relay_wire.reservations import ReservationCreate
 
 

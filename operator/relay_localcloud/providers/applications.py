@@ -8,9 +8,9 @@ from sqlalchemy import BigInteger, Column, ForeignKey, RowMapping, String, Table
 from relay_localcloud.capacity import nodes
 from relay_localcloud.http.errors import ApiError, not_found
 from relay_localcloud.identity import organizations
+from relay_localcloud.identity.notices import tell_owners
 from relay_localcloud.kernel.schema import metadata
 from relay_localcloud.kernel.store import Tx
-from relay_localcloud.workloads.notices import tell_owners
 
 applications = Table(
     "provider_applications",

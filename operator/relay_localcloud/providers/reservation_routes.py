@@ -7,9 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Response
 
-from relay_localcloud.capacity import nodes, providers, reservation_admission, reservation_moves, reservations, spot
-from relay_localcloud.capacity.provider_node_routes import NodeId
-from relay_localcloud.capacity.reservation_states import ReservationTrigger
+from relay_localcloud.capacity import nodes, reservations
 from relay_localcloud.capacity.reservations import Reservation
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.http.bodies import Body, answer, no_content
@@ -18,6 +16,9 @@ from relay_localcloud.http.openapi import ASSUMED
 from relay_localcloud.http.principal import MemberReader, OrganizationId, OrganizationWriter, ResourceId
 from relay_localcloud.kernel.instants import optional_timestamp, timestamp
 from relay_localcloud.kernel.store import Tx
+from relay_localcloud.providers import applications, reservation_admission, reservation_moves, spot
+from relay_localcloud.providers.node_routes import NodeId
+from relay_localcloud.providers.reservation_states import ReservationTrigger
 from relay_wire.reservations import Reservation as ReservationAnswer
 from relay_wire.reservations import ReservationCreate, ReservationList
 
@@ -37,7 +38,7 @@ async def create_reservation(
     """409 for units that are in use, or reserved for a part of that time."""
     del caller
     with cloud.store.transaction() as tx:
-        reservation = reservation_admission.create(tx, providers.owned_node(tx, organization_id, node_id), body)
+        reservation = reservation_admission.create(tx, applications.owned_node(tx, organization_id, node_id), body)
         shown = _shown(tx, reservation)
     return answer(shown)
 
@@ -79,7 +80,7 @@ async def delete_reservation(
     """Ends it with the spot workloads on it; 409 while its own organizations use its units."""
     del caller
     with cloud.store.transaction() as tx:
-        providers.owned_node(tx, organization_id, node_id)
+        applications.owned_node(tx, organization_id, node_id)
         reservation_moves.delete(tx, _one(tx, organization_id, node_id, reservation_id))
     return no_content()
 

@@ -9,7 +9,7 @@ from enum import Enum, auto
 from typing import Final
 
 from relay_localcloud.capacity.reservations import ReservationStatus as S
-from relay_localcloud.workloads.transitions import STAY, Refusal, Stay
+from relay_localcloud.kernel.outcomes import STAY, Refusal, Stay
 
 
 class ReservationTrigger(Enum):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relay_localcloud.capacity.earnings import Stint, statement
+from relay_localcloud.providers.earnings import Stint, statement
 from tests.localcloud.support import clusters
 from tests.localcloud.support.provider import community_node, earnings, set_status
 from tests.localcloud.support.workloads import (

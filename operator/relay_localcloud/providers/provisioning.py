@@ -9,12 +9,12 @@ from typing import Final
 
 from sqlalchemy import BigInteger, Column, ForeignKey, Index, Integer, RowMapping, String, Table, insert, select, update
 
-from relay_localcloud.capacity import providers
 from relay_localcloud.http.errors import ApiError, not_found
 from relay_localcloud.identity import credentials
 from relay_localcloud.kernel.instants import HOUR, LAST
 from relay_localcloud.kernel.schema import metadata
 from relay_localcloud.kernel.store import Tx
+from relay_localcloud.providers import applications
 from relay_wire.provider import ProvisioningTokenCreate
 
 USUAL_HOURS: Final = 24
@@ -106,7 +106,7 @@ def redeem(tx: Tx, plaintext: str) -> RowMapping:
     if refusal is not None:
         status, message = refusal
         raise ApiError(status, f"provisioningToken: {message}")
-    providers.require_provider(tx, token["organization_id"])
+    applications.require_provider(tx, token["organization_id"])
     used = update(tokens).where(tokens.c.id == token["id"]).values(used_nodes=tokens.c.used_nodes + 1)
     tx.connection.execute(used)
     return token
