@@ -37,4 +37,4 @@ class Settings(BaseModel):
     cpu_slots: Annotated[int, Field(ge=0, le=1_000_000)] = 1_000
     """How many CPU VMs run at once before INSUFFICIENT_CPU_CAPACITY."""
     ip_addresses: Annotated[int, Field(ge=0, le=1_000_000)] = 100_000
-    """How many workloads run at once before INSUFFICIENT_IP_CAPACITY."""
+    """How many pods, VMs and replicas there are at once before INSUFFICIENT_IP_CAPACITY."""

@@ -26,9 +26,10 @@ from sqlalchemy import (
     update,
 )
 
+from relay_localcloud.capacity import nodes as nodes_of
 from relay_localcloud.capacity import reserved_units
 from relay_localcloud.capacity.nodes import ROOM, nodes, room_of
-from relay_localcloud.capacity.placement import Demand, NodeRoom, choose_node, choose_units
+from relay_localcloud.capacity.placement import Demand, NodeRoom, choose_node, choose_units, could_ever_hold
 from relay_localcloud.kernel.prepared import Prepared
 from relay_localcloud.kernel.schema import metadata
 from relay_localcloud.kernel.store import Tx
@@ -107,6 +108,8 @@ def units_of(connection: Connection, holder_id: str) -> tuple[str, tuple[int, ..
 
 def find_room(connection: Connection, demand: Demand) -> NodeRoom | None:
     """The node to place the demand on now, or None."""
+    if demand.node_pool is not None:
+        return choose_node(nodes_of.rooms_for(connection, demand), demand)
     lent = _lent_rooms(connection, demand) if demand.spot else ()
     return choose_node([*_shortlist(connection, demand), *lent], demand)
 
@@ -122,6 +125,8 @@ def room_at(connection: Connection, node_id: str, organization_id: str, *, named
 
 def any_could_hold(connection: Connection, demand: Demand) -> bool:
     """Whether some node, empty and up, would hold the demand."""
+    if demand.node_pool is not None:
+        return any(could_ever_hold(room, demand) for room in nodes_of.rooms_for(connection, demand))
     n = nodes.c
     is_open = n.organization_id.in_(("", demand.organization_id))
     lent = reserved_units.nodes_lending(demand.gpu_count)

@@ -30,7 +30,7 @@ from sqlalchemy import (
 )
 
 from relay_localcloud.capacity.catalog import GPU_MODELS, LARGEST_NODE, LOCATIONS, SEEDED_NODE_LOCATIONS, GpuModel
-from relay_localcloud.capacity.placement import NodeRoom
+from relay_localcloud.capacity.placement import Demand, NodeRoom
 from relay_localcloud.kernel.prepared import Prepared
 from relay_localcloud.kernel.schema import metadata
 from relay_localcloud.kernel.store import Tx
@@ -185,14 +185,18 @@ def rows_by_id(connection: Connection, node_ids: Iterable[str]) -> dict[str, Row
     return {row["id"]: row for row in connection.execute(query).mappings()}
 
 
-def rooms_of_model(connection: Connection, gpu_model_id: str, organization_id: str) -> list[NodeRoom]:
-    """The nodes of a model that an organization may use, up or not."""
-    query = select(*ROOM).where(
-        nodes.c.organization_id.in_(("", organization_id)),
-        nodes.c.gpu_model_id == gpu_model_id,
-        nodes.c.removed_at.is_(None),
-    )
-    return _rooms(connection, query.order_by(nodes.c.sequence))
+def rooms_for(connection: Connection, demand: Demand) -> list[NodeRoom]:
+    """The nodes of the demanded model and pool that its organization may use, up or not.
+
+    A pool that no node is in is a name for a lane and nothing else: its demands are placed in the community pool.
+    """
+    usable = (nodes.c.organization_id.in_(("", demand.organization_id)), nodes.c.removed_at.is_(None))
+    query = select(*ROOM).where(*usable, nodes.c.gpu_model_id == demand.gpu_model_id).order_by(nodes.c.sequence)
+    if demand.node_pool is None:
+        return _rooms(connection, query)
+    in_pool = select(nodes.c.id).where(*usable, nodes.c.node_pool == demand.node_pool).limit(1)
+    exists = connection.execute(in_pool).first() is not None
+    return _rooms(connection, query.where(nodes.c.node_pool == (demand.node_pool if exists else COMMUNITY)))
 
 
 def schedulable_rooms(connection: Connection) -> list[NodeRoom]:
@@ -244,16 +248,4 @@ def _change_standing(tx: Tx, node_id: str, **columns: object) -> None:
 
 
 def _rooms(connection: Connection, query: Select[str, str, int, int, int, str, str, bool]) -> list[NodeRoom]:
-    return [
-        NodeRoom(
-            id=row.id,
-            gpu_model_id=row.gpu_model_id,
-            gpu_count=row.gpu_count,
-            free_count=row.free_count,
-            ram_gb=row.ram_gb,
-            region=row.region,
-            organization_id=row.organization_id,
-            schedulable=row.schedulable,
-        )
-        for row in connection.execute(query)
-    ]
+    return [NodeRoom(*row) for row in connection.execute(query)]

@@ -13,7 +13,10 @@ SPOT: Final = "spot"
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What one pod, VM or replica needs of a single node; `shm_gb` is shared memory in GiB, `spot` takes lent units."""
+    """What one pod, VM or replica needs of a single node; `shm_gb` is shared memory in GiB, `spot` takes lent units.
+
+    `node_pool` bounds it to the nodes of a pool. `counted_as` is the field in which its caller asked for GPUs.
+    """
 
     organization_id: str
     gpu_model_id: str
@@ -22,6 +25,8 @@ class Demand:
     preferred_regions: tuple[str, ...] = ()
     allow_fallback: bool = True
     spot: bool = False
+    node_pool: str | None = None
+    counted_as: str = "gpuCount"
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,22 +19,18 @@ def saturated(tx: Tx, code: str, message: str) -> ApiError:
 
 def no_room(tx: Tx, demand: Demand) -> ApiError:
     """Why the demand found no node: saturation, or 422 where no node would ever hold it."""
-    if claims.any_could_hold(tx.connection, demand):
-        wanted = f"{demand.gpu_count} x {demand.gpu_model_id}"
-        return saturated(tx, "INSUFFICIENT_GPU_CAPACITY", f"No node has {wanted} free now: try again later.")
-    rooms = nodes.rooms_of_model(tx.connection, demand.gpu_model_id, demand.organization_id)
-    if not rooms:
-        return saturated(tx, "INSUFFICIENT_GPU_CAPACITY", f"There is no node with {demand.gpu_model_id} now.")
-    return never(demand, rooms_largest=max(room.gpu_count for room in rooms))
+    rooms = nodes.rooms_for(tx.connection, demand)
+    if rooms and not claims.any_could_hold(tx.connection, demand):
+        return _never(demand, max(room.gpu_count for room in rooms))
+    where = "" if demand.node_pool is None else f" of the pool {demand.node_pool}"
+    wanted = f"{demand.gpu_count} x {demand.gpu_model_id}"
+    return saturated(tx, "INSUFFICIENT_GPU_CAPACITY", f"No node{where} has {wanted} free now: try again later.")
 
 
-def never(demand: Demand, rooms_largest: int) -> ApiError:
-    """The answer for what no node could hold even if it were empty."""
-    if demand.gpu_count > rooms_largest:
-        message = f"gpuCount: no node has {demand.gpu_count} x {demand.gpu_model_id}; the largest has {rooms_largest}."
+def _never(demand: Demand, largest: int) -> ApiError:
+    wanted = f"{demand.gpu_count} x {demand.gpu_model_id}"
+    if demand.gpu_count > largest:
+        message = f"{demand.counted_as}: no node has {wanted}; the largest has {largest}."
         return ApiError(422, message, "GPU_COUNT_NOT_PLACEABLE")
-    message = (
-        f"shmSizeGb: {demand.shm_gb} GiB is over the memory entitlement of {demand.gpu_count} x {demand.gpu_model_id} "
-        "on every node."
-    )
+    message = f"shmSizeGb: {demand.shm_gb} GiB is over the memory entitlement of {wanted} on every node."
     return ApiError(422, message, "SHM_OVER_ENTITLEMENT")

@@ -3,18 +3,16 @@
 import secrets
 from dataclasses import dataclass, replace
 
-from relay_localcloud.capacity.addresses import require_address
 from relay_localcloud.capacity.catalog import DEFAULT_CPU_SIZE
-from relay_localcloud.capacity.saturation import no_room
-from relay_localcloud.clusters import clusters, replicas
-from relay_localcloud.clusters import moves as cluster_moves
+from relay_localcloud.clusters import clusters, moves
 from relay_localcloud.clusters.clusters import Cluster
-from relay_localcloud.clusters.states import MOST_REPLICAS
+from relay_localcloud.clusters.moves import REPLICAS
 from relay_localcloud.faults import quotes
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.kernel.vault import Vault
 from relay_localcloud.money import billing
+from relay_localcloud.replicas.states import MOST_REPLICAS
 from relay_localcloud.tooling import registry_credentials
 from relay_localcloud.workloads import admission, container
 from relay_wire.clusters import ClusterCreate, ClusterStatus
@@ -45,11 +43,9 @@ def create(tx: Tx, vault: Vault, organization_id: str, body: ClusterCreate, pric
     if clusters.name_is_taken(tx.connection, organization_id, body.name):
         raise ApiError(409, f"There is a live cluster {body.name!r} already; names are free again after termination.")
     billing.require_funds(tx, organization_id)
-    require_address(tx)
-    cluster = clusters.insert_cluster(tx, _columns(tx, organization_id, body, shape, tier))
-    if not replicas.place(tx, cluster, cluster.replica_count) and cluster.demand is not None:
-        raise no_room(tx, cluster.demand)
-    return cluster_moves.settle(tx, cluster)
+    made = moves.settle(tx, clusters.insert_cluster(tx, _columns(tx, organization_id, body, shape, tier)))
+    REPLICAS.require_more(tx, made, had=0)
+    return made
 
 
 def require_replica_count(replica_count: int) -> None:

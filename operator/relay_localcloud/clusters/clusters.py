@@ -4,10 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pydantic import JsonValue
 from sqlalchemy import (
     BigInteger,
-    Boolean,
     Column,
     Connection,
     Index,
@@ -23,11 +21,12 @@ from sqlalchemy import (
 )
 
 from relay_localcloud.capacity.placement import SPOT, Demand
-from relay_localcloud.clusters.states import ReplicaState
+from relay_localcloud.clusters.states import SERVING
 from relay_localcloud.kernel.instants import DAY
 from relay_localcloud.kernel.schema import metadata
 from relay_localcloud.kernel.store import Tx
-from relay_localcloud.money.billing import Billed
+from relay_localcloud.replicas.rows import replica_table
+from relay_localcloud.replicas.steps import Intent
 from relay_wire.clusters import ClusterCreate, ClusterStatus
 
 READABLE_AFTER_TERMINATION: Final = DAY
@@ -60,23 +59,7 @@ clusters = Table(
     Index("live_clusters", "organization_id", "sequence", sqlite_where=text("terminated_at IS NULL")),
 )
 
-replicas = Table(
-    "replicas",
-    metadata,
-    Column("sequence", Integer, primary_key=True),
-    Column("id", String, nullable=False, unique=True),
-    Column("cluster_id", String, nullable=False),
-    Column("node_id", String),  # null: a replica without GPUs
-    Column("status", String, nullable=False),
-    Column("replacement_due", Boolean, nullable=False, default=False),  # lost for longer than the grace
-    Column("consecutive_failures", Integer, nullable=False, default=0),
-    Column("checked_at", BigInteger),
-    Column("created_at", BigInteger, nullable=False),
-    Column("started_at", BigInteger),
-    Column("terminated_at", BigInteger),
-    Index("live_replicas_of_cluster", "cluster_id", "sequence", sqlite_where=text("terminated_at IS NULL")),
-    Index("live_replicas_on_node", "node_id", sqlite_where=text("terminated_at IS NULL")),
-)
+replicas = replica_table("replicas", "cluster")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,47 +105,28 @@ class Cluster:
             preferred_regions=tuple(created_as.preferred_regions or ()),
             allow_fallback=created_as.allow_fallback is not False,
             spot=self.tier == SPOT,
+            counted_as="gpusPerReplica",
         )
+
+    @property
+    def intent(self) -> Intent:
+        """What is wanted of its replicas now."""
+        return Intent(self.replica_count if self.status in SERVING else 0)
+
+    @property
+    def generation(self) -> int:
+        """What its replicas run never changes."""
+        return 1
+
+    @property
+    def engine_image(self) -> str | None:
+        """Deployments alone have one."""
+        return None
 
     @property
     def replica_needs(self) -> str:
         """What each replica needs, in words."""
         return f"{self.gpus_per_replica} x {self.gpu_model_id}" if self.gpu_model_id else self.resource_size
-
-    @property
-    def event_data(self) -> dict[str, JsonValue]:
-        """What names it in `data` of its events."""
-        return {"clusterId": self.id, "organizationId": self.organization_id, "name": self.name}
-
-    def billed(self, replica: "Replica") -> Billed:
-        """Whom a replica's running stints are billed to, and at which rate."""
-        return Billed(
-            organization_id=self.organization_id,
-            holder_id=replica.id,
-            resource_id=self.id,
-            kind="cluster",
-            name=self.name,
-            gpu_model_id=self.gpu_model_id,
-            rate_cents=self.replica_price_cents,
-            node_id=replica.node_id,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Replica:
-    """One replica, as its row has it."""
-
-    sequence: int
-    id: str
-    cluster_id: str
-    node_id: str | None
-    status: ReplicaState
-    replacement_due: bool
-    consecutive_failures: int
-    checked_at: int | None
-    created_at: int
-    started_at: int | None
-    terminated_at: int | None
 
 
 def insert_cluster(tx: Tx, columns: Mapping[str, object]) -> Cluster:
@@ -171,21 +135,10 @@ def insert_cluster(tx: Tx, columns: Mapping[str, object]) -> Cluster:
     return _cluster(row)
 
 
-def insert_replica(tx: Tx, columns: Mapping[str, object]) -> Replica:
-    """Keep a replica that was just placed."""
-    row = tx.connection.execute(insert(replicas).returning(replicas), columns).mappings().one()
-    return _replica(row)
-
-
 def change_cluster(tx: Tx, cluster_id: str, **columns: object) -> None:
     """Change columns of a cluster, and when it was updated."""
     statement = update(clusters).where(clusters.c.id == cluster_id)
     tx.connection.execute(statement.values(updated_at=tx.now, **columns))
-
-
-def change_replica(tx: Tx, replica_id: str, **columns: object) -> None:
-    """Change columns of a replica."""
-    tx.connection.execute(update(replicas).where(replicas.c.id == replica_id).values(**columns))
 
 
 def find(tx: Tx, cluster_id: str) -> Cluster | None:
@@ -195,12 +148,6 @@ def find(tx: Tx, cluster_id: str) -> Cluster | None:
         return None
     gone = row["terminated_at"]
     return None if gone is not None and tx.now - gone >= READABLE_AFTER_TERMINATION else _cluster(row)
-
-
-def find_replica(tx: Tx, replica_id: str) -> Replica | None:
-    """A replica by its id, terminated ones included."""
-    row = tx.connection.execute(select(replicas).where(replicas.c.id == replica_id)).mappings().first()
-    return None if row is None else _replica(row)
 
 
 def name_is_taken(connection: Connection, organization_id: str, name: str) -> bool:
@@ -227,23 +174,5 @@ def live_of(connection: Connection, organization_id: str) -> list[Cluster]:
     return [_cluster(row) for row in connection.execute(query.order_by(c.sequence)).mappings()]
 
 
-def replicas_of(connection: Connection, cluster_id: str) -> list[Replica]:
-    """The live replicas of a cluster, the oldest first."""
-    r = replicas.c
-    query = select(replicas).where(r.cluster_id == cluster_id, r.terminated_at.is_(None)).order_by(r.sequence)
-    return [_replica(row) for row in connection.execute(query).mappings()]
-
-
-def replicas_on(connection: Connection, node_id: str) -> list[Replica]:
-    """The live replicas on a node, the oldest first."""
-    r = replicas.c
-    query = select(replicas).where(r.node_id == node_id, r.terminated_at.is_(None)).order_by(r.sequence)
-    return [_replica(row) for row in connection.execute(query).mappings()]
-
-
 def _cluster(row: RowMapping) -> Cluster:
     return Cluster(**{**row, "status": ClusterStatus(row["status"])})
-
-
-def _replica(row: RowMapping) -> Replica:
-    return Replica(**{**row, "status": ReplicaState(row["status"])})

@@ -4,23 +4,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from sqlalchemy import select
-
-from relay_localcloud.capacity.saturation import no_room
-from relay_localcloud.capacity.vacancies import FILL, waiting
+from relay_localcloud.capacity.vacancies import CLUSTERS
 from relay_localcloud.clock.due import DueHandler, DueItem
-from relay_localcloud.clusters import clusters, replicas
-from relay_localcloud.clusters.clusters import Cluster, Replica
+from relay_localcloud.clusters import clusters
+from relay_localcloud.clusters.clusters import Cluster
 from relay_localcloud.clusters.states import (
     CLUSTER_TRANSITIONS,
     SERVING,
-    Census,
     ClusterEffect,
     ClusterMove,
     ClusterTrigger,
-    ReplicaState,
-    ReplicaTrigger,
-    degradation,
     derived_status,
 )
 from relay_localcloud.http.errors import ApiError
@@ -28,6 +21,9 @@ from relay_localcloud.kernel.instants import seconds
 from relay_localcloud.kernel.outcomes import Refusal, Stay
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import billing
+from relay_localcloud.replicas.census import Census, degradation
+from relay_localcloud.replicas.engine import Kind, Replicas
+from relay_localcloud.replicas.states import ReplicaTrigger
 from relay_wire.clusters import ClusterStatus
 from relay_wire.events import EventType
 
@@ -64,25 +60,21 @@ def scale(tx: Tx, cluster: Cluster, replica_count: int) -> Cluster:
     outcome = CLUSTER_TRANSITIONS[cluster.status, ClusterTrigger.SCALE]
     if isinstance(outcome, Refusal):
         raise ApiError(409, outcome.message, outcome.code)
-    members = clusters.replicas_of(tx.connection, cluster.id)
-    wanted = replace(cluster, replica_count=replica_count)
+    had = REPLICAS.staying(tx, cluster)
     if replica_count > cluster.replica_count:
         billing.require_funds(tx, cluster.organization_id)
-        if not replicas.place(tx, wanted, replica_count - len(members)) and wanted.demand is not None:
-            raise no_room(tx, wanted.demand)
-    for replica in _surplus(members, len(members) - replica_count):
-        replicas.apply(tx, cluster, replica, ReplicaTrigger.TERMINATE, "The cluster was scaled down.")
     clusters.change_cluster(tx, cluster.id, replica_count=replica_count)
-    return settle(tx, wanted)
+    after = settle(tx, replace(cluster, replica_count=replica_count))
+    if replica_count > cluster.replica_count:
+        REPLICAS.require_more(tx, after, had)
+    return after
 
 
 def settle(tx: Tx, cluster: Cluster) -> Cluster:
-    """Bring a cluster's status, reason, waiting and grace in step with its replicas, and tell of what changed."""
+    """Give a serving cluster what it lacks, bring status, reason and grace in step with its replicas, and tell."""
     if cluster.status not in SERVING:
         return cluster
-    members = clusters.replicas_of(tx.connection, cluster.id)
-    census = Census.of(cluster.replica_count, members)
-    _set_waiting(tx, cluster, census.missing > 0 or any(replica.replacement_due for replica in members))
+    census = Census.of(cluster.replica_count, REPLICAS.fill(tx, cluster))
     status = derived_status(cluster.status, census)
     after = replace(
         cluster,
@@ -127,18 +119,11 @@ def _carry_out(
         hopeless_since=None,
         terminated_at=after.terminated_at,
     )
-    replicas.wait_no_longer(tx, cluster)
+    REPLICAS.wait_no_longer(tx, cluster)
     tx.cancel(GRACE, cluster.id)
     for effect in effects:
         _EFFECTS[effect](tx, after)
     return settle(tx, after)
-
-
-def _set_waiting(tx: Tx, cluster: Cluster, waits: bool) -> None:
-    if waits:
-        replicas.wait_for_room(tx, cluster)
-    else:
-        replicas.wait_no_longer(tx, cluster)
 
 
 def _hopeless_since(tx: Tx, cluster: Cluster, census: Census) -> int | None:
@@ -151,32 +136,22 @@ def _hopeless_since(tx: Tx, cluster: Cluster, census: Census) -> int | None:
     return cluster.hopeless_since
 
 
-def _surplus(members: list[Replica], count: int) -> list[Replica]:
-    """The replicas that a smaller cluster does without: what does not serve first, then the youngest."""
-    return sorted(members, key=lambda replica: (replica.status is ReplicaState.HEALTHY, -replica.sequence))[
-        : max(0, count)
-    ]
-
-
 def _tell(tx: Tx, cluster: Cluster) -> None:
     event = _EVENTS.get(cluster.status)
     if event is not None:
-        data = {**cluster.event_data, "status": cluster.status.value, "statusReason": cluster.status_reason}
+        named = {"clusterId": cluster.id, "organizationId": cluster.organization_id, "name": cluster.name}
+        data = {**named, "status": cluster.status.value, "statusReason": cluster.status_reason}
         tx.emit(cluster.organization_id, event.value, data)
 
 
-def _to_all(trigger: ReplicaTrigger, reason: str | None = None) -> Callable[[Tx, Cluster], None]:
-    def to_all(tx: Tx, cluster: Cluster) -> None:
-        for replica in clusters.replicas_of(tx.connection, cluster.id):
-            replicas.apply(tx, cluster, replica, trigger, reason)
-
-    return to_all
+def _to_all(trigger: ReplicaTrigger) -> Callable[[Tx, Cluster], None]:
+    return lambda tx, cluster: REPLICAS.to_all(tx, cluster, trigger)
 
 
 def _place_replicas(tx: Tx, cluster: Cluster) -> None:
     billing.require_funds(tx, cluster.organization_id)
-    if not replicas.place(tx, cluster, cluster.replica_count) and cluster.demand is not None:
-        raise no_room(tx, cluster.demand)
+    REPLICAS.fill(tx, cluster)
+    REPLICAS.require_more(tx, cluster, had=0)
 
 
 def _set_stop_timer(tx: Tx, cluster: Cluster) -> None:
@@ -199,14 +174,6 @@ def balance_ran_out(tx: Tx, organization_id: str, reason: str) -> None:
         apply(tx, cluster, ClusterTrigger.BALANCE_RAN_OUT, reason)
 
 
-def _replica_started(tx: Tx, item: DueItem) -> None:
-    replica = clusters.find_replica(tx, item.subject)
-    cluster = clusters.find(tx, replica.cluster_id) if replica is not None else None
-    if replica is not None and cluster is not None:
-        replicas.apply(tx, cluster, replica, ReplicaTrigger.STARTED)
-        settle(tx, cluster)
-
-
 def _stopped(tx: Tx, item: DueItem) -> None:
     cluster = clusters.find(tx, item.subject)
     if cluster is not None:
@@ -220,27 +187,16 @@ def _grace_over(tx: Tx, item: DueItem) -> None:
         apply(tx, cluster, ClusterTrigger.FAILED, f"{reason} {cluster.status_reason or ''}".strip())
 
 
-def _room_was_freed(tx: Tx, item: DueItem) -> None:
-    query = select(waiting.c.cluster_id).where(waiting.c.gpu_model_id == item.subject).order_by(waiting.c.sequence)
-    for cluster_id in tx.connection.execute(query).scalars().all():
-        cluster = clusters.find(tx, cluster_id)
-        assert cluster is not None, "a cluster that waits for room is live"
-        fill(tx, cluster)
+REPLICAS: Final = Replicas(
+    Kind(
+        noun="cluster",
+        table=clusters.replicas,
+        queue=CLUSTERS,
+        start="replica.start",
+        surplus=(ReplicaTrigger.TERMINATE, "The cluster was scaled down."),
+    ),
+    clusters.find,
+    settle,
+)
 
-
-def fill(tx: Tx, cluster: Cluster) -> Cluster:
-    """Give a serving cluster what it lacks, and replace what was lost for too long, as far as there is room."""
-    if cluster.status not in SERVING:
-        return cluster
-    replicas.replace_overdue(tx, cluster)
-    members = clusters.replicas_of(tx.connection, cluster.id)
-    replicas.place(tx, cluster, cluster.replica_count - len(members))
-    return settle(tx, cluster)
-
-
-HANDLERS: Final[Mapping[str, DueHandler]] = {
-    replicas.START: _replica_started,
-    STOP: _stopped,
-    GRACE: _grace_over,
-    FILL: _room_was_freed,
-}
+HANDLERS: Final[Mapping[str, DueHandler]] = {**REPLICAS.handlers(), STOP: _stopped, GRACE: _grace_over}

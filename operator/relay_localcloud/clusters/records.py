@@ -6,10 +6,11 @@ from typing import Final
 from sqlalchemy import RowMapping
 
 from relay_localcloud.capacity.catalog import DEFAULT_DISK_GB, GPU_MODELS
-from relay_localcloud.clusters.clusters import Cluster, Replica
-from relay_localcloud.clusters.replicas import shown_status
-from relay_localcloud.clusters.states import ReplicaState
+from relay_localcloud.clusters.clusters import Cluster
+from relay_localcloud.clusters.moves import REPLICAS
 from relay_localcloud.kernel.instants import optional_timestamp, timestamp
+from relay_localcloud.replicas.rows import Replica
+from relay_localcloud.replicas.states import ReplicaState
 from relay_localcloud.workloads.records import endpoint_url
 from relay_wire.clusters import ClusterCreate
 
@@ -91,7 +92,7 @@ def _replica(cluster: Cluster, asked: ClusterCreate, replica: Replica, node: Row
         {
             "id": replica.id,
             "gpuCount": cluster.gpus_per_replica,
-            "status": shown_status(replica),
+            "status": REPLICAS.shown_status(replica),
             "healthy": replica.status is ReplicaState.HEALTHY,
             "nvlinkEnabled": bool(model and model.nvlink and cluster.gpus_per_replica > 1),
             "createdAt": timestamp(replica.created_at),

@@ -10,6 +10,7 @@ from relay_localcloud.clusters import admission as cluster_admission
 from relay_localcloud.clusters import clusters
 from relay_localcloud.clusters import moves as cluster_moves
 from relay_localcloud.clusters.clusters import Cluster
+from relay_localcloud.clusters.moves import REPLICAS
 from relay_localcloud.clusters.records import detail, summary
 from relay_localcloud.clusters.states import ClusterTrigger
 from relay_localcloud.faults.quotes import PriceFactor
@@ -69,7 +70,7 @@ async def get_cluster_detail(caller: ClusterReader, cluster_id: ResourceId, clou
     """Answers everything about it; replicas that ended are left out."""
     with cloud.store.transaction() as tx:
         cluster = _visible(tx, caller, cluster_id)
-        replicas = clusters.replicas_of(tx.connection, cluster.id)
+        replicas = REPLICAS.of(tx.connection, cluster.id)
         homes = nodes.rows_by_id(tx.connection, {replica.node_id for replica in replicas if replica.node_id})
     return answer(detail(cluster, replicas, homes, cloud.gateway_url))
 

@@ -1,102 +1,17 @@
-"""The states of clusters and their replicas, and what moves them; the specification shows few, so all is assumed.
+"""The states of clusters and what moves them; the specification shows few, so all is assumed.
 
 A cluster's own status follows from its replicas while it serves (`derived_status`); callers and failures move it
 otherwise (`CLUSTER_TRANSITIONS`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum, StrEnum, auto
-from typing import Final, Protocol
+from enum import Enum, auto
+from typing import Final
 
 from relay_localcloud.kernel.outcomes import STAY, Refusal, Stay
+from relay_localcloud.replicas.census import Census
 from relay_wire.clusters import ClusterStatus as C
-
-
-class ReplicaState(StrEnum):
-    """A replica's state; `lost` (its node is silent) is shown as unhealthy."""
-
-    PROVISIONING = "provisioning"
-    HEALTHY = "healthy"
-    UNHEALTHY = "unhealthy"
-    LOST = "lost"
-    STOPPING = "stopping"
-    TERMINATED = "terminated"
-
-
-class ReplicaTrigger(Enum):
-    """What happens to a replica."""
-
-    STARTED = auto()
-    CHECK_FAILED = auto()
-    CHECK_PASSED = auto()
-    RESTART = auto()
-    NODE_SILENT = auto()
-    NODE_RETURNED = auto()
-    STOP = auto()
-    TERMINATE = auto()
-
-
-MOST_REPLICAS: Final = 1000
-"""Of one cluster or deployment (assumed): replicas without GPUs have nothing else to run out of."""
-
-
-class ReplicaEffect(Enum):
-    """What a replica's move does beside changing its state."""
-
-    START_BILLING = auto()
-    STOP_BILLING = auto()
-    RELEASE_GPUS = auto()
-    SET_START_TIMER = auto()
-    TELL_HEALTHY = auto()
-    TELL_UNHEALTHY = auto()
-    TELL_TERMINATED = auto()
-
-
-@dataclass(frozen=True, slots=True)
-class ReplicaMove:
-    """To another state; effects happen in their order."""
-
-    to: ReplicaState
-    effects: tuple[ReplicaEffect, ...] = ()
-
-
-_SERVE: Final = ReplicaMove(ReplicaState.HEALTHY, (ReplicaEffect.START_BILLING, ReplicaEffect.TELL_HEALTHY))
-_STOP: Final = ReplicaMove(ReplicaState.STOPPING, (ReplicaEffect.STOP_BILLING,))
-_END: Final = ReplicaMove(
-    ReplicaState.TERMINATED, (ReplicaEffect.STOP_BILLING, ReplicaEffect.RELEASE_GPUS, ReplicaEffect.TELL_TERMINATED)
-)
-
-REPLICA_TRANSITIONS: Final[Mapping[tuple[ReplicaState, ReplicaTrigger], ReplicaMove]] = {
-    (ReplicaState.PROVISIONING, ReplicaTrigger.STARTED): _SERVE,
-    (ReplicaState.PROVISIONING, ReplicaTrigger.NODE_SILENT): ReplicaMove(
-        ReplicaState.LOST, (ReplicaEffect.TELL_UNHEALTHY,)
-    ),
-    (ReplicaState.PROVISIONING, ReplicaTrigger.STOP): _STOP,
-    (ReplicaState.PROVISIONING, ReplicaTrigger.TERMINATE): _END,
-    (ReplicaState.HEALTHY, ReplicaTrigger.CHECK_FAILED): ReplicaMove(
-        ReplicaState.UNHEALTHY, (ReplicaEffect.TELL_UNHEALTHY,)
-    ),
-    (ReplicaState.HEALTHY, ReplicaTrigger.NODE_SILENT): ReplicaMove(
-        ReplicaState.LOST, (ReplicaEffect.STOP_BILLING, ReplicaEffect.TELL_UNHEALTHY)
-    ),
-    (ReplicaState.HEALTHY, ReplicaTrigger.STOP): _STOP,
-    (ReplicaState.HEALTHY, ReplicaTrigger.TERMINATE): _END,
-    (ReplicaState.UNHEALTHY, ReplicaTrigger.CHECK_PASSED): ReplicaMove(
-        ReplicaState.HEALTHY, (ReplicaEffect.TELL_HEALTHY,)
-    ),
-    (ReplicaState.UNHEALTHY, ReplicaTrigger.RESTART): ReplicaMove(
-        ReplicaState.PROVISIONING, (ReplicaEffect.STOP_BILLING, ReplicaEffect.SET_START_TIMER)
-    ),
-    (ReplicaState.UNHEALTHY, ReplicaTrigger.NODE_SILENT): ReplicaMove(ReplicaState.LOST, (ReplicaEffect.STOP_BILLING,)),
-    (ReplicaState.UNHEALTHY, ReplicaTrigger.STOP): _STOP,
-    (ReplicaState.UNHEALTHY, ReplicaTrigger.TERMINATE): _END,
-    (ReplicaState.LOST, ReplicaTrigger.NODE_RETURNED): _SERVE,
-    (ReplicaState.LOST, ReplicaTrigger.STOP): _STOP,
-    (ReplicaState.LOST, ReplicaTrigger.TERMINATE): _END,
-    (ReplicaState.STOPPING, ReplicaTrigger.TERMINATE): _END,
-}
-"""A pair that is absent changes nothing: a healthy replica that restarts is recreated in place and stays healthy."""
 
 
 class ClusterTrigger(Enum):
@@ -191,64 +106,11 @@ SERVING: Final = frozenset({C.PROVISIONING, C.RUNNING, C.DEGRADED})
 """The statuses that follow from the replicas."""
 
 
-class Counted(Protocol):
-    """A replica, as far as a census goes."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def status(self) -> ReplicaState: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Census:
-    """The replicas of a cluster or deployment, sorted; `wanted` is how many there are to be."""
-
-    wanted: int
-    healthy: Sequence[str] = ()
-    starting: Sequence[str] = ()
-    unhealthy: Sequence[str] = ()
-    lost: Sequence[str] = ()
-
-    @classmethod
-    def of(cls, wanted: int, members: Sequence[Counted]) -> "Census":
-        """Sort live replicas; those that stop are in no group."""
-        groups: dict[ReplicaState, list[str]] = {state: [] for state in ReplicaState}
-        for member in members:
-            groups[member.status].append(member.id)
-        healthy, starting = groups[ReplicaState.HEALTHY], groups[ReplicaState.PROVISIONING]
-        return cls(wanted, healthy, starting, groups[ReplicaState.UNHEALTHY], groups[ReplicaState.LOST])
-
-    @property
-    def missing(self) -> int:
-        """How many are wanted that found no room."""
-        return self.wanted - len(self.healthy) - len(self.starting) - len(self.unhealthy) - len(self.lost)
-
-    @property
-    def is_hopeless(self) -> bool:
-        """Whether nothing serves and nothing is about to."""
-        return not self.healthy and not self.starting
-
-
 def derived_status(status: C, census: Census) -> C:
     """The status of a serving cluster: degraded while anything is amiss, running once all are healthy.
 
     While replicas start it stays what it was: a cluster that grows still runs, one that recovers is still degraded.
     """
-    if census.unhealthy or census.lost or census.missing > 0:
+    if census.is_amiss:
         return C.DEGRADED
     return status if census.starting else C.RUNNING
-
-
-def degradation(census: Census, replica: str) -> str:
-    """What is amiss and with which replicas; `replica` says what one of them needs, such as `1 x h100`."""
-    parts = [f"{len(census.healthy)} of {census.wanted} replicas are healthy."]
-    if census.unhealthy:
-        parts.append(f"Failing health checks: {', '.join(census.unhealthy)}.")
-    if census.lost:
-        parts.append(f"On nodes that do not report: {', '.join(census.lost)}.")
-    if census.starting:
-        parts.append(f"Starting: {', '.join(census.starting)}.")
-    if census.missing > 0:
-        parts.append(f"Waiting for room for {census.missing} more ({replica} each).")
-    return " ".join(parts)

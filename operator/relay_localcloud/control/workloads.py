@@ -7,23 +7,19 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from relay_localcloud.cloud import CurrentCloud
-from relay_localcloud.clusters import clusters, replicas
+from relay_localcloud.clusters import clusters
 from relay_localcloud.clusters import moves as cluster_moves
-from relay_localcloud.clusters.clusters import Cluster, Replica
-from relay_localcloud.clusters.states import (
-    CLUSTER_TRANSITIONS,
-    REPLICA_TRANSITIONS,
-    ClusterTrigger,
-    ReplicaTrigger,
-)
+from relay_localcloud.clusters.clusters import Cluster
+from relay_localcloud.clusters.states import CLUSTER_TRANSITIONS, ClusterTrigger
 from relay_localcloud.http.bodies import ControlBody, answer
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.principal import ResourceId
 from relay_localcloud.kernel.instants import timestamp
 from relay_localcloud.kernel.outcomes import STAY
 from relay_localcloud.kernel.store import Tx
+from relay_localcloud.replicas.engine import GroupT, Replicas
+from relay_localcloud.replicas.states import REPLICA_TRANSITIONS, ReplicaTrigger
 from relay_localcloud.serving import moves as serving_moves
-from relay_localcloud.serving import replicas as serving_replicas
 from relay_localcloud.serving import rows as deployments
 from relay_localcloud.serving.rows import Deployment
 from relay_localcloud.workloads import health_checks, moves, vm_logs, workloads
@@ -99,42 +95,26 @@ def _to_cluster(tx: Tx, cluster: Cluster, body: WorkloadEvent) -> Cluster:
         if CLUSTER_TRANSITIONS[cluster.status, ClusterTrigger.FAILED] == STAY:
             raise ApiError(409, f"A cluster that is {cluster.status.value} cannot fail.")
         return cluster_moves.apply(tx, cluster, ClusterTrigger.FAILED, body.reason or DEFAULT_REASON)
-    members = _members(tx, cluster, body.replica_id)
-    trigger = _REPLICA_TRIGGERS.get(body.event)
-    if trigger is None:  # a container that exits is recreated in place
-        return cluster
-    movable = [replica for replica in members if (replica.status, trigger) in REPLICA_TRANSITIONS]
-    if not movable:
-        raise ApiError(409, f"No replica of the cluster is in a state for {body.event}.")
-    for replica in movable:
-        replicas.apply(tx, cluster, replica, trigger, body.reason)
-    return cluster_moves.fill(tx, cluster)
+    return _to_replicas(tx, cluster_moves.REPLICAS, cluster, body)
 
 
 def _to_deployment(tx: Tx, deployment: Deployment, body: WorkloadEvent) -> Deployment:
     if body.event == "fail":
         raise ApiError(409, "A deployment does not fail as a whole: let its replicas become unhealthy.")
-    members = deployments.replicas_of(tx.connection, deployment.id)
-    if body.replica_id is not None:
-        members = [replica for replica in members if replica.id == body.replica_id]
-        if not members:
-            raise ApiError(404, f"replicaId: the deployment has no replica {body.replica_id!r}.")
+    return _to_replicas(tx, serving_moves.REPLICAS, deployment, body)
+
+
+def _to_replicas(tx: Tx, replicas: Replicas[GroupT], group: GroupT, body: WorkloadEvent) -> GroupT:
+    noun = replicas.kind.noun
+    members = [each for each in replicas.of(tx.connection, group.id) if body.replica_id in (None, each.id)]
+    if body.replica_id is not None and not members:
+        raise ApiError(404, f"replicaId: the {noun} has no replica {body.replica_id!r}.")
     trigger = _REPLICA_TRIGGERS.get(body.event)
-    if trigger is None:  # as above
-        return deployment
+    if trigger is None:  # a container that exits is recreated in place
+        return group
     movable = [replica for replica in members if (replica.status, trigger) in REPLICA_TRANSITIONS]
     if not movable:
-        raise ApiError(409, f"No replica of the deployment is in a state for {body.event}.")
+        raise ApiError(409, f"No replica of the {noun} is in a state for {body.event}.")
     for replica in movable:
-        serving_replicas.apply(tx, deployment, replica, trigger, body.reason)
-    return serving_moves.settle(tx, deployment)
-
-
-def _members(tx: Tx, cluster: Cluster, replica_id: str | None) -> list[Replica]:
-    members = clusters.replicas_of(tx.connection, cluster.id)
-    if replica_id is None:
-        return members
-    named = [replica for replica in members if replica.id == replica_id]
-    if not named:
-        raise ApiError(404, f"replicaId: the cluster has no replica {replica_id!r}.")
-    return named
+        replicas.apply(tx, group, replica, trigger, body.reason)
+    return replicas.settle(tx, group)

@@ -85,5 +85,17 @@ def _schedule(raw: sqlite3.Connection, kind: str, organization_id: str, second: 
         raw.execute("INSERT INTO due (due_at, kind, subject, payload) VALUES (?, ?, ?, '{}')", values)
 
 
-MIGRATIONS: Final[Mapping[int, Migration]] = {1: _cards_settlements_and_recharges}
+def _addresses(raw: sqlite3.Connection, lacked: frozenset[str]) -> None:
+    # Version 2 counted whoever had an address and wrote it nowhere.
+    if "addresses" not in lacked:
+        return
+    raw.execute(
+        "INSERT INTO addresses (holder_id) SELECT id FROM workloads WHERE terminated_at IS NULL "
+        "AND status IN ('deploying', 'running', 'stopping', 'interrupted') "
+        "UNION ALL SELECT id FROM replicas WHERE terminated_at IS NULL "
+        "UNION ALL SELECT id FROM serving_replicas WHERE terminated_at IS NULL"
+    )
+
+
+MIGRATIONS: Final[Mapping[int, Migration]] = {1: _cards_settlements_and_recharges, 2: _addresses}
 """By the version that each leads away from."""

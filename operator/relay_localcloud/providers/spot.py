@@ -4,12 +4,12 @@ from collections.abc import Collection
 
 from relay_localcloud.capacity import claims
 from relay_localcloud.capacity.reservations import Reservation, ReservationStatus
-from relay_localcloud.clusters import clusters, replicas
-from relay_localcloud.clusters import moves as cluster_moves
+from relay_localcloud.clusters import clusters
 from relay_localcloud.clusters.clusters import Cluster
-from relay_localcloud.clusters.states import ReplicaTrigger
+from relay_localcloud.clusters.moves import REPLICAS, settle
 from relay_localcloud.identity.notices import tell_owners
 from relay_localcloud.kernel.store import Tx
+from relay_localcloud.replicas.states import ReplicaTrigger
 from relay_localcloud.workloads import moves, workloads
 from relay_localcloud.workloads.transitions import Trigger
 
@@ -30,14 +30,15 @@ def evict(tx: Tx, node_id: str, units: Collection[int], reason: str) -> None:
         if workload is not None:
             moves.apply(tx, workload, Trigger.RECLAIMED, reason)
             continue
-        replica, cluster = clusters.find_replica(tx, holding.holder_id), clusters.find(tx, holding.workload_id)
+        replica = REPLICAS.get(tx.connection, holding.holder_id)
+        cluster = clusters.find(tx, holding.workload_id)
         assert replica is not None, "units are held by VMs, pods and replicas"
         assert cluster is not None, "a live replica belongs to a live cluster"
         affected[cluster.id] = cluster
-        replicas.apply(tx, cluster, replica, ReplicaTrigger.TERMINATE, reason)
+        REPLICAS.apply(tx, cluster, replica, ReplicaTrigger.TERMINATE, reason)
     for cluster in affected.values():
         _send_notice(tx, cluster, reason)
-        cluster_moves.fill(tx, cluster)
+        settle(tx, cluster)
 
 
 def _send_notice(tx: Tx, cluster: Cluster, reason: str) -> None:

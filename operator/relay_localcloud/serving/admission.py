@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 from relay_localcloud.capacity.nodes import COMMUNITY
-from relay_localcloud.clusters.states import ReplicaState
 from relay_localcloud.faults import quotes
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.inference.backends import rows_of
@@ -11,7 +10,8 @@ from relay_localcloud.inference.models import BUILT_IN
 from relay_localcloud.kernel.outcomes import Refusal
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import billing
-from relay_localcloud.serving import lanes, moves, promotion, rooms, rows, rules
+from relay_localcloud.serving import lanes, moves, promotion, rows, rules
+from relay_localcloud.serving.moves import REPLICAS
 from relay_localcloud.serving.rows import Deployment
 from relay_localcloud.serving.states import TRANSITIONS, Trigger
 from relay_localcloud.workloads.admission import known_model
@@ -41,7 +41,9 @@ def create(tx: Tx, spec: DeploymentCreate, price_factor: float) -> Deployment:
         "created_at": tx.now,
         "updated_at": tx.now,
     }
-    return _filled(tx, moves.settle(tx, rows.insert_deployment(tx, columns)), had=0)
+    made = moves.settle(tx, rows.insert_deployment(tx, columns))
+    REPLICAS.require_more(tx, made, had=0)
+    return made
 
 
 def change(tx: Tx, deployment: Deployment, asked: DeploymentChange) -> Deployment:
@@ -55,7 +57,7 @@ def change(tx: Tx, deployment: Deployment, asked: DeploymentChange) -> Deploymen
     outcome = TRANSITIONS[deployment.status, trigger]
     if isinstance(outcome, Refusal):
         raise ApiError(409, outcome.message, outcome.code)
-    had = _staying(tx, deployment)
+    had = REPLICAS.staying(tx, deployment)
     generation = _generation(deployment, spec, had)
     grows = asked.replicas_desired is not None and spec.replicas_desired > deployment.wanted
     if grows:
@@ -65,7 +67,9 @@ def change(tx: Tx, deployment: Deployment, asked: DeploymentChange) -> Deploymen
     rows.change_deployment(tx, deployment.id, spec=_kept(spec), generation=generation)
     changed = replace(deployment, spec=spec, generation=generation, updated_at=tx.now)
     after = moves.apply(tx, changed, trigger)
-    return _filled(tx, after, had) if grows else after
+    if grows:
+        REPLICAS.require_more(tx, after, had)
+    return after
 
 
 def _kept(spec: DeploymentCreate) -> str:
@@ -102,15 +106,3 @@ def _generation(deployment: Deployment, spec: DeploymentCreate, had: int) -> int
             "it can be changed in place.",
         )
     return deployment.generation + 1
-
-
-def _staying(tx: Tx, deployment: Deployment) -> int:
-    members = rows.replicas_of(tx.connection, deployment.id)
-    return sum(member.status is not ReplicaState.STOPPING for member in members)
-
-
-def _filled(tx: Tx, deployment: Deployment, had: int) -> Deployment:
-    """The deployment, unless none of the replicas that were added found room."""
-    if deployment.wanted > had and _staying(tx, deployment) <= had:
-        raise rooms.no_room(tx, deployment.demand, deployment.node_pool)
-    return deployment

@@ -4,18 +4,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from sqlalchemy import delete, insert, select
-
-from relay_localcloud.capacity.vacancies import FILL_DEPLOYMENTS, waiting_deployments
-from relay_localcloud.clock.due import DueHandler, DueItem
-from relay_localcloud.clusters.states import Census, ReplicaTrigger, degradation
+from relay_localcloud.capacity.vacancies import DEPLOYMENTS
+from relay_localcloud.clock.due import DueHandler
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.kernel.outcomes import Refusal, Stay
 from relay_localcloud.kernel.store import Tx
-from relay_localcloud.serving import replicas, rows
-from relay_localcloud.serving.rows import Deployment, Replica
+from relay_localcloud.replicas.census import Census, degradation
+from relay_localcloud.replicas.engine import Kind, Replicas
+from relay_localcloud.serving import rows
+from relay_localcloud.serving.rows import Deployment
 from relay_localcloud.serving.states import SERVING, TRANSITIONS, Move, Trigger, derived_status
-from relay_localcloud.serving.steps import Member, next_steps
 from relay_wire.serving import DeploymentStatus
 
 
@@ -42,10 +40,8 @@ def apply(
 
 
 def settle(tx: Tx, deployment: Deployment) -> Deployment:
-    """Take the steps that can be taken, and bring status, reason and waiting in step with the replicas."""
-    lacking = _take_steps(tx, deployment)
-    _set_waiting(tx, deployment, lacking)
-    members = rows.replicas_of(tx.connection, deployment.id)
+    """Take the steps that can be taken, and bring status and reason in step with the replicas."""
+    members = REPLICAS.fill(tx, deployment)
     if deployment.status is DeploymentStatus.DRAINING and not members:
         rows.change_deployment(tx, deployment.id, gone_at=tx.now)
         return replace(deployment, gone_at=tx.now)
@@ -61,68 +57,23 @@ def settle(tx: Tx, deployment: Deployment) -> Deployment:
     return replace(after, updated_at=tx.now)
 
 
-def _take_steps(tx: Tx, deployment: Deployment) -> bool:
-    """Drain, place and replace; whether some still wait for room."""
-    members = {replica.id: replica for replica in rows.replicas_of(tx.connection, deployment.id)}
-    steps = next_steps(deployment.intent, [_member(deployment, replica) for replica in members.values()])
-    for replica_id in steps.drained:
-        replicas.apply(tx, deployment, members[replica_id], ReplicaTrigger.STOP)
-    wanted = steps.missing + len(steps.overdue)
-    placed = replicas.place(tx, deployment, wanted)
-    for replica_id in steps.overdue[: max(0, placed - steps.missing)]:
-        reason = "Replaced: its node does not report."
-        replicas.apply(tx, deployment, members[replica_id], ReplicaTrigger.TERMINATE, reason)
-    return placed < wanted
-
-
-def _member(deployment: Deployment, replica: Replica) -> Member:
-    outdated = replica.generation < deployment.generation
-    return Member(replica.id, replica.status, is_outdated=outdated, is_overdue=replica.replacement_due)
-
-
-def _set_waiting(tx: Tx, deployment: Deployment, waits: bool) -> None:
-    if waits:
-        entry = {"sequence": deployment.sequence, "deployment_id": deployment.id}
-        entry["gpu_model_id"] = deployment.spec.gpu_model_id
-        tx.connection.execute(insert(waiting_deployments).prefix_with("OR IGNORE"), entry)
-    else:
-        mine = waiting_deployments.c.deployment_id == deployment.id
-        tx.connection.execute(delete(waiting_deployments).where(mine))
-
-
 def balance_ran_out(tx: Tx, organization_id: str, reason: str) -> None:
     """Stop every deployment of an organization."""
     for deployment in rows.live_of(tx.connection, organization_id):
         apply(tx, deployment, Trigger.BALANCE_RAN_OUT, reason)
 
 
-def _to_replica(tx: Tx, replica_id: str, trigger: ReplicaTrigger) -> None:
-    replica = rows.find_replica(tx, replica_id)
-    deployment = rows.find(tx, replica.deployment_id) if replica is not None else None
-    if replica is not None and deployment is not None:
-        replicas.apply(tx, deployment, replica, trigger)
-        settle(tx, deployment)
+REPLICAS: Final = Replicas(
+    Kind(
+        noun="deployment",
+        table=rows.replicas,
+        queue=DEPLOYMENTS,
+        start="serving.start",
+        drained="serving.drained",
+        stopping="draining",
+    ),
+    rows.find,
+    settle,
+)
 
-
-def _started(tx: Tx, item: DueItem) -> None:
-    _to_replica(tx, item.subject, ReplicaTrigger.STARTED)
-
-
-def _drained(tx: Tx, item: DueItem) -> None:
-    _to_replica(tx, item.subject, ReplicaTrigger.TERMINATE)
-
-
-def _room_was_freed(tx: Tx, item: DueItem) -> None:
-    table = waiting_deployments.c
-    query = select(table.deployment_id).where(table.gpu_model_id == item.subject).order_by(table.sequence)
-    for deployment_id in tx.connection.execute(query).scalars().all():
-        deployment = rows.find(tx, deployment_id)
-        assert deployment is not None, "a deployment that waits for room is live"
-        settle(tx, deployment)
-
-
-HANDLERS: Final[Mapping[str, DueHandler]] = {
-    replicas.START: _started,
-    replicas.DRAINED: _drained,
-    FILL_DEPLOYMENTS: _room_was_freed,
-}
+HANDLERS: Final[Mapping[str, DueHandler]] = REPLICAS.handlers()

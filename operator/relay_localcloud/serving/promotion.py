@@ -4,10 +4,10 @@ It replaces its own organization's members only. They drain all at once, or with
 replicas at a time as the green's `maxUnavailable` says, and are gone then.
 """
 
-from relay_localcloud.clusters.states import ReplicaState
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.kernel.store import Tx
-from relay_localcloud.serving import lanes, moves, rows
+from relay_localcloud.replicas.states import ReplicaState
+from relay_localcloud.serving import lanes, moves
 from relay_localcloud.serving.rows import Deployment
 from relay_localcloud.serving.states import NOT_READY, Trigger
 from relay_wire.inference import MOST
@@ -19,7 +19,7 @@ def promoted(tx: Tx, green: Deployment, spec: DeploymentCreate) -> DeploymentCre
 
     ApiError 409 while it is about to have replicas that are not healthy yet.
     """
-    members = rows.replicas_of(tx.connection, green.id)
+    members = moves.REPLICAS.of(tx.connection, green.id)
     if sum(member.status is ReplicaState.HEALTHY for member in members) < green.wanted:
         raise ApiError(409, NOT_READY.message)
     replaced = [

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 
-from relay_localcloud.clusters.states import ReplicaState
 from relay_localcloud.kernel.instants import optional_timestamp, timestamp
-from relay_localcloud.serving.replicas import shown_status
-from relay_localcloud.serving.rows import Deployment, Replica
+from relay_localcloud.replicas.rows import Replica
+from relay_localcloud.replicas.states import ReplicaState
+from relay_localcloud.serving.moves import REPLICAS
+from relay_localcloud.serving.rows import Deployment
 from relay_wire import serving as wire
 
 
@@ -20,7 +21,7 @@ def shown(deployment: Deployment, replicas: Sequence[Replica]) -> wire.Deploymen
             "status": deployment.status.value,
             "status_reason": deployment.status_reason,
             "replicas_ready": sum(replica.status is ReplicaState.HEALTHY for replica in replicas),
-            "price_per_hour_cents": deployment.price_cents,
+            "price_per_hour_cents": deployment.replica_price_cents,
             "replicas": [_replica(deployment, replica) for replica in replicas],
             "created_at": timestamp(deployment.created_at),
             "updated_at": timestamp(deployment.updated_at),
@@ -31,7 +32,7 @@ def shown(deployment: Deployment, replicas: Sequence[Replica]) -> wire.Deploymen
 def _replica(deployment: Deployment, replica: Replica) -> wire.ServingReplica:
     return wire.ServingReplica(
         id=replica.id,
-        status=shown_status(replica),
+        status=REPLICAS.shown_status(replica),
         healthy=replica.status is ReplicaState.HEALTHY,
         gpu_count=deployment.spec.gpu_count_per_replica,
         node_id=replica.node_id,

@@ -119,4 +119,4 @@ def _visible(tx: Tx, caller: Principal, deployment_id: str) -> Deployment:
 
 
 def _shown(tx: Tx, deployment: Deployment) -> wire.Deployment:
-    return shown(deployment, rows.replicas_of(tx.connection, deployment.id))
+    return shown(deployment, moves.REPLICAS.of(tx.connection, deployment.id))

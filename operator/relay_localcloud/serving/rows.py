@@ -4,10 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from pydantic import JsonValue
 from sqlalchemy import (
     BigInteger,
-    Boolean,
     Column,
     Connection,
     Index,
@@ -25,12 +23,11 @@ from sqlalchemy import (
 
 from relay_localcloud.capacity.nodes import COMMUNITY
 from relay_localcloud.capacity.placement import Demand
-from relay_localcloud.clusters.states import ReplicaState
 from relay_localcloud.kernel.schema import metadata
 from relay_localcloud.kernel.store import Tx
-from relay_localcloud.money.billing import Billed
+from relay_localcloud.replicas.rows import replica_table
+from relay_localcloud.replicas.steps import Intent
 from relay_localcloud.serving.states import SERVING
-from relay_localcloud.serving.steps import Intent
 from relay_wire.serving import DeploymentCreate, DeploymentStatus
 
 _LIVE: Final = text("gone_at IS NULL")
@@ -59,23 +56,7 @@ deployments = Table(
     Index("live_deployments", "organization_id", "sequence", sqlite_where=_LIVE),
 )
 
-replicas = Table(
-    "serving_replicas",
-    metadata,
-    Column("sequence", Integer, primary_key=True),
-    Column("id", String, nullable=False, unique=True),
-    Column("deployment_id", String, nullable=False),
-    Column("node_id", String, nullable=False),
-    Column("status", String, nullable=False),
-    Column("generation", Integer, nullable=False),
-    Column("engine_image", Text),
-    Column("replacement_due", Boolean, nullable=False, default=False),  # lost for longer than the grace
-    Column("created_at", BigInteger, nullable=False),
-    Column("started_at", BigInteger),
-    Column("terminated_at", BigInteger),
-    Index("live_replicas_of_deployment", "deployment_id", "sequence", sqlite_where=text("terminated_at IS NULL")),
-    Index("live_serving_replicas_on_node", "node_id", sqlite_where=text("terminated_at IS NULL")),
-)
+replicas = replica_table("serving_replicas", "deployment")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,59 +93,45 @@ class Deployment:
         return Intent(self.wanted, self.spec.max_unavailable, self.leaving)
 
     @property
+    def replica_price_cents(self) -> int:
+        """An hour."""
+        return self.price_cents
+
+    @property
+    def name(self) -> str:
+        """What it is called in events and on bills."""
+        return self.spec.public_model_id
+
+    @property
+    def gpu_model_id(self) -> str:
+        """What each replica runs on."""
+        return self.spec.gpu_model_id
+
+    @property
+    def engine_image(self) -> str | None:
+        """What each replica runs."""
+        return self.spec.engine_image
+
+    @property
     def demand(self) -> Demand:
         """What each replica needs of a node."""
-        return Demand(self.organization_id, self.spec.gpu_model_id, self.spec.gpu_count_per_replica)
+        return Demand(
+            self.organization_id,
+            self.gpu_model_id,
+            self.spec.gpu_count_per_replica,
+            node_pool=self.node_pool,
+            counted_as="gpuCountPerReplica",
+        )
 
     @property
     def replica_needs(self) -> str:
         """What each replica needs, in words."""
-        return f"{self.spec.gpu_count_per_replica} x {self.spec.gpu_model_id}"
-
-    @property
-    def event_data(self) -> dict[str, JsonValue]:
-        """What names it in `data` of its replicas' events."""
-        return {"deploymentId": self.id, "organizationId": self.organization_id, "name": self.spec.public_model_id}
-
-    def billed(self, replica_id: str, node_id: str) -> Billed:
-        """Whom a replica's running stints are billed to, and at which rate."""
-        return Billed(
-            organization_id=self.organization_id,
-            holder_id=replica_id,
-            resource_id=self.id,
-            kind="deployment",
-            node_id=node_id,
-            name=self.spec.public_model_id,
-            gpu_model_id=self.spec.gpu_model_id,
-            rate_cents=self.price_cents,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Replica:
-    """One replica, as its row has it."""
-
-    sequence: int
-    id: str
-    deployment_id: str
-    node_id: str
-    status: ReplicaState
-    generation: int
-    engine_image: str | None
-    replacement_due: bool
-    created_at: int
-    started_at: int | None
-    terminated_at: int | None
+        return f"{self.spec.gpu_count_per_replica} x {self.gpu_model_id}"
 
 
 def insert_deployment(tx: Tx, columns: Mapping[str, object]) -> Deployment:
     """Keep a deployment that was just admitted."""
     return _deployment(tx.connection.execute(insert(deployments).returning(deployments), columns).mappings().one())
-
-
-def insert_replica(tx: Tx, columns: Mapping[str, object]) -> None:
-    """Keep a replica that was just placed."""
-    tx.connection.execute(insert(replicas), columns)
 
 
 def change_deployment(tx: Tx, deployment_id: str, **columns: object) -> None:
@@ -173,22 +140,11 @@ def change_deployment(tx: Tx, deployment_id: str, **columns: object) -> None:
     tx.connection.execute(change.values(updated_at=tx.now, **columns))
 
 
-def change_replica(tx: Tx, replica_id: str, **columns: object) -> None:
-    """Change columns of a replica."""
-    tx.connection.execute(update(replicas).where(replicas.c.id == replica_id).values(**columns))
-
-
 def find(tx: Tx, deployment_id: str) -> Deployment | None:
     """A live deployment by its id."""
     d = deployments.c
     found = _deployments(tx.connection, select(deployments).where(d.id == deployment_id, d.gone_at.is_(None)))
     return next(iter(found), None)
-
-
-def find_replica(tx: Tx, replica_id: str) -> Replica | None:
-    """A replica by its id, terminated ones included."""
-    row = tx.connection.execute(select(replicas).where(replicas.c.id == replica_id)).mappings().first()
-    return None if row is None else _replica(row)
 
 
 def page(connection: Connection, organization_id: str, before: int | None, count: int) -> list[Deployment]:
@@ -216,20 +172,6 @@ def of_model(connection: Connection, catalog_id: str, public_model_id: str) -> l
     return _deployments(connection, query.order_by(d.sequence))
 
 
-def replicas_of(connection: Connection, deployment_id: str) -> list[Replica]:
-    """The live replicas of a deployment, the oldest first."""
-    r = replicas.c
-    query = select(replicas).where(r.deployment_id == deployment_id, r.terminated_at.is_(None)).order_by(r.sequence)
-    return [_replica(row) for row in connection.execute(query).mappings()]
-
-
-def replicas_on(connection: Connection, node_id: str) -> list[Replica]:
-    """The live replicas on a node, the oldest first."""
-    r = replicas.c
-    query = select(replicas).where(r.node_id == node_id, r.terminated_at.is_(None)).order_by(r.sequence)
-    return [_replica(row) for row in connection.execute(query).mappings()]
-
-
 def _deployments(connection: Connection, query: Select[*tuple[object, ...]]) -> list[Deployment]:
     return [_deployment(row) for row in connection.execute(query).mappings()]
 
@@ -238,7 +180,3 @@ def _deployment(row: RowMapping) -> Deployment:
     kept = {name: row[name] for name in Deployment.__dataclass_fields__}
     spec = DeploymentCreate.model_validate_json(row["spec"], extra="ignore")
     return Deployment(**{**kept, "status": DeploymentStatus(row["status"]), "spec": spec})
-
-
-def _replica(row: RowMapping) -> Replica:
-    return Replica(**{**row, "status": ReplicaState(row["status"])})

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from relay_localcloud.clusters.states import MOST_REPLICAS
 from relay_localcloud.http.errors import ApiError
+from relay_localcloud.replicas.states import MOST_REPLICAS
 from relay_wire.serving import GREEN, DeploymentCreate
 
 

@@ -1,7 +1,7 @@
 """What moves a serving deployment; the specification shows no states, so all are assumed.
 
 While a deployment serves, its status follows from its replicas (`derived_status`), which move as those of clusters do
-(`cluster_states.REPLICA_TRANSITIONS`); callers, the balance and a promoted green move it otherwise (`TRANSITIONS`).
+(`replicas/states.py`); callers, the balance and a promoted green move it otherwise (`TRANSITIONS`).
 """
 
 from collections.abc import Mapping
@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-from relay_localcloud.clusters.states import Census
 from relay_localcloud.kernel.outcomes import STAY, Refusal, Stay
+from relay_localcloud.replicas.census import Census
 from relay_wire.serving import DeploymentStatus as S
 
 
@@ -89,7 +89,7 @@ def derived_status(status: S, census: Census) -> S:
 
     While replicas start it stays what it was, such as degraded, unless something is amiss or nothing serves yet.
     """
-    if census.unhealthy or census.lost or census.missing > 0:
+    if census.is_amiss:
         return S.DEGRADED
     if census.starting:
         return S.PROVISIONING if status in {S.IDLE, S.RUNNING} and not census.healthy else status

@@ -4,10 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 
-from relay_localcloud.capacity import claims, reserved_units
-from relay_localcloud.capacity.addresses import require_address
+from relay_localcloud.capacity import addresses, claims, reserved_units
 from relay_localcloud.capacity.catalog import CPU_SIZES, GPU_MODELS, MODELS_CHEAPEST_FIRST, CpuSize, GpuModel
 from relay_localcloud.capacity.placement import SPOT, Demand, NodeRoom, could_ever_hold
 from relay_localcloud.capacity.saturation import no_room, saturated
@@ -16,7 +15,6 @@ from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import billing
 from relay_localcloud.workloads import moves, workloads
-from relay_localcloud.workloads.transitions import HOLDS_GPUS
 from relay_localcloud.workloads.workloads import Workload
 from relay_wire.pods import PodStatus
 
@@ -136,21 +134,11 @@ def cheapest_with_room(tx: Tx, demand_of: Callable[[GpuModel], Demand]) -> tuple
     raise no_room(tx, demand_of(MODELS_CHEAPEST_FIRST[-1]))
 
 
-def require_cpu_slot(tx: Tx) -> None:
-    """Refuses a CPU VM beyond what the cloud has slots for."""
-    w = workloads.workloads.c
-    query = select(func.count()).where(
-        w.kind == workloads.VM, w.gpu_model_id.is_(None), w.status.in_([s.value for s in HOLDS_GPUS])
-    )
-    if (tx.connection.execute(query).scalar() or 0) >= tx.settings.cpu_slots:
-        raise saturated(tx, "INSUFFICIENT_CPU_CAPACITY", "All slots for CPU VMs are taken: try again later.")
-
-
 def create(tx: Tx, admitted: Admitted, room: NodeRoom | None) -> Workload:
     """Make the workload, give it its GPUs, and let it start; `room` is its node, None for a CPU VM."""
     billing.require_funds(tx, admitted.organization_id)
-    require_address(tx)
     workload_id = tx.new_id(admitted.kind)
+    addresses.take(tx, workload_id)
     tail = workload_id.rpartition("_")[2]
     if room is not None:
         claims.claim(tx, room, admitted.gpu_count, workload_id, workload_id)

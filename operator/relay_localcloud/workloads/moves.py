@@ -6,7 +6,7 @@ from typing import Final
 
 from sqlalchemy import select
 
-from relay_localcloud.capacity import claims, nodes
+from relay_localcloud.capacity import addresses, claims, nodes
 from relay_localcloud.capacity.placement import SPOT
 from relay_localcloud.capacity.vacancies import announce_vacancy
 from relay_localcloud.clock.due import DueHandler, DueItem
@@ -17,7 +17,7 @@ from relay_localcloud.kernel.instants import DAY, seconds
 from relay_localcloud.kernel.outcomes import Refusal, Stay
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import billing
-from relay_localcloud.workloads import snapshots, vm_logs, workloads
+from relay_localcloud.workloads import slots, snapshots, vm_logs, workloads
 from relay_localcloud.workloads.transitions import TRANSITIONS, Effect, Home, Move, Timer, Trigger, start_refusal
 from relay_localcloud.workloads.workloads import Workload
 from relay_wire.events import EventType
@@ -106,15 +106,21 @@ _DUE_AT: Final[Mapping[Timer | None, Callable[[Tx, Workload], int | None]]] = {
 def _claim_gpus(tx: Tx, workload: Workload, _: Cause) -> None:
     billing.require_funds(tx, workload.organization_id)
     if workload.node_id is None:
-        return
+        slots.require_cpu_slot(tx)
+    else:
+        _claim_at_home(tx, workload, workload.node_id)
+    addresses.take(tx, workload.id)
+
+
+def _claim_at_home(tx: Tx, workload: Workload, node_id: str) -> None:
     room = claims.room_at(
         tx.connection,
-        workload.node_id,
+        node_id,
         workload.organization_id,
         named=workload.named_its_node,
         spot=workload.tier == SPOT,
     )
-    node = nodes.node_row(tx.connection, workload.node_id)
+    node = nodes.node_row(tx.connection, node_id)
     assert room is not None, "a workload does not outlive its node"
     assert node is not None
     home = Home(node["reporting"], room.placeable_count, node["infiniband_agent"], node["hold"])
@@ -132,6 +138,7 @@ def _infiniband(tx: Tx, organization_id: str) -> bool:
 
 
 def _release_gpus(tx: Tx, workload: Workload, _: Cause) -> None:
+    addresses.give_back(tx, workload.id)
     claims.release(tx, workload.id)
     if workload.gpu_model_id is not None:
         announce_vacancy(tx, workload.gpu_model_id)

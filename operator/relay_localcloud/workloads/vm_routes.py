@@ -16,7 +16,7 @@ from relay_localcloud.http.pages import PageRequest
 from relay_localcloud.http.principal import OrganizationId, Principal, ResourceId, VmReader, VmWriter
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.tooling import registry_credentials
-from relay_localcloud.workloads import admission, attached_keys, container, guests, moves, workloads
+from relay_localcloud.workloads import admission, attached_keys, container, guests, moves, slots, workloads
 from relay_localcloud.workloads.admission import Admitted
 from relay_localcloud.workloads.records import BETA, PRODUCTION, guest_record, shown_status, vm_record
 from relay_localcloud.workloads.transitions import Trigger
@@ -139,7 +139,7 @@ def _create_cpu_vm(tx: Tx, organization_id: str, body: VmCreate, tier: str, fact
         admission.visible_node(tx, body.node_id, organization_id, spot=tier == SPOT)
         raise ApiError(422, "nodeId: it needs a gpuModelId; CPU VMs are not placed on nodes.")
     size = admission.known_cpu_size(body.resource_size or DEFAULT_CPU_SIZE)
-    admission.require_cpu_slot(tx)
+    slots.require_cpu_slot(tx)
     price = quotes.locked(size.price_per_hour_cents, factor)
     admitted = _admitted(organization_id, body, tier, price, size.resource_size)
     return admission.create(tx, admitted, None)

@@ -164,7 +164,7 @@ class History(RuleBasedStateMachine):
         held = Held(f"pod_{self.made}", gpu_count)
         demand = Demand("org_1", "h100", gpu_count)
         with self.store.transaction() as tx:
-            every = nodes.rooms_of_model(tx.connection, "h100", "org_1")
+            every = nodes.rooms_for(tx.connection, demand)
             room = claims.find_room(tx.connection, demand)
             assert (room is None) == (choose_node(every, demand) is None), "the shortlist misses a node"
             if room is not None:

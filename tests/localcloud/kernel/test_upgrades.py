@@ -72,6 +72,9 @@ async def test_a_state_of_version_1_opens_works_and_is_billed_on(
     assert after["accruedUsageCents"] == (DECEMBER + BURN * 600) // HOUR - DECEMBER // HOUR
     assert after["balanceCents"] == sum(item["amountCents"] for item in after["transactions"])
 
+    await server.ok("PATCH", "/settings", {"ipAddresses": 3})  # the pod that runs, and two replicas
+    refused = await organization.call("POST", "/v1/pods", {"image": "a"})
+    assert refused.refusal == (503, "INSUFFICIENT_IP_CAPACITY")
     await act(organization, RUNNING, "terminate")
     await act(organization, STOPPED, "restart")
     await server.advance(2)
@@ -109,7 +112,7 @@ async def test_an_upgraded_state_is_of_this_version_and_is_upgraded_once(
     again = await second.ok("GET", "/export")
     for table in exported["tables"].keys() - {"sessions", "meta", "api_keys"}:
         assert again["tables"][table] == exported["tables"][table], table
-    assert exported["schemaVersion"] == again["schemaVersion"] == 2
+    assert exported["schemaVersion"] == again["schemaVersion"] == 3
 
 
 async def test_columns_and_indexes_that_a_state_lacks_are_added(start_server: StartServer, tmp_path: Path) -> None:
@@ -186,7 +189,7 @@ async def test_an_export_that_fits_no_version_is_400_and_changes_nothing(
     assert "Traceback" not in server.log
 
 
-@pytest.mark.parametrize("version", [0, -1, 3, True, 1.0, "1", None, 2**70])
+@pytest.mark.parametrize("version", [0, -1, 4, True, 1.0, "1", None, 2**70])
 async def test_an_export_of_no_known_version_is_400(server: Server, version: object) -> None:
     answer = await server.control("POST", "/import", {"schemaVersion": version, "tables": {}})
     assert answer.refusal == (400, "invalid_request")

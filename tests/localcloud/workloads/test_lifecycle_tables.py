@@ -6,18 +6,14 @@ import pytest
 
 from relay_localcloud.clusters.states import (
     CLUSTER_TRANSITIONS,
-    REPLICA_TRANSITIONS,
-    Census,
     ClusterEffect,
     ClusterMove,
     ClusterTrigger,
-    ReplicaEffect,
-    ReplicaState,
-    ReplicaTrigger,
-    degradation,
     derived_status,
 )
 from relay_localcloud.kernel.outcomes import Refusal, Stay
+from relay_localcloud.replicas.census import Census, degradation
+from relay_localcloud.replicas.states import REPLICA_TRANSITIONS, ReplicaEffect, ReplicaState, ReplicaTrigger
 from relay_localcloud.workloads.transitions import (
     BILLED,
     HOLDS_GPUS,
@@ -143,7 +139,7 @@ def test_every_live_replica_can_be_stopped_lost_and_terminated() -> None:
     for state in ReplicaState:
         ended = REPLICA_TRANSITIONS.get((state, ReplicaTrigger.TERMINATE))
         assert (ended is None) == (state is ReplicaState.TERMINATED)
-        assert ended is None or ReplicaEffect.RELEASE_GPUS in ended.effects
+        assert ended is None or ReplicaEffect.GIVE_BACK in ended.effects
         runs = state not in {ReplicaState.STOPPING, ReplicaState.TERMINATED}
         assert ((state, ReplicaTrigger.STOP) in REPLICA_TRANSITIONS) == runs
         lost = runs and state is not ReplicaState.LOST

@@ -150,8 +150,15 @@ async def test_cpu_vms_run_out_of_slots(start_server: StartServer) -> None:
     answer = await organization.call("POST", "/v1/orgs/{org}/vms/create", {"name": "two"})
     assert answer.refusal == (503, "INSUFFICIENT_CPU_CAPACITY")
     assert int(answer.headers["retry-after"]) > 0
-    await act(organization, vm["id"], "terminate")
-    await organization.ok("POST", "/v1/orgs/{org}/vms/create", {"name": "two"})
+    await server.advance(UNTIL_RUNNING)
+    await act(organization, vm["id"], "stop")
+    await server.advance(1)
+    other = await organization.ok("POST", "/v1/orgs/{org}/vms/create", {"name": "two"})
+    answer = await organization.call("POST", f"/v1/vms/{vm['id']}/restart")
+    assert answer.refusal == (503, "INSUFFICIENT_CPU_CAPACITY")
+    assert await status(organization, vm["id"]) == "stopped"
+    await act(organization, other["id"], "terminate")
+    assert (await act(organization, vm["id"], "restart"))["status"] == "provisioning"
 
 
 @pytest.mark.parametrize(

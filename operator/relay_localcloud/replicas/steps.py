@@ -1,13 +1,13 @@
-"""Which replicas a deployment drains, and how many it places, decided without I/O.
+"""Which replicas a cluster or deployment drains, and how many it places, decided without I/O.
 
-It drains what is too many; where it leaves for a green that rolls out, so many at a time as that one said. Replicas of
-an earlier make are replaced so that at most `maxUnavailable` of those wanted are not healthy.
+What is too many is drained; where a deployment leaves for a green that rolls out, so many at a time as that one said.
+Replicas of an earlier make are replaced so that at most `maxUnavailable` of those wanted are not healthy.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from relay_localcloud.clusters.states import ReplicaState
+from relay_localcloud.replicas.states import ReplicaState
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +22,10 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What is wanted of a deployment; `leaving`: it goes, and drains so many at a time, which None does not bound."""
+    """What is wanted of a group; `leaving`: it goes, and drains so many at a time, which None does not bound."""
 
     wanted: int
-    max_unavailable: int
+    max_unavailable: int = 1
     leaving: int | None = None
 
 

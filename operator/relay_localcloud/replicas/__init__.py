@@ -1,0 +1,1 @@
+"""Replicas of clusters and of serving deployments: one engine places, starts, checks, replaces, bills and ends them."""

@@ -1,0 +1,304 @@
+"""Carries out what happens to replicas, the same for clusters and for deployments: placed, checked, lost, replaced."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, Generic, Protocol, TypeVar
+
+from sqlalchemy import ColumnElement, Connection, Table, insert, select, update
+
+from relay_localcloud.capacity import addresses, claims
+from relay_localcloud.capacity.placement import Demand
+from relay_localcloud.capacity.saturation import no_room
+from relay_localcloud.capacity.vacancies import Queue, announce_vacancy
+from relay_localcloud.clock.due import DueHandler, DueItem
+from relay_localcloud.kernel.instants import seconds
+from relay_localcloud.kernel.store import Tx
+from relay_localcloud.money import billing
+from relay_localcloud.money.billing import Billed
+from relay_localcloud.replicas.rows import Replica, replica_of
+from relay_localcloud.replicas.states import REPLICA_TRANSITIONS, ReplicaEffect, ReplicaState, ReplicaTrigger
+from relay_localcloud.replicas.steps import Intent, Member, Steps, next_steps
+from relay_wire.events import EventType
+
+_EVENTS: Final[Mapping[ReplicaEffect, EventType]] = {
+    ReplicaEffect.TELL_HEALTHY: EventType.REPLICA_HEALTHY,
+    ReplicaEffect.TELL_UNHEALTHY: EventType.REPLICA_UNHEALTHY,
+    ReplicaEffect.TELL_TERMINATED: EventType.REPLICA_TERMINATED,
+}
+
+
+class Group(Protocol):
+    """A cluster or a deployment, as far as its replicas go."""
+
+    @property
+    def sequence(self) -> int: ...
+    @property
+    def id(self) -> str: ...
+    @property
+    def organization_id(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def gpu_model_id(self) -> str | None: ...
+    @property
+    def replica_price_cents(self) -> int:
+        """An hour."""
+        ...
+
+    @property
+    def generation(self) -> int:
+        """Of what its replicas are to run; those of an earlier one are replaced."""
+        ...
+
+    @property
+    def engine_image(self) -> str | None: ...
+    @property
+    def demand(self) -> Demand | None:
+        """What each replica needs of a node; None where it takes no GPU."""
+        ...
+
+    @property
+    def intent(self) -> Intent: ...
+
+
+GroupT = TypeVar("GroupT", bound=Group)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What differs between the replicas of clusters and those of deployments."""
+
+    noun: str
+    table: Table
+    queue: Queue
+    start: str
+    """The due item of a replica that starts."""
+    drained: str | None = None
+    """The due item of a replica that stops by itself; None: its group ends it."""
+    surplus: tuple[ReplicaTrigger, str | None] = (ReplicaTrigger.STOP, None)
+    """What happens to replicas that are too many, and why."""
+    stopping: str = ReplicaState.STOPPING.value
+    """The status word of one that stops."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replicas(Generic[GroupT]):
+    """The replicas of a kind; `find` and `settle` are what the engine needs of their groups."""
+
+    kind: Kind
+    find: Callable[[Tx, str], GroupT | None]
+    settle: Callable[[Tx, GroupT], GroupT]
+    """Brings a group in step with its replicas, which begins with `fill`."""
+
+    def of(self, connection: Connection, group_id: str) -> list[Replica]:
+        """The live replicas of a group, the oldest first."""
+        return self._live(connection, self._group_id == group_id)
+
+    def on(self, connection: Connection, node_id: str) -> list[Replica]:
+        """The live replicas on a node, the oldest first."""
+        return self._live(connection, self.kind.table.c.node_id == node_id)
+
+    def get(self, connection: Connection, replica_id: str) -> Replica | None:
+        """A live replica by its id."""
+        return next(iter(self._live(connection, self.kind.table.c.id == replica_id)), None)
+
+    def shown_status(self, replica: Replica) -> str:
+        """The status word: a replica on a silent node is unhealthy."""
+        shown = {ReplicaState.LOST: ReplicaState.UNHEALTHY.value, ReplicaState.STOPPING: self.kind.stopping}
+        return shown.get(replica.status, replica.status.value)
+
+    def staying(self, tx: Tx, group: GroupT) -> int:
+        """How many live replicas a group has that do not stop."""
+        return sum(replica.status is not ReplicaState.STOPPING for replica in self.of(tx.connection, group.id))
+
+    def require_more(self, tx: Tx, group: GroupT, had: int) -> None:
+        """Refuses with a capacity code where more replicas than it had were wanted, and none of them found room."""
+        if group.intent.wanted > had and self.staying(tx, group) <= had:
+            demand = group.demand
+            raise addresses.none_free(tx) if demand is None or not addresses.is_one_free(tx) else no_room(tx, demand)
+
+    def apply(
+        self, tx: Tx, group: GroupT, replica: Replica, trigger: ReplicaTrigger, reason: str | None = None
+    ) -> None:
+        """Do what the table says to one replica; its group is left to `settle`."""
+        move = REPLICA_TRANSITIONS.get((replica.status, trigger))
+        if move is None:
+            return
+        after = replace(replica, status=move.to)
+        for effect in move.effects:
+            self._do(tx, group, after, effect, reason)
+        healthy = move.to is ReplicaState.HEALTHY
+        failing = move.to in {ReplicaState.UNHEALTHY, ReplicaState.LOST}
+        self._change(
+            tx,
+            replica.id,
+            status=move.to.value,
+            replacement_due=False,
+            consecutive_failures=replica.consecutive_failures + 1 if failing else 0,
+            checked_at=tx.now if healthy or failing else replica.checked_at,
+            started_at=tx.now if healthy and replica.started_at is None else replica.started_at,
+            terminated_at=tx.now if move.to is ReplicaState.TERMINATED else None,
+        )
+
+    def to_all(self, tx: Tx, group: GroupT, trigger: ReplicaTrigger, reason: str | None = None) -> None:
+        """Let something happen to every replica of a group."""
+        for replica in self.of(tx.connection, group.id):
+            self.apply(tx, group, replica, trigger, reason)
+
+    def to_those_on(self, tx: Tx, node_id: str, trigger: ReplicaTrigger, reason: str | None) -> list[str]:
+        """Let something happen to every replica on a node; the ids of the groups that are to be settled after it."""
+        replicas = self.on(tx.connection, node_id)
+        for replica in replicas:
+            self.apply(tx, self._found(tx, replica.group_id), replica, trigger, reason)
+        return [replica.group_id for replica in replicas]
+
+    def grace_over(self, tx: Tx, node_id: str) -> None:
+        """The node is still silent: what it had is replaced elsewhere where there is room."""
+        lost = [replica for replica in self.on(tx.connection, node_id) if replica.status is ReplicaState.LOST]
+        for replica in lost:
+            self._change(tx, replica.id, replacement_due=True)
+        self.settle_all(tx, [replica.group_id for replica in lost])
+
+    def settle_all(self, tx: Tx, group_ids: Iterable[str]) -> None:
+        """Settle groups, each once."""
+        for group_id in dict.fromkeys(group_ids):
+            self.settle(tx, self._found(tx, group_id))
+
+    def fill(self, tx: Tx, group: GroupT) -> list[Replica]:
+        """Drain, place and replace what can be now, and wait for room for the rest; the live replicas after it."""
+        members = self.of(tx.connection, group.id)
+        steps = next_steps(group.intent, [_member(group, replica) for replica in members])
+        if steps == Steps():
+            self.wait_no_longer(tx, group)
+            return members
+        by_id = {replica.id: replica for replica in members}
+        for replica_id in steps.drained:
+            self.apply(tx, group, by_id[replica_id], *self.kind.surplus)
+        wanted = steps.missing + len(steps.overdue)
+        placed = self._place(tx, group, wanted)
+        for replica_id in steps.overdue[: max(0, placed - steps.missing)]:
+            reason = "Replaced: its node does not report."
+            self.apply(tx, group, by_id[replica_id], ReplicaTrigger.TERMINATE, reason)
+        if placed < wanted:
+            self.kind.queue.join(tx, group.sequence, group.id, group.gpu_model_id)
+        else:
+            self.wait_no_longer(tx, group)
+        return self.of(tx.connection, group.id)
+
+    def wait_no_longer(self, tx: Tx, group: GroupT) -> None:
+        """Leave the queue for room."""
+        self.kind.queue.leave(tx, group.id)
+
+    def handlers(self) -> Mapping[str, DueHandler]:
+        """What happens to replicas of this kind when something falls due."""
+        started, drained = self._at(ReplicaTrigger.STARTED), self._at(ReplicaTrigger.TERMINATE)
+        ends = {} if self.kind.drained is None else {self.kind.drained: drained}
+        return {self.kind.start: started, self.kind.queue.fill: self._room_was_freed, **ends}
+
+    def _place(self, tx: Tx, group: GroupT, count: int) -> int:
+        """Place up to `count` more replicas and let them start; how many found room."""
+        demand = group.demand
+        for placed in range(count):
+            room = None if demand is None else claims.find_room(tx.connection, demand)
+            if (demand is not None and room is None) or not addresses.is_one_free(tx):
+                return placed
+            replica_id = tx.new_id("rep")
+            if room is not None and demand is not None:
+                claims.claim(tx, room, demand.gpu_count, replica_id, group.id)
+            addresses.take(tx, replica_id)
+            values = {
+                "id": replica_id,
+                self._group_id.name: group.id,
+                "node_id": None if room is None else room.id,
+                "status": ReplicaState.PROVISIONING.value,
+                "generation": group.generation,
+                "engine_image": group.engine_image,
+                "created_at": tx.now,
+            }
+            tx.connection.execute(insert(self.kind.table), values)
+            self._set_start_timer(tx, replica_id)
+        return count
+
+    def _do(self, tx: Tx, group: GroupT, replica: Replica, effect: ReplicaEffect, reason: str | None) -> None:
+        match effect:
+            case ReplicaEffect.START_BILLING:
+                billing.start_billing(tx, self._billed(group, replica))
+            case ReplicaEffect.STOP_BILLING:
+                billing.stop_billing(tx, group.organization_id, replica.id)
+            case ReplicaEffect.GIVE_BACK:
+                self._give_back(tx, group, replica)
+            case ReplicaEffect.SET_START_TIMER:
+                self._set_start_timer(tx, replica.id)
+            case ReplicaEffect.SET_DRAIN_TIMER:
+                if self.kind.drained is not None:
+                    tx.schedule(tx.now + seconds(tx.settings.stop_seconds), self.kind.drained, replica.id)
+            case ReplicaEffect.TELL_HEALTHY | ReplicaEffect.TELL_UNHEALTHY | ReplicaEffect.TELL_TERMINATED:
+                self._tell(tx, group, replica, _EVENTS[effect], reason)
+
+    def _billed(self, group: GroupT, replica: Replica) -> Billed:
+        return Billed(
+            organization_id=group.organization_id,
+            holder_id=replica.id,
+            resource_id=group.id,
+            kind=self.kind.noun,
+            name=group.name,
+            gpu_model_id=group.gpu_model_id,
+            rate_cents=group.replica_price_cents,
+            node_id=replica.node_id,
+        )
+
+    def _give_back(self, tx: Tx, group: GroupT, replica: Replica) -> None:
+        tx.cancel(self.kind.start, replica.id)
+        if self.kind.drained is not None:
+            tx.cancel(self.kind.drained, replica.id)
+        addresses.give_back(tx, replica.id)
+        claims.release(tx, replica.id)
+        if group.gpu_model_id is not None:
+            announce_vacancy(tx, group.gpu_model_id)
+
+    def _set_start_timer(self, tx: Tx, replica_id: str) -> None:
+        due_at = tx.now + seconds(tx.settings.placement_seconds) + seconds(tx.settings.start_seconds)
+        tx.schedule(due_at, self.kind.start, replica_id)
+
+    def _tell(self, tx: Tx, group: GroupT, replica: Replica, event: EventType, reason: str | None) -> None:
+        named = {f"{self.kind.noun}Id": group.id, "organizationId": group.organization_id, "name": group.name}
+        said = {"replicaId": replica.id, "status": self.shown_status(replica), "reason": reason}
+        tx.emit(group.organization_id, event.value, {**named, **said})
+
+    def _at(self, trigger: ReplicaTrigger) -> DueHandler:
+        def at(tx: Tx, item: DueItem) -> None:
+            replica = self.get(tx.connection, item.subject)
+            group = None if replica is None else self.find(tx, replica.group_id)
+            if replica is not None and group is not None:
+                self.apply(tx, group, replica, trigger)
+                self.settle(tx, group)
+
+        return at
+
+    def _room_was_freed(self, tx: Tx, item: DueItem) -> None:
+        self.settle_all(tx, self.kind.queue.waiting_for(tx, item.subject))
+
+    def _found(self, tx: Tx, group_id: str) -> GroupT:
+        group = self.find(tx, group_id)
+        assert group is not None, "what has live replicas, or waits for room, is live"
+        return group
+
+    def _live(self, connection: Connection, mine: ColumnElement[bool]) -> list[Replica]:
+        table = self.kind.table
+        group_id = self._group_id
+        columns = [column.label("group_id") if column is group_id else column for column in table.columns]
+        query = select(*columns).where(mine, table.c.terminated_at.is_(None)).order_by(table.c.sequence)
+        return [replica_of(row) for row in connection.execute(query).mappings()]
+
+    def _change(self, tx: Tx, replica_id: str, **columns: object) -> None:
+        table = self.kind.table
+        tx.connection.execute(update(table).where(table.c.id == replica_id).values(**columns))
+
+    @property
+    def _group_id(self) -> ColumnElement[str]:
+        return self.kind.table.c[f"{self.kind.noun}_id"]
+
+
+def _member(group: Group, replica: Replica) -> Member:
+    outdated = replica.generation < group.generation
+    return Member(replica.id, replica.status, is_outdated=outdated, is_overdue=replica.replacement_due)

@@ -1,0 +1,87 @@
+"""The states of a replica and what moves it; the specification shows few, so all is assumed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, StrEnum, auto
+from typing import Final
+
+MOST_REPLICAS: Final = 1000
+"""Of one cluster or deployment (assumed): replicas without GPUs have nothing else to run out of."""
+
+
+class ReplicaState(StrEnum):
+    """A replica's state; `lost` (its node is silent) is shown as unhealthy."""
+
+    PROVISIONING = "provisioning"
+    HEALTHY = "healthy"
+    UNHEALTHY = "unhealthy"
+    LOST = "lost"
+    STOPPING = "stopping"
+    TERMINATED = "terminated"
+
+
+class ReplicaTrigger(Enum):
+    """What happens to a replica."""
+
+    STARTED = auto()
+    CHECK_FAILED = auto()
+    CHECK_PASSED = auto()
+    RESTART = auto()
+    NODE_SILENT = auto()
+    NODE_RETURNED = auto()
+    STOP = auto()
+    TERMINATE = auto()
+
+
+class ReplicaEffect(Enum):
+    """What a replica's move does beside changing its state."""
+
+    START_BILLING = auto()
+    STOP_BILLING = auto()
+    GIVE_BACK = auto()  # its GPUs and its address
+    SET_START_TIMER = auto()
+    SET_DRAIN_TIMER = auto()
+    TELL_HEALTHY = auto()
+    TELL_UNHEALTHY = auto()
+    TELL_TERMINATED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaMove:
+    """To another state; effects happen in their order."""
+
+    to: ReplicaState
+    effects: tuple[ReplicaEffect, ...] = ()
+
+
+_S, _T, _E = ReplicaState, ReplicaTrigger, ReplicaEffect
+_SERVE: Final = ReplicaMove(_S.HEALTHY, (_E.START_BILLING, _E.TELL_HEALTHY))
+_STOP: Final = ReplicaMove(_S.STOPPING, (_E.STOP_BILLING, _E.SET_DRAIN_TIMER))
+_END: Final = ReplicaMove(_S.TERMINATED, (_E.STOP_BILLING, _E.GIVE_BACK, _E.TELL_TERMINATED))
+_WHILE_IT_RUNS: Final = {_T.STOP: _STOP, _T.TERMINATE: _END}
+
+_ROWS: Final[Mapping[ReplicaState, Mapping[ReplicaTrigger, ReplicaMove]]] = {
+    _S.PROVISIONING: {
+        **_WHILE_IT_RUNS,
+        _T.STARTED: _SERVE,
+        _T.NODE_SILENT: ReplicaMove(_S.LOST, (_E.TELL_UNHEALTHY,)),
+    },
+    _S.HEALTHY: {
+        **_WHILE_IT_RUNS,
+        _T.CHECK_FAILED: ReplicaMove(_S.UNHEALTHY, (_E.TELL_UNHEALTHY,)),
+        _T.NODE_SILENT: ReplicaMove(_S.LOST, (_E.STOP_BILLING, _E.TELL_UNHEALTHY)),
+    },
+    _S.UNHEALTHY: {
+        **_WHILE_IT_RUNS,
+        _T.CHECK_PASSED: ReplicaMove(_S.HEALTHY, (_E.TELL_HEALTHY,)),
+        _T.RESTART: ReplicaMove(_S.PROVISIONING, (_E.STOP_BILLING, _E.SET_START_TIMER)),
+        _T.NODE_SILENT: ReplicaMove(_S.LOST, (_E.STOP_BILLING,)),
+    },
+    _S.LOST: {**_WHILE_IT_RUNS, _T.NODE_RETURNED: _SERVE},
+    _S.STOPPING: {_T.TERMINATE: _END},
+}
+
+REPLICA_TRANSITIONS: Final[Mapping[tuple[ReplicaState, ReplicaTrigger], ReplicaMove]] = {
+    (state, trigger): move for state, row in _ROWS.items() for trigger, move in row.items()
+}
+"""A pair that is absent changes nothing: a healthy replica that restarts is recreated in place and stays healthy."""
