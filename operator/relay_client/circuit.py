@@ -1,4 +1,7 @@
-"""Stops calling the cloud with a key that it refused. Pure."""
+"""Stops calling the cloud with a key that it refused, and what it does not answer. Pure."""
+
+from dataclasses import dataclass
+from math import inf
 
 
 class Circuit:
@@ -29,3 +32,51 @@ class Circuit:
     def accepted(self) -> None:
         """The cloud answered something that proves the key to be valid."""
         self._recheck_at = None
+
+
+@dataclass(slots=True)
+class _Run:
+    """Failures in a row, and until when nothing more is tried."""
+
+    failures: int = 0
+    until: float = -inf
+    reason: str = ""
+    """Of the last."""
+
+
+class Outages:
+    """Holds back an operation that failed `failures` times in a row, until a probe of it is answered; 0: never.
+
+    Each operation is judged by itself: where creates fail, looks go on. One probe is let through at a time, the next
+    `pause_seconds` after the last has failed. Times are seconds of any one monotonic clock.
+    """
+
+    def __init__(self, failures: int, pause_seconds: float) -> None:
+        self._limit = failures
+        self._pause_seconds = pause_seconds
+        self._runs: dict[str, _Run] = {}
+
+    def wait(self, operation: str, now: float) -> float:
+        """Seconds until the operation may be tried; 0 where it may go now."""
+        run = self._runs.get(operation)
+        return 0.0 if run is None or run.failures < self._limit else max(0.0, run.until - now)
+
+    def enter(self, operation: str, now: float, lasts: float) -> None:
+        """A request goes that takes so long at most: where the operation is held back, the others wait for its end."""
+        run = self._runs.get(operation)
+        if run is not None and run.failures >= self._limit:
+            run.until = now + lasts
+
+    def failed(self, operation: str, now: float, reason: str) -> None:
+        """There was no answer, or one that says that there is none (5xx)."""
+        if self._limit:
+            run = self._runs.setdefault(operation, _Run())
+            run.failures, run.until, run.reason = run.failures + 1, now + self._pause_seconds, reason
+
+    def reason(self, operation: str) -> str:
+        """Why the last one failed; empty where it did not."""
+        return self._runs.get(operation, _Run()).reason
+
+    def answered(self, operation: str) -> None:
+        """The cloud answered, whatever it said."""
+        self._runs.pop(operation, None)

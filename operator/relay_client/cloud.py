@@ -1,10 +1,10 @@
-"""The cloud as typed calls: authentication, bounds, retries, rate limit, circuit."""
+"""The cloud as typed calls: authentication, bounds, retries, rate limit, circuits."""
 
 import asyncio
 import contextlib
 import random
 import time
-from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Self, TypeVar, cast, overload
@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from relay_client import errors
 from relay_client.addresses import checked_base_url, checked_key, target
 from relay_client.answers import Answer, NoAnswerError, error_of, error_without_answer, result_of
-from relay_client.circuit import Circuit
+from relay_client.circuit import Circuit, Outages
 from relay_client.downloads import Download
 from relay_client.errors import CloudError, Outcome, worse
 from relay_client.operations import DOWNLOAD_FILE, UPLOAD_FILE, WHOAMI, AnyOperation, Api, Operation
@@ -71,6 +71,7 @@ class Cloud:
         self._policy = CallPolicy() if policy is None else policy
         self._runtime = Runtime() if runtime is None else runtime
         self._circuit = Circuit(self._policy.recheck_seconds)
+        self._outages = Outages(self._policy.outage_failures, self._policy.outage_seconds)
         self._headers = {
             "Authorization": f"Bearer {api_key}",
             "Accept": "application/json",
@@ -162,15 +163,16 @@ class Cloud:
         async def opened(body: Outlet) -> OpenAnswer:
             return await self._pool.open(UPLOAD_FILE.method, url, headers, body, None, self._policy)
 
-        try:
-            async with contextlib.aclosing(form.around(chunks)) as pieces:
-                answer = await send(opened, pieces, self._policy)
-        except NoAnswerError as failure:
-            raise error_without_answer(UPLOAD_FILE, failure, self._secrets(None)) from None
-        except AnsweredTooSoonError as early:
-            text = "cannot read the answer: it came before the whole file was sent"
-            raise errors.Unreadable(UPLOAD_FILE.name, text, status=early.answer.status) from None
-        return self._settled(UPLOAD_FILE, answer, None)
+        with self._noted(UPLOAD_FILE):
+            try:
+                async with contextlib.aclosing(form.around(chunks)) as pieces:
+                    answer = await send(opened, pieces, self._policy)
+            except NoAnswerError as failure:
+                raise error_without_answer(UPLOAD_FILE, failure, self._secrets(None)) from None
+            except AnsweredTooSoonError as early:
+                text = "cannot read the answer: it came before the whole file was sent"
+                raise errors.Unreadable(UPLOAD_FILE.name, text, status=early.answer.status) from None
+            return self._settled(UPLOAD_FILE, answer, None)
 
     def download(self, file_id: str, *, offset: int = 0) -> Download:
         """The bytes of a file from `offset` on: `async with cloud.download(id) as pieces: async for piece in pieces`.
@@ -180,12 +182,13 @@ class Cloud:
         url = self._url(DOWNLOAD_FILE, {"id": file_id})
 
         async def opened(position: int, etag: str | None) -> tuple[OpenAnswer, Part]:
-            return await self._content(url, position, etag)
+            await self._admit(DOWNLOAD_FILE, self._policy.total_seconds / 2)
+            with self._noted(DOWNLOAD_FILE):
+                return await self._content(url, position, etag)
 
         return Download(opened, self._runtime.sleep, self._runtime.random, self._policy, offset)
 
     async def _content(self, url: str, position: int, etag: str | None) -> tuple[OpenAnswer, Part]:
-        await self._admit(DOWNLOAD_FILE, self._policy.total_seconds / 2)
         headers = {**self._headers, "Accept": "*/*", **asked_for(position, etag)}
         seconds = self._policy.attempt_seconds
         try:
@@ -234,11 +237,12 @@ class Cloud:
         if operation.repeatable:
             seconds = min(self._policy.attempt_seconds, deadline - self._runtime.clock())
         headers = self._headers if content is None else self._headers_with_body
-        try:
-            answer = await self._pool.exchange(operation.method, url, headers, content, seconds, self._policy)
-        except NoAnswerError as failure:
-            raise error_without_answer(operation, failure, self._secrets(body)) from None
-        return self._settled(operation, answer, body)
+        with self._noted(operation):
+            try:
+                answer = await self._pool.exchange(operation.method, url, headers, content, seconds, self._policy)
+            except NoAnswerError as failure:
+                raise error_without_answer(operation, failure, self._secrets(body)) from None
+            return self._settled(operation, answer, body)
 
     def _settled(self, operation: Operation[Any, ResultT], answer: Answer, body: BaseModel | None) -> ResultT:
         if not answer.is_success:
@@ -255,8 +259,22 @@ class Cloud:
             self._circuit.accepted()
         return error
 
+    @contextlib.contextmanager
+    def _noted(self, operation: AnyOperation) -> Iterator[None]:
+        """Whether the cloud answers the operation, for those that come after."""
+        try:
+            yield
+        except (errors.CloudUnavailable, errors.Truncated) as error:
+            self._outages.failed(operation.name, self._runtime.clock(), error.message)
+            raise
+        except CloudError:
+            self._outages.answered(operation.name)
+            raise
+        self._outages.answered(operation.name)
+
     async def _admit(self, operation: AnyOperation, max_wait_seconds: float) -> None:
         self._check_circuit(operation, self._circuit.wait(self._runtime.clock()))
+        self._check_outage(operation)
         if self._limiter is not None:
             try:
                 await self._limiter.acquire(priority=operation.priority, max_wait_seconds=max_wait_seconds)
@@ -267,12 +285,20 @@ class Cloud:
                     retry_after=spent.retry_after,
                     outcome=Outcome.NOT_SENT,
                 ) from None
-        # The key may have been refused to another call while this one waited.
+        # The key may have been refused to another call while this one waited, or the cloud have fallen silent.
+        self._check_outage(operation)
         self._check_circuit(operation, self._circuit.enter(self._runtime.clock()))
+        lasts = self._policy.attempt_seconds if operation.repeatable else self._policy.total_seconds
+        self._outages.enter(operation.name, self._runtime.clock(), lasts)
 
     def _check_circuit(self, operation: AnyOperation, wait: float) -> None:
         if wait > 0:
             raise errors.CircuitOpen(operation.name, "not sent: the cloud refused this API key", retry_after=wait)
+
+    def _check_outage(self, operation: AnyOperation) -> None:
+        wait = 0.0 if operation.priority else self._outages.wait(operation.name, self._runtime.clock())
+        if wait > 0:
+            raise errors.HeldBack(operation.name, self._outages.reason(operation.name), retry_after=wait)
 
     def _secrets(self, body: BaseModel | None) -> list[str]:
         return [self._api_key, *secrets_in(body)]

@@ -15,6 +15,7 @@
     ├── RateLimited             429, or not sent because the account's own budget is used up
     ├── CapacityExhausted       NODE_AT_CAPACITY, INSUFFICIENT_*_CAPACITY, whatever the status
     ├── CloudUnavailable        5xx, 408, no connection, connection lost, no answer in time
+    │   └── HeldBack            not sent: the cloud did not answer this operation several times in a row
     └── Unreadable              an answer that is not the cloud's: HTML, a redirect, a 404 without its error body
         └── Truncated           an answer that broke off, or is larger than allowed
 
@@ -158,6 +159,15 @@ class CapacityExhausted(CloudError):
 
 class CloudUnavailable(CloudError):
     """The cloud did not answer, or answered that it cannot (5xx, 408)."""
+
+
+class HeldBack(CloudUnavailable):
+    """The call was not sent, since the last ones of this operation failed; `retry_after` is when one will be tried.
+
+    Its text is that of the last failure.
+    """
+
+    default_outcome = Outcome.NOT_SENT
 
 
 class Unreadable(CloudError):

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 
-from relay_client.errors import CloudError, CloudUnavailable, RateLimited, Truncated
+from relay_client.errors import CloudError, CloudUnavailable, HeldBack, RateLimited, Truncated
 
 MAX_RETRY_AFTER_SECONDS = 3600.0
 """The longest wait that the cloud can ask for."""
@@ -34,6 +34,13 @@ class CallPolicy:
     max_response_bytes: int = 8 * 1024 * 1024
     recheck_seconds: float = 300.0
     """After a 401, until the key is tried once more."""
+    outage_failures: int = 0
+    """Requests of one operation that fail in a row, by no answer or a 5xx, before it is held back; 0: it never is.
+
+    What stops billing is never held back.
+    """
+    outage_seconds: float = 5.0
+    """Until one request of an operation that is held back is tried."""
 
 
 def retry_after(value: str | None, wall_now: float) -> float | None:
@@ -57,7 +64,8 @@ def pause(error: CloudError, attempt: int, policy: CallPolicy, random: float) ->
 
     `attempt` counts from 1, `random` is in [0, 1). Exponential backoff with full jitter, on top of what the cloud asks.
     """
-    if not isinstance(error, RateLimited | CloudUnavailable | Truncated) or attempt >= policy.max_attempts:
+    repeatable = isinstance(error, RateLimited | CloudUnavailable | Truncated) and not isinstance(error, HeldBack)
+    if not repeatable or attempt >= policy.max_attempts:
         return None
     if error.status is None and isinstance(error, RateLimited):
         return None  # the limiter has waited already

@@ -35,6 +35,8 @@ _DEAF_SECONDS = 20.0
 hold everything back."""
 _RECHECK_SECONDS = 300.0
 """After a key was refused, until the same key is tried once more."""
+_OUTAGE_FAILURES = 10
+"""Requests of one operation that fail in a row before it is held back: more than one object alone soon comes to."""
 
 AnyAccount = CloudAccount | ClusterCloudAccount
 
@@ -220,7 +222,7 @@ class Accounts:
             organization_id=organization_id,
             pool=self._pool,
             limiter=limiter,
-            policy=CallPolicy(recheck_seconds=_RECHECK_SECONDS),
+            policy=CallPolicy(recheck_seconds=_RECHECK_SECONDS, outage_failures=_OUTAGE_FAILURES),
             user_agent="relay-operator",
         )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from relay_operator.api.meta import ObjectKey
-from relay_operator.engine.queue import Priority, Queue, Taken
+from relay_operator.engine.queue import Priority, Queue, Shares, Taken
 from relay_operator.engine.workers import Workers
 from tests.support.eventually import eventually
 
@@ -32,11 +32,12 @@ class Passes:
 class Office:
     """Two workers over a queue."""
 
+    shares: Shares[ObjectKey] = field(default_factory=Shares)
     passes: Passes = field(default_factory=Passes)
     leading: bool = True
 
     def __post_init__(self) -> None:
-        self.queue: Queue[ObjectKey] = Queue(asyncio.get_running_loop().time)
+        self.queue: Queue[ObjectKey] = Queue(asyncio.get_running_loop().time, self.shares)
         self.workers = Workers(self.queue, {"GpuPod": self.passes}, 2, lambda: self.leading)
         self.running = asyncio.create_task(self.workers.run())
 
@@ -62,6 +63,16 @@ async def test_so_many_passes_run_at_a_time_and_no_more() -> None:
     assert len(office.queue) == 1
     office.passes.go.set()
     await office.begun("a", "b", "c")
+    office.running.cancel()
+
+
+async def test_an_account_whose_cloud_hangs_holds_up_no_other() -> None:
+    office = Office(Shares(lane=lambda each: each.name[0], in_lane=1))
+    office.add("a1", "a2", "a3", "b1")
+    await office.begun("a1", "b1")
+    assert len(office.queue) == 2
+    office.passes.go.set()
+    await office.begun("a1", "a2", "a3", "b1")
     office.running.cancel()
 
 

@@ -11,6 +11,7 @@ from relay_client import (
     CloudError,
     Conflict,
     Forbidden,
+    HeldBack,
     PaymentRequired,
     RateLimited,
 )
@@ -19,7 +20,7 @@ from relay_operator.api.meta import FINALIZER, CreateIntent
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.intent import cloud_name
 from tests.unit.engine.apiserver import Call, Fault, Json, metadata_fault, part
-from tests.unit.flows.managed.cloudpods import lost, refused, unauthorized
+from tests.unit.flows.managed.cloudpods import Failure, lost, refused, unauthorized
 from tests.unit.flows.managed.world import NAMESPACE, World
 
 
@@ -244,6 +245,15 @@ async def test_a_rejected_create_closes_its_intent_and_says_why(
     assert (status.id, status.create_token, status.attempt) == (None, intent_of(world).token, 1)
     assert (world.reason(), world.condition(ConditionType.STALLED) is not None) == (reason, stalled)
     assert status.next_attempt_time is not None
+
+
+async def test_a_create_that_was_held_back_in_an_outage_is_made_again_and_not_searched_for(world: World) -> None:
+    world.pods.fail("create", Failure(HeldBack("create_pod", "no complete answer within 60 s", retry_after=5)))
+    world.apply()
+    await world.settle()
+    assert (world.reason(), world.status().create_token) == ("CloudUnavailable", intent_of(world).token)
+    await world.wait(10)
+    assert (world.reason(), world.pods.count("find")) == ("Running", 0)
 
 
 async def test_the_attempt_after_a_rejected_one_has_a_name_of_its_own(world: World) -> None:
