@@ -12,11 +12,9 @@ from aiohttp import web
 from pydantic import JsonValue
 
 from relay_operator.api.meta import ObjectKey
-from relay_operator.engine.cache import Cache
-from relay_operator.engine.informer import Informer
-from relay_operator.engine.queue import Queue
 from relay_operator.watch import WatchEndedError, watch
-from tests.unit.engine.apiserver import Json
+from tests.unit.engine.apiserver import Json, part
+from tests.unit.watch.listener import Listener
 
 GROUP = "/apis/gpurelay.dev/v1alpha1"
 VERBS: JsonValue = ["list", "watch", "patch"]
@@ -46,22 +44,6 @@ def pod(name: str, version: int, note: str = "") -> Json:
 
 def line(event: str, told: Json) -> bytes:
     return json.dumps({"type": event, "object": told}).encode() + b"\n"
-
-
-class Listener(Informer):
-    """An informer that remembers what kopf told it."""
-
-    def __init__(self) -> None:
-        super().__init__(Cache(), Queue[ObjectKey](lambda: 0.0), lambda: 0.5, 300.0)
-        self.told: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
-
-    def seen(self, kind: str, raw: Json) -> None:  # type: ignore[override]
-        super().seen(kind, raw)
-        self.told.put_nowait((_name(raw), _version(raw)))
-
-    def gone(self, kind: str, raw: Json) -> None:  # type: ignore[override]
-        super().gone(kind, raw)
-        self.told.put_nowait((_name(raw), "gone"))
 
 
 class Server:
@@ -102,20 +84,6 @@ class Server:
         while (piece := await self._said.get()) is not None:
             await response.write(piece)
         return response
-
-
-def _part(raw: Json, name: str) -> Json:
-    found = raw[name]
-    assert isinstance(found, dict)
-    return found
-
-
-def _name(raw: Json) -> str:
-    return str(_part(raw, "metadata")["name"])
-
-
-def _version(raw: Json) -> str:
-    return str(_part(raw, "metadata")["resourceVersion"])
 
 
 @pytest.fixture
@@ -178,7 +146,7 @@ async def test_what_the_cache_knows_does_not_reach_kopf_but_its_end_does(server:
 async def test_another_object_of_the_same_name_is_news(server: Server) -> None:
     async with watching() as listener:
         known = pod("a", 9)
-        _part(known, "metadata")["uid"] = "uid-of-a-former-one"
+        part(known, "metadata")["uid"] = "uid-of-a-former-one"
         listener.cache.put(ObjectKey("GpuPod", "team-a", "a"), known)
         server.say(line("ADDED", pod("a", 8)))
         assert await listener.told.get() == ("a", "8")

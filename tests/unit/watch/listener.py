@@ -1,0 +1,29 @@
+"""An informer that remembers what it was told."""
+
+import asyncio
+
+from relay_operator.api.meta import ObjectKey
+from relay_operator.engine.cache import Cache
+from relay_operator.engine.informer import Informer
+from relay_operator.engine.queue import Queue
+from tests.unit.engine.apiserver import Json, part
+
+
+class Listener(Informer):
+    """An informer that remembers what kopf told it."""
+
+    def __init__(self) -> None:
+        super().__init__(Cache(), Queue[ObjectKey](lambda: 0.0), lambda: 0.5, 300.0)
+        self.told: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
+
+    def seen(self, kind: str, raw: Json) -> None:  # type: ignore[override]
+        super().seen(kind, raw)
+        self.told.put_nowait((_of(raw, "name"), _of(raw, "resourceVersion")))
+
+    def gone(self, kind: str, raw: Json) -> None:  # type: ignore[override]
+        super().gone(kind, raw)
+        self.told.put_nowait((_of(raw, "name"), "gone"))
+
+
+def _of(raw: Json, field: str) -> str:
+    return str(part(raw, "metadata")[field])
