@@ -39,6 +39,7 @@ from relay_localcloud.control import workloads as control_workloads
 from relay_localcloud.control.access import ControlAccess
 from relay_localcloud.control.seeding import Reset
 from relay_localcloud.faults.layer import FaultInjection, FaultRegistry
+from relay_localcloud.gateway import directory
 from relay_localcloud.http import errors, openapi
 from relay_localcloud.http.authentication import Authentication
 from relay_localcloud.http.dispatch import Dispatch, Mounted, operations
@@ -82,6 +83,7 @@ HANDLERS: Mapping[str, DueHandler] = {
     **payments.HANDLERS,
     **recharge.HANDLERS,
     **settlement.HANDLERS,
+    **directory.HANDLERS,
 }
 """What happens when a transition falls due, by its kind; composed of each noun's own table."""
 

@@ -4,12 +4,13 @@ What changes in the database is forgotten in the same transaction, whoever chang
 when it is next asked for.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, assert_never
 
-from sqlalchemy import select
+from sqlalchemy import select, update
 
+from relay_localcloud.clock.due import DueHandler, DueItem
 from relay_localcloud.clusters.clusters import clusters
 from relay_localcloud.gateway import endpoints, images
 from relay_localcloud.gateway.endpoints import CLUSTER_COLUMNS, WORKLOAD_COLUMNS, Endpoint
@@ -25,6 +26,18 @@ _REMEMBERED: Final = 20_000
 
 _READ_AGAIN_EVERY: Final = MINUTE
 """On the cloud's clock: how old what is remembered of a key may be, so that `lastUsedAt` stays true to the minute."""
+
+
+_KEY_EXPIRES: Final = "gateway.key_expires"
+
+
+def _forget_expired(tx: Tx, item: DueItem) -> None:
+    # Written as it is: whoever watches keys hears of it.
+    key = tables.api_keys.c
+    tx.connection.execute(update(tables.api_keys).where(key.id == item.subject).values(expires_at=key.expires_at))
+
+
+HANDLERS: Final[Mapping[str, DueHandler]] = {_KEY_EXPIRES: _forget_expired}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +57,8 @@ class Directory:
         # A label is never the id of another workload, so both find an endpoint in one table.
         self._keys: dict[str, _Key] = {}
         self._upstreams: dict[str, str] | None = None
+        self.on_change: Callable[[str | None], None] = lambda _: None
+        """Called in the transaction, with a workload's id where its endpoint changed, with None where a key did."""
         store.watch(workloads, "id", WORKLOAD_COLUMNS, self._forget_endpoint)
         store.watch(clusters, "id", CLUSTER_COLUMNS, self._forget_endpoint)
         store.watch(tables.api_keys, "digest", ("revoked_at", "expires_at", "organization_id"), self._forget_key)
@@ -97,8 +112,12 @@ class Directory:
         try:
             with self._store.transaction() as tx:
                 organization_id = authenticate(tx, credential).organization_id
-                expiry = select(tables.api_keys.c.expires_at).where(tables.api_keys.c.digest == fingerprint)
-                key = _Key(organization_id, tx.connection.execute(expiry).scalar(), tx.now)
+                column = tables.api_keys.c
+                found = select(column.id, column.expires_at).where(column.digest == fingerprint)
+                key_id, expires_at = tx.connection.execute(found).one()
+                if expires_at is not None:
+                    tx.schedule(expires_at, _KEY_EXPIRES, key_id)
+                key = _Key(organization_id, expires_at, tx.now)
         except RefusedKey:
             return None
         if len(self._keys) >= _REMEMBERED:
@@ -110,9 +129,11 @@ class Directory:
         endpoint = self._endpoints.pop(workload_id, None)
         if endpoint is not None:
             del self._endpoints[endpoint.label]
+        self.on_change(workload_id)
 
     def _forget_key(self, fingerprint: str) -> None:
         self._keys.pop(fingerprint, None)
+        self.on_change(None)
 
     def _forget_upstreams(self, _: str) -> None:
         self._upstreams = None

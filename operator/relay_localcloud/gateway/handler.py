@@ -10,8 +10,10 @@ from relay_localcloud.gateway.admission import admit
 from relay_localcloud.gateway.answers import refusal
 from relay_localcloud.gateway.directory import Directory
 from relay_localcloud.gateway.echo import echo
+from relay_localcloud.gateway.endpoints import Endpoint
 from relay_localcloud.gateway.forwarding import forward, open_session
 from relay_localcloud.gateway.headers import to_workload
+from relay_localcloud.gateway.passages import Passage, Passages
 from relay_localcloud.gateway.targets import IdTarget, target_of
 from relay_localcloud.gateway.websockets import bridge, echo_messages, is_handshake
 from relay_localcloud.http.errors import ApiError
@@ -27,6 +29,7 @@ class Handler:
     def __init__(self, directory: Directory, under_way: UnderWay) -> None:
         self._directory = directory
         self._under_way = under_way
+        self._passages = Passages(directory)
         self._session: aiohttp.ClientSession = open_session()
 
     async def close(self) -> None:
@@ -51,6 +54,14 @@ class Handler:
             raise ApiError(404, "No workload has an endpoint at this address.")
         target, path = named
         consumed = admit(endpoint, request.headers, self._directory)
+        passage = Passage(request, target)
+        with self._passages.through(endpoint.workload_id, passage):
+            return await self._passed(passage, endpoint, path, consumed)
+
+    async def _passed(
+        self, passage: Passage, endpoint: Endpoint, path: str, consumed: frozenset[str]
+    ) -> web.StreamResponse:
+        request, target = passage.request, passage.target
         if request.headers.get("X-Forwarded-For", "").count(",") >= _MOST_HOPS:
             raise ApiError(502, "The request came through here too often: the upstream of this image leads back here.")
         prefix = target.prefix if isinstance(target, IdTarget) else ""
@@ -58,8 +69,8 @@ class Handler:
         upstream = self._directory.upstream(endpoint.image)
         if is_handshake(request):
             if upstream is None:
-                return await echo_messages(request)
-            return await bridge(request, self._session, _url(upstream, path), headers)
+                return await echo_messages(passage)
+            return await bridge(passage, self._session, _url(upstream, path), headers)
         if request.headers.get("Expect", "").lower() == "100-continue":
             await request.writer.write(_CONTINUE)
         if upstream is None:

@@ -2,6 +2,8 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 import aiohttp
@@ -10,6 +12,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from relay_localcloud.gateway.forwarding import bad_upstream
+from relay_localcloud.gateway.passages import Passage
 from relay_localcloud.http.errors import ApiError
 
 LARGEST_MESSAGE: Final = 16 * 1024 * 1024
@@ -18,6 +21,7 @@ _OF_THE_HANDSHAKE: Final = ("Sec-WebSocket-Key", "Sec-WebSocket-Version", "Sec-W
 _NORMAL: Final = 1000
 _GOING_AWAY: Final = 1001
 _UPSTREAM_LOST: Final = 1014
+_FAREWELL_SECONDS: Final = 1.0
 _UNSENDABLE: Final = frozenset({0, 1005, 1006, 1015})
 """Codes that say that none was sent; they are never on the wire (RFC 6455, section 7.4.1)."""
 
@@ -41,17 +45,18 @@ def is_handshake(request: web.BaseRequest) -> bool:
     return True
 
 
-async def echo_messages(request: web.BaseRequest) -> web.StreamResponse:
+async def echo_messages(passage: Passage) -> web.StreamResponse:
     """Answer every message with itself."""
     near = web.WebSocketResponse(max_msg_size=LARGEST_MESSAGE)
-    await near.prepare(request)
+    await near.prepare(passage.request)
+    passage.end = partial(_dismiss, passage, near)
     async for message in near:
         await _SENT[message.type](near, message.data)
     return near
 
 
 async def bridge(
-    request: web.BaseRequest, session: aiohttp.ClientSession, url: URL, headers: CIMultiDict[str]
+    passage: Passage, session: aiohttp.ClientSession, url: URL, headers: CIMultiDict[str]
 ) -> web.StreamResponse:
     """Connect the client with the upstream until either ends it. ApiError where the upstream does not take it."""
     offered = [
@@ -71,7 +76,8 @@ async def bridge(
     async with far:
         chosen = [far.protocol] if far.protocol else []
         near = web.WebSocketResponse(protocols=chosen, autoping=False, autoclose=False, max_msg_size=LARGEST_MESSAGE)
-        await near.prepare(request)
+        await near.prepare(passage.request)
+        passage.end = partial(_dismiss, passage, near, far)
         both = [
             asyncio.create_task(_pass_on(near, far, when_lost=_GOING_AWAY)),
             asyncio.create_task(_pass_on(far, near, when_lost=_UPSTREAM_LOST)),
@@ -84,6 +90,14 @@ async def bridge(
             await asyncio.gather(*both, return_exceptions=True)
             await far.close(code=_GOING_AWAY)  # says nothing where it is closed
         return near
+
+
+async def _dismiss(passage: Passage, *sockets: Socket) -> None:
+    """Say to both ends that it is over, and do not wait long for their answers."""
+    with suppress(TimeoutError, ConnectionError):
+        async with asyncio.timeout(_FAREWELL_SECONDS):
+            await asyncio.gather(*(socket.close(code=_GOING_AWAY) for socket in sockets))
+    await passage.abort()
 
 
 async def _pass_on(source: Socket, sink: Socket, when_lost: int) -> None:
