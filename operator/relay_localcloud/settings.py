@@ -30,6 +30,8 @@ class Settings(BaseModel):
     """Requests of one organization in real time; null or 0 means no limit."""
     capacity_status: Annotated[int, Field(ge=400, le=599)] = 503
     """The HTTP status of NODE_AT_CAPACITY and the INSUFFICIENT_*_CAPACITY codes, which section 7 does not show."""
+    stalled_body_seconds: Annotated[float, Field(gt=0, le=300, allow_inf_nan=False)] = 30.0
+    """How long a body that is uploaded may stand still, in real time, before it is answered 408."""
     max_concurrent_uploads: Annotated[int, Field(ge=0, le=10_000)] = 4
     allow_loopback_executors: bool = False
     inference_floor_cents: Annotated[int, Field(ge=-1_000_000_000, le=1_000_000_000)] | None = None

@@ -80,6 +80,8 @@ async def cancel_batch(caller: BatchCaller, batch_id: ResourceId, cloud: Current
 def _endpoint(body: BatchCreate) -> Family:
     if (body.input_file_id is None) == (body.requests is None):
         raise ApiError(400, "Give either input_file_id or requests.")
+    if body.requests is not None and not body.requests:
+        raise ApiError(400, "requests: give at least one record.")
     metadata = body.metadata or {}
     if len(metadata) > MOST_METADATA:
         raise ApiError(400, f"metadata: at most {MOST_METADATA} entries.")

@@ -66,7 +66,10 @@ def session(tools: Tools) -> aiohttp.ClientSession:
 
 
 async def leads_astray(tools: Tools) -> bool:
-    """Whether the name resolves to an address that is not allowed; one that does not resolve may never be called."""
+    """Whether the name resolves to an address that is not allowed, or over plain http to none at all.
+
+    With https, a name that does not resolve may never be called, or resolve by then.
+    """
     url = URL(tools.url)
     try:
         async with asyncio.timeout(_LONGEST_LOOKUP_SECONDS):
@@ -74,7 +77,7 @@ async def leads_astray(tools: Tools) -> bool:
     except AddressRefusedError:
         return True
     except (OSError, TimeoutError):
-        return False
+        return not tools.reach.public
     return False
 
 

@@ -30,7 +30,7 @@ def executor_error(message: str) -> ToolRoundError:
 def refused_address() -> ToolRoundError:
     """The executor is where nobody may be sent."""
     return ToolRoundError(
-        "invalid_tool_config", "body.relay.tool_config: url: it resolves to an internal or private address."
+        "invalid_tool_config", "body.relay.tool_config: url: it does not resolve to an address that is allowed."
     )
 
 

@@ -46,26 +46,28 @@ _UPLOAD = {
 )
 async def upload_file(caller: BatchCaller, request: Request, cloud: CurrentCloud) -> Response:
     """Takes multipart/form-data with `purpose` and `file`, up to 200 MB."""
-    most = cloud.store.settings.max_concurrent_uploads
+    settings = cloud.store.settings
+    most = settings.max_concurrent_uploads
+    body = upload.unstalled(request.stream(), settings.stalled_body_seconds)
     try:
         with cloud.uploads.one_more(caller.organization_id, most) as admitted, upload.needing_room():
             if admitted:
-                return await _receive(caller.organization_id, request, cloud)
-            await upload.drain(request.stream())
+                return await _receive(caller.organization_id, request.headers.get("content-type", ""), body, cloud)
+            await upload.drain(body)
     except ClientDisconnect:
         return Response(status_code=400)  # nobody is there to read it
     raise ApiError(429, f"{most} uploads are under way already: try again shortly.", headers={"Retry-After": "1"})
 
 
-async def _receive(organization_id: str, request: Request, cloud: Cloud) -> Response:
+async def _receive(organization_id: str, content_type: str, body: AsyncIterator[bytes], cloud: Cloud) -> Response:
     try:
-        boundary = boundary_of(request.headers.get("content-type", ""))
+        boundary = boundary_of(content_type)
     except MultipartError as error:
-        await upload.drain(request.stream())
+        await upload.drain(body)
         raise ApiError(400, f"Nothing was uploaded: {error}.") from None
     with cloud.store.transaction() as tx:
         file_id = tx.new_id("file")
-    received = await upload.receive(cloud.files, file_id, boundary, request.stream())
+    received = await upload.receive(cloud.files, file_id, boundary, body)
     with cloud.store.transaction() as tx:
         row = file_rows.keep(tx, organization_id, file_id, received.filename, INPUT, received.size)
     return answer(file_rows.shown(row))

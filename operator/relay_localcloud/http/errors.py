@@ -21,6 +21,7 @@ CODES: Mapping[int, str] = {
     403: "forbidden",
     404: "not_found",
     405: "method_not_allowed",
+    408: "request_timeout",
     409: "conflict",
     410: "gone",
     413: "payload_too_large",

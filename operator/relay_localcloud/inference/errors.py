@@ -33,6 +33,7 @@ INSUFFICIENT_SCOPE: Final[Row] = (403, "permission_error", "insufficient_scope")
 NOT_FOUND: Final[Row] = (404, "not_found_error", None)
 MODEL_NOT_FOUND: Final[Row] = (404, "not_found_error", "model_not_found")
 METHOD_NOT_ALLOWED: Final[Row] = (405, "invalid_request_error", None)  # assumed
+REQUEST_TIMEOUT: Final[Row] = (408, "invalid_request_error", None)  # assumed
 CONFLICT: Final[Row] = (409, "invalid_request_error", None)
 PAYLOAD_TOO_LARGE: Final[Row] = (413, "invalid_request_error", "payload_too_large")
 REJECTED: Final[Row] = (422, "invalid_request_error", None)
@@ -50,6 +51,7 @@ _ROW_OF_STATUS: Mapping[int, Row] = {
         INSUFFICIENT_SCOPE,
         NOT_FOUND,
         METHOD_NOT_ALLOWED,
+        REQUEST_TIMEOUT,
         CONFLICT,
         PAYLOAD_TOO_LARGE,
         REJECTED,

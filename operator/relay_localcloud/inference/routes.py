@@ -1,9 +1,11 @@
 """Chat completions, messages and models (section 4, "Inference API")."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Final
+import asyncio
+from collections.abc import Coroutine, Mapping
+from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import APIRouter, Request, Response
+from starlette.requests import ClientDisconnect
 
 from relay_localcloud.cloud import Cloud, CurrentCloud
 from relay_localcloud.http.bodies import answer
@@ -30,6 +32,8 @@ from relay_wire.inference import (
 )
 
 router = APIRouter(tags=["Inference"])
+
+_Answer = TypeVar("_Answer")
 
 _OR_A_STREAM: Final[Mapping[int | str, dict[str, Any]]] = {
     200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
@@ -89,15 +93,22 @@ async def get_model(caller: InferenceReader, model_id: ResourceId, cloud: Curren
 async def _answered(
     cloud: Cloud, organization_id: str, family: Family, asked: ModelRequest, request: Request
 ) -> Response:
-    if asked.stream:
-        return await _streamed(cloud, organization_id, family, asked, request)
+    try:
+        if asked.stream:
+            return await _streamed(cloud, organization_id, family, asked, request)
+        return await _whole(cloud, organization_id, family, asked, request)
+    except ClientDisconnect:
+        return Response(status_code=400)  # nobody is there to read it
+
+
+async def _whole(cloud: Cloud, organization_id: str, family: Family, asked: ModelRequest, request: Request) -> Response:
     with cloud.store.transaction() as tx:
         model, now = find_model(tx, organization_id, asked.model, family), tx.now
         answered = invoke.answer_now(model, asked, now)
         if answered is not None:
             charge(tx, organization_id, answered.usage)
     if answered is None:
-        answered = await invoke.answer(cloud, model, asked, now)
+        answered = await _unless_left(request, invoke.answer(cloud, model, asked, now))
         with cloud.store.transaction() as tx:
             charge(tx, organization_id, answered.usage)
     return answer(answered.body, headers=answered.headers)
@@ -109,7 +120,7 @@ async def _streamed(
     with cloud.store.transaction() as tx:
         model, now = find_model(tx, organization_id, asked.model, family), tx.now
     exchange = exchange_of(request.scope)
-    streaming = await invoke.stream(cloud, model, asked, now)
+    streaming = await _unless_left(request, invoke.stream(cloud, model, asked, now))
     source = streaming.source
     if exchange.cut_stream_after is not None:
         source = frames.broken_after(source, exchange.cut_stream_after)
@@ -120,3 +131,22 @@ async def _streamed(
                 charge(tx, organization_id, invoke.usage_of(tokens))
 
     return EventStream(source, frames.events(source, family, whole), streaming.headers)
+
+
+async def _unless_left(request: Request, asking: Coroutine[None, None, _Answer]) -> _Answer:
+    """What a model answers; ClientDisconnect where the client goes away meanwhile, and the model is asked no longer."""
+    asked, left = asyncio.ensure_future(asking), asyncio.ensure_future(_left(request))
+    try:
+        await asyncio.wait((asked, left), return_when=asyncio.FIRST_COMPLETED)
+        if not asked.done():
+            raise ClientDisconnect
+        return asked.result()
+    finally:
+        asked.cancel()
+        left.cancel()
+        await asyncio.gather(asked, left, return_exceptions=True)
+
+
+async def _left(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

@@ -207,6 +207,12 @@ class SlowUpload:
         self._connection.close()
         return status
 
+    def answer(self) -> tuple[int, Any, bool]:
+        """Status and body of what is answered before the end, and whether that ends the connection."""
+        answer = self._connection.getresponse()
+        body = json.loads(answer.read())
+        return answer.status, body, answer.will_close
+
     def cut(self) -> None:
         self._connection.close()
 
@@ -237,6 +243,19 @@ async def test_too_many_uploads_at_once_are_429(organization: Organization) -> N
                 pass
     finally:
         await server.ok("PATCH", "/settings", {"maxConcurrentUploads": 4})
+
+
+async def test_an_upload_that_stands_still_is_408_and_leaves_its_place_to_the_next(organization: Organization) -> None:
+    server = organization.server
+    await server.ok("PATCH", "/settings", {"maxConcurrentUploads": 1, "stalledBodySeconds": 0.2})
+    try:
+        slow = SlowUpload(organization)
+        status, body, ends = await asyncio.to_thread(slow.answer)
+        assert (status, body["error"]["type"], ends) == (408, "invalid_request_error", True)
+        assert (await post_file(organization, multipart(b"x"))).status == 200
+    finally:
+        await server.ok("PATCH", "/settings", {"maxConcurrentUploads": 4, "stalledBodySeconds": 30})
+    assert len((await ok(organization, "GET", "/v1/files"))["data"]) == 1
 
 
 async def test_an_upload_that_is_cut_leaves_nothing(start_server: StartServer, tmp_path: Path) -> None:

@@ -278,6 +278,17 @@ async def test_a_name_that_resolves_to_a_private_address_is_refused_before_the_m
     assert executor.received == []
 
 
+@pytest.mark.parametrize("loopback", [False, True])
+async def test_plain_http_to_a_name_that_does_not_resolve_is_refused_before_the_model_is_asked(
+    organization: Organization, loopback: bool
+) -> None:
+    await organization.server.ok("PATCH", "/settings", {"allowLoopbackExecutors": loopback})
+    batch = await run(organization, [with_tools("http://tools.invalid/x")])
+    (line,) = await errors(organization, batch)
+    assert line["error"]["code"] == "invalid_tool_config"
+    assert batch["usage"]["input_tokens"] == 0
+
+
 async def test_a_name_that_resolves_to_nothing_fails_once_it_is_called(organization: Organization) -> None:
     response, error = await failure(organization, with_tools("https://tools.invalid/x"))
     assert (response, error["code"]) == (None, "tool_executor_error")

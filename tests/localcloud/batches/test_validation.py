@@ -186,6 +186,7 @@ BAD_CREATES: dict[str, dict[str, Any]] = {
     "too many metadata": {"endpoint": CHAT, "input_file_id": "{file}", "metadata": {str(n): "" for n in range(17)}},
     "a long key": {"endpoint": CHAT, "input_file_id": "{file}", "metadata": {"k" * 65: ""}},
     "a long value": {"endpoint": CHAT, "input_file_id": "{file}", "metadata": {"k": "v" * 513}},
+    "no records": {"endpoint": CHAT, "requests": []},
     "records that are no list": {"endpoint": CHAT, "requests": "x"},
     "records that are no objects": {"endpoint": CHAT, "requests": ["x"]},
     "a number for a file": {"endpoint": CHAT, "input_file_id": 1},
@@ -215,12 +216,6 @@ async def test_records_come_inline_and_can_be_read_again(organization: Organizat
     await organization.server.advance(10)
     shown = await batch_of(organization, batch["id"])
     assert [line["custom_id"] for line in await lines(organization, shown)] == ["a", "b"]
-
-
-async def test_no_inline_records_are_an_empty_file(organization: Organization) -> None:
-    batch = await ok(organization, "POST", "/v1/batches", {"requests": [], "endpoint": CHAT})
-    await organization.server.advance(1)
-    assert (await batch_of(organization, batch["id"]))["errors"]["data"][0]["code"] == "empty_file"
 
 
 async def test_inline_records_over_ten_mebibytes_are_413(organization: Organization) -> None:

@@ -512,6 +512,26 @@ async def test_a_client_that_leaves_a_stream_leaves_its_place_to_the_next_and_pa
     assert (await balance(organization))["balanceCents"] == 100_000
 
 
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_client_that_goes_away_leaves_its_place_to_the_next_and_pays_nothing(
+    organization: Organization, stream: bool
+) -> None:
+    async with ModelServer(hang=asyncio.Event()) as behind:
+        await add(organization, behind.url, maxConcurrency=1)
+        leaving = asyncio.create_task(call(organization, "POST", CHAT, body_of(CHAT, "x", stream=stream)))
+        await behind.arrived.wait()
+        assert (await call(organization, "POST", CHAT, body_of(CHAT, "x"))).status == 503
+        leaving.cancel()
+        behind.hang = None
+
+        async def again() -> int:
+            return (await call(organization, "POST", CHAT, body_of(CHAT, "x"))).status
+
+        await eventually(again, lambda status: status == 200, what="the place of the client that went away")
+    days = await organization.ok("GET", "/v1/orgs/{org}/ai/proxy-usage?days=1")
+    assert days["totals"]["requests"] == 1
+
+
 async def test_backends_are_kept_and_their_keys_are_in_no_answer_and_no_log(
     organization: Organization, far: Server
 ) -> None:
