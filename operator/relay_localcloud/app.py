@@ -14,6 +14,7 @@ from pathlib import Path
 from fastapi import APIRouter, FastAPI
 from starlette.types import ASGIApp
 
+from relay_localcloud import inference_app
 from relay_localcloud.batches.runner import BatchRunner
 from relay_localcloud.batches.storage import FileStorage
 from relay_localcloud.batches.upload import Uploads
@@ -48,7 +49,6 @@ from relay_localcloud.http.ratelimit import RateLimit, RateLimiter
 from relay_localcloud.http.requestlog import RequestLog, RequestLogging
 from relay_localcloud.http.under_way import EndedByReplacement, UnderWay
 from relay_localcloud.identity import account_routes, api_key_routes, invite_routes, member_routes, organization_routes
-from relay_localcloud.inference import app as inference_app
 from relay_localcloud.inference import backend_routes, proxy_routes
 from relay_localcloud.inference.invoke import invoke
 from relay_localcloud.inference.upstreams import Upstreams
@@ -152,15 +152,13 @@ def open_cloud(store: Store, first_mode: Mode, gateway_url: str, inference_url: 
     faults = FaultRegistry(store)
     deliveries = Deliveries(store, faults)
     files = FileStorage(store.directory)
-    worker = Worker(store)
-    batches = BatchRunner(store, files, worker)
+    vault = Vault.of(store.directory)
+    upstreams = Upstreams(random.random, vault)
+    batches = BatchRunner(store, files, Worker(store, partial(invoke, store, upstreams)))
     clock = Clock(store, HANDLERS, [deliveries, batches], lambda: time.time_ns() // 1000, first_mode)
     limiter = RateLimiter(time.monotonic)
     parts = (store, clock, deliveries, RequestLog(clock), faults, limiter, gateway_url, inference_url)
-    vault = Vault.of(store.directory)
-    cloud = Cloud(*parts, Upstreams(random.random, vault), files, Uploads(), batches, vault, UnderWay())
-    worker.ask = partial(invoke, cloud)
-    return cloud
+    return Cloud(*parts, upstreams, files, Uploads(), batches, vault, UnderWay())
 
 
 def apis(cloud: Cloud, options: Options, reset: Reset) -> tuple[ASGIApp, ASGIApp]:

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from relay_localcloud.batches.records import Record, RecordFailure, failure_of, sent_to_model
 from relay_localcloud.batches.result_lines import Outcome
 from relay_localcloud.batches.tool_config import Tools, tools_of
-from relay_localcloud.inference.backends import find_model
+from relay_localcloud.inference.catalog import find_model
 from relay_localcloud.inference.errors import MODEL_NOT_FOUND, InferenceError
 from relay_localcloud.inference.invoke import Answer, invoke_now
 from relay_localcloud.kernel.store import Store, Tx
@@ -23,11 +23,9 @@ Ask = Callable[[str, Family, JsonValue], Awaitable[Answer]]
 class Worker:
     """Does records; charging and writing down are the runner's."""
 
-    ask: Ask
-    """Asks models whose servers are over the network; `app.py` sets it."""
-
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, ask: Ask) -> None:
         self._store = store
+        self._ask = ask
 
     def serves(self, organization_id: str, endpoint: Family, model: str) -> bool:
         """Whether there is such a model for this organization, whatever the families that it serves."""
@@ -62,10 +60,10 @@ class Worker:
         if tools is not None:
             # aiohttp takes a fifth of the start to load, and most batches have no use for it.
             rounds = await asyncio.to_thread(import_module, "relay_localcloud.batches.tool_rounds")
-            outcome: Outcome = await rounds.take_turns(partial(self.ask, organization_id, endpoint), tools, record)
+            outcome: Outcome = await rounds.take_turns(partial(self._ask, organization_id, endpoint), tools, record)
             return outcome
         try:
-            return answered(await self.ask(organization_id, endpoint, sent_to_model(record.body)))
+            return answered(await self._ask(organization_id, endpoint, sent_to_model(record.body)))
         except InferenceError as error:
             return refused(error, endpoint)
 

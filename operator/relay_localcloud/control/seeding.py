@@ -7,8 +7,8 @@ from relay_localcloud.capacity import nodes
 from relay_localcloud.cloud import Cloud
 from relay_localcloud.identity import organizations
 from relay_localcloud.identity.organizations import Founded
-from relay_localcloud.inference import backends
 from relay_localcloud.kernel import exports
+from relay_localcloud.models import backends
 
 
 def seed(cloud: Cloud, document: JsonValue, announced: Founded | None = None) -> Founded:

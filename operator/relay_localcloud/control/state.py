@@ -9,9 +9,9 @@ from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.control.seeding import Reset
 from relay_localcloud.http.bodies import answer, no_content
 from relay_localcloud.http.errors import ApiError
-from relay_localcloud.inference import backends
 from relay_localcloud.kernel import exports
 from relay_localcloud.kernel.exports import StateFileError
+from relay_localcloud.models import backends
 
 router = APIRouter()
 

@@ -6,10 +6,10 @@ from fastapi import APIRouter, Query, Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from relay_localcloud.cloud import CurrentCloud
-from relay_localcloud.gateway import images
 from relay_localcloud.http.bodies import ControlBody, answer, no_content
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.web_addresses import is_base_address
+from relay_localcloud.workloads import images
 
 router = APIRouter()
 

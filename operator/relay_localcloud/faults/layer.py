@@ -1,6 +1,6 @@
 """The layer in which faults meet requests: after authentication, before the operation.
 
-Cutting a connection needs the server's transport; `serve.py` puts `ABORT` and `CLOSE` into every scope's extensions.
+Cutting a connection needs the server's transport (`ABORT` and `CLOSE` of `http/servers.py`).
 """
 
 import asyncio
@@ -12,12 +12,10 @@ from relay_localcloud.faults import faults
 from relay_localcloud.faults.faults import Fault
 from relay_localcloud.http.errors import ApiError, ErrorAnswer
 from relay_localcloud.http.exchange import Exchange, exchange_of
+from relay_localcloud.http.servers import ABORT, CLOSE
 from relay_localcloud.kernel import history
 from relay_localcloud.kernel.instants import seconds
 from relay_localcloud.kernel.store import Store
-
-ABORT = "relay_localcloud.abort"
-CLOSE = "relay_localcloud.close"
 
 _PAGE = b"<!DOCTYPE html><html><head><title>Gateway</title></head><body><h1>This is not JSON</h1></body></html>\n"
 

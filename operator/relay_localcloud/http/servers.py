@@ -10,7 +10,9 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from relay_localcloud.faults.layer import ABORT, CLOSE
+ABORT = "relay_localcloud.abort"
+CLOSE = "relay_localcloud.close"
+"""In a scope's extensions: what ends its connection, at once or when what was written is out."""
 
 
 class ListenError(Exception):

@@ -16,11 +16,11 @@ from relay_localcloud.http.errors import ApiError, not_found
 from relay_localcloud.http.openapi import ASSUMED
 from relay_localcloud.http.principal import CatalogWriter, Principal, ResourceId
 from relay_localcloud.http.web_addresses import is_base_address
-from relay_localcloud.inference import backends
-from relay_localcloud.inference.backends import BUILT_IN_ENDPOINT, inference_backends
-from relay_localcloud.inference.models import BUILT_IN, BuiltInModel
 from relay_localcloud.kernel.instants import timestamp
 from relay_localcloud.kernel.store import Tx
+from relay_localcloud.models import backends
+from relay_localcloud.models.backends import BUILT_IN_ENDPOINT, inference_backends
+from relay_localcloud.models.built_in import BUILT_IN, BuiltInModel
 from relay_localcloud.serving import traffic
 from relay_localcloud.serving.traffic import Published
 from relay_wire.base import Items

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import islice
 
-from relay_localcloud.inference.errors import InferenceError
-from relay_localcloud.inference.models import BuiltInModel
+from relay_localcloud.http.errors import ApiError
+from relay_localcloud.inference.errors import of_api_error
+from relay_localcloud.models.built_in import BuiltInModel
 
 _WORD = re.compile(r"\s*\S+")
 _DONE = "done"
@@ -53,7 +54,7 @@ class Turn:
 def turn(model: BuiltInModel, prompt: Prompt) -> Turn:
     """The model's turn; InferenceError where the model is one that fails."""
     if model.failure is not None:
-        raise InferenceError(*model.failure.row, model.failure.message)
+        raise of_api_error(ApiError(*model.failure))
     if not model.calls_tools:
         return _spoken(prompt, prompt.said)
     done = next((result for result in reversed(prompt.tool_results) if _DONE in result), None)

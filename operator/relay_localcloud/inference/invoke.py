@@ -1,7 +1,7 @@
 """Asking a model once: what online requests and the records of batches have in common.
 
     answer = invoke_now(tx, organization_id, family, body)    # None where the model's server is over the network
-    answer = await invoke(cloud, organization_id, family, body)
+    answer = await invoke(store, upstreams, organization_id, family, body)
 
 Neither charges: `charges.charge` does, whole for an online request, half for a batch.
 """
@@ -13,17 +13,18 @@ from typing import Any, Final, assert_never
 
 from pydantic import JsonValue
 
-from relay_localcloud.cloud import Cloud
 from relay_localcloud.inference import chat, engine, frames, messages, prompts, relayed, replicas, routing
-from relay_localcloud.inference.backends import Model, Server, find_model
 from relay_localcloud.inference.bodies import read
+from relay_localcloud.inference.catalog import Model, find_model
 from relay_localcloud.inference.errors import UPSTREAM_UNAVAILABLE, InferenceError
 from relay_localcloud.inference.frames import Source, Tokens
-from relay_localcloud.inference.models import NANO_USD_PER_TOKEN, BuiltInModel
 from relay_localcloud.inference.routing import Chosen, Turn
+from relay_localcloud.inference.upstreams import Upstreams
 from relay_localcloud.inference.usage import Usage
 from relay_localcloud.kernel.instants import SECOND
-from relay_localcloud.kernel.store import Tx
+from relay_localcloud.kernel.store import Store, Tx
+from relay_localcloud.models.backends import Server
+from relay_localcloud.models.built_in import NANO_USD_PER_TOKEN, BuiltInModel
 from relay_wire.inference import ChatRequest, Family, MessagesRequest
 
 ModelRequest = ChatRequest | MessagesRequest
@@ -71,12 +72,12 @@ def invoke_now(tx: Tx, organization_id: str, family: Family, body: JsonValue) ->
     return answer_now(model, request, tx.now)
 
 
-async def invoke(cloud: Cloud, organization_id: str, family: Family, body: JsonValue) -> Answer:
+async def invoke(store: Store, upstreams: Upstreams, organization_id: str, family: Family, body: JsonValue) -> Answer:
     """Ask any model. Raises InferenceError."""
     request = read(_REQUESTS[family], body)
-    with cloud.store.transaction() as tx:
+    with store.transaction() as tx:
         model, now = find_model(tx, organization_id, request.model, family), tx.now
-    return await answer(cloud, model, request, now)
+    return await answer(upstreams, model, request, now)
 
 
 def answer_now(model: Model, request: ModelRequest, now: int) -> Answer | None:
@@ -84,20 +85,20 @@ def answer_now(model: Model, request: ModelRequest, now: int) -> Answer | None:
     return _told(model.built_in, request, now) if model.is_local and model.built_in else None
 
 
-async def answer(cloud: Cloud, model: Model, request: ModelRequest, now: int) -> Answer:
+async def answer(upstreams: Upstreams, model: Model, request: ModelRequest, now: int) -> Answer:
     """What the model answers, by the one whose turn it is. Raises InferenceError."""
-    chosen = _chosen(cloud, model, request)
+    chosen = _chosen(upstreams, model, request)
     match chosen:
         case BuiltInModel() as built_in:
             return _told(built_in, request, now)
         case Server() as server:
-            return await _asked(cloud, server, request)
+            return await _asked(upstreams, server, request)
         case Turn() as turn:
             behind = replicas.server_of(turn)
             if behind is None:
                 answered = _told(replicas.engine_of(turn), request, now)
             else:
-                answered = await _asked(cloud, behind, request)
+                answered = await _asked(upstreams, behind, request)
             return replace(answered, headers=replicas.headers_of(turn))
         case _ as never:
             assert_never(never)
@@ -111,34 +112,34 @@ class Streaming:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-async def stream(cloud: Cloud, model: Model, request: ModelRequest, now: int) -> Streaming:
+async def stream(upstreams: Upstreams, model: Model, request: ModelRequest, now: int) -> Streaming:
     """What the model answers, piece by piece. Raises InferenceError, here for what is known before the first piece."""
-    chosen = _chosen(cloud, model, request)
+    chosen = _chosen(upstreams, model, request)
     match chosen:
         case BuiltInModel() as built_in:
             return Streaming(_spoken(built_in, request, now))
         case Server() as server:
-            return Streaming(await _streamed(cloud, server, request))
+            return Streaming(await _streamed(upstreams, server, request))
         case Turn() as turn:
             behind = replicas.server_of(turn)
             if behind is None:
                 spoken = _spoken(replicas.engine_of(turn), request, now)
-                source = cloud.upstreams.counted(turn.replica_id, spoken)
+                source = upstreams.counted(turn.replica_id, spoken)
             else:
-                source = await _streamed(cloud, behind, request)
+                source = await _streamed(upstreams, behind, request)
             return Streaming(source, replicas.headers_of(turn))
         case _ as never:
             assert_never(never)
 
 
-async def _asked(cloud: Cloud, server: Server, request: ModelRequest) -> Answer:
-    document = await cloud.upstreams.ask(server, _family(request), relayed.sent_body(request, stream=False))
+async def _asked(upstreams: Upstreams, server: Server, request: ModelRequest) -> Answer:
+    document = await upstreams.ask(server, _family(request), relayed.sent_body(request, stream=False))
     body, tokens = relayed.whole(request, document)
     return Answer(body, tokens.input, tokens.output)
 
 
-async def _streamed(cloud: Cloud, server: Server, request: ModelRequest) -> Source:
-    events = await cloud.upstreams.stream(server, _family(request), relayed.sent_body(request, stream=True))
+async def _streamed(upstreams: Upstreams, server: Server, request: ModelRequest) -> Source:
+    events = await upstreams.stream(server, _family(request), relayed.sent_body(request, stream=True))
     if isinstance(request, ChatRequest):
         return relayed.chat_frames(request, events)
     return relayed.message_frames(request, events)
@@ -148,8 +149,7 @@ def _family(request: ModelRequest) -> Family:
     return Family.CHAT_COMPLETIONS if isinstance(request, ChatRequest) else Family.MESSAGES
 
 
-def _chosen(cloud: Cloud, model: Model, request: ModelRequest) -> Chosen:
-    upstreams = cloud.upstreams
+def _chosen(upstreams: Upstreams, model: Model, request: ModelRequest) -> Chosen:
     chosen = routing.choose(model, upstreams.under_way, upstreams.draw(), prompts.size_of(request))
     if chosen is None:
         raise InferenceError(*UPSTREAM_UNAVAILABLE, f"All capacity for the model {model.id!r} is in use.")

@@ -3,10 +3,10 @@
 import json
 from typing import Any, Final
 
-from relay_localcloud.inference.backends import rows_of
-from relay_localcloud.inference.models import BUILT_IN
 from relay_localcloud.kernel.instants import SECOND, timestamp
 from relay_localcloud.kernel.store import Tx
+from relay_localcloud.models.backends import rows_of
+from relay_localcloud.models.built_in import BUILT_IN
 from relay_localcloud.serving import traffic
 from relay_wire.inference import Family
 

@@ -4,9 +4,9 @@
 be, at `/v1/chat/completions` or `/v1/messages` below that URL, for the deployment's `servedModelId`.
 """
 
-from relay_localcloud.inference.backends import Server
-from relay_localcloud.inference.models import BOTH, BUILT_IN, BuiltInModel
 from relay_localcloud.inference.routing import Turn
+from relay_localcloud.models.backends import Server
+from relay_localcloud.models.built_in import BOTH, BUILT_IN, BuiltInModel
 
 DEPLOYMENT_HEADER = "x-relay-deployment"
 REPLICA_HEADER = "x-relay-replica"

@@ -13,9 +13,9 @@ from relay_localcloud.http.exchange import exchange_of
 from relay_localcloud.http.openapi import ASSUMED
 from relay_localcloud.http.principal import ResourceId
 from relay_localcloud.inference import frames, invoke
-from relay_localcloud.inference.backends import find_model
 from relay_localcloud.inference.bodies import AskedBody
 from relay_localcloud.inference.callers import InferenceReader, PayingCaller
+from relay_localcloud.inference.catalog import find_model
 from relay_localcloud.inference.charges import charge
 from relay_localcloud.inference.errors import MODEL_NOT_FOUND, InferenceError
 from relay_localcloud.inference.frames import EventStream, Tokens
@@ -108,7 +108,7 @@ async def _whole(cloud: Cloud, organization_id: str, family: Family, asked: Mode
         if answered is not None:
             charge(tx, organization_id, answered.usage)
     if answered is None:
-        answered = await _unless_left(request, invoke.answer(cloud, model, asked, now))
+        answered = await _unless_left(request, invoke.answer(cloud.upstreams, model, asked, now))
         with cloud.store.transaction() as tx:
             charge(tx, organization_id, answered.usage)
     return answer(answered.body, headers=answered.headers)
@@ -120,7 +120,7 @@ async def _streamed(
     with cloud.store.transaction() as tx:
         model, now = find_model(tx, organization_id, asked.model, family), tx.now
     exchange = exchange_of(request.scope)
-    streaming = await _unless_left(request, invoke.stream(cloud, model, asked, now))
+    streaming = await _unless_left(request, invoke.stream(cloud.upstreams, model, asked, now))
     source = streaming.source
     if exchange.cut_stream_after is not None:
         source = frames.broken_after(source, exchange.cut_stream_after)

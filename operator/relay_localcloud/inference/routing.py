@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from relay_localcloud.inference.backends import Model, Server
-from relay_localcloud.inference.models import BuiltInModel
+from relay_localcloud.inference.catalog import Model
+from relay_localcloud.models.backends import Server
+from relay_localcloud.models.built_in import BuiltInModel
 from relay_localcloud.serving.traffic import Published
 
 

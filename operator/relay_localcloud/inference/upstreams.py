@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, Self, assert_never
 from pydantic import JsonValue
 from pydantic_core import from_json
 
-from relay_localcloud.inference.backends import Server
 from relay_localcloud.inference.errors import (
     INVALID_REQUEST,
     PAYLOAD_TOO_LARGE,
@@ -24,6 +23,7 @@ from relay_localcloud.inference.errors import (
 )
 from relay_localcloud.inference.frames import Source
 from relay_localcloud.kernel.vault import Unreadable, Vault
+from relay_localcloud.models.backends import Server
 from relay_wire.inference import Family
 
 if TYPE_CHECKING:

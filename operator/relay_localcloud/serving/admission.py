@@ -5,10 +5,10 @@ from dataclasses import replace
 from relay_localcloud.capacity.nodes import COMMUNITY
 from relay_localcloud.faults import quotes
 from relay_localcloud.http.errors import ApiError
-from relay_localcloud.inference.backends import rows_of
-from relay_localcloud.inference.models import BUILT_IN
 from relay_localcloud.kernel.outcomes import Refusal
 from relay_localcloud.kernel.store import Tx
+from relay_localcloud.models.backends import rows_of
+from relay_localcloud.models.built_in import BUILT_IN
 from relay_localcloud.money import billing
 from relay_localcloud.serving import lanes, moves, promotion, rows, rules
 from relay_localcloud.serving.moves import REPLICAS

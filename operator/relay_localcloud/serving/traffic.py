@@ -7,12 +7,12 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, bindparam, func, select, text
 
-from relay_localcloud.gateway.images import gateway_upstreams
 from relay_localcloud.kernel.prepared import Prepared
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.replicas.states import ReplicaState
 from relay_localcloud.serving.lanes import Lane
 from relay_localcloud.serving.rows import deployments, replicas
+from relay_localcloud.workloads.images import gateway_upstreams
 from relay_wire.serving import GREEN, DeploymentStatus
 
 

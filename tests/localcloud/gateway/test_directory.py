@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from relay_localcloud import app
-from relay_localcloud.gateway import images
 from relay_localcloud.gateway.directory import Directory
 from relay_localcloud.gateway.targets import IdTarget, LabelTarget
 from relay_localcloud.identity import credentials, organizations
 from relay_localcloud.kernel.store import Store
-from relay_localcloud.workloads import workloads
+from relay_localcloud.workloads import images, workloads
 from relay_wire.pods import PodStatus
 
 if TYPE_CHECKING:

@@ -6,9 +6,10 @@ from collections import Counter
 
 import pytest
 
-from relay_localcloud.inference.backends import Model, Server
-from relay_localcloud.inference.models import BUILT_IN
+from relay_localcloud.inference.catalog import Model
 from relay_localcloud.inference.routing import Turn, choose
+from relay_localcloud.models.backends import Server
+from relay_localcloud.models.built_in import BUILT_IN
 
 
 def server(name: str, weight: int = 0, cap: int = 0) -> Server:

@@ -1,8 +1,4 @@
-"""The catalog: what is behind a model, the built-in engine, real servers that an organization registered, deployments.
-
-A model is there for an organization that has a backend for it; the built-in ones are there for all, and so are the
-deployments of those.
-"""
+"""Real servers that an organization registered behind a model, which is there for it as long as there is one."""
 
 import json
 from collections.abc import Sequence
@@ -24,15 +20,11 @@ from sqlalchemy import (
     update,
 )
 
-from relay_localcloud.inference.errors import MODEL_NOT_FOUND, UNSUPPORTED_API, InferenceError
-from relay_localcloud.inference.models import BUILT_IN, BuiltInModel
 from relay_localcloud.kernel.prepared import Prepared
 from relay_localcloud.kernel.schema import metadata
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.kernel.vault import Vault, owner_of
-from relay_localcloud.serving import traffic
-from relay_localcloud.serving.traffic import Published
-from relay_wire.inference import BackendAuth, BackendCreate, BackendUpdate, Family
+from relay_wire.inference import BackendAuth, BackendCreate, BackendUpdate
 
 BUILT_IN_ENDPOINT: Final = "local://built-in"
 
@@ -92,37 +84,13 @@ class Server:
     key_owner: str = ""  # whom the key opens for (`kernel/vault.py`)
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
-    """What may answer for a model in one family: servers and deployments, oldest first, and the built-in engine."""
-
-    id: str
-    servers: Sequence[Server]
-    built_in: BuiltInModel | None
-    deployments: Sequence[Published] = ()
-
-    @property
-    def is_local(self) -> bool:
-        """Whether the built-in engine answers: it is the head of the overflow tail, and never at capacity."""
-        return self.built_in is not None and not any(
-            (*(server.weight for server in self.servers), *(each.weight for each in self.deployments))
-        )
-
-
-def find_model(tx: Tx, organization_id: str, model_id: str, family: Family) -> Model:
-    """The model as it serves the family; InferenceError 404 model_not_found, 400 unsupported_api."""
-    behind = _behind(tx, organization_id, model_id)
-    built_in = BUILT_IN.get(model_id)
-    published = traffic.behind(tx, organization_id if built_in is None else "", model_id)
-    if built_in is None and not behind and not published:
-        raise InferenceError(*MODEL_NOT_FOUND, f"There is no model {model_id!r}; GET /v1/models lists what there is.")
-    servers = [server for server in behind if family.api in server.apis]
-    deployments = [each for each in published if family.api in each.apis]
-    if built_in is not None and family not in built_in.families:
-        built_in = None
-    if built_in is None and not servers and not deployments:
-        raise InferenceError(*UNSUPPORTED_API, f"The model {model_id!r} does not serve {family.api}.")
-    return Model(model_id, servers, built_in, deployments)
+def behind(tx: Tx, organization_id: str, model_id: str) -> list[Server]:
+    """The servers behind a model of an organization, oldest first."""
+    rows = _BEHIND.run(tx.connection, organization=organization_id, model=model_id).fetchall()
+    return [
+        Server(i, ref, endpoint, frozenset(json.loads(apis)), auth, weight, cap, sealed, owner_of(organization_id, i))
+        for i, ref, endpoint, apis, auth, sealed, weight, cap in rows
+    ]
 
 
 def rows_of(tx: Tx, organization_id: str, model_id: str | None = None) -> Sequence[RowMapping]:
@@ -182,11 +150,3 @@ def seal_keys(tx: Tx, vault: Vault) -> None:
 
 def _sealed(vault: Vault, organization_id: str, backend_id: str, api_key: str | None) -> str | None:
     return None if api_key is None else vault.seal(api_key, owner_of(organization_id, backend_id))
-
-
-def _behind(tx: Tx, organization_id: str, model_id: str) -> list[Server]:
-    rows = _BEHIND.run(tx.connection, organization=organization_id, model=model_id).fetchall()
-    return [
-        Server(i, ref, endpoint, frozenset(json.loads(apis)), auth, weight, cap, sealed, owner_of(organization_id, i))
-        for i, ref, endpoint, apis, auth, sealed, weight, cap in rows
-    ]

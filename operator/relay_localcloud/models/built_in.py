@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from relay_localcloud.inference.errors import RATE_LIMITED, REJECTED, UPSTREAM_ERROR, UPSTREAM_UNAVAILABLE, Row
 from relay_wire.inference import Family
 
 NANO_USD_PER_TOKEN: Final = 100
@@ -14,21 +13,14 @@ BOTH: Final = (Family.CHAT_COMPLETIONS, Family.MESSAGES)
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
-    """How a model fails, always."""
-
-    row: Row
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
 class BuiltInModel:
     """A model that the local cloud answers by itself: with an echo unless it calls tools or fails."""
 
     id: str
     families: tuple[Family, ...]
     calls_tools: bool = False
-    failure: Failure | None = None
+    failure: tuple[int, str] | None = None
+    """The status and the message with which it fails, always."""
 
 
 _MODELS: Final = (
@@ -36,10 +28,10 @@ _MODELS: Final = (
     BuiltInModel("chat-only", (Family.CHAT_COMPLETIONS,)),
     BuiltInModel("messages-only", (Family.MESSAGES,)),
     BuiltInModel("tools", (Family.CHAT_COMPLETIONS,), calls_tools=True),
-    BuiltInModel("refuse", BOTH, failure=Failure(REJECTED, "The model rejected the request.")),
-    BuiltInModel("busy", BOTH, failure=Failure(RATE_LIMITED, "The model is busy: back off, then try again.")),
-    BuiltInModel("down", BOTH, failure=Failure(UPSTREAM_ERROR, "The model is temporarily unavailable.")),
-    BuiltInModel("full", BOTH, failure=Failure(UPSTREAM_UNAVAILABLE, "All capacity for the model is unavailable.")),
+    BuiltInModel("refuse", BOTH, failure=(422, "The model rejected the request.")),
+    BuiltInModel("busy", BOTH, failure=(429, "The model is busy: back off, then try again.")),
+    BuiltInModel("down", BOTH, failure=(502, "The model is temporarily unavailable.")),
+    BuiltInModel("full", BOTH, failure=(503, "All capacity for the model is unavailable.")),
 )
 
 BUILT_IN: Final[Mapping[str, BuiltInModel]] = {model.id: model for model in _MODELS}

@@ -1,0 +1,50 @@
+"""What is behind a model: the built-in engine, real servers that an organization registered, deployments.
+
+A model is there for an organization that has a backend for it; the built-in ones are there for all, and so are the
+deployments of those.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from relay_localcloud.inference.errors import MODEL_NOT_FOUND, UNSUPPORTED_API, InferenceError
+from relay_localcloud.kernel.store import Tx
+from relay_localcloud.models import backends
+from relay_localcloud.models.backends import Server
+from relay_localcloud.models.built_in import BUILT_IN, BuiltInModel
+from relay_localcloud.serving import traffic
+from relay_localcloud.serving.traffic import Published
+from relay_wire.inference import Family
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """What may answer for a model in one family: servers and deployments, oldest first, and the built-in engine."""
+
+    id: str
+    servers: Sequence[Server]
+    built_in: BuiltInModel | None
+    deployments: Sequence[Published] = ()
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the built-in engine answers: it is the head of the overflow tail, and never at capacity."""
+        return self.built_in is not None and not any(
+            (*(server.weight for server in self.servers), *(each.weight for each in self.deployments))
+        )
+
+
+def find_model(tx: Tx, organization_id: str, model_id: str, family: Family) -> Model:
+    """The model as it serves the family; InferenceError 404 model_not_found, 400 unsupported_api."""
+    behind = backends.behind(tx, organization_id, model_id)
+    built_in = BUILT_IN.get(model_id)
+    published = traffic.behind(tx, organization_id if built_in is None else "", model_id)
+    if built_in is None and not behind and not published:
+        raise InferenceError(*MODEL_NOT_FOUND, f"There is no model {model_id!r}; GET /v1/models lists what there is.")
+    servers = [server for server in behind if family.api in server.apis]
+    deployments = [each for each in published if family.api in each.apis]
+    if built_in is not None and family not in built_in.families:
+        built_in = None
+    if built_in is None and not servers and not deployments:
+        raise InferenceError(*UNSUPPORTED_API, f"The model {model_id!r} does not serve {family.api}.")
+    return Model(model_id, servers, built_in, deployments)
