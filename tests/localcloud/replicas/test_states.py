@@ -1,0 +1,78 @@
+"""The states of replicas: every cell, what happens on the way, and how they are summed up."""
+
+from __future__ import annotations
+
+import pytest
+
+from relay_localcloud.replicas.census import Census, degradation
+from relay_localcloud.replicas.states import (
+    REPLICA_TRANSITIONS,
+    ReplicaEffect,
+    ReplicaMove,
+    ReplicaState,
+    ReplicaTrigger,
+)
+from tests.localcloud.support.cells import cell_of, cells
+
+TABLE = """
+               provisioning  healthy     unhealthy     lost        stopping    terminated
+STARTED        healthy       -           -             -           -           -
+CHECK_FAILED   -             unhealthy   -             -           -           -
+CHECK_PASSED   -             -           healthy       -           -           -
+RESTART        -             -           provisioning  -           -           -
+NODE_SILENT    lost          lost        lost          -           -           -
+NODE_RETURNED  -             -           -             healthy     -           -
+STOP           stopping      stopping    stopping      stopping    -           -
+TERMINATE      terminated    terminated  terminated    terminated  terminated  -
+"""
+
+BILLED = {ReplicaState.HEALTHY, ReplicaState.UNHEALTHY}
+FAILING = {ReplicaState.UNHEALTHY, ReplicaState.LOST}
+TOLD_AT = {
+    ReplicaState.HEALTHY: ReplicaEffect.TELL_HEALTHY,
+    ReplicaState.UNHEALTHY: ReplicaEffect.TELL_UNHEALTHY,
+    ReplicaState.LOST: ReplicaEffect.TELL_UNHEALTHY,
+    ReplicaState.TERMINATED: ReplicaEffect.TELL_TERMINATED,
+}
+ON_ARRIVAL = {
+    ReplicaState.PROVISIONING: ReplicaEffect.SET_START_TIMER,
+    ReplicaState.STOPPING: ReplicaEffect.SET_DRAIN_TIMER,
+    ReplicaState.TERMINATED: ReplicaEffect.GIVE_BACK,
+}
+MONEY = {ReplicaEffect.START_BILLING, ReplicaEffect.STOP_BILLING}
+
+
+def test_the_table_has_every_state_and_trigger() -> None:
+    written = {(state, trigger) for state, trigger, _ in cells(TABLE)}
+    assert written == {(state.value, trigger.name) for state in ReplicaState for trigger in ReplicaTrigger}
+
+
+@pytest.mark.parametrize(("state", "trigger", "cell"), cells(TABLE))
+def test_what_a_trigger_does(state: str, trigger: str, cell: str) -> None:
+    assert cell_of(REPLICA_TRANSITIONS.get((ReplicaState(state), ReplicaTrigger[trigger]))) == cell
+
+
+@pytest.mark.parametrize(("cell", "move"), REPLICA_TRANSITIONS.items())
+def test_what_a_move_gives_back_and_tells(cell: tuple[ReplicaState, ReplicaTrigger], move: ReplicaMove) -> None:
+    still_failing = cell[0] in FAILING and move.to in FAILING
+    told = None if still_failing else TOLD_AT.get(move.to)
+    assert set(move.effects) - MONEY == {told, ON_ARRIVAL.get(move.to)} - {None}
+
+
+@pytest.mark.parametrize(("cell", "move"), REPLICA_TRANSITIONS.items())
+def test_replicas_are_billed_while_their_container_runs_on_a_node_that_reports(
+    cell: tuple[ReplicaState, ReplicaTrigger], move: ReplicaMove
+) -> None:
+    was, is_now = cell[0] in BILLED, move.to in BILLED
+    if was == is_now and move.to is not ReplicaState.TERMINATED and move.to is not ReplicaState.STOPPING:
+        assert not MONEY & set(move.effects)
+    else:
+        assert MONEY & set(move.effects) == {ReplicaEffect.START_BILLING if is_now else ReplicaEffect.STOP_BILLING}
+
+
+def test_the_reason_says_what_and_which() -> None:
+    census = Census(6, healthy=["rep_a"], starting=["rep_b"], unhealthy=["rep_c"], lost=["rep_d"])
+    assert degradation(census, "2 x h100") == (
+        "1 of 6 replicas are healthy. Failing health checks: rep_c. On nodes that do not report: rep_d. "
+        "Starting: rep_b. Waiting for room for 2 more (2 x h100 each)."
+    )
