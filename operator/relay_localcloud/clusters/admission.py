@@ -38,6 +38,7 @@ def create(tx: Tx, vault: Vault, organization_id: str, body: ClusterCreate, pric
     container.check(body)
     body = container.from_template(body)
     registry_credentials.require_usable(tx, vault, organization_id, body.registry_credential_id)
+    admission.require_regions(tx, body)
     shape = _shape(body)
     shape = replace(shape, price_cents=quotes.locked(shape.price_cents, price_factor))
     if clusters.name_is_taken(tx.connection, organization_id, body.name):
@@ -64,7 +65,8 @@ def _shape(body: ClusterCreate) -> ReplicaShape:
     count = 1 if body.gpus_per_replica is None else body.gpus_per_replica
     if count < 1:
         raise ApiError(400, "gpusPerReplica: a cluster with a gpuModelId has at least one.")
-    return ReplicaShape(model.id, count, model.price_per_hour_cents * count, body.resource_size or f"gpu-{count}x")
+    gpu_size = admission.gpu_size(body.resource_size, count)
+    return ReplicaShape(model.id, count, model.price_per_hour_cents * count, gpu_size)
 
 
 def _columns(tx: Tx, organization_id: str, body: ClusterCreate, shape: ReplicaShape, tier: str) -> dict[str, object]:

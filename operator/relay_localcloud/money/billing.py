@@ -24,6 +24,7 @@ from relay_localcloud.money.transactions import Kind
 AUTO_STOP = "billing.auto_stop"
 AUTO_RECHARGE = "billing.auto_recharge"
 SETTLEMENT = "billing.settlement"
+FUNDED = "billing.funded"
 
 _ACCOUNT = Prepared(
     select(
@@ -224,6 +225,7 @@ def _funded(tx: Tx, organization_id: str) -> None:
     if has.available_cents > has.floor_cents:
         change = update(accounts).where(accounts.c.organization_id == organization_id)
         tx.connection.execute(change.values(funded_at=tx.now))
+        tx.schedule(tx.now, FUNDED, organization_id)
     _set_alarms(tx, has)
 
 

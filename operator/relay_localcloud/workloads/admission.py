@@ -6,8 +6,16 @@ from typing import Final
 
 from sqlalchemy import select
 
-from relay_localcloud.capacity import addresses, claims, reserved_units
-from relay_localcloud.capacity.catalog import CPU_SIZES, GPU_MODELS, MODELS_CHEAPEST_FIRST, CpuSize, GpuModel
+from relay_localcloud.capacity import addresses, claims, nodes, reserved_units
+from relay_localcloud.capacity.catalog import (
+    CPU_SIZES,
+    EVERY_COUNT,
+    GPU_MODELS,
+    LOCATIONS,
+    MODELS_CHEAPEST_FIRST,
+    CpuSize,
+    GpuModel,
+)
 from relay_localcloud.capacity.placement import SPOT, Demand, NodeRoom, could_ever_hold
 from relay_localcloud.capacity.saturation import no_room, saturated
 from relay_localcloud.http.errors import ApiError
@@ -16,11 +24,14 @@ from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import billing
 from relay_localcloud.workloads import moves, workloads
 from relay_localcloud.workloads.workloads import Workload
+from relay_wire.clusters import ClusterCreate
 from relay_wire.pods import PodStatus
+from relay_wire.vms import VmCreate
 
 TIERS: Final = frozenset({"standard", SPOT})
 VM_TIERS: Final = TIERS | {"beta", "production"}
 LARGEST_DISK_GB: Final = 65_536
+GPU_SIZES: Final = tuple(f"gpu-{count}x" for count in EVERY_COUNT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +82,26 @@ def require_disk(disk_size_gb: int | None) -> None:
     """Refuses a disk of nothing, and one larger than any (assumed), with 400."""
     if disk_size_gb is not None and not 1 <= disk_size_gb <= LARGEST_DISK_GB:
         raise ApiError(400, f"diskSizeGb: from 1 to {LARGEST_DISK_GB}.")
+
+
+def require_regions(tx: Tx, body: VmCreate | ClusterCreate) -> None:
+    """Refuses with 422 who wants to be nowhere but in regions that nobody has."""
+    asked = body.preferred_regions
+    if not asked or body.allow_fallback is not False:
+        return
+    known = {place.region for place in LOCATIONS.values()} | {row["region"] for row in nodes.node_rows(tx.connection)}
+    if known.isdisjoint(asked):
+        raise ApiError(422, f"preferredRegions: there is no {asked[0]!r}; GET /v1/locations has those there are.")
+
+
+def gpu_size(resource_size: str | None, gpu_count: int) -> str:
+    """The size of what has GPUs; ApiError 422 for one that the catalog does not have."""
+    if resource_size is None:
+        return f"gpu-{gpu_count}x"
+    if resource_size not in CPU_SIZES and resource_size not in GPU_SIZES:
+        known = ", ".join((*CPU_SIZES, *GPU_SIZES))
+        raise ApiError(422, f"resourceSize: there is no {resource_size!r}; there are {known}.")
+    return resource_size
 
 
 def require_count(field: str, count: int | None) -> None:

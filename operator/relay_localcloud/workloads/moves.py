@@ -67,7 +67,7 @@ def _carry_out(tx: Tx, workload: Workload, move: Move, cause: Cause) -> Workload
     changed = replace(
         workload,
         status=move.to,
-        status_reason=cause.reason or (workload.status_reason if out_of_funds_at is not None else None),
+        status_reason=cause.reason or (workload.status_reason if cause.trigger is Trigger.STOPPED else None),
         out_of_funds_at=out_of_funds_at,
         changed_at=tx.now,
         placed_at=placed_at,
@@ -199,6 +199,19 @@ def balance_ran_out(tx: Tx, organization_id: str, reason: str) -> None:
         apply(tx, workload, Trigger.BALANCE_RAN_OUT, pods_end if workload.kind == workloads.POD else reason)
 
 
+def forget_who_ran_out(tx: Tx, workload: Workload, reason: str | None) -> None:
+    """Keep a workload that the balance stopped for as long as its organization likes; `reason` is what it says then."""
+    workloads.change(tx, workload.id, out_of_funds_at=None, status_reason=reason)
+    if workload.status is PodStatus.STOPPED:  # while it is stopping, its timer is for that
+        workloads.change(tx, workload.id, due_at=None)
+        tx.cancel(TIMER, workload.id)
+
+
+def _funded(tx: Tx, item: DueItem) -> None:
+    for workload in workloads.out_of_funds(tx.connection, item.subject):
+        forget_who_ran_out(tx, workload, "The balance ran out, and funds were added since: restart it.")
+
+
 def _timer_ended(tx: Tx, item: DueItem) -> None:
     workload = workloads.find(tx, item.subject)
     if workload is not None:
@@ -253,4 +266,4 @@ def node_is_silent(tx: Tx, workload: Workload) -> bool:
     return workload.node_id is not None and not nodes.reports(tx.connection, workload.node_id)
 
 
-HANDLERS: Final[Mapping[str, DueHandler]] = {TIMER: _timer_ended}
+HANDLERS: Final[Mapping[str, DueHandler]] = {TIMER: _timer_ended, billing.FUNDED: _funded}

@@ -15,7 +15,7 @@ from relay_localcloud.kernel.schema import metadata
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import billing
 from relay_localcloud.workloads import admission, attached_keys, workloads
-from relay_localcloud.workloads.moves import TIMER
+from relay_localcloud.workloads.moves import forget_who_ran_out
 from relay_localcloud.workloads.transitions import BILLED, HOLDS_GPUS
 from relay_localcloud.workloads.workloads import Workload
 from relay_wire.pods import PodStatus
@@ -118,17 +118,9 @@ def _hand_over(tx: Tx, workload: Workload, receiver: str) -> Workload:
         billing.stop_billing(tx, workload.organization_id, workload.id)
     workloads.change(tx, workload.id, organization_id=receiver)
     if workload.out_of_funds_at is not None:
-        _forget_who_ran_out(tx, workload)
+        forget_who_ran_out(tx, workload, None)  # it was the former organization's balance
     moved = workloads.find(tx, workload.id)
     assert moved is not None
     if moved.status in BILLED:
         billing.start_billing(tx, moved.billed)
     return moved
-
-
-def _forget_who_ran_out(tx: Tx, workload: Workload) -> None:
-    """It was the former organization's balance: the receiving one keeps the pod for as long as it likes."""
-    workloads.change(tx, workload.id, out_of_funds_at=None, status_reason=None)
-    if workload.status is PodStatus.STOPPED:  # while it is stopping, its timer is for that
-        workloads.change(tx, workload.id, due_at=None)
-        tx.cancel(TIMER, workload.id)

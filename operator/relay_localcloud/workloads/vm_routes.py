@@ -51,6 +51,7 @@ async def create_vm(
         admission.require_ssh_keys(tx, organization_id, body.ssh_key_ids or ())
         registry_credentials.require_usable(tx, cloud.vault, organization_id, body.registry_credential_id)
         admission.require_free_name(tx, organization_id, VM, body.name)
+        admission.require_regions(tx, body)
         if body.gpu_model_id is None:
             vm = _create_cpu_vm(tx, organization_id, body, tier, factor)
         else:
@@ -153,6 +154,7 @@ def _create_gpu_vm(tx: Tx, organization_id: str, body: VmCreate, tier: str, fact
     if gpu_count not in model.vm_tiles:
         counts = ", ".join(map(str, model.vm_tiles))
         raise ApiError(422, f"gpuCount: VMs with {model.id} have one of {counts}.", "GPU_COUNT_NOT_PLACEABLE")
+    size = admission.gpu_size(body.resource_size, gpu_count)
     demand = Demand(
         organization_id,
         model.id,
@@ -163,7 +165,7 @@ def _create_gpu_vm(tx: Tx, organization_id: str, body: VmCreate, tier: str, fact
     )
     room = _room(tx, body.node_id, demand)
     price = quotes.locked(model.price_per_hour_cents * gpu_count, factor)
-    admitted = _admitted(organization_id, body, tier, price, body.resource_size or f"gpu-{gpu_count}x", gpu_count)
+    admitted = _admitted(organization_id, body, tier, price, size, gpu_count)
     return admission.create(tx, admitted, room)
 
 

@@ -227,6 +227,13 @@ def running_of(connection: Connection, organization_id: str) -> list[Workload]:
     return _all(connection.execute(query.order_by(w.sequence)).mappings().all())
 
 
+def out_of_funds(connection: Connection, organization_id: str) -> list[Workload]:
+    """Every live workload of an organization that the balance stopped."""
+    w = workloads.c
+    mine = (w.organization_id == organization_id, w.terminated_at.is_(None), w.out_of_funds_at.is_not(None))
+    return _all(connection.execute(select(workloads).where(*mine)).mappings().all())
+
+
 def live_page(connection: Connection, organization_id: str, before: int | None, count: int) -> list[Workload]:
     """Live workloads of an organization, newest first, those made before the sequence number `before`."""
     w = workloads.c

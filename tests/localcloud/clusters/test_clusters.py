@@ -111,11 +111,21 @@ async def test_a_cluster_needs_a_name_only(organization: Organization) -> None:
         ({"templateId": "none"}, 422),
         ({"registryCredentialId": "none"}, 422),
         ({"gpuModelId": None, "resourceSize": "huge"}, 422),
+        ({"resourceSize": "huge"}, 422),
+        ({"preferredRegions": ["atlantis"], "allowFallback": False}, 422),
     ],
 )
 async def test_bad_requests_are_refused(organization: Organization, fields: dict[str, object], answered: int) -> None:
     await own_node(organization)
     assert (await refused(organization, **fields))[0] == answered
+
+
+async def test_a_refusal_names_the_field_that_was_sent(organization: Organization) -> None:
+    await own_node(organization)
+    body = {"name": "llm", "gpuModelId": "h100", "gpusPerReplica": 9}
+    answer = await organization.call("POST", "/v1/orgs/{org}/clusters/create", body)
+    assert answer.refusal == (422, "GPU_COUNT_NOT_PLACEABLE")
+    assert answer.body["error"].startswith("gpusPerReplica: ")
 
 
 async def test_names_are_unique_among_live_clusters(organization: Organization) -> None:

@@ -77,6 +77,7 @@ async def test_replicas_land_in_the_pool_where_it_has_nodes(organization: Organi
     assert answer.refusal == (503, "INSUFFICIENT_GPU_CAPACITY")
     answer = await try_create(organization, nodePool="gold", gpuCountPerReplica=3, acknowledgeLaneJoin=True)
     assert answer.refusal == (422, "GPU_COUNT_NOT_PLACEABLE")
+    assert answer.body["error"].startswith("gpuCountPerReplica: ")
     answer = await try_create(organization, nodePool="gold", gpuModelId="a100", acknowledgeLaneJoin=True)
     assert answer.refusal == (503, "INSUFFICIENT_GPU_CAPACITY")
 

@@ -268,12 +268,27 @@ async def test_stopped_by_the_balance_is_kept_once_funded(organization: Organiza
     await own_node(organization)
     pod_id = await out_of_funds(organization)
     await organization.server.advance(6 * DAY)
+    assert "deleted" in (await record(organization, pod_id))["statusReason"]
     await set_organization(organization, balanceCents=10_000)
+    assert "deleted" not in (await record(organization, pod_id))["statusReason"]
     await organization.server.advance(30 * DAY)
     assert (await status(organization, pod_id), await emails(organization)) == ("stopped", [])
     await act(organization, pod_id, "restart")
     await organization.server.advance(UNTIL_RUNNING)
     assert await status(organization, pod_id) == "running"
+
+
+async def test_funded_while_it_stops_it_never_speaks_of_deletion_again(organization: Organization) -> None:
+    await own_node(organization)
+    pod_id = await running_pod(organization)
+    await set_organization(organization, balanceCents=-1)
+    assert await status(organization, pod_id) == "stopping"
+    await set_organization(organization, balanceCents=10_000)
+    for seconds in (1, 7 * DAY):
+        await organization.server.advance(seconds)
+        shown = await record(organization, pod_id)
+        assert shown["status"] == "stopped"
+        assert "deleted" not in shown["statusReason"]
 
 
 async def test_stopped_by_the_balance_starts_only_with_funds(organization: Organization) -> None:

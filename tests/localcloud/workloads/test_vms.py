@@ -172,6 +172,9 @@ async def test_cpu_vms_run_out_of_slots(start_server: StartServer) -> None:
         ({"gpuModelId": None, "gpuCount": 1}, 422),
         ({"gpuModelId": None, "gpuCount": -1}, 400),
         ({"gpuModelId": None, "resourceSize": "huge"}, 422),
+        ({"resourceSize": "huge"}, 422),
+        ({"preferredRegions": ["atlantis"], "allowFallback": False}, 422),
+        ({"gpuModelId": None, "preferredRegions": ["atlantis"], "allowFallback": False}, 422),
         ({"tier": "gold"}, 400),
         ({"templateId": "none"}, 422),
         ({"templateId": "ubuntu-24-04", "sshKeyIds": ["none"]}, 422),
@@ -245,6 +248,8 @@ async def test_preferred_regions_are_preferred_and_binding_without_fallback(orga
     answer = await refused(organization, name="two", preferredRegions=["us-west"], allowFallback=False)
     assert answer == (503, "INSUFFICIENT_GPU_CAPACITY")
     await create(organization, name="two", preferredRegions=["us-west"], allowFallback=True)
+    await create(organization, name="three", preferredRegions=["atlantis"])
+    await create(organization, name="four", preferredRegions=["atlantis", "eu-west"], allowFallback=False)
 
 
 async def test_node_loss_does_to_vms_what_it_does_to_pods(organization: Organization) -> None:
