@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from relay_client import Cloud, CloudError, CloudUnavailable, HeldBack, Outcome, RateLimiter
+from relay_client import CallPolicy, Cloud, CloudError, CloudUnavailable, HeldBack, Outcome, RateLimiter
 from relay_client.operations import CREATE_POD, GET_VM, TERMINATE_VM
 from relay_wire.pods import PodCreate
 from tests.unit.client.conftest import KEY, QUICK, Timeline
 from tests.unit.client.scripted import Drop, Hang, Reply, ScriptedServer
 
+ONE_ATTEMPT = replace(QUICK, max_attempts=1)
 POD = PodCreate(image="busybox")
 CREATED = Reply(201, b'{"id":"pod_1","name":"p","status":"deploying"}')
 
@@ -25,17 +26,16 @@ async def failed_create(cloud: Cloud) -> CloudError:
 
 @contextlib.asynccontextmanager
 async def impatient(
-    server: ScriptedServer, timeline: Timeline, *, max_attempts: int = 1, limiter: RateLimiter | None = None
+    server: ScriptedServer, timeline: Timeline, *, policy: CallPolicy = ONE_ATTEMPT, limiter: RateLimiter | None = None
 ) -> AsyncIterator[Cloud]:
     """Holds an operation back after two failures."""
-    policy = replace(QUICK, max_attempts=max_attempts, outage_failures=2, outage_seconds=5)
     runtime = timeline.runtime()
     async with Cloud(
         server.url,
         KEY,
         inference_url=server.url,
         organization_id="org_1",
-        policy=policy,
+        policy=replace(policy, outage_failures=2, outage_seconds=5),
         runtime=runtime,
         limiter=limiter,
     ) as cloud:
@@ -89,7 +89,7 @@ async def test_what_stops_billing_is_never_held_back(server: ScriptedServer, tim
 
 async def test_what_is_held_back_is_not_waited_for_in_place(server: ScriptedServer, timeline: Timeline) -> None:
     server.will(Reply(503, b'{"error":"down"}'))
-    async with impatient(server, timeline, max_attempts=4) as cloud:
+    async with impatient(server, timeline, policy=CallPolicy()) as cloud:
         with pytest.raises(HeldBack):
             await cloud.call(GET_VM, id="pod_1")
     assert (len(server.seen), len(timeline.slept)) == (2, 2)
