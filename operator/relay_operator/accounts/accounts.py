@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
-from relay_client import CallPolicy, Cloud, CloudError, RateLimiter, Unauthorized
+from relay_client import CallPolicy, Cloud, CloudError, RateLimiter, Runtime, Unauthorized
 from relay_client.operations import WHOAMI
 from relay_operator.accounts.key_secret import ApiKey, NoKey, read_api_key
 from relay_operator.accounts.namespace_selector import Admission
@@ -223,6 +223,7 @@ class Accounts:
             pool=self._pool,
             limiter=limiter,
             policy=CallPolicy(recheck_seconds=_RECHECK_SECONDS, outage_failures=_OUTAGE_FAILURES),
+            runtime=Runtime(clock=self._clock),
             user_agent="relay-operator",
         )
 
