@@ -18,7 +18,7 @@ PODS = 10_000
 ROUNDS = 10
 STARTS = 3
 CALL_SECONDS = 30
-LIBRARIES = "import time, fastapi, sqlalchemy, uvicorn, uvloop; print(time.process_time())"
+LIBRARIES = "import time, starlette, sqlalchemy, uvicorn, uvloop; print(time.process_time())"
 
 
 async def localcloud_rows() -> list[Row]:

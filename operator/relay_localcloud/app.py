@@ -8,10 +8,9 @@ import random
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
-from fastapi import APIRouter, FastAPI
 from starlette.types import ASGIApp
 
 from relay_localcloud import inference_app
@@ -42,11 +41,13 @@ from relay_localcloud.control.seeding import Reset
 from relay_localcloud.faults.layer import FaultInjection, FaultRegistry
 from relay_localcloud.gateway import directory
 from relay_localcloud.http import errors, openapi
+from relay_localcloud.http.application import Application
 from relay_localcloud.http.authentication import Authentication
-from relay_localcloud.http.dispatch import Dispatch, Mounted, operations
 from relay_localcloud.http.exchange import Operations
+from relay_localcloud.http.openapi import Api
 from relay_localcloud.http.ratelimit import RateLimit, RateLimiter
 from relay_localcloud.http.requestlog import RequestLog, RequestLogging
+from relay_localcloud.http.routing import Route, Router
 from relay_localcloud.http.under_way import EndedByReplacement, UnderWay
 from relay_localcloud.identity import account_routes, api_key_routes, invite_routes, member_routes, organization_routes
 from relay_localcloud.inference import backend_routes, proxy_routes
@@ -71,6 +72,7 @@ from relay_localcloud.workloads import (
     transfer_routes,
     vm_routes,
 )
+from relay_wire.errors import ErrorBody
 
 HANDLERS: Mapping[str, DueHandler] = {
     **moves.HANDLERS,
@@ -87,7 +89,7 @@ HANDLERS: Mapping[str, DueHandler] = {
 }
 """What happens when a transition falls due, by its kind; composed of each noun's own table."""
 
-ROUTERS: tuple[APIRouter, ...] = (
+ROUTERS: tuple[Router, ...] = (
     account_routes.router,
     organization_routes.router,
     member_routes.router,
@@ -115,10 +117,10 @@ ROUTERS: tuple[APIRouter, ...] = (
 )
 """The management API."""
 
-LIST_VMS_ROUTERS: tuple[APIRouter, ...] = (vm_routes.list_router,)
+LIST_VMS_ROUTERS: tuple[Router, ...] = (vm_routes.list_router,)
 """What `--list-vms` adds: the lists that the specification does not have."""
 
-CONTROL_ROUTERS: tuple[APIRouter, ...] = (
+CONTROL_ROUTERS: tuple[Router, ...] = (
     control_clock.router,
     control_nodes.router,
     control_workloads.router,
@@ -147,7 +149,14 @@ class Options:
     public_control: bool = False
 
 
-def open_cloud(store: Store, first_mode: Mode, gateway_url: str, inference_url: str) -> Cloud:
+def management_routes(options: Options) -> list[Route]:
+    """Every operation of the management port."""
+    routers = (*ROUTERS, *CONSOLE_ROUTERS, *(LIST_VMS_ROUTERS if options.list_vms else ()))
+    own = [route for router in routers for route in router.routes]
+    return own + [route for router in CONTROL_ROUTERS for route in router.below(_CONTROL, "Control")]
+
+
+def open_cloud(store: Store, options: Options, gateway_url: str, inference_url: str) -> Cloud:
     """Put the parts of a cloud together on its state; `gateway_url` is where workloads have their endpoints."""
     faults = FaultRegistry(store)
     deliveries = Deliveries(store, faults)
@@ -155,44 +164,30 @@ def open_cloud(store: Store, first_mode: Mode, gateway_url: str, inference_url: 
     vault = Vault.of(store.directory)
     upstreams = Upstreams(random.random, vault)
     batches = BatchRunner(store, files, Worker(store, partial(invoke, store, upstreams)))
-    clock = Clock(store, HANDLERS, [deliveries, batches], lambda: time.time_ns() // 1000, first_mode)
+    clock = Clock(store, HANDLERS, [deliveries, batches], lambda: time.time_ns() // 1000, options.first_mode)
     limiter = RateLimiter(time.monotonic)
     parts = (store, clock, deliveries, RequestLog(clock), faults, limiter, gateway_url, inference_url)
-    return Cloud(*parts, upstreams, files, Uploads(), batches, vault, UnderWay())
+    served = Operations(route.operation for route in (*management_routes(options), *inference_app.API.routes))
+    return Cloud(*parts, upstreams, files, Uploads(), batches, vault, served, UnderWay())
 
 
 def apis(cloud: Cloud, options: Options, reset: Reset) -> tuple[ASGIApp, ASGIApp]:
     """The applications of the management port and of the inference port."""
-    inference = inference_app.application(cloud)
-    return _management_app(cloud, options, inference, reset), inference_app.layered(cloud, inference)
+    return _management_app(cloud, options, reset), inference_app.application(cloud)
 
 
-def _management_app(cloud: Cloud, options: Options, inference: FastAPI, reset: Reset) -> ASGIApp:
-    app = FastAPI(
-        title="The local cloud",
-        docs_url=None,
-        redoc_url=None,
-        redirect_slashes=False,
-        responses=dict(openapi.ERRORS),
-        telemetry={"tracing": False, "metrics": False, "logs": False},
+def _management_app(cloud: Cloud, options: Options, reset: Reset) -> ASGIApp:
+    api = Api(management_routes(options), ErrorBody, ("key",))
+
+    def description() -> object:
+        return openapi.described([api, inference_app.API])
+
+    app = Application(
+        api.routes, {Cloud: cloud, Reset: reset}, cloud.store.transaction, errors.management_error, cache(description)
     )
-    errors.install(app)
-    mounted: list[Mounted] = [("", router) for router in (*ROUTERS, *CONSOLE_ROUTERS)]
-    mounted += [("", router) for router in (LIST_VMS_ROUTERS if options.list_vms else ())]
-    for _, router in mounted:
-        app.include_router(router)
-    for router in CONTROL_ROUTERS:
-        app.include_router(router, prefix=_CONTROL, tags=["Control"])
-    mounted += [(_CONTROL, router) for router in CONTROL_ROUTERS]
-    app.router.routes.insert(0, Dispatch(mounted))
-    app.state.cloud = cloud
-    app.state.reset = reset
-    served = list(operations(mounted))
-    app.state.operations = Operations((*served, *operations(inference_app.MOUNTED)))
-    openapi.describe(app, inference=inference)
     layered: ASGIApp = FaultInjection(app, cloud.faults, errors.management_error)
     layered = RateLimit(layered, cloud.store, cloud.rate_limiter, errors.management_error)
     layered = Authentication(layered, cloud.store)
     layered = ControlAccess(layered, anywhere=options.public_control)
     layered = EndedByReplacement(layered, cloud.under_way, errors.management_error)
-    return RequestLogging(layered, Operations(served), cloud.requests)
+    return RequestLogging(layered, app.operations, cloud.requests)

@@ -3,10 +3,12 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-from fastapi import Depends, Request
+from starlette.requests import Request
 
 from relay_localcloud.clock.clock import Clock
 from relay_localcloud.faults.layer import FaultRegistry
+from relay_localcloud.http.arguments import Depends
+from relay_localcloud.http.exchange import Operations
 from relay_localcloud.http.ratelimit import RateLimiter
 from relay_localcloud.http.requestlog import RequestLog
 from relay_localcloud.http.under_way import UnderWay
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Cloud:
-    """One local cloud. `app.state.cloud` holds it."""
+    """One local cloud. Every API has it among its parts."""
 
     store: Store
     clock: Clock
@@ -38,6 +40,8 @@ class Cloud:
     uploads: "Uploads"
     batches: "BatchRunner"
     vault: Vault
+    operations: Operations
+    """Every operation of every port."""
     under_way: UnderWay
 
     def begin_anew(self) -> None:
@@ -54,7 +58,7 @@ class Cloud:
 
 
 async def _cloud_of(request: Request) -> Cloud:
-    cloud = request.app.state.cloud
+    cloud = request.app.parts[Cloud]
     assert isinstance(cloud, Cloud)
     return cloud
 

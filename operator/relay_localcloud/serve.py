@@ -67,7 +67,7 @@ async def serve(binding: Binding, options: Options) -> None:
         with nullcontext() if options.state is None else disk.opening(options.state):
             store = Store.ephemeral() if options.state is None else Store.at(options.state)
             stack.callback(store.close)
-            cloud = app.open_cloud(store, options.first_mode, gateway_url=urls[2], inference_url=urls[1])
+            cloud = app.open_cloud(store, options, gateway_url=urls[2], inference_url=urls[1])
             stack.callback(cloud.files.close)
             founded = seed(cloud, document)
         tls = _tls(binding, options, stack)

@@ -2,9 +2,8 @@
 
 from typing import Annotated
 
-from fastapi import Depends
-
 from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.http.arguments import Depends
 from relay_localcloud.http.principal import Principal
 from relay_localcloud.identity import organizations
 from relay_localcloud.inference.callers import InferenceCaller

@@ -1,9 +1,8 @@
 """Batches (section 2, "Batch job"; their paths are assumed to be OpenAI's)."""
 
 import json
-from typing import Annotated
 
-from fastapi import APIRouter, Response
+from starlette.responses import Response
 
 from relay_localcloud.batches import file_rows, rows
 from relay_localcloud.batches.access import BatchCaller, PayingBatchCaller
@@ -18,21 +17,20 @@ from relay_localcloud.http.bodies import answer
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.openapi import ASSUMED
 from relay_localcloud.http.principal import ResourceId
+from relay_localcloud.http.routing import Router
 from relay_localcloud.inference.bodies import InferenceBody
 from relay_localcloud.kernel.store import Tx
 from relay_wire.batches import Batch, BatchCreate, BatchList, BatchStatus
 from relay_wire.files import INPUT
 from relay_wire.inference import Family
 
-router = APIRouter(tags=["Batches"])
+router = Router("Batches")
 
 MOST_METADATA, LONGEST_KEY, LONGEST_VALUE = 16, 64, 512
 
 
 @router.post("/v1/batches", response_model=Batch, summary="Create a batch", openapi_extra=ASSUMED)
-async def create_batch(
-    caller: PayingBatchCaller, body: Annotated[BatchCreate, InferenceBody(BatchCreate)], cloud: CurrentCloud
-) -> Response:
+async def create_batch(caller: PayingBatchCaller, body: InferenceBody[BatchCreate], cloud: CurrentCloud) -> Response:
     """Takes the id of an uploaded file, or the records inline; what is wrong with them is found in validation."""
     endpoint = _endpoint(body)
     with cloud.store.transaction() as tx:

@@ -3,10 +3,10 @@
 from collections.abc import AsyncIterator, Iterator
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request, Response
+from pydantic import Field
 from sqlalchemy import ColumnElement
-from starlette.requests import ClientDisconnect
-from starlette.responses import StreamingResponse
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response, StreamingResponse
 
 from relay_localcloud.batches import file_rows, ranges, rows, upload
 from relay_localcloud.batches.access import BatchCaller
@@ -15,14 +15,16 @@ from relay_localcloud.batches.multipart import MultipartError, boundary_of
 from relay_localcloud.batches.storage import pieces
 from relay_localcloud.batches.tables import files
 from relay_localcloud.cloud import Cloud, CurrentCloud
+from relay_localcloud.http.arguments import Query
 from relay_localcloud.http.bodies import answer
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.openapi import ASSUMED
 from relay_localcloud.http.principal import ResourceId
+from relay_localcloud.http.routing import Router
 from relay_localcloud.inference.errors import InferenceError
 from relay_wire.files import INPUT, FileDeleted, FileList, FileObject
 
-router = APIRouter(tags=["Files"])
+router = Router("Files")
 
 
 _UPLOAD = {
@@ -78,7 +80,7 @@ async def list_files(
     caller: BatchCaller,
     listing: ListingRequest,
     cloud: CurrentCloud,
-    purpose: Annotated[str | None, Query(description="Only files with this purpose.")] = None,
+    purpose: Annotated[str | None, Query(), Field(description="Only files with this purpose.")] = None,
 ) -> Response:
     """Answers a page, newest first."""
     conditions: list[ColumnElement[bool]] = [files.c.deleted_at.is_(None)]
@@ -117,7 +119,6 @@ async def delete_file(caller: BatchCaller, file_id: ResourceId, cloud: CurrentCl
         200: {"content": {"application/octet-stream": {}}},
         206: {"description": "The bytes that the Range header asks for.", "content": {"application/octet-stream": {}}},
     },
-    response_class=StreamingResponse,
 )
 async def get_content(caller: BatchCaller, file_id: ResourceId, request: Request, cloud: CurrentCloud) -> Response:
     """Answers the bytes, or those of a single range."""

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import Depends, Query
+from pydantic import Field
 from sqlalchemy import ColumnElement, RowMapping, Table, select
 
+from relay_localcloud.http.arguments import Depends, Query
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.kernel.store import Tx
 
@@ -51,8 +52,8 @@ def _place(tx: Tx, table: Table, organization_id: str, after: str) -> int:
 
 
 async def _listing(
-    after: Annotated[str | None, Query(description="The last_id of the page before.")] = None,
-    limit: Annotated[int, Query(ge=1, le=200, description="Entries on a page.")] = 50,
+    after: Annotated[str | None, Query(), Field(description="The last_id of the page before.")] = None,
+    limit: Annotated[int, Query(), Field(ge=1, le=200, description="Entries on a page.")] = 50,
 ) -> Listing:
     return Listing(after, limit)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from fastapi import APIRouter, Response
+from starlette.responses import Response
 
 from relay_localcloud.capacity import availability, nodes
 from relay_localcloud.capacity.availability import Modes, NodeCapacity
@@ -10,9 +10,10 @@ from relay_localcloud.capacity.catalog import CPU_SIZES, GPU_MODELS, LOCATIONS, 
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.http.bodies import answer
 from relay_localcloud.http.principal import Anyone
+from relay_localcloud.http.routing import Router
 from relay_wire.catalog import GpuAvailabilityList, GpuModelList, LocationList, Pricing, VmTemplateList
 
-router = APIRouter(tags=["Catalog"])
+router = Router("Catalog")
 
 
 @router.get("/v1/gpu-models", response_model=GpuModelList, summary="GPU models")

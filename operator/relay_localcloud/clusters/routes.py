@@ -1,8 +1,6 @@
 """Clusters (section 4, "Clusters")."""
 
-from typing import Annotated
-
-from fastapi import APIRouter, Response
+from starlette.responses import Response
 
 from relay_localcloud.capacity import nodes
 from relay_localcloud.cloud import CurrentCloud
@@ -18,10 +16,11 @@ from relay_localcloud.http.bodies import Body, answer
 from relay_localcloud.http.errors import not_found
 from relay_localcloud.http.pages import PageRequest
 from relay_localcloud.http.principal import ClusterReader, ClusterWriter, OrganizationId, Principal, ResourceId
+from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.store import Tx
 from relay_wire.clusters import ClusterCreate, ClusterDetail, ClusterPage, ClusterScale, ClusterSummary
 
-router = APIRouter(tags=["Clusters"])
+router = Router("Clusters")
 
 LISTING = "clusters"
 
@@ -30,7 +29,7 @@ LISTING = "clusters"
 async def create_cluster(
     caller: ClusterWriter,
     organization_id: OrganizationId,
-    body: Annotated[ClusterCreate, Body(ClusterCreate)],
+    body: Body[ClusterCreate],
     factor: PriceFactor,
     cloud: CurrentCloud,
 ) -> Response:
@@ -79,7 +78,7 @@ async def get_cluster_detail(caller: ClusterReader, cluster_id: ResourceId, clou
 async def scale_cluster(
     caller: ClusterWriter,
     cluster_id: ResourceId,
-    body: Annotated[ClusterScale, Body(ClusterScale)],
+    body: Body[ClusterScale],
     cloud: CurrentCloud,
 ) -> Response:
     """Answers the summary; 409 where the cluster does not serve."""

@@ -6,8 +6,9 @@ from math import isfinite
 from typing import Annotated, Final
 from urllib.parse import parse_qsl
 
-from fastapi import APIRouter, Depends, Request, Response
 from pydantic import ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
 
 from relay_localcloud.cloud import Cloud, CurrentCloud
 from relay_localcloud.console.faults import SIMPLE_EFFECTS
@@ -17,11 +18,13 @@ from relay_localcloud.control import clock, faults, nodes, records
 from relay_localcloud.control.clock import ClockRequest
 from relay_localcloud.control.nodes import NodeChange
 from relay_localcloud.faults.faults import FaultCreate
+from relay_localcloud.http.arguments import Depends
 from relay_localcloud.http.bodies import read_body
 from relay_localcloud.http.errors import ApiError, sentence
 from relay_localcloud.http.principal import ResourceId
+from relay_localcloud.http.routing import Router
 
-router = APIRouter(include_in_schema=False)
+router = Router()
 
 _LARGEST_FORM: Final = 64 * 1024
 _MOST_FIELDS: Final = 50
@@ -71,9 +74,9 @@ async def replay(view: CurrentView, attempt_id: ResourceId, form: Form, cloud: C
 
 
 @router.post("/console/faults")
-async def add_fault(view: CurrentView, form: Form, cloud: CurrentCloud, request: Request) -> Response:
+async def add_fault(view: CurrentView, form: Form, cloud: CurrentCloud) -> Response:
     """Add one of the simple faults."""
-    return await _done(view, form, "fault-made", _add_fault(form, cloud, request))
+    return await _done(view, form, "fault-made", _add_fault(form, cloud))
 
 
 @router.post("/console/faults/remove-all")
@@ -103,13 +106,13 @@ async def _change_clock(change: Mapping[str, object], cloud: Cloud) -> None:
     await clock.change_clock(ClockRequest.model_validate(change), cloud)
 
 
-async def _add_fault(form: Mapping[str, str], cloud: Cloud, request: Request) -> None:
+async def _add_fault(form: Mapping[str, str], cloud: Cloud) -> None:
     effect = SIMPLE_EFFECTS.get(form.get("effect", ""))
     if effect is None:
         raise ApiError(400, "effect: choose one of those in the form.")
     wanted = {"operation": form.get("operation", "").strip(), "effect": effect[1]}
     count = {"count": int(_number(form, "count"))} if form.get("count") else {}
-    await faults.create_fault(FaultCreate.model_validate({**wanted, **count}), cloud, request)
+    await faults.create_fault(FaultCreate.model_validate({**wanted, **count}), cloud)
 
 
 def _number(form: Mapping[str, str], name: str) -> float:

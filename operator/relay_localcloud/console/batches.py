@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from fastapi import APIRouter, Response
 from sqlalchemy import RowMapping, Table, select
+from starlette.responses import Response
 
 from relay_localcloud.batches.tables import batches, files
 from relay_localcloud.console.markup import Html, element, fragment
@@ -11,9 +11,10 @@ from relay_localcloud.console.parts import Row, identifier, pages, section, tabl
 from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.view import CurrentView
 from relay_localcloud.console.wording import moment, pill, size
+from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.store import Tx
 
-router = APIRouter(include_in_schema=False)
+router = Router()
 
 PATH: Final = "/console/batches"
 ON_A_PAGE: Final = 25

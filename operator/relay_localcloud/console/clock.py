@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from fastapi import APIRouter, Response
 from sqlalchemy import select
+from starlette.responses import Response
 
 from relay_localcloud.console.forms import field, form, options
 from relay_localcloud.console.markup import Html, element, fragment
@@ -12,11 +12,12 @@ from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.requested import Requested
 from relay_localcloud.console.view import CurrentView
 from relay_localcloud.console.wording import moment
+from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.instants import timestamp
 from relay_localcloud.kernel.store import Tx
 
-router = APIRouter(include_in_schema=False)
+router = Router()
 
 PATH: Final = "/console/clock"
 _DUE_SHOWN: Final = 25

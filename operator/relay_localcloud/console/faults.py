@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from fastapi import APIRouter, Request, Response
 from pydantic import JsonValue
+from starlette.responses import Response
 
 from relay_localcloud.console.forms import button, field, form, options
 from relay_localcloud.console.markup import Html, element, fragment
@@ -14,10 +14,10 @@ from relay_localcloud.console.requested import Requested
 from relay_localcloud.console.secrets import without_secrets
 from relay_localcloud.console.view import CurrentView
 from relay_localcloud.faults import faults
-from relay_localcloud.http.exchange import Operations
+from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.store import Tx
 
-router = APIRouter(include_in_schema=False)
+router = Router()
 
 PATH: Final = "/console/faults"
 _HINT: Final = "Nothing is made to go wrong. The form below adds a fault; POST /_localcloud/faults can do more."
@@ -40,11 +40,9 @@ SIMPLE_EFFECTS: Final[Mapping[str, tuple[str, dict[str, JsonValue]]]] = {
 
 
 @router.get(PATH)
-async def faults_page(view: CurrentView, request: Request) -> Response:
+async def faults_page(view: CurrentView) -> Response:
     """Every fault with how often it was seen and applied."""
-    served = request.app.state.operations
-    assert isinstance(served, Operations)
-    operations = [name for name in served.names if " /v1/" in name]
+    operations = [name for name in view.cloud.operations.names if " /v1/" in name]
     return view.answer("Faults", lambda reading: _content(reading.tx, view.requested, operations))
 
 

@@ -1,22 +1,24 @@
 """The console's own style sheet, script and icon; their addresses change with their contents."""
 
+import pathlib
 from functools import cache
 from hashlib import sha256
-from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
-from fastapi import APIRouter, Response
+from starlette.responses import Response
 
+from relay_localcloud.http.arguments import Path
 from relay_localcloud.http.errors import ApiError
+from relay_localcloud.http.routing import Router
 
-router = APIRouter(include_in_schema=False)
+router = Router()
 
-_FOLDER: Final = Path(__file__).parent / "assets"
+_FOLDER: Final = pathlib.Path(__file__).parent / "assets"
 _TYPES: Final = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
 
 @router.get("/console/assets/{name}")
-async def asset(name: str) -> Response:
+async def asset(name: Annotated[str, Path()]) -> Response:
     """A file, for browsers to keep."""
     if name not in _TYPES:
         raise ApiError(404, f"The console has no file {name!r}.")

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from fastapi import APIRouter, Response
 from sqlalchemy import RowMapping, select
+from starlette.responses import Response
 
 from relay_localcloud.console.balance_series import Point, series
 from relay_localcloud.console.chart import balance_chart
@@ -13,6 +13,7 @@ from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.requested import Requested
 from relay_localcloud.console.view import CurrentView
 from relay_localcloud.console.wording import hourly, moment, money, span
+from relay_localcloud.http.routing import Router
 from relay_localcloud.identity import organizations
 from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.instants import SECOND
@@ -20,7 +21,7 @@ from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import accrual, billing, transactions
 from relay_localcloud.money.billing import Account
 
-router = APIRouter(include_in_schema=False)
+router = Router()
 
 PATH: Final = "/console/money"
 _SPANS: Final = {"hour": ("1 hour", 3_600), "day": ("1 day", 86_400), "week": ("7 days", 604_800)}

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from fastapi import APIRouter, Response
 from sqlalchemy import RowMapping, func, select
+from starlette.responses import Response
 
 from relay_localcloud.capacity.catalog import GPU_MODELS, LOCATIONS
 from relay_localcloud.capacity.claims import claims
@@ -18,10 +18,11 @@ from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.requested import Requested
 from relay_localcloud.console.view import CurrentView
 from relay_localcloud.console.wording import counted, pill
+from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.workloads.workloads import workloads
 
-router = APIRouter(include_in_schema=False)
+router = Router()
 
 PATH: Final = "/console/nodes"
 ON_A_PAGE: Final = 24

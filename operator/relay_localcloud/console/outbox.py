@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from fastapi import APIRouter, Response
 from sqlalchemy import RowMapping, select
+from starlette.responses import Response
 
 from relay_localcloud.console.markup import Html, element, fragment
 from relay_localcloud.console.parts import nothing, pages
@@ -11,10 +11,11 @@ from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.secrets import without_secrets
 from relay_localcloud.console.view import CurrentView
 from relay_localcloud.console.wording import counted, moment
+from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.store import Tx
 
-router = APIRouter(include_in_schema=False)
+router = Router()
 
 PATH: Final = "/console/outbox"
 ON_A_PAGE: Final = 25

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from fastapi import APIRouter, Response
 from sqlalchemy import func, select
+from starlette.responses import Response
 
 from relay_localcloud.console import money, nodes, requests, tallies, webhooks, workloads
 from relay_localcloud.console.chart import sparkline
@@ -13,11 +13,12 @@ from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.view import CurrentView
 from relay_localcloud.console.wording import counted, hourly, pill
 from relay_localcloud.console.wording import money as dollars
+from relay_localcloud.http.routing import Router
 from relay_localcloud.identity import organizations
 from relay_localcloud.kernel import tables
 from relay_localcloud.money import billing
 
-router = APIRouter(include_in_schema=False)
+router = Router()
 
 _SHOWN: Final = 5
 _LOOKED_THROUGH: Final = 1_000

@@ -5,7 +5,7 @@ from http import HTTPStatus
 from itertools import islice
 from typing import Final
 
-from fastapi import APIRouter, Response
+from starlette.responses import Response
 
 from relay_localcloud.console.markup import Html, element, fragment
 from relay_localcloud.console.parts import Row, identifier, links, pages, table
@@ -14,8 +14,9 @@ from relay_localcloud.console.secrets import without_secrets
 from relay_localcloud.console.view import CurrentView
 from relay_localcloud.console.wording import Tone, moment, pill
 from relay_localcloud.http.requestlog import LoggedRequest
+from relay_localcloud.http.routing import Router
 
-router = APIRouter(include_in_schema=False)
+router = Router()
 
 PATH: Final = "/console/requests"
 ON_A_PAGE: Final = 50

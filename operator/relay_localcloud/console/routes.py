@@ -2,8 +2,6 @@
 
 from typing import Final
 
-from fastapi import APIRouter
-
 from relay_localcloud.console import (
     actions,
     batches,
@@ -18,8 +16,9 @@ from relay_localcloud.console import (
     webhooks,
     workloads,
 )
+from relay_localcloud.http.routing import Router
 
-ROUTERS: Final[tuple[APIRouter, ...]] = (
+ROUTERS: Final[tuple[Router, ...]] = (
     overview.router,
     workloads.router,
     nodes.router,

@@ -5,8 +5,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
-from fastapi import Depends, Request, Response
 from sqlalchemy import select
+from starlette.requests import Request
+from starlette.responses import Response
 
 from relay_localcloud.cloud import Cloud, CurrentCloud
 from relay_localcloud.console.layout import Frame, whole_page
@@ -14,6 +15,7 @@ from relay_localcloud.console.markup import Html, element, fragment
 from relay_localcloud.console.notices import NOTICES
 from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.requested import Requested
+from relay_localcloud.http.arguments import Depends
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.identity import organizations
 from relay_localcloud.kernel import tables

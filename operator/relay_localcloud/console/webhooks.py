@@ -3,8 +3,8 @@
 from typing import Final
 from urllib.parse import urlsplit
 
-from fastapi import APIRouter, Response
 from sqlalchemy import RowMapping, func, select
+from starlette.responses import Response
 
 from relay_localcloud.console.forms import button
 from relay_localcloud.console.markup import Html, element, fragment
@@ -12,9 +12,10 @@ from relay_localcloud.console.parts import Row, identifier, links, pages, sectio
 from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.view import CurrentView
 from relay_localcloud.console.wording import Tone, moment, pill
+from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel import tables
 
-router = APIRouter(include_in_schema=False)
+router = Router()
 
 PATH: Final = "/console/webhooks"
 ON_A_PAGE: Final = 25

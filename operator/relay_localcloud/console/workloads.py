@@ -3,8 +3,8 @@
 from typing import Final
 from urllib.parse import urlsplit
 
-from fastapi import APIRouter, Response
 from sqlalchemy import RowMapping, Table, or_, select
+from starlette.responses import Response
 
 from relay_localcloud.capacity.catalog import GPU_MODELS
 from relay_localcloud.clusters.clusters import clusters, replicas
@@ -15,10 +15,11 @@ from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.requested import Requested
 from relay_localcloud.console.view import CurrentView
 from relay_localcloud.console.wording import counted, hourly, moment, pill
+from relay_localcloud.http.routing import Router
 from relay_localcloud.workloads.records import PRODUCTION, endpoint_url
 from relay_localcloud.workloads.workloads import VM, workloads
 
-router = APIRouter(include_in_schema=False)
+router = Router()
 
 PATH: Final = "/console/workloads"
 ON_A_PAGE: Final = 25

@@ -2,17 +2,18 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
+from starlette.responses import Response
 
 from relay_localcloud.clock.clock import ClockChange, ClockError, Mode
 from relay_localcloud.cloud import Cloud, CurrentCloud
-from relay_localcloud.http.bodies import ControlBody, answer
+from relay_localcloud.http.bodies import OptionalControlBody, answer
 from relay_localcloud.http.errors import ApiError
+from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.instants import parse_timestamp, seconds, timestamp
 
-router = APIRouter()
+router = Router()
 
 _TEN_THOUSAND_YEARS = 10_000 * 366 * 86_400
 
@@ -35,9 +36,7 @@ async def read_clock(cloud: CurrentCloud) -> Response:
 
 
 @router.post("/clock", summary="Change the cloud's time")
-async def change_clock(
-    body: Annotated[ClockRequest, ControlBody(ClockRequest, optional=True)], cloud: CurrentCloud
-) -> Response:
+async def change_clock(body: OptionalControlBody[ClockRequest], cloud: CurrentCloud) -> Response:
     """Answers `{now, mode, rate}` when all that fell due is done, calls to webhook receivers included."""
     try:
         await cloud.clock.change(_change(body))

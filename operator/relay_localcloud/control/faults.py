@@ -1,29 +1,23 @@
 """`/_localcloud/faults`: what is made to go wrong."""
 
-from typing import Annotated
-
-from fastapi import APIRouter, Request, Response
 from pydantic import ValidationError
+from starlette.responses import Response
 
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.faults import faults
 from relay_localcloud.faults.faults import WEBHOOK, FaultCreate
 from relay_localcloud.http.bodies import ControlBody, answer, no_content
 from relay_localcloud.http.errors import ApiError, not_found, sentence
-from relay_localcloud.http.exchange import Operations
 from relay_localcloud.http.principal import ResourceId
+from relay_localcloud.http.routing import Router
 
-router = APIRouter()
+router = Router()
 
 
 @router.post("/faults", summary="Make something go wrong")
-async def create_fault(
-    body: Annotated[FaultCreate, ControlBody(FaultCreate)], cloud: CurrentCloud, request: Request
-) -> Response:
+async def create_fault(body: ControlBody[FaultCreate], cloud: CurrentCloud) -> Response:
     """Answers the fault with its id. The oldest fault that matches is the one that applies."""
-    operations = request.app.state.operations
-    assert isinstance(operations, Operations)
-    operation = WEBHOOK if body.operation == WEBHOOK else operations.named(body.operation)
+    operation = WEBHOOK if body.operation == WEBHOOK else cloud.operations.named(body.operation)
     if operation is None:
         raise ApiError(
             400,

@@ -3,10 +3,10 @@
 from dataclasses import replace
 from typing import Annotated
 
-from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 from sqlalchemy import RowMapping
+from starlette.responses import Response
 
 from relay_localcloud.capacity import claims, nodes
 from relay_localcloud.capacity.catalog import GPU_MODELS, LOCATIONS, SEEDED_NODE_LOCATIONS
@@ -15,11 +15,12 @@ from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.http.bodies import ControlBody, answer
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.principal import ResourceId
+from relay_localcloud.http.routing import Router
 from relay_localcloud.identity import organizations
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.providers import node_events, provisioning
 
-router = APIRouter()
+router = Router()
 
 Word = Annotated[str, Field(min_length=1, max_length=100)]
 
@@ -62,7 +63,7 @@ async def list_nodes(cloud: CurrentCloud) -> Response:
 
 
 @router.post("/nodes", summary="Bring a node in")
-async def create_node(body: Annotated[NodeCreate, ControlBody(NodeCreate)], cloud: CurrentCloud) -> Response:
+async def create_node(body: ControlBody[NodeCreate], cloud: CurrentCloud) -> Response:
     """Answers the node; workloads that wait for room get it at once."""
     model = GPU_MODELS.get(body.gpu_model_id)
     if model is None:
@@ -89,9 +90,7 @@ async def create_node(body: Annotated[NodeCreate, ControlBody(NodeCreate)], clou
 
 
 @router.patch("/nodes/{id}", summary="Make a node fall silent, return, or go")
-async def change_node(
-    node_id: ResourceId, body: Annotated[NodeChange, ControlBody(NodeChange)], cloud: CurrentCloud
-) -> Response:
+async def change_node(node_id: ResourceId, body: ControlBody[NodeChange], cloud: CurrentCloud) -> Response:
     """Answers the node. A removed one stays removed."""
     with cloud.store.transaction() as tx:
         row = nodes.node_row(tx.connection, node_id)

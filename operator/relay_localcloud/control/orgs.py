@@ -2,14 +2,15 @@
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
+from starlette.responses import Response
 
 from relay_localcloud.cloud import CurrentCloud
-from relay_localcloud.http.bodies import ControlBody, answer
+from relay_localcloud.http.bodies import ControlBody, OptionalControlBody, answer
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.principal import SCOPES, OrganizationId
+from relay_localcloud.http.routing import Router
 from relay_localcloud.identity import credentials, invites, members, organizations, users
 from relay_localcloud.identity.credentials import LEGACY_KEY_PREFIX
 from relay_localcloud.identity.invites import Invite
@@ -18,7 +19,7 @@ from relay_localcloud.money import billing
 from relay_localcloud.providers import applications
 from relay_wire.orgs import Email, GivenRole, OrganizationName, Role
 
-router = APIRouter()
+router = Router()
 
 _WITH_CONSEQUENCES = frozenset({"balance_cents", "suspended", "provider"})
 WEEK_SECONDS = 7 * 24 * 3600
@@ -71,9 +72,7 @@ class SignIn(_Request):
 
 
 @router.post("/orgs", summary="Make a fresh organization")
-async def create_organization(
-    body: Annotated[FreshOrganization, ControlBody(FreshOrganization)], cloud: CurrentCloud
-) -> Response:
+async def create_organization(body: ControlBody[FreshOrganization], cloud: CurrentCloud) -> Response:
     """Answers `{organizationId, apiKey, userSessionToken, userId}`."""
     scopes = SCOPES if body.scopes is None else tuple(body.scopes)
     unknown = sorted(set(scopes) - set(SCOPES))
@@ -95,7 +94,7 @@ async def create_organization(
 @router.patch("/orgs/{orgId}", summary="Change what no API call can")
 async def change_organization(
     organization_id: OrganizationId,
-    body: Annotated[OrganizationChange, ControlBody(OrganizationChange)],
+    body: ControlBody[OrganizationChange],
     cloud: CurrentCloud,
 ) -> Response:
     """Answers the organization with everything that can be changed here, but for its balance."""
@@ -127,7 +126,7 @@ async def create_legacy_key(organization_id: OrganizationId, cloud: CurrentCloud
 @router.post("/orgs/{orgId}/session", summary="Open a user session")
 async def create_session(
     organization_id: OrganizationId,
-    body: Annotated[SessionCreate, ControlBody(SessionCreate, optional=True)],
+    body: OptionalControlBody[SessionCreate],
     cloud: CurrentCloud,
 ) -> Response:
     """Answers `{userSessionToken, userId}`: the owner's, or a new member's with the role given."""
@@ -144,7 +143,7 @@ async def create_session(
 
 @router.post("/orgs/{orgId}/invites", summary="Invite somebody")
 async def create_invite(
-    organization_id: OrganizationId, body: Annotated[InviteCreate, ControlBody(InviteCreate)], cloud: CurrentCloud
+    organization_id: OrganizationId, body: ControlBody[InviteCreate], cloud: CurrentCloud
 ) -> Response:
     """Answers `{token}`, which the outbox has in an e-mail; `POST /v1/invites/{token}/accept` takes it."""
     lives = WEEK_SECONDS if body.expires_in_seconds is None else body.expires_in_seconds
@@ -154,7 +153,7 @@ async def create_invite(
 
 
 @router.post("/users", summary="Sign somebody up or in")
-async def sign_in(body: Annotated[SignIn, ControlBody(SignIn, optional=True)], cloud: CurrentCloud) -> Response:
+async def sign_in(body: OptionalControlBody[SignIn], cloud: CurrentCloud) -> Response:
     """Answers `{userId, email, userSessionToken}` of the user with this e-mail, who is made where there is none."""
     with cloud.store.transaction() as tx:
         known = None if body.email is None else users.by_email(tx, body.email)

@@ -2,21 +2,22 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
+from starlette.responses import Response
 
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.control.records import OrganizationFilter
-from relay_localcloud.http.bodies import ControlBody, answer
+from relay_localcloud.http.bodies import ControlBody, OptionalControlBody, answer
 from relay_localcloud.http.principal import OrganizationId, ResourceId
+from relay_localcloud.http.routing import Router
 from relay_localcloud.identity import organizations
 from relay_localcloud.kernel.instants import timestamp
 from relay_localcloud.money import payments
 from relay_localcloud.money.payment_methods import Card
 from relay_localcloud.money.payments import Charge, Mode
 
-router = APIRouter()
+router = Router()
 
 
 class _Request(BaseModel):
@@ -40,9 +41,7 @@ class CardCreate(_Request):
 
 
 @router.post("/payments", summary="Change how the payment processor behaves")
-async def change_payments(
-    body: Annotated[PaymentsChange, ControlBody(PaymentsChange)], cloud: CurrentCloud
-) -> Response:
+async def change_payments(body: ControlBody[PaymentsChange], cloud: CurrentCloud) -> Response:
     """Answers `{mode}`; charges that are under way go on as they were."""
     with cloud.store.transaction() as tx:
         payments.set_mode(tx, body.mode)
@@ -69,7 +68,7 @@ async def confirm_payment(charge_id: ResourceId, cloud: CurrentCloud) -> Respons
 @router.post("/orgs/{orgId}/cards", summary="Save a card")
 async def save_card(
     organization_id: OrganizationId,
-    body: Annotated[CardCreate, ControlBody(CardCreate, optional=True)],
+    body: OptionalControlBody[CardCreate],
     cloud: CurrentCloud,
 ) -> Response:
     """Answers `{id}`; charges of a card with `requiresAction` wait until they are confirmed."""

@@ -2,26 +2,29 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from pydantic import Field
 from sqlalchemy import select
+from starlette.responses import Response
 
 from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.http.arguments import Query
 from relay_localcloud.http.bodies import answer
 from relay_localcloud.http.errors import not_found
 from relay_localcloud.http.principal import ResourceId
+from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.instants import timestamp
 from relay_localcloud.webhooks import attempts
 
-router = APIRouter()
+router = Router()
 
-OrganizationFilter = Annotated[str | None, Query(alias="organizationId", description="Only this organization's.")]
+OrganizationFilter = Annotated[str | None, Query("organizationId"), Field(description="Only this organization's.")]
 
 
 @router.get("/requests", summary="The requests to the API")
 async def list_requests(
     cloud: CurrentCloud,
-    after: Annotated[int, Query(ge=0, le=2**62, description="Only those with a greater `seq`.")] = 0,
+    after: Annotated[int, Query(), Field(ge=0, le=2**62, description="Only those with a greater `seq`.")] = 0,
     organization_id: OrganizationFilter = None,
 ) -> Response:
     """Answers `{items}`, oldest first; the newest 50,000 are kept. `status` is null where it was never acted on."""

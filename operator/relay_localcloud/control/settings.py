@@ -1,20 +1,22 @@
 """`/_localcloud/settings`: latencies and behaviours."""
 
-from fastapi import APIRouter, Request, Response
 from pydantic import ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
 
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.http.bodies import answer, parse, read_body
 from relay_localcloud.http.errors import ApiError, sentence
+from relay_localcloud.http.routing import Router
 from relay_localcloud.settings import Settings
 
-router = APIRouter()
+router = Router()
 
 
 @router.patch(
     "/settings",
     summary="Change latencies and behaviours",
-    openapi_extra={
+    openapi_extra=lambda: {
         "requestBody": {
             "required": True,
             "content": {"application/json": {"schema": Settings.model_json_schema(by_alias=True)}},

@@ -1,19 +1,21 @@
 """`/_localcloud/export` and `/import`: the whole state as one JSON file; `/reset`: a fresh one."""
 
-from fastapi import APIRouter, Request, Response
 from pydantic import JsonValue
 from pydantic_core import from_json
+from starlette.requests import Request
+from starlette.responses import Response
 
 from relay_localcloud.batches import contents
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.control.seeding import Reset
 from relay_localcloud.http.bodies import answer, no_content
 from relay_localcloud.http.errors import ApiError
+from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel import exports
 from relay_localcloud.kernel.exports import StateFileError
 from relay_localcloud.models import backends
 
-router = APIRouter()
+router = Router()
 
 LARGEST_FILE = 512 * 1024 * 1024
 
@@ -51,7 +53,7 @@ async def import_state(request: Request, cloud: CurrentCloud) -> Response:
 @router.post("/reset", status_code=204, summary="Bring the freshly seeded state back")
 async def reset_state(cloud: CurrentCloud, request: Request) -> Response:
     """Answers 204; the ready line stays true, and requests under way, on every port, are answered 503."""
-    reset = request.app.state.reset
+    reset = request.app.parts[Reset]
     assert isinstance(reset, Reset)
     await reset(cloud)
     return no_content()

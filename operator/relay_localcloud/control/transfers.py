@@ -2,18 +2,19 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
+from starlette.responses import Response
 
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.clusters import clusters
 from relay_localcloud.http.bodies import ControlBody, answer
 from relay_localcloud.http.errors import ApiError
+from relay_localcloud.http.routing import Router
 from relay_localcloud.identity import organizations
 from relay_localcloud.workloads import transfers, workloads
 
-router = APIRouter()
+router = Router()
 
 _Id = Annotated[str, Field(min_length=1)]
 
@@ -28,7 +29,7 @@ class TransferOffer(BaseModel):
 
 
 @router.post("/transfers", summary="Offer a workload to another organization")
-async def offer_transfer(body: Annotated[TransferOffer, ControlBody(TransferOffer)], cloud: CurrentCloud) -> Response:
+async def offer_transfer(body: ControlBody[TransferOffer], cloud: CurrentCloud) -> Response:
     """Answers `{id}`, which the receiving organization accepts; an earlier offer of the workload is withdrawn."""
     with cloud.store.transaction() as tx:
         workload = workloads.find(tx, body.workload_id)

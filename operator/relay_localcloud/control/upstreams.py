@@ -2,16 +2,18 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from starlette.responses import Response
 
 from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.http.arguments import Query
 from relay_localcloud.http.bodies import ControlBody, answer, no_content
 from relay_localcloud.http.errors import ApiError
+from relay_localcloud.http.routing import Router
 from relay_localcloud.http.web_addresses import is_base_address
 from relay_localcloud.workloads import images
 
-router = APIRouter()
+router = Router()
 
 
 def _base(url: str) -> str:
@@ -30,7 +32,7 @@ class Upstream(BaseModel):
 
 
 @router.post("/upstreams", summary="Send requests for workloads of an image to a server")
-async def set_upstream(body: Annotated[Upstream, ControlBody(Upstream)], cloud: CurrentCloud) -> Response:
+async def set_upstream(body: ControlBody[Upstream], cloud: CurrentCloud) -> Response:
     """Answers the same; takes the place of what was there for the image, from the next request on."""
     with cloud.store.transaction() as tx:
         images.put(tx, body.image, body.url)
@@ -46,7 +48,7 @@ async def list_upstreams(cloud: CurrentCloud) -> Response:
 
 
 @router.delete("/upstreams", status_code=204, summary="Let the echo answer for an image again")
-async def remove_upstream(cloud: CurrentCloud, image: Annotated[str, Query(max_length=2000)]) -> Response:
+async def remove_upstream(cloud: CurrentCloud, image: Annotated[str, Query(), Field(max_length=2000)]) -> Response:
     """404 where nothing was set for the image."""
     with cloud.store.transaction() as tx:
         if not images.remove(tx, image):

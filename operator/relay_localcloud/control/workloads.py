@@ -2,9 +2,9 @@
 
 from typing import Annotated, Final, Literal
 
-from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
+from starlette.responses import Response
 
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.clusters import clusters
@@ -14,6 +14,7 @@ from relay_localcloud.clusters.states import CLUSTER_TRANSITIONS, ClusterTrigger
 from relay_localcloud.http.bodies import ControlBody, answer
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.principal import ResourceId
+from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.instants import timestamp
 from relay_localcloud.kernel.outcomes import STAY
 from relay_localcloud.kernel.store import Tx
@@ -26,7 +27,7 @@ from relay_localcloud.workloads import health_checks, moves, vm_logs, workloads
 from relay_localcloud.workloads.transitions import TRANSITIONS, Trigger
 from relay_localcloud.workloads.workloads import Workload
 
-router = APIRouter()
+router = Router()
 
 _WORKLOAD_TRIGGERS: Final = {"exit": Trigger.CONTAINER_EXITED, "fail": Trigger.FAILED}
 _REPLICA_TRIGGERS: Final = {
@@ -48,9 +49,7 @@ class WorkloadEvent(BaseModel):
 
 
 @router.post("/workloads/{id}/events", summary="Make something happen to a workload")
-async def workload_event(
-    workload_id: ResourceId, body: Annotated[WorkloadEvent, ControlBody(WorkloadEvent)], cloud: CurrentCloud
-) -> Response:
+async def workload_event(workload_id: ResourceId, body: ControlBody[WorkloadEvent], cloud: CurrentCloud) -> Response:
     """Answers `{id, status}`; 409 where it cannot happen in the present state."""
     with cloud.store.transaction() as tx:
         workload = workloads.find(tx, workload_id)

@@ -2,8 +2,9 @@
 
 from typing import Annotated
 
-from fastapi import Depends, Request
+from starlette.requests import Request
 
+from relay_localcloud.http.arguments import Depends
 from relay_localcloud.http.exchange import exchange_of
 
 QUOTED = frozenset(

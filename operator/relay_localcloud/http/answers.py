@@ -96,6 +96,8 @@ def sharpen(name: str, schema: dict[str, Any]) -> None:
 
 
 def _without_null(shape: dict[str, Any]) -> None:
+    if shape.get("default", "") is None:
+        del shape["default"]
     kept = [branch for branch in shape.get("anyOf", ()) if branch != {"type": "null"}]
     if len(kept) == 1:
         del shape["anyOf"]

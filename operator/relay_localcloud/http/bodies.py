@@ -1,6 +1,6 @@
 """Reading request bodies strictly, and writing answers.
 
-    async def create(caller: VmWriter, body: Annotated[PodCreate, Body(PodCreate)], cloud: CurrentCloud) -> Response:
+    async def create(caller: VmWriter, body: Body[PodCreate], cloud: CurrentCloud) -> Response:
         ...
         return answer(record)
 
@@ -12,12 +12,16 @@ unknown fields are accepted and shown as `unreadFields` in the request log.
 import json
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Generic, Literal, TypeVar
+from dataclasses import dataclass
+from inspect import Parameter
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from fastapi import Depends, Request, Response
 from pydantic import BaseModel, JsonValue, ValidationError
 from pydantic_core import ErrorDetails, from_json
+from starlette.requests import Request
+from starlette.responses import Response
 
+from relay_localcloud.http.arguments import Source
 from relay_localcloud.http.errors import ApiError, sentence
 from relay_localcloud.http.exchange import exchange_of
 
@@ -35,25 +39,16 @@ _INT64 = 2**63
 
 
 class BodyReader(Generic[_ModelT]):
-    """A dependency that reads one model from the request's body."""
+    """Reads one model from the request's body."""
 
-    def __init__(
-        self,
-        model: type[_ModelT],
-        *,
-        optional: bool = False,
-        known_fields_only: bool = False,
-        largest: int = LARGEST_BODY,
-    ) -> None:
+    def __init__(self, model: type[_ModelT], marker: "BodyMarker") -> None:
         self.model = model
-        self.optional = optional
-        self.known_fields_only = known_fields_only
-        self._largest = largest
+        self.marker = marker
 
     async def __call__(self, request: Request) -> _ModelT:
         """Read the body; ApiError 400 names the field that is wrong, 413 a body that is too large."""
-        raw = await read_body(request, self._largest)
-        document: JsonValue = {} if self.optional and not raw.strip() else parse(raw)
+        raw = await read_body(request, self.marker.largest)
+        document: JsonValue = {} if self.marker.optional and not raw.strip() else parse(raw)
         return self.validated(document, request)
 
     def validated(self, document: JsonValue, request: Request) -> _ModelT:
@@ -62,7 +57,7 @@ class BodyReader(Generic[_ModelT]):
             return self._read(document, "forbid")
         except ValidationError as error:
             unknown = [e for e in _errors(error) if e["type"] == "extra_forbidden"]
-            if self.known_fields_only or len(unknown) < error.error_count():
+            if self.marker.known_fields_only or len(unknown) < error.error_count():
                 raise _invalid(error) from None
         exchange_of(request.scope).note_unread(".".join(map(str, e["loc"])) for e in unknown)
         try:
@@ -84,14 +79,31 @@ def _invalid(error: ValidationError) -> ApiError:
     return ApiError(400, sentence(wrong or errors))
 
 
-def Body(model: type[_ModelT], *, optional: bool = False) -> Any:  # noqa: N802, ANN401 - reads like FastAPI's own markers
-    """Mark a parameter as the request's body; `optional` reads no body as `{}`."""
-    return Depends(BodyReader(model, optional=optional))
+@dataclass(frozen=True)
+class BodyMarker:
+    """Marks a parameter as the request's body."""
+
+    optional: bool = False
+    known_fields_only: bool = False
+    largest: int = LARGEST_BODY
+    reader: type[BodyReader[Any]] = BodyReader
+
+    def source(self, parameter: Parameter) -> Source:
+        """A reader of the parameter's model."""
+        return self.reader(parameter.annotation.__origin__, self)
 
 
-def ControlBody(model: type[_ModelT], *, optional: bool = False) -> Any:  # noqa: N802, ANN401
-    """Mark a parameter as the body of a control call: like `Body`, but unknown fields are refused."""
-    return Depends(BodyReader(model, optional=optional, known_fields_only=True))
+Body = Annotated[_ModelT, BodyMarker()]
+"""A parameter that is the request's body: `body: Body[PodCreate]`."""
+
+OptionalBody = Annotated[_ModelT, BodyMarker(optional=True)]
+"""Likewise; no body is read as `{}`."""
+
+ControlBody = Annotated[_ModelT, BodyMarker(known_fields_only=True)]
+"""The body of a control call: like `Body`, but unknown fields are refused."""
+
+OptionalControlBody = Annotated[_ModelT, BodyMarker(optional=True, known_fields_only=True)]
+"""Likewise; no body is read as `{}`."""
 
 
 async def read_body(request: Request, largest: int = LARGEST_BODY) -> bytes:

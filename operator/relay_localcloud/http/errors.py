@@ -8,9 +8,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
-from fastapi.exceptions import RequestValidationError
-from starlette.exceptions import HTTPException
+from starlette.responses import Response
 from starlette.types import Scope
 
 # Section 7 names `not_found` only; the others follow its spelling.
@@ -45,7 +43,7 @@ class ApiError(Exception):
         super().__init__(message)
         self.status = status
         self.message = shortened(message)
-        self.code = code or CODES.get(status, "error")
+        self.code: str | None = code or CODES.get(status, "error")
         self.headers = dict(headers or {})
 
 
@@ -80,40 +78,3 @@ def sentence(errors: Sequence[Mapping[str, Any]]) -> str:
     field = ".".join(str(part) for part in first["loc"])
     more = f" ({len(errors) - 1} more)" if len(errors) > 1 else ""
     return f"{field or 'The body'}: {first['msg']}{more}."
-
-
-def headers_of(error: HTTPException, request: Request) -> dict[str, str]:
-    """The headers of the framework's own error; `Allow` has all methods of the path, not those of one route."""
-    headers = dict(error.headers or {})
-    if "Allow" in headers and (allowed := request.app.state.operations.allowed(request.url.path)):
-        headers["Allow"] = ", ".join(allowed)
-    return headers
-
-
-def install(app: FastAPI) -> None:
-    """Replace the framework's own error answers."""
-
-    async def api_error(_: Request, error: Exception) -> Response:
-        assert isinstance(error, ApiError)
-        return error_response(error)
-
-    async def http_exception(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        messages = {
-            404: f"There is nothing at {request.url.path}.",
-            405: f"{request.method} is not served at {request.url.path}.",
-        }
-        message = messages.get(error.status_code, str(error.detail))
-        return error_response(ApiError(error.status_code, message, headers=headers_of(error, request)))
-
-    async def invalid(_: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestValidationError)
-        return error_response(ApiError(400, sentence([{**e, "loc": e["loc"][1:]} for e in error.errors()])))
-
-    async def defect(_: Request, __: Exception) -> Response:
-        return error_response(ApiError(500, "The local cloud failed at this; its log on stderr has the traceback."))
-
-    app.add_exception_handler(ApiError, api_error)
-    app.add_exception_handler(HTTPException, http_exception)
-    app.add_exception_handler(RequestValidationError, invalid)
-    app.add_exception_handler(Exception, defect)

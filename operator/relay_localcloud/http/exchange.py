@@ -51,11 +51,12 @@ def exchange_of(scope: Scope) -> Exchange:
 class Operations:
     """Finds the operation of a request: which `METHOD /path/{template}` it is."""
 
-    def __init__(self, operations: Iterable[tuple[str, str]]) -> None:
+    def __init__(self, operations: Iterable[str]) -> None:
         self._by_length: dict[tuple[str, int], list[tuple[tuple[str, ...], str]]] = {}
-        for method, template in operations:
+        for operation in operations:
+            method, _, template = operation.partition(" ")
             parts = tuple(template.split("/"))
-            self._by_length.setdefault((method, len(parts)), []).append((parts, f"{method} {template}"))
+            self._by_length.setdefault((method, len(parts)), []).append((parts, operation))
         for candidates in self._by_length.values():
             candidates.sort(key=lambda candidate: [part.startswith("{") for part in candidate[0]])  # fixed words first
 

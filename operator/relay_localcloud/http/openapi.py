@@ -1,102 +1,144 @@
-"""The OpenAPI description of everything that is served, at `/openapi.json`.
+"""The OpenAPI description of everything that is served, at `/openapi.json`; it is made when somebody first asks.
 
 Routes declare what is theirs: `openapi_extra=ASSUMED` for an operation that the specification does not show,
-`response_model` for the answer. Request bodies come from the `Body` and `ControlBody` markers of `bodies.py`.
+`response_model` for an answer that the endpoint's annotation does not name. Request bodies are those of `bodies.py`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from inspect import cleandoc, get_annotations
 from typing import Any
 
-from fastapi import FastAPI
-from fastapi.dependencies.models import Dependant
-from fastapi.openapi.utils import get_openapi
-from fastapi.routing import iter_route_contexts
+from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 from relay_localcloud.http import answers
+from relay_localcloud.http.arguments import Call, Source, Value
 from relay_localcloud.http.bodies import BodyReader
+from relay_localcloud.http.routing import Route
 from relay_wire.base import Sent
-from relay_wire.errors import ErrorBody
 
-ASSUMED: dict[str, Any] = {"x-assumed": True}
+Json = dict[str, Any]
+
+ASSUMED: Json = {"x-assumed": True}
 """Marks an operation whose method, path or shape the specification does not show."""
 
-ERRORS: Mapping[int | str, dict[str, Any]] = {
-    "4XX": {"model": ErrorBody, "description": "The request cannot be granted (section 7)."},
-    "5XX": {"model": ErrorBody, "description": "Try again later (section 7)."},
+_SECURITY_SCHEMES = {
+    "key": {"type": "http", "scheme": "bearer", "description": "An API key, or a user session token."},
+    "x-api-key": {"type": "apiKey", "in": "header", "name": "x-api-key", "description": "An API key; inference only."},
 }
-"""What every route answers besides its result."""
-
-_KEY = {"type": "http", "scheme": "bearer", "description": "An API key, or a user session token."}
-_X_API_KEY = {"type": "apiKey", "in": "header", "name": "x-api-key", "description": "An API key; inference only."}
+_INFO = {
+    "title": "The local cloud",
+    "description": "The GPU cloud on one machine. `x-assumed: true` marks what its specification does not show.",
+    "version": "v1",
+}
+_ERRORS = {"4XX": "The request cannot be granted (section 7).", "5XX": "Try again later (section 7)."}
+_SUCCESS = "Successful Response"
 _REF = "#/components/schemas/{model}"
 
 
-def operations(app: FastAPI) -> Iterator[tuple[str, str]]:
-    """Every (method, path template) that is served and described."""
-    for route in iter_route_contexts(app.routes):
-        if route.path is not None and getattr(route, "dependant", None) is not None:
-            for method in sorted(route.methods or ()):
-                yield method, route.path
+@dataclass(frozen=True)
+class Api:
+    """The operations of one port, how they answer errors, and the names of the credentials that open them."""
+
+    routes: Sequence[Route]
+    error: type[BaseModel]
+    credentials: Sequence[str]
 
 
-def describe(app: FastAPI, *, inference: FastAPI) -> None:
-    """Make `/openapi.json` of an application show everything that it and the inference API serve."""
-    document: list[dict[str, Any]] = []
-
-    def described_once() -> dict[str, Any]:
-        if not document:
-            document.append(_described([app] if app is inference else [app, inference], inference))
-        return document[0]
-
-    app.openapi = described_once  # type: ignore[method-assign]
-
-
-def _described(apps: Sequence[FastAPI], inference: FastAPI) -> dict[str, Any]:
-    document = get_openapi(
-        title="The local cloud",
-        version="v1",
-        description="The GPU cloud on one machine. `x-assumed: true` marks what its specification does not show.",
-        routes=[route for app in apps for route in app.routes],
-    )
-    readers = {operation: reader for app in apps for operation, reader in _readers(app)}
-    for_inference = {path for _, path in operations(inference)}
-    schemas = _schemas(list(readers.values()))
-    components = document.setdefault("components", {})
-    for name, schema in components.setdefault("schemas", {}).items():
+def described(apis: Sequence[Api]) -> Json:
+    """The document; routes without a tag are left out."""
+    routes = [(route, api) for api in apis for route in api.routes if route.tag is not None]
+    models = [model for route, api in routes for model in (_model_of(route), api.error) if model is not None]
+    inputs: list[tuple[int, JsonSchemaMode, TypeAdapter[Any]]] = [
+        (key, "serialization", TypeAdapter(model)) for key, model in {id(model): model for model in models}.items()
+    ]
+    shapes, definitions = TypeAdapter.json_schemas(inputs, by_alias=True, ref_template=_REF)
+    by_model = {key: shape for (key, _), shape in shapes.items()}
+    schemas = definitions.get("$defs", {})
+    for name, schema in schemas.items():
         answers.sharpen(name, schema)
-    components["schemas"].update(schemas)
-    components["securitySchemes"] = {"key": _KEY, "x-api-key": _X_API_KEY}
-    for (method, path), reader in readers.items():
-        operation = document["paths"][path][method.lower()]
-        schema = {"$ref": _REF.format(model=reader.model.__name__)}
+    schemas |= _bodies([reader for route, _ in routes if (reader := _body_of(route.call)) is not None])
+    paths: dict[str, Json] = {}
+    for route, api in routes:
+        errors = {status: _content(by_model[id(api.error)], description) for status, description in _ERRORS.items()}
+        paths.setdefault(route.path, {})[route.method.lower()] = {
+            **_operation(route, by_model.get(id(_model_of(route)), {}), errors),
+            **({"security": [{name: []} for name in api.credentials]} if route.path.startswith("/v1/") else {}),
+        }
+    components = {"schemas": schemas, "securitySchemes": _SECURITY_SCHEMES}
+    return {"openapi": "3.1.0", "info": _INFO, "paths": paths, "components": components}
+
+
+def _operation(route: Route, shape: Json, errors: Json) -> Json:
+    said = route.said
+    status = said.get("status_code", 200)
+    responses = {str(status): {"description": _SUCCESS} if status == 204 else _content(shape, _SUCCESS)}
+    for other, told in said.get("responses", {}).items():
+        responses[str(other)] = _merged(responses[str(other)] if other == status and shape else {}, told)
+    extra = said.get("openapi_extra", {})
+    operation: Json = {
+        "tags": [route.tag],
+        "summary": said.get("summary", ""),
+        "description": cleandoc(route.endpoint.__doc__ or ""),
+        "operationId": route.endpoint.__name__,
+        "parameters": [_parameter(value) for value in _values(route.call)],
+        "responses": responses | errors,
+    }
+    body = _body_of(route.call)
+    if body is not None:
+        schema = {"$ref": _REF.format(model=body.model.__name__)}
         operation["requestBody"] = {
-            "required": not reader.optional,
+            "required": not body.marker.optional,
             "content": {"application/json": {"schema": schema}},
         }
-    for path, operations_of_path in document["paths"].items():
-        for operation in operations_of_path.values():
-            operation["responses"].pop("422", None)  # the framework's own; invalid parameters are 400 here
-            if path.startswith("/v1/"):
-                operation["security"] = [{"key": []}, *([{"x-api-key": []}] if path in for_inference else ())]
-    return document
+    return {**operation, **(extra() if callable(extra) else extra)}
 
 
-def _readers(app: FastAPI) -> Iterator[tuple[tuple[str, str], BodyReader[Any]]]:
-    for route in iter_route_contexts(app.routes):
-        dependant = getattr(route, "dependant", None)
-        if not isinstance(dependant, Dependant) or route.path is None:
-            continue
-        for dependency in dependant.dependencies:
-            if isinstance(dependency.call, BodyReader):
-                for method in route.methods or ():
-                    yield (method, route.path), dependency.call
+def _merged(left: Json, right: Mapping[str, Any]) -> Json:
+    content = left.get("content", {}) | right.get("content", {})
+    return {"description": _SUCCESS, **left, **right, "content": content}
 
 
-def _schemas(readers: Sequence[BodyReader[Any]]) -> dict[str, Any]:
-    schemas: dict[str, Any] = {}
+def _content(shape: Json, description: str) -> Json:
+    return {"description": description, "content": {"application/json": {"schema": shape}}}
+
+
+def _model_of(route: Route) -> Any:  # noqa: ANN401 - a model, or a list of one
+    """What is answered, where it is known."""
+    model = route.said.get("response_model")
+    returned = get_annotations(route.endpoint).get("return")
+    known = isinstance(returned, type) and issubclass(returned, BaseModel)
+    return model if model is not None or not known else returned
+
+
+def _parameter(value: Value) -> Json:
+    schema = value.adapter.json_schema()
+    if value.default is not None and not value.required:
+        schema["default"] = value.default
+    about = {"description": schema["description"]} if "description" in schema else {}
+    return {"name": value.name, "in": value.place, "required": value.required, "schema": schema, **about}
+
+
+def _sources(call: Call) -> Iterator[Source]:
+    for source in call.sources.values():
+        yield source
+        if isinstance(source, Call):
+            yield from _sources(source)
+
+
+def _values(call: Call) -> list[Value]:
+    return list({each.name: each for each in _sources(call) if isinstance(each, Value)}.values())
+
+
+def _body_of(call: Call) -> BodyReader[Any] | None:
+    return next((each for each in _sources(call) if isinstance(each, BodyReader)), None)
+
+
+def _bodies(readers: Sequence[BodyReader[Any]]) -> Json:
+    schemas: Json = {}
     for known_fields_only in (False, True):
-        models = dict.fromkeys(each.model for each in readers if each.known_fields_only is known_fields_only)
+        models = dict.fromkeys(each.model for each in readers if each.marker.known_fields_only is known_fields_only)
         inputs: list[tuple[type[Any], JsonSchemaMode]] = [(model, "validation") for model in models]
         _, document = models_json_schema(inputs, by_alias=True, ref_template=_REF)
         for name, schema in document.get("$defs", {}).items():
@@ -105,7 +147,7 @@ def _schemas(readers: Sequence[BodyReader[Any]]) -> dict[str, Any]:
     return schemas
 
 
-def _loosen(name: str, schema: dict[str, Any], *, known_fields_only: bool) -> None:
+def _loosen(name: str, schema: Json, *, known_fields_only: bool) -> None:
     """Say in a body's schema that unknown fields are overlooked, and that null in an optional field means absent."""
     if not known_fields_only and schema.get("additionalProperties") is False:
         del schema["additionalProperties"]

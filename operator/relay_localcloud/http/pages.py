@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, TypeVar
 
-from fastapi import Depends, Query
-from pydantic import JsonValue
+from pydantic import Field, JsonValue
 
+from relay_localcloud.http.arguments import Depends, Query
 from relay_localcloud.http.errors import ApiError
 
 _RowT = TypeVar("_RowT")
@@ -65,8 +65,8 @@ class Page:
 
 
 async def _page(
-    limit: Annotated[int, Query(ge=1, le=200, description="Items on a page.")] = 50,
-    cursor: Annotated[str | None, Query(description="The nextCursor of the page before.")] = None,
+    limit: Annotated[int, Query(), Field(ge=1, le=200, description="Items on a page.")] = 50,
+    cursor: Annotated[str | None, Query(), Field(description="The nextCursor of the page before.")] = None,
 ) -> Page:
     return Page(limit, cursor)
 

@@ -16,8 +16,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
-from fastapi import Depends, Path, Request
+from starlette.requests import Request
 
+from relay_localcloud.http.arguments import Depends, Path
 from relay_localcloud.http.errors import ApiError, not_found
 from relay_localcloud.http.exchange import exchange_of
 
@@ -171,5 +172,5 @@ ProxyReader = Annotated[Principal, Depends(require(PROXY_READ))]
 ToolingReader = Annotated[Principal, Depends(require(TOOLING_READ))]
 ToolingWriter = Annotated[Principal, Depends(require(TOOLING_WRITE))]
 
-OrganizationId = Annotated[str, Path(alias="orgId")]
-ResourceId = Annotated[str, Path(alias="id")]
+OrganizationId = Annotated[str, Path("orgId")]
+ResourceId = Annotated[str, Path("id")]

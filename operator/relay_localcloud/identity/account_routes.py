@@ -1,19 +1,18 @@
 """Who the caller is, and what a person says about themselves (section 4, "Account and identity")."""
 
-from typing import Annotated
-
-from fastapi import APIRouter, Response
+from starlette.responses import Response
 
 from relay_localcloud.cloud import CurrentCloud
-from relay_localcloud.http.bodies import Body, answer
+from relay_localcloud.http.bodies import Body, OptionalBody, answer
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.principal import SCOPES, Anyone, SessionUser
+from relay_localcloud.http.routing import Router
 from relay_localcloud.identity import members, organizations, users
 from relay_localcloud.kernel.store import Tx
 from relay_wire.account import Bootstrap, Joined, Me, Membership, ProfileUpdate, User, Whoami
 from relay_wire.orgs import OrganizationCreate
 
-router = APIRouter(tags=["Account and identity"])
+router = Router("Account and identity")
 
 FIRST_ORGANIZATION = "My organization"
 
@@ -34,9 +33,7 @@ async def whoami(caller: Anyone, cloud: CurrentCloud) -> Response:
 
 
 @router.post("/v1/onboarding/bootstrap", response_model=Joined, summary="Make the caller's profile and organization")
-async def bootstrap(
-    user_id: SessionUser, body: Annotated[Bootstrap, Body(Bootstrap, optional=True)], cloud: CurrentCloud
-) -> Response:
+async def bootstrap(user_id: SessionUser, body: OptionalBody[Bootstrap], cloud: CurrentCloud) -> Response:
     """Sessions only. Whoever belongs to an organization gets the one joined first, and nothing is made."""
     with cloud.store.transaction() as tx:
         users.change_profile(tx, user_id, {})
@@ -55,9 +52,7 @@ async def read_me(user_id: SessionUser, cloud: CurrentCloud) -> Response:
 
 
 @router.patch("/v1/me/profile", response_model=Me, summary="Change the caller's profile")
-async def update_profile(
-    user_id: SessionUser, body: Annotated[ProfileUpdate, Body(ProfileUpdate)], cloud: CurrentCloud
-) -> Response:
+async def update_profile(user_id: SessionUser, body: Body[ProfileUpdate], cloud: CurrentCloud) -> Response:
     """Sessions only. The default organization is where they act if a path names none; 403 unless it is the caller's."""
     values = {name: value or None for name, value in body.model_dump(by_alias=False, exclude_none=True).items()}
     default = values.get("default_organization_id")

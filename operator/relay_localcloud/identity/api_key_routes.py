@@ -1,20 +1,19 @@
 """API keys (section 4, "API keys"): an owner's or admin's session, or a key with `org:write` (assumed)."""
 
-from typing import Annotated
-
-from fastapi import APIRouter, Response
 from sqlalchemy import RowMapping, select, update
+from starlette.responses import Response
 
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.http.bodies import Body, answer, no_content
 from relay_localcloud.http.errors import ApiError, not_found
 from relay_localcloud.http.principal import SCOPES, OrganizationId, OrganizationWriter, Principal, ResourceId
+from relay_localcloud.http.routing import Router
 from relay_localcloud.identity import credentials
 from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.instants import optional_timestamp, timestamp
 from relay_wire.api_keys import ApiKeyCreate, ApiKeyCreated, ApiKeySummary
 
-router = APIRouter(tags=["API keys"])
+router = Router("API keys")
 
 LONGEST_NAME = 200
 
@@ -23,7 +22,7 @@ LONGEST_NAME = 200
 async def create_api_key(
     caller: OrganizationWriter,
     organization_id: OrganizationId,
-    body: Annotated[ApiKeyCreate, Body(ApiKeyCreate)],
+    body: Body[ApiKeyCreate],
     cloud: CurrentCloud,
 ) -> Response:
     """Answers the plaintext key, once."""

@@ -2,16 +2,18 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Response
+from starlette.responses import Response
 
 from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.http.arguments import Path
 from relay_localcloud.http.bodies import answer
 from relay_localcloud.http.openapi import ASSUMED
 from relay_localcloud.http.principal import SessionUser
+from relay_localcloud.http.routing import Router
 from relay_localcloud.identity import invites
 from relay_wire.account import Joined
 
-router = APIRouter(tags=["Organizations"])
+router = Router("Organizations")
 
 
 @router.post("/v1/invites/{token}/accept", response_model=Joined, summary="Accept an invite", openapi_extra=ASSUMED)

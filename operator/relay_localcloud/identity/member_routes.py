@@ -2,20 +2,22 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Response
 from sqlalchemy import RowMapping
+from starlette.responses import Response
 
 from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.http.arguments import Path
 from relay_localcloud.http.bodies import Body, answer, no_content
 from relay_localcloud.http.principal import MemberReader, OrganizationId, OrganizationWriter
+from relay_localcloud.http.routing import Router
 from relay_localcloud.identity import members
 from relay_localcloud.kernel.instants import timestamp
 from relay_wire.base import Items
 from relay_wire.orgs import Member, MemberAdd, MemberUpdate
 
-router = APIRouter(tags=["Organizations"])
+router = Router("Organizations")
 
-UserId = Annotated[str, Path(alias="userId")]
+UserId = Annotated[str, Path("userId")]
 
 
 @router.get("/v1/orgs/{orgId}/members", response_model=Items[Member], summary="List members")
@@ -31,7 +33,7 @@ async def list_members(caller: MemberReader, organization_id: OrganizationId, cl
 async def add_member(
     caller: OrganizationWriter,
     organization_id: OrganizationId,
-    body: Annotated[MemberAdd, Body(MemberAdd)],
+    body: Body[MemberAdd],
     cloud: CurrentCloud,
 ) -> Response:
     """Takes the e-mail of somebody who has signed up, 404 otherwise; 409 for a member."""
@@ -46,7 +48,7 @@ async def update_member(
     caller: OrganizationWriter,
     organization_id: OrganizationId,
     user_id: UserId,
-    body: Annotated[MemberUpdate, Body(MemberUpdate)],
+    body: Body[MemberUpdate],
     cloud: CurrentCloud,
 ) -> Response:
     """Counts for sessions that are open, too. 409 for the last owner."""

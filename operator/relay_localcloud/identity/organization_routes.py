@@ -2,45 +2,44 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request, Response
 from sqlalchemy import RowMapping
+from starlette.requests import Request
+from starlette.responses import Response
 
 from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.http.arguments import Depends
 from relay_localcloud.http.bodies import Body, answer
 from relay_localcloud.http.exchange import exchange_of
-from relay_localcloud.http.principal import Anyone, OrganizationId, OrganizationWriter, SessionUser
+from relay_localcloud.http.principal import ANYONE, OrganizationId, OrganizationWriter, Principal, SessionUser, require
+from relay_localcloud.http.routing import Router
 from relay_localcloud.identity import organizations
 from relay_localcloud.kernel.instants import timestamp
 from relay_wire.orgs import Organization, OrganizationCreate, OrganizationUpdate
 
-router = APIRouter(tags=["Organizations"])
+router = Router("Organizations")
 
 
 @router.post("/v1/orgs", response_model=Organization, summary="Create an organization")
-async def create_organization(
-    user_id: SessionUser, body: Annotated[OrganizationCreate, Body(OrganizationCreate)], cloud: CurrentCloud
-) -> Response:
+async def create_organization(user_id: SessionUser, body: Body[OrganizationCreate], cloud: CurrentCloud) -> Response:
     """Sessions only. The caller becomes owner; there are no funds and no key yet. 409 for a slug that is taken."""
     with cloud.store.transaction() as tx:
         row = organizations.organization(tx, organizations.create(tx, body, user_id))
     return answer(_shown(row))
 
 
-async def _there_is_one(request: Request, organization_id: OrganizationId, cloud: CurrentCloud) -> None:
+async def _reader(request: Request, organization_id: OrganizationId, cloud: CurrentCloud) -> Principal:
     """ApiError 404 for a session that asks for an organization that is none; a key is of another one then: 403."""
     caller = exchange_of(request.scope).principal
     if caller is not None and caller.kind == "user":
         with cloud.store.transaction() as tx:
             organizations.organization(tx, organization_id)
+    return await require(ANYONE)(request)
 
 
-@router.get(
-    "/v1/orgs/{orgId}",
-    response_model=Organization,
-    summary="An organization",
-    dependencies=[Depends(_there_is_one)],
-)
-async def read_organization(caller: Anyone, organization_id: OrganizationId, cloud: CurrentCloud) -> Response:
+@router.get("/v1/orgs/{orgId}", response_model=Organization, summary="An organization")
+async def read_organization(
+    caller: Annotated[Principal, Depends(_reader)], organization_id: OrganizationId, cloud: CurrentCloud
+) -> Response:
     """Needs no scope, as whoami, which shows the same name."""
     del caller
     with cloud.store.transaction() as tx:
@@ -52,7 +51,7 @@ async def read_organization(caller: Anyone, organization_id: OrganizationId, clo
 async def update_organization(
     caller: OrganizationWriter,
     organization_id: OrganizationId,
-    body: Annotated[OrganizationUpdate, Body(OrganizationUpdate)],
+    body: Body[OrganizationUpdate],
     cloud: CurrentCloud,
 ) -> Response:
     """Absent fields stay; `monthlySpendLimitCents` is assumed, null takes the limit away."""

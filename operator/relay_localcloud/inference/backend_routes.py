@@ -7,14 +7,17 @@ engine and the deployments that the organization has published are shown beside 
 import json
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Response
+from pydantic import Field
 from sqlalchemy import RowMapping, delete
+from starlette.responses import Response
 
 from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.http.arguments import Path
 from relay_localcloud.http.bodies import Body, answer, no_content
 from relay_localcloud.http.errors import ApiError, not_found
 from relay_localcloud.http.openapi import ASSUMED
 from relay_localcloud.http.principal import CatalogWriter, Principal, ResourceId
+from relay_localcloud.http.routing import Router
 from relay_localcloud.http.web_addresses import is_base_address
 from relay_localcloud.kernel.instants import timestamp
 from relay_localcloud.kernel.store import Tx
@@ -26,9 +29,9 @@ from relay_localcloud.serving.traffic import Published
 from relay_wire.base import Items
 from relay_wire.inference import Backend, BackendCreate, BackendUpdate
 
-router = APIRouter(tags=["Inference catalog"])
+router = Router("Inference catalog")
 
-ModelId = Annotated[str, Path(alias="modelId", pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,199}$")]
+ModelId = Annotated[str, Path("modelId"), Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,199}$")]
 
 
 @router.post(
@@ -40,7 +43,7 @@ ModelId = Annotated[str, Path(alias="modelId", pattern=r"^[A-Za-z0-9][A-Za-z0-9.
 async def create_backend(
     caller: CatalogWriter,
     model_id: ModelId,
-    body: Annotated[BackendCreate, Body(BackendCreate)],
+    body: Body[BackendCreate],
     cloud: CurrentCloud,
 ) -> Response:
     """Makes the model where there is none; weight 0 keeps the server in the overflow tail."""
@@ -98,7 +101,7 @@ async def change_backend(
     caller: CatalogWriter,
     model_id: ModelId,
     backend_id: ResourceId,
-    body: Annotated[BackendUpdate, Body(BackendUpdate)],
+    body: Body[BackendUpdate],
     cloud: CurrentCloud,
 ) -> Response:
     """Counts from the next request on; 409 for the built-in engine and for deployments, as DELETE."""

@@ -1,11 +1,11 @@
 """The bodies of the inference API: as `http/bodies.py`, up to 10 MiB (section 8)."""
 
-from typing import Any, TypeVar
+from typing import Annotated, TypeVar
 
-from fastapi import Depends, Request
 from pydantic import BaseModel, JsonValue, ValidationError
+from starlette.requests import Request
 
-from relay_localcloud.http.bodies import BodyReader
+from relay_localcloud.http.bodies import BodyMarker, BodyReader
 from relay_localcloud.http.errors import sentence
 from relay_localcloud.http.exchange import exchange_of
 from relay_localcloud.inference.errors import INVALID_REQUEST, InferenceError
@@ -33,11 +33,8 @@ def read(model: type[_AskedT], document: JsonValue) -> _AskedT:
         raise InferenceError(*INVALID_REQUEST, sentence(wrong)) from None
 
 
-def InferenceBody(model: type[_ModelT]) -> Any:  # noqa: N802, ANN401 - reads like FastAPI's own markers
-    """Mark a parameter as the request's body."""
-    return Depends(BodyReader(model, largest=LARGEST_BODY))
+InferenceBody = Annotated[_ModelT, BodyMarker(largest=LARGEST_BODY)]
+"""A parameter that is the request's body."""
 
-
-def AskedBody(model: type[_AskedT]) -> Any:  # noqa: N802, ANN401
-    """Mark a parameter as the request's body that goes on to a model: its unknown fields are kept."""
-    return Depends(_AskedReader(model, largest=LARGEST_BODY))
+AskedBody = Annotated[_AskedT, BodyMarker(largest=LARGEST_BODY, reader=_AskedReader)]
+"""The request's body that goes on to a model: its unknown fields are kept."""

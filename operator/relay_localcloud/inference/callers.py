@@ -6,9 +6,10 @@ standing, 403 otherwise. `PayingCaller`: also one with funds, 402 otherwise.
 
 from typing import Annotated
 
-from fastapi import Depends, Request
+from starlette.requests import Request
 
 from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.http.arguments import Depends
 from relay_localcloud.http.exchange import exchange_of
 from relay_localcloud.http.principal import Principal
 from relay_localcloud.identity import organizations

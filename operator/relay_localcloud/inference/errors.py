@@ -8,13 +8,11 @@ import json
 from collections.abc import Mapping
 from typing import Final
 
-from fastapi import FastAPI, Request, Response
-from fastapi.exceptions import RequestValidationError
 from pydantic import JsonValue
-from starlette.exceptions import HTTPException
+from starlette.responses import Response
 from starlette.types import Scope
 
-from relay_localcloud.http.errors import ApiError, headers_of, sentence, shortened
+from relay_localcloud.http.errors import ApiError
 from relay_wire.inference import Family
 
 Row = tuple[int, str, str | None]
@@ -62,8 +60,8 @@ _ROW_OF_STATUS: Mapping[int, Row] = {
 }
 
 
-class InferenceError(Exception):
-    """An answer that is an error of the inference API."""
+class InferenceError(ApiError):
+    """An answer that is an error of the inference API; its code may be null."""
 
     def __init__(
         self,
@@ -73,12 +71,9 @@ class InferenceError(Exception):
         message: str,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(message)
-        self.status = status
+        super().__init__(status, message, headers=headers)
         self.type = type
         self.code = code
-        self.message = shortened(message)
-        self.headers = dict(headers or {})
 
     def body(self, family: Family) -> dict[str, JsonValue]:
         """The body: the Messages family says `"type": "error"` beside the error (assumed)."""
@@ -92,44 +87,8 @@ def of_api_error(error: ApiError) -> InferenceError:
     return InferenceError(error.status, kind, code, error.message, error.headers)
 
 
-def error_response(error: InferenceError, scope: Scope) -> Response:
+def error_response(refusal: ApiError, scope: Scope) -> Response:
     """The error as an HTTP answer, in the shape of the family that was called."""
+    error = refusal if isinstance(refusal, InferenceError) else of_api_error(refusal)
     family = Family.MESSAGES if scope["path"].startswith(Family.MESSAGES) else Family.CHAT_COMPLETIONS
     return Response(json.dumps(error.body(family)), error.status, error.headers, "application/json")
-
-
-def install(app: FastAPI) -> None:
-    """Replace the framework's own error answers."""
-
-    async def inference_error(request: Request, error: Exception) -> Response:
-        assert isinstance(error, InferenceError)
-        return error_response(error, request.scope)
-
-    async def api_error(request: Request, error: Exception) -> Response:
-        assert isinstance(error, ApiError)
-        return error_response(of_api_error(error), request.scope)
-
-    async def http_exception(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        messages = {
-            404: f"There is nothing at {request.url.path}.",
-            405: f"{request.method} is not served at {request.url.path}.",
-        }
-        message = messages.get(error.status_code, str(error.detail))
-        refusal = of_api_error(ApiError(error.status_code, message, headers=headers_of(error, request)))
-        return error_response(refusal, request.scope)
-
-    async def invalid(request: Request, error: Exception) -> Response:
-        assert isinstance(error, RequestValidationError)
-        message = sentence([{**e, "loc": e["loc"][1:]} for e in error.errors()])
-        return error_response(InferenceError(*INVALID_REQUEST, message), request.scope)
-
-    async def defect(request: Request, _: Exception) -> Response:
-        message = "The local cloud failed at this; its log on stderr has the traceback."
-        return error_response(InferenceError(*DEFECT, message), request.scope)
-
-    app.add_exception_handler(InferenceError, inference_error)
-    app.add_exception_handler(ApiError, api_error)
-    app.add_exception_handler(HTTPException, http_exception)
-    app.add_exception_handler(RequestValidationError, invalid)
-    app.add_exception_handler(Exception, defect)

@@ -2,18 +2,21 @@
 
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Query, Response
+from pydantic import Field
+from starlette.responses import Response
 
 from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.http.arguments import Query
 from relay_localcloud.http.bodies import answer
 from relay_localcloud.http.principal import OrganizationId, ProxyReader
+from relay_localcloud.http.routing import Router
 from relay_localcloud.identity import credentials
 from relay_localcloud.identity.api_key_routes import summary
 from relay_localcloud.inference import usage
 from relay_localcloud.inference.callers import SCOPE
 from relay_wire.account import AiProxy, ProxyUsage
 
-router = APIRouter(tags=["Account and identity"])
+router = Router("Account and identity")
 
 MOST_DAYS: Final = 365
 
@@ -32,7 +35,7 @@ async def read_proxy_usage(
     caller: ProxyReader,
     organization_id: OrganizationId,
     cloud: CurrentCloud,
-    days: Annotated[int, Query(ge=1, le=MOST_DAYS, description="How many days, today included.")] = 30,
+    days: Annotated[int, Query(), Field(ge=1, le=MOST_DAYS, description="How many days, today included.")] = 30,
 ) -> Response:
     """Answers every day, also those without a request, and the totals; days begin at midnight UTC."""
     del caller

@@ -2,16 +2,17 @@
 
 import asyncio
 from collections.abc import Coroutine, Mapping
-from typing import Annotated, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
-from fastapi import APIRouter, Request, Response
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
 
 from relay_localcloud.cloud import Cloud, CurrentCloud
 from relay_localcloud.http.bodies import answer
 from relay_localcloud.http.exchange import exchange_of
 from relay_localcloud.http.openapi import ASSUMED
 from relay_localcloud.http.principal import ResourceId
+from relay_localcloud.http.routing import Router
 from relay_localcloud.inference import frames, invoke
 from relay_localcloud.inference.bodies import AskedBody
 from relay_localcloud.inference.callers import InferenceReader, PayingCaller
@@ -31,21 +32,19 @@ from relay_wire.inference import (
     ModelList,
 )
 
-router = APIRouter(tags=["Inference"])
+router = Router("Inference")
 
 _Answer = TypeVar("_Answer")
 
-_OR_A_STREAM: Final[Mapping[int | str, dict[str, Any]]] = {
+_OR_A_STREAM: Final[Mapping[int, Mapping[str, Any]]] = {
     200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
 }
 
 
-@router.post(
-    Family.CHAT_COMPLETIONS, response_model=ChatCompletion, responses=dict(_OR_A_STREAM), summary="Complete a chat"
-)
+@router.post(Family.CHAT_COMPLETIONS, response_model=ChatCompletion, responses=_OR_A_STREAM, summary="Complete a chat")
 async def complete_chat(
     caller: PayingCaller,
-    body: Annotated[ChatRequest, AskedBody(ChatRequest)],
+    body: AskedBody[ChatRequest],
     cloud: CurrentCloud,
     request: Request,
 ) -> Response:
@@ -56,13 +55,13 @@ async def complete_chat(
 @router.post(
     Family.MESSAGES,
     response_model=MessageAnswer,
-    responses=dict(_OR_A_STREAM),
+    responses=_OR_A_STREAM,
     summary="Answer messages",
     openapi_extra=ASSUMED,
 )
 async def answer_messages(
     caller: PayingCaller,
-    body: Annotated[MessagesRequest, AskedBody(MessagesRequest)],
+    body: AskedBody[MessagesRequest],
     cloud: CurrentCloud,
     request: Request,
 ) -> Response:

@@ -2,19 +2,22 @@
 
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Query, Response
+from pydantic import Field
 from sqlalchemy import RowMapping
+from starlette.responses import Response
 
 from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.http.arguments import Query
 from relay_localcloud.http.bodies import answer
 from relay_localcloud.http.openapi import ASSUMED
 from relay_localcloud.http.principal import BillingReader, OrganizationId
+from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.instants import SECOND, timestamp
 from relay_localcloud.money import accrual, billing, transactions, usage
 from relay_localcloud.money.usage import Day, Used
 from relay_wire.billing import Balance, CurrentUsage, DailyUsageList
 
-router = APIRouter(tags=["Billing"])
+router = Router("Billing")
 
 MOST_DAYS: Final = 365
 
@@ -72,7 +75,7 @@ async def get_daily_usage(
     caller: BillingReader,
     organization_id: OrganizationId,
     cloud: CurrentCloud,
-    days: Annotated[int, Query(ge=1, le=MOST_DAYS, description="How many days, today included.")] = 30,
+    days: Annotated[int, Query(), Field(ge=1, le=MOST_DAYS, description="How many days, today included.")] = 30,
 ) -> Response:
     """Answers every day (UTC), the oldest first; the cents of a month's days sum up to those of the month."""
     del caller

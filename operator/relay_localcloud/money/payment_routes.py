@@ -3,13 +3,15 @@
 import secrets
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Path, Response
 from pydantic import Field
+from starlette.responses import Response
 
 from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.http.arguments import Path
 from relay_localcloud.http.bodies import Body, answer, no_content
 from relay_localcloud.http.errors import not_found
 from relay_localcloud.http.principal import BillingReader, OrganizationId, OrganizationWriter
+from relay_localcloud.http.routing import Router
 from relay_localcloud.money import payment_methods, payments, recharge
 from relay_wire.billing import (
     AutoRecharge,
@@ -20,7 +22,7 @@ from relay_wire.billing import (
     SetupIntent,
 )
 
-router = APIRouter(tags=["Billing"])
+router = Router("Billing")
 
 PUBLISHABLE_KEY: Final = "pk_test_localcloud"
 
@@ -35,7 +37,7 @@ class Deposit(DepositRequest):
 async def deposit(
     caller: OrganizationWriter,
     organization_id: OrganizationId,
-    body: Annotated[Deposit, Body(Deposit)],
+    body: Body[Deposit],
     cloud: CurrentCloud,
 ) -> Response:
     """Answers what came of the charge, a decline as well; the balance follows by the processor's notification."""
@@ -83,7 +85,7 @@ async def list_payment_methods(caller: BillingReader, organization_id: Organizat
 async def delete_payment_method(
     caller: OrganizationWriter,
     organization_id: OrganizationId,
-    card_id: Annotated[str, Path(alias="paymentMethodId")],
+    card_id: Annotated[str, Path("paymentMethodId")],
     cloud: CurrentCloud,
 ) -> Response:
     """Answers 204; charges that are under way go on."""
@@ -108,7 +110,7 @@ async def get_auto_recharge(caller: BillingReader, organization_id: Organization
 async def set_auto_recharge(
     caller: OrganizationWriter,
     organization_id: OrganizationId,
-    body: Annotated[AutoRechargeUpdate, Body(AutoRechargeUpdate)],
+    body: Body[AutoRechargeUpdate],
     cloud: CurrentCloud,
 ) -> Response:
     """Saves all three; they hold at once."""

@@ -2,22 +2,27 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Response
+from pydantic import Field
 from sqlalchemy import RowMapping
+from starlette.responses import Response
 
 from relay_localcloud.capacity import nodes
 from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.http.arguments import Path, Query
 from relay_localcloud.http.bodies import Body, answer
 from relay_localcloud.http.principal import OrganizationId, OrganizationWriter, ProviderReader
+from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.instants import timestamp
 from relay_localcloud.providers import applications, node_events
 from relay_wire.provider import NodeStatus, NodeStatusUpdate, ProviderNode, ProviderNodeList
 
-router = APIRouter(tags=["Providers"])
+router = Router("Providers")
 
-NodeId = Annotated[str, Path(alias="nodeId")]
-IncludeRemoved = Annotated[bool, Query(alias="includeRemoved", description="Removed nodes, too.")]
-StatusFilter = Annotated[NodeStatus | None, Query(description="Only nodes of this status, also where it is removed.")]
+NodeId = Annotated[str, Path("nodeId")]
+IncludeRemoved = Annotated[bool, Query("includeRemoved"), Field(description="Removed nodes, too.")]
+StatusFilter = Annotated[
+    NodeStatus | None, Query(), Field(description="Only nodes of this status, also where it is removed.")
+]
 
 
 @router.get("/v1/orgs/{orgId}/provider/nodes", response_model=ProviderNodeList, summary="The provider's nodes")
@@ -44,7 +49,7 @@ async def update_provider_node(
     caller: OrganizationWriter,
     organization_id: OrganizationId,
     node_id: NodeId,
-    body: Annotated[NodeStatusUpdate, Body(NodeStatusUpdate)],
+    body: Body[NodeStatusUpdate],
     cloud: CurrentCloud,
 ) -> Response:
     """Answers the node. Draining and maintenance keep new workloads off it, removal ends what it carries for good."""

@@ -3,9 +3,7 @@
 The owner of the node makes and deletes them; it and the managing organizations read, release and reclaim them.
 """
 
-from typing import Annotated
-
-from fastapi import APIRouter, Response
+from starlette.responses import Response
 
 from relay_localcloud.capacity import nodes, reservations
 from relay_localcloud.capacity.reservations import Reservation
@@ -14,6 +12,7 @@ from relay_localcloud.http.bodies import Body, answer, no_content
 from relay_localcloud.http.errors import not_found
 from relay_localcloud.http.openapi import ASSUMED
 from relay_localcloud.http.principal import MemberReader, OrganizationId, OrganizationWriter, ResourceId
+from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.instants import optional_timestamp, timestamp
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.providers import applications, reservation_admission, reservation_moves, spot
@@ -22,7 +21,7 @@ from relay_localcloud.providers.reservation_states import ReservationTrigger
 from relay_wire.reservations import Reservation as ReservationAnswer
 from relay_wire.reservations import ReservationCreate, ReservationList
 
-router = APIRouter(tags=["Providers"])
+router = Router("Providers")
 
 PATH = "/v1/orgs/{orgId}/provider/nodes/{nodeId}/reservations"
 
@@ -32,7 +31,7 @@ async def create_reservation(
     caller: OrganizationWriter,
     organization_id: OrganizationId,
     node_id: NodeId,
-    body: Annotated[ReservationCreate, Body(ReservationCreate)],
+    body: Body[ReservationCreate],
     cloud: CurrentCloud,
 ) -> Response:
     """409 for units that are in use, or reserved for a part of that time."""

@@ -2,15 +2,15 @@
 
 import hashlib
 from collections import Counter
-from typing import Annotated
 
-from fastapi import APIRouter, Response
 from sqlalchemy import Connection, func, select
+from starlette.responses import Response
 
 from relay_localcloud.capacity import claims, nodes
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.http.bodies import Body, answer, no_content
 from relay_localcloud.http.principal import EarningsReader, OrganizationId, OrganizationWriter, ProviderReader
+from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.instants import optional_timestamp, timestamp
 from relay_localcloud.money.accrual import MICROSECONDS
 from relay_localcloud.providers import applications, earnings, provisioning
@@ -18,14 +18,14 @@ from relay_localcloud.providers.earnings import Payout
 from relay_localcloud.providers.provisioning import TokenState
 from relay_wire.provider import ProviderApplication, ProviderEarnings, ProviderStanding, ProviderStats
 
-router = APIRouter(tags=["Providers"])
+router = Router("Providers")
 
 
 @router.post("/v1/orgs/{orgId}/provider/apply", status_code=204, summary="Apply to become a provider")
 async def apply_as_provider(
     caller: OrganizationWriter,
     organization_id: OrganizationId,
-    body: Annotated[ProviderApplication, Body(ProviderApplication)],
+    body: Body[ProviderApplication],
     cloud: CurrentCloud,
 ) -> Response:
     """While an application is pending the later note replaces the earlier one; 409 for a provider."""

@@ -1,18 +1,17 @@
 """Provisioning tokens of a provider (section 4, "Providers"; section 2, "Provisioning token")."""
 
-from typing import Annotated
-
-from fastapi import APIRouter, Response
 from sqlalchemy import RowMapping
+from starlette.responses import Response
 
 from relay_localcloud.cloud import CurrentCloud
-from relay_localcloud.http.bodies import Body, answer, no_content
+from relay_localcloud.http.bodies import OptionalBody, answer, no_content
 from relay_localcloud.http.principal import OrganizationId, OrganizationWriter, ProviderReader, ResourceId
+from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.instants import timestamp
 from relay_localcloud.providers import applications, provisioning
 from relay_wire.provider import ProvisioningTokenCreate, ProvisioningTokenCreated, ProvisioningTokenList
 
-router = APIRouter(tags=["Providers"])
+router = Router("Providers")
 
 
 @router.post(
@@ -21,7 +20,7 @@ router = APIRouter(tags=["Providers"])
 async def create_provisioning_token(
     caller: OrganizationWriter,
     organization_id: OrganizationId,
-    body: Annotated[ProvisioningTokenCreate, Body(ProvisioningTokenCreate, optional=True)],
+    body: OptionalBody[ProvisioningTokenCreate],
     cloud: CurrentCloud,
 ) -> Response:
     """Answers the plain text, once. Every field may be absent: 24 hours, no quota, the pool `community`."""

@@ -4,9 +4,7 @@ A deployment is published in the catalog, so its writes take what backends take:
 key with `org:write`.
 """
 
-from typing import Annotated
-
-from fastapi import APIRouter, Response
+from starlette.responses import Response
 
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.faults.quotes import PriceFactor
@@ -15,6 +13,7 @@ from relay_localcloud.http.errors import not_found
 from relay_localcloud.http.openapi import ASSUMED
 from relay_localcloud.http.pages import PageRequest
 from relay_localcloud.http.principal import CatalogWriter, Principal, ResourceId, ServingReader
+from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.serving import admission, moves, rows
 from relay_localcloud.serving.records import shown
@@ -23,7 +22,7 @@ from relay_localcloud.serving.states import Trigger
 from relay_wire import serving as wire
 from relay_wire.serving import DeploymentChange, DeploymentCreate, DeploymentPage
 
-router = APIRouter(tags=["Serving"])
+router = Router("Serving")
 
 LISTING = "serving deployments"
 
@@ -36,7 +35,7 @@ LISTING = "serving deployments"
 )
 async def create_deployment(
     caller: CatalogWriter,
-    body: Annotated[DeploymentCreate, Body(DeploymentCreate)],
+    body: Body[DeploymentCreate],
     factor: PriceFactor,
     cloud: CurrentCloud,
 ) -> Response:
@@ -88,7 +87,7 @@ async def get_deployment(caller: ServingReader, deployment_id: ResourceId, cloud
 async def change_deployment(
     caller: CatalogWriter,
     deployment_id: ResourceId,
-    body: Annotated[DeploymentChange, Body(DeploymentChange)],
+    body: Body[DeploymentChange],
     cloud: CurrentCloud,
 ) -> Response:
     """Answers the deployment; 409 where its status does not allow it."""

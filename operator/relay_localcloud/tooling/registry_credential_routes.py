@@ -1,18 +1,17 @@
 """Registry credentials (section 4, "Registry credentials and runner pools")."""
 
-from typing import Annotated
-
-from fastapi import APIRouter, Response
 from sqlalchemy import RowMapping
+from starlette.responses import Response
 
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.http.bodies import Body, answer, no_content
 from relay_localcloud.http.principal import OrganizationId, ResourceId, ToolingReader, ToolingWriter
+from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.instants import timestamp
 from relay_localcloud.tooling import registry_credentials
 from relay_wire.registry_credentials import RegistryCredential, RegistryCredentialCreate, RegistryCredentialList
 
-router = APIRouter(tags=["Registry credentials"])
+router = Router("Registry credentials")
 
 
 @router.post(
@@ -23,7 +22,7 @@ router = APIRouter(tags=["Registry credentials"])
 async def create_registry_credential(
     caller: ToolingWriter,
     organization_id: OrganizationId,
-    body: Annotated[RegistryCredentialCreate, Body(RegistryCredentialCreate)],
+    body: Body[RegistryCredentialCreate],
     cloud: CurrentCloud,
 ) -> Response:
     """Answers it without its secrets; 409 where the organization has one of this name."""

@@ -1,26 +1,25 @@
 """Runner pools (section 4, "Registry credentials and runner pools"); all but create are assumed."""
 
-from typing import Annotated
-
-from fastapi import APIRouter, Response
 from sqlalchemy import RowMapping
+from starlette.responses import Response
 
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.http.bodies import Body, answer, no_content
 from relay_localcloud.http.openapi import ASSUMED
 from relay_localcloud.http.principal import OrganizationId, ResourceId, ToolingReader, ToolingWriter
+from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.instants import timestamp
 from relay_localcloud.tooling import runner_pools
 from relay_wire.runner_pools import RunnerPool, RunnerPoolCreate, RunnerPoolList
 
-router = APIRouter(tags=["Runner pools"])
+router = Router("Runner pools")
 
 
 @router.post("/v1/orgs/{orgId}/runner-pools", response_model=RunnerPool, summary="Create a runner pool")
 async def create_runner_pool(
     caller: ToolingWriter,
     organization_id: OrganizationId,
-    body: Annotated[RunnerPoolCreate, Body(RunnerPoolCreate)],
+    body: Body[RunnerPoolCreate],
     cloud: CurrentCloud,
 ) -> Response:
     """Answers it without its grant; 409 where the organization has one of this name."""

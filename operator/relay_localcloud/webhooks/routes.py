@@ -1,17 +1,17 @@
 """Webhook subscriptions (section 4, "Webhook management"); all but create are assumed."""
 
 import json
-from typing import Annotated
 
-from fastapi import APIRouter, Response
 from sqlalchemy import RowMapping, delete, insert, update
+from starlette.responses import Response
 
 from relay_localcloud.cloud import CurrentCloud
-from relay_localcloud.http.bodies import Body, answer, no_content
+from relay_localcloud.http.bodies import Body, OptionalBody, answer, no_content
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.openapi import ASSUMED
 from relay_localcloud.http.pages import PageRequest
 from relay_localcloud.http.principal import OrganizationId, ResourceId, ToolingReader, ToolingWriter
+from relay_localcloud.http.routing import Router
 from relay_localcloud.http.web_addresses import web_address
 from relay_localcloud.identity import credentials
 from relay_localcloud.kernel import owned, tables
@@ -30,7 +30,7 @@ from relay_wire.webhooks import (
     WebhookToggle,
 )
 
-router = APIRouter(tags=["Webhook management"])
+router = Router("Webhook management")
 
 SECRET_PREFIX = "whsec_"  # noqa: S105 - public
 LONGEST_NAME = 200
@@ -42,7 +42,7 @@ _SHOWN = 12
 async def create_webhook(
     caller: ToolingWriter,
     organization_id: OrganizationId,
-    body: Annotated[WebhookCreate, Body(WebhookCreate)],
+    body: Body[WebhookCreate],
     cloud: CurrentCloud,
 ) -> Response:
     """Answers the signing secret, once. No events means all of them."""
@@ -97,7 +97,7 @@ async def toggle_webhook(
     caller: ToolingWriter,
     organization_id: OrganizationId,
     webhook_id: ResourceId,
-    body: Annotated[WebhookToggle, Body(WebhookToggle, optional=True)],
+    body: OptionalBody[WebhookToggle],
     cloud: CurrentCloud,
 ) -> Response:
     """Without `enabled` it flips. What happens while it is paused is not sent later, nor are retries that fall due."""

@@ -1,8 +1,6 @@
 """Pods (section 2, "Pod"; section 4, "VMs and pods"). They are read and acted on as VMs: `vm_routes.py`."""
 
-from typing import Annotated
-
-from fastapi import APIRouter, Response
+from starlette.responses import Response
 
 from relay_localcloud.capacity import nodes
 from relay_localcloud.capacity.catalog import DEFAULT_DISK_GB, GPU_MODELS, GpuModel
@@ -13,6 +11,7 @@ from relay_localcloud.faults.quotes import PriceFactor
 from relay_localcloud.http.bodies import Body, answer
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.principal import VmReader, VmWriter
+from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.workloads import admission, container
 from relay_localcloud.workloads.admission import Admitted
@@ -22,15 +21,13 @@ from relay_localcloud.workloads.workloads import POD, kept_request
 from relay_wire.pods import PodCapacityList, PodCreate
 from relay_wire.vms import VmRecord
 
-router = APIRouter(tags=["VMs and pods"])
+router = Router("VMs and pods")
 
 MOST_GPUS = 8  # of one pod (section 8)
 
 
 @router.post("/v1/pods", response_model=VmRecord, summary="Create a pod")
-async def create_pod(
-    caller: VmWriter, body: Annotated[PodCreate, Body(PodCreate)], factor: PriceFactor, cloud: CurrentCloud
-) -> Response:
+async def create_pod(caller: VmWriter, body: Body[PodCreate], factor: PriceFactor, cloud: CurrentCloud) -> Response:
     """Answers the pod's VM record. All its GPUs are on one node, held from here on; billing begins with `running`."""
     _check(body)
     with cloud.store.transaction() as tx:

@@ -2,25 +2,27 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Response
+from starlette.responses import Response
 
 from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.http.arguments import Path
 from relay_localcloud.http.bodies import Body, answer, no_content
 from relay_localcloud.http.openapi import ASSUMED
 from relay_localcloud.http.pages import PageRequest
 from relay_localcloud.http.principal import ResourceId, VmReader, VmWriter
+from relay_localcloud.http.routing import Router
 from relay_localcloud.workloads import snapshots
 from relay_localcloud.workloads.workloads import visible
 from relay_wire.snapshots import Snapshot, SnapshotCreate, SnapshotPage
 
-router = APIRouter(tags=["Snapshots"])
+router = Router("Snapshots")
 
-SnapshotId = Annotated[str, Path(alias="snapshotId")]
+SnapshotId = Annotated[str, Path("snapshotId")]
 
 
 @router.post("/v1/vms/{id}/snapshots/create", response_model=Snapshot, summary="Make a snapshot", openapi_extra=ASSUMED)
 async def create_snapshot(
-    caller: VmWriter, vm_id: ResourceId, body: Annotated[SnapshotCreate, Body(SnapshotCreate)], cloud: CurrentCloud
+    caller: VmWriter, vm_id: ResourceId, body: Body[SnapshotCreate], cloud: CurrentCloud
 ) -> Response:
     """Answers it while it is being made; it is `ready` a little later."""
     with cloud.store.transaction() as tx:

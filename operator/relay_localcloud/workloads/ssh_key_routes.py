@@ -1,17 +1,16 @@
 """SSH keys registered on the organization (section 4, "VMs and pods"); listing and deleting are assumed."""
 
-from typing import Annotated
-
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import load_ssh_public_key
-from fastapi import APIRouter, Response
 from sqlalchemy import RowMapping, delete, insert
+from starlette.responses import Response
 
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.http.bodies import Body, answer, no_content
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.openapi import ASSUMED
 from relay_localcloud.http.principal import OrganizationId, ResourceId, ToolingReader, ToolingWriter, VmWriter
+from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel import owned, tables
 from relay_localcloud.kernel.instants import timestamp
 from relay_localcloud.workloads import admission, attached_keys
@@ -22,7 +21,7 @@ from relay_wire.pods import PodStatus
 from relay_wire.ssh_keys import SshKey, SshKeyCreate, SshKeyList
 from relay_wire.vms import VmRecord
 
-router = APIRouter(tags=["SSH keys"])
+router = Router("SSH keys")
 
 LONGEST_NAME = 200
 
@@ -37,7 +36,7 @@ class SshKeyAttach(Sent):
 async def create_ssh_key(
     caller: ToolingWriter,
     organization_id: OrganizationId,
-    body: Annotated[SshKeyCreate, Body(SshKeyCreate)],
+    body: Body[SshKeyCreate],
     cloud: CurrentCloud,
 ) -> Response:
     """Takes an OpenSSH public key; 409 where the organization has one of this name."""
@@ -88,7 +87,7 @@ async def delete_ssh_key(
 async def attach_ssh_key(
     caller: VmWriter,
     workload_id: ResourceId,
-    body: Annotated[SshKeyAttach, Body(SshKeyAttach)],
+    body: Body[SshKeyAttach],
     cloud: CurrentCloud,
 ) -> Response:
     """Takes a key that is registered on the organization, 422 for any other; a second time changes nothing."""

@@ -1,26 +1,25 @@
 """Transfers of pods and VMs between organizations (section 2, "Accept transfer"); the path is assumed."""
 
-from typing import Annotated
-
-from fastapi import APIRouter, Response
+from starlette.responses import Response
 
 from relay_localcloud.cloud import CurrentCloud
-from relay_localcloud.http.bodies import Body, answer
+from relay_localcloud.http.bodies import OptionalBody, answer
 from relay_localcloud.http.openapi import ASSUMED
 from relay_localcloud.http.principal import ResourceId, VmWriter
+from relay_localcloud.http.routing import Router
 from relay_localcloud.workloads import container, transfers
 from relay_localcloud.workloads.records import vm_record
 from relay_wire.transfers import TransferAccept
 from relay_wire.vms import VmRecord
 
-router = APIRouter(tags=["Transfers"])
+router = Router("Transfers")
 
 
 @router.post("/v1/transfers/{id}/accept", response_model=VmRecord, summary="Accept a transfer", openapi_extra=ASSUMED)
 async def accept_transfer(
     caller: VmWriter,
     transfer_id: ResourceId,
-    body: Annotated[TransferAccept, Body(TransferAccept, optional=True)],
+    body: OptionalBody[TransferAccept],
     cloud: CurrentCloud,
 ) -> Response:
     """Answers the record; from here on the workload is the receiving organization's, and billed to it."""

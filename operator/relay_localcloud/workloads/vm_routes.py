@@ -1,8 +1,6 @@
 """VMs, and what VMs and pods share: the record, stop, restart, terminate, visibility (section 4)."""
 
-from typing import Annotated
-
-from fastapi import APIRouter, Response
+from starlette.responses import Response
 
 from relay_localcloud.capacity.catalog import DEFAULT_CPU_SIZE, DEFAULT_DISK_GB
 from relay_localcloud.capacity.placement import SPOT, Demand, NodeRoom
@@ -14,6 +12,7 @@ from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.openapi import ASSUMED
 from relay_localcloud.http.pages import PageRequest
 from relay_localcloud.http.principal import OrganizationId, Principal, ResourceId, VmReader, VmWriter
+from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.tooling import registry_credentials
 from relay_localcloud.workloads import admission, attached_keys, container, guests, moves, slots, workloads
@@ -24,8 +23,8 @@ from relay_localcloud.workloads.workloads import VM, Workload, kept_request
 from relay_wire.pods import PodStatus
 from relay_wire.vms import CreatedResource, EndedSpotVm, Visibility, VmCreate, VmPage, VmRecord
 
-router = APIRouter(tags=["VMs and pods"])
-list_router = APIRouter(tags=["VMs and pods"])
+router = Router("VMs and pods")
+list_router = Router("VMs and pods")
 
 DEFAULT_PORT = 80
 
@@ -34,7 +33,7 @@ DEFAULT_PORT = 80
 async def create_vm(
     caller: VmWriter,
     organization_id: OrganizationId,
-    body: Annotated[VmCreate, Body(VmCreate)],
+    body: Body[VmCreate],
     factor: PriceFactor,
     cloud: CurrentCloud,
 ) -> Response:
@@ -113,7 +112,7 @@ async def terminate_vm(caller: VmWriter, workload_id: ResourceId, cloud: Current
 async def set_visibility(
     caller: VmWriter,
     workload_id: ResourceId,
-    body: Annotated[Visibility, Body(Visibility)],
+    body: Body[Visibility],
     cloud: CurrentCloud,
 ) -> Response:
     """Takes `{"public": bool}`, which is assumed."""

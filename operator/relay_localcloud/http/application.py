@@ -1,0 +1,61 @@
+"""The innermost layer: calls the endpoint of a request's operation, and makes an answer of every error."""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from relay_localcloud.http.errors import ApiError, ErrorAnswer
+from relay_localcloud.http.exchange import Operations, exchange_of
+from relay_localcloud.http.routing import Route, Transaction
+
+OPENAPI = "/openapi.json"
+
+
+class Application:
+    """An API: its operations, and the shape of its errors. Endpoints find its parts by type in `request.app.parts`."""
+
+    def __init__(
+        self,
+        routes: Iterable[Route],
+        parts: Mapping[type, object],
+        transaction: Transaction,
+        refused: ErrorAnswer,
+        description: Callable[[], object],
+    ) -> None:
+        self.routes = {route.operation: route for route in routes}
+        self.operations = Operations(self.routes)
+        self.parts = parts
+        self._transaction = transaction
+        self._refused = refused
+        self._description = description
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer."""
+        scope["app"] = self
+        exchange = exchange_of(scope)
+        scope["path_params"] = exchange.path_params
+        try:
+            response = await self._response(exchange.operation, Request(scope, receive))
+        except ApiError as error:
+            response = self._refused(error, scope)
+        except ClientDisconnect:
+            return
+        except Exception:
+            defect = ApiError(500, "The local cloud failed at this; its log on stderr has the traceback.")
+            await self._refused(defect, scope)(scope, receive, send)
+            raise
+        await response(scope, receive, send)
+
+    async def _response(self, operation: str | None, request: Request) -> Response:
+        route = self.routes.get(operation or "")
+        if route is not None:
+            return await route.respond(request, self._transaction)
+        path, method = request.url.path, request.method
+        allowed = ["GET", "HEAD"] if path == OPENAPI else self.operations.allowed(path)
+        if path == OPENAPI and method in allowed:
+            return JSONResponse(self._description())
+        if allowed:
+            raise ApiError(405, f"{method} is not served at {path}.", headers={"Allow": ", ".join(allowed)})
+        raise ApiError(404, f"There is nothing at {path}.")

@@ -1,0 +1,132 @@
+"""Where an endpoint's arguments come from, as its annotations say.
+
+    VmReader = Annotated[Principal, Depends(caller_by_this_rule)]
+    ResourceId = Annotated[str, Path("id")]
+    Days = Annotated[int, Query(), Field(ge=1, le=90, description="How many days.")]
+
+They are made in the order of the parameters, so that whoever may not call (403) is not told what is wrong with the
+body (400).
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from inspect import Parameter, signature
+from typing import Any, Literal, Protocol, cast
+
+from pydantic import TypeAdapter, ValidationError
+from starlette.requests import Request
+
+from relay_localcloud.http.errors import ApiError, sentence
+from relay_localcloud.kernel.store import Tx
+
+Source = Callable[[Request], Awaitable[object]]
+"""What gives a request's argument."""
+
+
+class Marker(Protocol):
+    """What a parameter's annotation carries."""
+
+    def source(self, parameter: Parameter) -> Source:
+        """Where the argument of this parameter comes from."""
+
+
+class Call:
+    """A function, and where its arguments come from."""
+
+    def __init__(self, function: Callable[..., object]) -> None:
+        self._function = function
+
+    @cached_property
+    def sources(self) -> Mapping[str, Source]:
+        """By the name of the parameter; a `tx` is the caller's to give."""
+        parameters = signature(self._function).parameters.values()
+        return {each.name: _source_of(each) for each in parameters if each.annotation is not Tx}
+
+    async def arguments(self, request: Request) -> dict[str, object]:
+        """What the function is called with."""
+        return {name: await source(request) for name, source in self.sources.items()}
+
+    async def __call__(self, request: Request) -> object:
+        """Call it; it is a coroutine function."""
+        return await cast("Awaitable[object]", self._function(**await self.arguments(request)))
+
+
+@dataclass(frozen=True)
+class Depends:
+    """From a coroutine function, whose own parameters are made likewise."""
+
+    function: Callable[..., Awaitable[object]]
+
+    def source(self, parameter: Parameter) -> Source:
+        """A call."""
+        del parameter
+        return Call(self.function)
+
+
+class Value:
+    """One value of the path or of the query string, as pydantic makes it of text; 400 where it cannot."""
+
+    def __init__(self, name: str, place: Literal["path", "query"], parameter: Parameter) -> None:
+        self.name = name
+        self.place = place
+        self.default = parameter.default
+        self._annotation = parameter.annotation
+
+    @cached_property
+    def adapter(self) -> TypeAdapter[Any]:
+        """What the value must be."""
+        return TypeAdapter(self._annotation)
+
+    @property
+    def required(self) -> bool:
+        """Whether there is no default."""
+        return self.default is Parameter.empty
+
+    async def __call__(self, request: Request) -> object:
+        """The value, or the default where it is absent."""
+        given = (request.path_params if self.place == "path" else request.query_params).get(self.name)
+        if given is None:
+            if self.required:
+                raise ApiError(400, f"{self.name}: Field required.")
+            return self.default
+        try:
+            return self.adapter.validate_python(given)
+        except ValidationError as error:
+            wrong = error.errors(include_url=False, include_context=False, include_input=False)
+            raise ApiError(400, sentence([{**each, "loc": (self.name, *each["loc"])} for each in wrong])) from None
+
+
+@dataclass(frozen=True)
+class Path:
+    """From the path: what is in braces there; a `Field` beside it says more."""
+
+    alias: str | None = None
+
+    def source(self, parameter: Parameter) -> Source:
+        """A value of the path."""
+        return Value(self.alias or parameter.name, "path", parameter)
+
+
+@dataclass(frozen=True)
+class Query:
+    """From the query string; a `Field` beside it says more."""
+
+    alias: str | None = None
+
+    def source(self, parameter: Parameter) -> Source:
+        """A value of the query string."""
+        return Value(self.alias or parameter.name, "query", parameter)
+
+
+async def _request(request: Request) -> Request:
+    return request
+
+
+def _source_of(parameter: Parameter) -> Source:
+    if parameter.annotation is Request:
+        return _request
+    for each in getattr(parameter.annotation, "__metadata__", ()):
+        if hasattr(each, "source"):
+            return cast("Marker", each).source(parameter)
+    raise TypeError(f"nothing says where the parameter {parameter.name!r} comes from")

@@ -1,0 +1,115 @@
+"""Operations as a table: a method, a path, and an endpoint.
+
+    router = Router("Snapshots")
+
+    @router.get("/v1/vms/{id}/snapshots", summary="List snapshots")
+    def list_snapshots(caller: VmReader, vm_id: ResourceId, page: PageRequest, tx: Tx) -> SnapshotList: ...
+
+A plain function runs in one transaction, `tx`, and what it returns is answered once that is on disk: a model or a dict
+as JSON, None as 204, a `Response` as it is. A coroutine function opens transactions of its own.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from inspect import iscoroutinefunction
+from typing import Any, Protocol, TypedDict, TypeVar, Unpack
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from relay_localcloud.http.arguments import Call
+from relay_localcloud.http.bodies import answer, no_content
+from relay_localcloud.kernel.store import Tx
+
+Transaction = Callable[[], AbstractContextManager[Tx]]
+
+_EndpointT = TypeVar("_EndpointT", bound=Callable[..., object])
+
+
+class _Decorator(Protocol):
+    def __call__(self, endpoint: _EndpointT, /) -> _EndpointT: ...
+
+
+class Said(TypedDict, total=False):
+    """What a route says of itself in the OpenAPI description."""
+
+    summary: str
+    response_model: Any  # what is answered, where the endpoint's own annotation does not say it
+    status_code: int
+    openapi_extra: Mapping[str, Any] | Callable[[], Mapping[str, Any]]
+    responses: Mapping[int, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Route:
+    """One operation."""
+
+    method: str
+    path: str
+    endpoint: Callable[..., object]
+    tag: str | None
+    said: Said
+
+    @property
+    def operation(self) -> str:
+        """`METHOD /path/{template}`."""
+        return f"{self.method} {self.path}"
+
+    @cached_property
+    def call(self) -> Call:
+        """The endpoint with where its arguments come from."""
+        return Call(self.endpoint)
+
+    async def respond(self, request: Request, transaction: Transaction) -> Response:
+        """Call the endpoint, and make a response of what it returns."""
+        arguments = await self.call.arguments(request)
+        if iscoroutinefunction(self.endpoint):
+            result = await self.endpoint(**arguments)
+        else:
+            with transaction() as tx:
+                result = self.endpoint(**arguments, tx=tx)
+        if isinstance(result, Response):
+            return result
+        return no_content() if result is None else answer(result, self.said.get("status_code", 200))
+
+
+class Router:
+    """The operations of a noun; those without a tag are not described."""
+
+    def __init__(self, tag: str | None = None) -> None:
+        self._tag = tag
+        self.routes: list[Route] = []
+
+    def get(self, path: str, **said: Unpack[Said]) -> _Decorator:
+        """GET."""
+        return self._route("GET", path, said)
+
+    def post(self, path: str, **said: Unpack[Said]) -> _Decorator:
+        """POST."""
+        return self._route("POST", path, said)
+
+    def put(self, path: str, **said: Unpack[Said]) -> _Decorator:
+        """PUT."""
+        return self._route("PUT", path, said)
+
+    def patch(self, path: str, **said: Unpack[Said]) -> _Decorator:
+        """PATCH."""
+        return self._route("PATCH", path, said)
+
+    def delete(self, path: str, **said: Unpack[Said]) -> _Decorator:
+        """DELETE."""
+        return self._route("DELETE", path, said)
+
+    def below(self, prefix: str, tag: str) -> Iterator[Route]:
+        """Its routes with a prefix before their paths, described under a tag."""
+        for route in self.routes:
+            yield replace(route, path=prefix + route.path, tag=tag)
+
+    def _route(self, method: str, path: str, said: Said) -> _Decorator:
+        def add(endpoint: _EndpointT) -> _EndpointT:
+            self.routes.append(Route(method, path, endpoint, self._tag, said))
+            return endpoint
+
+        return add
