@@ -37,6 +37,7 @@ class Sent(BaseModel):
         frozen=True,
         strict=True,
         hide_input_in_errors=True,  # bodies carry env vars and keys
+        defer_build=True,  # most processes use few of the models
     )
 
     @model_validator(mode="before")
@@ -59,6 +60,7 @@ class Received(BaseModel):
         frozen=True,
         coerce_numbers_to_str=True,  # identifiers are opaque (section 1), also where they look like numbers
         hide_input_in_errors=True,
+        defer_build=True,
     )
 
 

@@ -29,7 +29,7 @@ class Family(StrEnum):
 class Asked(BaseModel):
     """A request body, or a part of one; null in an optional field means that it is absent."""
 
-    model_config = ConfigDict(extra="allow", frozen=True, strict=True, hide_input_in_errors=True)
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True, hide_input_in_errors=True, defer_build=True)
 
 
 class Part(Asked):
