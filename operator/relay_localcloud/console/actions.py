@@ -1,7 +1,7 @@
 """What the console's buttons do: the very calls of the control interface, and then the page again."""
 
-from collections.abc import Awaitable, Mapping
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 from math import isfinite
 from typing import Annotated, Final
 from urllib.parse import parse_qsl
@@ -10,10 +10,10 @@ from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
-from relay_localcloud.cloud import Cloud, CurrentCloud
+from relay_localcloud.cloud import Cloud
 from relay_localcloud.console.faults import SIMPLE_EFFECTS
 from relay_localcloud.console.requested import Requested
-from relay_localcloud.console.view import HEADERS, CurrentView, View
+from relay_localcloud.console.view import HEADERS, CurrentView
 from relay_localcloud.control import clock, faults, nodes, records
 from relay_localcloud.control.clock import ClockRequest
 from relay_localcloud.control.nodes import NodeChange
@@ -21,13 +21,97 @@ from relay_localcloud.faults.faults import FaultCreate
 from relay_localcloud.http.arguments import Depends
 from relay_localcloud.http.bodies import read_body
 from relay_localcloud.http.errors import ApiError, sentence
-from relay_localcloud.http.principal import ResourceId
 from relay_localcloud.http.routing import Router
-
-router = Router()
 
 _LARGEST_FORM: Final = 64 * 1024
 _MOST_FIELDS: Final = 50
+
+
+@dataclass(frozen=True)
+class Pressed:
+    """A button that was pressed: what its form says, and the id in its address where there is one."""
+
+    cloud: Cloud
+    form: Mapping[str, str]
+    id: str
+
+    def number(self, name: str) -> float:
+        """A field as a finite number; ApiError 400."""
+        try:
+            number = float(self.form.get(name, ""))
+        except ValueError:
+            raise ApiError(400, f"{name}: give a number.") from None
+        if not isfinite(number):
+            raise ApiError(400, f"{name}: give a finite number.")
+        return number
+
+
+async def _advance(pressed: Pressed) -> str:
+    amount = pressed.number("amount") if "amount" in pressed.form else 1.0
+    await _change_clock(pressed, advanceSeconds=amount * pressed.number("seconds"))
+    return "advanced"
+
+
+async def _set(pressed: Pressed) -> str:
+    await _change_clock(pressed, set=pressed.form.get("set", "").strip())
+    return "advanced"
+
+
+async def _change_mode(pressed: Pressed) -> str:
+    mode = pressed.form.get("mode", "")
+    await _change_clock(pressed, mode=mode, **({"rate": pressed.number("rate")} if mode == "scaled" else {}))
+    return "clock"
+
+
+async def _change_clock(pressed: Pressed, **change: object) -> None:
+    await clock.change_clock(ClockRequest.model_validate(change), pressed.cloud)
+
+
+async def _change_node(pressed: Pressed) -> str:
+    reporting = pressed.form.get("reporting") == "yes"
+    await nodes.change_node(pressed.id, NodeChange(reporting=reporting), pressed.cloud)
+    return "node-up" if reporting else "node-down"
+
+
+async def _replay(pressed: Pressed) -> str:
+    await records.replay_delivery(pressed.id, pressed.cloud)
+    return "replayed"
+
+
+async def _add_fault(pressed: Pressed) -> str:
+    form = pressed.form
+    effect = SIMPLE_EFFECTS.get(form.get("effect", ""))
+    if effect is None:
+        raise ApiError(400, "effect: choose one of those in the form.")
+    wanted = {"operation": form.get("operation", "").strip(), "effect": effect[1]}
+    count = {"count": int(pressed.number("count"))} if form.get("count") else {}
+    await faults.create_fault(FaultCreate.model_validate({**wanted, **count}), pressed.cloud)
+    return "fault-made"
+
+
+async def _remove_faults(pressed: Pressed) -> str:
+    await faults.remove_faults(pressed.cloud)
+    return "faults-removed"
+
+
+async def _remove_fault(pressed: Pressed) -> str:
+    await faults.remove_fault(pressed.id, pressed.cloud)
+    return "fault-removed"
+
+
+_Action = Callable[[Pressed], Awaitable[str]]
+"""Does it; the word of what the page then says (`notices.py`)."""
+
+_ACTIONS: Final[Mapping[str, _Action]] = {
+    "/console/clock/advance": _advance,
+    "/console/clock/set": _set,
+    "/console/clock/mode": _change_mode,
+    "/console/nodes/{id}/reporting": _change_node,
+    "/console/deliveries/{id}/replay": _replay,
+    "/console/faults": _add_fault,
+    "/console/faults/remove-all": _remove_faults,
+    "/console/faults/{id}/remove": _remove_fault,
+}
 
 
 async def _form(request: Request) -> dict[str, str]:
@@ -38,101 +122,22 @@ async def _form(request: Request) -> dict[str, str]:
         raise ApiError(400, f"A form has at most {_MOST_FIELDS} fields.") from None
 
 
-Form = Annotated[dict[str, str], Depends(_form)]
+def _endpoint(action: _Action) -> Callable[..., object]:
+    async def press(view: CurrentView, form: Annotated[dict[str, str], Depends(_form)], request: Request) -> Response:
+        """Wait for the action; then the page that the button was on, or the page that says what is wrong."""
+        page = Requested.at(form.get("back", "/"))
+        try:
+            notice = await action(Pressed(view.cloud, form, request.path_params.get("id", "")))
+        except ApiError as error:
+            return replace(view, requested=page).refusal(error)
+        except ValidationError as error:
+            wrong = ApiError(400, sentence(error.errors(include_url=False, include_input=False)))
+            return replace(view, requested=page).refusal(wrong)
+        return Response(status_code=303, headers={**HEADERS, "Location": page.saying(notice)})
+
+    return press
 
 
-@router.post("/console/clock/advance")
-async def advance(view: CurrentView, form: Form, cloud: CurrentCloud) -> Response:
-    """Move the clock on by an amount of a unit, given in seconds."""
-    return await _done(view, form, "advanced", _advance(form, cloud))
-
-
-@router.post("/console/clock/set")
-async def move_to(view: CurrentView, form: Form, cloud: CurrentCloud) -> Response:
-    """Move the clock to an instant."""
-    return await _done(view, form, "advanced", _change_clock({"set": form.get("set", "").strip()}, cloud))
-
-
-@router.post("/console/clock/mode")
-async def change_mode(view: CurrentView, form: Form, cloud: CurrentCloud) -> Response:
-    """Freeze the clock, or let it go in real time or scaled."""
-    return await _done(view, form, "clock", _change_mode(form, cloud))
-
-
-@router.post("/console/nodes/{id}/reporting")
-async def change_node(view: CurrentView, node_id: ResourceId, form: Form, cloud: CurrentCloud) -> Response:
-    """Make a node fall silent, or report again."""
-    reporting = form.get("reporting") == "yes"
-    call = nodes.change_node(node_id, NodeChange(reporting=reporting), cloud)
-    return await _done(view, form, "node-up" if reporting else "node-down", call)
-
-
-@router.post("/console/deliveries/{id}/replay")
-async def replay(view: CurrentView, attempt_id: ResourceId, form: Form, cloud: CurrentCloud) -> Response:
-    """Send a delivery again."""
-    return await _done(view, form, "replayed", records.replay_delivery(attempt_id, cloud))
-
-
-@router.post("/console/faults")
-async def add_fault(view: CurrentView, form: Form, cloud: CurrentCloud) -> Response:
-    """Add one of the simple faults."""
-    return await _done(view, form, "fault-made", _add_fault(form, cloud))
-
-
-@router.post("/console/faults/remove-all")
-async def remove_faults(view: CurrentView, form: Form, cloud: CurrentCloud) -> Response:
-    """Remove every fault."""
-    return await _done(view, form, "faults-removed", faults.remove_faults(cloud))
-
-
-@router.post("/console/faults/{id}/remove")
-async def remove_fault(view: CurrentView, fault_id: ResourceId, form: Form, cloud: CurrentCloud) -> Response:
-    """Remove a fault."""
-    return await _done(view, form, "fault-removed", faults.remove_fault(fault_id, cloud))
-
-
-async def _advance(form: Mapping[str, str], cloud: Cloud) -> None:
-    amount = _number(form, "amount") if "amount" in form else 1.0
-    await _change_clock({"advanceSeconds": amount * _number(form, "seconds")}, cloud)
-
-
-async def _change_mode(form: Mapping[str, str], cloud: Cloud) -> None:
-    mode = form.get("mode", "")
-    rate = {"rate": _number(form, "rate")} if mode == "scaled" else {}
-    await _change_clock({"mode": mode, **rate}, cloud)
-
-
-async def _change_clock(change: Mapping[str, object], cloud: Cloud) -> None:
-    await clock.change_clock(ClockRequest.model_validate(change), cloud)
-
-
-async def _add_fault(form: Mapping[str, str], cloud: Cloud) -> None:
-    effect = SIMPLE_EFFECTS.get(form.get("effect", ""))
-    if effect is None:
-        raise ApiError(400, "effect: choose one of those in the form.")
-    wanted = {"operation": form.get("operation", "").strip(), "effect": effect[1]}
-    count = {"count": int(_number(form, "count"))} if form.get("count") else {}
-    await faults.create_fault(FaultCreate.model_validate({**wanted, **count}), cloud)
-
-
-def _number(form: Mapping[str, str], name: str) -> float:
-    try:
-        number = float(form.get(name, ""))
-    except ValueError:
-        raise ApiError(400, f"{name}: give a number.") from None
-    if not isfinite(number):
-        raise ApiError(400, f"{name}: give a finite number.")
-    return number
-
-
-async def _done(view: View, form: Mapping[str, str], notice: str, call: Awaitable[object]) -> Response:
-    """Wait for the call; then the page that the button was on, or the page that says what is wrong."""
-    page = Requested.at(form.get("back", "/"))
-    try:
-        await call
-    except ApiError as error:
-        return replace(view, requested=page).refusal(error)
-    except ValidationError as error:
-        wrong = ApiError(400, sentence(error.errors(include_url=False, include_input=False)))
-        return replace(view, requested=page).refusal(wrong)
-    return Response(status_code=303, headers={**HEADERS, "Location": page.saying(notice)})
+router: Final = Router()
+for _path, _action in _ACTIONS.items():
+    router.post(_path)(_endpoint(_action))

@@ -2,19 +2,14 @@
 
 from typing import Final
 
-from sqlalchemy import RowMapping, Table, select
-from starlette.responses import Response
+from sqlalchemy import RowMapping
 
 from relay_localcloud.batches.tables import batches, files
 from relay_localcloud.console.markup import Html, element, fragment
-from relay_localcloud.console.parts import Row, identifier, pages, section, table
+from relay_localcloud.console.parts import Row, identifier, named, section, table
 from relay_localcloud.console.reading import Reading
-from relay_localcloud.console.view import CurrentView
 from relay_localcloud.console.wording import moment, pill, size
-from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.store import Tx
-
-router = Router()
 
 PATH: Final = "/console/batches"
 ON_A_PAGE: Final = 25
@@ -22,15 +17,10 @@ _BATCHES_HINT: Final = "No batch yet. Upload a file, POST /v1/files, then POST /
 _FILES_HINT: Final = "No file yet. POST /v1/files at the inference URL takes one, as multipart/form-data."
 
 
-@router.get(PATH)
-async def batches_page(view: CurrentView) -> Response:
+def content(reading: Reading) -> Html:
     """Batches with how far they are, and files; newest first."""
-    return view.answer("Batches", _content)
-
-
-def _content(reading: Reading) -> Html:
-    found, batch_pages = _page(reading, batches, "batches")
-    kept, file_pages = _page(reading, files, "files")
+    found, batch_pages = reading.page(batches, ON_A_PAGE, place="batches-before")
+    kept, file_pages = reading.page(files, ON_A_PAGE, files.c.deleted_at.is_(None), place="files-before")
     heads = ("Batch", "Status", "Records", "Model", "Cost", "Created")
     return fragment(
         section(
@@ -48,23 +38,6 @@ def _content(reading: Reading) -> Html:
             key="files",
         ),
     )
-
-
-def _page(reading: Reading, source: Table, key: str) -> tuple[list[RowMapping], Html | None]:
-    before, requested = reading.requested.number(f"{key}-before"), reading.requested
-    query = select(source).order_by(source.c.sequence.desc()).limit(ON_A_PAGE + 1)
-    if source is files:
-        query = query.where(files.c.deleted_at.is_(None))
-    if requested.organization_id is not None:
-        query = query.where(source.c.organization_id == requested.organization_id)
-    if before is not None:
-        query = query.where(source.c.sequence < before)
-    found = list(reading.tx.connection.execute(query).mappings())
-    older = None
-    if len(found) > ON_A_PAGE:
-        older = f"{requested.to(PATH, **{f'{key}-before': found[ON_A_PAGE - 1]['sequence']})}#{key}"
-    first = None if before is None else f"{requested.to(PATH)}#{key}"
-    return found[:ON_A_PAGE], pages(first, older)
 
 
 def _batch(tx: Tx, row: RowMapping) -> Row:
@@ -86,8 +59,10 @@ def _batch(tx: Tx, row: RowMapping) -> Row:
 
 
 def _file(tx: Tx, row: RowMapping) -> Row:
-    name = fragment(element("strong", row["filename"]), element("small", identifier(row["id"])))
-    return Row(row["id"], (name, row["purpose"], size(row["bytes"]), moment(row["created_at"], tx.now)))
+    return Row(
+        row["id"],
+        (named(row["filename"], row["id"]), row["purpose"], size(row["bytes"]), moment(row["created_at"], tx.now)),
+    )
 
 
 def _nano_usd(amount: int) -> str:

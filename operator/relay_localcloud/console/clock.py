@@ -3,21 +3,16 @@
 from typing import Final
 
 from sqlalchemy import select
-from starlette.responses import Response
 
 from relay_localcloud.console.forms import field, form, options
 from relay_localcloud.console.markup import Html, element, fragment
 from relay_localcloud.console.parts import Row, section, table
 from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.requested import Requested
-from relay_localcloud.console.view import CurrentView
 from relay_localcloud.console.wording import moment
-from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.instants import timestamp
 from relay_localcloud.kernel.store import Tx
-
-router = Router()
 
 PATH: Final = "/console/clock"
 _DUE_SHOWN: Final = 25
@@ -25,13 +20,8 @@ _UNITS: Final = {"60": "minutes", "3600": "hours", "86400": "days", "1": "second
 _MODES: Final = {"real": "Real time", "frozen": "Frozen", "scaled": "Scaled"}
 
 
-@router.get(PATH)
-async def clock_page(view: CurrentView) -> Response:
+def content(reading: Reading) -> Html:
     """The forms, and what falls due next."""
-    return view.answer("Clock", _content)
-
-
-def _content(reading: Reading) -> Html:
     requested, state = reading.requested, reading.cloud.clock.state
     return fragment(
         section("Move it", _advance(requested), _set(requested, reading.tx.now), key="move"),

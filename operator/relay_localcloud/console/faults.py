@@ -5,19 +5,14 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from pydantic import JsonValue
-from starlette.responses import Response
 
 from relay_localcloud.console.forms import button, field, form, options
 from relay_localcloud.console.markup import Html, element, fragment
 from relay_localcloud.console.parts import Row, identifier, section, table
+from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.requested import Requested
 from relay_localcloud.console.secrets import without_secrets
-from relay_localcloud.console.view import CurrentView
 from relay_localcloud.faults import faults
-from relay_localcloud.http.routing import Router
-from relay_localcloud.kernel.store import Tx
-
-router = Router()
 
 PATH: Final = "/console/faults"
 _HINT: Final = "Nothing is made to go wrong. The form below adds a fault; POST /_localcloud/faults can do more."
@@ -39,15 +34,11 @@ SIMPLE_EFFECTS: Final[Mapping[str, tuple[str, dict[str, JsonValue]]]] = {
 """By the word that the form sends: what it is called, and the effect that the control interface takes."""
 
 
-@router.get(PATH)
-async def faults_page(view: CurrentView) -> Response:
-    """Every fault with how often it was seen and applied."""
-    operations = [name for name in view.cloud.operations.names if " /v1/" in name]
-    return view.answer("Faults", lambda reading: _content(reading.tx, view.requested, operations))
-
-
-def _content(tx: Tx, requested: Requested, operations: Iterable[str]) -> Html:
-    rows = [_fault(requested, item) for item in faults.shown(tx)]
+def content(reading: Reading) -> Html:
+    """Every fault with how often it was seen and applied, and the form."""
+    requested = reading.requested
+    rows = [_fault(requested, item) for item in faults.shown(reading.tx)]
+    operations = [name for name in reading.cloud.operations.names if " /v1/" in name]
     heads = ("Operation", "Effect", "When", "Applied", "End it")
     everything = button(requested, f"{PATH}/remove-all", "Remove all") if len(rows) > 1 else None
     return fragment(

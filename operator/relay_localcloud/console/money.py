@@ -1,19 +1,17 @@
 """The page of money: the balance over time, what burns it, how long it lasts, and every transaction."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from sqlalchemy import RowMapping, select
-from starlette.responses import Response
 
 from relay_localcloud.console.balance_series import Point, series
 from relay_localcloud.console.chart import balance_chart
 from relay_localcloud.console.markup import Html, element, fragment
-from relay_localcloud.console.parts import Row, facts, identifier, links, section, table
+from relay_localcloud.console.parts import Row, choices, facts, identifier, section, table
 from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.requested import Requested
-from relay_localcloud.console.view import CurrentView
 from relay_localcloud.console.wording import hourly, moment, money, span
-from relay_localcloud.http.routing import Router
 from relay_localcloud.identity import organizations
 from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.instants import SECOND
@@ -21,18 +19,15 @@ from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import accrual, billing, transactions
 from relay_localcloud.money.billing import Account
 
-router = Router()
-
 PATH: Final = "/console/money"
-_SPANS: Final = {"hour": ("1 hour", 3_600), "day": ("1 day", 86_400), "week": ("7 days", 604_800)}
 _LONGEST: Final = 30 * 86_400
+_SPANS: Final[Mapping[str | None, tuple[str, int]]] = {
+    None: ("All of it", _LONGEST),
+    "hour": ("1 hour", 3_600),
+    "day": ("1 day", 86_400),
+    "week": ("7 days", 604_800),
+}
 _TRANSACTIONS_SHOWN: Final = 50
-
-
-@router.get(PATH)
-async def money_page(view: CurrentView) -> Response:
-    """The money of the organization that was chosen, or of the first one."""
-    return view.answer("Money", _content)
 
 
 def payer(tx: Tx, requested: Requested) -> str:
@@ -72,21 +67,22 @@ def runway(has: Account) -> str:
     return "nothing burns" if hours is None else span(int(hours * 3600))
 
 
-def _content(reading: Reading) -> Html:
+def content(reading: Reading) -> Html:
+    """The money of the organization that was chosen, or of the first one."""
     requested = reading.requested
     organization_id = payer(reading.tx, requested)
     has = billing.account(reading.tx, organization_id)
-    chosen = requested.word("span")
-    points = _within(reading.tx, organization_id, _SPANS[chosen][1] if chosen in _SPANS else _LONGEST)
-    spans = [("All of it", requested.to(PATH), chosen not in _SPANS)]
-    spans += [(label, requested.to(PATH, span=word), word == chosen) for word, (label, _) in _SPANS.items()]
+    asked = requested.word("span")
+    chosen = asked if asked in _SPANS else None
+    points = _within(reading.tx, organization_id, _SPANS[chosen][1])
+    spans = {word: label for word, (label, _) in _SPANS.items()}
     whose = organizations.name_of(reading.tx, organization_id)
     return fragment(
         element("p", f"{whose} ", identifier(organization_id), class_="lead"),
         money_facts(has),
         section(
             "Balance over time",
-            links("Which time", spans),
+            choices(requested, "Which time", "span", spans, chosen),
             balance_chart(points, has.floor_cents),
             key="balance",
         ),

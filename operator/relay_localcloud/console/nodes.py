@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from sqlalchemy import RowMapping, func, select
-from starlette.responses import Response
 
 from relay_localcloud.capacity.catalog import GPU_MODELS, LOCATIONS
 from relay_localcloud.capacity.claims import claims
@@ -16,25 +15,15 @@ from relay_localcloud.console.markup import Html, element, fragment
 from relay_localcloud.console.parts import identifier, nothing, pages
 from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.requested import Requested
-from relay_localcloud.console.view import CurrentView
 from relay_localcloud.console.wording import counted, pill
-from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.workloads.workloads import workloads
-
-router = Router()
 
 PATH: Final = "/console/nodes"
 ON_A_PAGE: Final = 24
 _UNITS_SHOWN: Final = 64
 _COLOURS: Final = 6
 """How many colours tell the workloads of a node apart."""
-
-
-@router.get(PATH)
-async def nodes_page(view: CurrentView) -> Response:
-    """Every node in the order in which they came, or one."""
-    return view.answer("Nodes", _content)
 
 
 def sentence(tx: Tx) -> str:
@@ -48,7 +37,8 @@ def sentence(tx: Tx) -> str:
     return f"{counted(there[0], 'node')}, {up}; {there[2] or 0:,} of {counted(there[1] or 0, 'GPU')} taken."
 
 
-def _content(reading: Reading) -> Html:
+def content(reading: Reading) -> Html:
+    """Every node in the order in which they came, or one."""
     requested, node = reading.requested, nodes.c
     after, only = requested.number("after"), requested.word("node")
     query = select(nodes).where(node.removed_at.is_(None)).order_by(node.sequence).limit(ON_A_PAGE + 1)
@@ -62,12 +52,12 @@ def _content(reading: Reading) -> Html:
     names = _names(reading.tx, {workload for units in holders.values() for workload in units.values()})
     cards = [_card(requested, row, holders.get(row["id"], {}), names) for row in shown]
     everything = element("p", element("a", "All nodes", href=requested.to(PATH))) if only else None
-    further = requested.to(PATH, after=shown[-1]["sequence"]) if len(found) > ON_A_PAGE else None
+    further = shown[-1]["sequence"] if len(found) > ON_A_PAGE else None
     return fragment(
         element("p", sentence(reading.tx), class_="lead", aria_live="polite"),
         everything,
         element("ul", cards, class_="nodes") if cards else nothing(_EMPTY),
-        pages(requested.to(PATH) if after is not None else None, further),
+        pages(requested, "after", further),
     )
 
 

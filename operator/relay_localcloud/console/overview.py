@@ -3,37 +3,27 @@
 from typing import Final
 
 from sqlalchemy import func, select
-from starlette.responses import Response
 
 from relay_localcloud.console import money, nodes, requests, tallies, webhooks, workloads
 from relay_localcloud.console.chart import sparkline
 from relay_localcloud.console.markup import Html, element, fragment
 from relay_localcloud.console.parts import section, table
 from relay_localcloud.console.reading import Reading
-from relay_localcloud.console.view import CurrentView
 from relay_localcloud.console.wording import counted, hourly, pill
 from relay_localcloud.console.wording import money as dollars
-from relay_localcloud.http.routing import Router
 from relay_localcloud.identity import organizations
 from relay_localcloud.kernel import tables
 from relay_localcloud.money import billing
-
-router = Router()
 
 _SHOWN: Final = 5
 _LOOKED_THROUGH: Final = 1_000
 """How many of the newest requests are looked through for unread fields."""
 
 
-@router.get("/")
-async def overview(view: CurrentView) -> Response:
+def content(reading: Reading) -> Html:
     """Counts, the balance, and the newest of everything."""
-    return view.answer("Overview", _content)
-
-
-def _content(reading: Reading) -> Html:
     to = reading.requested.to
-    attempts = [webhooks.shown(reading, row) for row in webhooks.attempts(reading, _SHOWN)]
+    attempts = [webhooks.shown(reading, row) for row in reading.newest(tables.webhook_attempts, _SHOWN)]
     asked = [requests.shown(reading, logged) for logged in requests.newest(reading, _SHOWN)]
     return fragment(
         element("div", _workloads(reading), _balance(reading), _nodes(reading), _faults(reading), class_="cards"),

@@ -1,9 +1,10 @@
 """What pages are made of: sections, tables that become cards on a phone, pages of a list, what an empty list says."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from relay_localcloud.console.markup import Child, Html, element, fragment
+from relay_localcloud.console.requested import Requested
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,26 +48,45 @@ def facts(*pairs: tuple[str, Child]) -> Html:
     return element("dl", [fragment(element("div", element("dt", name), element("dd", value))) for name, value in pairs])
 
 
-def links(label: str, entries: Sequence[tuple[str, str, bool]]) -> Html:
-    """Links of which one is chosen: label, address, and whether it is the one."""
+def choices(requested: Requested, label: str, name: str, words: Mapping[str | None, str], chosen: str | None) -> Html:
+    """Links to this page with each of the words as the parameter `name`, None without it; one is `chosen`."""
     items = [
-        element("li", element("a", text, href=href, aria_current="true" if chosen else None))
-        for text, href, chosen in entries
+        element(
+            "li",
+            element(
+                "a",
+                text,
+                href=requested.to(requested.path, **{name: word}),
+                aria_current="true" if word == chosen else None,
+            ),
+        )
+        for word, text in words.items()
     ]
     return element("nav", element("ul", items), aria_label=label, class_="choices")
 
 
-def pages(newest: str | None, older: str | None) -> Html | None:
-    """Links to the newest entries and to the older ones, where there are such."""
-    if newest is None and older is None:
+def pages(requested: Requested, place: str, further: int | None, **kept: str | None) -> Html | None:
+    """Links to this page's newest entries and to those beyond `further`, where there are such.
+
+    `place` is the parameter that says where a page begins: `before`, or `<key of the section>-before`.
+    """
+    anchor = f"#{place.partition('-')[0]}" if "-" in place else ""
+    newest, older = (requested.to(requested.path, **kept, **{place: at}) + anchor for at in (None, further))
+    begun = requested.number(place) is not None
+    if not begun and further is None:
         return None
     return element(
         "nav",
-        element("a", "← Newest", href=newest) if newest else None,
-        element("a", "Older →", href=older) if older else None,
+        element("a", "← Newest", href=newest) if begun else None,
+        element("a", "Older →", href=older) if further is not None else None,
         aria_label="Pages",
         class_="pages",
     )
+
+
+def named(name: str, key: str, *more: Child, kind: str = "") -> Html:
+    """A name with the id below it."""
+    return fragment(element("strong", name), element("small", kind, identifier(key)), *more)
 
 
 def identifier(text: str) -> Html:

@@ -1,21 +1,17 @@
 """The page of webhooks: every attempt to deliver one, and a button that sends it again."""
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
-from sqlalchemy import RowMapping, func, select
-from starlette.responses import Response
+from sqlalchemy import ColumnElement, RowMapping, func, select
 
 from relay_localcloud.console.forms import button
 from relay_localcloud.console.markup import Html, element, fragment
-from relay_localcloud.console.parts import Row, identifier, links, pages, section, table
+from relay_localcloud.console.parts import Row, choices, identifier, named, section, table
 from relay_localcloud.console.reading import Reading
-from relay_localcloud.console.view import CurrentView
 from relay_localcloud.console.wording import Tone, moment, pill
-from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel import tables
-
-router = Router()
 
 PATH: Final = "/console/webhooks"
 ON_A_PAGE: Final = 25
@@ -27,32 +23,15 @@ HINT: Final = (
 )
 
 
-@router.get(PATH)
-async def webhooks_page(view: CurrentView) -> Response:
-    """Subscriptions, and attempts, newest first."""
-    return view.answer("Webhooks", _content)
-
-
-def attempts(reading: Reading, count: int, *, before: int | None = None, failed: bool = False) -> list[RowMapping]:
-    """The newest attempts."""
-    attempt = tables.webhook_attempts.c
-    query = select(tables.webhook_attempts).order_by(attempt.sequence.desc()).limit(count)
-    if reading.requested.organization_id is not None:
-        query = query.where(attempt.organization_id == reading.requested.organization_id)
-    if before is not None:
-        query = query.where(attempt.sequence < before)
-    if failed:
-        query = query.where(func.coalesce(attempt.status_code, 0).not_between(200, 299))
-    return list(reading.tx.connection.execute(query).mappings())
+_FAILED: Final = "failed"
+_NOT_TAKEN: Final = ~func.coalesce(tables.webhook_attempts.c.status_code, 0).between(200, 299)
+_ONLY: Final[Mapping[str | None, Sequence[ColumnElement[bool]]]] = {None: (), _FAILED: (_NOT_TAKEN,)}
+"""By the parameter `only`: which attempts are shown."""
 
 
 def shown(reading: Reading, row: RowMapping) -> Row:
     """One attempt."""
-    event = fragment(
-        element("strong", row["event_type"]),
-        element("small", identifier(row["delivery_id"])),
-        reading.owner(row["organization_id"]),
-    )
+    event = named(row["event_type"], row["delivery_id"], reading.owner(row["organization_id"]))
     again = button(reading.requested, f"/console/deliveries/{row['id']}/replay", "Replay", about=row["delivery_id"])
     return Row(
         row["id"],
@@ -60,24 +39,17 @@ def shown(reading: Reading, row: RowMapping) -> Row:
     )
 
 
-def _content(reading: Reading) -> Html:
-    requested = reading.requested
-    before, failed = requested.number("before"), requested.word("only") == "failed"
-    only = "failed" if failed else None
-    found = attempts(reading, ON_A_PAGE + 1, before=before, failed=failed)
-    rows = [shown(reading, row) for row in found[:ON_A_PAGE]]
-    older = None
-    if len(found) > ON_A_PAGE:
-        older = requested.to(PATH, only=only, before=found[ON_A_PAGE - 1]["sequence"])
+def content(reading: Reading) -> Html:
+    """Subscriptions, and attempts, newest first."""
+    only = _FAILED if reading.requested.word("only") == _FAILED else None
+    found, others = reading.page(tables.webhook_attempts, ON_A_PAGE, *_ONLY[only], only=only)
+    rows = [shown(reading, row) for row in found]
     return fragment(
         section(
             "Attempts",
-            links(
-                "Which attempts",
-                [("All", requested.to(PATH), not failed), ("Failed", requested.to(PATH, only="failed"), failed)],
-            ),
-            table("Attempts", HEADS, rows, "No attempt has failed." if failed else HINT),
-            pages(requested.to(PATH, only=only) if before is not None else None, older),
+            choices(reading.requested, "Which attempts", "only", {None: "All", _FAILED: "Failed"}, only),
+            table("Attempts", HEADS, rows, "No attempt has failed." if only else HINT),
+            others,
             key="attempts",
         ),
         _subscriptions(reading),
@@ -104,7 +76,7 @@ def _subscriptions(reading: Reading) -> Html:
         Row(
             row["id"],
             (
-                fragment(element("strong", row["name"]), element("small", identifier(row["id"]))),
+                named(row["name"], row["id"]),
                 _receiver(row["url"]),
                 pill("enabled", Tone.GOOD) if row["enabled"] else pill("paused"),
                 moment(row["created_at"], reading.tx.now),

@@ -1,30 +1,27 @@
 """The page of workloads: pods, VMs and clusters with their replicas."""
 
+from collections.abc import Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
 from sqlalchemy import RowMapping, Table, or_, select
-from starlette.responses import Response
 
 from relay_localcloud.capacity.catalog import GPU_MODELS
 from relay_localcloud.clusters.clusters import clusters, replicas
 from relay_localcloud.console import tallies
 from relay_localcloud.console.markup import Html, element, fragment
-from relay_localcloud.console.parts import Row, identifier, links, pages, section, table
+from relay_localcloud.console.parts import Row, choices, identifier, named, section, table
 from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.requested import Requested
-from relay_localcloud.console.view import CurrentView
 from relay_localcloud.console.wording import counted, hourly, moment, pill
-from relay_localcloud.http.routing import Router
 from relay_localcloud.workloads.records import PRODUCTION, endpoint_url
 from relay_localcloud.workloads.workloads import VM, workloads
-
-router = Router()
 
 PATH: Final = "/console/workloads"
 ON_A_PAGE: Final = 25
 HEADS: Final = ("Name", "Status", "GPUs", "Node", "Price", "Endpoint", "Created")
-_FILTERS: Final = ("running", "deploying", "provisioning", "degraded", "interrupted", "stopped", "failed", "terminated")
+_STATES: Final = ("running", "deploying", "provisioning", "degraded", "interrupted", "stopped", "failed", "terminated")
+_FILTERS: Final[Mapping[str | None, str]] = {None: "All live", **{word: word for word in _STATES}}
 _REPLICAS_SHOWN: Final = 50
 CREATE_HINT: Final = (
     "Nothing here yet. Create a pod with the API, POST /v1/pods, or apply a GpuPod to a cluster whose operator uses "
@@ -32,29 +29,21 @@ CREATE_HINT: Final = (
 )
 
 
-@router.get(PATH)
-async def workloads_page(view: CurrentView) -> Response:
-    """Pods, VMs and clusters, newest first, those of one state where asked."""
-    return view.answer("Workloads", _content)
-
-
 def newest(reading: Reading, count: int) -> list[Row]:
     """The newest live workloads of every kind."""
-    parts = [_rows(reading, workloads, count), _rows(reading, clusters, count)]
+    parts = [reading.newest(source, count, source.c.terminated_at.is_(None)) for source in (workloads, clusters)]
     found = sorted((row for part in parts for row in part), key=lambda row: int(row["created_at"]), reverse=True)
     return [_shown(reading, row) for row in found[:count]]
 
 
-def _content(reading: Reading) -> Html:
+def content(reading: Reading) -> Html:
+    """Pods, VMs and clusters, newest first, those of one state where asked."""
     requested = reading.requested
     states = tallies.live(reading.tx, requested.organization_id)
-    wanted = requested.word("status")
     find = element("input", id="find", name="find", value=requested.word("find"), type="search", spellcheck="false")
-    filters = [("All live", requested.to(PATH), wanted is None)]
-    filters += [(word, requested.to(PATH, status=word), wanted == word) for word in _FILTERS]
     return fragment(
         element("p", tallies.sentence(states), class_="lead", aria_live="polite"),
-        links("Which workloads", filters),
+        choices(requested, "Which workloads", "status", _FILTERS, requested.word("status")),
         element(
             "form",
             element("label", "Name or id", for_="find"),
@@ -71,47 +60,19 @@ def _content(reading: Reading) -> Html:
 
 def _list(reading: Reading, title: str, source: Table, key: str) -> Html:
     """One kind, a page of it."""
-    requested = reading.requested
-    before, status, find = requested.number(f"{key}-before"), requested.word("status"), requested.word("find")
-    found = _rows(reading, source, ON_A_PAGE + 1, before=before, status=status, find=find)
-    rows = [_shown(reading, row) for row in found[:ON_A_PAGE]]
-    older = None
-    if len(found) > ON_A_PAGE:
-        place = {f"{key}-before": int(found[ON_A_PAGE - 1]["sequence"])}
-        older = f"{requested.to(PATH, status=status, **place)}#{key}"
-    first = None if before is None else f"{requested.to(PATH, status=status)}#{key}"
-    return section(
-        title,
-        table(title, HEADS, rows, _empty(status, find)),
-        pages(first, older),
-        key=key,
-    )
+    status, find = reading.requested.word("status"), reading.requested.word("find")
+    conditions = [source.c.terminated_at.is_(None) if status is None else source.c.status == status]
+    if find is not None:
+        conditions.append(or_(source.c.id == find, source.c.name == find))
+    found, others = reading.page(source, ON_A_PAGE, *conditions, place=f"{key}-before", status=status)
+    rows = [_shown(reading, row) for row in found]
+    return section(title, table(title, HEADS, rows, _empty(status, find)), others, key=key)
 
 
 def _empty(status: str | None, find: str | None) -> str:
     if find is not None:
         return f"None has the name or id {find}."
     return CREATE_HINT if status is None else f"None is {status}."
-
-
-def _rows(
-    reading: Reading,
-    source: Table,
-    count: int,
-    *,
-    before: int | None = None,
-    status: str | None = None,
-    find: str | None = None,
-) -> list[RowMapping]:
-    query = select(source).order_by(source.c.sequence.desc()).limit(count)
-    query = query.where(source.c.terminated_at.is_(None) if status is None else source.c.status == status)
-    if reading.requested.organization_id is not None:
-        query = query.where(source.c.organization_id == reading.requested.organization_id)
-    if find is not None:
-        query = query.where(or_(source.c.id == find, source.c.name == find))
-    if before is not None:
-        query = query.where(source.c.sequence < before)
-    return list(reading.tx.connection.execute(query).mappings())
 
 
 def _shown(reading: Reading, row: RowMapping) -> Row:
@@ -182,11 +143,7 @@ def gpus(count: int, model_id: str | None, size: str | None) -> Html:
 
 
 def _name(reading: Reading, row: RowMapping, kind: str) -> Html:
-    return fragment(
-        element("strong", str(row["name"])),
-        element("small", kind, " ", identifier(str(row["id"]))),
-        reading.owner(row["organization_id"]),
-    )
+    return named(row["name"], row["id"], reading.owner(row["organization_id"]), kind=f"{kind} ")
 
 
 def _status(row: RowMapping) -> Html:

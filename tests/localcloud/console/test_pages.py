@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.localcloud.support.browsing import PAGES
-from tests.localcloud.support.events import create_webhook, settle
+from tests.localcloud.support.events import create_webhook, deliveries_of, make_event, settle
 from tests.localcloud.support.server import Answer, request
 from tests.localcloud.support.workloads import happens, new_pod, running_pod
 
@@ -143,6 +143,19 @@ async def test_more_workloads_than_fit_are_shown_in_pages(fresh: Server) -> None
     assert [f'<tr id="{pod["id"]}"' in second for pod in made] == [True] * 5 + [False] * 25
     found = (await page(fresh, "/console/workloads?find=pod-0")).raw.decode()
     assert [f'<tr id="{pod["id"]}"' in found for pod in made] == [True] + [False] * 29
+
+
+async def test_the_attempts_that_failed_are_shown_alone(fresh: Server, receiver: Receiver) -> None:
+    receiver.answers.append(500)
+    webhook = await create_webhook(fresh.seeded(), receiver)
+    for _ in range(2):
+        await make_event(fresh.seeded())
+        await settle(fresh.seeded())
+    taken, failed = await deliveries_of(fresh.seeded(), webhook)
+    assert (taken["statusCode"], failed["statusCode"]) == (200, 500)
+    for parameters, shown in (("", [True, True]), ("?only=failed", [False, True])):
+        answer = (await page(fresh, "/console/webhooks" + parameters)).raw.decode()
+        assert [f'<tr id="{each["id"]}"' in answer for each in (taken, failed)] == shown
 
 
 @pytest.mark.parametrize("parameters", SENSELESS)
