@@ -15,16 +15,19 @@ COMPILE = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-has
 help: ## what each target does
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-$(VENV)/.installed: requirements/dev.txt pyproject.toml
+# What only tests need is not waited for by whoever wants to see the demo.
+$(VENV)/.installed $(VENV)/.demo: $(VENV)/.%: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed: make PYTHON=python3.12")'
-	@echo "setting up $(VENV) from requirements/dev.txt"
+	@echo "setting up $(VENV) from $(filter requirements/%,$^)"
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements/dev.txt
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement $(filter requirements/%,$^)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
+$(VENV)/.installed: requirements/dev.txt
+$(VENV)/.demo: requirements/demo.txt
 
 lock: $(VENV)/.installed ## writes requirements/*.txt anew from pyproject.toml
-	for extra in operator localcloud dev; do \
+	for extra in operator localcloud demo dev; do \
 	  [ $$extra = operator ] && flag= || flag="--extra $$extra"; \
 	  $(COMPILE) pyproject.toml $$flag --output-file requirements/$$extra.txt || exit 1; \
 	done
@@ -33,7 +36,8 @@ lock: $(VENV)/.installed ## writes requirements/*.txt anew from pyproject.toml
 binaries: $(VENV)/.installed
 	@$(BIN)/python -m tests.support.binaries
 
-demo: binaries ## a running system with real resources, from nothing; ONCE=1 ends when everything is ready
+demo: $(if $(wildcard $(VENV)/.installed),$(VENV)/.installed,$(VENV)/.demo) ## a running system with real resources, from nothing; ONCE=1 ends when everything is ready
+	@$(BIN)/python -m tests.support.binaries demo
 	@$(BIN)/python -m hack.demo $(if $(ONCE),--once)
 
 test: binaries ## all tests but the long ones

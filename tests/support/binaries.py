@@ -77,17 +77,22 @@ def _controlplane() -> Path:
     return built_from(REPOSITORY / "hack" / "controlplane", "controlplane")
 
 
+def _of_tests_alone() -> None:
+    versitygw()
+    azurite_command()
+    browser()
+    packages_of(OPENAI_2)
+
+
 def main() -> int:
-    """Builds whatever is missing, so that nothing is built in the middle of a test."""
+    """Builds whatever is missing, so that nothing is built in the middle of a test; `demo`: what the demo needs."""
     try:
         if not os.environ.get("RELAY_TEST_KUBECONFIG"):
             server_binaries()
         kubectl()
         helm()
-        versitygw()
-        azurite_command()
-        browser()
-        packages_of(OPENAI_2)
+        if sys.argv[1:] != ["demo"]:
+            _of_tests_alone()
     except (BuildError, InstallError) as failed:
         sys.stderr.write(f"{failed}\n")
         return 1
