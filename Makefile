@@ -2,15 +2,18 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-# Tests wait more than they compute: one worker more than cores. Each has a control plane of its own, so a cluster that
-# was given is for one alone.
-WORKERS ?= $(if $(RELAY_TEST_KUBECONFIG),0,$(shell $(PYTHON) -c 'import os; print(min(8, 1 + (os.cpu_count() or 1)))'))
+# Tests wait more than they compute: two workers a core. Each has a control plane of its own, so a cluster that was given
+# is for one alone.
+WORKERS ?= $(if $(RELAY_TEST_KUBECONFIG),0,$(shell $(PYTHON) -c 'import os; print(min(8, 2 * (os.cpu_count() or 1)))'))
+# Which fault plans `make test` plays.
+SEED ?= $(shell $(PYTHON) -c 'import random; print(random.randrange(10**6))')
 PASSED := .pytest_cache/passed
+COVERED := tests/unit/engine tests/unit/flows/managed
 COMPILE = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
           --no-annotate --custom-compile-command "make lock" --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help binaries demo test test-long coverage check generate bench controlplane controlplane-down lock
+.PHONY: help binaries demo test others test-long coverage check generate bench controlplane controlplane-down lock
 
 help: ## what each target does
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,18 +43,23 @@ demo: $(if $(wildcard $(VENV)/.installed),$(VENV)/.installed,$(VENV)/.demo) ## a
 	@$(BIN)/python -m tests.support.binaries demo
 	@$(BIN)/python -m hack.demo $(if $(ONCE),--once)
 
-test: binaries ## all tests but the long ones
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --passed $(PASSED) -m "not long" \
-	  --ignore=tests/unit/engine --ignore=tests/unit/flows/managed
-	@$(MAKE) --no-print-directory coverage
+test: binaries ## all tests but the long ones, and a sample of the fault plans; SEED=... takes the same sample again
+	@$(MAKE) --no-print-directory -j2 SEED=$(SEED) others coverage
 	$(BIN)/python -m hack.fidelity --ran $(PASSED)
 
-coverage: $(VENV)/.installed ## unit tests of the engine and of managed kinds: every branch of these must be covered
-	$(BIN)/coverage run -m pytest -q tests/unit/engine tests/unit/flows/managed
-	$(BIN)/coverage report --fail-under=100
+others:
+	@$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --progress --durations=10 --passed $(PASSED) \
+	  -m "not long" --sample=$(SEED) $(addprefix --ignore=,$(COVERED))
 
-test-long: binaries ## the full fault plans and the largest object counts
-	$(BIN)/pytest -m long
+coverage: $(VENV)/.installed ## unit tests of the engine and of managed kinds: every branch of these must be covered
+	@mkdir -p .pytest_cache
+	@$(BIN)/coverage run -m pytest -q $(COVERED) > .pytest_cache/coverage 2>&1 || { cat .pytest_cache/coverage; exit 1; }
+	@echo "with their coverage measured, $(COVERED): $$(tail -n 1 .pytest_cache/coverage)"
+	@$(BIN)/coverage report --fail-under=100
+
+test-long: binaries ## every fault plan and the largest object counts
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --progress --durations=10 -m long --ignore=tests/faults
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --progress --durations=10 tests/faults
 
 check: $(VENV)/.installed ## ruff, mypy --strict, import contracts, generated files up to date
 	$(BIN)/ruff check

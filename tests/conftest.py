@@ -26,7 +26,21 @@ if TYPE_CHECKING:
 OPERATOR_NAMESPACE = "relay-system"
 # Seconds of each transition: long enough to be seen, short enough to wait for.
 QUICK = {"placementSeconds": 0.2, "startSeconds": 0.2, "stopSeconds": 0.2}
+_LONGEST_FIRST = ("faults", "cluster", "chart", "objectstores", "localcloud", "localcloud_client", "unit")
+_MODES = (frozenset({"brisk"}), frozenset({"start_operator", "unattended_workspace"}), frozenset({"operator"}))
+"""The fixtures that tell under which operator a test runs: the brisk one, one of its own, the shared one."""
 session_fixture = pytest_asyncio.fixture(scope="session", loop_scope="session")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`pytest --sample SEED`."""
+    parser.addoption("--sample", type=int, default=None, help="two fault plans of each class and kind, by this seed")
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Which fault plans are played, and how to play the same again."""
+    seed: int | None = config.getoption("--sample")
+    return None if seed is None else f"fault plans: a sample; the same again: make test SEED={seed}"
 
 
 class StartOperator(Protocol):
@@ -97,14 +111,20 @@ def private_cloud_ports() -> Ports:
     return Ports.free()
 
 
+@session_fixture
+async def kept_cloud(private_cloud_ports: Ports, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LocalCloud]:
+    """The process behind `private_cloud`; it is started when it is first asked for."""
+    kept = LocalCloud(tmp_path_factory.mktemp("private"), private_cloud_ports)
+    yield kept
+    await kept.process.kill()
+
+
 @pytest_asyncio.fixture
-async def private_cloud(private_cloud_ports: Ports, tmp_path: Path) -> AsyncIterator[LocalCloud]:
+async def private_cloud(kept_cloud: LocalCloud) -> LocalCloud:
     """A local cloud for one test, to move its clock, change its settings or kill it. The shared operator may use it."""
-    own = LocalCloud(tmp_path / "localcloud", private_cloud_ports)
-    await own.start()
-    await own.control.settings(**QUICK)
-    yield own
-    await own.process.kill()
+    await kept_cloud.freshly_seeded()
+    await kept_cloud.control.settings(**QUICK)
+    return kept_cloud
 
 
 @session_fixture
@@ -196,6 +216,25 @@ async def start_operator(
     yield start
     for operator in started:
         await operator.kill()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What waits longest comes first, and side by side what is under the same operator: each worker starts it once."""
+    tests = config.rootpath / "tests"
+
+    def room(item: pytest.Item) -> int:
+        folder = item.path.relative_to(tests).parts[0] if tests in item.path.parents else ""
+        return _LONGEST_FIRST.index(folder) if folder in _LONGEST_FIRST else len(_LONGEST_FIRST)
+
+    def mode(item: pytest.Item) -> int:
+        asked = getattr(item, "fixturenames", ())
+        return next((rank for rank, fixtures in enumerate(_MODES) if not fixtures.isdisjoint(asked)), len(_MODES))
+
+    of_file: dict[Path, int] = {}
+    for item in items:
+        of_file[item.path] = min(of_file.get(item.path, len(_MODES)), mode(item))
+    items.sort(key=lambda item: (room(item), of_file[item.path], str(item.path), mode(item)))
 
 
 def _label(request: pytest.FixtureRequest) -> str:

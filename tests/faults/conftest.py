@@ -14,6 +14,7 @@ from tests.faults.batch_scenarios import BATCHES, CLOCK_RATE, SETTINGS
 from tests.faults.plans import Plan
 from tests.faults.plays import Plays
 from tests.faults.run import Played
+from tests.faults.sampling import sampled_out
 from tests.faults.stage import Stage
 from tests.support.localcloud import LocalCloud, Ports
 from tests.support.s3 import S3Server
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 # Of the cloud, for plans: an object is Ready soon, and yet after its create was answered.
 LATENCIES = {"placementSeconds": 0.2, "startSeconds": 0.2, "stopSeconds": 0.1, "webhookTimeoutSeconds": 2}
 REPLAYS = ("test_the_saved_plan_is_replayed", "test_the_saved_plan_with_a_batch_is_replayed")
+session_fixture = pytest_asyncio.fixture(scope="session", loop_scope="session")
 module_fixture = pytest_asyncio.fixture(scope="module", loop_scope="session")
 
 
@@ -35,8 +37,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--plan", type=Path, default=None, help="replay one saved fault plan, and nothing else")
 
 
+@pytest.hookimpl(trylast=True)  # of what is selected by marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With `--plan`, only the test that replays it, on the stage that it needs; without, all but those that replay."""
+    """With `--plan`, only the test that replays it, on the stage that it needs; without, all but those that replay.
+
+    With `--sample`, some plans of each class of fault and kind of object (`sampling.py`).
+    """
     path = config.getoption("--plan", default=None)
     here = Path(__file__).parent
     wanted = None if path is None else REPLAYS[Plan.load(path).scenario in BATCHES]
@@ -45,6 +51,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items
         if here in item.path.parents and (item.name in REPLAYS if wanted is None else item.name != wanted)
     ]
+    seed: int | None = config.getoption("--sample", default=None)
+    if seed is not None:
+        plans = [item for item in items if here in item.path.parents and item not in unwanted]
+        unwanted += sampled_out(plans, seed)
     if unwanted:
         config.hook.pytest_deselected(items=unwanted)
         items[:] = [item for item in items if item not in unwanted]
@@ -63,14 +73,20 @@ def learned() -> dict[str, Played]:
     return {}
 
 
+@session_fixture
+async def kept_fault_cloud(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LocalCloud]:
+    """The process behind `fault_cloud`."""
+    kept = LocalCloud(tmp_path_factory.mktemp("faultcloud"), Ports.free())
+    yield kept
+    await kept.process.kill()
+
+
 @module_fixture
-async def fault_cloud(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[LocalCloud]:
+async def fault_cloud(kept_fault_cloud: LocalCloud) -> LocalCloud:
     """A local cloud for plans, whose clock they may move."""
-    own = LocalCloud(tmp_path_factory.mktemp("faultcloud"), Ports.free())
-    await own.start()
-    await own.control.settings(**LATENCIES)
-    yield own
-    await own.process.kill()
+    await kept_fault_cloud.freshly_seeded()
+    await kept_fault_cloud.control.settings(**LATENCIES)
+    return kept_fault_cloud
 
 
 @module_fixture

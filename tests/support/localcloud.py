@@ -221,6 +221,12 @@ class LocalCloud:
         self._stdout.write_bytes(b"")
         await self.process.start()
 
+    async def freshly_seeded(self) -> None:
+        """Brings the state back that its first start made; starts it where it does not run."""
+        if not self.process.running:
+            await self.start()
+        await self.control.call("POST", "/reset")
+
     @property
     def announced(self) -> Json:
         """Its first line: URLs, the seeded organization, its key."""

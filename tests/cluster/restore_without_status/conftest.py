@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest_asyncio
 
 from tests.conftest import QUICK
-from tests.support.localcloud import LocalCloud, Ports
+from tests.support.localcloud import LocalCloud
 from tests.support.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 @pytest_asyncio.fixture
 async def listing_workspace(
-    operator: Operator, private_cloud_ports: Ports, kube: Kube, tmp_path: Path
+    operator: Operator, kept_cloud: LocalCloud, kube: Kube, tmp_path: Path
 ) -> AsyncIterator[Workspace]:
     """A workspace in a local cloud of its own that was started with `--list-vms`."""
     assert operator.process.running
-    own = LocalCloud(tmp_path / "localcloud", private_cloud_ports)
-    own.process.argv = [*own.process.argv, "--list-vms"]
+    await kept_cloud.process.kill()  # It listens where the shared operator may call.
+    own = LocalCloud(tmp_path / "localcloud", kept_cloud.ports, list_vms=True)
     await own.start()
     await own.control.settings(**QUICK)
     workspace = await Workspace.create(kube, own, "listing")

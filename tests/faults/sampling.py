@@ -1,0 +1,46 @@
+"""Which fault plans `make test` plays: of each class of fault two for each kind of object, others with each seed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from random import Random
+from typing import TYPE_CHECKING, Final, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable, Iterable, Sequence
+
+    import pytest
+
+T = TypeVar("T")
+_OF_EACH: Final = 2
+
+
+def some_of_each(plans: Iterable[T], class_of: Callable[[T], Hashable], seed: int) -> list[T]:
+    """Two of each class, or all of a smaller one; the same for the same seed."""
+    classes: defaultdict[Hashable, list[T]] = defaultdict(list)
+    for plan in plans:
+        classes[class_of(plan)].append(plan)
+    return [plan for named, members in classes.items() for plan in few(members, str(named), seed)]
+
+
+def few(plans: Sequence[T], named: str, seed: int | None) -> Sequence[T]:
+    """Two of these, in their order; all of them without a seed."""
+    if seed is None or len(plans) <= _OF_EACH:
+        return plans
+    chosen = sorted(Random(f"{seed} {named}").sample(range(len(plans)), _OF_EACH))
+    return [plans[index] for index in chosen]
+
+
+def sampled_out(items: Sequence[pytest.Item], seed: int) -> list[pytest.Item]:
+    """The tests that are left out; those that play no plan stay."""
+    plans = [item for item in items if any(name.endswith("plays") for name in getattr(item, "fixturenames", ()))]
+    kept = {item.nodeid for item in some_of_each(plans, _class_of, seed)}
+    return [item for item in plans if item.nodeid not in kept]
+
+
+def _class_of(item: pytest.Item) -> Hashable:
+    """The module, which is about one class of fault, and the kind of object."""
+    parameters = getattr(getattr(item, "callspec", None), "params", {})
+    named = item.name.partition("[")[0].split("_")
+    kind = str(parameters.get("scenario", "cluster" if "cluster" in named else "pod" if "pod" in named else ""))
+    return item.path.name, kind
