@@ -37,6 +37,8 @@ def changed_fields(recorded: str, fields: Mapping[str, JsonValue]) -> tuple[str,
 
 def _digest(value: JsonValue) -> str:
     # Objects ask for the same few things. `typed`: True and 1 are equal, and have other texts.
+    if value == []:
+        return _EMPTY_LIST
     return _remembered(value) if isinstance(value, str | int | None) else _computed(value)
 
 
@@ -48,3 +50,4 @@ def _computed(value: JsonValue) -> str:
 
 
 _remembered = lru_cache(maxsize=4096, typed=True)(_computed)
+_EMPTY_LIST = _computed([])
