@@ -21,7 +21,7 @@ class Outbound(ABC):
         self._store = store
         self._kind = kind
         self._new_queue = partial(CallQueue, in_all, per_lane)
-        self.tasks: set[asyncio.Task[None]] = set()
+        self.tasks: set[asyncio.Task[bool]] = set()
         self.changed: Callable[[], None] = lambda: None
         """Called when an item was queued or has ended; the clock sets it."""
         store.call_queued[kind] = self._queued
@@ -72,19 +72,29 @@ class Outbound(ABC):
         self._queue.add(call)
         self.changed()
 
+    async def _patient_attempt(self, call: QueuedCall, at: int, horizon: int) -> bool:
+        """Whether it was done; where the disk failed it is to be done again, a while later and under way until then."""
+        try:
+            await self._attempt(call.item_id, at, horizon)
+        except Unwritable:
+            await asyncio.sleep(PATIENCE_SECONDS)
+            return False
+        return True
+
     def _start(self, call: QueuedCall, at: int, horizon: int) -> None:
-        task = asyncio.create_task(self._attempt(call.item_id, at, horizon), name=f"{self._kind} {call.item_id}")
+        attempt = self._patient_attempt(call, at, horizon)
+        task = asyncio.create_task(attempt, name=f"{self._kind} {call.item_id}")
         self.tasks.add(task)
         queue = self._queue
 
-        def ended(task: asyncio.Task[None]) -> None:
+        def ended(task: asyncio.Task[bool]) -> None:
             self.tasks.discard(task)
             queue.finished(call)
-            self.changed()
             error = None if task.cancelled() else task.exception()
-            if isinstance(error, Unwritable):
-                asyncio.get_running_loop().call_later(PATIENCE_SECONDS, self._queued, call)
-            elif error is not None:
+            if error is None and not task.cancelled() and not task.result():
+                queue.add(call)
+            self.changed()
+            if error is not None:
                 # A defect here, not of whoever was called: the item stays due and is tried again by the next start.
                 message = f"an item of the kind {self._kind} failed inside the local cloud"
                 asyncio.get_running_loop().call_exception_handler(

@@ -28,7 +28,7 @@ async def create_api_key(
     """Answers the plaintext key, once."""
     if len(body.name) > LONGEST_NAME:
         raise ApiError(400, f"name: at most {LONGEST_NAME} characters.")
-    scopes = granted_scopes(caller, body.scopes or ())
+    scopes = granted_scopes(caller, body.scopes)
     with cloud.store.transaction() as tx:
         key = credentials.create_key(tx, organization_id, body.name, scopes, body.expires_in_seconds)
         created_at = timestamp(tx.now)
@@ -72,15 +72,19 @@ async def revoke_api_key(
     return no_content()
 
 
-def granted_scopes(creator: Principal, wanted: list[str] | tuple[()]) -> list[str]:
-    """The scopes of a key that this caller makes: ApiError 400 for unknown ones, 403 for more than the creator has."""
+def granted_scopes(creator: Principal, scopes: list[str] | None) -> list[str]:
+    """The scopes of a key that this caller makes, the creator's unless told otherwise.
+
+    ApiError 400 for unknown ones, 403 for more than the creator has.
+    """
+    wanted = creator.scopes if scopes is None else scopes
     unknown = [scope for scope in wanted if scope not in SCOPES]
     if unknown:
         raise ApiError(400, f"scopes: there is no scope {unknown[0]!r}; there are {', '.join(SCOPES)}.")
     beyond = [scope for scope in wanted if scope not in creator.scopes]
     if beyond:
         raise ApiError(403, f"scopes: {beyond[0]} is more than the caller has.")
-    return [scope for scope in SCOPES if scope in (wanted or creator.scopes)]
+    return [scope for scope in SCOPES if scope in wanted]
 
 
 def summary(row: RowMapping) -> ApiKeySummary:

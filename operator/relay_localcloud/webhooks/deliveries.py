@@ -35,6 +35,9 @@ RETRY_AFTER = (10 * SECOND, 60 * SECOND, 300 * SECOND)
 OVERTAKING = RETRY_AFTER[0]
 """The shortest wait before a failed call is repeated: what falls due within it cannot be changed by that call."""
 
+PAUSED = "paused"
+"""In the payload of what fell due while its subscription was paused."""
+
 IN_ALL = 64
 PER_RECEIVER = 8
 
@@ -152,13 +155,22 @@ def _prepare(tx: Tx, item_id: int, at: int, *, faulty: bool) -> Call | None:
         return None
     item = DueItem(item_id, row[0], ATTEMPT, row[1], row[2], json.loads(row[3]))
     event_type, body, webhook_id, organization_id, url, key, enabled = row[4:]
-    if not enabled and "replay" not in item.payload:  # so does pausing
-        due.remove(tx.connection, item.id)
+    if not enabled and "replay" not in item.payload:  # it stays on the queue for whoever resumes
+        due.schedule(tx.connection, item.due_at, ATTEMPT, item.subject, {**item.payload, PAUSED: True}, item.lane)
         return None
     interference = webhook_faults.interfere(tx, item, organization_id) if faulty else webhook_faults.UNDISTURBED
     if interference is None:
         return None
     return Call(item, at, webhook_id, organization_id, url, key, event_type, body.encode(), interference)
+
+
+def resume(tx: Tx, webhook_id: str) -> None:
+    """Send what fell due while the subscription was paused."""
+    waiting = tx.connection.execute(select(_item.subject, _item.payload).where(_item.lane == webhook_id)).all()
+    for subject, text in waiting:
+        payload = json.loads(text)
+        if payload.pop(PAUSED, False):
+            tx.schedule(tx.now, ATTEMPT, subject, payload, lane=webhook_id)
 
 
 def _conclude(tx: Tx, call: Call, outcomes: "list[Outcome]") -> None:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from sqlalchemy import bindparam, select, update
+from sqlalchemy import bindparam, delete, select, update
 
 from relay_localcloud.clock import due
 from relay_localcloud.clock.due import DueItem
@@ -47,6 +47,7 @@ def _disturbed(tx: Tx, item: DueItem, fault: Fault) -> Interference | None:
             return Interference(1 + extra, fault.id)
         case faults.Lose():
             due.remove(tx.connection, item.id)
+            tx.connection.execute(delete(tables.webhook_deliveries).where(_delivery.id == item.subject))
         case faults.DelaySeconds(delay_seconds=delay):
             payload = {**item.payload, "faultId": fault.id}
             tx.schedule(item.due_at + seconds(delay), ATTEMPT, item.subject, payload, lane=item.lane)

@@ -17,7 +17,7 @@ from relay_localcloud.identity import credentials
 from relay_localcloud.kernel import owned, tables
 from relay_localcloud.kernel.instants import timestamp
 from relay_localcloud.kernel.store import Tx
-from relay_localcloud.webhooks import attempts
+from relay_localcloud.webhooks import attempts, deliveries
 from relay_localcloud.webhooks.events import EVENT_TYPES
 from relay_localcloud.webhooks.webhooks import signing_key
 from relay_wire.base import Page as PageOf
@@ -100,12 +100,14 @@ async def toggle_webhook(
     body: OptionalBody[WebhookToggle],
     cloud: CurrentCloud,
 ) -> Response:
-    """Without `enabled` it flips. What happens while it is paused is not sent later, nor are retries that fall due."""
+    """Without `enabled` it flips. What happens while it is paused is not sent later; retries that fall due then are."""
     del caller
     with cloud.store.transaction() as tx:
         row = _row(tx, organization_id, webhook_id)
         enabled = not row["enabled"] if body.enabled is None else body.enabled
         tx.connection.execute(update(tables.webhooks).where(tables.webhooks.c.id == webhook_id).values(enabled=enabled))
+        if enabled:
+            deliveries.resume(tx, webhook_id)
         row = _row(tx, organization_id, webhook_id)
     return answer(_shown(row))
 

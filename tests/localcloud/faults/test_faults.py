@@ -274,6 +274,8 @@ async def test_a_lost_webhook_never_arrives(organization: Organization, receiver
     await organization.server.advance(86_400)
     (received,) = receiver.received
     assert arrived in received.event["data"].values()
+    kept = (await organization.server.ok("GET", "/export"))["tables"]["webhook_deliveries"]
+    assert lost not in json.dumps(kept)
     assert lost not in received.event["data"].values()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -84,6 +85,15 @@ async def test_a_sessions_key_has_every_scope_unless_told_otherwise(organization
         "org:write",
     ]
     assert (await person.ok("POST", path, {"name": "k", "scopes": ["inference"]}))["scopes"] == ["inference"]
+
+
+async def test_a_key_with_an_empty_list_of_scopes_may_nothing_but_ask_who_it_is(organization: Organization) -> None:
+    created = await organization.ok("POST", CREATE, {"name": "k", "scopes": []})
+    assert created["scopes"] == []
+    bare = replace(organization, api_key=created["key"])
+    assert (await bare.ok("GET", "/v1/whoami"))["scopes"] == []
+    for method, path in (("GET", "/v1/orgs/{org}/clusters"), ("GET", KEYS), ("GET", "/v1/orgs/{org}/webhooks")):
+        assert (await bare.call(method, path)).refusal == (403, "forbidden")
 
 
 async def test_a_key_makes_keys_of_its_own_organization_alone(organization: Organization) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.localcloud.support.events import create_pod, create_webhook, make_event
+from tests.localcloud.support.events import create_pod, create_webhook, deliveries_of, make_event
 from tests.localcloud.support.server import COMMAND, request
 from tests.localcloud.support.workloads import status
 from tests.support.eventually import eventually
@@ -87,10 +87,10 @@ async def test_what_falls_due_on_a_full_disk_happens_once_there_is_room(
     pod = await create_pod(organization)
     give(server, NO_ROOM)
 
-    async def log() -> str:
-        return server.log
+    async def asked() -> int:
+        return (await organization.call("GET", "/v1/whoami")).status
 
-    await eventually(log, lambda text: "What is due waits for the disk" in text, every=0.05)
+    await eventually(asked, lambda status: status == 503, every=0.05)
     give(server, ROOM)
 
     async def types() -> list[str]:
@@ -117,13 +117,10 @@ async def test_a_delivery_whose_outcome_finds_no_room_is_made_again(
     hang.set()
     receiver.hang = None
     await eventually(_calls(receiver), lambda seen: seen >= 3, every=0.02)
+    assert (await server.control("PATCH", "/settings", {"capacityStatus": 429})).status == 503
     give(server, ROOM)
-    deliveries = f"/v1/orgs/{{org}}/webhooks/{webhook['id']}/deliveries"
-
-    async def recorded() -> int:
-        return len((await organization.ok("GET", deliveries))["items"])
-
-    await eventually(recorded, lambda count: count == 2, every=0.05)
+    await server.ok("POST", "/clock", {"advanceSeconds": 0})
+    assert len(await deliveries_of(organization, webhook)) == 2
     assert len({call.delivery for call in receiver.received}) == 2
     assert "Traceback" not in server.log
 
@@ -238,7 +235,7 @@ def test_a_damaged_state_is_refused_and_left_as_it_is(state: Path, damage: Calla
 
 def test_a_newer_state_is_refused_and_left_as_it_is(state: Path) -> None:
     with closing(sqlite3.connect(state / "state.db")) as newer:
-        newer.execute("PRAGMA user_version=3")
+        newer.execute("PRAGMA user_version=4")
     before = contents(state)
-    assert "has version 3, this program reads versions up to 2" in refused(state)
+    assert "has version 4, this program reads versions up to 3" in refused(state)
     assert contents(state)["state.db"] == before["state.db"]

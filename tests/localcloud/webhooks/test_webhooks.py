@@ -99,6 +99,41 @@ async def test_a_paused_subscription_never_gets_what_happened_meanwhile(
     assert pod in received.event["data"].values()
 
 
+async def test_a_retry_that_falls_due_while_paused_is_sent_on_resume(
+    organization: Organization, receiver: Receiver
+) -> None:
+    webhook = await create_webhook(organization, receiver)
+    path = f"/v1/orgs/{{org}}/webhooks/{webhook['id']}/toggle"
+    receiver.answers = [500, 500]
+    await make_event(organization)
+    await settle(organization)
+    await organization.ok("POST", path, {"enabled": False})
+    await organization.server.advance(86_400)
+    assert len(receiver.received) == 1
+    await organization.ok("POST", path, {"enabled": True})
+    await settle(organization)
+    assert len(receiver.received) == 2
+    await organization.server.advance(60)
+    assert [record["attempt"] for record in await deliveries_of(organization, webhook)] == [3, 2, 1]
+    assert len({call.delivery for call in receiver.received}) == 1
+
+
+async def test_a_retry_that_is_due_after_the_resume_is_sent_once(
+    organization: Organization, receiver: Receiver
+) -> None:
+    webhook = await create_webhook(organization, receiver)
+    path = f"/v1/orgs/{{org}}/webhooks/{webhook['id']}/toggle"
+    receiver.answers = [500]
+    await make_event(organization)
+    await settle(organization)
+    for enabled in (False, True, True):
+        await organization.ok("POST", path, {"enabled": enabled})
+        await organization.server.advance(3)
+    assert len(receiver.received) == 1
+    await organization.server.advance(86_400)
+    assert len(receiver.received) == 2
+
+
 async def test_toggling_without_a_body_flips(organization: Organization, receiver: Receiver) -> None:
     webhook = await create_webhook(organization, receiver)
     path = f"/v1/orgs/{{org}}/webhooks/{webhook['id']}/toggle"
