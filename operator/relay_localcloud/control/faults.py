@@ -6,10 +6,11 @@ from starlette.responses import Response
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.faults import faults
 from relay_localcloud.faults.faults import WEBHOOK, FaultCreate
-from relay_localcloud.http.bodies import ControlBody, answer, no_content
+from relay_localcloud.http.bodies import Answer, ControlBody, answer, no_content
 from relay_localcloud.http.errors import ApiError, not_found, sentence
 from relay_localcloud.http.principal import ResourceId
 from relay_localcloud.http.routing import Router
+from relay_localcloud.kernel.store import Tx
 
 router = Router()
 
@@ -38,11 +39,10 @@ async def create_fault(body: ControlBody[FaultCreate], cloud: CurrentCloud) -> R
 
 
 @router.get("/faults", summary="The faults there are")
-async def list_faults(cloud: CurrentCloud) -> Response:
+def list_faults(tx: Tx) -> Answer:
     """Answers `{items}`, oldest first, each with how often it was seen and applied."""
-    with cloud.store.transaction() as tx:
-        items = faults.shown(tx)
-    return answer({"items": items})
+    items = faults.shown(tx)
+    return {"items": items}
 
 
 @router.delete("/faults", status_code=204, summary="Remove every fault")

@@ -12,7 +12,7 @@ from relay_localcloud.capacity import claims, nodes
 from relay_localcloud.capacity.catalog import GPU_MODELS, LOCATIONS, SEEDED_NODE_LOCATIONS
 from relay_localcloud.capacity.nodes import NewNode
 from relay_localcloud.cloud import CurrentCloud
-from relay_localcloud.http.bodies import ControlBody, answer
+from relay_localcloud.http.bodies import Answer, ControlBody, answer
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.principal import ResourceId
 from relay_localcloud.http.routing import Router
@@ -54,16 +54,15 @@ class NodeChange(_Request):
 
 
 @router.get("/nodes", summary="The nodes, and what sits on them")
-async def list_nodes(cloud: CurrentCloud) -> Response:
+def list_nodes(tx: Tx) -> Answer:
     """Answers `{items}`; removed nodes are left out."""
-    with cloud.store.transaction() as tx:
-        holders = claims.unit_holders(tx.connection)
-        items = [_shown(row, holders) for row in nodes.node_rows(tx.connection)]
-    return answer({"items": items})
+    holders = claims.unit_holders(tx.connection)
+    items = [_shown(row, holders) for row in nodes.node_rows(tx.connection)]
+    return {"items": items}
 
 
 @router.post("/nodes", summary="Bring a node in")
-async def create_node(body: ControlBody[NodeCreate], cloud: CurrentCloud) -> Response:
+def create_node(body: ControlBody[NodeCreate], tx: Tx) -> Answer:
     """Answers the node; workloads that wait for room get it at once."""
     model = GPU_MODELS.get(body.gpu_model_id)
     if model is None:
@@ -78,15 +77,13 @@ async def create_node(body: ControlBody[NodeCreate], cloud: CurrentCloud) -> Res
         ram_gb=body.ram_gb or model.node_ram_gb,
         organization_id=body.org_id or "",
     )
-    with cloud.store.transaction() as tx:
-        if body.org_id is not None:
-            organizations.organization(tx, body.org_id)
-        if body.provisioning_token is not None:
-            node = _enrolled(tx, node, body.provisioning_token)
-        node_id = nodes.add_node(tx, node)
-        node_events.came(tx, model.id)
-        shown = _shown_now(tx, node_id)
-    return answer(shown)
+    if body.org_id is not None:
+        organizations.organization(tx, body.org_id)
+    if body.provisioning_token is not None:
+        node = _enrolled(tx, node, body.provisioning_token)
+    node_id = nodes.add_node(tx, node)
+    node_events.came(tx, model.id)
+    return _shown_now(tx, node_id)
 
 
 @router.patch("/nodes/{id}", summary="Make a node fall silent, return, or go")

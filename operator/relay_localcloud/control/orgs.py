@@ -7,7 +7,7 @@ from pydantic.alias_generators import to_camel
 from starlette.responses import Response
 
 from relay_localcloud.cloud import CurrentCloud
-from relay_localcloud.http.bodies import ControlBody, OptionalControlBody, answer
+from relay_localcloud.http.bodies import Answer, ControlBody, OptionalControlBody, answer
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.principal import SCOPES, OrganizationId
 from relay_localcloud.http.routing import Router
@@ -72,55 +72,45 @@ class SignIn(_Request):
 
 
 @router.post("/orgs", summary="Make a fresh organization")
-async def create_organization(body: ControlBody[FreshOrganization], cloud: CurrentCloud) -> Response:
+def create_organization(body: ControlBody[FreshOrganization], tx: Tx) -> Answer:
     """Answers `{organizationId, apiKey, userSessionToken, userId}`."""
     scopes = SCOPES if body.scopes is None else tuple(body.scopes)
     unknown = sorted(set(scopes) - set(SCOPES))
     if unknown:
         raise ApiError(400, f"scopes: there is no scope {unknown[0]!r}; there are {', '.join(SCOPES)}.")
-    with cloud.store.transaction() as tx:
-        balance_cents = organizations.USUAL_BALANCE_CENTS if body.balance_cents is None else body.balance_cents
-        founded = organizations.found(tx, body.name, balance_cents, scopes)
-    return answer(
-        {
-            "organizationId": founded.organization_id,
-            "apiKey": founded.api_key,
-            "userSessionToken": founded.user_session_token,
-            "userId": founded.user_id,
-        }
-    )
+    balance_cents = organizations.USUAL_BALANCE_CENTS if body.balance_cents is None else body.balance_cents
+    founded = organizations.found(tx, body.name, balance_cents, scopes)
+    return {
+        "organizationId": founded.organization_id,
+        "apiKey": founded.api_key,
+        "userSessionToken": founded.user_session_token,
+        "userId": founded.user_id,
+    }
 
 
 @router.patch("/orgs/{orgId}", summary="Change what no API call can")
-async def change_organization(
-    organization_id: OrganizationId,
-    body: ControlBody[OrganizationChange],
-    cloud: CurrentCloud,
-) -> Response:
+def change_organization(organization_id: OrganizationId, body: ControlBody[OrganizationChange], tx: Tx) -> Answer:
     """Answers the organization with everything that can be changed here, but for its balance."""
-    with cloud.store.transaction() as tx:
-        organizations.organization(tx, organization_id)
-        values = {name: getattr(body, name) for name in body.model_fields_set - _WITH_CONSEQUENCES}
-        nullable = {"monthly_spend_limit_cents"}
-        values = {name: value for name, value in values.items() if value is not None or name in nullable}
-        if body.suspended is not None:
-            values["suspended"] = {True: "balance", False: None, "review": "review"}[body.suspended]
-        organizations.change(tx, organization_id, values)
-        if body.provider is not None:
-            applications.decide(tx, organization_id, admit=body.provider)
-        if body.balance_cents is not None:
-            billing.set_balance(tx, organization_id, body.balance_cents)
-        shown = _shown(tx, organization_id)
-    return answer(shown)
+    organizations.organization(tx, organization_id)
+    values = {name: getattr(body, name) for name in body.model_fields_set - _WITH_CONSEQUENCES}
+    nullable = {"monthly_spend_limit_cents"}
+    values = {name: value for name, value in values.items() if value is not None or name in nullable}
+    if body.suspended is not None:
+        values["suspended"] = {True: "balance", False: None, "review": "review"}[body.suspended]
+    organizations.change(tx, organization_id, values)
+    if body.provider is not None:
+        applications.decide(tx, organization_id, admit=body.provider)
+    if body.balance_cents is not None:
+        billing.set_balance(tx, organization_id, body.balance_cents)
+    return _shown(tx, organization_id)
 
 
 @router.post("/orgs/{orgId}/legacy-key", summary="Make a key with the legacy prefix")
-async def create_legacy_key(organization_id: OrganizationId, cloud: CurrentCloud) -> Response:
+def create_legacy_key(organization_id: OrganizationId, tx: Tx) -> Answer:
     """Answers `{apiKey}` with a `vl_` key of every scope."""
-    with cloud.store.transaction() as tx:
-        organizations.organization(tx, organization_id)
-        key = credentials.create_key(tx, organization_id, "legacy", SCOPES, prefix=LEGACY_KEY_PREFIX)
-    return answer({"apiKey": key.plaintext})
+    organizations.organization(tx, organization_id)
+    key = credentials.create_key(tx, organization_id, "legacy", SCOPES, prefix=LEGACY_KEY_PREFIX)
+    return {"apiKey": key.plaintext}
 
 
 @router.post("/orgs/{orgId}/session", summary="Open a user session")
@@ -142,25 +132,21 @@ async def create_session(
 
 
 @router.post("/orgs/{orgId}/invites", summary="Invite somebody")
-async def create_invite(
-    organization_id: OrganizationId, body: ControlBody[InviteCreate], cloud: CurrentCloud
-) -> Response:
+def create_invite(organization_id: OrganizationId, body: ControlBody[InviteCreate], tx: Tx) -> Answer:
     """Answers `{token}`, which the outbox has in an e-mail; `POST /v1/invites/{token}/accept` takes it."""
     lives = WEEK_SECONDS if body.expires_in_seconds is None else body.expires_in_seconds
-    with cloud.store.transaction() as tx:
-        token = invites.send(tx, organization_id, Invite(body.email, body.role, lives))
-    return answer({"token": token})
+    token = invites.send(tx, organization_id, Invite(body.email, body.role, lives))
+    return {"token": token}
 
 
 @router.post("/users", summary="Sign somebody up or in")
-async def sign_in(body: OptionalControlBody[SignIn], cloud: CurrentCloud) -> Response:
+def sign_in(body: OptionalControlBody[SignIn], tx: Tx) -> Answer:
     """Answers `{userId, email, userSessionToken}` of the user with this e-mail, who is made where there is none."""
-    with cloud.store.transaction() as tx:
-        known = None if body.email is None else users.by_email(tx, body.email)
-        user_id = known or users.sign_up(tx, body.email)
-        token = credentials.create_session(tx, user_id)
-        email = users.profile(tx, user_id)["email"]
-    return answer({"userId": user_id, "email": email, "userSessionToken": token})
+    known = None if body.email is None else users.by_email(tx, body.email)
+    user_id = known or users.sign_up(tx, body.email)
+    token = credentials.create_session(tx, user_id)
+    email = users.profile(tx, user_id)["email"]
+    return {"userId": user_id, "email": email, "userSessionToken": token}
 
 
 def _shown(tx: Tx, organization_id: str) -> dict[str, object]:

@@ -4,15 +4,14 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
-from starlette.responses import Response
 
-from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.control.records import OrganizationFilter
-from relay_localcloud.http.bodies import ControlBody, OptionalControlBody, answer
+from relay_localcloud.http.bodies import Answer, ControlBody, OptionalControlBody
 from relay_localcloud.http.principal import OrganizationId, ResourceId
 from relay_localcloud.http.routing import Router
 from relay_localcloud.identity import organizations
 from relay_localcloud.kernel.instants import timestamp
+from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import payments
 from relay_localcloud.money.payment_methods import Card
 from relay_localcloud.money.payments import Charge, Mode
@@ -41,41 +40,33 @@ class CardCreate(_Request):
 
 
 @router.post("/payments", summary="Change how the payment processor behaves")
-async def change_payments(body: ControlBody[PaymentsChange], cloud: CurrentCloud) -> Response:
+def change_payments(body: ControlBody[PaymentsChange], tx: Tx) -> Answer:
     """Answers `{mode}`; charges that are under way go on as they were."""
-    with cloud.store.transaction() as tx:
-        payments.set_mode(tx, body.mode)
-    return answer({"mode": body.mode})
+    payments.set_mode(tx, body.mode)
+    return {"mode": body.mode}
 
 
 @router.get("/payments", summary="The payment processor and its charges")
-async def list_payments(cloud: CurrentCloud, organization_id: OrganizationFilter = None) -> Response:
+def list_payments(tx: Tx, organization_id: OrganizationFilter = None) -> Answer:
     """Answers `{mode, items}`, the newest 1,000 charges, oldest first, those of auto-recharge included."""
-    with cloud.store.transaction() as tx:
-        mode = payments.mode(tx)
-        items = [_shown(charge) for charge in payments.recent(tx, organization_id)]
-    return answer({"mode": mode, "items": items})
+    mode = payments.mode(tx)
+    items = [_shown(charge) for charge in payments.recent(tx, organization_id)]
+    return {"mode": mode, "items": items}
 
 
 @router.post("/payments/{id}/confirm", summary="Send the notification that a charge succeeded")
-async def confirm_payment(charge_id: ResourceId, cloud: CurrentCloud) -> Response:
+def confirm_payment(charge_id: ResourceId, tx: Tx) -> Answer:
     """Answers the charge, now `succeeded`; it is credited once, however often it is confirmed."""
-    with cloud.store.transaction() as tx:
-        charge = payments.confirm(tx, charge_id)
-    return answer(_shown(charge))
+    charge = payments.confirm(tx, charge_id)
+    return _shown(charge)
 
 
 @router.post("/orgs/{orgId}/cards", summary="Save a card")
-async def save_card(
-    organization_id: OrganizationId,
-    body: OptionalControlBody[CardCreate],
-    cloud: CurrentCloud,
-) -> Response:
+def save_card(organization_id: OrganizationId, body: OptionalControlBody[CardCreate], tx: Tx) -> Answer:
     """Answers `{id}`; charges of a card with `requiresAction` wait until they are confirmed."""
-    with cloud.store.transaction() as tx:
-        organizations.organization(tx, organization_id)
-        card_id = payments.add_card(tx, organization_id, Card(**body.model_dump()))
-    return answer({"id": card_id})
+    organizations.organization(tx, organization_id)
+    card_id = payments.add_card(tx, organization_id, Card(**body.model_dump()))
+    return {"id": card_id}
 
 
 def _shown(charge: Charge) -> dict[str, object]:

@@ -8,12 +8,13 @@ from starlette.responses import Response
 
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.http.arguments import Query
-from relay_localcloud.http.bodies import answer
+from relay_localcloud.http.bodies import Answer, answer
 from relay_localcloud.http.errors import not_found
 from relay_localcloud.http.principal import ResourceId
 from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.instants import timestamp
+from relay_localcloud.kernel.store import Tx
 from relay_localcloud.webhooks import attempts
 
 router = Router()
@@ -32,11 +33,10 @@ async def list_requests(
 
 
 @router.get("/deliveries", summary="Every webhook attempt")
-async def list_deliveries(cloud: CurrentCloud, organization_id: OrganizationFilter = None) -> Response:
+def list_deliveries(tx: Tx, organization_id: OrganizationFilter = None) -> Answer:
     """Answers `{items}`, oldest first; the newest 20,000 are kept."""
-    with cloud.store.transaction() as tx:
-        items = attempts.every(tx, organization_id)
-    return answer({"items": items})
+    items = attempts.every(tx, organization_id)
+    return {"items": items}
 
 
 @router.post("/deliveries/{id}/replay", summary="Send a delivery again")

@@ -8,11 +8,12 @@ from starlette.responses import Response
 from relay_localcloud.batches import contents
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.control.seeding import Reset
-from relay_localcloud.http.bodies import answer, no_content
+from relay_localcloud.http.bodies import Answer, answer, no_content
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel import exports
 from relay_localcloud.kernel.exports import StateFileError
+from relay_localcloud.kernel.store import Tx
 from relay_localcloud.models import backends
 
 router = Router()
@@ -21,11 +22,9 @@ LARGEST_FILE = 512 * 1024 * 1024
 
 
 @router.get("/export", summary="The whole state as one file")
-async def export_state(cloud: CurrentCloud) -> Response:
+def export_state(cloud: CurrentCloud, tx: Tx) -> Answer:
     """Answers every table. It contains secrets: signing keys of webhooks, environments of workloads, the seeded key."""
-    with cloud.store.transaction() as tx:
-        document = {**exports.exported(tx), "files": cloud.files.exported()}
-    return answer(document)
+    return {**exports.exported(tx), "files": cloud.files.exported()}
 
 
 @router.post(

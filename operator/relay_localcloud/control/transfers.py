@@ -4,14 +4,13 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
-from starlette.responses import Response
 
-from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.clusters import clusters
-from relay_localcloud.http.bodies import ControlBody, answer
+from relay_localcloud.http.bodies import Answer, ControlBody
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.routing import Router
 from relay_localcloud.identity import organizations
+from relay_localcloud.kernel.store import Tx
 from relay_localcloud.workloads import transfers, workloads
 
 router = Router()
@@ -29,14 +28,13 @@ class TransferOffer(BaseModel):
 
 
 @router.post("/transfers", summary="Offer a workload to another organization")
-async def offer_transfer(body: ControlBody[TransferOffer], cloud: CurrentCloud) -> Response:
+def offer_transfer(body: ControlBody[TransferOffer], tx: Tx) -> Answer:
     """Answers `{id}`, which the receiving organization accepts; an earlier offer of the workload is withdrawn."""
-    with cloud.store.transaction() as tx:
-        workload = workloads.find(tx, body.workload_id)
-        if workload is None and clusters.find(tx, body.workload_id) is not None:
-            raise ApiError(422, "workloadId: only pods and VMs are transferred.")
-        if workload is None:
-            raise ApiError(404, f"There is no workload {body.workload_id!r}.")
-        organizations.organization(tx, body.to_organization_id)
-        transfer_id = transfers.offer(tx, workload, body.to_organization_id)
-    return answer({"id": transfer_id})
+    workload = workloads.find(tx, body.workload_id)
+    if workload is None and clusters.find(tx, body.workload_id) is not None:
+        raise ApiError(422, "workloadId: only pods and VMs are transferred.")
+    if workload is None:
+        raise ApiError(404, f"There is no workload {body.workload_id!r}.")
+    organizations.organization(tx, body.to_organization_id)
+    transfer_id = transfers.offer(tx, workload, body.to_organization_id)
+    return {"id": transfer_id}

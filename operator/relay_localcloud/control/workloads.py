@@ -11,7 +11,7 @@ from relay_localcloud.clusters import clusters
 from relay_localcloud.clusters import moves as cluster_moves
 from relay_localcloud.clusters.clusters import Cluster
 from relay_localcloud.clusters.states import CLUSTER_TRANSITIONS, ClusterTrigger
-from relay_localcloud.http.bodies import ControlBody, answer
+from relay_localcloud.http.bodies import Answer, ControlBody, answer
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.principal import ResourceId
 from relay_localcloud.http.routing import Router
@@ -49,20 +49,19 @@ class WorkloadEvent(BaseModel):
 
 
 @router.post("/workloads/{id}/events", summary="Make something happen to a workload")
-async def workload_event(workload_id: ResourceId, body: ControlBody[WorkloadEvent], cloud: CurrentCloud) -> Response:
+def workload_event(workload_id: ResourceId, body: ControlBody[WorkloadEvent], tx: Tx) -> Answer:
     """Answers `{id, status}`; 409 where it cannot happen in the present state."""
-    with cloud.store.transaction() as tx:
-        workload = workloads.find(tx, workload_id)
-        cluster = clusters.find(tx, workload_id) if workload is None else None
-        if workload is not None:
-            status = _to_workload(tx, workload, body).status.value
-        elif cluster is not None:
-            status = _to_cluster(tx, cluster, body).status.value
-        elif (deployment := deployments.find(tx, workload_id)) is not None:
-            status = _to_deployment(tx, deployment, body).status.value
-        else:
-            raise ApiError(404, f"There is no workload {workload_id!r}.")
-    return answer({"id": workload_id, "status": status})
+    workload = workloads.find(tx, workload_id)
+    cluster = clusters.find(tx, workload_id) if workload is None else None
+    if workload is not None:
+        status = _to_workload(tx, workload, body).status.value
+    elif cluster is not None:
+        status = _to_cluster(tx, cluster, body).status.value
+    elif (deployment := deployments.find(tx, workload_id)) is not None:
+        status = _to_deployment(tx, deployment, body).status.value
+    else:
+        raise ApiError(404, f"There is no workload {workload_id!r}.")
+    return {"id": workload_id, "status": status}
 
 
 @router.get("/workloads/{id}/logs", summary="The log of a VM")

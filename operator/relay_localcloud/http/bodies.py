@@ -134,11 +134,11 @@ def parse(raw: bytes) -> JsonValue:
     return document
 
 
-def answer(
-    content: BaseModel | Mapping[str, Any] | Sequence[Any],
-    status: int = 200,
-    headers: Mapping[str, str] | None = None,
-) -> Response:
+Answer = BaseModel | Mapping[str, Any] | Sequence[Any]
+"""What is answered as JSON."""
+
+
+def answer(content: Answer, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """A JSON answer. Models are written by alias without absent fields; dicts exactly as they are."""
     if isinstance(content, BaseModel):
         body = content.model_dump_json(by_alias=True, exclude_none=True)

@@ -72,7 +72,7 @@ def described(apis: Sequence[Api]) -> Json:
 
 def _operation(route: Route, shape: Json, errors: Json) -> Json:
     said = route.said
-    status = said.get("status_code", 200)
+    status = said.get("status_code", 204 if get_annotations(route.endpoint).get("return", ...) is None else 200)
     responses = {str(status): {"description": _SUCCESS} if status == 204 else _content(shape, _SUCCESS)}
     for other, told in said.get("responses", {}).items():
         responses[str(other)] = _merged(responses[str(other)] if other == status and shape else {}, told)

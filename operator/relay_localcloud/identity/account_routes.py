@@ -1,9 +1,6 @@
 """Who the caller is, and what a person says about themselves (section 4, "Account and identity")."""
 
-from starlette.responses import Response
-
-from relay_localcloud.cloud import CurrentCloud
-from relay_localcloud.http.bodies import Body, OptionalBody, answer
+from relay_localcloud.http.bodies import Body, OptionalBody
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.principal import SCOPES, Anyone, SessionUser
 from relay_localcloud.http.routing import Router
@@ -17,52 +14,44 @@ router = Router("Account and identity")
 FIRST_ORGANIZATION = "My organization"
 
 
-@router.get("/v1/whoami", response_model=Whoami, summary="Who the caller is")
-async def whoami(caller: Anyone, cloud: CurrentCloud) -> Response:
+@router.get("/v1/whoami", summary="Who the caller is")
+def whoami(caller: Anyone, tx: Tx) -> Whoami:
     """Needs no scope and works for every key (section 5, rule 5)."""
-    with cloud.store.transaction() as tx:
-        name = organizations.name_of(tx, caller.organization_id)
-    return answer(
-        Whoami(
-            principal_type=caller.kind,
-            organization_id=caller.organization_id,
-            organization_name=name,
-            scopes=[scope for scope in SCOPES if scope in caller.scopes],
-        )
+    name = organizations.name_of(tx, caller.organization_id)
+    return Whoami(
+        principal_type=caller.kind,
+        organization_id=caller.organization_id,
+        organization_name=name,
+        scopes=[scope for scope in SCOPES if scope in caller.scopes],
     )
 
 
-@router.post("/v1/onboarding/bootstrap", response_model=Joined, summary="Make the caller's profile and organization")
-async def bootstrap(user_id: SessionUser, body: OptionalBody[Bootstrap], cloud: CurrentCloud) -> Response:
+@router.post("/v1/onboarding/bootstrap", summary="Make the caller's profile and organization")
+def bootstrap(user_id: SessionUser, body: OptionalBody[Bootstrap], tx: Tx) -> Joined:
     """Sessions only. Whoever belongs to an organization gets the one joined first, and nothing is made."""
-    with cloud.store.transaction() as tx:
-        users.change_profile(tx, user_id, {})
-        if not members.memberships(tx, user_id):
-            organizations.create(tx, OrganizationCreate(name=body.org_name or FIRST_ORGANIZATION), user_id)
-        first = members.memberships(tx, user_id)[0]
-    return answer(Joined(organization_id=first["organization_id"], role=first["role"]))
+    users.change_profile(tx, user_id, {})
+    if not members.memberships(tx, user_id):
+        organizations.create(tx, OrganizationCreate(name=body.org_name or FIRST_ORGANIZATION), user_id)
+    first = members.memberships(tx, user_id)[0]
+    return Joined(organization_id=first["organization_id"], role=first["role"])
 
 
-@router.get("/v1/me", response_model=Me, summary="The person whose session this is")
-async def read_me(user_id: SessionUser, cloud: CurrentCloud) -> Response:
+@router.get("/v1/me", summary="The person whose session this is")
+def read_me(user_id: SessionUser, tx: Tx) -> Me:
     """Sessions only; memberships in the order in which they began."""
-    with cloud.store.transaction() as tx:
-        me = _me(tx, user_id)
-    return answer(me)
+    return _me(tx, user_id)
 
 
-@router.patch("/v1/me/profile", response_model=Me, summary="Change the caller's profile")
-async def update_profile(user_id: SessionUser, body: Body[ProfileUpdate], cloud: CurrentCloud) -> Response:
+@router.patch("/v1/me/profile", summary="Change the caller's profile")
+def update_profile(user_id: SessionUser, body: Body[ProfileUpdate], tx: Tx) -> Me:
     """Sessions only. The default organization is where they act if a path names none; 403 unless it is the caller's."""
     values = {name: value or None for name, value in body.model_dump(by_alias=False, exclude_none=True).items()}
     default = values.get("default_organization_id")
-    with cloud.store.transaction() as tx:
-        mine = {row["organization_id"] for row in members.memberships(tx, user_id)}
-        if default is not None and default not in mine:
-            raise ApiError(403, "defaultOrganizationId: you do not belong to this organization.")
-        users.change_profile(tx, user_id, values)
-        me = _me(tx, user_id)
-    return answer(me)
+    mine = {row["organization_id"] for row in members.memberships(tx, user_id)}
+    if default is not None and default not in mine:
+        raise ApiError(403, "defaultOrganizationId: you do not belong to this organization.")
+    users.change_profile(tx, user_id, values)
+    return _me(tx, user_id)
 
 
 def _me(tx: Tx, user_id: str) -> Me:

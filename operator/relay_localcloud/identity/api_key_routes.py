@@ -1,16 +1,15 @@
 """API keys (section 4, "API keys"): an owner's or admin's session, or a key with `org:write` (assumed)."""
 
 from sqlalchemy import RowMapping, select, update
-from starlette.responses import Response
 
-from relay_localcloud.cloud import CurrentCloud
-from relay_localcloud.http.bodies import Body, answer, no_content
+from relay_localcloud.http.bodies import Answer, Body
 from relay_localcloud.http.errors import ApiError, not_found
 from relay_localcloud.http.principal import SCOPES, OrganizationId, OrganizationWriter, Principal, ResourceId
 from relay_localcloud.http.routing import Router
 from relay_localcloud.identity import credentials
 from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.instants import optional_timestamp, timestamp
+from relay_localcloud.kernel.store import Tx
 from relay_wire.api_keys import ApiKeyCreate, ApiKeyCreated, ApiKeySummary
 
 router = Router("API keys")
@@ -18,58 +17,45 @@ router = Router("API keys")
 LONGEST_NAME = 200
 
 
-@router.post("/v1/orgs/{orgId}/api-keys/create", response_model=ApiKeyCreated, summary="Create an API key")
-async def create_api_key(
-    caller: OrganizationWriter,
-    organization_id: OrganizationId,
-    body: Body[ApiKeyCreate],
-    cloud: CurrentCloud,
-) -> Response:
+@router.post("/v1/orgs/{orgId}/api-keys/create", summary="Create an API key")
+def create_api_key(
+    caller: OrganizationWriter, organization_id: OrganizationId, body: Body[ApiKeyCreate], tx: Tx
+) -> ApiKeyCreated:
     """Answers the plaintext key, once."""
     if len(body.name) > LONGEST_NAME:
         raise ApiError(400, f"name: at most {LONGEST_NAME} characters.")
     scopes = granted_scopes(caller, body.scopes)
-    with cloud.store.transaction() as tx:
-        key = credentials.create_key(tx, organization_id, body.name, scopes, body.expires_in_seconds)
-        created_at = timestamp(tx.now)
-    return answer(
-        ApiKeyCreated(
-            id=key.id,
-            key=key.plaintext,
-            key_prefix=key.prefix,
-            name=body.name,
-            scopes=scopes,
-            created_at=created_at,
-            organization_id=organization_id,
-        )
+    key = credentials.create_key(tx, organization_id, body.name, scopes, body.expires_in_seconds)
+    created_at = timestamp(tx.now)
+    return ApiKeyCreated(
+        id=key.id,
+        key=key.plaintext,
+        key_prefix=key.prefix,
+        name=body.name,
+        scopes=scopes,
+        created_at=created_at,
+        organization_id=organization_id,
     )
 
 
 @router.get("/v1/orgs/{orgId}/api-keys", response_model=list[ApiKeySummary], summary="List API keys")
-async def list_api_keys(caller: OrganizationWriter, organization_id: OrganizationId, cloud: CurrentCloud) -> Response:
+def list_api_keys(_: OrganizationWriter, organization_id: OrganizationId, tx: Tx) -> Answer:
     """Answers a bare array, oldest first, revoked keys included."""
-    del caller
     query = select(tables.api_keys).where(tables.api_keys.c.organization_id == organization_id)
     query = query.order_by(tables.FIRST_COME)
-    with cloud.store.transaction() as tx:
-        rows = tx.connection.execute(query).mappings().all()
-    return answer([summary(row) for row in rows])
+    rows = tx.connection.execute(query).mappings().all()
+    return [summary(row) for row in rows]
 
 
-@router.delete("/v1/orgs/{orgId}/api-keys/{id}", status_code=204, summary="Revoke an API key")
-async def revoke_api_key(
-    caller: OrganizationWriter, organization_id: OrganizationId, key_id: ResourceId, cloud: CurrentCloud
-) -> Response:
+@router.delete("/v1/orgs/{orgId}/api-keys/{id}", summary="Revoke an API key")
+def revoke_api_key(_: OrganizationWriter, organization_id: OrganizationId, key_id: ResourceId, tx: Tx) -> None:
     """The key stops authenticating at once; revoking it again changes nothing."""
-    del caller
     key = tables.api_keys.c
     of_organization = (key.id == key_id, key.organization_id == organization_id)
-    with cloud.store.transaction() as tx:
-        if tx.connection.execute(select(key.id).where(*of_organization)).first() is None:
-            raise not_found("API key", key_id)
-        revoked = update(tables.api_keys).where(*of_organization, key.revoked_at.is_(None)).values(revoked_at=tx.now)
-        tx.connection.execute(revoked)
-    return no_content()
+    if tx.connection.execute(select(key.id).where(*of_organization)).first() is None:
+        raise not_found("API key", key_id)
+    revoked = update(tables.api_keys).where(*of_organization, key.revoked_at.is_(None)).values(revoked_at=tx.now)
+    tx.connection.execute(revoked)
 
 
 def granted_scopes(creator: Principal, scopes: list[str] | None) -> list[str]:

@@ -3,15 +3,14 @@
 from typing import Annotated
 
 from sqlalchemy import RowMapping
-from starlette.responses import Response
 
-from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.http.arguments import Path
-from relay_localcloud.http.bodies import Body, answer, no_content
+from relay_localcloud.http.bodies import Answer, Body
 from relay_localcloud.http.principal import MemberReader, OrganizationId, OrganizationWriter
 from relay_localcloud.http.routing import Router
 from relay_localcloud.identity import members
 from relay_localcloud.kernel.instants import timestamp
+from relay_localcloud.kernel.store import Tx
 from relay_wire.base import Items
 from relay_wire.orgs import Member, MemberAdd, MemberUpdate
 
@@ -21,52 +20,29 @@ UserId = Annotated[str, Path("userId")]
 
 
 @router.get("/v1/orgs/{orgId}/members", response_model=Items[Member], summary="List members")
-async def list_members(caller: MemberReader, organization_id: OrganizationId, cloud: CurrentCloud) -> Response:
+def list_members(_: MemberReader, organization_id: OrganizationId, tx: Tx) -> Answer:
     """Answers `{items}` in the order in which they joined; every role may read it."""
-    del caller
-    with cloud.store.transaction() as tx:
-        rows = members.every(tx, organization_id)
-    return answer({"items": [_shown(row) for row in rows]})
+    return {"items": [_shown(row) for row in members.every(tx, organization_id)]}
 
 
-@router.post("/v1/orgs/{orgId}/members/add", response_model=Member, summary="Add a member")
-async def add_member(
-    caller: OrganizationWriter,
-    organization_id: OrganizationId,
-    body: Body[MemberAdd],
-    cloud: CurrentCloud,
-) -> Response:
+@router.post("/v1/orgs/{orgId}/members/add", summary="Add a member")
+def add_member(_: OrganizationWriter, organization_id: OrganizationId, body: Body[MemberAdd], tx: Tx) -> Member:
     """Takes the e-mail of somebody who has signed up, 404 otherwise; 409 for a member."""
-    del caller
-    with cloud.store.transaction() as tx:
-        row = members.add(tx, organization_id, body.email, body.role)
-    return answer(_shown(row))
+    return _shown(members.add(tx, organization_id, body.email, body.role))
 
 
-@router.patch("/v1/orgs/{orgId}/members/{userId}", response_model=Member, summary="Change a member's role")
-async def update_member(
-    caller: OrganizationWriter,
-    organization_id: OrganizationId,
-    user_id: UserId,
-    body: Body[MemberUpdate],
-    cloud: CurrentCloud,
-) -> Response:
+@router.patch("/v1/orgs/{orgId}/members/{userId}", summary="Change a member's role")
+def update_member(
+    _: OrganizationWriter, organization_id: OrganizationId, user_id: UserId, body: Body[MemberUpdate], tx: Tx
+) -> Member:
     """Counts for sessions that are open, too. 409 for the last owner."""
-    del caller
-    with cloud.store.transaction() as tx:
-        row = members.change_role(tx, organization_id, user_id, body.role)
-    return answer(_shown(row))
+    return _shown(members.change_role(tx, organization_id, user_id, body.role))
 
 
-@router.delete("/v1/orgs/{orgId}/members/{userId}", status_code=204, summary="Remove a member")
-async def remove_member(
-    caller: OrganizationWriter, organization_id: OrganizationId, user_id: UserId, cloud: CurrentCloud
-) -> Response:
+@router.delete("/v1/orgs/{orgId}/members/{userId}", summary="Remove a member")
+def remove_member(_: OrganizationWriter, organization_id: OrganizationId, user_id: UserId, tx: Tx) -> None:
     """Counts for sessions that are open, too; keys stay, they are the organization's. 409 for the last owner."""
-    del caller
-    with cloud.store.transaction() as tx:
-        members.remove(tx, organization_id, user_id)
-    return no_content()
+    members.remove(tx, organization_id, user_id)
 
 
 def _shown(row: RowMapping) -> Member:

@@ -8,11 +8,12 @@ from starlette.responses import Response
 
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.http.arguments import Query
-from relay_localcloud.http.bodies import answer
+from relay_localcloud.http.bodies import Answer, answer
 from relay_localcloud.http.openapi import ASSUMED
 from relay_localcloud.http.principal import BillingReader, OrganizationId
 from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.instants import SECOND, timestamp
+from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import accrual, billing, transactions, usage
 from relay_localcloud.money.usage import Day, Used
 from relay_wire.billing import Balance, CurrentUsage, DailyUsageList
@@ -23,23 +24,19 @@ MOST_DAYS: Final = 365
 
 
 @router.get("/v1/orgs/{orgId}/billing/balance", response_model=Balance, summary="The balance")
-async def get_balance(caller: BillingReader, organization_id: OrganizationId, cloud: CurrentCloud) -> Response:
+def get_balance(_: BillingReader, organization_id: OrganizationId, tx: Tx) -> Answer:
     """Answers every field of section 2; the newest 200 transactions, the newest first."""
-    del caller
-    with cloud.store.transaction() as tx:
-        account = billing.account(tx, organization_id)
-        newest = transactions.recent(tx.connection, organization_id)
-    return answer(
-        {
-            "balanceCents": account.balance_cents,
-            "availableCents": account.available_cents,
-            "accruedUsageCents": accrual.cents(account.meter.accrued_units),
-            "currentMonthUsageCents": accrual.cents(account.meter.month_units),
-            "minDepositCents": account.min_deposit_cents,
-            "monthlySpendLimitCents": account.monthly_spend_limit_cents,
-            "transactions": [_transaction(row) for row in newest],
-        }
-    )
+    account = billing.account(tx, organization_id)
+    newest = transactions.recent(tx.connection, organization_id)
+    return {
+        "balanceCents": account.balance_cents,
+        "availableCents": account.available_cents,
+        "accruedUsageCents": accrual.cents(account.meter.accrued_units),
+        "currentMonthUsageCents": accrual.cents(account.meter.month_units),
+        "minDepositCents": account.min_deposit_cents,
+        "monthlySpendLimitCents": account.monthly_spend_limit_cents,
+        "transactions": [_transaction(row) for row in newest],
+    }
 
 
 @router.get(
@@ -66,22 +63,17 @@ async def get_usage(caller: BillingReader, organization_id: OrganizationId, clou
 
 
 @router.get(
-    "/v1/orgs/{orgId}/billing/usage/daily",
-    response_model=DailyUsageList,
-    summary="Usage by day",
-    openapi_extra=ASSUMED,
+    "/v1/orgs/{orgId}/billing/usage/daily", response_model=DailyUsageList, summary="Usage by day", openapi_extra=ASSUMED
 )
-async def get_daily_usage(
-    caller: BillingReader,
+def get_daily_usage(
+    _: BillingReader,
     organization_id: OrganizationId,
-    cloud: CurrentCloud,
+    tx: Tx,
     days: Annotated[int, Query(), Field(ge=1, le=MOST_DAYS, description="How many days, today included.")] = 30,
-) -> Response:
+) -> Answer:
     """Answers every day (UTC), the oldest first; the cents of a month's days sum up to those of the month."""
-    del caller
-    with cloud.store.transaction() as tx:
-        shown = usage.by_day(tx.connection, organization_id, days, tx.now // SECOND)
-    return answer({"items": [_day(day) for day in shown]})
+    shown = usage.by_day(tx.connection, organization_id, days, tx.now // SECOND)
+    return {"items": [_day(day) for day in shown]}
 
 
 def _line(used: Used, cents: int) -> dict[str, object]:

@@ -8,10 +8,11 @@ from starlette.responses import Response
 
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.http.arguments import Path
-from relay_localcloud.http.bodies import Body, answer, no_content
+from relay_localcloud.http.bodies import Answer, Body, answer
 from relay_localcloud.http.errors import not_found
 from relay_localcloud.http.principal import BillingReader, OrganizationId, OrganizationWriter
 from relay_localcloud.http.routing import Router
+from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import payment_methods, payments, recharge
 from relay_wire.billing import (
     AutoRecharge,
@@ -34,17 +35,10 @@ class Deposit(DepositRequest):
 
 
 @router.post("/v1/orgs/{orgId}/billing/deposit", response_model=ChargeOutcome, summary="Charge the default card")
-async def deposit(
-    caller: OrganizationWriter,
-    organization_id: OrganizationId,
-    body: Body[Deposit],
-    cloud: CurrentCloud,
-) -> Response:
+def deposit(_: OrganizationWriter, organization_id: OrganizationId, body: Body[Deposit], tx: Tx) -> Answer:
     """Answers what came of the charge, a decline as well; the balance follows by the processor's notification."""
-    del caller
-    with cloud.store.transaction() as tx:
-        made = payments.deposit(tx, organization_id, body)
-    return answer({"chargeId": made.id, "status": made.status, "amountCents": made.amount_cents})
+    made = payments.deposit(tx, organization_id, body)
+    return {"chargeId": made.id, "status": made.status, "amountCents": made.amount_cents}
 
 
 @router.post("/v1/orgs/{orgId}/billing/setup-intent", response_model=SetupIntent, summary="Begin to save a card")
@@ -79,43 +73,26 @@ async def list_payment_methods(caller: BillingReader, organization_id: Organizat
     return answer({"items": items})
 
 
-@router.delete(
-    "/v1/orgs/{orgId}/billing/payment-methods/{paymentMethodId}", status_code=204, summary="Forget a saved card"
-)
-async def delete_payment_method(
-    caller: OrganizationWriter,
-    organization_id: OrganizationId,
-    card_id: Annotated[str, Path("paymentMethodId")],
-    cloud: CurrentCloud,
-) -> Response:
+@router.delete("/v1/orgs/{orgId}/billing/payment-methods/{paymentMethodId}", summary="Forget a saved card")
+def delete_payment_method(
+    _: OrganizationWriter, organization_id: OrganizationId, card_id: Annotated[str, Path("paymentMethodId")], tx: Tx
+) -> None:
     """Answers 204; charges that are under way go on."""
-    del caller
-    with cloud.store.transaction() as tx:
-        payments.require_configured(tx)
-        if not payment_methods.remove(tx, organization_id, card_id):
-            raise not_found("payment method", card_id)
-    return no_content()
+    payments.require_configured(tx)
+    if not payment_methods.remove(tx, organization_id, card_id):
+        raise not_found("payment method", card_id)
 
 
 @router.get("/v1/orgs/{orgId}/billing/auto-recharge", response_model=AutoRecharge, summary="Auto-recharge settings")
-async def get_auto_recharge(caller: BillingReader, organization_id: OrganizationId, cloud: CurrentCloud) -> Response:
+def get_auto_recharge(_: BillingReader, organization_id: OrganizationId, tx: Tx) -> Answer:
     """Answers the defaults where they were never set."""
-    del caller
-    with cloud.store.transaction() as tx:
-        settings = recharge.settings_of(tx, organization_id)
-    return answer(settings)
+    return recharge.settings_of(tx, organization_id)
 
 
 @router.put("/v1/orgs/{orgId}/billing/auto-recharge", response_model=AutoRecharge, summary="Set auto-recharge")
-async def set_auto_recharge(
-    caller: OrganizationWriter,
-    organization_id: OrganizationId,
-    body: Body[AutoRechargeUpdate],
-    cloud: CurrentCloud,
-) -> Response:
+def set_auto_recharge(
+    _: OrganizationWriter, organization_id: OrganizationId, body: Body[AutoRechargeUpdate], tx: Tx
+) -> Answer:
     """Saves all three; they hold at once."""
-    del caller
-    with cloud.store.transaction() as tx:
-        recharge.save_settings(tx, organization_id, body)
-        settings = recharge.settings_of(tx, organization_id)
-    return answer(settings)
+    recharge.save_settings(tx, organization_id, body)
+    return recharge.settings_of(tx, organization_id)

@@ -3,10 +3,8 @@
 import json
 
 from sqlalchemy import RowMapping, delete, insert, update
-from starlette.responses import Response
 
-from relay_localcloud.cloud import CurrentCloud
-from relay_localcloud.http.bodies import Body, OptionalBody, answer, no_content
+from relay_localcloud.http.bodies import Answer, Body, OptionalBody
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.openapi import ASSUMED
 from relay_localcloud.http.pages import PageRequest
@@ -38,98 +36,71 @@ LONGEST_URL = 2000
 _SHOWN = 12
 
 
-@router.post("/v1/orgs/{orgId}/webhooks/create", response_model=WebhookCreated, summary="Create a webhook")
-async def create_webhook(
-    caller: ToolingWriter,
-    organization_id: OrganizationId,
-    body: Body[WebhookCreate],
-    cloud: CurrentCloud,
-) -> Response:
+@router.post("/v1/orgs/{orgId}/webhooks/create", summary="Create a webhook")
+def create_webhook(
+    _: ToolingWriter, organization_id: OrganizationId, body: Body[WebhookCreate], tx: Tx
+) -> WebhookCreated:
     """Answers the signing secret, once. No events means all of them."""
-    del caller
     _check(body)
     secret = credentials.new_secret(SECRET_PREFIX)
-    with cloud.store.transaction() as tx:
-        values = {
-            "id": tx.new_id("wh"),
-            "organization_id": organization_id,
-            "name": body.name,
-            "url": body.url,
-            "events": json.dumps(list(dict.fromkeys(body.events))),
-            "secret_prefix": secret[:_SHOWN],
-            "signing_key": signing_key(secret),
-            "enabled": True,
-            "created_at": tx.now,
-        }
-        tx.connection.execute(insert(tables.webhooks), values)
-        row = _row(tx, organization_id, str(values["id"]))
-    return answer(_with_secret(row, secret))
+    values = {
+        "id": tx.new_id("wh"),
+        "organization_id": organization_id,
+        "name": body.name,
+        "url": body.url,
+        "events": json.dumps(list(dict.fromkeys(body.events))),
+        "secret_prefix": secret[:_SHOWN],
+        "signing_key": signing_key(secret),
+        "enabled": True,
+        "created_at": tx.now,
+    }
+    tx.connection.execute(insert(tables.webhooks), values)
+    row = _row(tx, organization_id, str(values["id"]))
+    return _with_secret(row, secret)
 
 
 @router.get("/v1/orgs/{orgId}/webhooks", response_model=WebhookList, summary="List webhooks", openapi_extra=ASSUMED)
-async def list_webhooks(caller: ToolingReader, organization_id: OrganizationId, cloud: CurrentCloud) -> Response:
+def list_webhooks(_: ToolingReader, organization_id: OrganizationId, tx: Tx) -> Answer:
     """Answers `{items}`, oldest first, without secrets."""
-    del caller
-    with cloud.store.transaction() as tx:
-        rows = owned.every(tx, tables.webhooks, organization_id)
-    return answer({"items": [_shown(row) for row in rows]})
+    return {"items": [_shown(row) for row in owned.every(tx, tables.webhooks, organization_id)]}
 
 
-@router.delete("/v1/orgs/{orgId}/webhooks/{id}", status_code=204, summary="Delete a webhook", openapi_extra=ASSUMED)
-async def delete_webhook(
-    caller: ToolingWriter, organization_id: OrganizationId, webhook_id: ResourceId, cloud: CurrentCloud
-) -> Response:
+@router.delete("/v1/orgs/{orgId}/webhooks/{id}", summary="Delete a webhook", openapi_extra=ASSUMED)
+def delete_webhook(_: ToolingWriter, organization_id: OrganizationId, webhook_id: ResourceId, tx: Tx) -> None:
     """Ends its retries as well."""
-    del caller
-    with cloud.store.transaction() as tx:
-        _row(tx, organization_id, webhook_id)
-        tx.cancel_lane(webhook_id)
-        for table in (tables.webhook_deliveries, tables.webhook_attempts):
-            tx.connection.execute(delete(table).where(table.c.webhook_id == webhook_id))
-        tx.connection.execute(delete(tables.webhooks).where(tables.webhooks.c.id == webhook_id))
-    return no_content()
+    _row(tx, organization_id, webhook_id)
+    tx.cancel_lane(webhook_id)
+    for table in (tables.webhook_deliveries, tables.webhook_attempts):
+        tx.connection.execute(delete(table).where(table.c.webhook_id == webhook_id))
+    tx.connection.execute(delete(tables.webhooks).where(tables.webhooks.c.id == webhook_id))
 
 
-@router.post(
-    "/v1/orgs/{orgId}/webhooks/{id}/toggle", response_model=Webhook, summary="Pause or resume", openapi_extra=ASSUMED
-)
-async def toggle_webhook(
-    caller: ToolingWriter,
-    organization_id: OrganizationId,
-    webhook_id: ResourceId,
-    body: OptionalBody[WebhookToggle],
-    cloud: CurrentCloud,
-) -> Response:
+@router.post("/v1/orgs/{orgId}/webhooks/{id}/toggle", summary="Pause or resume", openapi_extra=ASSUMED)
+def toggle_webhook(
+    _: ToolingWriter, organization_id: OrganizationId, webhook_id: ResourceId, body: OptionalBody[WebhookToggle], tx: Tx
+) -> Webhook:
     """Without `enabled` it flips. What happens while it is paused is not sent later; retries that fall due then are."""
-    del caller
-    with cloud.store.transaction() as tx:
-        row = _row(tx, organization_id, webhook_id)
-        enabled = not row["enabled"] if body.enabled is None else body.enabled
-        tx.connection.execute(update(tables.webhooks).where(tables.webhooks.c.id == webhook_id).values(enabled=enabled))
-        if enabled:
-            deliveries.resume(tx, webhook_id)
-        row = _row(tx, organization_id, webhook_id)
-    return answer(_shown(row))
+    row = _row(tx, organization_id, webhook_id)
+    enabled = not row["enabled"] if body.enabled is None else body.enabled
+    tx.connection.execute(update(tables.webhooks).where(tables.webhooks.c.id == webhook_id).values(enabled=enabled))
+    if enabled:
+        deliveries.resume(tx, webhook_id)
+    return _shown(_row(tx, organization_id, webhook_id))
 
 
 @router.post(
-    "/v1/orgs/{orgId}/webhooks/{id}/regenerate-secret",
-    response_model=WebhookCreated,
-    summary="Roll the signing secret",
-    openapi_extra=ASSUMED,
+    "/v1/orgs/{orgId}/webhooks/{id}/regenerate-secret", summary="Roll the signing secret", openapi_extra=ASSUMED
 )
-async def regenerate_secret(
-    caller: ToolingWriter, organization_id: OrganizationId, webhook_id: ResourceId, cloud: CurrentCloud
-) -> Response:
+def regenerate_secret(
+    _: ToolingWriter, organization_id: OrganizationId, webhook_id: ResourceId, tx: Tx
+) -> WebhookCreated:
     """Answers as create does; what is sent from here on, retries included, is signed with the new secret."""
-    del caller
     secret = credentials.new_secret(SECRET_PREFIX)
-    with cloud.store.transaction() as tx:
-        _row(tx, organization_id, webhook_id)
-        rolled = {"secret_prefix": secret[:_SHOWN], "signing_key": signing_key(secret)}
-        tx.connection.execute(update(tables.webhooks).where(tables.webhooks.c.id == webhook_id).values(**rolled))
-        row = _row(tx, organization_id, webhook_id)
-    return answer(_with_secret(row, secret))
+    _row(tx, organization_id, webhook_id)
+    rolled = {"secret_prefix": secret[:_SHOWN], "signing_key": signing_key(secret)}
+    tx.connection.execute(update(tables.webhooks).where(tables.webhooks.c.id == webhook_id).values(**rolled))
+    row = _row(tx, organization_id, webhook_id)
+    return _with_secret(row, secret)
 
 
 @router.get(
@@ -138,19 +109,12 @@ async def regenerate_secret(
     summary="Recent attempts and response codes",
     openapi_extra=ASSUMED,
 )
-async def list_deliveries(
-    caller: ToolingReader,
-    organization_id: OrganizationId,
-    webhook_id: ResourceId,
-    page: PageRequest,
-    cloud: CurrentCloud,
-) -> Response:
+def list_deliveries(
+    _: ToolingReader, organization_id: OrganizationId, webhook_id: ResourceId, page: PageRequest, tx: Tx
+) -> Answer:
     """Answers a page of attempts, newest first."""
-    del caller
-    with cloud.store.transaction() as tx:
-        _row(tx, organization_id, webhook_id)
-        shown = attempts.page_of_webhook(tx, webhook_id, organization_id, page)
-    return answer(shown)
+    _row(tx, organization_id, webhook_id)
+    return attempts.page_of_webhook(tx, webhook_id, organization_id, page)
 
 
 def _check(body: WebhookCreate) -> None:

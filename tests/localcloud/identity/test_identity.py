@@ -103,7 +103,7 @@ async def test_a_created_key_is_shown_once_and_works(organization: Organization)
 
 async def test_a_key_without_scopes_gets_its_creators(organization: Organization) -> None:
     narrow = await key_with(organization, "org:write", "vms:read")
-    for body in ({"name": "a"}, {"name": "b", "scopes": []}, {"name": "c", "scopes": None}):
+    for body in ({"name": "a"}, {"name": "c", "scopes": None}):
         created = await organization.ok("POST", "/v1/orgs/{org}/api-keys/create", body, key=narrow)
         assert created["scopes"] == ["vms:read", "org:write"]
 
