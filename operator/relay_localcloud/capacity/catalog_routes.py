@@ -2,44 +2,38 @@
 
 from collections.abc import Sequence
 
-from starlette.responses import Response
-
 from relay_localcloud.capacity import availability, nodes
 from relay_localcloud.capacity.availability import Modes, NodeCapacity
 from relay_localcloud.capacity.catalog import CPU_SIZES, GPU_MODELS, LOCATIONS, VM_TEMPLATES
-from relay_localcloud.cloud import CurrentCloud
-from relay_localcloud.http.bodies import answer
 from relay_localcloud.http.principal import Anyone
 from relay_localcloud.http.routing import Router
+from relay_localcloud.kernel.store import Tx
 from relay_wire.catalog import GpuAvailabilityList, GpuModelList, LocationList, Pricing, VmTemplateList
 
 router = Router("Catalog")
 
 
 @router.get("/v1/gpu-models", response_model=GpuModelList, summary="GPU models")
-async def gpu_models(caller: Anyone) -> Response:
+def gpu_models(_: Anyone, __: Tx) -> dict[str, object]:
     """Answers `{items}`; prices are of one GPU."""
-    del caller
-    return answer({"items": [model.shown for model in GPU_MODELS.values()]})
+    return {"items": [model.shown for model in GPU_MODELS.values()]}
 
 
 @router.get("/v1/gpu-availability", response_model=GpuAvailabilityList, summary="Free GPUs per model and mode")
-async def gpu_availability(caller: Anyone, cloud: CurrentCloud) -> Response:
+def gpu_availability(caller: Anyone, tx: Tx) -> dict[str, object]:
     """Answers `{items: [{gpuModelId, vm, cluster}]}` as the calling organization sees it."""
     items = []
-    with cloud.store.transaction() as tx:
-        capacities = availability.by_model(tx.connection, caller.organization_id)
+    capacities = availability.by_model(tx.connection, caller.organization_id)
     for model in GPU_MODELS.values():
         modes = capacities.get(model.id, Modes())
         vm = {**_mode(modes.vm, model.vm_tiles), "tileLattice": model.vm_tiles}
         items.append({"gpuModelId": model.id, "vm": vm, "cluster": _mode(modes.cluster, None)})
-    return answer({"items": items})
+    return {"items": items}
 
 
 @router.get("/v1/pricing", response_model=Pricing, summary="GPU and CPU prices")
-async def pricing(caller: Anyone) -> Response:
+def pricing(_: Anyone, __: Tx) -> dict[str, object]:
     """Answers `{gpu, cpu}`; a GPU entry is the price of one GPU."""
-    del caller
     gpu = [
         {"gpuModelId": model.id, "name": model.name, "pricePerHourCents": model.price_per_hour_cents}
         for model in GPU_MODELS.values()
@@ -53,23 +47,21 @@ async def pricing(caller: Anyone) -> Response:
         }
         for size in CPU_SIZES.values()
     ]
-    return answer({"gpu": gpu, "cpu": cpu})
+    return {"gpu": gpu, "cpu": cpu}
 
 
 @router.get("/v1/locations", response_model=LocationList, summary="Locations and regions")
-async def locations(caller: Anyone, cloud: CurrentCloud) -> Response:
+def locations(caller: Anyone, tx: Tx) -> dict[str, object]:
     """Answers `{items}`: the catalog's own, then others where there are nodes for the calling organization."""
-    with cloud.store.transaction() as tx:
-        places = nodes.places(tx.connection, caller.organization_id)
+    places = nodes.places(tx.connection, caller.organization_id)
     items = [{"id": place.id, "name": place.name, "region": place.region} for place in LOCATIONS.values()]
     others = [location for location in sorted(places) if location not in LOCATIONS]
-    return answer({"items": items + [{"id": each, "name": each, "region": places[each]} for each in others]})
+    return {"items": items + [{"id": each, "name": each, "region": places[each]} for each in others]}
 
 
 @router.get("/v1/vm-templates", response_model=VmTemplateList, summary="VM templates")
-async def vm_templates(caller: Anyone) -> Response:
+def vm_templates(_: Anyone, __: Tx) -> dict[str, object]:
     """Answers `{items}`."""
-    del caller
     items = [
         {
             "id": template.id,
@@ -79,7 +71,7 @@ async def vm_templates(caller: Anyone) -> Response:
         }
         for template in VM_TEMPLATES.values()
     ]
-    return answer({"items": items})
+    return {"items": items}
 
 
 def _mode(capacities: Sequence[NodeCapacity], tiles: Sequence[int] | None) -> dict[str, object]:

@@ -1,6 +1,6 @@
 """Clusters (section 4, "Clusters")."""
 
-from starlette.responses import Response
+from functools import partial
 
 from relay_localcloud.capacity import nodes
 from relay_localcloud.cloud import CurrentCloud
@@ -12,7 +12,7 @@ from relay_localcloud.clusters.moves import REPLICAS
 from relay_localcloud.clusters.records import detail, summary
 from relay_localcloud.clusters.states import ClusterTrigger
 from relay_localcloud.faults.quotes import PriceFactor
-from relay_localcloud.http.bodies import Body, answer
+from relay_localcloud.http.bodies import Body
 from relay_localcloud.http.errors import not_found
 from relay_localcloud.http.pages import PageRequest
 from relay_localcloud.http.principal import ClusterReader, ClusterWriter, OrganizationId, Principal, ResourceId
@@ -22,94 +22,76 @@ from relay_wire.clusters import ClusterCreate, ClusterDetail, ClusterPage, Clust
 
 router = Router("Clusters")
 
-LISTING = "clusters"
-
 
 @router.post("/v1/orgs/{orgId}/clusters/create", response_model=ClusterSummary, summary="Create a cluster")
-async def create_cluster(
-    caller: ClusterWriter,
+def create_cluster(
+    _: ClusterWriter,
     organization_id: OrganizationId,
     body: Body[ClusterCreate],
     factor: PriceFactor,
     cloud: CurrentCloud,
-) -> Response:
+    tx: Tx,
+) -> dict[str, object]:
     """Answers the summary. With room for some replicas only it is degraded until the others find room."""
-    del caller
-    with cloud.store.transaction() as tx:
-        cluster = cluster_admission.create(tx, cloud.vault, organization_id, body, factor)
-    return answer(summary(cluster, cloud.gateway_url))
+    cluster = cluster_admission.create(tx, cloud.vault, organization_id, body, factor)
+    return summary(cluster, cloud.gateway_url)
 
 
 @router.get("/v1/orgs/{orgId}/clusters", response_model=ClusterPage, summary="List clusters")
-async def list_clusters(
-    caller: ClusterReader, organization_id: OrganizationId, page: PageRequest, cloud: CurrentCloud
-) -> Response:
+def list_clusters(
+    _: ClusterReader, organization_id: OrganizationId, page: PageRequest, cloud: CurrentCloud, tx: Tx
+) -> dict[str, object]:
     """Answers summaries, newest first; terminated clusters are left out."""
-    del caller
-    place = page.after(LISTING, organization_id)
-    before = None if place is None else int(str(place[0]))
-    with cloud.store.transaction() as tx:
-        rows = clusters.live_page(tx.connection, organization_id, before, page.limit + 1)
-    shown = page.of(
-        LISTING, organization_id, rows, lambda row: summary(row, cloud.gateway_url), lambda row: [row.sequence]
-    )
-    return answer(shown)
+    rows = partial(clusters.live_page, tx.connection, organization_id)
+    return page.newest("clusters", organization_id, rows, lambda row: summary(row, cloud.gateway_url))
 
 
 @router.get("/v1/clusters/{id}", response_model=ClusterSummary, summary="Get a cluster")
-async def get_cluster(caller: ClusterReader, cluster_id: ResourceId, cloud: CurrentCloud) -> Response:
+def get_cluster(caller: ClusterReader, cluster_id: ResourceId, cloud: CurrentCloud, tx: Tx) -> dict[str, object]:
     """Answers the summary; a terminated one for 24 hours."""
-    with cloud.store.transaction() as tx:
-        cluster = _visible(tx, caller, cluster_id)
-    return answer(summary(cluster, cloud.gateway_url))
+    cluster = _visible(tx, caller, cluster_id)
+    return summary(cluster, cloud.gateway_url)
 
 
 @router.get("/v1/clusters/{id}/detail", response_model=ClusterDetail, summary="Get a cluster with its replicas")
-async def get_cluster_detail(caller: ClusterReader, cluster_id: ResourceId, cloud: CurrentCloud) -> Response:
+def get_cluster_detail(caller: ClusterReader, cluster_id: ResourceId, cloud: CurrentCloud, tx: Tx) -> dict[str, object]:
     """Answers everything about it; replicas that ended are left out."""
-    with cloud.store.transaction() as tx:
-        cluster = _visible(tx, caller, cluster_id)
-        replicas = REPLICAS.of(tx.connection, cluster.id)
-        homes = nodes.rows_by_id(tx.connection, {replica.node_id for replica in replicas if replica.node_id})
-    return answer(detail(cluster, replicas, homes, cloud.gateway_url))
+    cluster = _visible(tx, caller, cluster_id)
+    replicas = REPLICAS.of(tx.connection, cluster.id)
+    homes = nodes.rows_by_id(tx.connection, {replica.node_id for replica in replicas if replica.node_id})
+    return detail(cluster, replicas, homes, cloud.gateway_url)
 
 
 @router.post("/v1/clusters/{id}/scale", response_model=ClusterSummary, summary="Change the number of replicas")
-async def scale_cluster(
-    caller: ClusterWriter,
-    cluster_id: ResourceId,
-    body: Body[ClusterScale],
-    cloud: CurrentCloud,
-) -> Response:
+def scale_cluster(
+    caller: ClusterWriter, cluster_id: ResourceId, body: Body[ClusterScale], cloud: CurrentCloud, tx: Tx
+) -> dict[str, object]:
     """Answers the summary; 409 where the cluster does not serve."""
     cluster_admission.require_replica_count(body.replica_count)
-    with cloud.store.transaction() as tx:
-        cluster = cluster_moves.scale(tx, _visible(tx, caller, cluster_id), body.replica_count)
-    return answer(summary(cluster, cloud.gateway_url))
+    cluster = cluster_moves.scale(tx, _visible(tx, caller, cluster_id), body.replica_count)
+    return summary(cluster, cloud.gateway_url)
 
 
 @router.post("/v1/clusters/{id}/restart", response_model=ClusterSummary, summary="Restart or start a cluster")
-async def restart_cluster(caller: ClusterWriter, cluster_id: ResourceId, cloud: CurrentCloud) -> Response:
+def restart_cluster(caller: ClusterWriter, cluster_id: ResourceId, cloud: CurrentCloud, tx: Tx) -> dict[str, object]:
     """A serving one is recreated in place, unhealthy replicas start afresh; a stopped or failed one is started."""
-    return _act(caller, cluster_id, cloud, ClusterTrigger.RESTART)
+    return _act(tx, caller, cluster_id, cloud, ClusterTrigger.RESTART)
 
 
 @router.post("/v1/clusters/{id}/stop", response_model=ClusterSummary, summary="Stop a cluster")
-async def stop_cluster(caller: ClusterWriter, cluster_id: ResourceId, cloud: CurrentCloud) -> Response:
+def stop_cluster(caller: ClusterWriter, cluster_id: ResourceId, cloud: CurrentCloud, tx: Tx) -> dict[str, object]:
     """Billing ends at once; the GPUs are free when it is stopped."""
-    return _act(caller, cluster_id, cloud, ClusterTrigger.STOP)
+    return _act(tx, caller, cluster_id, cloud, ClusterTrigger.STOP)
 
 
 @router.post("/v1/clusters/{id}/terminate", response_model=ClusterSummary, summary="Terminate a cluster")
-async def terminate_cluster(caller: ClusterWriter, cluster_id: ResourceId, cloud: CurrentCloud) -> Response:
+def terminate_cluster(caller: ClusterWriter, cluster_id: ResourceId, cloud: CurrentCloud, tx: Tx) -> dict[str, object]:
     """Ends it at once and for good; a second time changes nothing."""
-    return _act(caller, cluster_id, cloud, ClusterTrigger.TERMINATE)
+    return _act(tx, caller, cluster_id, cloud, ClusterTrigger.TERMINATE)
 
 
-def _act(caller: Principal, cluster_id: str, cloud: CurrentCloud, trigger: ClusterTrigger) -> Response:
-    with cloud.store.transaction() as tx:
-        cluster = cluster_moves.apply(tx, _visible(tx, caller, cluster_id), trigger)
-    return answer(summary(cluster, cloud.gateway_url))
+def _act(tx: Tx, caller: Principal, cluster_id: str, cloud: CurrentCloud, trigger: ClusterTrigger) -> dict[str, object]:
+    return summary(cluster_moves.apply(tx, _visible(tx, caller, cluster_id), trigger), cloud.gateway_url)
 
 
 def _visible(tx: Tx, caller: Principal, cluster_id: str) -> Cluster:

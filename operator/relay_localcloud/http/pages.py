@@ -12,14 +12,23 @@ import hashlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, TypeVar
+from typing import Annotated, Protocol, TypeVar
 
 from pydantic import Field, JsonValue
 
 from relay_localcloud.http.arguments import Depends, Query
 from relay_localcloud.http.errors import ApiError
 
+
+class Sequenced(Protocol):
+    """A row with a number that later rows have greater ones than."""
+
+    @property
+    def sequence(self) -> int: ...
+
+
 _RowT = TypeVar("_RowT")
+_SequencedT = TypeVar("_SequencedT", bound=Sequenced)
 
 Place = list[JsonValue]
 """Where a page ended: the values of the sort key of its last row."""
@@ -45,6 +54,18 @@ class Page:
         except (UnicodeError, binascii.Error, ValueError):
             pass
         raise ApiError(400, "cursor: this list gave no such cursor; pass nextCursor back exactly as received.")
+
+    def newest(
+        self,
+        listing: str,
+        organization_id: str,
+        rows: Callable[[int | None, int], Sequence[_SequencedT]],
+        shown: Callable[[_SequencedT], object],
+    ) -> dict[str, object]:
+        """The answer for a list from the newest on; `rows` gives up to so many of those before a sequence number."""
+        place = self.after(listing, organization_id)
+        found = rows(None if place is None else int(str(place[0])), self.limit + 1)
+        return self.of(listing, organization_id, found, shown, lambda row: [row.sequence])
 
     def of(
         self,

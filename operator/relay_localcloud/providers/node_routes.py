@@ -4,15 +4,14 @@ from typing import Annotated
 
 from pydantic import Field
 from sqlalchemy import RowMapping
-from starlette.responses import Response
 
 from relay_localcloud.capacity import nodes
-from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.http.arguments import Path, Query
-from relay_localcloud.http.bodies import Body, answer
+from relay_localcloud.http.bodies import Body
 from relay_localcloud.http.principal import OrganizationId, OrganizationWriter, ProviderReader
 from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.instants import timestamp
+from relay_localcloud.kernel.store import Tx
 from relay_localcloud.providers import applications, node_events
 from relay_wire.provider import NodeStatus, NodeStatusUpdate, ProviderNode, ProviderNodeList
 
@@ -26,39 +25,31 @@ StatusFilter = Annotated[
 
 
 @router.get("/v1/orgs/{orgId}/provider/nodes", response_model=ProviderNodeList, summary="The provider's nodes")
-async def list_provider_nodes(
-    caller: ProviderReader,
+def list_provider_nodes(
+    _: ProviderReader,
     organization_id: OrganizationId,
-    cloud: CurrentCloud,
+    tx: Tx,
     include_removed: IncludeRemoved = False,
     status: StatusFilter = None,
-) -> Response:
+) -> dict[str, object]:
     """Answers `{items}` in the order in which the nodes came: those enrolled, and those of the organization alone."""
-    del caller
-    with cloud.store.transaction() as tx:
-        rows = nodes.owned_rows(tx.connection, organization_id)
+    rows = nodes.owned_rows(tx.connection, organization_id)
     if status is not None:
         rows = [row for row in rows if nodes.status_of(row) == status]
     elif not include_removed:
         rows = [row for row in rows if row["removed_at"] is None]
-    return answer({"items": [shown(row) for row in rows]})
+    return {"items": [shown(row) for row in rows]}
 
 
 @router.patch("/v1/orgs/{orgId}/provider/nodes/{nodeId}", response_model=ProviderNode, summary="Set a node's status")
-async def update_provider_node(
-    caller: OrganizationWriter,
-    organization_id: OrganizationId,
-    node_id: NodeId,
-    body: Body[NodeStatusUpdate],
-    cloud: CurrentCloud,
-) -> Response:
+def update_provider_node(
+    _: OrganizationWriter, organization_id: OrganizationId, node_id: NodeId, body: Body[NodeStatusUpdate], tx: Tx
+) -> dict[str, object]:
     """Answers the node. Draining and maintenance keep new workloads off it, removal ends what it carries for good."""
-    del caller
-    with cloud.store.transaction() as tx:
-        applications.owned_node(tx, organization_id, node_id)
-        node_events.set_by_owner(tx, node_id, body.status)
-        row = applications.owned_node(tx, organization_id, node_id)
-    return answer(shown(row))
+    applications.owned_node(tx, organization_id, node_id)
+    node_events.set_by_owner(tx, node_id, body.status)
+    row = applications.owned_node(tx, organization_id, node_id)
+    return shown(row)
 
 
 def shown(row: RowMapping) -> dict[str, object]:

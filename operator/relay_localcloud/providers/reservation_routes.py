@@ -3,12 +3,9 @@
 The owner of the node makes and deletes them; it and the managing organizations read, release and reclaim them.
 """
 
-from starlette.responses import Response
-
 from relay_localcloud.capacity import nodes, reservations
 from relay_localcloud.capacity.reservations import Reservation
-from relay_localcloud.cloud import CurrentCloud
-from relay_localcloud.http.bodies import Body, answer, no_content
+from relay_localcloud.http.bodies import Body
 from relay_localcloud.http.errors import not_found
 from relay_localcloud.http.openapi import ASSUMED
 from relay_localcloud.http.principal import MemberReader, OrganizationId, OrganizationWriter, ResourceId
@@ -27,61 +24,36 @@ PATH = "/v1/orgs/{orgId}/provider/nodes/{nodeId}/reservations"
 
 
 @router.post(PATH, response_model=ReservationAnswer, summary="Reserve GPU units", openapi_extra=ASSUMED)
-async def create_reservation(
-    caller: OrganizationWriter,
-    organization_id: OrganizationId,
-    node_id: NodeId,
-    body: Body[ReservationCreate],
-    cloud: CurrentCloud,
-) -> Response:
+def create_reservation(
+    _: OrganizationWriter, organization_id: OrganizationId, node_id: NodeId, body: Body[ReservationCreate], tx: Tx
+) -> dict[str, object]:
     """409 for units that are in use, or reserved for a part of that time."""
-    del caller
-    with cloud.store.transaction() as tx:
-        reservation = reservation_admission.create(tx, applications.owned_node(tx, organization_id, node_id), body)
-        shown = _shown(tx, reservation)
-    return answer(shown)
+    reservation = reservation_admission.create(tx, applications.owned_node(tx, organization_id, node_id), body)
+    return _shown(tx, reservation)
 
 
 @router.get(PATH, response_model=ReservationList, summary="The reservations of a node", openapi_extra=ASSUMED)
-async def list_reservations(
-    caller: MemberReader, organization_id: OrganizationId, node_id: NodeId, cloud: CurrentCloud
-) -> Response:
+def list_reservations(_: MemberReader, organization_id: OrganizationId, node_id: NodeId, tx: Tx) -> dict[str, object]:
     """Answers `{items}`, oldest first, those that ended included; a managing organization sees what it manages."""
-    del caller
-    with cloud.store.transaction() as tx:
-        items = [_shown(tx, reservation) for reservation in _visible(tx, organization_id, node_id)]
-    return answer({"items": items})
+    items = [_shown(tx, reservation) for reservation in _visible(tx, organization_id, node_id)]
+    return {"items": items}
 
 
 @router.get(f"{PATH}/{{id}}", response_model=ReservationAnswer, summary="Get a reservation", openapi_extra=ASSUMED)
-async def get_reservation(
-    caller: MemberReader,
-    organization_id: OrganizationId,
-    node_id: NodeId,
-    reservation_id: ResourceId,
-    cloud: CurrentCloud,
-) -> Response:
+def get_reservation(
+    _: MemberReader, organization_id: OrganizationId, node_id: NodeId, reservation_id: ResourceId, tx: Tx
+) -> dict[str, object]:
     """Answers it, also once it has ended."""
-    del caller
-    with cloud.store.transaction() as tx:
-        shown = _shown(tx, _one(tx, organization_id, node_id, reservation_id))
-    return answer(shown)
+    return _shown(tx, _one(tx, organization_id, node_id, reservation_id))
 
 
 @router.delete(f"{PATH}/{{id}}", status_code=204, summary="Delete a reservation", openapi_extra=ASSUMED)
-async def delete_reservation(
-    caller: OrganizationWriter,
-    organization_id: OrganizationId,
-    node_id: NodeId,
-    reservation_id: ResourceId,
-    cloud: CurrentCloud,
-) -> Response:
+def delete_reservation(
+    _: OrganizationWriter, organization_id: OrganizationId, node_id: NodeId, reservation_id: ResourceId, tx: Tx
+) -> None:
     """Ends it with the spot workloads on it; 409 while its own organizations use its units."""
-    del caller
-    with cloud.store.transaction() as tx:
-        applications.owned_node(tx, organization_id, node_id)
-        reservation_moves.delete(tx, _one(tx, organization_id, node_id, reservation_id))
-    return no_content()
+    applications.owned_node(tx, organization_id, node_id)
+    reservation_moves.delete(tx, _one(tx, organization_id, node_id, reservation_id))
 
 
 @router.post(
@@ -90,16 +62,17 @@ async def delete_reservation(
     summary="Lend a reservation's units to spot",
     openapi_extra=ASSUMED,
 )
-async def release_reservation(
-    caller: OrganizationWriter,
+def release_reservation(
+    _: OrganizationWriter,
     organization_id: OrganizationId,
     node_id: NodeId,
     reservation_id: ResourceId,
-    cloud: CurrentCloud,
-) -> Response:
+    tx: Tx,
+) -> dict[str, object]:
     """409 while units are in use, before it begins and after its end; a second time changes nothing."""
-    del caller
-    return _act(cloud, (organization_id, node_id, reservation_id), ReservationTrigger.RELEASE)
+    return _shown(
+        tx, reservation_moves.apply(tx, _one(tx, organization_id, node_id, reservation_id), ReservationTrigger.RELEASE)
+    )
 
 
 @router.post(
@@ -108,22 +81,21 @@ async def release_reservation(
     summary="Take a reservation's units back from spot",
     openapi_extra=ASSUMED,
 )
-async def reclaim_reservation(
-    caller: OrganizationWriter,
+def reclaim_reservation(
+    _: OrganizationWriter,
     organization_id: OrganizationId,
     node_id: NodeId,
     reservation_id: ResourceId,
-    cloud: CurrentCloud,
-) -> Response:
+    tx: Tx,
+) -> dict[str, object]:
     """Terminates the spot workloads on them; 409 before it begins and after its end; a second time changes nothing."""
-    del caller
-    return _act(cloud, (organization_id, node_id, reservation_id), ReservationTrigger.RECLAIM)
+    return _shown(
+        tx, reservation_moves.apply(tx, _one(tx, organization_id, node_id, reservation_id), ReservationTrigger.RECLAIM)
+    )
 
 
-def _act(cloud: CurrentCloud, place: tuple[str, str, str], trigger: ReservationTrigger) -> Response:
-    with cloud.store.transaction() as tx:
-        shown = _shown(tx, reservation_moves.apply(tx, _one(tx, *place), trigger))
-    return answer(shown)
+def _act(tx: Tx, place: tuple[str, str, str], trigger: ReservationTrigger) -> dict[str, object]:
+    return _shown(tx, reservation_moves.apply(tx, _one(tx, *place), trigger))
 
 
 def _visible(tx: Tx, organization_id: str, node_id: str) -> list[Reservation]:

@@ -4,14 +4,13 @@ import hashlib
 from collections import Counter
 
 from sqlalchemy import Connection, func, select
-from starlette.responses import Response
 
 from relay_localcloud.capacity import claims, nodes
-from relay_localcloud.cloud import CurrentCloud
-from relay_localcloud.http.bodies import Body, answer, no_content
+from relay_localcloud.http.bodies import Body
 from relay_localcloud.http.principal import EarningsReader, OrganizationId, OrganizationWriter, ProviderReader
 from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.instants import optional_timestamp, timestamp
+from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money.accrual import MICROSECONDS
 from relay_localcloud.providers import applications, earnings, provisioning
 from relay_localcloud.providers.earnings import Payout
@@ -22,43 +21,31 @@ router = Router("Providers")
 
 
 @router.post("/v1/orgs/{orgId}/provider/apply", status_code=204, summary="Apply to become a provider")
-async def apply_as_provider(
-    caller: OrganizationWriter,
-    organization_id: OrganizationId,
-    body: Body[ProviderApplication],
-    cloud: CurrentCloud,
-) -> Response:
+def apply_as_provider(
+    _: OrganizationWriter, organization_id: OrganizationId, body: Body[ProviderApplication], tx: Tx
+) -> None:
     """While an application is pending the later note replaces the earlier one; 409 for a provider."""
-    del caller
-    with cloud.store.transaction() as tx:
-        applications.apply(tx, organization_id, body.note)
-    return no_content()
+    applications.apply(tx, organization_id, body.note)
 
 
 @router.get("/v1/orgs/{orgId}/provider/status", response_model=ProviderStanding, summary="How the application stands")
-async def provider_status(caller: ProviderReader, organization_id: OrganizationId, cloud: CurrentCloud) -> Response:
+def provider_status(_: ProviderReader, organization_id: OrganizationId, tx: Tx) -> dict[str, object]:
     """`applicationStatus` is pending, approved or rejected; null where the organization never applied."""
-    del caller
-    with cloud.store.transaction() as tx:
-        is_provider = applications.is_provider(tx, organization_id)
-        made = applications.application(tx, organization_id)
-    return answer(
-        {
-            "isProvider": is_provider,
-            "applicationStatus": made["status"] if made else None,
-            "appliedAt": optional_timestamp(made["applied_at"] if made else None),
-            "decidedAt": optional_timestamp(made["decided_at"] if made else None),
-        }
-    )
+    is_provider = applications.is_provider(tx, organization_id)
+    made = applications.application(tx, organization_id)
+    return {
+        "isProvider": is_provider,
+        "applicationStatus": made["status"] if made else None,
+        "appliedAt": optional_timestamp(made["applied_at"] if made else None),
+        "decidedAt": optional_timestamp(made["decided_at"] if made else None),
+    }
 
 
 @router.get("/v1/orgs/{orgId}/provider/stats", response_model=ProviderStats, summary="Node and token stats")
-async def provider_stats(caller: ProviderReader, organization_id: OrganizationId, cloud: CurrentCloud) -> Response:
+def provider_stats(_: ProviderReader, organization_id: OrganizationId, tx: Tx) -> dict[str, object]:
     """Counts of nodes by status, of GPUs, and of provisioning tokens by what has become of them."""
-    del caller
-    with cloud.store.transaction() as tx:
-        node_stats = _node_stats(tx.connection, organization_id)
-        tokens = Counter(provisioning.state_of(token, tx.now) for token in provisioning.every(tx, organization_id))
+    node_stats = _node_stats(tx.connection, organization_id)
+    tokens = Counter(provisioning.state_of(token, tx.now) for token in provisioning.every(tx, organization_id))
     token_stats = {
         "total": tokens.total(),
         "active": tokens[TokenState.ACTIVE],
@@ -66,22 +53,18 @@ async def provider_stats(caller: ProviderReader, organization_id: OrganizationId
         "expired": tokens[TokenState.EXPIRED],
         "revoked": tokens[TokenState.REVOKED],
     }
-    return answer({"nodes": node_stats, "tokens": token_stats})
+    return {"nodes": node_stats, "tokens": token_stats}
 
 
 @router.get("/v1/orgs/{orgId}/provider/earnings", response_model=ProviderEarnings, summary="Earnings and payouts")
-async def provider_earnings(caller: EarningsReader, organization_id: OrganizationId, cloud: CurrentCloud) -> Response:
+def provider_earnings(_: EarningsReader, organization_id: OrganizationId, tx: Tx) -> dict[str, object]:
     """All usage of the nodes up to now, open stints included; payouts are made on the 1st at 00:10 UTC."""
-    del caller
-    with cloud.store.transaction() as tx:
-        earned = earnings.of_provider(tx.connection, organization_id, tx.now // MICROSECONDS)
-    return answer(
-        {
-            "totalCents": earned.total_cents,
-            "items": [{"nodeId": node_id, "cents": cents} for node_id, cents in earned.cents_by_node.items()],
-            "payouts": [_payout(organization_id, payout) for payout in reversed(earned.payouts)],
-        }
-    )
+    earned = earnings.of_provider(tx.connection, organization_id, tx.now // MICROSECONDS)
+    return {
+        "totalCents": earned.total_cents,
+        "items": [{"nodeId": node_id, "cents": cents} for node_id, cents in earned.cents_by_node.items()],
+        "payouts": [_payout(organization_id, payout) for payout in reversed(earned.payouts)],
+    }
 
 
 def _node_stats(connection: Connection, organization_id: str) -> dict[str, int]:

@@ -1,13 +1,12 @@
 """Provisioning tokens of a provider (section 4, "Providers"; section 2, "Provisioning token")."""
 
 from sqlalchemy import RowMapping
-from starlette.responses import Response
 
-from relay_localcloud.cloud import CurrentCloud
-from relay_localcloud.http.bodies import OptionalBody, answer, no_content
+from relay_localcloud.http.bodies import OptionalBody
 from relay_localcloud.http.principal import OrganizationId, OrganizationWriter, ProviderReader, ResourceId
 from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.instants import timestamp
+from relay_localcloud.kernel.store import Tx
 from relay_localcloud.providers import applications, provisioning
 from relay_wire.provider import ProvisioningTokenCreate, ProvisioningTokenCreated, ProvisioningTokenList
 
@@ -17,43 +16,31 @@ router = Router("Providers")
 @router.post(
     "/v1/orgs/{orgId}/provider/tokens", response_model=ProvisioningTokenCreated, summary="Make a provisioning token"
 )
-async def create_provisioning_token(
-    caller: OrganizationWriter,
-    organization_id: OrganizationId,
-    body: OptionalBody[ProvisioningTokenCreate],
-    cloud: CurrentCloud,
-) -> Response:
+def create_provisioning_token(
+    _: OrganizationWriter, organization_id: OrganizationId, body: OptionalBody[ProvisioningTokenCreate], tx: Tx
+) -> dict[str, object]:
     """Answers the plain text, once. Every field may be absent: 24 hours, no quota, the pool `community`."""
-    del caller
-    with cloud.store.transaction() as tx:
-        applications.require_provider(tx, organization_id)
-        row, plaintext = provisioning.create(tx, organization_id, body)
-    return answer({**_shown(row), "token": plaintext})
+    applications.require_provider(tx, organization_id)
+    row, plaintext = provisioning.create(tx, organization_id, body)
+    return {**_shown(row), "token": plaintext}
 
 
 @router.get(
     "/v1/orgs/{orgId}/provider/tokens", response_model=ProvisioningTokenList, summary="List provisioning tokens"
 )
-async def list_provisioning_tokens(
-    caller: ProviderReader, organization_id: OrganizationId, cloud: CurrentCloud
-) -> Response:
+def list_provisioning_tokens(_: ProviderReader, organization_id: OrganizationId, tx: Tx) -> dict[str, object]:
     """Answers `{items}`, oldest first, expired and used-up tokens included."""
-    del caller
-    with cloud.store.transaction() as tx:
-        applications.require_provider(tx, organization_id)
-        rows = provisioning.every(tx, organization_id)
-    return answer({"items": [_shown(row) for row in rows if row["revoked_at"] is None]})
+    applications.require_provider(tx, organization_id)
+    rows = provisioning.every(tx, organization_id)
+    return {"items": [_shown(row) for row in rows if row["revoked_at"] is None]}
 
 
 @router.delete("/v1/orgs/{orgId}/provider/tokens/{id}", status_code=204, summary="Revoke a provisioning token")
-async def revoke_provisioning_token(
-    caller: OrganizationWriter, organization_id: OrganizationId, token_id: ResourceId, cloud: CurrentCloud
-) -> Response:
+def revoke_provisioning_token(
+    _: OrganizationWriter, organization_id: OrganizationId, token_id: ResourceId, tx: Tx
+) -> None:
     """It enrols nothing any more, and leaves the list; nodes that it enrolled stay."""
-    del caller
-    with cloud.store.transaction() as tx:
-        provisioning.revoke(tx, organization_id, token_id)
-    return no_content()
+    provisioning.revoke(tx, organization_id, token_id)
 
 
 def _shown(row: RowMapping) -> dict[str, object]:

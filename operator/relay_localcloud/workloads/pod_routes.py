@@ -1,14 +1,12 @@
 """Pods (section 2, "Pod"; section 4, "VMs and pods"). They are read and acted on as VMs: `vm_routes.py`."""
 
-from starlette.responses import Response
-
 from relay_localcloud.capacity import nodes
 from relay_localcloud.capacity.catalog import DEFAULT_DISK_GB, GPU_MODELS, GpuModel
 from relay_localcloud.capacity.placement import Demand, NodeRoom
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.faults import quotes
 from relay_localcloud.faults.quotes import PriceFactor
-from relay_localcloud.http.bodies import Body, answer
+from relay_localcloud.http.bodies import Body
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.principal import VmReader, VmWriter
 from relay_localcloud.http.routing import Router
@@ -27,23 +25,22 @@ MOST_GPUS = 8  # of one pod (section 8)
 
 
 @router.post("/v1/pods", response_model=VmRecord, summary="Create a pod")
-async def create_pod(caller: VmWriter, body: Body[PodCreate], factor: PriceFactor, cloud: CurrentCloud) -> Response:
+def create_pod(
+    caller: VmWriter, body: Body[PodCreate], factor: PriceFactor, cloud: CurrentCloud, tx: Tx
+) -> dict[str, object]:
     """Answers the pod's VM record. All its GPUs are on one node, held from here on; billing begins with `running`."""
     _check(body)
-    with cloud.store.transaction() as tx:
-        admission.require_free_name(tx, caller.organization_id, POD, body.name)
-        model, room = _place(tx, caller.organization_id, body)
-        pod = admission.create(tx, _admitted(caller.organization_id, body, model, factor), room)
-        record = vm_record(pod, tx.now, cloud.gateway_url)
-    return answer(record)
+    admission.require_free_name(tx, caller.organization_id, POD, body.name)
+    model, room = _place(tx, caller.organization_id, body)
+    pod = admission.create(tx, _admitted(caller.organization_id, body, model, factor), room)
+    return vm_record(pod, tx.now, cloud.gateway_url)
 
 
 @router.get("/v1/pods/capacity", response_model=PodCapacityList, summary="What pods can have now")
-async def pod_capacity(caller: VmReader, cloud: CurrentCloud) -> Response:
+def pod_capacity(caller: VmReader, tx: Tx) -> dict[str, object]:
     """Answers `{items}`: per GPU model the free GPUs of all nodes, the largest single allocation, the rate per GPU."""
-    with cloud.store.transaction() as tx:
-        free = nodes.free_by_model(tx.connection, caller.organization_id)
-    return answer({"items": [_capacity(model, *free.get(model.id, (0, 0))) for model in GPU_MODELS.values()]})
+    free = nodes.free_by_model(tx.connection, caller.organization_id)
+    return {"items": [_capacity(model, *free.get(model.id, (0, 0))) for model in GPU_MODELS.values()]}
 
 
 def _check(body: PodCreate) -> None:

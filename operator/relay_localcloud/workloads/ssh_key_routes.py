@@ -3,16 +3,16 @@
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import load_ssh_public_key
 from sqlalchemy import RowMapping, delete, insert
-from starlette.responses import Response
 
 from relay_localcloud.cloud import CurrentCloud
-from relay_localcloud.http.bodies import Body, answer, no_content
+from relay_localcloud.http.bodies import Body
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.openapi import ASSUMED
 from relay_localcloud.http.principal import OrganizationId, ResourceId, ToolingReader, ToolingWriter, VmWriter
 from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel import owned, tables
 from relay_localcloud.kernel.instants import timestamp
+from relay_localcloud.kernel.store import Tx
 from relay_localcloud.workloads import admission, attached_keys
 from relay_localcloud.workloads.records import vm_record
 from relay_localcloud.workloads.workloads import visible
@@ -32,73 +32,54 @@ class SshKeyAttach(Sent):
     ssh_key_id: NonEmpty
 
 
-@router.post("/v1/orgs/{orgId}/ssh-keys/create", response_model=SshKey, summary="Register an SSH key")
-async def create_ssh_key(
-    caller: ToolingWriter,
-    organization_id: OrganizationId,
-    body: Body[SshKeyCreate],
-    cloud: CurrentCloud,
-) -> Response:
+@router.post("/v1/orgs/{orgId}/ssh-keys/create", summary="Register an SSH key")
+def create_ssh_key(_: ToolingWriter, organization_id: OrganizationId, body: Body[SshKeyCreate], tx: Tx) -> SshKey:
     """Takes an OpenSSH public key; 409 where the organization has one of this name."""
-    del caller
     if len(body.name) > LONGEST_NAME:
         raise ApiError(400, f"name: at most {LONGEST_NAME} characters.")
     if not is_public_key(body.public_key):
         raise ApiError(400, "publicKey: this is no OpenSSH public key, such as `ssh-ed25519 AAAA... you@host`.")
-    with cloud.store.transaction() as tx:
-        owned.require_free_name(tx, tables.ssh_keys, organization_id, body.name, "an SSH key")
-        values = {
-            "id": tx.new_id("ssh"),
-            "organization_id": organization_id,
-            "name": body.name,
-            "public_key": body.public_key,
-            "created_at": tx.now,
-        }
-        statement = insert(tables.ssh_keys).returning(tables.ssh_keys)
-        row = tx.connection.execute(statement, values).mappings().one()
-    return answer(_shown(row))
+    owned.require_free_name(tx, tables.ssh_keys, organization_id, body.name, "an SSH key")
+    values = {
+        "id": tx.new_id("ssh"),
+        "organization_id": organization_id,
+        "name": body.name,
+        "public_key": body.public_key,
+        "created_at": tx.now,
+    }
+    statement = insert(tables.ssh_keys).returning(tables.ssh_keys)
+    row = tx.connection.execute(statement, values).mappings().one()
+    return _shown(row)
 
 
 @router.get("/v1/orgs/{orgId}/ssh-keys", response_model=SshKeyList, summary="List SSH keys", openapi_extra=ASSUMED)
-async def list_ssh_keys(caller: ToolingReader, organization_id: OrganizationId, cloud: CurrentCloud) -> Response:
+def list_ssh_keys(_: ToolingReader, organization_id: OrganizationId, tx: Tx) -> dict[str, object]:
     """Answers `{items}`, oldest first."""
-    del caller
-    with cloud.store.transaction() as tx:
-        rows = owned.every(tx, tables.ssh_keys, organization_id)
-    return answer({"items": [_shown(row) for row in rows]})
+    rows = owned.every(tx, tables.ssh_keys, organization_id)
+    return {"items": [_shown(row) for row in rows]}
 
 
 @router.delete("/v1/orgs/{orgId}/ssh-keys/{id}", status_code=204, summary="Remove an SSH key", openapi_extra=ASSUMED)
-async def delete_ssh_key(
-    caller: ToolingWriter, organization_id: OrganizationId, key_id: ResourceId, cloud: CurrentCloud
-) -> Response:
+def delete_ssh_key(_: ToolingWriter, organization_id: OrganizationId, key_id: ResourceId, tx: Tx) -> None:
     """Answers 204."""
-    del caller
     attached = delete(tables.attached_ssh_keys).where(tables.attached_ssh_keys.c.ssh_key_id == key_id)
-    with cloud.store.transaction() as tx:
-        owned.remove(tx, tables.ssh_keys, organization_id, key_id, "SSH key")
-        tx.connection.execute(attached)
-    return no_content()
+    owned.remove(tx, tables.ssh_keys, organization_id, key_id, "SSH key")
+    tx.connection.execute(attached)
 
 
 @router.post(
     "/v1/vms/{id}/ssh-keys/attach", response_model=VmRecord, summary="Attach an SSH key", openapi_extra=ASSUMED
 )
-async def attach_ssh_key(
-    caller: VmWriter,
-    workload_id: ResourceId,
-    body: Body[SshKeyAttach],
-    cloud: CurrentCloud,
-) -> Response:
+def attach_ssh_key(
+    caller: VmWriter, workload_id: ResourceId, body: Body[SshKeyAttach], cloud: CurrentCloud, tx: Tx
+) -> dict[str, object]:
     """Takes a key that is registered on the organization, 422 for any other; a second time changes nothing."""
-    with cloud.store.transaction() as tx:
-        workload = visible(tx, caller, workload_id)
-        if workload.status is PodStatus.TERMINATED:
-            raise ApiError(409, "It is terminated.")
-        admission.require_ssh_keys(tx, workload.organization_id, [body.ssh_key_id], field="sshKeyId")
-        attached_keys.attach(tx, workload.id, [body.ssh_key_id])
-        record = vm_record(workload, tx.now, cloud.gateway_url)
-    return answer(record)
+    workload = visible(tx, caller, workload_id)
+    if workload.status is PodStatus.TERMINATED:
+        raise ApiError(409, "It is terminated.")
+    admission.require_ssh_keys(tx, workload.organization_id, [body.ssh_key_id], field="sshKeyId")
+    attached_keys.attach(tx, workload.id, [body.ssh_key_id])
+    return vm_record(workload, tx.now, cloud.gateway_url)
 
 
 def is_public_key(text: str) -> bool:

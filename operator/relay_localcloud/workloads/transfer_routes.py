@@ -1,12 +1,11 @@
 """Transfers of pods and VMs between organizations (section 2, "Accept transfer"); the path is assumed."""
 
-from starlette.responses import Response
-
 from relay_localcloud.cloud import CurrentCloud
-from relay_localcloud.http.bodies import OptionalBody, answer
+from relay_localcloud.http.bodies import OptionalBody
 from relay_localcloud.http.openapi import ASSUMED
 from relay_localcloud.http.principal import ResourceId, VmWriter
 from relay_localcloud.http.routing import Router
+from relay_localcloud.kernel.store import Tx
 from relay_localcloud.workloads import container, transfers
 from relay_localcloud.workloads.records import vm_record
 from relay_wire.transfers import TransferAccept
@@ -16,15 +15,10 @@ router = Router("Transfers")
 
 
 @router.post("/v1/transfers/{id}/accept", response_model=VmRecord, summary="Accept a transfer", openapi_extra=ASSUMED)
-async def accept_transfer(
-    caller: VmWriter,
-    transfer_id: ResourceId,
-    body: OptionalBody[TransferAccept],
-    cloud: CurrentCloud,
-) -> Response:
+def accept_transfer(
+    caller: VmWriter, transfer_id: ResourceId, body: OptionalBody[TransferAccept], cloud: CurrentCloud, tx: Tx
+) -> dict[str, object]:
     """Answers the record; from here on the workload is the receiving organization's, and billed to it."""
     container.check_list("sshKeyIds", body.ssh_key_ids, container.MOST_SSH_KEYS)
-    with cloud.store.transaction() as tx:
-        workload = transfers.accept(tx, caller, transfer_id, body.ssh_key_ids)
-        record = vm_record(workload, tx.now, cloud.gateway_url)
-    return answer(record)
+    workload = transfers.accept(tx, caller, transfer_id, body.ssh_key_ids)
+    return vm_record(workload, tx.now, cloud.gateway_url)

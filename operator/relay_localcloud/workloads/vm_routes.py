@@ -1,13 +1,13 @@
 """VMs, and what VMs and pods share: the record, stop, restart, terminate, visibility (section 4)."""
 
-from starlette.responses import Response
+from functools import partial
 
 from relay_localcloud.capacity.catalog import DEFAULT_CPU_SIZE, DEFAULT_DISK_GB
 from relay_localcloud.capacity.placement import SPOT, Demand, NodeRoom
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.faults import quotes
 from relay_localcloud.faults.quotes import PriceFactor
-from relay_localcloud.http.bodies import Body, answer
+from relay_localcloud.http.bodies import Body
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.openapi import ASSUMED
 from relay_localcloud.http.pages import PageRequest
@@ -30,15 +30,10 @@ DEFAULT_PORT = 80
 
 
 @router.post("/v1/orgs/{orgId}/vms/create", response_model=CreatedResource, summary="Create a VM")
-async def create_vm(
-    caller: VmWriter,
-    organization_id: OrganizationId,
-    body: Body[VmCreate],
-    factor: PriceFactor,
-    cloud: CurrentCloud,
-) -> Response:
+def create_vm(
+    _: VmWriter, organization_id: OrganizationId, body: Body[VmCreate], factor: PriceFactor, cloud: CurrentCloud, tx: Tx
+) -> dict[str, object]:
     """Answers `{id, name, status}`. Without `gpuModelId` it is a CPU VM of a `resourceSize`."""
-    del caller
     tier = body.tier or "standard"
     admission.require_disk(body.disk_size_gb)
     admission.require_count("gpuCount", body.gpu_count)
@@ -46,90 +41,71 @@ async def create_vm(
     container.check(body)
     container.check_list("sshKeyIds", body.ssh_key_ids, container.MOST_SSH_KEYS)
     body = container.from_template(body)
-    with cloud.store.transaction() as tx:
-        admission.require_ssh_keys(tx, organization_id, body.ssh_key_ids or ())
-        registry_credentials.require_usable(tx, cloud.vault, organization_id, body.registry_credential_id)
-        admission.require_free_name(tx, organization_id, VM, body.name)
-        admission.require_regions(tx, body)
-        if body.gpu_model_id is None:
-            vm = _create_cpu_vm(tx, organization_id, body, tier, factor)
-        else:
-            vm = _create_gpu_vm(tx, organization_id, body, tier, factor)
-        attached_keys.attach(tx, vm.id, body.ssh_key_ids or ())
-    return answer({"id": vm.id, "name": vm.name, "status": shown_status(vm)})
+    admission.require_ssh_keys(tx, organization_id, body.ssh_key_ids or ())
+    registry_credentials.require_usable(tx, cloud.vault, organization_id, body.registry_credential_id)
+    admission.require_free_name(tx, organization_id, VM, body.name)
+    admission.require_regions(tx, body)
+    if body.gpu_model_id is None:
+        vm = _create_cpu_vm(tx, organization_id, body, tier, factor)
+    else:
+        vm = _create_gpu_vm(tx, organization_id, body, tier, factor)
+    attached_keys.attach(tx, vm.id, body.ssh_key_ids or ())
+    return {"id": vm.id, "name": vm.name, "status": shown_status(vm)}
 
 
 @list_router.get("/v1/orgs/{orgId}/vms", response_model=VmPage, summary="List live VMs and pods", openapi_extra=ASSUMED)
-async def list_vms(
-    caller: VmReader, organization_id: OrganizationId, page: PageRequest, cloud: CurrentCloud
-) -> Response:
+def list_vms(
+    _: VmReader, organization_id: OrganizationId, page: PageRequest, cloud: CurrentCloud, tx: Tx
+) -> dict[str, object]:
     """Answers VM records, newest first."""
-    del caller
-    place = page.after("vms", organization_id)
-    with cloud.store.transaction() as tx:
-        before = None if place is None else int(str(place[0]))
-        rows = workloads.live_page(tx.connection, organization_id, before, page.limit + 1)
-        now = tx.now
-    shown = page.of(
-        "vms", organization_id, rows, lambda row: vm_record(row, now, cloud.gateway_url), lambda row: [row.sequence]
-    )
-    return answer(shown)
+    rows = partial(workloads.live_page, tx.connection, organization_id)
+    return page.newest("vms", organization_id, rows, lambda row: vm_record(row, tx.now, cloud.gateway_url))
 
 
 @router.get("/v1/vms/{id}", response_model=VmRecord, summary="Get a VM or pod")
-async def get_vm(caller: VmReader, workload_id: ResourceId, cloud: CurrentCloud) -> Response:
+def get_vm(caller: VmReader, workload_id: ResourceId, cloud: CurrentCloud, tx: Tx) -> dict[str, object]:
     """Answers the record; a terminated one for 24 hours."""
-    with cloud.store.transaction() as tx:
-        workload = workloads.visible(tx, caller, workload_id)
-        record = vm_record(workload, tx.now, cloud.gateway_url)
-    return answer(record)
+    workload = workloads.visible(tx, caller, workload_id)
+    return vm_record(workload, tx.now, cloud.gateway_url)
 
 
 @router.post("/v1/vms/{id}/stop", response_model=VmRecord, summary="Stop a VM or pod")
-async def stop_vm(caller: VmWriter, workload_id: ResourceId, cloud: CurrentCloud) -> Response:
+def stop_vm(caller: VmWriter, workload_id: ResourceId, cloud: CurrentCloud, tx: Tx) -> dict[str, object]:
     """Billing ends at once, the GPUs are free when it is stopped, the volume stays."""
-    return _act(caller, workload_id, cloud, Trigger.STOP)
+    return _act(tx, caller, workload_id, cloud, Trigger.STOP)
 
 
 @router.post("/v1/vms/{id}/restart", response_model=VmRecord, summary="Restart or start a VM or pod")
-async def restart_vm(caller: VmWriter, workload_id: ResourceId, cloud: CurrentCloud) -> Response:
+def restart_vm(caller: VmWriter, workload_id: ResourceId, cloud: CurrentCloud, tx: Tx) -> dict[str, object]:
     """A running one is recreated in place; a stopped or failed one starts on its volume's node, or 409 says why not."""
-    return _act(caller, workload_id, cloud, Trigger.RESTART)
+    return _act(tx, caller, workload_id, cloud, Trigger.RESTART)
 
 
 @router.post("/v1/vms/{id}/terminate", response_model=VmRecord | EndedSpotVm, summary="Terminate a VM or pod")
-async def terminate_vm(caller: VmWriter, workload_id: ResourceId, cloud: CurrentCloud) -> Response:
+def terminate_vm(caller: VmWriter, workload_id: ResourceId, cloud: CurrentCloud, tx: Tx) -> dict[str, object]:
     """Ends it with its volume, at once and for good; a second time changes nothing.
 
     Who lends the units of a spot VM may end it as well, and is answered `{id, status, statusReason, tier}` alone.
     """
-    with cloud.store.transaction() as tx:
-        guest = guests.end_guest(tx, caller, workload_id)
-    return _act(caller, workload_id, cloud, Trigger.TERMINATE) if guest is None else answer(guest_record(guest))
+    guest = guests.end_guest(tx, caller, workload_id)
+    return guest_record(guest) if guest else _act(tx, caller, workload_id, cloud, Trigger.TERMINATE)
 
 
 @router.post("/v1/vms/{id}/visibility", response_model=VmRecord, summary="Make the endpoint public or private")
-async def set_visibility(
-    caller: VmWriter,
-    workload_id: ResourceId,
-    body: Body[Visibility],
-    cloud: CurrentCloud,
-) -> Response:
+def set_visibility(
+    caller: VmWriter, workload_id: ResourceId, body: Body[Visibility], cloud: CurrentCloud, tx: Tx
+) -> dict[str, object]:
     """Takes `{"public": bool}`, which is assumed."""
-    with cloud.store.transaction() as tx:
-        workload = workloads.visible(tx, caller, workload_id)
-        if workload.status is PodStatus.TERMINATED:
-            raise ApiError(409, "It is terminated.")
-        workloads.change(tx, workload.id, public=body.public)
-        record = vm_record(workloads.visible(tx, caller, workload_id), tx.now, cloud.gateway_url)
-    return answer(record)
+    workload = workloads.visible(tx, caller, workload_id)
+    if workload.status is PodStatus.TERMINATED:
+        raise ApiError(409, "It is terminated.")
+    workloads.change(tx, workload.id, public=body.public)
+    return vm_record(workloads.visible(tx, caller, workload_id), tx.now, cloud.gateway_url)
 
 
-def _act(caller: Principal, workload_id: str, cloud: CurrentCloud, trigger: Trigger) -> Response:
-    with cloud.store.transaction() as tx:
-        workload = moves.apply(tx, workloads.visible(tx, caller, workload_id), trigger)
-        record = vm_record(workload, tx.now, cloud.gateway_url)
-    return answer(record)
+def _act(tx: Tx, caller: Principal, workload_id: str, cloud: CurrentCloud, trigger: Trigger) -> dict[str, object]:
+    workload = moves.apply(tx, workloads.visible(tx, caller, workload_id), trigger)
+    return vm_record(workload, tx.now, cloud.gateway_url)
 
 
 def _create_cpu_vm(tx: Tx, organization_id: str, body: VmCreate, tier: str, factor: float) -> Workload:
