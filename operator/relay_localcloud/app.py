@@ -64,6 +64,7 @@ from relay_localcloud.tooling import registry_credential_routes, runner_pool_rou
 from relay_localcloud.webhooks import routes as webhook_routes
 from relay_localcloud.webhooks.deliveries import Deliveries
 from relay_localcloud.workloads import (
+    log_routes,
     moves,
     pod_routes,
     snapshot_routes,
@@ -103,6 +104,7 @@ ROUTERS: tuple[Router, ...] = (
     catalog_routes.router,
     pod_routes.router,
     vm_routes.router,
+    log_routes.router,
     snapshot_routes.router,
     transfer_routes.router,
     cluster_routes.router,

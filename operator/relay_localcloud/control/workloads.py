@@ -71,7 +71,7 @@ async def vm_log(workload_id: ResourceId, cloud: CurrentCloud) -> Response:
         if workloads.find(tx, workload_id) is None:
             raise ApiError(404, f"There is no workload {workload_id!r}.")
         lines = vm_logs.lines_of(tx, workload_id)
-    items = [{"at": timestamp(line["at"]), "source": line["source"], "line": line["line"]} for line in lines]
+    items = [{"at": timestamp(line.at), "source": line.source, "line": line.line} for line in lines]
     return answer({"items": items})
 
 

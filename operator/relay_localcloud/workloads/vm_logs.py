@@ -5,9 +5,9 @@ that did would change nothing either, since a failing script does not stop the V
 """
 
 import json
-from typing import Final
+from typing import Final, NamedTuple
 
-from sqlalchemy import BigInteger, Column, Index, Integer, RowMapping, String, Table, Text, delete, insert, select
+from sqlalchemy import BigInteger, Column, Index, Integer, String, Table, Text, delete, insert, select
 
 from relay_localcloud.kernel.schema import metadata
 from relay_localcloud.kernel.store import Tx
@@ -45,10 +45,20 @@ def write(tx: Tx, vm_id: str, source: str, line: str) -> None:
     tx.connection.execute(insert(vm_logs), {"vm_id": vm_id, "at": tx.now, "source": source, "line": line})
 
 
-def lines_of(tx: Tx, vm_id: str) -> list[RowMapping]:
-    """Every line, the oldest first."""
-    query = select(vm_logs).where(vm_logs.c.vm_id == vm_id).order_by(vm_logs.c.sequence)
-    return list(tx.connection.execute(query).mappings())
+class Line(NamedTuple):
+    """A line of a log."""
+
+    sequence: int
+    at: int
+    source: str
+    line: str
+
+
+def lines_of(tx: Tx, vm_id: str, after: int = 0) -> list[Line]:
+    """Every line, or those after a sequence number, the oldest first."""
+    log = vm_logs.c
+    query = select(log.sequence, log.at, log.source, log.line).where(log.vm_id == vm_id, log.sequence > after)
+    return [Line(*row) for row in tx.connection.execute(query.order_by(log.sequence))]
 
 
 def remove_all(tx: Tx, vm_id: str) -> None:
