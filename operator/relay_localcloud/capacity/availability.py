@@ -18,14 +18,14 @@ from relay_localcloud.capacity.reserved_units import ReservedUnit
 
 @dataclass(frozen=True, slots=True)
 class NodeCapacity:
-    """A node as one organization sees it; `total` are the units that it may have and `free` those it can have now."""
+    """A node as one organization sees it: how many units it may have, and how many of them it can have now."""
 
     node_id: str
     region: str
-    total: int
-    free: int
-    reserved_free: int = 0  # part of `free`
-    spot_free: int = 0  # not part of `free`
+    total_gpus: int
+    free_gpus: int
+    reserved_free_gpus: int = 0  # part of `free_gpus`
+    spot_free_gpus: int = 0  # not part of `free_gpus`
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +48,15 @@ def availability(capacities: Sequence[NodeCapacity], tiles: Sequence[int] | None
         most = max(free, default=0)
         return tuple(count for count in tiles or range(1, most + 1) if count <= most)
 
-    counts = placeable(node.free for node in capacities)
+    counts = placeable(node.free_gpus for node in capacities)
     return Availability(
-        total_gpus=sum(node.total for node in capacities),
-        free_gpus=sum(node.free for node in capacities),
+        total_gpus=sum(node.total_gpus for node in capacities),
+        free_gpus=sum(node.free_gpus for node in capacities),
         max_placeable_gpus=counts[-1] if counts else 0,
         placeable_gpu_counts=counts,
-        spot_free_gpus=sum(node.spot_free for node in capacities),
-        spot_placeable_gpu_counts=placeable(node.free + node.spot_free for node in capacities),
-        reserved_free_gpus=sum(node.reserved_free for node in capacities),
+        spot_free_gpus=sum(node.spot_free_gpus for node in capacities),
+        spot_placeable_gpu_counts=placeable(node.free_gpus + node.spot_free_gpus for node in capacities),
+        reserved_free_gpus=sum(node.reserved_free_gpus for node in capacities),
     )
 
 
@@ -85,17 +85,17 @@ def _add(modes: Modes, room: NodeRoom, units: Sequence[ReservedUnit], is_open: b
     common = NodeCapacity(
         node_id=room.id,
         region=room.region,
-        total=room.gpu_count - len(units) if is_open else 0,
-        free=room.free_count if is_open else 0,
-        spot_free=spot_free,
+        total_gpus=room.gpu_count - len(units) if is_open else 0,
+        free_gpus=room.free_count if is_open else 0,
+        spot_free_gpus=spot_free,
     )
     with_reserved = replace(
         common,
-        total=common.total + free_reserved + counted["allowed", False],
-        free=common.free + free_reserved,
-        reserved_free=free_reserved,
+        total_gpus=common.total_gpus + free_reserved + counted["allowed", False],
+        free_gpus=common.free_gpus + free_reserved,
+        reserved_free_gpus=free_reserved,
     )
-    if is_open or with_reserved.total or spot_free:
+    if is_open or with_reserved.total_gpus or spot_free:
         modes.vm.append(with_reserved)
     if is_open or spot_free:
         modes.cluster.append(common)

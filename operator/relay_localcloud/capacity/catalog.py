@@ -4,9 +4,14 @@ The catalog is fixed; how much of it is free is computed from the nodes (`placem
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from pydantic.alias_generators import to_camel
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 EVERY_COUNT: Final = (1, 2, 3, 4, 5, 6, 7, 8)
 NVSWITCH_TILES: Final = (1, 2, 4, 8)  # the partitions that an NVSwitch board can be passed through in
@@ -36,6 +41,11 @@ class GpuModel:
             "memoryGb": self.memory_gb,
             "pricePerHourCents": self.price_per_hour_cents,
         }
+
+
+def in_camel_case(entry: "DataclassInstance") -> dict[str, object]:
+    """An entry as it is answered, all of its fields."""
+    return {to_camel(field.name): getattr(entry, field.name) for field in fields(entry)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,11 @@ from relay_localcloud.clusters.states import (
     CLUSTER_TRANSITIONS,
     SERVING,
     ClusterEffect,
-    ClusterMove,
     ClusterTrigger,
     derived_status,
 )
-from relay_localcloud.http.errors import ApiError
 from relay_localcloud.kernel.instants import seconds
-from relay_localcloud.kernel.outcomes import Refusal, Stay
+from relay_localcloud.kernel.outcomes import decided
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import billing
 from relay_localcloud.replicas.census import Census, degradation
@@ -40,26 +38,18 @@ _EVENTS: Final[Mapping[ClusterStatus, EventType]] = {
 
 def apply(tx: Tx, cluster: Cluster, trigger: ClusterTrigger, reason: str | None = None) -> Cluster:
     """Do what the table says; ApiError 409 where the status does not allow it. Returns the cluster as it is after."""
-    outcome = CLUSTER_TRANSITIONS[cluster.status, trigger]
-    match outcome:
-        case Stay():
-            return cluster
-        case Refusal(message, code):
-            raise ApiError(409, message, code)
-        case ClusterMove(to=None, effects=effects):
-            for effect in effects:
-                _EFFECTS[effect](tx, cluster)
-            return settle(tx, cluster)
-        case ClusterMove(to=to, effects=effects):
-            assert to is not None
-            return _carry_out(tx, cluster, to, effects, reason)
+    move = decided(CLUSTER_TRANSITIONS[cluster.status, trigger])
+    if move is None:
+        return cluster
+    after = cluster if move.to is None else _moved(tx, cluster, move.to, reason)
+    for effect in move.effects:
+        _EFFECTS[effect](tx, after)
+    return settle(tx, after)
 
 
 def scale(tx: Tx, cluster: Cluster, replica_count: int) -> Cluster:
     """Change how many replicas there are; refused where none of the added ones finds room."""
-    outcome = CLUSTER_TRANSITIONS[cluster.status, ClusterTrigger.SCALE]
-    if isinstance(outcome, Refusal):
-        raise ApiError(409, outcome.message, outcome.code)
+    decided(CLUSTER_TRANSITIONS[cluster.status, ClusterTrigger.SCALE])
     had = REPLICAS.staying(tx, cluster)
     if replica_count > cluster.replica_count:
         billing.require_funds(tx, cluster.organization_id)
@@ -98,9 +88,7 @@ def settle(tx: Tx, cluster: Cluster) -> Cluster:
     return replace(after, updated_at=tx.now)
 
 
-def _carry_out(
-    tx: Tx, cluster: Cluster, to: ClusterStatus, effects: tuple[ClusterEffect, ...], reason: str | None
-) -> Cluster:
+def _moved(tx: Tx, cluster: Cluster, to: ClusterStatus, reason: str | None) -> Cluster:
     after = replace(
         cluster,
         status=to,
@@ -121,9 +109,7 @@ def _carry_out(
     )
     REPLICAS.wait_no_longer(tx, cluster)
     tx.cancel(GRACE, cluster.id)
-    for effect in effects:
-        _EFFECTS[effect](tx, after)
-    return settle(tx, after)
+    return after
 
 
 def _hopeless_since(tx: Tx, cluster: Cluster, census: Census) -> int | None:

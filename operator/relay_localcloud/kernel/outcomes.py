@@ -1,7 +1,11 @@
 """What a table of states says beside a move: the state forbids it, or nothing happens."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
+
+from relay_localcloud.http.errors import ApiError
+
+_MoveT = TypeVar("_MoveT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,3 +22,13 @@ class Stay:
 
 
 STAY: Final = Stay()
+
+
+def decided(outcome: _MoveT | Refusal | Stay) -> _MoveT | None:
+    """The move that a table has, None where nothing happens; ApiError 409 where it is refused."""
+    match outcome:
+        case Refusal(message, code):
+            raise ApiError(409, message, code)
+        case Stay():
+            return None
+    return outcome

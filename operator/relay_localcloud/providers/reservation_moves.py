@@ -9,13 +9,12 @@ from relay_localcloud.capacity.reservations import Reservation, ReservationStatu
 from relay_localcloud.capacity.vacancies import announce_vacancy
 from relay_localcloud.clock.due import DueHandler, DueItem
 from relay_localcloud.http.errors import ApiError
-from relay_localcloud.kernel.outcomes import Refusal, Stay
+from relay_localcloud.kernel.outcomes import decided
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.providers import spot
 from relay_localcloud.providers.reservation_states import (
     RESERVATION_TRANSITIONS,
     ReservationEffect,
-    ReservationMove,
     ReservationTrigger,
 )
 
@@ -30,17 +29,13 @@ _REASONS: Final[Mapping[ReservationTrigger, str]] = {
 
 def apply(tx: Tx, reservation: Reservation, trigger: ReservationTrigger) -> Reservation:
     """Do what the table says; ApiError 409 where the status does not allow it. Returns the reservation as it is."""
-    outcome = RESERVATION_TRANSITIONS[reservation.status, trigger]
-    match outcome:
-        case Stay():
-            return reservation
-        case Refusal(message, code):
-            raise ApiError(409, message, code)
-        case ReservationMove(to, effects):
-            for effect in effects:
-                _EFFECTS[effect](tx, reservation, trigger)
-            reservations.set_status(tx, reservation.id, to)
-            return replace(reservation, status=to)
+    move = decided(RESERVATION_TRANSITIONS[reservation.status, trigger])
+    if move is None:
+        return reservation
+    for effect in move.effects:
+        _EFFECTS[effect](tx, reservation, trigger)
+    reservations.set_status(tx, reservation.id, move.to)
+    return replace(reservation, status=move.to)
 
 
 def arm(tx: Tx, reservation: Reservation) -> Reservation:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from relay_localcloud.capacity.nodes import COMMUNITY
 from relay_localcloud.faults import quotes
 from relay_localcloud.http.errors import ApiError
-from relay_localcloud.kernel.outcomes import Refusal
+from relay_localcloud.kernel.outcomes import decided
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.models.backends import rows_of
 from relay_localcloud.models.built_in import BUILT_IN
@@ -54,9 +54,7 @@ def change(tx: Tx, deployment: Deployment, asked: DeploymentChange) -> Deploymen
         raise ApiError(400, "rolloutRole: a green is made as one; this deployment is a member of its lane already.")
     rules.require(rules.LASTING, spec)
     trigger = _trigger(deployment, asked, spec)
-    outcome = TRANSITIONS[deployment.status, trigger]
-    if isinstance(outcome, Refusal):
-        raise ApiError(409, outcome.message, outcome.code)
+    decided(TRANSITIONS[deployment.status, trigger])
     had = REPLICAS.staying(tx, deployment)
     generation = _generation(deployment, spec, had)
     grows = asked.replicas_desired is not None and spec.replicas_desired > deployment.wanted

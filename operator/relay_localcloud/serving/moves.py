@@ -6,14 +6,13 @@ from typing import Final
 
 from relay_localcloud.capacity.vacancies import DEPLOYMENTS
 from relay_localcloud.clock.due import DueHandler
-from relay_localcloud.http.errors import ApiError
-from relay_localcloud.kernel.outcomes import Refusal, Stay
+from relay_localcloud.kernel.outcomes import decided
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.replicas.census import Census, degradation
 from relay_localcloud.replicas.engine import Kind, Replicas
 from relay_localcloud.serving import rows
 from relay_localcloud.serving.rows import Deployment
-from relay_localcloud.serving.states import SERVING, TRANSITIONS, Move, Trigger, derived_status
+from relay_localcloud.serving.states import SERVING, TRANSITIONS, Trigger, derived_status
 from relay_wire.serving import DeploymentStatus
 
 
@@ -24,19 +23,13 @@ def apply(
 
     `leaving` bounds how many replicas drain at a time, where it is drained.
     """
-    outcome = TRANSITIONS[deployment.status, trigger]
-    match outcome:
-        case Stay():
-            return deployment
-        case Refusal(message, code):
-            raise ApiError(409, message, code)
-        case Move(to=None):
-            return settle(tx, deployment)
-        case Move(to=to):
-            assert to is not None
-            after = replace(deployment, status=to, status_reason=reason, leaving=leaving, updated_at=tx.now)
-            rows.change_deployment(tx, deployment.id, status=to.value, status_reason=reason, leaving=leaving)
-            return settle(tx, after)
+    move = decided(TRANSITIONS[deployment.status, trigger])
+    if move is None:
+        return deployment
+    if move.to is not None:
+        rows.change_deployment(tx, deployment.id, status=move.to.value, status_reason=reason, leaving=leaving)
+        deployment = replace(deployment, status=move.to, status_reason=reason, leaving=leaving, updated_at=tx.now)
+    return settle(tx, deployment)
 
 
 def settle(tx: Tx, deployment: Deployment) -> Deployment:

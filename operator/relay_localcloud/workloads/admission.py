@@ -1,7 +1,7 @@
 """What must hold before a pod or VM exists: names, funds, room; then its row, its GPUs and its start."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final
 
 from sqlalchemy import select
@@ -174,32 +174,16 @@ def create(tx: Tx, admitted: Admitted, room: NodeRoom | None) -> Workload:
     if room is not None:
         claims.claim(tx, room, admitted.gpu_count, workload_id, workload_id)
     placed_at, due_at = moves.arm_start(tx, workload_id)
-    return workloads.insert_workload(
-        tx,
-        {
-            "id": workload_id,
-            "kind": admitted.kind,
-            "organization_id": admitted.organization_id,
-            "name": admitted.name or f"{admitted.kind}-{tail[:10]}",
-            "status": PodStatus.DEPLOYING.value,
-            "changed_at": tx.now,
-            "placed_at": placed_at,
-            "due_at": due_at,
-            "created_at": tx.now,
-            "node_id": room.id if room else None,
-            "gpu_model_id": admitted.gpu_model_id,
-            "gpu_count": admitted.gpu_count,
-            "price_per_hour_cents": admitted.price_per_hour_cents,
-            "image": admitted.image,
-            "public": admitted.public,
-            "label": f"{admitted.kind}-{tail}",
-            "http_port": admitted.http_port,
-            "volume_gb": admitted.volume_gb,
-            "disk_size_gb": admitted.disk_size_gb,
-            "resource_size": admitted.resource_size,
-            "tier": admitted.tier,
-            "capability_tier": admitted.capability_tier,
-            "compute_class": admitted.compute_class,
-            "request": admitted.request,
-        },
-    )
+    columns = {
+        **asdict(admitted),
+        "id": workload_id,
+        "name": admitted.name or f"{admitted.kind}-{tail[:10]}",
+        "status": PodStatus.DEPLOYING.value,
+        "changed_at": tx.now,
+        "placed_at": placed_at,
+        "due_at": due_at,
+        "created_at": tx.now,
+        "node_id": room.id if room else None,
+        "label": f"{admitted.kind}-{tail}",
+    }
+    return workloads.insert_workload(tx, columns)

@@ -14,7 +14,7 @@ from relay_localcloud.http.errors import ApiError
 from relay_localcloud.identity.notices import tell_owners
 from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.instants import DAY, seconds
-from relay_localcloud.kernel.outcomes import Refusal, Stay
+from relay_localcloud.kernel.outcomes import decided
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import billing
 from relay_localcloud.workloads import slots, snapshots, vm_logs, workloads
@@ -39,14 +39,8 @@ class Cause:
 
 def apply(tx: Tx, workload: Workload, trigger: Trigger, reason: str | None = None) -> Workload:
     """Do what the table says; ApiError 409 where the state does not allow it. Returns the workload as it is after."""
-    outcome = TRANSITIONS[workload.status, trigger]
-    match outcome:
-        case Stay():
-            return workload
-        case Refusal(message, code):
-            raise ApiError(409, message, code)
-        case Move():
-            return _carry_out(tx, workload, outcome, Cause(trigger, reason))
+    move = decided(TRANSITIONS[workload.status, trigger])
+    return workload if move is None else _carry_out(tx, workload, move, Cause(trigger, reason))
 
 
 def arm_start(tx: Tx, workload_id: str) -> tuple[int, int]:

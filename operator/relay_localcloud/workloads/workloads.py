@@ -139,18 +139,11 @@ class Workload:
 _COLUMNS: Final = tuple(column.name for column in workloads.columns)
 _INSERT: Final = Prepared(insert(workloads))
 _FIND: Final = Prepared(select(workloads).where(workloads.c.id == bindparam("wanted")))
+_MOVED: Final = ("status", "status_reason", "out_of_funds_at", "changed_at", "placed_at", "due_at", "terminated_at")
 _MOVE: Final = Prepared(
     update(workloads)
     .where(workloads.c.id == bindparam("wanted"))
-    .values(
-        status=bindparam("status"),
-        status_reason=bindparam("status_reason"),
-        out_of_funds_at=bindparam("out_of_funds_at"),
-        changed_at=bindparam("changed_at"),
-        placed_at=bindparam("placed_at"),
-        due_at=bindparam("due_at"),
-        terminated_at=bindparam("terminated_at"),
-    )
+    .values(**{column: bindparam(column) for column in _MOVED})
 )
 _LIVE_NAME: Final = Prepared(
     select(workloads.c.id).where(
@@ -171,17 +164,7 @@ def insert_workload(tx: Tx, columns: Mapping[str, object]) -> Workload:
 
 def move(tx: Tx, workload: Workload) -> None:
     """Keep what a move changed: status, reason and instants."""
-    _MOVE.run(
-        tx.connection,
-        wanted=workload.id,
-        status=workload.status.value,
-        status_reason=workload.status_reason,
-        out_of_funds_at=workload.out_of_funds_at,
-        changed_at=workload.changed_at,
-        placed_at=workload.placed_at,
-        due_at=workload.due_at,
-        terminated_at=workload.terminated_at,
-    )
+    _MOVE.run(tx.connection, wanted=workload.id, **{column: getattr(workload, column) for column in _MOVED})
 
 
 def change(tx: Tx, workload_id: str, **columns: object) -> None:
