@@ -1,28 +1,12 @@
 """Reservations of GPU units, as they are kept (section 2, "Node reservation"); `reserved_units.py` has what they do."""
 
-import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Connection,
-    ForeignKey,
-    Integer,
-    RowMapping,
-    String,
-    Table,
-    Text,
-    delete,
-    insert,
-    select,
-    update,
-)
+from sqlalchemy import Connection, ForeignKeyConstraint, Index, delete
 
-from relay_localcloud.kernel.schema import metadata
+from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx
 
 PLATFORM_OPERATIONS: Final = "org_platform_ops"
@@ -38,27 +22,9 @@ class ReservationStatus(StrEnum):
     ENDED = "ended"
 
 
-reservations = Table(
-    "reservations",
-    metadata,
-    Column("sequence", Integer, primary_key=True),
-    Column("id", String, nullable=False, unique=True),
-    Column("node_id", ForeignKey("nodes.id"), nullable=False, index=True),
-    Column("units", Text, nullable=False),  # a JSON array of indexes
-    Column("allowed_org_ids", Text, nullable=False),  # a JSON array, as the next
-    Column("managing_org_ids", Text, nullable=False),
-    Column("starts_at", BigInteger, nullable=False),
-    Column("ends_at", BigInteger),  # null: open-ended
-    Column("status", String, nullable=False),
-    Column("contract_ref", Text),
-    Column("reason", Text),
-    Column("created_at", BigInteger, nullable=False),
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """A reservation, as its row has it."""
+    """A reservation; `units` are indexes of the node."""
 
     sequence: int
     id: str
@@ -67,21 +33,20 @@ class Reservation:
     allowed_org_ids: tuple[str, ...]
     managing_org_ids: tuple[str, ...]
     starts_at: int
-    ends_at: int | None
+    ends_at: int | None  # None: open-ended
     status: ReservationStatus
     contract_ref: str | None
     reason: str | None
     created_at: int
 
 
-def insert_reservation(tx: Tx, columns: Mapping[str, object]) -> Reservation:
-    """Keep a reservation."""
-    return _reservation(tx.connection.execute(insert(reservations).returning(reservations), columns).mappings().one())
-
-
-def set_status(tx: Tx, reservation_id: str, status: ReservationStatus) -> None:
-    """Keep where a reservation is."""
-    tx.connection.execute(update(reservations).where(reservations.c.id == reservation_id).values(status=status.value))
+RESERVATIONS: Final = Rows(
+    Reservation,
+    "reservations",
+    ForeignKeyConstraint(["node_id"], ["nodes.id"]),
+    Index("ix_reservations_node_id", "node_id"),
+)
+reservations: Final = RESERVATIONS.table
 
 
 def forget(tx: Tx, reservation_id: str) -> None:
@@ -91,16 +56,9 @@ def forget(tx: Tx, reservation_id: str) -> None:
 
 def find(connection: Connection, reservation_id: str) -> Reservation | None:
     """A reservation by its id."""
-    row = connection.execute(select(reservations).where(reservations.c.id == reservation_id)).mappings().first()
-    return None if row is None else _reservation(row)
+    return RESERVATIONS.find(connection, reservation_id)
 
 
 def of_node(connection: Connection, node_id: str) -> list[Reservation]:
     """Every reservation of a node, the oldest first."""
-    query = select(reservations).where(reservations.c.node_id == node_id).order_by(reservations.c.sequence)
-    return [_reservation(row) for row in connection.execute(query).mappings()]
-
-
-def _reservation(row: RowMapping) -> Reservation:
-    arrays = {name: tuple(json.loads(row[name])) for name in ("units", "allowed_org_ids", "managing_org_ids")}
-    return Reservation(**{**row, **arrays, "status": ReservationStatus(row["status"])})
+    return RESERVATIONS.select(connection, reservations.c.node_id == node_id)

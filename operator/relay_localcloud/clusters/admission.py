@@ -44,7 +44,7 @@ def create(tx: Tx, vault: Vault, organization_id: str, body: ClusterCreate, pric
     if clusters.name_is_taken(tx.connection, organization_id, body.name):
         raise ApiError(409, f"There is a live cluster {body.name!r} already; names are free again after termination.")
     billing.require_funds(tx, organization_id)
-    made = moves.settle(tx, clusters.insert_cluster(tx, _columns(tx, organization_id, body, shape, tier)))
+    made = moves.settle(tx, _insert(tx, organization_id, body, shape, tier))
     REPLICAS.require_more(tx, made, had=0)
     return made
 
@@ -69,23 +69,24 @@ def _shape(body: ClusterCreate) -> ReplicaShape:
     return ReplicaShape(model.id, count, model.price_per_hour_cents * count, gpu_size)
 
 
-def _columns(tx: Tx, organization_id: str, body: ClusterCreate, shape: ReplicaShape, tier: str) -> dict[str, object]:
+def _insert(tx: Tx, organization_id: str, body: ClusterCreate, shape: ReplicaShape, tier: str) -> Cluster:
     cluster_id = tx.new_id("cluster")
-    return {
-        "id": cluster_id,
-        "organization_id": organization_id,
-        "name": body.name,
-        "status": ClusterStatus.PROVISIONING.value,
-        "replica_count": 1 if body.replica_count is None else body.replica_count,
-        "active_replicas": 0,
-        "gpu_model_id": shape.gpu_model_id,
-        "gpus_per_replica": shape.gpu_count,
-        "replica_price_cents": shape.price_cents,
-        "resource_size": shape.resource_size,
-        "tier": tier,
-        "label": cluster_id.replace("_", "-"),
-        "deploy_token": f"dt_{secrets.token_hex(24)}",
-        "request": body.model_dump_json(by_alias=True, exclude_none=True),
-        "created_at": tx.now,
-        "updated_at": tx.now,
-    }
+    return clusters.CLUSTERS.insert(
+        tx,
+        id=cluster_id,
+        organization_id=organization_id,
+        name=body.name,
+        status=ClusterStatus.PROVISIONING,
+        replica_count=1 if body.replica_count is None else body.replica_count,
+        active_replicas=0,
+        gpu_model_id=shape.gpu_model_id,
+        gpus_per_replica=shape.gpu_count,
+        replica_price_cents=shape.price_cents,
+        resource_size=shape.resource_size,
+        tier=tier,
+        label=cluster_id.replace("_", "-"),
+        deploy_token=f"dt_{secrets.token_hex(24)}",
+        request=body.model_dump_json(by_alias=True, exclude_none=True),
+        created_at=tx.now,
+        updated_at=tx.now,
+    )

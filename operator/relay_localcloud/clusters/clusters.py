@@ -1,70 +1,26 @@
 """Clusters and replicas as they are kept."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Connection,
-    Index,
-    Integer,
-    RowMapping,
-    String,
-    Table,
-    Text,
-    insert,
-    select,
-    text,
-    update,
-)
+from sqlalchemy import ColumnElement, Connection, Index, UniqueConstraint, select, text
 
 from relay_localcloud.capacity.placement import SPOT, Demand
 from relay_localcloud.clusters.states import SERVING
 from relay_localcloud.kernel.instants import DAY
-from relay_localcloud.kernel.schema import metadata
+from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx
-from relay_localcloud.replicas.rows import replica_table
+from relay_localcloud.replicas.rows import replica_rows
 from relay_localcloud.replicas.steps import Intent
 from relay_wire.clusters import ClusterCreate, ClusterStatus
 
 READABLE_AFTER_TERMINATION: Final = DAY
 """How long a terminated cluster is still answered (assumed)."""
 
-clusters = Table(
-    "clusters",
-    metadata,
-    Column("sequence", Integer, primary_key=True),
-    Column("id", String, nullable=False, unique=True),
-    Column("organization_id", String, nullable=False),
-    Column("name", String, nullable=False),
-    Column("status", String, nullable=False),
-    Column("status_reason", Text),
-    Column("replica_count", Integer, nullable=False),
-    Column("active_replicas", Integer, nullable=False),
-    Column("hopeless_since", BigInteger),  # since when no replica is healthy or about to be
-    Column("gpu_model_id", String),
-    Column("gpus_per_replica", Integer, nullable=False),
-    Column("replica_price_cents", BigInteger, nullable=False),  # an hour
-    Column("resource_size", String, nullable=False),
-    Column("tier", String, nullable=False),
-    Column("label", String, nullable=False, unique=True),
-    Column("deploy_token", String, nullable=False),
-    Column("request", Text, nullable=False),  # the body of its create, as JSON
-    Column("created_at", BigInteger, nullable=False),
-    Column("updated_at", BigInteger, nullable=False),
-    Column("terminated_at", BigInteger),
-    Index("live_cluster_names", "organization_id", "name", unique=True, sqlite_where=text("terminated_at IS NULL")),
-    Index("live_clusters", "organization_id", "sequence", sqlite_where=text("terminated_at IS NULL")),
-)
-
-replicas = replica_table("replicas", "cluster")
-
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """A cluster, as its row has it."""
+    """A cluster."""
 
     sequence: int
     id: str
@@ -74,15 +30,15 @@ class Cluster:
     status_reason: str | None
     replica_count: int
     active_replicas: int
-    hopeless_since: int | None
+    hopeless_since: int | None  # since when no replica is healthy or about to be
     gpu_model_id: str | None
     gpus_per_replica: int
-    replica_price_cents: int
+    replica_price_cents: int  # an hour
     resource_size: str
     tier: str
     label: str
     deploy_token: str
-    request: str
+    request: str  # the body of its create, as JSON
     created_at: int
     updated_at: int
     terminated_at: int | None
@@ -129,25 +85,29 @@ class Cluster:
         return f"{self.gpus_per_replica} x {self.gpu_model_id}" if self.gpu_model_id else self.resource_size
 
 
-def insert_cluster(tx: Tx, columns: Mapping[str, object]) -> Cluster:
-    """Keep a cluster that was just admitted."""
-    row = tx.connection.execute(insert(clusters).returning(clusters), columns).mappings().one()
-    return _cluster(row)
+_LIVE: Final = text("terminated_at IS NULL")
+CLUSTERS: Final = Rows(
+    Cluster,
+    "clusters",
+    UniqueConstraint("label"),
+    Index("live_cluster_names", "organization_id", "name", unique=True, sqlite_where=_LIVE),
+    Index("live_clusters", "organization_id", "sequence", sqlite_where=_LIVE),
+)
+clusters: Final = CLUSTERS.table
+REPLICA_ROWS: Final = replica_rows("replicas", "cluster")
+replicas: Final = REPLICA_ROWS.table
 
 
-def change_cluster(tx: Tx, cluster_id: str, **columns: object) -> None:
-    """Change columns of a cluster, and when it was updated."""
-    statement = update(clusters).where(clusters.c.id == cluster_id)
-    tx.connection.execute(statement.values(updated_at=tx.now, **columns))
+def change_cluster(tx: Tx, cluster_id: str, **values: object) -> None:
+    """Change fields of a cluster, and when it was updated."""
+    CLUSTERS.change(tx, cluster_id, updated_at=tx.now, **values)
 
 
 def find(tx: Tx, cluster_id: str) -> Cluster | None:
     """A cluster by its id; a terminated one for 24 hours only."""
-    row = tx.connection.execute(select(clusters).where(clusters.c.id == cluster_id)).mappings().first()
-    if row is None:
-        return None
-    gone = row["terminated_at"]
-    return None if gone is not None and tx.now - gone >= READABLE_AFTER_TERMINATION else _cluster(row)
+    cluster = CLUSTERS.find(tx.connection, cluster_id)
+    gone = None if cluster is None else cluster.terminated_at
+    return None if gone is not None and tx.now - gone >= READABLE_AFTER_TERMINATION else cluster
 
 
 def name_is_taken(connection: Connection, organization_id: str, name: str) -> bool:
@@ -159,20 +119,14 @@ def name_is_taken(connection: Connection, organization_id: str, name: str) -> bo
 
 def live_page(connection: Connection, organization_id: str, before: int | None, count: int) -> list[Cluster]:
     """Live clusters of an organization, newest first, those made before the sequence number `before`."""
-    c = clusters.c
-    query = select(clusters).where(c.organization_id == organization_id, c.terminated_at.is_(None))
-    if before is not None:
-        query = query.where(c.sequence < before)
-    rows = connection.execute(query.order_by(c.sequence.desc()).limit(count)).mappings()
-    return [_cluster(row) for row in rows]
+    earlier = () if before is None else (clusters.c.sequence < before,)
+    return CLUSTERS.select(connection, *_live_in(organization_id), *earlier, newest=count)
 
 
 def live_of(connection: Connection, organization_id: str) -> list[Cluster]:
     """Every live cluster of an organization, the oldest first."""
-    c = clusters.c
-    query = select(clusters).where(c.organization_id == organization_id, c.terminated_at.is_(None))
-    return [_cluster(row) for row in connection.execute(query.order_by(c.sequence)).mappings()]
+    return CLUSTERS.select(connection, *_live_in(organization_id))
 
 
-def _cluster(row: RowMapping) -> Cluster:
-    return Cluster(**{**row, "status": ClusterStatus(row["status"])})
+def _live_in(organization_id: str) -> tuple[ColumnElement[bool], ...]:
+    return clusters.c.organization_id == organization_id, clusters.c.terminated_at.is_(None)

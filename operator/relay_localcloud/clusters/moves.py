@@ -78,7 +78,7 @@ def settle(tx: Tx, cluster: Cluster) -> Cluster:
     clusters.change_cluster(
         tx,
         cluster.id,
-        status=status.value,
+        status=status,
         status_reason=after.status_reason,
         active_replicas=after.active_replicas,
         hopeless_since=after.hopeless_since,
@@ -101,7 +101,7 @@ def _moved(tx: Tx, cluster: Cluster, to: ClusterStatus, reason: str | None) -> C
     clusters.change_cluster(
         tx,
         cluster.id,
-        status=to.value,
+        status=to,
         status_reason=after.status_reason,
         active_replicas=0,
         hopeless_since=None,
@@ -176,7 +176,7 @@ def _grace_over(tx: Tx, item: DueItem) -> None:
 REPLICAS: Final = Replicas(
     Kind(
         noun="cluster",
-        table=clusters.replicas,
+        rows=clusters.REPLICA_ROWS,
         queue=CLUSTERS,
         start="replica.start",
         surplus=(ReplicaTrigger.TERMINATE, "The cluster was scaled down."),

@@ -1,6 +1,5 @@
 """What must hold before units of a node are reserved, then the reservation."""
 
-import json
 from collections.abc import Sequence
 
 from sqlalchemy import RowMapping, select
@@ -31,20 +30,21 @@ def create(tx: Tx, node: RowMapping, body: ReservationCreate) -> Reservation:
         raise ApiError(409, f"The node {node['id']!r} was removed.")
     _require_unused(tx, node["id"], units)
     _require_unreserved(tx, node["id"], units, starts_at, ends_at)
-    columns = {
-        "id": tx.new_id("rsv"),
-        "node_id": node["id"],
-        "units": json.dumps(units),
-        "allowed_org_ids": json.dumps(allowed),
-        "managing_org_ids": json.dumps(managing),
-        "starts_at": starts_at,
-        "ends_at": ends_at,
-        "status": ReservationStatus.SCHEDULED.value,
-        "contract_ref": body.contract_ref,
-        "reason": body.reason,
-        "created_at": tx.now,
-    }
-    return reservation_moves.arm(tx, reservations.insert_reservation(tx, columns))
+    made = reservations.RESERVATIONS.insert(
+        tx,
+        id=tx.new_id("rsv"),
+        node_id=node["id"],
+        units=units,
+        allowed_org_ids=allowed,
+        managing_org_ids=managing,
+        starts_at=starts_at,
+        ends_at=ends_at,
+        status=ReservationStatus.SCHEDULED,
+        contract_ref=body.contract_ref,
+        reason=body.reason,
+        created_at=tx.now,
+    )
+    return reservation_moves.arm(tx, made)
 
 
 def _window(tx: Tx, body: ReservationCreate) -> tuple[int, int | None]:

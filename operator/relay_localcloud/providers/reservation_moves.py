@@ -34,7 +34,7 @@ def apply(tx: Tx, reservation: Reservation, trigger: ReservationTrigger) -> Rese
         return reservation
     for effect in move.effects:
         _EFFECTS[effect](tx, reservation, trigger)
-    reservations.set_status(tx, reservation.id, move.to)
+    reservations.RESERVATIONS.change(tx, reservation.id, status=move.to)
     return replace(reservation, status=move.to)
 
 

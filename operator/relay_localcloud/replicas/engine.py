@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Generic, Protocol, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Table, insert, select, update
+from sqlalchemy import ColumnElement, Connection
 
 from relay_localcloud.capacity import addresses, claims
 from relay_localcloud.capacity.placement import Demand
@@ -12,10 +12,11 @@ from relay_localcloud.capacity.saturation import no_room
 from relay_localcloud.capacity.vacancies import Queue, announce_vacancy
 from relay_localcloud.clock.due import DueHandler, DueItem
 from relay_localcloud.kernel.instants import seconds
+from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import billing
 from relay_localcloud.money.billing import Billed
-from relay_localcloud.replicas.rows import Replica, replica_of
+from relay_localcloud.replicas.rows import Replica
 from relay_localcloud.replicas.states import REPLICA_TRANSITIONS, ReplicaEffect, ReplicaState, ReplicaTrigger
 from relay_localcloud.replicas.steps import Intent, Member, Steps, next_steps
 from relay_wire.events import EventType
@@ -69,7 +70,7 @@ class Kind:
     """What differs between the replicas of clusters and those of deployments."""
 
     noun: str
-    table: Table
+    rows: Rows[Replica]
     queue: Queue
     start: str
     """The due item of a replica that starts."""
@@ -92,15 +93,15 @@ class Replicas(Generic[GroupT]):
 
     def of(self, connection: Connection, group_id: str) -> list[Replica]:
         """The live replicas of a group, the oldest first."""
-        return self._live(connection, self._group_id == group_id)
+        return self._live(connection, self.kind.rows.columns["group_id"] == group_id)
 
     def on(self, connection: Connection, node_id: str) -> list[Replica]:
         """The live replicas on a node, the oldest first."""
-        return self._live(connection, self.kind.table.c.node_id == node_id)
+        return self._live(connection, self.kind.rows.columns["node_id"] == node_id)
 
     def get(self, connection: Connection, replica_id: str) -> Replica | None:
         """A live replica by its id."""
-        return next(iter(self._live(connection, self.kind.table.c.id == replica_id)), None)
+        return next(iter(self._live(connection, self.kind.rows.columns["id"] == replica_id)), None)
 
     def shown_status(self, replica: Replica) -> str:
         """The status word: a replica on a silent node is unhealthy."""
@@ -129,10 +130,10 @@ class Replicas(Generic[GroupT]):
             self._do(tx, group, after, effect, reason)
         healthy = move.to is ReplicaState.HEALTHY
         failing = move.to in {ReplicaState.UNHEALTHY, ReplicaState.LOST}
-        self._change(
+        self.kind.rows.change(
             tx,
             replica.id,
-            status=move.to.value,
+            status=move.to,
             replacement_due=False,
             consecutive_failures=replica.consecutive_failures + 1 if failing else 0,
             checked_at=tx.now if healthy or failing else replica.checked_at,
@@ -156,7 +157,7 @@ class Replicas(Generic[GroupT]):
         """The node is still silent: what it had is replaced elsewhere where there is room."""
         lost = [replica for replica in self.on(tx.connection, node_id) if replica.status is ReplicaState.LOST]
         for replica in lost:
-            self._change(tx, replica.id, replacement_due=True)
+            self.kind.rows.change(tx, replica.id, replacement_due=True)
         self.settle_all(tx, [replica.group_id for replica in lost])
 
     def settle_all(self, tx: Tx, group_ids: Iterable[str]) -> None:
@@ -206,16 +207,16 @@ class Replicas(Generic[GroupT]):
             if room is not None and demand is not None:
                 claims.claim(tx, room, demand.gpu_count, replica_id, group.id)
             addresses.take(tx, replica_id)
-            values = {
-                "id": replica_id,
-                self._group_id.name: group.id,
-                "node_id": None if room is None else room.id,
-                "status": ReplicaState.PROVISIONING.value,
-                "generation": group.generation,
-                "engine_image": group.engine_image,
-                "created_at": tx.now,
-            }
-            tx.connection.execute(insert(self.kind.table), values)
+            self.kind.rows.insert(
+                tx,
+                id=replica_id,
+                group_id=group.id,
+                node_id=None if room is None else room.id,
+                status=ReplicaState.PROVISIONING,
+                generation=group.generation,
+                engine_image=group.engine_image,
+                created_at=tx.now,
+            )
             self._set_start_timer(tx, replica_id)
         return count
 
@@ -284,19 +285,7 @@ class Replicas(Generic[GroupT]):
         return group
 
     def _live(self, connection: Connection, mine: ColumnElement[bool]) -> list[Replica]:
-        table = self.kind.table
-        group_id = self._group_id
-        columns = [column.label("group_id") if column is group_id else column for column in table.columns]
-        query = select(*columns).where(mine, table.c.terminated_at.is_(None)).order_by(table.c.sequence)
-        return [replica_of(row) for row in connection.execute(query).mappings()]
-
-    def _change(self, tx: Tx, replica_id: str, **columns: object) -> None:
-        table = self.kind.table
-        tx.connection.execute(update(table).where(table.c.id == replica_id).values(**columns))
-
-    @property
-    def _group_id(self) -> ColumnElement[str]:
-        return self.kind.table.c[f"{self.kind.noun}_id"]
+        return self.kind.rows.select(connection, mine, self.kind.rows.table.c.terminated_at.is_(None))
 
 
 def _member(group: Group, replica: Replica) -> Member:

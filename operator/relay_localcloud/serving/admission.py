@@ -26,22 +26,23 @@ def create(tx: Tx, spec: DeploymentCreate, price_factor: float) -> Deployment:
     lanes.require_entry(spec, lanes.members(tx, catalog_id, spec))
     billing.require_funds(tx, spec.organization_id)
     price_cents = quotes.locked(model.price_per_hour_cents * spec.gpu_count_per_replica, price_factor)
-    columns = {
-        "id": tx.new_id("dep"),
-        "organization_id": spec.organization_id,
-        "catalog_id": catalog_id,
-        "public_model_id": spec.public_model_id,
-        "node_pool": spec.node_pool or COMMUNITY,
-        "min_prompt_bytes": spec.min_prompt_bytes,
-        "max_prompt_bytes": spec.max_prompt_bytes,
-        "status": DeploymentStatus.PROVISIONING.value,
-        "generation": 1,
-        "price_cents": price_cents,
-        "spec": _kept(spec),
-        "created_at": tx.now,
-        "updated_at": tx.now,
-    }
-    made = moves.settle(tx, rows.insert_deployment(tx, columns))
+    made = rows.DEPLOYMENTS.insert(
+        tx,
+        id=tx.new_id("dep"),
+        organization_id=spec.organization_id,
+        catalog_id=catalog_id,
+        public_model_id=spec.public_model_id,
+        node_pool=spec.node_pool or COMMUNITY,
+        min_prompt_bytes=spec.min_prompt_bytes,
+        max_prompt_bytes=spec.max_prompt_bytes,
+        status=DeploymentStatus.PROVISIONING,
+        generation=1,
+        price_cents=price_cents,
+        spec=_kept(spec),
+        created_at=tx.now,
+        updated_at=tx.now,
+    )
+    made = moves.settle(tx, made)
     REPLICAS.require_more(tx, made, had=0)
     return made
 
@@ -70,8 +71,8 @@ def change(tx: Tx, deployment: Deployment, asked: DeploymentChange) -> Deploymen
     return after
 
 
-def _kept(spec: DeploymentCreate) -> str:
-    return spec.model_dump_json(by_alias=True, exclude_none=True, exclude={"acknowledge_lane_join"})
+def _kept(spec: DeploymentCreate) -> DeploymentCreate:
+    return spec.model_copy(update={"acknowledge_lane_join": False})
 
 
 def _catalog_of(tx: Tx, spec: DeploymentCreate) -> str:

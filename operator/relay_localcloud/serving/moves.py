@@ -27,7 +27,7 @@ def apply(
     if move is None:
         return deployment
     if move.to is not None:
-        rows.change_deployment(tx, deployment.id, status=move.to.value, status_reason=reason, leaving=leaving)
+        rows.change_deployment(tx, deployment.id, status=move.to, status_reason=reason, leaving=leaving)
         deployment = replace(deployment, status=move.to, status_reason=reason, leaving=leaving, updated_at=tx.now)
     return settle(tx, deployment)
 
@@ -46,7 +46,7 @@ def settle(tx: Tx, deployment: Deployment) -> Deployment:
     after = replace(deployment, status=status, status_reason=reason)
     if after == deployment:
         return deployment
-    rows.change_deployment(tx, deployment.id, status=status.value, status_reason=reason)
+    rows.change_deployment(tx, deployment.id, status=status, status_reason=reason)
     return replace(after, updated_at=tx.now)
 
 
@@ -59,7 +59,7 @@ def balance_ran_out(tx: Tx, organization_id: str, reason: str) -> None:
 REPLICAS: Final = Replicas(
     Kind(
         noun="deployment",
-        table=rows.replicas,
+        rows=rows.REPLICA_ROWS,
         queue=DEPLOYMENTS,
         start="serving.start",
         drained="serving.drained",

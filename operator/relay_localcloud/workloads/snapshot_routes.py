@@ -1,5 +1,6 @@
 """Snapshots (section 2, "Create snapshot"); their paths are assumed."""
 
+from functools import partial
 from typing import Annotated
 
 from relay_localcloud.http.arguments import Path
@@ -29,14 +30,9 @@ def create_snapshot(caller: VmWriter, vm_id: ResourceId, body: Body[SnapshotCrea
 @router.get("/v1/vms/{id}/snapshots", response_model=SnapshotPage, summary="List snapshots", openapi_extra=ASSUMED)
 def list_snapshots(caller: VmReader, vm_id: ResourceId, page: PageRequest, tx: Tx) -> dict[str, object]:
     """Answers a page, newest first."""
-    listing = f"snapshots of {vm_id}"
     vm = visible(tx, caller, vm_id)
-    place = page.after(listing, vm.organization_id)
-    before = None if place is None else int(str(place[0]))
-    rows = snapshots.page_of(tx, vm, before, page.limit + 1)
-    return page.of(
-        listing, vm.organization_id, rows, lambda row: snapshots.shown(row, vm), lambda row: [row["sequence"]]
-    )
+    rows = partial(snapshots.page_of, tx, vm)
+    return page.newest(f"snapshots of {vm_id}", vm.organization_id, rows, lambda row: snapshots.shown(row, vm))
 
 
 @router.get("/v1/vms/{id}/snapshots/{snapshotId}", summary="Get a snapshot", openapi_extra=ASSUMED)

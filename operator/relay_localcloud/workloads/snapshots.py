@@ -5,28 +5,16 @@ so it would be of no use without the disk that it is of. Pods have none ("no und
 """
 
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Final
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Index,
-    Integer,
-    RowMapping,
-    String,
-    Table,
-    Text,
-    delete,
-    insert,
-    select,
-    update,
-)
+from sqlalchemy import Index, delete, select
 
 from relay_localcloud.clock.due import DueHandler, DueItem
 from relay_localcloud.http.errors import ApiError, not_found
 from relay_localcloud.kernel.instants import optional_timestamp, timestamp
 from relay_localcloud.kernel.instants import seconds as microseconds
-from relay_localcloud.kernel.schema import metadata
+from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.workloads import workloads
 from relay_localcloud.workloads.workloads import VM, Workload
@@ -43,24 +31,32 @@ DONE: Final = "snapshot.done"
 HAS_A_DISK_AT_HAND: Final = frozenset({PodStatus.RUNNING, PodStatus.STOPPED, PodStatus.FAILED})
 """States in which a snapshot may be begun: before, there is no disk yet; else it is on its way, away, or gone."""
 
-snapshots = Table(
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRow:
+    """A snapshot."""
+
+    sequence: int
+    id: str
+    vm_id: str
+    name: str
+    status: SnapshotStatus
+    status_reason: str | None
+    size_gb: int  # of the disk
+    created_at: int
+    ready_at: int | None
+
+
+SNAPSHOTS: Final = Rows(
+    SnapshotRow,
     "snapshots",
-    metadata,
-    Column("sequence", Integer, primary_key=True),
-    Column("id", String, nullable=False, unique=True),
-    Column("vm_id", String, nullable=False),
-    Column("name", String, nullable=False),
-    Column("status", String, nullable=False),
-    Column("status_reason", Text),
-    Column("size_gb", Integer, nullable=False),  # of the disk
-    Column("created_at", BigInteger, nullable=False),
-    Column("ready_at", BigInteger),
     Index("snapshot_names", "vm_id", "name", unique=True),
     Index("snapshots_of_vm", "vm_id", "sequence"),
 )
+snapshots: Final = SNAPSHOTS.table
 
 
-def begin(tx: Tx, vm: Workload, name: str) -> RowMapping:
+def begin(tx: Tx, vm: Workload, name: str) -> SnapshotRow:
     """Begin a snapshot; ApiError 422 for a pod, 409 in other states, for a name that is taken, and beyond the most."""
     if vm.kind != VM:
         raise ApiError(422, "Pods have no snapshots; what must last is in the volume at /workspace.")
@@ -73,30 +69,27 @@ def begin(tx: Tx, vm: Workload, name: str) -> RowMapping:
         raise ApiError(409, f"The VM has {MOST_SNAPSHOTS} snapshots, and no more are kept: delete some.")
     snapshot_id = tx.new_id("snap")
     tx.schedule(tx.now + microseconds(SNAPSHOT_SECONDS), DONE, snapshot_id)
-    values = {
-        "id": snapshot_id,
-        "vm_id": vm.id,
-        "name": name,
-        "status": SnapshotStatus.CREATING.value,
-        "size_gb": vm.disk_size_gb,
-        "created_at": tx.now,
-    }
-    return tx.connection.execute(insert(snapshots).returning(snapshots), values).mappings().one()
+    return SNAPSHOTS.insert(
+        tx,
+        id=snapshot_id,
+        vm_id=vm.id,
+        name=name,
+        status=SnapshotStatus.CREATING,
+        size_gb=vm.disk_size_gb,
+        created_at=tx.now,
+    )
 
 
-def page_of(tx: Tx, vm: Workload, before: int | None, count: int) -> list[RowMapping]:
+def page_of(tx: Tx, vm: Workload, before: int | None, count: int) -> list[SnapshotRow]:
     """Snapshots of a VM, newest first, those made before the sequence number `before`."""
-    query = select(snapshots).where(snapshots.c.vm_id == vm.id)
-    if before is not None:
-        query = query.where(snapshots.c.sequence < before)
-    return list(tx.connection.execute(query.order_by(snapshots.c.sequence.desc()).limit(count)).mappings())
+    earlier = () if before is None else (snapshots.c.sequence < before,)
+    return SNAPSHOTS.select(tx.connection, snapshots.c.vm_id == vm.id, *earlier, newest=count)
 
 
-def row_of(tx: Tx, vm: Workload, snapshot_id: str) -> RowMapping:
+def row_of(tx: Tx, vm: Workload, snapshot_id: str) -> SnapshotRow:
     """A snapshot of this VM; ApiError 404 where it has none of this id."""
-    query = select(snapshots).where(snapshots.c.vm_id == vm.id, snapshots.c.id == snapshot_id)
-    row = tx.connection.execute(query).mappings().first()
-    if row is None:
+    row = SNAPSHOTS.find(tx.connection, snapshot_id)
+    if row is None or row.vm_id != vm.id:
         raise not_found("snapshot", snapshot_id)
     return row
 
@@ -115,23 +108,21 @@ def remove_all(tx: Tx, vm_id: str) -> None:
         tx.cancel(DONE, snapshot_id)
 
 
-def shown(row: RowMapping, vm: Workload) -> Snapshot:
+def shown(row: SnapshotRow, vm: Workload) -> Snapshot:
     """A snapshot as it is answered; it belongs to whom its VM belongs."""
-    instants = {"created_at": timestamp(row["created_at"]), "ready_at": optional_timestamp(row["ready_at"])}
-    return Snapshot.model_validate({**row, **instants, "organization_id": vm.organization_id})
+    instants = {"created_at": timestamp(row.created_at), "ready_at": optional_timestamp(row.ready_at)}
+    return Snapshot.model_validate({**asdict(row), **instants, "organization_id": vm.organization_id})
 
 
 def _done(tx: Tx, item: DueItem) -> None:
-    row = tx.connection.execute(select(snapshots).where(snapshots.c.id == item.subject)).mappings().one()
-    vm = workloads.find(tx, row["vm_id"])
+    row = SNAPSHOTS.find(tx.connection, item.subject)
+    vm = None if row is None else workloads.find(tx, row.vm_id)
     assert vm is not None, "a VM's snapshots end with it"
-    away = vm.status is PodStatus.INTERRUPTED
-    outcome = (
-        {"status": SnapshotStatus.FAILED.value, "status_reason": "The VM's node stopped reporting meanwhile."}
-        if away
-        else {"status": SnapshotStatus.READY.value, "ready_at": tx.now}
-    )
-    tx.connection.execute(update(snapshots).where(snapshots.c.id == item.subject).values(**outcome))
+    if vm.status is PodStatus.INTERRUPTED:
+        reason = "The VM's node stopped reporting meanwhile."
+        SNAPSHOTS.change(tx, item.subject, status=SnapshotStatus.FAILED, status_reason=reason)
+    else:
+        SNAPSHOTS.change(tx, item.subject, status=SnapshotStatus.READY, ready_at=tx.now)
 
 
 HANDLERS: Final[Mapping[str, DueHandler]] = {DONE: _done}

@@ -5,13 +5,16 @@ organization's to pay, all after it the receiving one's; the locked rate stays. 
 newer one withdraws it.
 """
 
-from sqlalchemy import BigInteger, Column, Index, Integer, RowMapping, String, Table, insert, select, text, update
+from dataclasses import dataclass
+from typing import Final
+
+from sqlalchemy import Index, text, update
 
 from relay_localcloud.capacity import claims, nodes, reserved_units
 from relay_localcloud.capacity.placement import SPOT
 from relay_localcloud.http.errors import ApiError, not_found
 from relay_localcloud.http.principal import Principal
-from relay_localcloud.kernel.schema import metadata
+from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import billing
 from relay_localcloud.workloads import admission, attached_keys, workloads
@@ -20,24 +23,24 @@ from relay_localcloud.workloads.transitions import BILLED, HOLDS_GPUS
 from relay_localcloud.workloads.workloads import Workload
 from relay_wire.pods import PodStatus
 
-transfers = Table(
-    "transfers",
-    metadata,
-    Column("sequence", Integer, primary_key=True),
-    Column("id", String, nullable=False, unique=True),
-    Column("workload_id", String, nullable=False),
-    Column("from_organization_id", String, nullable=False),
-    Column("to_organization_id", String, nullable=False),
-    Column("created_at", BigInteger, nullable=False),
-    Column("accepted_at", BigInteger),
-    Column("withdrawn_at", BigInteger),
-    Index(
-        "open_transfers",
-        "workload_id",
-        unique=True,
-        sqlite_where=text("accepted_at IS NULL AND withdrawn_at IS NULL"),
-    ),
-)
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """An offer of a workload."""
+
+    sequence: int
+    id: str
+    workload_id: str
+    from_organization_id: str
+    to_organization_id: str
+    created_at: int
+    accepted_at: int | None
+    withdrawn_at: int | None
+
+
+_OPEN: Final = text("accepted_at IS NULL AND withdrawn_at IS NULL")
+TRANSFERS: Final = Rows(Transfer, "transfers", Index("open_transfers", "workload_id", unique=True, sqlite_where=_OPEN))
+transfers: Final = TRANSFERS.table
 
 
 def offer(tx: Tx, workload: Workload, to_organization_id: str) -> str:
@@ -49,15 +52,15 @@ def offer(tx: Tx, workload: Workload, to_organization_id: str) -> str:
     t = transfers.c
     is_open = (t.workload_id == workload.id, t.accepted_at.is_(None), t.withdrawn_at.is_(None))
     tx.connection.execute(update(transfers).where(*is_open).values(withdrawn_at=tx.now))
-    values = {
-        "id": tx.new_id("trf"),
-        "workload_id": workload.id,
-        "from_organization_id": workload.organization_id,
-        "to_organization_id": to_organization_id,
-        "created_at": tx.now,
-    }
-    tx.connection.execute(insert(transfers), values)
-    return str(values["id"])
+    made = TRANSFERS.insert(
+        tx,
+        id=tx.new_id("trf"),
+        workload_id=workload.id,
+        from_organization_id=workload.organization_id,
+        to_organization_id=to_organization_id,
+        created_at=tx.now,
+    )
+    return made.id
 
 
 def accept(tx: Tx, caller: Principal, transfer_id: str, ssh_key_ids: list[str]) -> Workload:
@@ -67,10 +70,10 @@ def accept(tx: Tx, caller: Principal, transfer_id: str, ssh_key_ids: list[str]) 
     before, the workload has ended, its name is taken or its node is not for this organization, 422 for unknown keys.
     """
     transfer = _visible(tx, caller, transfer_id)
-    workload = workloads.find(tx, transfer["workload_id"])
+    workload = workloads.find(tx, transfer.workload_id)
     if workload is None or workload.status is PodStatus.TERMINATED:
         raise ApiError(409, "What was to be transferred is terminated.")
-    receiver = transfer["to_organization_id"]
+    receiver = transfer.to_organization_id
     admission.require_free_name(tx, receiver, workload.kind, workload.name)
     admission.require_ssh_keys(tx, receiver, ssh_key_ids)
     _require_node(tx, workload, receiver)
@@ -78,18 +81,18 @@ def accept(tx: Tx, caller: Principal, transfer_id: str, ssh_key_ids: list[str]) 
         billing.require_funds(tx, receiver)
     moved = _hand_over(tx, workload, receiver)
     attached_keys.replace(tx, workload.id, ssh_key_ids)
-    tx.connection.execute(update(transfers).where(transfers.c.id == transfer_id).values(accepted_at=tx.now))
+    TRANSFERS.change(tx, transfer_id, accepted_at=tx.now)
     return moved
 
 
-def _visible(tx: Tx, caller: Principal, transfer_id: str) -> RowMapping:
-    row = tx.connection.execute(select(transfers).where(transfers.c.id == transfer_id)).mappings().first()
+def _visible(tx: Tx, caller: Principal, transfer_id: str) -> Transfer:
+    row = TRANSFERS.find(tx.connection, transfer_id)
     if row is None:
         raise not_found("transfer", transfer_id)
-    caller.admit(row["to_organization_id"], "transfer", transfer_id)
-    if row["withdrawn_at"] is not None:
+    caller.admit(row.to_organization_id, "transfer", transfer_id)
+    if row.withdrawn_at is not None:
         raise ApiError(410, "This transfer was withdrawn.")
-    if row["accepted_at"] is not None:
+    if row.accepted_at is not None:
         raise ApiError(409, "This transfer was accepted before.")
     return row
 
