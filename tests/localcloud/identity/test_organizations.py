@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.localcloud.support.inference import CHAT, chat
+from tests.localcloud.support.inference import ok as inference_ok
 from tests.localcloud.support.people import session_of, sign_up
 from tests.localcloud.support.server import request
 
@@ -14,9 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.localcloud.conftest import StartServer
-    from tests.localcloud.support.server import Organization, Server
-
-STALE_PATHS = ("/v1/orgs/{org}", "/v1/orgs/{org}/members", "/v1/orgs/{org}/ai/proxy-usage")
+    from tests.localcloud.support.server import Answer, Organization, Server
 
 
 async def test_whoever_creates_an_organization_owns_it(server: Server) -> None:
@@ -189,16 +189,19 @@ async def test_a_suspended_organization_is_refused_by_the_inference_api_alone(or
         await (await session_of(organization)).ok("GET", "/v1/me")
 
 
-@pytest.mark.parametrize("path", STALE_PATHS)
-async def test_what_was_not_there_yet_is_absent_in_a_stale_read(server: Server, path: str) -> None:
-    await server.ok("POST", "/faults", {"operation": f"GET {path.replace('{org}', '{orgId}')}", "count": 1,
-                                        "effect": {"staleSeconds": 30}})  # fmt: skip
-    organization = await server.organization()
-    answer = await organization.call("GET", path)
-    if path == "/v1/orgs/{org}":
-        assert answer.refusal == (404, "not_found")
-    else:
-        assert answer.status == 200
+async def test_what_was_not_there_yet_is_absent_in_a_stale_read(organization: Organization) -> None:
+    await inference_ok(organization, "POST", CHAT, chat("hello"))
+
+    async def stale(path: str) -> Answer:
+        fault = {"operation": f"GET {path.replace('{org}', '{orgId}')}", "count": 1, "effect": {"staleSeconds": 30}}
+        await organization.server.ok("POST", "/faults", fault)
+        return await organization.call("GET", path)
+
+    assert (await stale("/v1/orgs/{org}")).refusal == (404, "not_found")
+    assert (await stale("/v1/orgs/{org}/members")).body == {"items": []}
+    usage = "/v1/orgs/{org}/ai/proxy-usage"
+    assert (await organization.ok("GET", usage))["totals"]["requests"] == 1
+    assert (await stale(usage)).body["totals"]["requests"] == 0
 
 
 async def test_stale_reads_of_an_organization_and_its_people_are_of_then(organization: Organization) -> None:
