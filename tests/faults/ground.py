@@ -12,7 +12,7 @@ from tests.faults.scenarios import ENV_KEY, ENV_SECRET, workload
 from tests.support.eventually import eventually
 from tests.support.faultrules import Side
 from tests.support.manifests import api_key_secret, cloud_account, condition, ready, stalled
-from tests.support.workspace import Workspace
+from tests.support.workspace import NAMESPACES_END, Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -156,7 +156,8 @@ class Ground:
         await self.kube.delete("CloudAccount", "default")
         look = self.kube.looking_at("CloudAccount", "default")
         await eventually(look, lambda item: item is None, what="the account is gone", every=0.05)
-        await self.kube.delete("Namespace", self.namespace)
+        if NAMESPACES_END:
+            await self.kube.delete("Namespace", self.namespace)
 
     async def close(self) -> None:
         """Ends what runs for it."""

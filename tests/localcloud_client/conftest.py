@@ -18,9 +18,9 @@ _COMMAND = Path(sys.executable).with_name("relay-localcloud")
 POLICY = CallPolicy(attempt_seconds=10, total_seconds=20, first_backoff_seconds=0.01)
 
 
-@pytest.fixture(scope="module")
-def announced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Json]:
-    """The first line of the module's local cloud, which also lists VMs."""
+@pytest.fixture(scope="session")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Json]:
+    """The first line of the run's local cloud, which also lists VMs."""
     folder = tmp_path_factory.mktemp("localcloud")
     ready = folder / "ready.json"
 
@@ -33,6 +33,13 @@ def announced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Json]:
     asyncio.run(process.start())
     yield json.loads(ready.read_text().partition("\n")[0])
     process.end_now()
+
+
+@pytest.fixture(scope="module")
+def announced(kept: Json) -> Json:
+    """The same, of a cloud that is freshly seeded for the module."""
+    asyncio.run(Control(kept["controlUrl"], kept["managementUrl"]).call("POST", "/reset"))
+    return kept
 
 
 @pytest.fixture(scope="module")

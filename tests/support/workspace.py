@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import secrets
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,10 @@ if TYPE_CHECKING:
 
     from tests.support.localcloud import LocalCloud, Organization
 
-_WORKLOADS = ("GpuPod", "GpuCluster", "InferenceBatch")
+_WORKLOADS = ("InferenceBatchSchedule", "GpuPod", "GpuCluster", "InferenceBatch")
 _KINDS = (*_WORKLOADS, "CloudAccount")
+# Emptying a namespace is some sixty calls, more than most tests make: it is worth them in somebody's own cluster alone.
+NAMESPACES_END = "RELAY_TEST_KUBECONFIG" in os.environ
 
 
 class Workspace:
@@ -57,7 +60,7 @@ class Workspace:
         look = self.kube.looking_at(kind, name)
         await eventually(look, lambda item: item is None, within=within, what=f"{kind} {name} is gone")
 
-    async def remove(self, *, patience: float = 10.0) -> None:
+    async def remove(self, *, patience: float = 10.0, namespace_too: bool = NAMESPACES_END) -> None:
         """Deletes everything as a person would; what the operator has not released then is let go by force.
 
         `patience` is in seconds; 0 where no operator runs.
@@ -68,7 +71,8 @@ class Workspace:
             await eventually(self._workloads, lambda left: not left, within=patience, every=0.05)
         await self._release_by_force()
         await self.kube.delete_all("CloudAccount")
-        await self.kube.delete("Namespace", self.namespace)
+        if namespace_too:
+            await self.kube.delete("Namespace", self.namespace)
         await self._release_by_force()
         if self.cloud.process.running:
             # What was orphaned or abandoned gives its GPUs back to other tests: without funds, the cloud stops it.
