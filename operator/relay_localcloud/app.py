@@ -20,7 +20,6 @@ from relay_localcloud.batches.upload import Uploads
 from relay_localcloud.batches.work import Worker
 from relay_localcloud.capacity import catalog_routes
 from relay_localcloud.clock.clock import Clock, Mode
-from relay_localcloud.clock.due import DueHandler
 from relay_localcloud.cloud import Cloud
 from relay_localcloud.clusters import moves as cluster_moves
 from relay_localcloud.clusters import routes as cluster_routes
@@ -49,10 +48,18 @@ from relay_localcloud.http.ratelimit import RateLimit, RateLimiter
 from relay_localcloud.http.requestlog import RequestLog, RequestLogging
 from relay_localcloud.http.routing import Route, Router
 from relay_localcloud.http.under_way import EndedByReplacement, UnderWay
-from relay_localcloud.identity import account_routes, api_key_routes, invite_routes, member_routes, organization_routes
+from relay_localcloud.identity import (
+    account_routes,
+    api_key_routes,
+    credentials,
+    invite_routes,
+    member_routes,
+    organization_routes,
+)
 from relay_localcloud.inference import backend_routes, proxy_routes
 from relay_localcloud.inference.invoke import invoke
 from relay_localcloud.inference.upstreams import Upstreams
+from relay_localcloud.kernel.due import DueHandler
 from relay_localcloud.kernel.store import Store
 from relay_localcloud.kernel.vault import Vault
 from relay_localcloud.money import auto_stop, billing_routes, payment_routes, payments, recharge, settlement
@@ -189,7 +196,7 @@ def _management_app(cloud: Cloud, options: Options, reset: Reset) -> ASGIApp:
     )
     layered: ASGIApp = FaultInjection(app, cloud.faults, errors.management_error)
     layered = RateLimit(layered, cloud.store, cloud.rate_limiter, errors.management_error)
-    layered = Authentication(layered, cloud.store)
+    layered = Authentication(layered, cloud.store, credentials.authenticate)
     layered = ControlAccess(layered, anywhere=options.public_control)
     layered = EndedByReplacement(layered, cloud.under_way, errors.management_error)
     return RequestLogging(layered, app.operations, cloud.requests)

@@ -26,8 +26,7 @@ from relay_localcloud.gateway.server import GatewayServer
 from relay_localcloud.http.servers import ListenError, Server, listen
 from relay_localcloud.identity.organizations import Founded
 from relay_localcloud.kernel import disk
-from relay_localcloud.kernel.disk import StateError
-from relay_localcloud.kernel.exports import StateFileError
+from relay_localcloud.kernel.disk import StateError, StateFileError
 from relay_localcloud.kernel.store import Store
 
 _log = logging.getLogger("relay_localcloud")

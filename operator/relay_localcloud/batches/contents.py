@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from relay_localcloud.batches import file_rows, rows
 from relay_localcloud.batches.storage import FileStorage
-from relay_localcloud.kernel.exports import StateFileError
+from relay_localcloud.kernel.disk import StateFileError
 from relay_localcloud.kernel.store import Tx
 
 

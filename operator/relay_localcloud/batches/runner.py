@@ -23,9 +23,9 @@ from relay_localcloud.batches.schedule import PHASE, STEP, schedule, schedule_re
 from relay_localcloud.batches.states import Trigger
 from relay_localcloud.batches.storage import FileStorage
 from relay_localcloud.batches.work import Worker
-from relay_localcloud.clock import due
 from relay_localcloud.clock.outbound import Outbound
 from relay_localcloud.inference.charges import charge
+from relay_localcloud.kernel import due
 from relay_localcloud.kernel.instants import SECOND, seconds
 from relay_localcloud.kernel.store import Store, Tx
 from relay_wire.batches import BatchStatus

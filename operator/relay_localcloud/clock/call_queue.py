@@ -4,17 +4,9 @@ An entry may be stale, since its item was cancelled or replaced; whoever takes i
 """
 
 from collections import defaultdict, deque
-from dataclasses import dataclass
 from heapq import heappop, heappush
 
-
-@dataclass(frozen=True, order=True, slots=True)
-class QueuedCall:
-    """An outbound due item: when it falls due, its id, and the lane (the webhook) it belongs to."""
-
-    due_at: int
-    item_id: int
-    lane: str
+from relay_localcloud.kernel.due import QueuedCall
 
 
 class CallQueue:

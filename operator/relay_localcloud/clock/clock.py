@@ -17,10 +17,10 @@ from typing import Literal
 from pydantic import BaseModel
 from sqlalchemy import Connection
 
-from relay_localcloud.clock import due
-from relay_localcloud.clock.due import DueHandler, DueItem
 from relay_localcloud.clock.outbound import Outbound
+from relay_localcloud.kernel import due
 from relay_localcloud.kernel.disk import PATIENCE_SECONDS, Unwritable
+from relay_localcloud.kernel.due import DueHandler, DueItem
 from relay_localcloud.kernel.instants import LAST, SECOND, timestamp
 from relay_localcloud.kernel.store import Store, read_meta, write_meta
 

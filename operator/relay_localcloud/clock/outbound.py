@@ -8,9 +8,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
 
-from relay_localcloud.clock import due
-from relay_localcloud.clock.call_queue import CallQueue, QueuedCall
+from relay_localcloud.clock.call_queue import CallQueue
+from relay_localcloud.kernel import due
 from relay_localcloud.kernel.disk import PATIENCE_SECONDS, Unwritable
+from relay_localcloud.kernel.due import QueuedCall
 from relay_localcloud.kernel.store import Store
 
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Final
 
 from relay_localcloud.capacity.vacancies import CLUSTERS
-from relay_localcloud.clock.due import DueHandler, DueItem
 from relay_localcloud.clusters import clusters
 from relay_localcloud.clusters.clusters import Cluster
 from relay_localcloud.clusters.states import (
@@ -15,6 +14,7 @@ from relay_localcloud.clusters.states import (
     ClusterTrigger,
     derived_status,
 )
+from relay_localcloud.kernel.due import DueHandler, DueItem
 from relay_localcloud.kernel.instants import seconds
 from relay_localcloud.kernel.outcomes import decided
 from relay_localcloud.kernel.store import Tx

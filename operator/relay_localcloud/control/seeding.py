@@ -5,9 +5,9 @@ from pydantic import JsonValue
 from relay_localcloud.batches import contents
 from relay_localcloud.capacity import nodes
 from relay_localcloud.cloud import Cloud
+from relay_localcloud.control import exports
 from relay_localcloud.identity import organizations
 from relay_localcloud.identity.organizations import Founded
-from relay_localcloud.kernel import exports
 from relay_localcloud.models import backends
 
 

@@ -7,12 +7,12 @@ from starlette.responses import Response
 
 from relay_localcloud.batches import contents
 from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.control import exports
 from relay_localcloud.control.seeding import Reset
 from relay_localcloud.http.bodies import Answer, answer, no_content
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.routing import Router
-from relay_localcloud.kernel import exports
-from relay_localcloud.kernel.exports import StateFileError
+from relay_localcloud.kernel.disk import StateFileError
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.models import backends
 

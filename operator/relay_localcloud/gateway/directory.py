@@ -10,13 +10,13 @@ from typing import Final, assert_never
 
 from sqlalchemy import select, update
 
-from relay_localcloud.clock.due import DueHandler, DueItem
 from relay_localcloud.clusters.clusters import clusters
 from relay_localcloud.gateway import endpoints
 from relay_localcloud.gateway.endpoints import CLUSTER_COLUMNS, WORKLOAD_COLUMNS, Endpoint
 from relay_localcloud.gateway.targets import IdTarget, LabelTarget, Target
 from relay_localcloud.identity.credentials import KEY_PREFIX, LEGACY_KEY_PREFIX, RefusedKey, authenticate, digest
 from relay_localcloud.kernel import tables
+from relay_localcloud.kernel.due import DueHandler, DueItem
 from relay_localcloud.kernel.instants import MINUTE
 from relay_localcloud.kernel.store import Store, Tx
 from relay_localcloud.workloads import images

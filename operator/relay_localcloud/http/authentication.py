@@ -1,21 +1,23 @@
 """The layer that finds out who calls, before faults and routes see the request."""
 
+from collections.abc import Callable
+
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from relay_localcloud.http.errors import ApiError, error_response
 from relay_localcloud.http.exchange import exchange_of
 from relay_localcloud.http.principal import Principal
-from relay_localcloud.identity.credentials import authenticate
-from relay_localcloud.kernel.store import Store
+from relay_localcloud.kernel.store import Store, Tx
 
 
 class Authentication:
     """Every operation below `/v1` needs `Authorization: Bearer <key or session token>`: 401 without (section 5)."""
 
-    def __init__(self, app: ASGIApp, store: Store) -> None:
+    def __init__(self, app: ASGIApp, store: Store, authenticate: Callable[[Tx, str], Principal]) -> None:
         self._app = app
         self._store = store
+        self._authenticate = authenticate
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on with its principal, or answer 401."""
@@ -34,4 +36,4 @@ class Authentication:
         if scheme.lower() != "bearer" or not credential.strip():
             raise ApiError(401, "Send an API key in the header: Authorization: Bearer <API key>.")
         with self._store.transaction() as tx:
-            return authenticate(tx, credential.strip())
+            return self._authenticate(tx, credential.strip())

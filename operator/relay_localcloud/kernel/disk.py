@@ -29,6 +29,10 @@ class StateError(Exception):
     """The state directory cannot be used; the message says why and what to do."""
 
 
+class StateFileError(ValueError):
+    """A document is no state that can be read; the message says what is wrong."""
+
+
 class Unwritable(ApiError):
     """The disk took nothing: the answer is 503, and nothing of the request was kept."""
 

@@ -21,20 +21,22 @@ from typing import IO, cast
 from pydantic import JsonValue
 from sqlalchemy import Connection, StaticPool, Table, bindparam, create_engine, insert, select
 
-from relay_localcloud.clock import due
-from relay_localcloud.clock.call_queue import QueuedCall
-from relay_localcloud.kernel import changes, disk, history, migrations, tables
+from relay_localcloud.kernel import changes, disk, due, history, migrations, tables
 from relay_localcloud.kernel.disk import StateError
+from relay_localcloud.kernel.due import QueuedCall
 from relay_localcloud.kernel.prepared import Prepared
 from relay_localcloud.kernel.schema import SCHEMA_VERSION, metadata
 from relay_localcloud.settings import Settings
-from relay_localcloud.webhooks import webhooks
 
 _STATEMENTS = 1_000
 """How many compiled statements SQLite keeps: all there are."""
 
 _READ_META = Prepared(select(tables.meta.c.value).where(tables.meta.c.name == bindparam("of_name")))
 _WRITE_META = Prepared(insert(tables.meta).prefix_with("OR REPLACE"))
+
+
+Emitted = Callable[["Tx", str, str, Mapping[str, JsonValue]], None]
+"""What records an event: of which organization, its type, its data."""
 
 
 @dataclass
@@ -44,6 +46,7 @@ class Tx:
     connection: Connection
     now: int
     settings: Settings
+    _emitted: "Emitted"
     _after_commit: list[Callable[[], None]] = field(default_factory=list)
     _queue_changed: bool = False
     _calls: list[tuple[str, QueuedCall]] = field(default_factory=list)
@@ -78,7 +81,7 @@ class Tx:
 
     def emit(self, organization_id: str, event_type: str, data: Mapping[str, JsonValue]) -> None:
         """Tell the organization's webhooks of an event of section 6; durable with this transaction, sent at once."""
-        webhooks.emit(self, organization_id, event_type, data)
+        self._emitted(self, organization_id, event_type, data)
 
     def email(self, organization_id: str, to: str, subject: str, body: str) -> None:
         """Write an e-mail to the outbox."""
@@ -111,6 +114,8 @@ class Store:
         """What `now` is in a transaction; the clock sets it, and runs what fell due before it answers."""
         self.queue_changed: Callable[[], None] = lambda: None
         """Called once a transaction that scheduled or cancelled a transition is on disk; the clock sets it."""
+        self.emitted: Emitted = lambda *_: None
+        """Called in the transaction that tells of an event; `webhooks/` sets it."""
         self.call_queued: dict[str, Callable[[QueuedCall], None]] = {}
         """By kind: called once an outbound item that was scheduled is on disk; `clock/outbound.py` sets it."""
 
@@ -146,7 +151,7 @@ class Store:
         try:
             self._now = now
             with _immediate(self._raw), history.overlay(self._raw, now) if lag else nullcontext():
-                tx = Tx(self._connection, now, self.settings)
+                tx = Tx(self._connection, now, self.settings, self.emitted)
                 yield tx
         finally:
             self._open = False

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from relay_localcloud.clock.due import DueHandler, DueItem
+from relay_localcloud.kernel.due import DueHandler, DueItem
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import billing
 

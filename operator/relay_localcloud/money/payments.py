@@ -7,8 +7,8 @@ from typing import Final, Literal
 from pydantic import TypeAdapter
 from sqlalchemy import RowMapping, insert, select, update
 
-from relay_localcloud.clock.due import DueHandler, DueItem
 from relay_localcloud.http.errors import ApiError
+from relay_localcloud.kernel.due import DueHandler, DueItem
 from relay_localcloud.kernel.instants import SECOND
 from relay_localcloud.kernel.store import Tx, read_meta, write_meta
 from relay_localcloud.money import billing, payment_methods, recharge_attempts

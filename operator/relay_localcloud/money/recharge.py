@@ -5,7 +5,7 @@ from typing import Final
 
 from sqlalchemy import select, update
 
-from relay_localcloud.clock.due import DueHandler, DueItem
+from relay_localcloud.kernel.due import DueHandler, DueItem
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import billing, payments, recharge_attempts
 from relay_localcloud.money.ledger import RECHARGE_DEFAULTS, accounts

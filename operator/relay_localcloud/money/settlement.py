@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
-from relay_localcloud.clock.due import DueHandler, DueItem
+from relay_localcloud.kernel.due import DueHandler, DueItem
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import accrual, billing
 

@@ -9,9 +9,9 @@ from typing import Final
 
 from relay_localcloud.capacity import nodes
 from relay_localcloud.capacity.vacancies import announce_vacancy
-from relay_localcloud.clock.due import DueHandler, DueItem
 from relay_localcloud.clusters import moves as cluster_moves
 from relay_localcloud.http.errors import ApiError
+from relay_localcloud.kernel.due import DueHandler, DueItem
 from relay_localcloud.kernel.instants import seconds
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.providers import reservation_moves

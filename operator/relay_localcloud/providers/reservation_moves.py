@@ -7,8 +7,8 @@ from typing import Final
 from relay_localcloud.capacity import claims, nodes, reservations, reserved_units
 from relay_localcloud.capacity.reservations import Reservation, ReservationStatus
 from relay_localcloud.capacity.vacancies import announce_vacancy
-from relay_localcloud.clock.due import DueHandler, DueItem
 from relay_localcloud.http.errors import ApiError
+from relay_localcloud.kernel.due import DueHandler, DueItem
 from relay_localcloud.kernel.outcomes import decided
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.providers import spot

@@ -10,7 +10,7 @@ from relay_localcloud.capacity import addresses, claims
 from relay_localcloud.capacity.placement import Demand
 from relay_localcloud.capacity.saturation import no_room
 from relay_localcloud.capacity.vacancies import Queue, announce_vacancy
-from relay_localcloud.clock.due import DueHandler, DueItem
+from relay_localcloud.kernel.due import DueHandler, DueItem
 from relay_localcloud.kernel.instants import seconds
 from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from relay_localcloud.capacity.vacancies import DEPLOYMENTS
-from relay_localcloud.clock.due import DueHandler
+from relay_localcloud.kernel.due import DueHandler
 from relay_localcloud.kernel.outcomes import decided
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.replicas.census import Census, degradation

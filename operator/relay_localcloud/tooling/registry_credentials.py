@@ -9,9 +9,9 @@ from typing import Final
 
 from sqlalchemy import BigInteger, Column, Index, Integer, RowMapping, String, Table, Text, insert
 
+from relay_localcloud.http import owned
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.web_addresses import is_base_address
-from relay_localcloud.kernel import owned
 from relay_localcloud.kernel.schema import metadata
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.kernel.vault import Unreadable, Vault, owner_of

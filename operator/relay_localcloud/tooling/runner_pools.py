@@ -3,7 +3,7 @@
 from sqlalchemy import BigInteger, Column, Index, Integer, RowMapping, String, Table, Text, insert
 
 from relay_localcloud.capacity.catalog import DEFAULT_DISK_GB
-from relay_localcloud.kernel import owned
+from relay_localcloud.http import owned
 from relay_localcloud.kernel.schema import metadata
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.kernel.vault import Vault, owner_of

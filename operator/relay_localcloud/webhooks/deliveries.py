@@ -13,18 +13,17 @@ from typing import TYPE_CHECKING, Self
 
 from sqlalchemy import bindparam, delete, insert, select
 
-from relay_localcloud.clock import due
-from relay_localcloud.clock.due import DueItem
 from relay_localcloud.clock.outbound import Outbound
 from relay_localcloud.faults.faults import WEBHOOK
 from relay_localcloud.faults.layer import FaultRegistry
-from relay_localcloud.kernel import tables
+from relay_localcloud.kernel import due, tables
+from relay_localcloud.kernel.due import DueItem
 from relay_localcloud.kernel.instants import SECOND
 from relay_localcloud.kernel.prepared import Prepared
 from relay_localcloud.kernel.store import Store, Tx
 from relay_localcloud.webhooks import faults as webhook_faults
 from relay_localcloud.webhooks.faults import Interference
-from relay_localcloud.webhooks.webhooks import ATTEMPT, signature
+from relay_localcloud.webhooks.webhooks import ATTEMPT, emit, signature
 
 if TYPE_CHECKING:
     from relay_localcloud.webhooks.receivers import Caller, Outcome
@@ -104,6 +103,7 @@ class Deliveries(Outbound):
 
     def __init__(self, store: Store, faults: FaultRegistry) -> None:
         super().__init__(store, ATTEMPT, IN_ALL, PER_RECEIVER)
+        store.emitted = emit
         self._faults = faults
         self._opening: asyncio.Task[Caller] | None = None
 

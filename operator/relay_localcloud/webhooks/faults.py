@@ -4,11 +4,10 @@ from dataclasses import dataclass
 
 from sqlalchemy import bindparam, delete, select, update
 
-from relay_localcloud.clock import due
-from relay_localcloud.clock.due import DueItem
 from relay_localcloud.faults import faults
 from relay_localcloud.faults.faults import Fault
-from relay_localcloud.kernel import tables
+from relay_localcloud.kernel import due, tables
+from relay_localcloud.kernel.due import DueItem
 from relay_localcloud.kernel.instants import seconds
 from relay_localcloud.kernel.prepared import Prepared
 from relay_localcloud.kernel.store import Tx

@@ -4,6 +4,7 @@ import json
 
 from sqlalchemy import RowMapping, delete, insert, update
 
+from relay_localcloud.http import owned
 from relay_localcloud.http.bodies import Answer, Body, OptionalBody
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.openapi import ASSUMED
@@ -12,7 +13,7 @@ from relay_localcloud.http.principal import OrganizationId, ResourceId, ToolingR
 from relay_localcloud.http.routing import Router
 from relay_localcloud.http.web_addresses import web_address
 from relay_localcloud.identity import credentials
-from relay_localcloud.kernel import owned, tables
+from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.instants import timestamp
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.webhooks import attempts, deliveries

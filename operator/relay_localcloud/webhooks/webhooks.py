@@ -4,7 +4,6 @@ import hashlib
 import hmac
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 from sqlalchemy import bindparam, insert, select
@@ -12,9 +11,7 @@ from sqlalchemy import bindparam, insert, select
 from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.instants import timestamp
 from relay_localcloud.kernel.prepared import Prepared
-
-if TYPE_CHECKING:
-    from relay_localcloud.kernel.store import Tx
+from relay_localcloud.kernel.store import Tx
 
 ATTEMPT = "webhook.attempt"
 """The kind of the due items that are calls to receivers; their subject is the delivery, their lane the webhook."""
@@ -28,7 +25,7 @@ _ENABLED = Prepared(
 _RECORD = Prepared(insert(tables.webhook_deliveries))
 
 
-def emit(tx: "Tx", organization_id: str, event_type: str, data: Mapping[str, JsonValue]) -> None:
+def emit(tx: Tx, organization_id: str, event_type: str, data: Mapping[str, JsonValue]) -> None:
     """Record an event once for every subscription of the organization that wants it; paused ones never get it."""
     enabled = _ENABLED.run(tx.connection, of_organization=organization_id).fetchall()
     subscribers = [webhook_id for webhook_id, events in enabled if _wants(events, event_type)]

@@ -9,10 +9,10 @@ from sqlalchemy import select
 from relay_localcloud.capacity import addresses, claims, nodes
 from relay_localcloud.capacity.placement import SPOT
 from relay_localcloud.capacity.vacancies import announce_vacancy
-from relay_localcloud.clock.due import DueHandler, DueItem
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.identity.notices import tell_owners
 from relay_localcloud.kernel import tables
+from relay_localcloud.kernel.due import DueHandler, DueItem
 from relay_localcloud.kernel.instants import DAY, seconds
 from relay_localcloud.kernel.outcomes import decided
 from relay_localcloud.kernel.store import Tx

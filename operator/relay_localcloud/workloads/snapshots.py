@@ -10,8 +10,8 @@ from typing import Final
 
 from sqlalchemy import Index, delete, select
 
-from relay_localcloud.clock.due import DueHandler, DueItem
 from relay_localcloud.http.errors import ApiError, not_found
+from relay_localcloud.kernel.due import DueHandler, DueItem
 from relay_localcloud.kernel.instants import optional_timestamp, timestamp
 from relay_localcloud.kernel.instants import seconds as microseconds
 from relay_localcloud.kernel.rows import Rows

@@ -5,12 +5,13 @@ from cryptography.hazmat.primitives.serialization import load_ssh_public_key
 from sqlalchemy import RowMapping, delete, insert
 
 from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.http import owned
 from relay_localcloud.http.bodies import Body
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.openapi import ASSUMED
 from relay_localcloud.http.principal import OrganizationId, ResourceId, ToolingReader, ToolingWriter, VmWriter
 from relay_localcloud.http.routing import Router
-from relay_localcloud.kernel import owned, tables
+from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.instants import timestamp
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.workloads import admission, attached_keys

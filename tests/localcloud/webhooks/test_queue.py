@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay_localcloud.clock.call_queue import CallQueue, QueuedCall
+from relay_localcloud.clock.call_queue import CallQueue
+from relay_localcloud.kernel.due import QueuedCall
 
 IN_ALL, PER_LANE = 5, 2
 

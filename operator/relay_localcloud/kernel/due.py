@@ -2,8 +2,8 @@
 
 An item falls due at an instant of the cloud's clock. There is at most one per `kind` and `subject`: scheduling again
 replaces it. Items come in order of `due_at`, then of scheduling. Items with a `lane` take real time and run
-concurrently (`outbound.py`): calls to webhook receivers, and the work of batches; all others are transitions, run by a
-`DueHandler`, each in a transaction of its own whose `now` is exactly `due_at`.
+concurrently (`clock/outbound.py`): calls to webhook receivers, and the work of batches; all others are transitions, run
+by a `DueHandler`, each in a transaction of its own whose `now` is exactly `due_at`.
 """
 
 import json
@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 from pydantic import JsonValue
 from sqlalchemy import Connection, bindparam, delete, insert, select
 
-from relay_localcloud.clock.call_queue import QueuedCall
 from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.prepared import Prepared
 
@@ -32,6 +31,15 @@ class DueItem:
     subject: str
     lane: str | None
     payload: Mapping[str, JsonValue]
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class QueuedCall:
+    """An outbound due item: when it falls due, its id, and the lane (the webhook) it belongs to."""
+
+    due_at: int
+    item_id: int
+    lane: str
 
 
 _SCHEDULE = Prepared(insert(tables.due).prefix_with("OR REPLACE"))

@@ -12,9 +12,10 @@ from sqlalchemy import Table, delete, func, insert, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from relay_localcloud.clock.clock import ClockState
+from relay_localcloud.control import former_exports
+from relay_localcloud.control.former_exports import Row
 from relay_localcloud.identity.organizations import Founded
-from relay_localcloud.kernel import former_exports
-from relay_localcloud.kernel.former_exports import Row
+from relay_localcloud.kernel.disk import StateFileError
 from relay_localcloud.kernel.schema import SCHEMA_VERSION, metadata
 from relay_localcloud.kernel.store import Tx, read_meta
 from relay_localcloud.money import payments
@@ -27,10 +28,6 @@ _FACTS: Mapping[str, TypeAdapter[Any]] = {
     "payments": payments.MODE,
 }
 """The single facts of the table `meta`, all read when a state is opened."""
-
-
-class StateFileError(ValueError):
-    """The document is no state that can be read; the message says what is wrong."""
 
 
 def exported(tx: Tx) -> dict[str, JsonValue]:
