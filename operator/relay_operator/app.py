@@ -10,46 +10,32 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import TypeVar
 from urllib.request import getproxies
 
 from kubernetes.aio import client, config
 
 from relay_client import CloudError
 from relay_operator.accounts.accounts import Accounts
-from relay_operator.api import cloudaccount, inferencebatch, inferencebatchschedule
-from relay_operator.api.definition import Definition
-from relay_operator.api.meta import GROUP, VERSION, ObjectKey
-from relay_operator.api.workload import CommonStatus, WorkloadSpec
-from relay_operator.crds import DEFINITIONS
-from relay_operator.engine.backoff import Backoff, jittered
+from relay_operator.api.meta import ObjectKey
+from relay_operator.collector import Collector
+from relay_operator.engine.backoff import Backoff, PollIntervals, RetryPolicy, jittered
 from relay_operator.engine.cache import Cache
-from relay_operator.engine.collector import Collector
+from relay_operator.engine.controller import Engine
 from relay_operator.engine.events import Recorder
-from relay_operator.engine.informer import Informer, keep_answer, key_of
-from relay_operator.engine.kube import JsonObject, Kube, KubeError, ResourceType
-from relay_operator.engine.passes import KindReconciler
+from relay_operator.engine.informer import Informer
+from relay_operator.engine.kind import Kind, resource_type
+from relay_operator.engine.kube import Kube, KubeError
 from relay_operator.engine.queue import Priority, Queue, Shares
 from relay_operator.engine.workers import Workers
-from relay_operator.flows.account.reconciler import AccountReconciler
 from relay_operator.flows.batch.transfers import Transfers
-from relay_operator.flows.batch.wiring import Shared, batch_reconciler
-from relay_operator.flows.managed.act import Actor
-from relay_operator.flows.managed.connection import ConnectionWriter
-from relay_operator.flows.managed.gather import ConfirmationDelays, Gatherer
-from relay_operator.flows.managed.inputs import InputReader
-from relay_operator.flows.managed.reconciler import PollIntervals, Reconciler
-from relay_operator.flows.managed.resource import ExternalResource
-from relay_operator.flows.managed.status import RetryPolicy
-from relay_operator.flows.schedule.reconciler import ScheduleReconciler
+from relay_operator.flows.parts import Parts
 from relay_operator.http_server import http_server
-from relay_operator.kinds import gpucluster, gpupod
-from relay_operator.kinds.clusterlists import ClusterLists
+from relay_operator.kinds import KINDS
 from relay_operator.leader.election import Election, LeaseLostError
 from relay_operator.leader.label import LeaderLabel
 from relay_operator.leader.lease import LeaseTimes
@@ -62,10 +48,6 @@ from relay_operator.watch import WATCH_ERRORS, WatchEndedError, watch
 from relay_operator.webhooks.event_router import EventRouter
 from relay_operator.webhooks.receiver import Receiver
 
-SpecT = TypeVar("SpecT", bound=WorkloadSpec)
-StatusT = TypeVar("StatusT", bound=CommonStatus)
-ObsT = TypeVar("ObsT")
-
 logger = logging.getLogger(__name__)
 
 EXPECTED = (*EXPECTED_ERRORS, *WATCH_ERRORS, KubeError, CloudError)
@@ -73,7 +55,7 @@ _ENDING_SECONDS = 6.0
 _FIRST_LIST_BACKOFF = Backoff(initial=0.2, limit=10.0)
 
 
-async def run(settings: Settings) -> int:
+async def run(settings: Settings, kinds: Sequence[Kind[Parts]] = KINDS) -> int:
     """Serve, stand for election, lead until told to stop; answers the process's exit status.
 
     0 where it was told to stop; 1 where it cannot go on (a lost Lease, a broken watch) and has to be started again.
@@ -85,7 +67,7 @@ async def run(settings: Settings) -> int:
     try:
         async with AsyncExitStack() as stack:
             api = await stack.enter_async_context(await _kubernetes())
-            replica = _assemble(settings, api)
+            replica = _assemble(settings, api, kinds)
             await replica.serve(stop, stack)
     except* (LeaseLostError, WatchEndedError, KubeError, OSError, config.ConfigException) as errors:
         for error in _leaves(errors):
@@ -125,6 +107,7 @@ class App:
     """The parts that run; `serve` is their order."""
 
     settings: Settings
+    kinds: Sequence[Kind[Parts]]
     kube: Kube
     informer: Informer
     workers: Workers
@@ -211,7 +194,7 @@ class App:
             else:
                 self.synced.set()
                 gc.freeze()  # what was loaded stays: no later collection needs to walk through it
-        plurals = {definition.kind: definition.plural for definition in DEFINITIONS}
+        plurals = {kind.name: kind.definition.plural for kind in self.kinds}
         await watch(self.informer, plurals, self.settings.watch_namespaces, lambda: _stop_on_signals(stop))
 
     async def _work(self) -> None:
@@ -229,15 +212,9 @@ class App:
                 logger.warning("the repairing list failed, the next will do: %s", error)
 
     async def _relist(self) -> None:
-        for definition in DEFINITIONS:
-            await self.informer.relist(
-                self.kube, definition.kind, resource_type(definition), self.settings.watch_namespaces
-            )
-
-
-def resource_type(definition: Definition) -> ResourceType:
-    """Where a kind's objects live."""
-    return ResourceType(definition.plural, GROUP, VERSION, definition.namespaced)
+        for kind in self.kinds:
+            resource = resource_type(kind.definition)
+            await self.informer.relist(self.kube, kind.name, resource, self.settings.watch_namespaces)
 
 
 async def _unless(stop: asyncio.Event, work: Coroutine[None, None, None]) -> bool:
@@ -252,21 +229,22 @@ async def _unless(stop: asyncio.Event, work: Coroutine[None, None, None]) -> boo
     return False
 
 
-def _gives_way(key: ObjectKey) -> bool:
-    """Batches have a day, and come by the hundred: people who wait for a GPU do not wait for them as well."""
-    return key.kind == inferencebatch.DEFINITION.kind
-
-
-def _shares(workers: int, cache: Cache) -> Shares[ObjectKey]:
+def _shares(workers: int, cache: Cache, kinds: Sequence[Kind[Parts]]) -> Shares[ObjectKey]:
     """A cloud that hangs holds up the objects of its account, and no others."""
-    return Shares(_gives_way, max(workers // 4, 1), cache.account_of, max(workers // 2, 1))
+    shares = {kind.name: kind.worker_share for kind in kinds}
+    few = max(int(workers * min(shares.values())), 1)
+    return Shares(lambda key: shares[key.kind] < 1, few, cache.account_of, max(workers // 2, 1))
 
 
-def _assemble(settings: Settings, api: client.ApiClient) -> App:
+def _assemble(settings: Settings, api: client.ApiClient, kinds: Sequence[Kind[Parts]]) -> App:
     metrics = process_metrics(version("relay-operator"))
     kube = Kube(api, on_write=metrics.on_write)
-    cache = Cache(on_owned=lambda owner: _wake(queue, owner))
-    queue = Queue[ObjectKey](time.monotonic, _shares(settings.workers, cache))
+    wakers = {kind.name for kind in kinds if kind.wakes_with_owned}
+    cache = Cache(
+        on_owned=lambda owner: queue.add(owner, Priority.CHANGE) if owner.kind in wakers else None,
+        without_account=frozenset(kind.name for kind in kinds if not kind.uses_account),
+    )
+    queue = Queue[ObjectKey](time.monotonic, _shares(settings.workers, cache, kinds))
     informer = Informer(cache, queue, random.random, settings.poll_settled_seconds)
     accounts = Accounts(settings, kube, cache, queue, metrics)
     pulse = Heartbeat(settings.lease_duration_seconds * 4, time.monotonic)
@@ -274,21 +252,28 @@ def _assemble(settings: Settings, api: client.ApiClient) -> App:
     leading = election.leading if settings.leader_election else _alone
     collector = Collector(cache, queue, metrics, time.monotonic)
     recorder = Recorder(kube, election.identity, _now)
-    common = _Common(settings, kube, cache, queue, accounts, collector, recorder, leading)
-    lists = ClusterLists(settings.poll_settled_seconds / 2, time.monotonic)
-    account_reconciler = AccountReconciler(settings, kube, cache, queue, accounts, metrics)
     stores, transfers = ObjectStores(settings.store_policy()), Transfers(queue, settings.batch_transfers)
-    shared = Shared(settings, kube, cache, queue, accounts, recorder, collector.on_pass, leading)
-    reconcilers: dict[str, KindReconciler] = {
-        gpupod.DEFINITION.kind: common.reconciler(gpupod.GpuPods()),
-        gpucluster.DEFINITION.kind: common.reconciler(gpucluster.GpuClusters(lists)),
-        inferencebatch.DEFINITION.kind: batch_reconciler(shared, stores, transfers),
-        inferencebatchschedule.DEFINITION.kind: common.schedules(),
-        cloudaccount.CLOUD_ACCOUNT.kind: account_reconciler,
-        cloudaccount.CLUSTER_CLOUD_ACCOUNT.kind: account_reconciler,
-    }
+    backoff = Backoff(settings.backoff_initial_seconds, settings.backoff_max_seconds)
+    engine = Engine(
+        kube=kube,
+        cache=cache,
+        queue=queue,
+        recorder=recorder,
+        retry_policy=RetryPolicy(backoff, random.random),
+        intervals=PollIntervals(
+            transition=settings.poll_transition_seconds,
+            settled=settings.poll_settled_seconds,
+            jitter=settings.poll_jitter,
+        ),
+        wall_clock=_now,
+        on_pass=collector.on_pass,
+    )
+    plurals = {kind.name: kind.definition.plural for kind in kinds if kind.uses_account}
+    parts = Parts(settings, engine, accounts, metrics, stores, transfers, leading, plurals)
+    reconcilers = {kind.name: kind.reconciler(parts) for kind in kinds}
     return App(
         settings=settings,
+        kinds=kinds,
         kube=kube,
         informer=informer,
         workers=Workers(queue, reconcilers, settings.workers, leading),
@@ -311,11 +296,6 @@ def _assemble(settings: Settings, api: client.ApiClient) -> App:
     )
 
 
-def _wake(queue: Queue[ObjectKey], owner: ObjectKey) -> None:
-    if owner.kind == inferencebatchschedule.DEFINITION.kind:
-        queue.add(owner, Priority.CHANGE)
-
-
 def _now() -> datetime:
     return datetime.now(UTC)
 
@@ -330,59 +310,3 @@ def _election(settings: Settings, kube: Kube, on_turn: Callable[[], None]) -> El
     )
     identity = os.environ.get("POD_NAME") or f"{socket.gethostname()}-{secrets.token_hex(4)}"
     return Election(kube, settings.namespace, settings.lease_name, identity, times, on_turn=on_turn)
-
-
-@dataclass(slots=True)
-class _Common:
-    """What the reconcilers of all workload kinds share."""
-
-    settings: Settings
-    kube: Kube
-    cache: Cache
-    queue: Queue[ObjectKey]
-    accounts: Accounts
-    collector: Collector
-    recorder: Recorder
-    leading: Callable[[], bool]
-
-    def reconciler(self, resource: ExternalResource[SpecT, StatusT, ObsT]) -> Reconciler[SpecT, StatusT, ObsT]:
-        settings = self.settings
-        delays = ConfirmationDelays(
-            absence=settings.absence_seconds, newborn=settings.newborn_seconds, search=settings.search_seconds
-        )
-        backoff = Backoff(settings.backoff_initial_seconds, settings.backoff_max_seconds)
-        return Reconciler(
-            resource=resource,
-            kube=self.kube,
-            cache=self.cache,
-            queue=self.queue,
-            gatherer=Gatherer(resource, self.accounts, self.cache, InputReader(self.kube), time.monotonic, delays),
-            actor=Actor(
-                resource,
-                self.kube,
-                self.accounts,
-                time.monotonic,
-                lambda: secrets.token_hex(16),
-                self.leading,
-                lambda raw: self._keep(resource.kind, raw),
-            ),
-            connections=ConnectionWriter(self.kube),
-            recorder=self.recorder,
-            retry_policy=RetryPolicy(backoff, random.random),
-            intervals=PollIntervals(
-                transition=settings.poll_transition_seconds,
-                settled=settings.poll_settled_seconds,
-                jitter=settings.poll_jitter,
-                unreachable_after=settings.unavailable_after_failures,
-            ),
-            wall_clock=_now,
-            on_pass=self.collector.on_pass,
-        )
-
-    def schedules(self) -> ScheduleReconciler:
-        settings = self.settings
-        refused = Backoff(settings.backoff_initial_seconds, settings.backoff_max_seconds)
-        return ScheduleReconciler(self.kube, self.cache, self.queue, self.recorder, self.collector.on_pass, refused)
-
-    def _keep(self, kind: str, raw: JsonObject) -> None:
-        keep_answer(self.cache, self.queue, key_of(kind, raw), raw)

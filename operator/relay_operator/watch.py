@@ -15,7 +15,7 @@ from kopf._core.engines.peering import Identity
 from relay_operator.api.meta import GROUP, VERSION
 from relay_operator.engine.informer import Informer
 from relay_operator.engine.kube import JsonObject
-from relay_operator.engine.sifting import Sifted
+from relay_operator.sifting import Sifted
 
 
 class _NoDiffs(kopf.DiffBaseStorage):

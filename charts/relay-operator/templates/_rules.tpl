@@ -67,7 +67,6 @@
   - events
   verbs:
   - create
-  - patch
 {{- end }}
 
 {{- define "relay-operator.rules.ending" -}}

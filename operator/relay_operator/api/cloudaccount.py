@@ -7,7 +7,7 @@ from pydantic import Field
 
 from relay_operator.api.conditions import Condition
 from relay_operator.api.definition import AGE, READY, REASON, Column, Definition
-from relay_operator.api.meta import Model, Resource, Time
+from relay_operator.api.meta import Model, Resource
 from relay_operator.api.references import LabelKey, LabelValue, NamespaceName, SecretKeyRef
 from relay_operator.api.schema import as_set, atomic, field_rules, map_by, rules
 
@@ -177,8 +177,6 @@ class AccountStatus(Model):
     reconcile_at: str | None = Field(
         None, max_length=64, description="The value of the annotation gpurelay.dev/reconcile-at that was acted on."
     )
-    failures: int | None = Field(None, ge=0, description="Attempts that failed in a row.")
-    next_attempt_time: Time | None = Field(None, description="When the next attempt is made, where one is waited for.")
     observed_generation: int = Field(-1, ge=-1, description="Generation of the spec that this status is about.")
     conditions: list[Condition] = Field(
         default_factory=list,

@@ -210,6 +210,11 @@ REASONS: Final[dict[Reason, ReasonDoc]] = {
         "set `updateStrategy.type: Recreate`.",
         Resolver.AUTHOR,
     ),
+    Reason.UNREADABLE: ReasonDoc(
+        "A field holds what this release cannot read; the message names it. Nothing is done for the object until it is "
+        "put right.",
+        Resolver.AUTHOR,
+    ),
     Reason.SPEC_INVALID: ReasonDoc(
         "The cloud refuses the spec, or it cannot be read; the message has the cloud's words.", Resolver.AUTHOR
     ),
@@ -237,9 +242,6 @@ REASONS: Final[dict[Reason, ReasonDoc]] = {
     ),
     Reason.PUBLISHING: ReasonDoc(
         "The answers are being read from the cloud and written where `output` says.", Resolver.OPERATOR
-    ),
-    Reason.CLEARING: ReasonDoc(
-        "What was uploaded and written for it is being deleted from the cloud.", Resolver.OPERATOR
     ),
     Reason.COMPLETED: ReasonDoc("Every record has its line in the published output.", Resolver.NOBODY),
     Reason.SUSPENDED: ReasonDoc("`spec.suspend` is true; set it to false to go on.", Resolver.AUTHOR),

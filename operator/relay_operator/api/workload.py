@@ -31,16 +31,13 @@ SAME_ACCOUNT = (_ACCOUNT_UNCHANGED, _USE_ANOTHER_OBJECT)
 """The one change that no update strategy allows; a rule for every workload's spec."""
 
 
-class WorkloadSpec(Model):
-    """What people can say about any workload."""
+class ManagedSpec(Model):
+    """What people can say about anything that is one resource of the cloud."""
 
     account_ref: AccountRef | None = Field(
         None,
         description="The account to use; cannot be changed later. Absent: the CloudAccount named default of this "
         "namespace, else the ClusterCloudAccount named default where it admits this namespace.",
-    )
-    power_state: PowerState = Field(
-        PowerState.RUNNING, description="Whether it is to run. A stopped one is not billed."
     )
     deletion_policy: DeletionPolicy = Field(
         DeletionPolicy.DELETE,
@@ -49,6 +46,14 @@ class WorkloadSpec(Model):
     )
     update_strategy: UpdateStrategy | None = Field(
         None, description="What to do when a field changes that the cloud cannot change in place."
+    )
+
+
+class WorkloadSpec(ManagedSpec):
+    """What people can say about anything that runs."""
+
+    power_state: PowerState = Field(
+        PowerState.RUNNING, description="Whether it is to run. A stopped one is not billed."
     )
     lifetime: Lifetime | None = Field(None, description="How long it may run, and how long it is kept.")
     recovery: Recovery | None = Field(None, description="What to do when something ends it.")
@@ -70,8 +75,8 @@ class WorkloadSpec(Model):
     )
 
 
-class CommonStatus(Model):
-    """What every workload's status tells."""
+class ManagedStatus(Model):
+    """What the status of every such resource tells."""
 
     id: str | None = Field(None, max_length=253, description="The cloud's identifier.")
     cloud_name: str | None = Field(None, max_length=63, description="The name it has in the cloud.")
@@ -86,6 +91,24 @@ class CommonStatus(Model):
     state: str | None = Field(None, max_length=64, description="The cloud's word for its state.")
     state_since: Time | None = Field(None, description="When `state` was first seen.")
     status_reason: str | None = Field(None, max_length=1024, description="The cloud's own explanation.")
+    reconcile_at: str | None = Field(
+        None, max_length=64, description="The value of the annotation gpurelay.dev/reconcile-at that was acted on."
+    )
+    replacing: bool | None = Field(None, description="True while it is deleted to be made anew.")
+    failures: int | None = Field(None, ge=0, description="Attempts that failed in a row.")
+    next_attempt_time: Time | None = Field(None, description="When the next attempt is made, where one is waited for.")
+    observed_generation: int = Field(-1, ge=-1, description="Generation of the spec that this status is about.")
+    conditions: list[Condition] = Field(
+        default_factory=list,
+        max_length=16,
+        json_schema_extra=map_by("type"),
+        description="Ready always; others where they have something to say.",
+    )
+
+
+class WorkloadStatus(ManagedStatus):
+    """What the status of everything that runs tells."""
+
     endpoint_url: str | None = Field(None, max_length=2048, description="Where it is reached.")
     price_per_hour_cents: int | None = Field(None, ge=0, description="Price while it runs, in cents.")
     gpu_model_id: str | None = Field(None, max_length=128, description="The GPU model it got.")
@@ -100,19 +123,6 @@ class CommonStatus(Model):
     restarted_at: str | None = Field(
         None, max_length=64, description="The value of the annotation gpurelay.dev/restarted-at that was acted on."
     )
-    reconcile_at: str | None = Field(
-        None, max_length=64, description="The value of the annotation gpurelay.dev/reconcile-at that was acted on."
-    )
-    replacing: bool | None = Field(None, description="True while it is deleted to be made anew.")
-    failures: int | None = Field(None, ge=0, description="Attempts that failed in a row.")
     recoveries: int | None = Field(
         None, ge=0, description="Restarts and recreations in a row, without a run of ten minutes between them."
-    )
-    next_attempt_time: Time | None = Field(None, description="When the next attempt is made, where one is waited for.")
-    observed_generation: int = Field(-1, ge=-1, description="Generation of the spec that this status is about.")
-    conditions: list[Condition] = Field(
-        default_factory=list,
-        max_length=16,
-        json_schema_extra=map_by("type"),
-        description="Ready always; others where they have something to say.",
     )

@@ -4,21 +4,13 @@ from typing import Final
 
 from pydantic import JsonValue
 
-from relay_operator.api import cloudaccount, inferencebatch, inferencebatchschedule
 from relay_operator.api.definition import Column, Definition
 from relay_operator.api.meta import CATEGORY, GROUP, VERSION
 from relay_operator.api.schema import field_rules
 from relay_operator.crds.structural import Schema, as_object, structural
-from relay_operator.kinds import gpucluster, gpupod
+from relay_operator.kinds import KINDS
 
-DEFINITIONS: Final = (
-    cloudaccount.CLOUD_ACCOUNT,
-    cloudaccount.CLUSTER_CLOUD_ACCOUNT,
-    gpucluster.DEFINITION,
-    gpupod.DEFINITION,
-    inferencebatch.DEFINITION,
-    inferencebatchschedule.DEFINITION,
-)
+DEFINITIONS: Final = tuple(kind.definition for kind in KINDS)
 NEVER_OBSERVED: Final = -1
 """What `status.observedGeneration` reads before the operator saw an object, so that nobody takes it for ready."""
 

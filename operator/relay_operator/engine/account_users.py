@@ -9,8 +9,6 @@ from relay_operator.engine.index import Index
 
 DEFAULT_NAME = "default"
 _ACCOUNTS = frozenset(AccountKind)
-WITHOUT_ACCOUNT = _ACCOUNTS | {"InferenceBatchSchedule"}
-"""Kinds that use no account; a schedule's batches do."""
 
 Reference = tuple[str, str]
 """Kind and name of an account; empty strings for the namespace's default."""
@@ -29,12 +27,14 @@ class AccountUsers:
 
     exists: Callable[[ObjectKey], bool]
     """Whether there is such an account."""
+    without: frozenset[str] = frozenset()
+    """Kinds that use no account, beside the accounts themselves."""
     _naming: Index[ObjectKey] = field(default_factory=Index)
     _defaulting: Index[str] = field(default_factory=Index)
 
     def move(self, key: ObjectKey, before: Reference | None, after: Reference | None) -> None:
         """The object referred to `before`, and refers to `after` from now on; None is to no account at all."""
-        if before != after and key.kind not in WITHOUT_ACCOUNT:
+        if before != after and key.kind not in self.without | _ACCOUNTS:
             self._naming.move(key, _named(key, before), _named(key, after))
             self._defaulting.move(key, _unnamed(key, before), _unnamed(key, after))
 
@@ -52,7 +52,7 @@ class AccountUsers:
 
         An account is its own.
         """
-        if key.kind in WITHOUT_ACCOUNT:
+        if key.kind in self.without | _ACCOUNTS:
             return key if key.kind in _ACCOUNTS else None
         return _named(key, reference) or self.default(key.namespace)
 

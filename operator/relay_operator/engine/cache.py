@@ -22,6 +22,8 @@ class Cache:
 
     on_owned: Callable[[ObjectKey], None] = _ignore
     """Told the owner of an object that came, went, began to be deleted or finished."""
+    without_account: frozenset[str] = frozenset()
+    """Kinds that use no account, beside the accounts themselves."""
     _entries: dict[ObjectKey, Entry] = field(default_factory=dict)
     _tombstones: Tombstones = field(default_factory=Tombstones)
     _by_cloud_id: Index[str] = field(default_factory=Index)
@@ -33,8 +35,8 @@ class Cache:
     _searching: AccountUsers = field(init=False)
 
     def __post_init__(self) -> None:
-        self._users = AccountUsers(self._entries.__contains__)
-        self._searching = AccountUsers(self._entries.__contains__)
+        self._users = AccountUsers(self._entries.__contains__, self.without_account)
+        self._searching = AccountUsers(self._entries.__contains__, self.without_account)
 
     def get(self, key: ObjectKey) -> Entry | None:
         return self._entries.get(key)

@@ -30,6 +30,9 @@ class UnclaimedIds:
         self._names.pop(cloud_id, None)
         return seen
 
+    def __contains__(self, cloud_id: object) -> bool:
+        return cloud_id in self._names
+
     def named(self, name: str) -> str | None:
         """The id known by this name."""
         return next((cloud_id for cloud_id, known in self._names.items() if known == name), None)

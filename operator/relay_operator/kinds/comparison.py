@@ -5,10 +5,6 @@ from collections.abc import Mapping, Sequence
 from pydantic import JsonValue
 
 from relay_operator.api.workload import WorkloadSpec
-from relay_operator.flows.managed.actions import Step
-from relay_operator.flows.managed.resource import Progress
-
-_RUNNING = frozenset({Progress.READY, Progress.DEGRADED, Progress.INTERRUPTED})
 
 
 def differing(*fields: tuple[str, object, object]) -> tuple[str, ...]:
@@ -29,15 +25,6 @@ def _fits(asked: object, has: object) -> bool:
 
 def _shown(asked: object) -> str:
     return " or ".join(map(str, asked)) if isinstance(asked, tuple) else str(asked)
-
-
-def power_step(progress: Progress, *, running: bool) -> tuple[Step, ...]:
-    """Stop or start, where the power is not as asked; what is on its way is left alone."""
-    if running and progress is Progress.STOPPED:
-        return (Step.START,)
-    if not running and progress in _RUNNING:
-        return (Step.STOP,)
-    return ()
 
 
 def env_fields(spec: WorkloadSpec) -> Mapping[str, JsonValue]:

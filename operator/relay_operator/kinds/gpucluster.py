@@ -7,18 +7,19 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field, JsonValue
 
 from relay_client import Cloud, list_clusters, operations
+from relay_operator.api.conditions import Reason
 from relay_operator.api.definition import AGE, READY, REASON, Column, Definition, Scale
-from relay_operator.api.meta import GROUP, VERSION, CreateIntent, Model, Resource, Time
+from relay_operator.api.meta import GROUP, CreateIntent, Model, Resource, Time
 from relay_operator.api.parts import Image, Port, ReplicaGpu
 from relay_operator.api.schema import atomic, field_rules, map_by, rules
-from relay_operator.api.workload import SAME_ACCOUNT, CommonStatus, WorkloadSpec
+from relay_operator.api.workload import SAME_ACCOUNT, WorkloadSpec, WorkloadStatus
 from relay_operator.engine.fit_schema import fit_schema, moment
-from relay_operator.engine.kube import ResourceType
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
-from relay_operator.flows.managed.actions import Step
+from relay_operator.flows.managed.actions import RESTART, START, STOP
 from relay_operator.flows.managed.connection import Reached
 from relay_operator.flows.managed.resource import (
     CannotTell,
+    Change,
     ExternalResource,
     Found,
     InputRefs,
@@ -27,9 +28,11 @@ from relay_operator.flows.managed.resource import (
     NotSeen,
     Progress,
     SearchResult,
+    power,
 )
+from relay_operator.flows.parts import Parts
 from relay_operator.kinds.clusterlists import ClusterLists
-from relay_operator.kinds.comparison import differing, env_fields, power_step, texts
+from relay_operator.kinds.comparison import differing, env_fields, texts
 from relay_wire.clusters import ClusterCreate, ClusterDetail, ClusterScale, ClusterStatus, ClusterSummary, Replica
 
 MAX_REPLICAS = 1000
@@ -102,7 +105,7 @@ class ReplicaStatus(Model):
     started_at: Time | None = Field(None, description="When it started.")
 
 
-class GpuClusterStatus(CommonStatus):
+class GpuClusterStatus(WorkloadStatus):
     """What the cloud says about one cluster."""
 
     replicas: int | None = Field(None, ge=0, le=_INT32, description="Replicas that exist.")
@@ -175,15 +178,12 @@ _SCALABLE = frozenset({Progress.READY, Progress.DEGRADED})
 class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster]):
     """How a GpuCluster maps to a cluster of the cloud (sections 2 and 4)."""
 
-    kind = DEFINITION.kind
-    type = ResourceType(DEFINITION.plural, GROUP, VERSION)
+    definition = DEFINITION
+    model = GpuCluster
     told_by_webhooks = frozenset({ClusterStatus.RUNNING, ClusterStatus.DEGRADED, ClusterStatus.FAILED})
 
     def __init__(self, lists: ClusterLists) -> None:
         self._lists = lists
-
-    def parse(self, body: bytes) -> GpuCluster:
-        return GpuCluster.model_validate_json(body)
 
     async def observe(self, cloud: Cloud, cloud_id: str, last: GpuClusterStatus, look: Look) -> SeenCluster:
         """A settled cluster that the shared list shows unchanged costs no request of its own."""
@@ -252,22 +252,19 @@ class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster
             )
         )
 
-    async def update(self, cloud: Cloud, obj: Cluster, observed: SeenCluster, step: Step) -> None:
-        cloud_id = observed.summary.id
-        match step:
-            case Step.STOP:
-                await cloud.call(operations.STOP_CLUSTER, id=cloud_id)
-            case Step.START | Step.RESTART:
-                await cloud.call(operations.RESTART_CLUSTER, id=cloud_id)
-            case Step.SCALE:
-                await cloud.call(operations.SCALE_CLUSTER, ClusterScale(replica_count=obj.spec.replicas), id=cloud_id)
-            case Step.VISIBILITY:
-                raise AssertionError("a cluster's endpoint is never made public")
+    def stop(self, observed: SeenCluster) -> Change:
+        return power(STOP, lambda cloud: cloud.call(operations.STOP_CLUSTER, id=observed.summary.id))
+
+    def start(self, observed: SeenCluster) -> Change:
+        return power(START, lambda cloud: cloud.call(operations.RESTART_CLUSTER, id=observed.summary.id))
+
+    def restart(self, observed: SeenCluster) -> Change:
+        return power(RESTART, lambda cloud: cloud.call(operations.RESTART_CLUSTER, id=observed.summary.id))
 
     async def delete(self, cloud: Cloud, cloud_id: str) -> None:
         await cloud.call(operations.TERMINATE_CLUSTER, id=cloud_id)
 
-    def fields(self, obj: Cluster) -> Mapping[str, JsonValue]:
+    def immutable(self, obj: Cluster) -> Mapping[str, JsonValue]:
         spec = obj.spec
         return {
             "image": spec.image,
@@ -310,10 +307,17 @@ class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster
             ("diskSizeGb", spec.disk_size_gb, detail.disk_size_gb),
         )
 
-    def steps(self, obj: Cluster, observed: SeenCluster, *, running: bool) -> tuple[Step, ...]:
-        progress = self.progress(observed)
-        scale = progress in _SCALABLE and observed.summary.replica_count not in {None, obj.spec.replicas}
-        return (*power_step(progress, running=running), *((Step.SCALE,) if scale and running else ()))
+    def changes(self, obj: Cluster, observed: SeenCluster, *, running: bool) -> tuple[Change, ...]:
+        cloud_id, wanted = observed.summary.id, obj.spec.replicas
+        scalable = running and self.progress(observed) in _SCALABLE
+        if not scalable or observed.summary.replica_count in {None, wanted}:
+            return ()
+        body = ClusterScale(replica_count=wanted)
+
+        async def send(cloud: Cloud) -> None:
+            await cloud.call(operations.SCALE_CLUSTER, body, id=cloud_id)
+
+        return (Change("scale", Reason.SCALING, send, to=str(wanted)),)
 
     def progress(self, observed: SeenCluster) -> Progress:
         return _PROGRESS.get(observed.summary.status, Progress.PENDING)
@@ -348,6 +352,11 @@ class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster
         if detail is not None:
             told |= _detail_fields(detail)
         return obj.status.model_copy(update={"id": summary.id, **fit_schema(GpuClusterStatus, told)})
+
+
+def clusters(parts: Parts) -> GpuClusters:
+    """With a listing that all settled clusters share."""
+    return GpuClusters(ClusterLists(parts.settings.poll_settled_seconds / 2, parts.engine.clock))
 
 
 def _unchanged(summary: ClusterSummary, last: GpuClusterStatus) -> bool:

@@ -9,19 +9,20 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field, JsonValue, WithJsonSchema
 
 from relay_client import Cloud, NotFound, Unreadable, listing, operations
+from relay_operator.api.conditions import Reason
 from relay_operator.api.definition import AGE, READY, REASON, Column, Definition
-from relay_operator.api.meta import GROUP, VERSION, CreateIntent, Resource
+from relay_operator.api.meta import CreateIntent, Resource
 from relay_operator.api.parts import Gpu, Image, Port
 from relay_operator.api.references import ValueSource
 from relay_operator.api.schema import as_set, atomic, field_rules, rules
-from relay_operator.api.workload import SAME_ACCOUNT, CommonStatus, WorkloadSpec
+from relay_operator.api.workload import SAME_ACCOUNT, WorkloadSpec, WorkloadStatus
 from relay_operator.engine.fit_schema import fit_schema
-from relay_operator.engine.kube import ResourceType
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
-from relay_operator.flows.managed.actions import Step
+from relay_operator.flows.managed.actions import RESTART, START, STOP
 from relay_operator.flows.managed.connection import Reached
 from relay_operator.flows.managed.resource import (
     CannotTell,
+    Change,
     ExternalResource,
     Found,
     InputRefs,
@@ -31,8 +32,9 @@ from relay_operator.flows.managed.resource import (
     Progress,
     SearchResult,
     Unfinished,
+    power,
 )
-from relay_operator.kinds.comparison import differing, env_fields, power_step, texts
+from relay_operator.kinds.comparison import differing, env_fields, texts
 from relay_wire.pods import PodCreate, PodStatus
 from relay_wire.vms import Visibility, VmRecord
 
@@ -93,7 +95,7 @@ class GpuPodSpec(WorkloadSpec):
     )
 
 
-class GpuPodStatus(CommonStatus):
+class GpuPodStatus(WorkloadStatus):
     """What the cloud says about one pod."""
 
     volume_gb: int | None = Field(None, ge=0, description="Size of its volume in GB.")
@@ -151,13 +153,10 @@ _LOOKUPS = 10
 class GpuPods(ExternalResource[GpuPodSpec, GpuPodStatus, VmRecord]):
     """How a GpuPod maps to a pod of the cloud (sections 3 and 4)."""
 
-    kind = DEFINITION.kind
-    type = ResourceType(DEFINITION.plural, GROUP, VERSION)
+    definition = DEFINITION
+    model = GpuPod
     told_by_webhooks = frozenset({PodStatus.RUNNING, PodStatus.STOPPED, PodStatus.TERMINATED})
     retention = timedelta(days=7)
-
-    def parse(self, body: bytes) -> GpuPod:
-        return GpuPod.model_validate_json(body)
 
     async def observe(self, cloud: Cloud, cloud_id: str, last: GpuPodStatus, look: Look) -> VmRecord:
         return await cloud.call(operations.GET_VM, id=cloud_id)
@@ -205,21 +204,19 @@ class GpuPods(ExternalResource[GpuPodSpec, GpuPodStatus, VmRecord]):
         )
         return await cloud.call(operations.CREATE_POD, request)
 
-    async def update(self, cloud: Cloud, obj: Pod, observed: VmRecord, step: Step) -> None:
-        match step:
-            case Step.STOP:
-                await cloud.call(operations.STOP_VM, id=observed.id)
-            case Step.START | Step.RESTART:
-                await cloud.call(operations.RESTART_VM, id=observed.id)
-            case Step.VISIBILITY:
-                await cloud.call(operations.SET_VM_VISIBILITY, Visibility(public=obj.spec.public), id=observed.id)
-            case Step.SCALE:
-                raise AssertionError("a pod is never scaled")
+    def stop(self, observed: VmRecord) -> Change:
+        return power(STOP, lambda cloud: cloud.call(operations.STOP_VM, id=observed.id))
+
+    def start(self, observed: VmRecord) -> Change:
+        return power(START, lambda cloud: cloud.call(operations.RESTART_VM, id=observed.id))
+
+    def restart(self, observed: VmRecord) -> Change:
+        return power(RESTART, lambda cloud: cloud.call(operations.RESTART_VM, id=observed.id))
 
     async def delete(self, cloud: Cloud, cloud_id: str) -> None:
         await cloud.call(operations.TERMINATE_VM, id=cloud_id)
 
-    def fields(self, obj: Pod) -> Mapping[str, JsonValue]:
+    def immutable(self, obj: Pod) -> Mapping[str, JsonValue]:
         spec = obj.spec
         return {
             "image": spec.image,
@@ -247,10 +244,16 @@ class GpuPods(ExternalResource[GpuPodSpec, GpuPodStatus, VmRecord]):
             ("gpu.modelIds", self.models(obj), observed.gpu_model_id),
         )
 
-    def steps(self, obj: Pod, observed: VmRecord, *, running: bool) -> tuple[Step, ...]:
-        power = power_step(self.progress(observed), running=running)
-        shown = observed.public is not None and observed.public != obj.spec.public
-        return (*power, *((Step.VISIBILITY,) if shown else ()))
+    def changes(self, obj: Pod, observed: VmRecord, *, running: bool) -> tuple[Change, ...]:
+        public = obj.spec.public
+        if observed.public in {None, public}:
+            return ()
+        body = Visibility(public=public)
+
+        async def send(cloud: Cloud) -> None:
+            await cloud.call(operations.SET_VM_VISIBILITY, body, id=observed.id)
+
+        return (Change("visibility", Reason.UPDATING, send, to=str(public)),)
 
     def progress(self, observed: VmRecord) -> Progress:
         return _PROGRESS.get(observed.status, Progress.PENDING)

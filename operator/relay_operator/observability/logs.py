@@ -13,7 +13,7 @@ from typing import Literal, TextIO
 
 from aiohttp import ClientError
 
-FIELDS = ("kind", "namespace", "name", "uid", "action", "outcome", "durationSeconds", "requestId")
+FIELDS = ("kind", "namespace", "name", "uid", "action", "outcome", "durationSeconds")
 """What a line can say beside time, level, logger and message; absent where it does not apply."""
 
 EXPECTED_ERRORS: tuple[type[BaseException], ...] = (OSError, TimeoutError, ClientError)
@@ -38,11 +38,9 @@ def redact(text: str) -> str:
 
 
 @contextmanager
-def log_context(
-    *, kind: str, namespace: str | None, name: str, uid: str | None = None, request_id: str | None = None
-) -> Iterator[None]:
+def log_context(*, kind: str, namespace: str | None, name: str, uid: str | None = None) -> Iterator[None]:
     """Names the object, and the pass over it, in every line logged by this task until the block ends."""
-    fields = {"kind": kind, "namespace": namespace, "name": name, "uid": uid, "requestId": request_id}
+    fields = {"kind": kind, "namespace": namespace, "name": name, "uid": uid}
     token = _context.set({field: value for field, value in fields.items() if value})
     try:
         yield

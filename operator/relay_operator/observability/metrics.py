@@ -91,9 +91,6 @@ class Metrics:
             ["kind", "verb", "outcome"],
             registry=registry,
         )
-        self.watch_errors = Counter(
-            "gpurelay_watch_errors", "Watches that ended with an error.", ["kind"], registry=registry
-        )
 
         self.webhook_deliveries = Counter(
             "gpurelay_webhook_deliveries", "Webhook deliveries received.", ["outcome"], registry=registry

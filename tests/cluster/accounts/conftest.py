@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import secrets
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest_asyncio
@@ -12,12 +13,18 @@ from kubernetes.aio import client, config
 from prometheus_client import CollectorRegistry
 
 from relay_operator.accounts.accounts import Accounts
+from relay_operator.api.cloudaccount import CLOUD_ACCOUNT, CLUSTER_CLOUD_ACCOUNT, CloudAccount, ClusterCloudAccount
 from relay_operator.api.meta import ObjectKey
+from relay_operator.collector import Collector
+from relay_operator.engine.backoff import Backoff, PollIntervals, RetryPolicy
 from relay_operator.engine.cache import Cache
+from relay_operator.engine.controller import Controller, Engine
+from relay_operator.engine.events import Recorder
 from relay_operator.engine.informer import key_of
 from relay_operator.engine.kube import Kube
+from relay_operator.engine.passes import KindReconciler
 from relay_operator.engine.queue import Priority, Queue, Taken
-from relay_operator.flows.account.reconciler import AccountReconciler
+from relay_operator.flows.account.flow import AccountFlow
 from relay_operator.observability.metrics import Metrics
 from relay_operator.settings import ListenAddress, Settings
 from tests.conftest import OPERATOR_NAMESPACE
@@ -55,6 +62,7 @@ class Bench:
     kube: Kube
     settings: Settings
     clock: Clock = field(default_factory=Clock)
+    ahead: timedelta = timedelta()
 
     def __post_init__(self) -> None:
         self.restart()
@@ -65,9 +73,34 @@ class Bench:
         self.queue = Queue[ObjectKey](self.clock)
         self.metrics = Metrics(CollectorRegistry())
         self.accounts = Accounts(self.settings, self.kube, self.cache, self.queue, self.metrics, self.clock)
-        self.reconciler = AccountReconciler(
-            self.settings, self.kube, self.cache, self.queue, self.accounts, self.metrics, self.clock
+        settings = self.settings
+        self.engine = Engine(
+            kube=self.kube,
+            cache=self.cache,
+            queue=self.queue,
+            recorder=Recorder(self.kube, "test", self.wall),
+            retry_policy=RetryPolicy(Backoff(1.0, 300.0), random.random),
+            intervals=PollIntervals(settings.poll_transition_seconds, settings.poll_settled_seconds, 0),
+            wall_clock=self.wall,
+            on_pass=Collector(self.cache, self.queue, self.metrics, self.clock).on_pass,
+            clock=self.clock,
         )
+        self.follow(settings)
+
+    def follow(self, settings: Settings) -> None:
+        """Passes go by these settings from here on."""
+        plurals = {"GpuPod": "gpupods", "GpuCluster": "gpuclusters", "InferenceBatch": "inferencebatches"}
+        shared = self.engine, settings, self.accounts, self.metrics, plurals
+        self.controllers: dict[str, KindReconciler] = {
+            CLOUD_ACCOUNT.kind: Controller(self.engine, AccountFlow(CLOUD_ACCOUNT, CloudAccount, *shared)),
+            CLUSTER_CLOUD_ACCOUNT.kind: Controller(
+                self.engine, AccountFlow(CLUSTER_CLOUD_ACCOUNT, ClusterCloudAccount, *shared)
+            ),
+        }
+
+    def wall(self) -> datetime:
+        """The time of day, which a test may set ahead."""
+        return datetime.now(UTC) + self.ahead
 
     @property
     def key(self) -> ObjectKey:
@@ -91,7 +124,7 @@ class Bench:
         """The watch tells of the account, and one pass is made; answers the object, {} where it is gone."""
         key = key or self.key
         await self.watch(key.kind, key.name)
-        await self.reconciler.reconcile(Taken(key, Priority.CHANGE, self.clock()))
+        await self.controllers[key.kind].reconcile(Taken(key, Priority.CHANGE, self.clock()))
         return await self.account(key) or {}
 
     async def later(self, seconds: float) -> Manifest:

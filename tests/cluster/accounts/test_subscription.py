@@ -228,7 +228,7 @@ async def test_a_delivery_of_the_cloud_wakes_the_object_it_is_about(bench: Bench
         settings.webhook_deduplication_size,
     )
     async with http_server(receiver.app(), ListenAddress("127.0.0.1", 0)) as address:
-        bench.reconciler.settings = settings.model_copy(update={"webhook_public_url": f"http://{address}"})
+        bench.follow(settings.model_copy(update={"webhook_public_url": f"http://{address}"}))
         await bench.run()
         pod = await bench.organization.call(
             "POST", "/v1/pods", {"image": "pytorch/pytorch", "gpuModelId": "l40s", "gpuCount": 1, "volumeGb": 10}

@@ -161,7 +161,7 @@ class ApiServer:
             self.remove(*key)
             return 200, {"kind": "Status", "status": "Success"}
         invalid = self._validate(_merged(self.objects[key], body))
-        if invalid is not None:
+        if invalid is not None and self._validate(self.objects[key]) is None:  # what was invalid before is let be
             return _refusal(422, "Invalid", invalid)
         return 200, self._patched(key, body, status=call.status_write)
 

@@ -166,7 +166,8 @@ def test_an_account_is_used_by_who_names_it_and_by_nobody_whose_work_is_over() -
 
 
 def test_accounts_and_schedules_use_no_account() -> None:
-    cache, schedule = Cache(), ObjectKey("InferenceBatchSchedule", "team-a", "nightly")
+    cache = Cache(without_account=frozenset({"InferenceBatchSchedule"}))
+    schedule = ObjectKey("InferenceBatchSchedule", "team-a", "nightly")
     for key in (OWN, SHARED, schedule):
         cache.put(key, raw())
     assert [users(cache, OWN), users(cache, SHARED)] == [set(), set()]

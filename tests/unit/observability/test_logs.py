@@ -56,7 +56,7 @@ def _raised(error: Exception) -> Exception:
 
 def test_an_action_is_one_line_that_names_the_object_and_the_outcome() -> None:
     stream = _configured()
-    with log_context(kind="GpuPod", namespace="team-a", name="trainer", uid="u-1", request_id="r-1"):
+    with log_context(kind="GpuPod", namespace="team-a", name="trainer", uid="u-1"):
         log_action(
             logging.getLogger("relay_operator.engine"),
             "created pod-1",
@@ -77,7 +77,6 @@ def test_an_action_is_one_line_that_names_the_object_and_the_outcome() -> None:
         "action": "Create",
         "outcome": "accepted",
         "durationSeconds": 0.1235,
-        "requestId": "r-1",
     }
 
 
@@ -103,11 +102,11 @@ def test_what_is_below_the_level_is_not_logged() -> None:
     assert stream.getvalue() == ""
 
 
-@pytest.mark.parametrize("field", ["name", "uid", "request_id", "action", "outcome"])
+@pytest.mark.parametrize("field", ["name", "uid", "action", "outcome"])
 def test_a_secret_is_found_in_each_field(field: str) -> None:
     stream = _configured()
-    told = {"name": "a", "uid": "b", "request_id": "c", "action": "d", "outcome": "e", field: SECRETS[0]}
-    with log_context(kind="GpuPod", namespace="n", name=told["name"], uid=told["uid"], request_id=told["request_id"]):
+    told = {"name": "a", "uid": "b", "action": "d", "outcome": "e", field: SECRETS[0]}
+    with log_context(kind="GpuPod", namespace="n", name=told["name"], uid=told["uid"]):
         log_action(logging.getLogger("relay_operator"), "m", action=told["action"], outcome=told["outcome"])
     assert SECRETS[0] not in stream.getvalue()
     assert "[redacted]" in stream.getvalue()

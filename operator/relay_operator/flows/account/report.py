@@ -5,15 +5,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from pydantic import JsonValue
-
 from relay_operator.api.cloudaccount import AccountStatus, InUse, WebhookStatus
 from relay_operator.api.conditions import Condition, ConditionType, Reason
 from relay_operator.engine import conditions
 from relay_operator.engine.account import AccountReady, AccountState
 from relay_operator.engine.conditions import Wanted
 from relay_operator.engine.fit_schema import fit_schema
-from relay_operator.flows.managed.status import merge_patch
 from relay_wire.account import Whoami
 from relay_wire.billing import Balance, CurrentUsage
 
@@ -79,16 +76,6 @@ def new_status(before: AccountStatus, finding: AccountFinding) -> AccountStatus:
     wanted = list(_conditions(before, after, finding))
     written = conditions.written(before.conditions, wanted, finding.generation, finding.now)
     return after.model_copy(update={"conditions": written})
-
-
-def status_patch(before: AccountStatus, after: AccountStatus) -> dict[str, JsonValue]:
-    """The merge patch between the two; empty where nothing changed."""
-    return merge_patch(_dumped(before), _dumped(after))
-
-
-def _dumped(status: AccountStatus) -> dict[str, JsonValue]:
-    dumped: dict[str, JsonValue] = status.model_dump(mode="json", exclude_none=True)
-    return dumped
 
 
 def _money(seen: OrganizationSeen) -> dict[str, object]:

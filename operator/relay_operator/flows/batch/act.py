@@ -5,43 +5,39 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import assert_never
 
-from pydantic import JsonValue
-
 from relay_client import Cloud, CloudError, Conflict, NotFound, Outcome, Unauthorized
 from relay_client.operations import CANCEL_BATCH, CREATE_BATCH, GET_FILE
-from relay_operator.api import meta
 from relay_operator.api.conditions import Reason
-from relay_operator.api.inferencebatch import DEFINITION, InferenceBatch, PartStatus
+from relay_operator.api.inferencebatch import InferenceBatch, PartStatus
 from relay_operator.api.meta import CreateIntent
-from relay_operator.engine import kube
+from relay_operator.engine import finalizer, kube
 from relay_operator.engine.account import AccountReady, Accounts
+from relay_operator.engine.actions import Ignore, Nothing, Release, Wait
 from relay_operator.engine.intent import cloud_name
-from relay_operator.engine.kube import JsonObject, Kube, KubeError, ResourceType
+from relay_operator.engine.kube import KubeError
+from relay_operator.engine.object_writer import ObjectWriter
+from relay_operator.engine.report import refusal
 from relay_operator.flows.batch import actions, predicates
 from relay_operator.flows.batch.actions import Action, Work
 from relay_operator.flows.batch.clearing import clear
 from relay_operator.flows.batch.destinations import Destinations
-from relay_operator.flows.batch.facts import Facts, Memory
+from relay_operator.flows.batch.facts import BatchMemory, Facts
 from relay_operator.flows.batch.gather import job_of
 from relay_operator.flows.batch.names import PartTag, metadata_of
 from relay_operator.flows.batch.publishing import Publishing, how_to_fetch
-from relay_operator.flows.batch.result import Begun, CancelRefused, Hindered, Nothing, NotPaid, Paid, Result, Unknown
+from relay_operator.flows.batch.result import Begun, CancelRefused, Hindered, NotPaid, Paid, Result, Unknown
 from relay_operator.flows.batch.sending import Sending
 from relay_operator.flows.batch.status import parts_of
 from relay_operator.flows.batch.transfers import Transfers
 from relay_operator.flows.batch.work import StoppedError, WorkRefused, WorkResult, WorkTroubled, no_access
-from relay_operator.flows.managed.report import refusal
 from relay_operator.records.ids import NoTemporarySpace
 from relay_wire.batches import BatchCreate
 
 logger = logging.getLogger(__name__)
 
-BATCHES = ResourceType(DEFINITION.plural, meta.GROUP, meta.VERSION)
-
-
 _DROPPING = (
-    actions.Ignore,
-    actions.Release,
+    Ignore,
+    Release,
     actions.Rest,
     actions.Finish,
     actions.End,
@@ -55,7 +51,6 @@ _DROPPING = (
 class Actor:
     """Acts on batches. Raises KubeError where a write that must come first did not land: nothing was sent then."""
 
-    kube: Kube
     accounts: Accounts
     transfers: Transfers
     sending: Sending
@@ -65,16 +60,14 @@ class Actor:
     new_token: Callable[[], str]
     leading: Callable[[], bool]
     """Whether this replica may still send something that is paid for."""
-    on_object: Callable[[JsonObject], None]
-    """Told of every object a write answered."""
 
-    async def act(self, facts: Facts, action: Action, memory: Memory) -> Result:
+    async def act(self, facts: Facts, action: Action, memory: BatchMemory, writer: ObjectWriter) -> Result:
         """What came of it; refusals by the cloud are results, not exceptions."""
-        if isinstance(action, _DROPPING) or action == actions.Wait(Reason.PAUSED):
+        if isinstance(action, _DROPPING) or action == Wait(Reason.PAUSED):
             memory.clean = memory.clean and not self.transfers.drop(facts.key)
         match action:
             case actions.Begin():
-                begun = Begun(await self._open_intent(facts))
+                begun = await self._begin(facts, writer)
                 memory.clean = True
                 return begun
             case actions.Start(work):
@@ -84,7 +77,7 @@ class Actor:
                 memory.clean = memory.clean and not isinstance(facts.came, WorkTroubled | WorkRefused)
                 return Nothing()
             case actions.Submit():
-                submitted = await self._submit(facts)
+                submitted = await self._submit(facts, writer)
                 # The file may be there in spite of what the cloud said: it is not to be left behind.
                 memory.clean = memory.clean and not (isinstance(submitted, NotPaid) and submitted.vanished)
                 return submitted
@@ -92,25 +85,10 @@ class Actor:
                 return await self._cancel(facts, memory)
             case actions.BeginPublication():
                 return await self._checked(facts)
-            case actions.Expire():
-                metadata = facts.obj.metadata
-                await self.kube.delete(BATCHES, metadata.namespace, metadata.name, uid=metadata.uid)
-                return Nothing()
-            case actions.Release():
-                await self._release(facts)
-                return Nothing()
             case _:
                 return Nothing()
 
-    async def protect(self, facts: Facts) -> None:
-        """Put back the finalizer and the intent where somebody took them from what has something in the cloud."""
-        metadata, intent = facts.obj.metadata, facts.intent
-        guarded = meta.FINALIZER in metadata.finalizers and meta.CREATE_INTENT in metadata.annotations
-        if guarded or intent is None or not facts.obj.status.create_token or metadata.deletion_timestamp is not None:
-            return
-        await self._write_intent(facts, intent)
-
-    async def _open_intent(self, facts: Facts) -> CreateIntent:
+    async def _begin(self, facts: Facts, writer: ObjectWriter) -> Begun:
         metadata, account = facts.obj.metadata, facts.usable_account.key
         intent = CreateIntent(
             token=self.new_token(),
@@ -120,22 +98,10 @@ class Actor:
             started_at=facts.now,
             account=f"{account.kind}/{account.name}",
         )
-        await self._write_intent(facts, intent)
-        return intent
+        await finalizer.guard(writer, metadata, intent)
+        return Begun(intent)
 
-    async def _write_intent(self, facts: Facts, intent: CreateIntent) -> None:
-        metadata = facts.obj.metadata
-        others: list[JsonValue] = [name for name in metadata.finalizers if name != meta.FINALIZER]
-        body: JsonObject = {
-            "metadata": {
-                "resourceVersion": metadata.resource_version,
-                "finalizers": [*others, meta.FINALIZER],
-                "annotations": {meta.CREATE_INTENT: intent.to_annotation()},
-            }
-        }
-        self.on_object(await self.kube.patch(BATCHES, metadata.namespace, metadata.name, body))
-
-    def _start(self, facts: Facts, work: Work, memory: Memory) -> None:
+    def _start(self, facts: Facts, work: Work, memory: BatchMemory) -> None:
         job, account, intent = job_of(facts), facts.usable_account, facts.known_intent
         if job is None:
             raise AssertionError(f"{facts.key}: the plan starts work that the phase does not have")
@@ -180,12 +146,12 @@ class Actor:
         row = refusal(error)
         return WorkTroubled(row.reason, str(error), stalled=row.stalled, retry_after=error.retry_after)
 
-    async def _submit(self, facts: Facts) -> Result:
+    async def _submit(self, facts: Facts, writer: ObjectWriter) -> Result:
         """The marker first, so that no crash can make a create look as if it had never been tried."""
         part, account = predicates.unpaid(facts.status), facts.usable_account
         if part is None:
             raise AssertionError(f"{facts.key}: the plan submits a part that is not there")
-        await self._mark(facts, part)
+        await self._mark(facts, part, writer)
         if not self.leading():
             raise kube.Unavailable(0, "NotLeading", "another replica may lead: nothing is sent")
         try:
@@ -208,17 +174,12 @@ class Actor:
             metadata=metadata_of(spec.metadata, facts.key, tag),
         )
 
-    async def _mark(self, facts: Facts, part: PartStatus) -> None:
+    async def _mark(self, facts: Facts, part: PartStatus, writer: ObjectWriter) -> None:
         """In status, before the POST; the object is as it was read, or nothing is sent."""
-        metadata, status = facts.obj.metadata, facts.status
+        status = facts.status
         sent = part.model_copy(update={"sent_at": facts.now})
         marked = status.model_copy(update={"parts": [sent if row is part else row for row in status.parts or ()]})
-        body: JsonObject = {
-            "metadata": {"uid": metadata.uid, "resourceVersion": metadata.resource_version},
-            "status": {"parts": parts_of(marked)},
-        }
-        raw = await self.kube.patch(BATCHES, metadata.namespace, metadata.name, body, subresource="status")
-        self.on_object(raw)
+        await writer.status({"parts": parts_of(marked)})
 
     async def _vanished(self, cloud: Cloud, part: PartStatus) -> bool:
         try:
@@ -229,7 +190,7 @@ class Actor:
             return False
         return False
 
-    async def _cancel(self, facts: Facts, memory: Memory) -> Result:
+    async def _cancel(self, facts: Facts, memory: BatchMemory) -> Result:
         account = facts.usable_account
         for part in predicates.live(facts.status):
             batch_id = part.batch_id or ""
@@ -244,14 +205,6 @@ class Actor:
             memory.cancelled[batch_id] = self.clock()
         return Nothing()
 
-    async def cancel_ownerless(self, facts: Facts, batch_id: str) -> None:
-        """The object vanished, by force, while a batch was created for it."""
-        logger.warning("the object vanished while %s was created for it: cancelling that", batch_id)
-        try:
-            await facts.usable_account.cloud.call(CANCEL_BATCH, id=batch_id)
-        except CloudError as error:
-            logger.error("%s is left in the cloud without an owner: %s", batch_id, error)  # noqa: TRY400
-
     async def _checked(self, facts: Facts) -> Result:
         """Somebody may have put something there since it was checked before anything was paid."""
         try:
@@ -262,12 +215,3 @@ class Actor:
                 return Hindered(WorkRefused(stopped.came.reason, message))
             return Hindered(WorkTroubled(stopped.came.reason, message, stopped.came.stalled))
         return Nothing()
-
-    async def _release(self, facts: Facts) -> None:
-        metadata = facts.obj.metadata
-        remaining: list[JsonValue] = [finalizer for finalizer in metadata.finalizers if finalizer != meta.FINALIZER]
-        body: JsonObject = {"metadata": {"resourceVersion": metadata.resource_version, "finalizers": remaining}}
-        try:
-            await self.kube.patch(BATCHES, metadata.namespace, metadata.name, body)
-        except kube.NotFound:
-            return

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from relay_operator.api.conditions import Reason
+from relay_operator.engine.actions import Expire, Ignore, Keep, Release, Stall, Wait
 
 
 class Work(Enum):
@@ -12,11 +12,6 @@ class Work(Enum):
     SEND = auto()  # read, check and upload the records of the round
     PUBLISH = auto()  # read the results and write them where they belong
     CLEAR = auto()  # delete our files from the cloud
-
-
-@dataclass(frozen=True, slots=True)
-class Ignore:
-    """Not ours to touch: deleting, and our finalizer is absent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,35 +74,6 @@ class BeginPublication:
 @dataclass(frozen=True, slots=True)
 class Finish:
     """Write down how it ended, where nothing is to be published."""
-
-
-@dataclass(frozen=True, slots=True)
-class Release:
-    """Remove our finalizer: Kubernetes may let the object go."""
-
-
-@dataclass(frozen=True, slots=True)
-class Expire:
-    """Delete the object itself, whose time is up."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """Nothing to do until time passes or somebody else acts."""
-
-    reason: Reason
-
-
-@dataclass(frozen=True, slots=True)
-class Stall:
-    """Only a person can resolve this (or an event that wakes the object)."""
-
-    reason: Reason
-
-
-@dataclass(frozen=True, slots=True)
-class Keep:
-    """It runs, or it is finished: what is seen is told."""
 
 
 Action = (

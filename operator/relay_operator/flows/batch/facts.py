@@ -7,6 +7,7 @@ from relay_client.errors import CloudError
 from relay_operator.api.inferencebatch import Ending, InferenceBatch, InferenceBatchStatus
 from relay_operator.api.meta import CreateIntent, ObjectKey
 from relay_operator.engine.account import AccountReady, AccountState
+from relay_operator.engine.memory import Memory
 from relay_operator.flows.batch.plan import View
 from relay_operator.flows.batch.work import WorkResult
 from relay_wire.batches import Batch
@@ -50,10 +51,9 @@ class Facts:
 
 
 @dataclass(slots=True)
-class Memory:
+class BatchMemory(Memory):
     """What this process remembers of one batch; nothing here may be needed for safety. Times are monotonic."""
 
-    uid: str
     clean: bool = False
     """Every upload of this object had its answer, in this process: none has to be searched for in the list of files."""
     opened: tuple[str, float] = ("", 0.0)
@@ -65,9 +65,5 @@ class Memory:
     """When each batch was last told to end."""
     missing: dict[str, float] = field(default_factory=dict)
     """Since when batches read as not found."""
-    unanswered: int = 0
-    """Looks in a row that the cloud did not answer."""
-    kube_failures: int = 0
-    quiet_looks: int = 0
     told_at: float = 0.0
     """When progress was last written."""

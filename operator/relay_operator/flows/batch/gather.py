@@ -4,8 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from pydantic import ValidationError
-
 from relay_client import Cloud, CloudError, Unauthorized
 from relay_client.paging import batches
 from relay_operator.api import meta
@@ -14,16 +12,16 @@ from relay_operator.api.inferencebatch import InferenceBatch, InferenceBatchStat
 from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey
 from relay_operator.engine.account import AccountReady, Accounts, AccountState, AccountWaiting, pinned
 from relay_operator.engine.cache import Cache
-from relay_operator.engine.entry import Entry
+from relay_operator.engine.confirmation import ConfirmationDelays
+from relay_operator.engine.flow import Turn
 from relay_operator.flows.batch import predicates
 from relay_operator.flows.batch.actions import Work
-from relay_operator.flows.batch.facts import Facts, Memory
+from relay_operator.flows.batch.facts import BatchMemory, Facts
 from relay_operator.flows.batch.names import PartTag
 from relay_operator.flows.batch.plan import BatchDemand, EndingState, Live, Phase, Round, Sight, Transfer, View
 from relay_operator.flows.batch.polls import PAGE, BatchPolls
 from relay_operator.flows.batch.transfers import Job, Transfers
 from relay_operator.flows.batch.work import WorkResult
-from relay_operator.flows.managed.gather import ConfirmationDelays, UnreadableObjectError
 from relay_operator.flows.managed.plan import Account
 from relay_wire.batches import Batch, BatchStatus
 
@@ -53,9 +51,9 @@ class Gatherer:
     clock: Callable[[], float]
     delays: ConfirmationDelays
 
-    async def gather(self, key: ObjectKey, entry: Entry, memory: Memory, now: datetime, *, exact: bool) -> Facts:
-        """One pass over one object. Raises KubeError, UnreadableObjectError."""
-        obj = _parsed(entry)
+    async def gather(self, turn: Turn, obj: InferenceBatch, memory: BatchMemory) -> Facts:
+        """One pass over one object. Raises KubeError."""
+        key, now = turn.key, turn.now
         written = CreateIntent.parse(obj.metadata.annotations.get(meta.CREATE_INTENT))
         intent = written if isinstance(written, CreateIntent) else _from_status(obj)
         view = self._recorded(key, obj, written, now)
@@ -73,7 +71,7 @@ class Gatherer:
         try:
             seen = _Sighted()
             if intent is not None and view.phase is Phase.ACTIVE:
-                seen = await self._look(obj, intent, account.cloud, memory, now, exact=exact)
+                seen = await self._look(obj, intent, account.cloud, memory, now, exact=turn.exact)
         except CloudError as error:
             if isinstance(error, Unauthorized):
                 self.accounts.refused(account)
@@ -104,7 +102,7 @@ class Gatherer:
             waiting=due is not None and now < due and not changed and not _asked(obj),
         )
 
-    def _with_the_cloud(self, facts: Facts, sight: Sight, memory: Memory) -> Facts:
+    def _with_the_cloud(self, facts: Facts, sight: Sight, memory: BatchMemory) -> Facts:
         """The view with everything that was looked up."""
         obj, status = facts.obj, facts.status
         running = predicates.live(status)
@@ -141,7 +139,14 @@ class Gatherer:
         return state, self.transfers.result(facts.key) if state is Transfer.DONE else None
 
     async def _look(
-        self, obj: InferenceBatch, intent: CreateIntent, cloud: Cloud, memory: Memory, now: datetime, *, exact: bool
+        self,
+        obj: InferenceBatch,
+        intent: CreateIntent,
+        cloud: Cloud,
+        memory: BatchMemory,
+        now: datetime,
+        *,
+        exact: bool,
     ) -> _Sighted:
         if intent.token != obj.status.create_token:
             return await self._search_all(intent, cloud, memory, now)
@@ -155,7 +160,7 @@ class Gatherer:
             return self._not_seen(f"{intent.token}/{tag}", wanted.sent_at or now, memory, now)
         return await self._poll(obj, cloud, memory, exact=exact)
 
-    async def _search_all(self, intent: CreateIntent, cloud: Cloud, memory: Memory, now: datetime) -> _Sighted:
+    async def _search_all(self, intent: CreateIntent, cloud: Cloud, memory: BatchMemory, now: datetime) -> _Sighted:
         """Status tells nothing: all that was ever created with this token, once nothing newer can be on its way."""
         found = tuple(await _tagged(cloud, intent.token))
         newest = max((datetime.fromtimestamp(each.created_at or 0, UTC) for each in found), default=intent.started_at)
@@ -164,7 +169,7 @@ class Gatherer:
             return _Sighted(Sight.FOUND, found)
         return verdict
 
-    def _not_seen(self, what: str, sent: datetime, memory: Memory, now: datetime) -> _Sighted:
+    def _not_seen(self, what: str, sent: datetime, memory: BatchMemory, now: datetime) -> _Sighted:
         """One more complete list; it takes several, late enough, to be sure."""
         if memory.opened[0] != what:
             memory.opened, memory.not_seen = (what, self.clock()), 0
@@ -178,7 +183,7 @@ class Gatherer:
         note = "the cloud's list of batches is read again, to be sure of what was created"
         return _Sighted(Sight.ABSENT if sure else Sight.UNSURE, note=note)
 
-    async def _poll(self, obj: InferenceBatch, cloud: Cloud, memory: Memory, *, exact: bool) -> _Sighted:
+    async def _poll(self, obj: InferenceBatch, cloud: Cloud, memory: BatchMemory, *, exact: bool) -> _Sighted:
         running = predicates.live(obj.status)
         looked = await self.polls.look(cloud, [part.batch_id or "" for part in running], exact=exact)
         seen: list[tuple[PartStatus, Batch]] = []
@@ -191,7 +196,7 @@ class Gatherer:
                 seen.append((part, _gone(part)))
         return _Sighted(status=predicates.refreshed(obj.status, seen))
 
-    def _is_gone(self, part: PartStatus, memory: Memory) -> bool:
+    def _is_gone(self, part: PartStatus, memory: BatchMemory) -> bool:
         """A 404 is believed when it comes again, and never right after the create."""
         since = memory.missing.setdefault(part.batch_id or "", self.clock())
         return self.clock() - since >= max(self.delays.absence, self.delays.newborn)
@@ -212,13 +217,6 @@ def _needs_no_account(view: View) -> bool:
 def _asked(obj: InferenceBatch) -> bool:
     """Whether somebody asks for another attempt at once."""
     return obj.metadata.annotations.get(meta.RECONCILE_AT) != obj.status.reconcile_at
-
-
-def _parsed(entry: Entry) -> InferenceBatch:
-    try:
-        return InferenceBatch.model_validate_json(entry.body)
-    except ValidationError as invalid:
-        raise UnreadableObjectError(str(invalid.errors(include_input=False, include_url=False)[0])) from None
 
 
 def _from_status(obj: InferenceBatch) -> CreateIntent | None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.inferencebatch import Ending, InferenceBatchStatus
 from relay_operator.engine.conditions import Wanted
-from relay_operator.flows.managed.report import Report, Return
+from relay_operator.engine.report import Report, Return
 
 
 def outcome(status: InferenceBatchStatus, back: Return) -> Report:

@@ -7,6 +7,7 @@ from enum import Enum, auto
 from typing import assert_never
 
 from relay_operator.api.conditions import Reason
+from relay_operator.engine.actions import Expire, Ignore, Keep, Release, Stall, Wait
 from relay_operator.flows.batch.actions import (
     Action,
     Adopt,
@@ -16,17 +17,11 @@ from relay_operator.flows.batch.actions import (
     Cancel,
     Close,
     End,
-    Expire,
     Finish,
-    Ignore,
-    Keep,
     Record,
-    Release,
     Rest,
-    Stall,
     Start,
     Submit,
-    Wait,
     Work,
 )
 from relay_operator.flows.managed.plan import Account

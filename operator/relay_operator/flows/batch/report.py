@@ -1,15 +1,17 @@
 """What to tell of a batch, and when to come back. Pure."""
 
 from dataclasses import replace
-from typing import Final, Literal, TypeAlias, assert_never
+from typing import Final, Literal, assert_never
 
 from relay_client import errors
 from relay_client.errors import CloudError
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.inferencebatch import InferenceBatchStatus
 from relay_operator.api.meta import rfc3339
-from relay_operator.engine.account import AccountReady
+from relay_operator.engine.account import AccountReady, AccountRefused, AccountWaiting
+from relay_operator.engine.actions import Keep, Stall, Wait
 from relay_operator.engine.conditions import Wanted
+from relay_operator.engine.report import Report, RetryKind, Return, Trouble, blind, paused, refusal, without_account
 from relay_operator.flows.batch import actions
 from relay_operator.flows.batch.actions import Action, Work
 from relay_operator.flows.batch.facts import Facts
@@ -17,9 +19,6 @@ from relay_operator.flows.batch.outcome import because, outcome, why
 from relay_operator.flows.batch.result import CancelRefused, Hindered, NotPaid, Paid, Result, Unknown
 from relay_operator.flows.batch.transitions import is_final
 from relay_operator.flows.batch.work import WorkTroubled, no_access
-from relay_operator.flows.managed.report import Report, RetryKind, Return, refusal
-
-Trouble: TypeAlias = Literal[ConditionType.RECONCILING, ConditionType.STALLED]
 
 _ON_THE_WAY: Final = ConditionType.RECONCILING
 _READING: Final = "the records are being read, checked and uploaded"
@@ -55,9 +54,9 @@ def report_of(
 
 def _decided(facts: Facts, action: Action, status: InferenceBatchStatus, *, unreachable: bool) -> Report | None:
     match action:
-        case actions.Wait(reason):
+        case Wait(reason):
             return _waiting(facts, reason, unreachable=unreachable)
-        case actions.Stall(reason):
+        case Stall(reason):
             return _stalled(facts, reason)
         case actions.Start() if facts.obj.status.failures:
             return None  # what went wrong last time is told until it goes well
@@ -69,9 +68,9 @@ def _decided(facts: Facts, action: Action, status: InferenceBatchStatus, *, unre
             return _ending(facts, Return.SHORTLY if isinstance(action, actions.Cancel) else Return.SOON)
         case actions.Rest():
             return _suspended(Return.SETTLED)
-        case actions.Finish() | actions.Keep() if status.completion_time is not None:
+        case actions.Finish() | Keep() if status.completion_time is not None:
             return _finished(facts, status)
-        case actions.Adopt() | actions.Keep():
+        case actions.Adopt() | Keep():
             return _running(status, Return.SOON if isinstance(action, actions.Adopt) else Return.TRANSITION)
         case _:
             return _next(action)
@@ -100,7 +99,7 @@ def _running(status: InferenceBatchStatus, back: Return) -> Report:
 def _not_paid(error: CloudError, *, vanished: bool) -> Report:
     if vanished:
         text = "the cloud does not have the uploaded file any more; it is uploaded again"
-        return Report("False", _ON_THE_WAY, Reason.UPLOADING, text, pace=RetryKind.QUICK)
+        return Report("False", _ON_THE_WAY, Reason.UPLOADING, text, retry=RetryKind.QUICK)
     if is_final(error.status):
         return Report("False", ConditionType.STALLED, Reason.BATCH_REFUSED, error.message, Return.SOON)
     return _hindered_by(error)
@@ -111,12 +110,12 @@ def _hindered_by(error: CloudError) -> Report:
     if isinstance(error, errors.PaymentRequired):
         exceeded = Wanted(ConditionType.BUDGET_EXCEEDED, "True", Reason.WAITING_FOR_BUDGET, error.message)
         waiting = Reason.WAITING_FOR_BUDGET
-        return Report("False", _ON_THE_WAY, waiting, error.message, pace=row.pace, extra=(exceeded,))
+        return Report("False", _ON_THE_WAY, waiting, error.message, retry=row.retry, extra=(exceeded,))
     if isinstance(error, errors.NotFound):
         came = no_access(error)
-        return Report("False", ConditionType.STALLED, came.reason, came.message, pace=RetryKind.SLOW)
+        return Report("False", ConditionType.STALLED, came.reason, came.message, retry=RetryKind.SLOW)
     trouble = _trouble(stalled=row.stalled)
-    return Report("False", trouble, row.reason, error.message, pace=row.pace, retry_after=error.retry_after)
+    return Report("False", trouble, row.reason, error.message, retry=row.retry, retry_after=error.retry_after)
 
 
 def _trouble(*, stalled: bool) -> Trouble:
@@ -137,8 +136,8 @@ def _unknown(message: str, back: Return) -> Report:
 
 def _troubled(reason: Reason, message: str, *, stalled: bool, retry_after: float | None) -> Report:
     trouble = _trouble(stalled=stalled)
-    pace = RetryKind.ADVISED if retry_after is not None else RetryKind.QUICK
-    return Report("False", trouble, reason, message, pace=pace, retry_after=retry_after)
+    retry = RetryKind.ADVISED if retry_after is not None else RetryKind.QUICK
+    return Report("False", trouble, reason, message, retry=retry, retry_after=retry_after)
 
 
 def _waiting(facts: Facts, reason: Reason, *, unreachable: bool) -> Report | None:
@@ -148,16 +147,15 @@ def _waiting(facts: Facts, reason: Reason, *, unreachable: bool) -> Report | Non
         case Reason.RETRYING:
             return _held(facts.status)
         case Reason.PAUSED:
-            paused = Wanted(ConditionType.PAUSED, "True", Reason.PAUSED, "the annotation paused is set")
-            return Report(None, None, Reason.PAUSED, paused.message, Return.NEVER, extra=(paused,))
+            return paused()
         case Reason.SUSPENDED:
             return _suspended(Return.SETTLED)
         case Reason.CANCELLING:
             return _ending(facts, Return.TRANSITION)
         case Reason.CLOUD_UNAVAILABLE:
-            return _blind(facts, unreachable=unreachable)
-        case Reason.WAITING_FOR_ACCOUNT:
-            return _without_account(facts)
+            return blind(facts.error, unreachable=unreachable)
+        case Reason.WAITING_FOR_ACCOUNT if not isinstance(facts.account, AccountReady):
+            return _without_account(facts, facts.account)
         case _:
             return _unknown(facts.note, Return.TRANSITION)
 
@@ -174,31 +172,13 @@ def _suspended(back: Return) -> Report:
     )
 
 
-def _blind(facts: Facts, *, unreachable: bool) -> Report | None:
-    if facts.error is None:
-        return None
-    row = refusal(facts.error)
-    if row.reason is Reason.CLOUD_UNAVAILABLE and not unreachable:
-        return None
-    message, retry_after = facts.error.message, facts.error.retry_after
-    return Report(None, ConditionType.STALLED, row.reason, message, pace=row.pace, retry_after=retry_after)
-
-
-def _without_account(facts: Facts) -> Report:
-    if isinstance(facts.account, AccountReady):
-        raise AssertionError("an account that is ready is not waited for")
-    reason, message = facts.account.reason, facts.account.message
-    if facts.view.deleting:
-        message += "; the deletion waits for it (the annotation abandon lets go without touching the cloud)"
-    if not facts.obj.status.create_token:
-        return Report("False", _ON_THE_WAY, Reason.WAITING_FOR_ACCOUNT, message, Return.SETTLED)
-    return Report(None, ConditionType.STALLED, reason, message, Return.SETTLED)
+def _without_account(facts: Facts, account: AccountWaiting | AccountRefused) -> Report:
+    return without_account(account, deleting=facts.view.deleting, recorded=bool(facts.obj.status.create_token))
 
 
 def _stalled(facts: Facts, reason: Reason) -> Report:
     if not isinstance(facts.account, AccountReady):
-        without = _without_account(facts)
-        return Report(without.ready, ConditionType.STALLED, facts.account.reason, without.message, Return.SETTLED)
+        return _without_account(facts, facts.account)
     text = f"{facts.note}: nobody can tell what was sent. Delete the object with the annotation gpurelay.dev/abandon"
     unknown = Wanted(ConditionType.CREATE_OUTCOME_UNKNOWN, "True", reason, text)
     return Report("False", ConditionType.STALLED, reason, text, Return.SETTLED, extra=(unknown,))
@@ -238,7 +218,7 @@ def _uncleared(status: InferenceBatchStatus, came: WorkTroubled) -> Report:
     """It is finished all the same; files that are left cost little, and are deleted when the cloud lets them be."""
     known = outcome(status, Return.TRANSITION)
     message = f"{known.message}; its files are still in the cloud: {came.message}"
-    return replace(known, message=message, pace=RetryKind.ADVISED, retry_after=came.retry_after)
+    return replace(known, message=message, retry=RetryKind.ADVISED, retry_after=came.retry_after)
 
 
 def _ending(facts: Facts, back: Return) -> Report:

@@ -6,13 +6,9 @@ from typing import TypeAlias
 from relay_client import CloudError
 from relay_operator.api.inferencebatch import PartStatus
 from relay_operator.api.meta import CreateIntent
+from relay_operator.engine.actions import Nothing
 from relay_operator.flows.batch.work import WorkRefused, WorkTroubled
 from relay_wire.batches import Batch
-
-
-@dataclass(frozen=True, slots=True)
-class Nothing:
-    """The action needed no call."""
 
 
 @dataclass(frozen=True, slots=True)

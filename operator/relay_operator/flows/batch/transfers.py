@@ -89,6 +89,11 @@ class Transfers:
         async with self._places:
             try:
                 return await work()
+            except asyncio.CancelledError:
+                if _told_to_end():
+                    raise
+                logger.warning("long work was cut off from inside; it is tried again later")
+                return WorkTroubled(Reason.WAITING_FOR_RETRY, "it was cut off; it is tried again")
             except Exception:
                 # The last line: a mistake of ours in one job must not be lost, nor repeated without end or pause.
                 logger.exception("long work failed in a way nobody foresaw; it is tried again later")
@@ -100,3 +105,9 @@ class Transfers:
         running = self._running.get(key)
         if running is not None and running.task is task and not task.cancelled():
             self.queue.add(key, Priority.CHANGE)
+
+
+def _told_to_end() -> bool:
+    """Whether the task itself was cancelled, and not something that it waited for."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0

@@ -1,24 +1,13 @@
 """What the engine can do with one object in one pass. Actions are types; `act` matches them exhaustively."""
 
 from dataclasses import dataclass
-from enum import StrEnum
 
-from relay_operator.api.conditions import Reason
+from relay_operator.engine.actions import Expire, Ignore, Keep, Release, Stall, Wait
 
-
-class Step(StrEnum):
-    """One change that the cloud can make in place. A pass takes the first that applies."""
-
-    STOP = "stop"
-    START = "start"
-    SCALE = "scale"
-    VISIBILITY = "visibility"
-    RESTART = "restart"
-
-
-@dataclass(frozen=True, slots=True)
-class Ignore:
-    """Not ours to touch: deleting, and our finalizer is absent."""
+STOP = "stop"
+START = "start"
+RESTART = "restart"
+"""Names of the changes of power; a kind names its others as it likes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +34,15 @@ class Adopt:
 class Update:
     """Make one change in place."""
 
-    step: Step
+    change: str
+    """Its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """The change of this name was sent, and the cloud has yet to show it."""
+
+    change: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,35 +61,6 @@ class Forget:
     """Drop the recorded id of a resource that is gone, so that a later pass creates another."""
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
-    """Remove our finalizer: Kubernetes may let the object go."""
-
-
-@dataclass(frozen=True, slots=True)
-class Expire:
-    """Delete the object itself, whose time is up; its resource goes the way of every deleted object's."""
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """Nothing to do until time passes or somebody else acts."""
-
-    reason: Reason
-
-
-@dataclass(frozen=True, slots=True)
-class Stall:
-    """Only a person can resolve this (or an event that wakes the object)."""
-
-    reason: Reason
-
-
-@dataclass(frozen=True, slots=True)
-class Keep:
-    """The cloud is as it should be, or on its own way there."""
-
-
 Action = (
     Ignore
     | Create
@@ -100,6 +68,7 @@ Action = (
     | CloseIntent
     | Adopt
     | Update
+    | Watch
     | Replace
     | Delete
     | Forget

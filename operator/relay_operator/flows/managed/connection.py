@@ -19,7 +19,7 @@ from relay_operator.engine.kube import (
     Refused,
     ResourceType,
 )
-from relay_operator.flows.managed.memory import Memory
+from relay_operator.flows.managed.memory import ManagedMemory
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class ConnectionWriter:
     kube: Kube
 
     async def write(
-        self, key: ObjectKey, uid: str, connection: Connection | None, reached: Reached, memory: Memory
+        self, key: ObjectKey, uid: str, connection: Connection | None, reached: Reached, memory: ManagedMemory
     ) -> str | None:
         """None where all is written, else the sentence that says what is in the way. Raises KubeError."""
         if connection is None or not reached.endpoint_url:
@@ -89,7 +89,7 @@ class ConnectionWriter:
                 return problem
         return None
 
-    async def intact(self, key: ObjectKey, uid: str, connection: Connection | None, memory: Memory) -> bool:
+    async def intact(self, key: ObjectKey, uid: str, connection: Connection, memory: ManagedMemory) -> bool:
         """Whether what was written is still there as it was; one read, of the Secret and the ConfigMap in turn.
 
         What is not will be written again. Raises KubeError.
@@ -114,7 +114,7 @@ class ConnectionWriter:
         kind: ResourceType,
         target: ConnectionTarget,
         data: dict[str, str],
-        memory: Memory,
+        memory: ManagedMemory,
     ) -> str | None:
         labels: dict[str, JsonValue] = dict(target.labels or {})
         body: JsonObject = {"data": _encoded(data) if kind is SECRETS else dict(data)}
@@ -145,6 +145,8 @@ class ConnectionWriter:
             return f"connection: {kind.plural} {name} exists and is not this object's: choose another name"
         before = found.get("data")
         data: JsonValue = body["data"]
+        if before == data and _carries(found, body["metadata"]):
+            return None  # as a process before this one wrote it
         if isinstance(before, dict) and isinstance(data, dict):
             dropped: JsonObject = dict.fromkeys(set(before) - set(data))
             body = {**body, "data": {**dropped, **data}}
@@ -152,9 +154,7 @@ class ConnectionWriter:
         return None
 
 
-def _targets(connection: Connection | None) -> Sequence[tuple[ResourceType, ConnectionTarget]]:
-    if connection is None:
-        return ()
+def _targets(connection: Connection) -> Sequence[tuple[ResourceType, ConnectionTarget]]:
     asked = ((SECRETS, connection.secret), (CONFIG_MAPS, connection.config_map))
     return [(kind, target) for kind, target in asked if target is not None]
 
@@ -165,6 +165,14 @@ def _hash(value: JsonValue) -> int:
 
 def _encoded(data: Mapping[str, str]) -> JsonObject:
     return {key: base64.b64encode(value.encode()).decode() for key, value in data.items()}
+
+
+def _carries(found: Mapping[str, JsonValue], wanted: JsonValue) -> bool:
+    """Whether the labels asked for are there; that it is this object's is known."""
+    metadata, asked = found.get("metadata"), wanted.get("labels") if isinstance(wanted, dict) else None
+    labels = metadata.get("labels") if isinstance(metadata, dict) else None
+    known = labels if isinstance(labels, dict) else {}
+    return all(known.get(name) == value for name, value in asked.items()) if isinstance(asked, dict) else True
 
 
 def _owned_by(found: Mapping[str, JsonValue], uid: str) -> bool:

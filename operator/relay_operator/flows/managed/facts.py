@@ -6,13 +6,13 @@ from typing import Generic, TypeVar
 
 from relay_client.errors import CloudError
 from relay_operator.api.meta import CreateIntent, ObjectKey, Resource
-from relay_operator.api.workload import CommonStatus, WorkloadSpec
+from relay_operator.api.workload import ManagedSpec, ManagedStatus
 from relay_operator.engine.account import AccountReady, AccountState
 from relay_operator.flows.managed.plan import View
-from relay_operator.flows.managed.resource import Inputs
+from relay_operator.flows.managed.resource import Change, Inputs
 
-SpecT = TypeVar("SpecT", bound=WorkloadSpec)
-StatusT = TypeVar("StatusT", bound=CommonStatus)
+SpecT = TypeVar("SpecT", bound=ManagedSpec)
+StatusT = TypeVar("StatusT", bound=ManagedStatus)
 ObsT = TypeVar("ObsT")
 
 
@@ -32,11 +32,15 @@ class Facts(Generic[SpecT, StatusT, ObsT]):
     """Why the cloud could not be looked at."""
     note: str = ""
     """The sentence that explains what was seen: differences, what is missing, what cannot be found out."""
+    change: Change | None = None
+    """The first that would make it as asked."""
     inputs: Inputs | None = None
     env_digest: str = ""
     """Of the Secrets and ConfigMaps as they are; empty where none are used or they were not read."""
     unanswered: int = 0
     """Looks in a row that the cloud did not answer, this one included."""
+    exact: bool = True
+    """Whether this very resource was read, and not a listing shared with others."""
     decided_in: float | None = None
     """Seconds until a look can tell what this one could not: whether something exists."""
 

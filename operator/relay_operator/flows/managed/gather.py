@@ -5,34 +5,36 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, TypeVar, assert_never
 
-from pydantic import ValidationError
-
 from relay_client.errors import CloudError, NotFound, Unauthorized
 from relay_operator.api import meta
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey, Resource
-from relay_operator.api.workload import CommonStatus, WorkloadSpec
+from relay_operator.api.workload import ManagedSpec, ManagedStatus
 from relay_operator.engine.account import AccountReady, Accounts, AccountState, AccountWaiting, pinned
 from relay_operator.engine.cache import Cache
-from relay_operator.engine.entry import Entry
+from relay_operator.engine.confirmation import ConfirmationDelays
+from relay_operator.engine.flow import Turn
 from relay_operator.flows.managed import predicates, recovery
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.inputs import InputReader, MissingInput, ReadInputs
-from relay_operator.flows.managed.memory import Memory
+from relay_operator.flows.managed.memory import ManagedMemory
 from relay_operator.flows.managed.plan import Account, Demand, Gate, Seen, Undecided, View
 from relay_operator.flows.managed.resource import (
     CannotTell,
+    Change,
     ExternalResource,
     Found,
+    InputRefs,
     Inputs,
     Look,
     NotSeen,
     Progress,
+    TakesInputs,
     Unfinished,
 )
 
-SpecT = TypeVar("SpecT", bound=WorkloadSpec)
-StatusT = TypeVar("StatusT", bound=CommonStatus)
+SpecT = TypeVar("SpecT", bound=ManagedSpec)
+StatusT = TypeVar("StatusT", bound=ManagedStatus)
 ObsT = TypeVar("ObsT")
 
 _SEEN_BY_PROGRESS = {
@@ -44,26 +46,6 @@ _SEEN_BY_PROGRESS = {
     Progress.FAILED: Seen.FAILED,
     Progress.GONE: Seen.GONE,
 }
-
-
-class UnreadableObjectError(Exception):
-    """What the API server holds is not an object of this kind, as this release knows it."""
-
-
-@dataclass(frozen=True, slots=True)
-class ConfirmationDelays:
-    """How long the engine doubts before it believes what it does not see. Seconds."""
-
-    absence: float = 5.0
-    """Between the first and the last 404 that together mean gone."""
-    newborn: float = 30.0
-    """After a create, a 404 means nothing."""
-    search: float = 60.0
-    """After a create was sent, a list that lacks its name means nothing; also how long webhooks may yet name it."""
-    searches: int = 2
-    """Complete lists in a row that must lack the name."""
-    termination: float = 30.0
-    """How long a termination may take before it is sent again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +72,10 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
     delays: ConfirmationDelays
 
     async def gather(
-        self, key: ObjectKey, entry: Entry, memory: Memory, now: datetime, look: Look
+        self, turn: Turn, obj: Resource[SpecT, StatusT], memory: ManagedMemory
     ) -> Facts[SpecT, StatusT, ObsT]:
-        """One pass over one object: at most one look at the cloud, unless an adoption or a search needs more."""
-        try:
-            obj = self.resource.parse(entry.body)
-        except ValidationError as invalid:
-            raise UnreadableObjectError(str(invalid.errors(include_input=False, include_url=False)[0])) from None
+        """At most one look at the cloud, unless an adoption or a search needs more."""
+        key, now, look = turn.key, turn.now, Look.EXACT if turn.exact else Look.ROUTINE
         intent = CreateIntent.parse(obj.metadata.annotations.get(meta.CREATE_INTENT))
         known = intent if isinstance(intent, CreateIntent) else None
         demand, finalizer, paused = (
@@ -128,22 +107,21 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             sight = _Sight(Seen.BLIND, error=error)  # `_Sight[ObsT](...)` cannot be: frozen, and with slots
         else:
             memory.unanswered = 0
-        return await self._facts(key, obj, intent, account, memory, now, sight)
+        return await self._facts(turn, obj, intent, account, memory, sight)
 
     async def _facts(
         self,
-        key: ObjectKey,
+        turn: Turn,
         obj: Resource[SpecT, StatusT],
         intent: CreateIntent | MalformedIntent | None,
         account: AccountReady,
-        memory: Memory,
-        now: datetime,
+        memory: ManagedMemory,
         sight: _Sight[ObsT],
     ) -> Facts[SpecT, StatusT, ObsT]:
         read: ReadInputs | MissingInput | None = None
-        demand = predicates.demand(obj)
+        now, demand = turn.now, predicates.demand(obj)
         gate, note, decided_in = _gate(obj, account, memory, now), sight.note, sight.decided_in
-        refs = self.resource.input_refs(obj)
+        refs = self.resource.input_refs(obj) if isinstance(self.resource, TakesInputs) else InputRefs()
         undecided = predicates.undecided(obj, intent, account)
         resend = sight.seen is Seen.UNKNOWABLE and undecided is Undecided.RESEND
         wanted = gate is Gate.OPEN and (sight.seen is Seen.NOTHING or resend)
@@ -157,7 +135,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             gate, note = Gate.ENV_MISSING, read.message
         digest = read.digest if isinstance(read, ReadInputs) else ""
         known = intent if isinstance(intent, CreateIntent) else None
-        difference, step, differs = predicates.difference(self.resource, obj, sight.observed, known, digest, now)
+        difference, change, differs = predicates.difference(self.resource, obj, sight.observed, known, digest, now)
         asked = recovery.recovery(obj, sight.seen, now)
         view = View(
             demand=demand,
@@ -170,15 +148,16 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             replacing=bool(obj.status.replacing),
             difference=difference,
             expired=predicates.expired(obj, sight.seen, now),
-            step=step,
+            change=change.name if change is not None else "",
+            sent=self._sent(obj, change, memory),
         )
         inputs = Inputs(
             env=read.env if isinstance(read, ReadInputs) else {},
             ssh_keys=read.ssh_keys if isinstance(read, ReadInputs) else (),
-            model_id=predicates.model_id(self.resource.models(obj), obj.status.failures),
+            model_id=predicates.model_id(predicates.models_of(self.resource, obj), obj.status.failures),
         )
         return Facts(
-            key=key,
+            key=turn.key,
             obj=obj,
             now=now,
             account=account,
@@ -187,11 +166,26 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             observed=sight.observed,
             error=sight.error,
             note=note or differs,
+            change=change,
             inputs=inputs,
             env_digest=digest,
             unanswered=memory.unanswered,
+            exact=turn.exact,
             decided_in=decided_in,
         )
+
+    def _sent(self, obj: Resource[SpecT, StatusT], change: Change | None, memory: ManagedMemory) -> str:
+        """The name of what was sent lately and is still to be seen; what people ask for otherwise is sent at once."""
+        sent = memory.sent
+        if sent is None:
+            return ""
+        asked = predicates.demand(obj) is not Demand.EXIST or (
+            change is not None and (change.name, change.to) == (sent.name, sent.to)
+        )
+        if asked and sent.cloud_id == obj.status.id and self.clock() - sent.at < self.delays.change:
+            return sent.name
+        memory.sent = None
+        return ""
 
     async def _look(
         self,
@@ -199,7 +193,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         obj: Resource[SpecT, StatusT],
         intent: CreateIntent | MalformedIntent | None,
         account: AccountReady,
-        memory: Memory,
+        memory: ManagedMemory,
         now: datetime,
         look: Look,
     ) -> _Sight[ObsT]:
@@ -220,13 +214,14 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         return await self._search(key, intent, account, memory, now)
 
     async def _look_by_id(
-        self, obj: Resource[SpecT, StatusT], account: AccountReady, memory: Memory, now: datetime, look: Look
+        self, obj: Resource[SpecT, StatusT], account: AccountReady, memory: ManagedMemory, now: datetime, look: Look
     ) -> _Sight[ObsT]:
         try:
             observed = await self.resource.observe(account.cloud, obj.status.id or "", obj.status, look)
         except NotFound:
             return self._missing(obj, memory, now)
         memory.missing = ("", 0.0)
+        account.unclaimed.discard(obj.status.id or "")
         progress = self.resource.progress(observed)
         _, name = self.resource.identity(observed)
         if name and obj.status.cloud_name and name != obj.status.cloud_name:
@@ -238,7 +233,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             return _Sight(Seen.GOING, observed, "a termination was sent; the cloud has not confirmed it")
         return _Sight(_SEEN_BY_PROGRESS[progress], observed)
 
-    def _missing(self, obj: Resource[SpecT, StatusT], memory: Memory, now: datetime) -> _Sight[ObsT]:
+    def _missing(self, obj: Resource[SpecT, StatusT], memory: ManagedMemory, now: datetime) -> _Sight[ObsT]:
         """A 404 is believed when it comes again, and never right after the create.
 
         What was seen terminated, the cloud forgets after a day: that is no other end (section 3).
@@ -281,7 +276,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         key: ObjectKey,
         intent: CreateIntent,
         account: AccountReady,
-        memory: Memory,
+        memory: ManagedMemory,
         now: datetime,
     ) -> _Sight[ObsT]:
         """Find out what became of a create whose answer is not known."""
@@ -310,7 +305,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             case _ as never:
                 assert_never(never)
 
-    def _not_seen(self, intent: CreateIntent, memory: Memory, early: float) -> _Sight[ObsT]:
+    def _not_seen(self, intent: CreateIntent, memory: ManagedMemory, early: float) -> _Sight[ObsT]:
         if memory.searched != intent.name:  # what an earlier attempt's lists lacked says nothing about this one
             memory.searched, memory.not_seen = intent.name, 0
         if early <= 0 and (memory.not_seen == 0 or self.clock() - memory.not_seen_at >= self.delays.absence):
@@ -327,7 +322,7 @@ def _belongs(cloud_id: str, holders: frozenset[ObjectKey]) -> str:
     return f"{cloud_id} belongs to {min(map(str, holders))}"
 
 
-def _gate(obj: Resource[SpecT, StatusT], account: AccountReady, memory: Memory, now: datetime) -> Gate:
+def _gate(obj: Resource[SpecT, StatusT], account: AccountReady, memory: ManagedMemory, now: datetime) -> Gate:
     """A wait that was agreed is over where the account has another key, or spec: that may be allowed what was not."""
     same = memory.account in (None, account)
     memory.account = account

@@ -12,7 +12,7 @@ from pydantic import JsonValue
 from relay_operator.api.parts import EnvFromSource
 from relay_operator.api.references import ValueSource
 from relay_operator.engine.kube import CONFIG_MAPS, SECRETS, Kube, NotFound, ResourceType
-from relay_operator.flows.managed.memory import Memory
+from relay_operator.flows.managed.memory import ManagedMemory
 from relay_operator.flows.managed.resource import InputRefs
 
 _WORDS = {SECRETS.plural: "Secret", CONFIG_MAPS.plural: "ConfigMap"}
@@ -88,7 +88,9 @@ class InputReader:
 
     kube: Kube
 
-    async def read(self, namespace: str, refs: InputRefs, salt: str, memory: Memory) -> ReadInputs | MissingInput:
+    async def read(
+        self, namespace: str, refs: InputRefs, salt: str, memory: ManagedMemory
+    ) -> ReadInputs | MissingInput:
         """`salt` keys the digest. Raises KubeError where the API server cannot be asked."""
         sources = _Sources(self.kube, namespace)
         borrowed: dict[str, str] = {}
@@ -134,7 +136,7 @@ async def _value(sources: _Sources, source: ValueSource) -> str | None:
     return None
 
 
-async def _digest(values: Mapping[str, str], versions: str, salt: str, memory: Memory) -> str:
+async def _digest(values: Mapping[str, str], versions: str, salt: str, memory: ManagedMemory) -> str:
     """Costs a key derivation only when a source's version changed."""
     if not values:
         return ""

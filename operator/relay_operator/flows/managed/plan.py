@@ -5,23 +5,20 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from relay_operator.api.conditions import Reason
+from relay_operator.engine.actions import Expire, Ignore, Keep, Release, Stall, Wait
 from relay_operator.flows.managed.actions import (
+    START,
+    STOP,
     Action,
     Adopt,
     CloseIntent,
     Create,
     Delete,
-    Expire,
     Forget,
-    Ignore,
-    Keep,
-    Release,
     Replace,
     Resend,
-    Stall,
-    Step,
     Update,
-    Wait,
+    Watch,
 )
 
 
@@ -94,7 +91,7 @@ class Difference(Enum):
     """How the spec differs from what the cloud has."""
 
     NONE = auto()
-    STEP = auto()  # can be changed in place
+    CHANGE = auto()  # can be changed in place
     FORBIDDEN = auto()  # cannot, and updateStrategy is Never
     REPLACEABLE = auto()  # cannot, and updateStrategy is Recreate
 
@@ -116,7 +113,10 @@ class View:
     replacing: bool = False
     difference: Difference = Difference.NONE
     expired: bool = False
-    step: Step = Step.START  # read only where `difference` is STEP
+    change: str = ""
+    """The name of the one to make first, where `difference` is CHANGE."""
+    sent: str = ""
+    """The name of the change that was sent, and that the cloud does not show so far."""
 
     @property
     def deleting(self) -> bool:
@@ -196,7 +196,7 @@ def _stop_and_release(view: View) -> Action:
         case Seen.PENDING:
             return Wait(Reason.DELETING)
         case _:
-            return Update(Step.STOP)
+            return _once(view, STOP)
 
 
 def _adopt(view: View) -> Action | None:
@@ -249,7 +249,7 @@ def _replace(view: View) -> Action | None:
     if view.replacing:
         return Delete()
     if view.held_back:
-        return None if view.difference is Difference.STEP else Wait(Reason.BACK_OFF)
+        return None if view.difference is Difference.CHANGE else Wait(Reason.BACK_OFF)
     return Replace()
 
 
@@ -258,21 +258,26 @@ def _forbidden(view: View) -> Action | None:
 
 
 def _update(view: View) -> Action | None:
-    if view.difference is Difference.STEP:
-        return _as_agreed(view, Update(view.step))
+    if view.difference is Difference.CHANGE:
+        return _as_agreed(view, _once(view, view.change))
     if view.recovery is Recovery.RESTART:
-        return Wait(Reason.BACK_OFF) if view.held_back else _as_agreed(view, Update(Step.START))
+        return Wait(Reason.BACK_OFF) if view.held_back else _as_agreed(view, Update(START))
     return None
 
 
-def _as_agreed(view: View, update: Update) -> Action:
+def _as_agreed(view: View, action: Update | Watch) -> Action:
     """A start that was refused is tried again no sooner than was agreed; a stop saves money and never waits.
 
     What was agreed for a recovery does not hold back what people ask for meanwhile.
     """
-    if view.gate is Gate.LATER and not view.held_back and update.step is not Step.STOP:
+    if view.gate is Gate.LATER and not view.held_back and action.change != STOP:
         return Wait(Reason.WAITING_FOR_RETRY)
-    return update
+    return action
+
+
+def _once(view: View, change: str) -> Update | Watch:
+    """A change that was taken is not sent again at each poll until the cloud shows it."""
+    return Watch(change) if view.sent == change else Update(change)
 
 
 def _expire(view: View) -> Action | None:

@@ -7,15 +7,16 @@ from typing import TypeVar
 from relay_operator.api import meta
 from relay_operator.api.meta import CreateIntent, MalformedIntent, Resource
 from relay_operator.api.parts import DeletionPolicy, OnInterrupted, PowerState, Recovery, UpdateType
-from relay_operator.api.workload import CommonStatus, WorkloadSpec
+from relay_operator.api.workload import ManagedSpec, ManagedStatus
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.intent import changed_fields
-from relay_operator.flows.managed.actions import Step
+from relay_operator.flows.managed.actions import START, STOP
 from relay_operator.flows.managed.plan import Demand, Difference, Gate, Seen, Undecided
-from relay_operator.flows.managed.resource import ExternalResource, Progress
+from relay_operator.flows.managed.resource import Change, ExternalResource, Powered, Progress, TriesModels
+from relay_operator.flows.managed.workload import asked, told
 
-SpecT = TypeVar("SpecT", bound=WorkloadSpec)
-StatusT = TypeVar("StatusT", bound=CommonStatus)
+SpecT = TypeVar("SpecT", bound=ManagedSpec)
+StatusT = TypeVar("StatusT", bound=ManagedStatus)
 ObsT = TypeVar("ObsT")
 Intent = CreateIntent | MalformedIntent | None
 
@@ -24,6 +25,7 @@ _DEMAND_BY_POLICY = {
     DeletionPolicy.STOP: Demand.DELETE_STOPPING,
     DeletionPolicy.ORPHAN: Demand.DELETE_ORPHANING,
 }
+_RUNNING = frozenset({Progress.READY, Progress.DEGRADED, Progress.INTERRUPTED})
 _RESTARTABLE = frozenset({Progress.READY, Progress.DEGRADED, Progress.FAILED})
 
 
@@ -81,12 +83,12 @@ def since_in(obj: Resource[SpecT, StatusT], state: str, now: datetime) -> dateti
 
 def running_wanted(obj: Resource[SpecT, StatusT], now: datetime) -> bool:
     """The power asked for: `powerState`, unless `lifetime.maxRuntimeSeconds` is used up."""
-    return obj.spec.power_state is PowerState.RUNNING and not runtime_used_up(obj, now)
+    return asked(obj.spec).power_state is PowerState.RUNNING and not runtime_used_up(obj, now)
 
 
 def runtime_used_up(obj: Resource[SpecT, StatusT], now: datetime) -> bool:
     """Counted since the workload last began to run at somebody's request; a `restarted-at` begins anew."""
-    lifetime, since = obj.spec.lifetime, obj.status.running_since
+    lifetime, since = asked(obj.spec).lifetime, told(obj.status).running_since
     limit = None if lifetime is None else lifetime.max_runtime_seconds
     if limit is None or since is None or restart_asked(obj):
         return False
@@ -94,7 +96,7 @@ def runtime_used_up(obj: Resource[SpecT, StatusT], now: datetime) -> bool:
 
 
 def restart_asked(obj: Resource[SpecT, StatusT]) -> bool:
-    return obj.metadata.annotations.get(meta.RESTARTED_AT, "") != (obj.status.restarted_at or "")
+    return obj.metadata.annotations.get(meta.RESTARTED_AT, "") != (told(obj.status).restarted_at or "")
 
 
 def model_id(models: Sequence[str], failures: int | None) -> str:
@@ -109,53 +111,75 @@ def difference(
     intent: CreateIntent | None,
     env_digest: str,
     now: datetime,
-) -> tuple[Difference, Step, str]:
-    """How the spec differs from what is there, the step to take first, and a sentence about what cannot be changed."""
-    if observed is None:
-        return Difference.NONE, Step.START, ""
+) -> tuple[Difference, Change | None, str]:
+    """How the spec differs from what is there, the change to make first, and what cannot be changed."""
+    if observed is None or obj.metadata.deletion_timestamp is not None:
+        return Difference.NONE, None, ""
     recorded = obj.status.spec_hash or (intent.spec_hash if intent is not None else "")
-    told = resource.differences(obj, observed)
-    named = {text.partition(":")[0] for text in told}
-    silent = tuple(name for name in changed_fields(recorded, resource.fields(obj)) if name not in named)
+    differs = resource.differences(obj, observed)
+    named = {text.partition(":")[0] for text in differs}
+    silent = tuple(name for name in changed_fields(recorded, resource.immutable(obj)) if name not in named)
     strategy = obj.spec.update_strategy
     recreate = strategy is not None and strategy.type is UpdateType.RECREATE
-    outdated = bool(env_digest and obj.status.env_digest and env_digest != obj.status.env_digest)
-    if told or silent or (outdated and recreate):
-        return Difference.REPLACEABLE if recreate else Difference.FORBIDDEN, Step.START, "; ".join(told + silent)
-    steps = steps_of(resource, obj, observed, now)
-    return (Difference.STEP, steps[0], "") if steps else (Difference.NONE, Step.START, "")
+    outdated = bool(env_digest and env_digest != (told(obj.status).env_digest or env_digest))
+    if differs or silent or (outdated and recreate):
+        return Difference.REPLACEABLE if recreate else Difference.FORBIDDEN, None, "; ".join(differs + silent)
+    changes = changes_of(resource, obj, observed, now)
+    return (Difference.CHANGE, changes[0], "") if changes else (Difference.NONE, None, "")
 
 
-def steps_of(
+def changes_of(
     resource: ExternalResource[SpecT, StatusT, ObsT], obj: Resource[SpecT, StatusT], observed: ObsT, now: datetime
-) -> tuple[Step, ...]:
-    """The kind's own steps, then the restart that people asked for."""
-    running = running_wanted(obj, now)
-    steps = resource.steps(obj, observed, running=running)
-    if not steps and running and restart_asked(obj) and resource.progress(observed) in _RESTARTABLE:
-        return (Step.RESTART,)
-    return steps
+) -> tuple[Change, ...]:
+    """Power first, then the kind's own changes, then the restart that people asked for."""
+    running, progress = running_wanted(obj, now), resource.progress(observed)
+    changes = resource.changes(obj, observed, running=running)
+    if not isinstance(resource, Powered):
+        return changes
+    if running and progress is Progress.STOPPED:
+        return (resource.start(observed), *changes)
+    if not running and progress in _RUNNING:
+        return (resource.stop(observed), *changes)
+    if not changes and running and restart_asked(obj) and progress in _RESTARTABLE:
+        return (resource.restart(observed),)
+    return changes
+
+
+def change_named(
+    resource: ExternalResource[SpecT, StatusT, ObsT], observed: ObsT, first: Change | None, name: str
+) -> Change:
+    """What the plan calls by this name."""
+    if first is not None and first.name == name:
+        return first
+    if isinstance(resource, Powered) and name in {STOP, START}:
+        return resource.stop(observed) if name == STOP else resource.start(observed)
+    raise AssertionError(f"the plan makes a change that {resource.definition.kind} does not know: {name}")
+
+
+def models_of(resource: ExternalResource[SpecT, StatusT, ObsT], obj: Resource[SpecT, StatusT]) -> tuple[str, ...]:
+    """GPU models to try, in order; empty where the cloud chooses, or the kind has none."""
+    return resource.models(obj) if isinstance(resource, TriesModels) else ()
 
 
 def expired(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> bool:
     """Stopped as asked for longer than `lifetime.ttlSecondsAfterStopped`."""
-    lifetime, since = obj.spec.lifetime, obj.status.state_since
+    lifetime, since = asked(obj.spec).lifetime, obj.status.state_since
     if lifetime is None or lifetime.ttl_seconds_after_stopped is None or since is None:
         return False
     stopped = seen is Seen.STOPPED and obj.status.state == "stopped" and not running_wanted(obj, now)
     return stopped and now - since >= timedelta(seconds=lifetime.ttl_seconds_after_stopped)
 
 
-def deadlines(spec: WorkloadSpec, status: CommonStatus) -> tuple[datetime, ...]:
+def deadlines(spec: ManagedSpec, status: ManagedStatus) -> tuple[datetime, ...]:
     """Moments at which the passing of time alone asks for a pass; those gone by included."""
-    lifetime, asked = spec.lifetime, spec.recovery or Recovery()
+    lifetime, recovery = asked(spec).lifetime, asked(spec).recovery or Recovery()
     waits: list[tuple[datetime | None, int | None]] = []
     if lifetime is not None:
-        waits.append((status.running_since, lifetime.max_runtime_seconds))
+        waits.append((told(status).running_since, lifetime.max_runtime_seconds))
         if status.state == "stopped":
             waits.append((status.state_since, lifetime.ttl_seconds_after_stopped))
-    if status.state == "interrupted" and asked.on_interrupted is OnInterrupted.RECREATE:
-        waits.append((status.state_since, asked.after_seconds))
+    if status.state == "interrupted" and recovery.on_interrupted is OnInterrupted.RECREATE:
+        waits.append((status.state_since, recovery.after_seconds))
     return tuple(
         since + timedelta(seconds=seconds) for since, seconds in waits if since is not None and seconds is not None
     )

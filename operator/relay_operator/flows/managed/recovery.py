@@ -6,13 +6,14 @@ from typing import TypeVar
 from relay_operator.api.meta import Resource
 from relay_operator.api.parts import OnFailed, OnInterrupted, OnTerminated
 from relay_operator.api.parts import Recovery as RecoverySpec
-from relay_operator.api.workload import CommonStatus, WorkloadSpec
+from relay_operator.api.workload import ManagedSpec, ManagedStatus
 from relay_operator.engine.backoff import Backoff
 from relay_operator.flows.managed.plan import Difference, Recovery, Seen
 from relay_operator.flows.managed.predicates import refresh_asked, running_wanted, since_in
+from relay_operator.flows.managed.workload import asked, told
 
-SpecT = TypeVar("SpecT", bound=WorkloadSpec)
-StatusT = TypeVar("StatusT", bound=CommonStatus)
+SpecT = TypeVar("SpecT", bound=ManagedSpec)
+StatusT = TypeVar("StatusT", bound=ManagedStatus)
 
 LASTING = timedelta(minutes=10)
 """A run that long means that what failed before is over: the next recovery is made without delay."""
@@ -25,16 +26,16 @@ _ENDED = {Seen.FAILED: "failed", Seen.INTERRUPTED: "interrupted", Seen.GONE: "te
 
 def recovery(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> Recovery:
     """What `spec.recovery` says about the state seen."""
-    asked = obj.spec.recovery or RecoverySpec()
+    wanted = asked(obj.spec).recovery or RecoverySpec()
     match seen:
-        case Seen.GONE if asked.on_terminated is OnTerminated.RECREATE:
+        case Seen.GONE if wanted.on_terminated is OnTerminated.RECREATE:
             return Recovery.RECREATE
-        case Seen.INTERRUPTED if asked.on_interrupted is OnInterrupted.RECREATE:
+        case Seen.INTERRUPTED if wanted.on_interrupted is OnInterrupted.RECREATE:
             since = since_in(obj, _ENDED[seen], now)
-            return Recovery.RECREATE if now - since >= timedelta(seconds=asked.after_seconds) else Recovery.NONE
-        case Seen.FAILED if asked.on_failed is OnFailed.RESTART and running_wanted(obj, now):
+            return Recovery.RECREATE if now - since >= timedelta(seconds=wanted.after_seconds) else Recovery.NONE
+        case Seen.FAILED if wanted.on_failed is OnFailed.RESTART and running_wanted(obj, now):
             return Recovery.RESTART
-        case Seen.FAILED if asked.on_failed is OnFailed.RECREATE:
+        case Seen.FAILED if wanted.on_failed is OnFailed.RECREATE:
             return Recovery.RECREATE
         case _:
             return Recovery.NONE
@@ -42,9 +43,9 @@ def recovery(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> Recove
 
 def in_a_row(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> int:
     """Restarts and recreations since it last ran for long."""
-    begun = obj.status.running_since
+    begun = told(obj.status).running_since
     lasted = begun is not None and _since(obj, seen, now) - begun >= LASTING
-    return 0 if lasted else obj.status.recoveries or 0
+    return 0 if lasted else told(obj.status).recoveries or 0
 
 
 def due(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> datetime:

@@ -1,109 +1,28 @@
 """What to tell of an object, and when to come back: one table for errors, one for actions. Pure."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
-from enum import Enum, auto
-from typing import Literal, TypeVar, assert_never
+from typing import TypeVar, assert_never
 
 from relay_client import errors
 from relay_client.errors import CloudError
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import rfc3339
-from relay_operator.api.workload import CommonStatus, WorkloadSpec
+from relay_operator.api.workload import ManagedSpec, ManagedStatus
 from relay_operator.engine.account import AccountReady, AccountRefused, AccountWaiting
+from relay_operator.engine.actions import Keep, Nothing, Stall, Wait
 from relay_operator.engine.conditions import Wanted
+from relay_operator.engine.report import Report, RetryKind, Return, blind, paused, refusal, without_account
 from relay_operator.flows.managed import actions, predicates, recovery
-from relay_operator.flows.managed.actions import Action, Step
+from relay_operator.flows.managed.actions import Action
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.plan import Recovery, Seen
-from relay_operator.flows.managed.resource import ExternalResource, Progress
-from relay_operator.flows.managed.result import Accepted, Nothing, OutcomeUnknown, Rejected, Result, Sent
+from relay_operator.flows.managed.resource import Change, ExternalResource, Progress
+from relay_operator.flows.managed.result import Accepted, OutcomeUnknown, Rejected, Result, Sent
 
-SpecT = TypeVar("SpecT", bound=WorkloadSpec)
-StatusT = TypeVar("StatusT", bound=CommonStatus)
+SpecT = TypeVar("SpecT", bound=ManagedSpec)
+StatusT = TypeVar("StatusT", bound=ManagedStatus)
 ObsT = TypeVar("ObsT")
-
-
-class Return(Enum):
-    """When the object is looked at again, where no attempt is agreed."""
-
-    NEVER = auto()  # an event will wake it, or it is going
-    SOON = auto()  # there is a next step
-    SHORTLY = auto()  # the cloud has most likely done it already, and no event tells
-    TRANSITION = auto()  # the cloud is on its way
-    SETTLED = auto()  # as asked, or waiting for people
-
-
-class RetryKind(Enum):
-    """How a refused attempt is repeated."""
-
-    QUICK = auto()  # backoff from its beginning
-    SLOW = auto()  # only people, or a change elsewhere, can help: the longest backoff
-    ADVISED = auto()  # the cloud's Retry-After where it gave one, else backoff
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """`ready` None leaves the Ready condition as it was last known."""
-
-    ready: Literal["True", "False"] | None
-    trouble: Literal[ConditionType.RECONCILING, ConditionType.STALLED] | None
-    reason: Reason
-    message: str
-    back: Return = Return.TRANSITION
-    pace: RetryKind | None = None
-    retry_after: float | None = None
-    extra: tuple[Wanted, ...] = ()
-    deletion_deadline: datetime | None = None
-    next_attempt: datetime | None = None
-    """The moment that is waited for, where it is known without a pace."""
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """How one kind of refusal reads in status."""
-
-    reason: Reason
-    stalled: bool
-    pace: RetryKind
-
-
-_CONFLICTS: Mapping[str, Refusal] = {
-    "POD_NODE_BUSY": Refusal(Reason.POD_NODE_BUSY, stalled=False, pace=RetryKind.QUICK),
-    "POD_NODE_OFFLINE": Refusal(Reason.POD_NODE_OFFLINE, stalled=False, pace=RetryKind.QUICK),
-    "POD_STOPPING": Refusal(Reason.POD_STOPPING, stalled=False, pace=RetryKind.QUICK),
-    "POD_NODE_NO_INFINIBAND": Refusal(Reason.POD_NODE_NO_INFINIBAND, stalled=True, pace=RetryKind.SLOW),
-}
-_REFUSALS: tuple[tuple[type[CloudError], Refusal], ...] = (
-    (errors.CapacityExhausted, Refusal(Reason.WAITING_FOR_CAPACITY, stalled=False, pace=RetryKind.ADVISED)),
-    (errors.RateLimited, Refusal(Reason.RATE_LIMITED, stalled=False, pace=RetryKind.ADVISED)),
-    (errors.PaymentRequired, Refusal(Reason.BALANCE_EXHAUSTED, stalled=True, pace=RetryKind.SLOW)),
-    (errors.Unauthorized, Refusal(Reason.ACCOUNT_UNAUTHORIZED, stalled=True, pace=RetryKind.ADVISED)),
-    (errors.Forbidden, Refusal(Reason.ACCOUNT_FORBIDDEN, stalled=True, pace=RetryKind.SLOW)),
-    (errors.BadRequest, Refusal(Reason.SPEC_INVALID, stalled=True, pace=RetryKind.SLOW)),
-    (errors.Conflict, Refusal(Reason.CONFLICT, stalled=False, pace=RetryKind.QUICK)),
-    (errors.NotFound, Refusal(Reason.CONFLICT, stalled=False, pace=RetryKind.QUICK)),
-    (errors.Gone, Refusal(Reason.CONFLICT, stalled=False, pace=RetryKind.QUICK)),
-)
-_UNREACHABLE = Refusal(Reason.CLOUD_UNAVAILABLE, stalled=False, pace=RetryKind.ADVISED)
-
-_STEP_REASONS: Mapping[Step, Reason] = {
-    Step.STOP: Reason.STOPPING,
-    Step.START: Reason.STARTING,
-    Step.SCALE: Reason.SCALING,
-    Step.VISIBILITY: Reason.UPDATING,
-    Step.RESTART: Reason.RESTARTING,
-}
-
-
-_TOLD_BY_EVENTS = frozenset({Step.STOP, Step.START})
-
-
-def refusal(error: CloudError) -> Refusal:
-    """The row for an error: conflicts by their code, the rest by their class."""
-    by_code = _CONFLICTS.get(error.code or "") if isinstance(error, errors.Conflict) else None
-    return by_code or next((row for kind, row in _REFUSALS if isinstance(error, kind)), _UNREACHABLE)
 
 
 def report_of(
@@ -127,8 +46,8 @@ def report_of(
             return _adopted(facts, resource.detail(observed))
         case Accepted(observed):
             return _created(resource, facts, observed)
-        case Sent():
-            return _sent(facts, action)
+        case Sent(change):
+            return _sent(facts, change)
         case Nothing():
             return _decided(resource, facts, action, unreachable=unreachable)
         case _ as never:
@@ -147,7 +66,7 @@ def _rejected(
         ConditionType.STALLED if row.stalled else ConditionType.RECONCILING,
         row.reason,
         error.message,
-        pace=row.pace,
+        retry=row.retry,
         retry_after=error.retry_after,
         extra=extra,
     )
@@ -184,16 +103,17 @@ def _searching(reason: Reason, message: str) -> Report:
 def _resent(facts: Facts[SpecT, StatusT, ObsT], error: CloudError) -> Report:
     """A name clash says that it exists, and not under which id; anything else says as little as before."""
     if isinstance(error, errors.Conflict):
-        return replace(_outcome_unknown(facts, f"the cloud says that the name is taken ({error})"), pace=RetryKind.SLOW)
-    return replace(_searching(Reason.CREATE_OUTCOME_UNKNOWN, f"{error}; it is sent again"), pace=RetryKind.QUICK)
+        return replace(
+            _outcome_unknown(facts, f"the cloud says that the name is taken ({error})"), retry=RetryKind.SLOW
+        )
+    return replace(_searching(Reason.CREATE_OUTCOME_UNKNOWN, f"{error}; it is sent again"), retry=RetryKind.QUICK)
 
 
 def _created(
     resource: ExternalResource[SpecT, StatusT, ObsT], facts: Facts[SpecT, StatusT, ObsT], observed: ObsT
 ) -> Report:
     """Ready at once only where nothing is left to be changed, as it is where it was asked for stopped."""
-    running = predicates.running_wanted(facts.obj, facts.now)
-    if not resource.steps(facts.obj, observed, running=running):
+    if not predicates.changes_of(resource, facts.obj, observed, facts.now):
         return _progressing(resource, facts, observed)
     return Report("False", ConditionType.RECONCILING, Reason.CREATING, resource.detail(observed), Return.SOON)
 
@@ -204,11 +124,11 @@ def _adopted(facts: Facts[SpecT, StatusT, ObsT], detail: str) -> Report:
     return Report("False", ConditionType.RECONCILING, reason, f"found; {detail}", Return.SOON)
 
 
-def _sent(facts: Facts[SpecT, StatusT, ObsT], action: Action) -> Report:
-    if isinstance(action, actions.Update):
-        back = Return.TRANSITION if action.step in _TOLD_BY_EVENTS else Return.SHORTLY
-        message = f"{action.step} sent to the cloud"
-        return Report("False", ConditionType.RECONCILING, _STEP_REASONS[action.step], message, back)
+def _sent(facts: Facts[SpecT, StatusT, ObsT], change: Change | None) -> Report:
+    if change is not None:
+        back = Return.TRANSITION if change.told_by_webhook else Return.SHORTLY
+        message = f"{change.name} sent to the cloud"
+        return Report("False", ConditionType.RECONCILING, change.reason, message, back)
     reason = Reason.RECREATING if facts.view.replacing and not facts.view.deleting else Reason.DELETING
     return Report("False", ConditionType.RECONCILING, reason, "termination sent to the cloud")
 
@@ -221,9 +141,9 @@ def _decided(
     unreachable: bool,
 ) -> Report | None:
     match action:
-        case actions.Wait(reason):
+        case Wait(reason):
             return _waiting(resource, facts, reason, unreachable=unreachable)
-        case actions.Stall(reason):
+        case Stall(reason):
             return _stalled(facts, reason)
         case actions.Replace():
             message = facts.note or f"recovery: {facts.view.recovery.name.lower()}"
@@ -233,7 +153,7 @@ def _decided(
         case actions.CloseIntent():
             message = facts.note or "the last attempt came to nothing"
             return Report("False", ConditionType.RECONCILING, Reason.CREATING, message, Return.SOON)
-        case actions.Keep():
+        case Keep():
             if facts.observed is None:
                 return None
             return _progressing(resource, facts, facts.observed)
@@ -252,10 +172,9 @@ def _waiting(
         case Reason.WAITING_FOR_RETRY:
             return None
         case Reason.PAUSED:
-            paused = Wanted(ConditionType.PAUSED, "True", Reason.PAUSED, "the annotation paused is set")
-            return Report(None, None, Reason.PAUSED, paused.message, Return.NEVER, extra=(paused,))
+            return paused()
         case Reason.CLOUD_UNAVAILABLE:
-            return _blind(facts, unreachable=unreachable)
+            return blind(facts.error, unreachable=unreachable)
         case Reason.WAITING_FOR_ACCOUNT if not isinstance(facts.account, AccountReady):
             return _without_account(facts, facts.account)
         case Reason.BACK_OFF:
@@ -278,32 +197,14 @@ def _backing_off(resource: ExternalResource[SpecT, StatusT, ObsT], facts: Facts[
     return Report("False", ConditionType.RECONCILING, Reason.BACK_OFF, message, next_attempt=due)
 
 
-def _blind(facts: Facts[SpecT, StatusT, ObsT], *, unreachable: bool) -> Report | None:
-    """`Ready` stays what it was last seen to be; a key that is refused is told at once, silence after a while."""
-    if facts.error is None:
-        return None
-    row = refusal(facts.error)
-    if row.reason is Reason.CLOUD_UNAVAILABLE and not unreachable:
-        return None
-    return Report(
-        None, ConditionType.STALLED, row.reason, facts.error.message, pace=row.pace, retry_after=facts.error.retry_after
-    )
-
-
 def _without_account(facts: Facts[SpecT, StatusT, ObsT], account: AccountWaiting | AccountRefused) -> Report:
-    reason, message = account.reason, account.message
-    if facts.view.deleting:
-        message += "; the deletion waits for it (the annotation abandon lets go without touching the cloud)"
-    if not facts.obj.status.id:
-        return Report("False", ConditionType.RECONCILING, Reason.WAITING_FOR_ACCOUNT, message, Return.SETTLED)
-    return Report(None, ConditionType.STALLED, reason, message, Return.SETTLED)
+    return without_account(account, deleting=facts.view.deleting, recorded=bool(facts.obj.status.id))
 
 
 def _stalled(facts: Facts[SpecT, StatusT, ObsT], reason: Reason) -> Report:
     message = facts.note
     if not isinstance(facts.account, AccountReady):
-        without = _without_account(facts, facts.account)
-        return Report(without.ready, ConditionType.STALLED, facts.account.reason, without.message, Return.SETTLED)
+        return _without_account(facts, facts.account)
     if reason is Reason.CREATE_OUTCOME_UNKNOWN:
         return _outcome_unknown(facts, facts.note)
     if reason is Reason.IMMUTABLE_FIELD_CHANGED:

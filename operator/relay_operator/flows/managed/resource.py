@@ -1,26 +1,33 @@
-"""What a kind tells the engine: how one object maps to one resource of the cloud."""
+"""What a kind tells the managed flow: how one object maps to one resource of the cloud.
 
-from collections.abc import Mapping, Sequence
+`ExternalResource` is what every kind says. The other protocols are for kinds that have what they are about; the flow
+sees by the type which of them a kind has.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from pydantic import JsonValue
 
 from relay_client import Cloud
+from relay_operator.api.conditions import Reason
+from relay_operator.api.definition import Definition
 from relay_operator.api.meta import CreateIntent, Resource
 from relay_operator.api.parts import EnvFromSource, EnvVar
 from relay_operator.api.references import ValueSource
-from relay_operator.api.workload import CommonStatus, WorkloadSpec
-from relay_operator.engine.kube import ResourceType
+from relay_operator.api.workload import ManagedSpec, ManagedStatus
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
-from relay_operator.flows.managed.actions import Step
+from relay_operator.flows.managed.actions import RESTART, START, STOP
 from relay_operator.flows.managed.connection import Reached
 
-SpecT = TypeVar("SpecT", bound=WorkloadSpec)
-StatusT = TypeVar("StatusT", bound=CommonStatus)
+SpecT = TypeVar("SpecT", bound=ManagedSpec)
+StatusT = TypeVar("StatusT", bound=ManagedStatus)
 ObsT = TypeVar("ObsT")
+ObjT_contra = TypeVar("ObjT_contra", contravariant=True)
+ObsT_contra = TypeVar("ObsT_contra", contravariant=True)
 FoundT_co = TypeVar("FoundT_co", covariant=True)
 
 
@@ -44,11 +51,27 @@ class Look(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
-    """How the spec differs from the cloud: fields the cloud cannot change, and steps it can, in order."""
+class Change:
+    """One change that the cloud can make in place."""
 
-    forbidden: tuple[str, ...] = ()
-    steps: tuple[Step, ...] = ()
+    name: str
+    """For people and the log, and to tell it from others: `stop`, `scale`."""
+    reason: Reason
+    """What is said while it is under way."""
+    send: Callable[[Cloud], Awaitable[object]] = field(compare=False)
+    """Raises CloudError."""
+    to: str = ""
+    """What is asked for, where the name does not say it."""
+    told_by_webhook: bool = False
+    """Whether the cloud sends an event when it is done."""
+
+
+_POWER = {STOP: Reason.STOPPING, START: Reason.STARTING, RESTART: Reason.RESTARTING}
+
+
+def power(name: str, send: Callable[[Cloud], Awaitable[object]]) -> Change:
+    """A change of power; a restart ends as it began, so that no event tells of it."""
+    return Change(name, _POWER[name], send, told_by_webhook=name != RESTART)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,19 +126,15 @@ class ExternalResource(Protocol[SpecT, StatusT, ObsT]):
     """How one kind maps to the cloud. Methods with a `cloud` do I/O and raise CloudError; the others are pure."""
 
     @property
-    def kind(self) -> str: ...
+    def definition(self) -> Definition: ...
 
     @property
-    def type(self) -> ResourceType: ...
+    def model(self) -> type[Resource[SpecT, StatusT]]: ...
 
     told_by_webhooks: frozenset[str] = frozenset()
     """States of which the cloud sends events (section 6)."""
     retention: timedelta | None = None
     """How long the cloud keeps what is interrupted, or stopped for want of funds; None: it does not say."""
-
-    def parse(self, body: bytes) -> Resource[SpecT, StatusT]:
-        """The object, unknown fields ignored. Raises pydantic's ValidationError."""
-        ...
 
     async def observe(self, cloud: Cloud, cloud_id: str, last: StatusT, look: Look) -> ObsT:
         """The resource with that id. Raises NotFound."""
@@ -132,33 +151,21 @@ class ExternalResource(Protocol[SpecT, StatusT, ObsT]):
         """Send one create. MUST do nothing that can fail after the cloud answered."""
         ...
 
-    async def update(self, cloud: Cloud, obj: Resource[SpecT, StatusT], observed: ObsT, step: Step) -> None:
-        """Make one change in place."""
-        ...
-
     async def delete(self, cloud: Cloud, cloud_id: str) -> None:
         """Terminate. Repeatable; raises NotFound where it is gone."""
         ...
 
-    def fields(self, obj: Resource[SpecT, StatusT]) -> Mapping[str, JsonValue]:
+    def immutable(self, obj: Resource[SpecT, StatusT]) -> Mapping[str, JsonValue]:
         """What the cloud cannot change after create, by the spec's field names, defaults filled in, no secrets."""
         ...
 
-    def models(self, obj: Resource[SpecT, StatusT]) -> tuple[str, ...]:
-        """GPU models to try, in order; empty where the cloud chooses."""
-        ...
-
-    def input_refs(self, obj: Resource[SpecT, StatusT]) -> InputRefs:
-        """What a create needs from Secrets and ConfigMaps."""
-        ...
-
     def differences(self, obj: Resource[SpecT, StatusT], observed: ObsT) -> tuple[str, ...]:
-        """Of `fields`, those the cloud reports with another value, as `field: asked X, has Y`."""
-        ...
+        """Of `immutable`, those the cloud reports with another value, as `field: asked X, has Y`."""
+        return ()
 
-    def steps(self, obj: Resource[SpecT, StatusT], observed: ObsT, *, running: bool) -> tuple[Step, ...]:
-        """What can be changed in place to be as asked, most urgent first; `running` is the power asked for."""
-        ...
+    def changes(self, obj: Resource[SpecT, StatusT], observed: ObsT, *, running: bool) -> tuple[Change, ...]:
+        """What can be changed in place to be as asked, most urgent first, power apart; `running` is whether to run."""
+        return ()
 
     def progress(self, observed: ObsT) -> Progress: ...
 
@@ -170,10 +177,44 @@ class ExternalResource(Protocol[SpecT, StatusT, ObsT]):
         """One sentence of what the cloud says, `statusReason` verbatim."""
         ...
 
-    def reached(self, observed: ObsT) -> Reached | None:
-        """Where it is reached; None where this observation does not tell all of it."""
-        ...
-
     def status(self, obj: Resource[SpecT, StatusT], observed: ObsT) -> StatusT:
         """`obj.status` with everything that mirrors the cloud filled in anew."""
         ...
+
+
+@runtime_checkable
+class TakesInputs(Protocol[ObjT_contra]):
+    """Needs Secrets or ConfigMaps for its create."""
+
+    def input_refs(self, obj: ObjT_contra) -> InputRefs:
+        """Which ones."""
+        ...
+
+
+@runtime_checkable
+class TriesModels(Protocol[ObjT_contra]):
+    """Runs on one of several GPU models."""
+
+    def models(self, obj: ObjT_contra) -> tuple[str, ...]:
+        """Those to try, in order; empty where the cloud chooses."""
+        ...
+
+
+@runtime_checkable
+class Connects(Protocol[ObsT_contra]):
+    """Is reached at an endpoint."""
+
+    def reached(self, observed: ObsT_contra) -> Reached | None:
+        """Where; None where this observation does not tell all of it."""
+        ...
+
+
+@runtime_checkable
+class Powered(Protocol[ObsT_contra]):
+    """Can be stopped and started."""
+
+    def stop(self, observed: ObsT_contra) -> Change: ...
+
+    def start(self, observed: ObsT_contra) -> Change: ...
+
+    def restart(self, observed: ObsT_contra) -> Change: ...

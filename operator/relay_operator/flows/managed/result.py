@@ -5,13 +5,10 @@ from typing import Generic, TypeAlias, TypeVar
 
 from relay_client.errors import CloudError
 from relay_operator.api.meta import CreateIntent
+from relay_operator.engine.actions import Nothing
+from relay_operator.flows.managed.resource import Change
 
 ObsT = TypeVar("ObsT")
-
-
-@dataclass(frozen=True, slots=True)
-class Nothing:
-    """The action needed no call, or the object is as decided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +21,10 @@ class Accepted(Generic[ObsT]):
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """The cloud took the change; what it makes of it is yet to be seen."""
+    """The cloud took it; what it makes of it is yet to be seen."""
+
+    change: Change | None = None
+    """None: it was a termination."""
 
 
 @dataclass(frozen=True, slots=True)

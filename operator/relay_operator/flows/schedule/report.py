@@ -1,10 +1,8 @@
 """What a schedule's status says. Pure."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-
-from pydantic import JsonValue
 
 from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType, Reason
@@ -16,7 +14,9 @@ from relay_operator.api.inferencebatchschedule import (
 )
 from relay_operator.engine import conditions
 from relay_operator.engine.conditions import Wanted
-from relay_operator.flows.managed.status import merge_patch
+from relay_operator.engine.queue import Priority
+from relay_operator.engine.report import Report, Return
+from relay_operator.engine.status import conditions_of
 from relay_operator.flows.schedule.decide import Child, active, last_success
 
 
@@ -46,7 +46,9 @@ def new_status(schedule: InferenceBatchSchedule, finding: ScheduleFinding) -> In
     references = [BatchReference(name=child.name, uid=child.uid) for child in running[:SHOWN_ACTIVE]]
     ends = [end for end in (before.last_successful_time, last_success(finding.children)) if end is not None]
     generation = schedule.metadata.generation
-    written = conditions.written(before.conditions, _conditions(schedule, finding), generation, finding.now)
+    written = conditions.written(
+        before.conditions, conditions_of(before.conditions, report_of(schedule, finding)), generation, finding.now
+    )
     return before.model_copy(
         update={
             "active": references or None,
@@ -61,28 +63,22 @@ def new_status(schedule: InferenceBatchSchedule, finding: ScheduleFinding) -> In
     )
 
 
-def status_patch(before: InferenceBatchScheduleStatus, after: InferenceBatchScheduleStatus) -> dict[str, JsonValue]:
-    """The merge patch between the two; empty where nothing changed."""
-    return merge_patch(_dumped(before), _dumped(after))
-
-
-def _dumped(status: InferenceBatchScheduleStatus) -> dict[str, JsonValue]:
-    dumped: dict[str, JsonValue] = status.model_dump(mode="json", exclude_none=True)
-    return dumped
-
-
 def paused(schedule: InferenceBatchSchedule) -> bool:
     return schedule.metadata.annotations.get(meta.PAUSED) == "true"
 
 
-def _conditions(schedule: InferenceBatchSchedule, finding: ScheduleFinding) -> Iterator[Wanted]:
+def report_of(
+    schedule: InferenceBatchSchedule, finding: ScheduleFinding, looks: tuple[tuple[float, Priority], ...] = ()
+) -> Report:
+    """Whether batches are started."""
+    set_aside = Wanted(ConditionType.PAUSED, "True", Reason.PAUSED, "the annotation paused is set")
+    extra = (set_aside,) if paused(schedule) else ()
     trouble = finding.trouble
     if trouble is not None:
-        yield Wanted(ConditionType.READY, "False", trouble.reason, trouble.message)
-        yield Wanted(ConditionType.STALLED, "True", trouble.reason, trouble.message)
-    elif schedule.spec.suspend:
-        yield Wanted(ConditionType.READY, "True", Reason.SUSPENDED, "nothing is started while spec.suspend is true")
-    else:
-        yield Wanted(ConditionType.READY, "True", Reason.SCHEDULED, "a batch is started at each time of the schedule")
-    if paused(schedule):
-        yield Wanted(ConditionType.PAUSED, "True", Reason.PAUSED, "the annotation paused is set")
+        return Report(
+            "False", ConditionType.STALLED, trouble.reason, trouble.message, Return.NEVER, extra=extra, looks=looks
+        )
+    reason, message = Reason.SCHEDULED, "a batch is started at each time of the schedule"
+    if schedule.spec.suspend:
+        reason, message = Reason.SUSPENDED, "nothing is started while spec.suspend is true"
+    return Report("True", None, reason, message, Return.NEVER, extra=extra, looks=looks)

@@ -11,8 +11,9 @@ from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine import conditions
 from relay_operator.engine.account import AccountReady, AccountRefused, AccountState, AccountWaiting
+from relay_operator.engine.status import status_patch
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
-from relay_operator.flows.account.report import AccountFinding, OrganizationSeen, new_status, status_patch
+from relay_operator.flows.account.report import AccountFinding, OrganizationSeen, new_status
 from relay_wire.account import Whoami
 from relay_wire.billing import Balance, CurrentUsage
 

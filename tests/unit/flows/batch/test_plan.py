@@ -9,8 +9,9 @@ from typing import get_args
 import pytest
 
 from relay_operator.api.conditions import Reason
+from relay_operator.engine.actions import Expire, Ignore, Keep, Release, Stall, Wait
 from relay_operator.flows.batch import actions
-from relay_operator.flows.batch.actions import Action, Stall, Start, Wait, Work
+from relay_operator.flows.batch.actions import Action, Start, Work
 from relay_operator.flows.batch.plan import (
     BatchDemand,
     EndingState,
@@ -90,13 +91,11 @@ INVARIANTS: dict[str, Callable[[View, Action], bool]] = {
         or view.demand is BatchDemand.DELETE_DISCARDING
     ),
     "what is in the cloud is let go only where people said so": lambda view, action: (
-        not isinstance(action, actions.Release)
+        not isinstance(action, Release)
         or view.phase in NOTHING_THERE
         or view.demand in {BatchDemand.DELETE_ABANDONING, BatchDemand.DELETE_ORPHANING}
     ),
-    "an object that lives is never released": lambda view, action: (
-        not isinstance(action, actions.Release) or view.deleting
-    ),
+    "an object that lives is never released": lambda view, action: not isinstance(action, Release) or view.deleting,
     "files are deleted only once the outcome is written down": lambda view, action: (
         action != Start(Work.CLEAR) or view.phase is Phase.FINISHED
     ),
@@ -104,7 +103,7 @@ INVARIANTS: dict[str, Callable[[View, Action], bool]] = {
         action != Start(Work.PUBLISH) or view.phase is Phase.PUBLISHING
     ),
     "an object goes by itself only when nothing of it is left": lambda view, action: (
-        not isinstance(action, actions.Expire) or view.phase is Phase.EXPIRED
+        not isinstance(action, Expire) or view.phase is Phase.EXPIRED
     ),
 }
 
@@ -115,29 +114,29 @@ OVER = View(round=Round.OVER, holds=Holds.RESULTS)
 ENDING = View(ending=EndingState.RECORDED)
 
 SENTENCES: dict[str, tuple[View, Action]] = {
-    "deleting without our finalizer is none of our business": (replace(GOING, finalizer=False), actions.Ignore()),
+    "deleting without our finalizer is none of our business": (replace(GOING, finalizer=False), Ignore()),
     "abandoning lets go before anything else": (
         View(demand=BatchDemand.DELETE_ABANDONING, paused=True, account=Account.REFUSED, sight=Sight.BLIND),
-        actions.Release(),
+        Release(),
     ),
     "paused keeps even what is being deleted": (replace(GOING, paused=True), Wait(Reason.PAUSED)),
     "what was never begun goes without an account": (
         replace(GOING, phase=Phase.NEW, account=Account.REFUSED),
-        actions.Release(),
+        Release(),
     ),
     "what is finished and cleared goes without an account": (
         replace(GOING, phase=Phase.CLEARED, account=Account.WAITING),
-        actions.Release(),
+        Release(),
     ),
-    "what is finished is kept": (View(phase=Phase.CLEARED), actions.Keep()),
-    "what is finished long enough goes by itself": (View(phase=Phase.EXPIRED), actions.Expire()),
+    "what is finished is kept": (View(phase=Phase.CLEARED), Keep()),
+    "what is finished long enough goes by itself": (View(phase=Phase.EXPIRED), Expire()),
     "suspended from the start needs no account": (
         replace(FRESH, demand=BatchDemand.SUSPEND, account=Account.WAITING),
         Wait(Reason.SUSPENDED),
     ),
     "orphaning lets go of what runs": (
         View(demand=BatchDemand.DELETE_ORPHANING, live=Live.RUNNING, account=Account.REFUSED),
-        actions.Release(),
+        Release(),
     ),
     "without an account nothing goes on": (View(account=Account.WAITING), Wait(Reason.WAITING_FOR_ACCOUNT)),
     "a refused account stalls": (View(account=Account.REFUSED), Stall(Reason.ACCOUNT_REFUSED)),
@@ -166,7 +165,7 @@ SENTENCES: dict[str, tuple[View, Action]] = {
         replace(GOING, round=Round.HELD, holds=Holds.RESULTS),
         actions.BeginPublication(),
     ),
-    "what runs is left to itself": (View(live=Live.RUNNING), actions.Keep()),
+    "what runs is left to itself": (View(live=Live.RUNNING), Keep()),
     "what failed is sent again": (View(round=Round.OVER_MORE), actions.Again()),
     "but not before its time": (View(round=Round.OVER_MORE, waiting=True), Wait(Reason.WAITING_FOR_RETRY)),
     "what is answered is published": (OVER, actions.BeginPublication()),

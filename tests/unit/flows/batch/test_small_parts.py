@@ -18,7 +18,7 @@ from relay_operator.flows.batch.destinations import addresses
 from relay_operator.flows.batch.names import OBJECT, TAG, PartTag, file_name, file_prefix, metadata_of
 from relay_operator.flows.batch.plan import Transfer
 from relay_operator.flows.batch.selection import retry_policy
-from relay_operator.flows.batch.status import is_progress_alone, status_patch
+from relay_operator.flows.batch.status import is_progress_alone
 from relay_operator.flows.batch.transfers import Job, Transfers
 from relay_operator.flows.batch.work import Cleared, WorkResult, WorkTroubled
 from relay_operator.records.results import Failure
@@ -91,13 +91,13 @@ def _running(completed: int, *, reason: str = "Running", state: str = "in_progre
 
 def test_progress_alone_may_wait_and_everything_else_may_not() -> None:
     before = _running(1)
-    assert is_progress_alone(before, _running(2), status_patch(before, _running(2)))
+    assert is_progress_alone(before, _running(2))
     changed = _running(2, reason="Publishing")
-    assert not is_progress_alone(before, changed, status_patch(before, changed))
+    assert not is_progress_alone(before, changed)
     over = _running(10, state="completed")
-    assert not is_progress_alone(before, over, status_patch(before, over))
+    assert not is_progress_alone(before, over)
     ended = _running(2).model_copy(update={"completion_time": NOON})
-    assert not is_progress_alone(before, ended, status_patch(before, ended))
+    assert not is_progress_alone(before, ended)
 
 
 def _job(work: Work = Work.SEND, number: int = 1, uid: str = "uid") -> Job:
@@ -162,3 +162,16 @@ async def test_a_mistake_in_long_work_is_logged_and_tried_again_later(caplog: py
     assert isinstance(came, WorkTroubled)
     assert came.reason is Reason.WAITING_FOR_RETRY
     assert "ZeroDivisionError" in caplog.text
+
+
+async def test_long_work_that_is_cut_off_from_inside_wakes_its_object_too() -> None:
+    async def cut_off() -> WorkResult:
+        raise asyncio.CancelledError
+
+    queue = Queue[ObjectKey](time.monotonic)
+    transfers = Transfers(queue, 1)
+    transfers.start(KEY, _job(), cut_off)
+    async with asyncio.timeout(10):
+        assert (await queue.take()).key == KEY
+    assert transfers.state(KEY, _job()) is Transfer.DONE
+    assert isinstance(transfers.result(KEY), WorkTroubled)

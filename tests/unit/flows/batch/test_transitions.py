@@ -20,12 +20,13 @@ from relay_operator.api.inferencebatch import (
 )
 from relay_operator.api.meta import CreateIntent
 from relay_operator.engine.account import AccountWaiting
+from relay_operator.engine.actions import Keep, Nothing
 from relay_operator.flows.batch import actions
 from relay_operator.flows.batch.actions import Action
 from relay_operator.flows.batch.facts import Facts
 from relay_operator.flows.batch.names import TAG, PartTag
 from relay_operator.flows.batch.plan import BatchDemand, View
-from relay_operator.flows.batch.result import Begun, Hindered, Nothing, NotPaid, Paid, Result, Unknown
+from relay_operator.flows.batch.result import Begun, Hindered, NotPaid, Paid, Result, Unknown
 from relay_operator.flows.batch.transitions import GIVE_UP, after
 from relay_operator.flows.batch.work import Cleared, Published, Uploaded, WorkRefused, WorkResult, WorkTroubled
 from relay_wire.batches import Batch
@@ -255,4 +256,4 @@ def test_the_rest_is_written_as_it_was_decided() -> None:
     assert recorded(status(completion_time=NOON), Cleared()).cleared is True
     resumed = led_to(facts(status(suspended=True)), actions.Start(actions.Work.SEND))
     assert resumed.start_time == NOON
-    assert led_to(facts(status(sent())), actions.Keep()) == status(sent())
+    assert led_to(facts(status(sent())), Keep()) == status(sent())

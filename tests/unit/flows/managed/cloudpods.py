@@ -2,16 +2,25 @@
 
 import itertools
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from relay_client import Cloud, CloudError, CloudUnavailable, NotFound, Outcome, Unauthorized
 from relay_operator.api.meta import CreateIntent
 from relay_operator.api.references import AccountRef
 from relay_operator.engine.account import AccountReady, AccountState
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
-from relay_operator.flows.managed.actions import Step
-from relay_operator.flows.managed.resource import CannotTell, Found, Inputs, Look, NotSeen, SearchResult, Unfinished
+from relay_operator.flows.managed.actions import RESTART, START, STOP
+from relay_operator.flows.managed.resource import (
+    CannotTell,
+    Change,
+    Found,
+    Inputs,
+    Look,
+    NotSeen,
+    SearchResult,
+    Unfinished,
+)
 from relay_operator.kinds.gpupod import GpuPods, GpuPodStatus, Pod
 from relay_wire.vms import VmRecord
 
@@ -47,6 +56,7 @@ class Pods:
     listable: bool = True
     more_to_find: int = 0
     """Searches that come to no end."""
+    deaf: bool = False
     hidden: set[str] = field(default_factory=set)
     """Ids that reads and lists do not show."""
     born: str = "running"
@@ -86,6 +96,11 @@ class Pods:
         self.records[record.id] = record
         self.created.append(name)
         return record
+
+    def obey(self, cloud_id: str, state: str, **fields: object) -> None:
+        """What a change leads to; a cloud that is deaf takes it, and does nothing."""
+        if not self.deaf:
+            self.become(cloud_id, state, **fields)
 
     def become(self, cloud_id: str, state: str, **fields: object) -> None:
         """What happens to a pod by itself, or by somebody else's hand."""
@@ -154,16 +169,30 @@ class MemoryPods(GpuPods):
         self.pods.end("create", failure)
         return record
 
-    async def update(self, cloud: Cloud, obj: Pod, observed: VmRecord, step: Step) -> None:
-        failure = self.pods.begin(step)
-        match step:
-            case Step.STOP:
-                self.pods.become(observed.id, "stopped")
-            case Step.VISIBILITY:
-                self.pods.become(observed.id, observed.status, public=obj.spec.public)
-            case _:
-                self.pods.become(observed.id, "running")
-        self.pods.end(step, failure)
+    def stop(self, observed: VmRecord) -> Change:
+        return replace(super().stop(observed), send=self._power(STOP, observed, "stopped"))
+
+    def start(self, observed: VmRecord) -> Change:
+        return replace(super().start(observed), send=self._power(START, observed, "running"))
+
+    def restart(self, observed: VmRecord) -> Change:
+        return replace(super().restart(observed), send=self._power(RESTART, observed, "running"))
+
+    def _power(self, name: str, observed: VmRecord, state: str) -> Callable[[Cloud], Awaitable[None]]:
+        async def send(_: Cloud) -> None:
+            failure = self.pods.begin(name)
+            self.pods.obey(observed.id, state)
+            self.pods.end(name, failure)
+
+        return send
+
+    def changes(self, obj: Pod, observed: VmRecord, *, running: bool) -> tuple[Change, ...]:
+        async def send(_: Cloud) -> None:
+            failure = self.pods.begin("visibility")
+            self.pods.obey(observed.id, observed.status, public=obj.spec.public)
+            self.pods.end("visibility", failure)
+
+        return tuple(replace(change, send=send) for change in super().changes(obj, observed, running=running))
 
     async def delete(self, cloud: Cloud, cloud_id: str) -> None:
         failure = self.pods.begin("delete")

@@ -9,7 +9,7 @@ from relay_operator.api.connection import Connection, ConnectionTarget
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.kube import CONFIG_MAPS, SECRETS, KubeError
 from relay_operator.flows.managed.connection import Reached, filled
-from relay_operator.flows.managed.memory import Memory
+from relay_operator.flows.managed.memory import ManagedMemory
 from tests.unit.engine.apiserver import Fault, Json, part
 from tests.unit.flows.managed.world import NAMESPACE, World
 
@@ -42,10 +42,12 @@ def test_the_deploy_token_goes_into_secrets_alone() -> None:
     assert "deployToken" not in REACHED.values(secret=False)
 
 
-async def write(world: World, connection: JsonValue, memory: Memory | None = None, reached: Reached = REACHED) -> str:
+async def write(
+    world: World, connection: JsonValue, memory: ManagedMemory | None = None, reached: Reached = REACHED
+) -> str:
     """What is in the way; empty where nothing is."""
     asked = None if connection is None else Connection.model_validate(connection)
-    told = await world.reconciler.connections.write(KEY, "u1", asked, reached, memory or Memory("u1"))
+    told = await world.flow.connections.write(KEY, "u1", asked, reached, memory or ManagedMemory("u1"))
     return told or ""
 
 
@@ -75,7 +77,7 @@ async def test_both_are_written_and_go_with_their_owner(world: World) -> None:
 
 
 async def test_what_is_as_it_should_be_costs_nothing(world: World) -> None:
-    memory = Memory("u1")
+    memory = ManagedMemory("u1")
     await write(world, BOTH, memory)
     world.server.calls.clear()
     await write(world, BOTH, memory)
@@ -83,7 +85,7 @@ async def test_what_is_as_it_should_be_costs_nothing(world: World) -> None:
 
 
 async def test_what_changed_is_written_and_keys_no_longer_asked_for_go(world: World) -> None:
-    memory = Memory("u1")
+    memory = ManagedMemory("u1")
     await write(world, {"configMap": {"name": "conf", "keys": {"OLD": "{{id}}", "KEPT": "{{id}}"}}}, memory)
     keys: Json = {"configMap": {"name": "conf", "keys": {"KEPT": "{{host}}"}}}
     assert await write(world, keys, memory) == ""
@@ -108,7 +110,7 @@ OTHERS: dict[str, Json] = {
 async def test_what_is_not_ours_is_never_overwritten(world: World, metadata: Json) -> None:
     found: Json = {"metadata": {"name": "secret", **metadata}, "data": {"mine": "eA=="}}
     await world.kube.create(SECRETS, NAMESPACE, found)
-    memory = Memory("u1")
+    memory = ManagedMemory("u1")
     assert "secrets secret exists and is not this object's" in await write(world, BOTH, memory)
     assert stored(world, "secrets", "secret")["data"] == {"mine": "eA=="}
     world.server.remove("secrets", NAMESPACE, "secret")
@@ -118,7 +120,7 @@ async def test_what_is_not_ours_is_never_overwritten(world: World, metadata: Jso
 @pytest.mark.parametrize("method", ["GET", "POST", "PATCH"])
 async def test_what_the_api_server_refuses_is_told(world: World, method: str) -> None:
     if method == "PATCH":
-        await write(world, BOTH)
+        await write(world, BOTH, reached=Reached("https://former.example/", "pod-1"))
     world.server.faults.append(Fault(422, method=method))
     assert await write(world, BOTH) == "connection: Scripted: scripted"
 
@@ -128,3 +130,21 @@ async def test_an_api_server_that_does_not_answer_is_no_problem_of_the_object(wo
     with pytest.raises(KubeError):
         await write(world, BOTH)
     assert await world.kube.create(CONFIG_MAPS, NAMESPACE, {"metadata": {"name": "conf"}})
+
+
+async def test_a_process_that_starts_anew_writes_nothing_where_all_is_as_it_was(world: World) -> None:
+    await write(world, BOTH)
+    written = len(world.server.writes)
+    assert await write(world, BOTH) == ""
+    assert len(world.server.writes) == written
+    labelled: JsonValue = {"secret": {"name": "conn", "labels": {"team": "a"}}}
+    await write(world, {"secret": {"name": "conn"}})
+    before = len(world.server.writes)
+    await write(world, labelled)
+    assert len(world.server.writes) == before + 1, "a label that is asked for is put there"
+
+
+async def test_what_this_process_never_wrote_is_not_looked_for(world: World) -> None:
+    asked = Connection.model_validate(BOTH)
+    assert await world.flow.connections.intact(KEY, "u1", asked, ManagedMemory("u1"))
+    assert world.server.calls == []

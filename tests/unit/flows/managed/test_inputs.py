@@ -9,7 +9,7 @@ from relay_operator.api.parts import EnvFromSource, EnvVar
 from relay_operator.api.references import ValueSource
 from relay_operator.engine.kube import CONFIG_MAPS, SECRETS, KubeError
 from relay_operator.flows.managed.inputs import InputReader, MissingInput, ReadInputs, texts
-from relay_operator.flows.managed.memory import Memory
+from relay_operator.flows.managed.memory import ManagedMemory
 from relay_operator.flows.managed.resource import InputRefs
 from tests.unit.engine.apiserver import Fault
 from tests.unit.flows.managed.world import NAMESPACE, World
@@ -39,8 +39,8 @@ def env(name: str, value: str | ValueSource) -> EnvVar:
 SECRET_SOURCE, CONF_SOURCE = source(secretRef={"name": "keys"}), source(configMapRef={"name": "conf"})
 
 
-async def read(world: World, refs: InputRefs, memory: Memory | None = None, salt: str = "uid-1") -> ReadInputs:
-    result = await InputReader(world.kube).read(NAMESPACE, refs, salt, memory or Memory("u1"))
+async def read(world: World, refs: InputRefs, memory: ManagedMemory | None = None, salt: str = "uid-1") -> ReadInputs:
+    result = await InputReader(world.kube).read(NAMESPACE, refs, salt, memory or ManagedMemory("u1"))
     assert isinstance(result, ReadInputs), result
     return result
 
@@ -92,7 +92,7 @@ MISSING: dict[str, tuple[InputRefs, str]] = {
 @pytest.mark.parametrize(("refs", "sentence"), MISSING.values(), ids=MISSING)
 async def test_what_is_missing_is_named(world: World, refs: InputRefs, sentence: str) -> None:
     await prepared(world)
-    result = await InputReader(world.kube).read(NAMESPACE, refs, "uid-1", Memory("u1"))
+    result = await InputReader(world.kube).read(NAMESPACE, refs, "uid-1", ManagedMemory("u1"))
     assert result == MissingInput(sentence)
 
 
@@ -106,7 +106,7 @@ async def test_every_object_is_read_once_a_pass(world: World) -> None:
 async def test_the_digest_tells_changes_of_what_was_read_and_of_nothing_else(world: World) -> None:
     await prepared(world)
     refs = InputRefs(env=[env("X", "plain")], env_from=[SECRET_SOURCE])
-    memory = Memory("u1")
+    memory = ManagedMemory("u1")
     first = (await read(world, refs, memory)).digest
     assert (await read(world, InputRefs(env=[env("X", "other")], env_from=[SECRET_SOURCE]), memory)).digest == first
     world.server.edit("secrets", NAMESPACE, "keys", {"metadata": {"labels": {"a": "b"}}})
@@ -125,7 +125,7 @@ async def test_the_digest_is_keyed_and_short_and_absent_where_nothing_was_read(w
 
 async def test_the_digest_is_derived_once_for_each_version_of_its_sources(world: World) -> None:
     await prepared(world)
-    memory = Memory("u1")
+    memory = ManagedMemory("u1")
     refs = InputRefs(env_from=[SECRET_SOURCE, source(secretRef={"name": "no"}, optional=True)])
     await read(world, refs, memory)
     memory.env_digest = (memory.env_digest[0], "remembered")

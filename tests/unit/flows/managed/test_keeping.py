@@ -114,6 +114,32 @@ async def test_a_restart_is_done_once_for_each_value_of_its_annotation(world: Wo
     assert world.pods.count("restart") == 2
 
 
+@pytest.mark.parametrize("change", ["visibility", "stop"])
+async def test_a_change_is_not_sent_again_at_each_poll_until_the_cloud_shows_it(world: World, change: str) -> None:
+    await made(world)
+    world.pods.deaf = True
+    asked: dict[str, JsonValue] = {"public": True} if change == "visibility" else {"powerState": "Stopped"}
+    world.change(**asked)  # type: ignore[arg-type]
+    await world.wait(25)
+    assert (world.pods.count(change), world.reason()) == (1, "Updating" if change == "visibility" else "Stopping")
+    await world.wait(60)
+    assert 2 <= world.pods.count(change) <= 3, "what the cloud lost is sent again after a while"
+    world.pods.deaf = False
+    await world.wait(600)
+    assert world.reason() == ("Running" if change == "visibility" else "Stopped")
+
+
+async def test_what_people_ask_for_otherwise_is_sent_at_once(world: World) -> None:
+    await made(world)
+    world.change(public=True)
+    await world.settle()
+    world.change(public=False)
+    await world.settle()
+    world.change(public=True)
+    await world.settle()
+    assert (world.pods.count("visibility"), world.pods.records["pod-1"].public) == (3, True)
+
+
 async def test_a_change_the_cloud_can_make_is_made_and_one_it_cannot_is_told(world: World) -> None:
     await made(world)
     world.change(public=True)

@@ -11,14 +11,14 @@ from pydantic.fields import FieldInfo
 
 from relay_operator.api.meta import Model
 from relay_operator.crds.structural import structural
-from relay_operator.engine.backoff import Backoff
+from relay_operator.engine.actions import Keep, Nothing
+from relay_operator.engine.backoff import Backoff, RetryPolicy
 from relay_operator.engine.fit_schema import fit_schema, moment
-from relay_operator.flows.managed import actions
+from relay_operator.engine.status import dumped
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.plan import View
 from relay_operator.flows.managed.report import report_of
-from relay_operator.flows.managed.result import Nothing
-from relay_operator.flows.managed.status import RetryPolicy, dumped, new_status
+from relay_operator.flows.managed.status import new_status
 from relay_operator.kinds.clusterlists import ClusterLists
 from relay_operator.kinds.gpucluster import (
     GpuCluster,
@@ -78,9 +78,9 @@ def test_every_pod_has_a_status_that_is_taken(answer: dict[str, object]) -> None
     obj = pod(status={"id": seen.id})
     assert refused(PODS.status(obj, seen)) == []
     facts: PodFacts = Facts(obj.key, obj, NOW, account(), View(), INTENT, seen)
-    report = report_of(PODS, facts, actions.Keep(), Nothing(), unreachable=False)
+    report = report_of(PODS, facts, Keep(), Nothing(), unreachable=False)
     assert report is not None
-    assert refused(new_status(PODS, facts, actions.Keep(), Nothing(), report, PACING)) == []
+    assert refused(new_status(PODS, facts, Keep(), Nothing(), report, PACING)) == []
     assert PODS.reached(seen).values(secret=True)["id"] == seen.id
 
 
@@ -94,9 +94,9 @@ def test_every_cluster_has_a_status_that_is_taken(answer: dict[str, object], hea
         facts: Facts[GpuClusterSpec, GpuClusterStatus, SeenCluster] = Facts(
             CLUSTER.key, CLUSTER, NOW, account(), View(), INTENT, seen
         )
-        report = report_of(CLUSTERS, facts, actions.Keep(), Nothing(), unreachable=False)
+        report = report_of(CLUSTERS, facts, Keep(), Nothing(), unreachable=False)
         assert report is not None
-        assert refused(new_status(CLUSTERS, facts, actions.Keep(), Nothing(), report, PACING)) == []
+        assert refused(new_status(CLUSTERS, facts, Keep(), Nothing(), report, PACING)) == []
 
 
 CUT: dict[str, tuple[type[Model], str, object, object]] = {

@@ -9,23 +9,21 @@ from typing import get_args
 import pytest
 
 from relay_operator.api.conditions import Reason
+from relay_operator.engine.actions import Expire, Ignore, Keep, Release, Stall, Wait
 from relay_operator.flows.managed.actions import (
+    RESTART,
+    START,
+    STOP,
     Action,
     Adopt,
     CloseIntent,
     Create,
     Delete,
-    Expire,
     Forget,
-    Ignore,
-    Keep,
-    Release,
     Replace,
     Resend,
-    Stall,
-    Step,
     Update,
-    Wait,
+    Watch,
 )
 from relay_operator.flows.managed.plan import (
     RECORDED,
@@ -123,9 +121,12 @@ INVARIANTS: dict[str, Callable[[View, Action], bool]] = {
 }
 
 
-@pytest.mark.parametrize("step", Step)
-def test_the_step_that_differs_is_the_one_taken(step: Step) -> None:
-    assert plan(View(seen=Seen.READY, difference=Difference.STEP, step=step)) == Update(step)
+@pytest.mark.parametrize("change", [STOP, START, "scale", "visibility"])
+def test_the_change_that_differs_is_the_one_made_and_made_once(change: str) -> None:
+    differing = View(seen=Seen.READY, difference=Difference.CHANGE, change=change)
+    assert plan(differing) == Update(change)
+    assert plan(replace(differing, sent=change)) == Watch(change)
+    assert plan(replace(differing, sent="another")) == Update(change)
 
 
 LIVE = View(seen=Seen.READY)
@@ -164,11 +165,11 @@ SENTENCES: dict[str, tuple[View, Action]] = {
     "what is gone is released": (replace(GOING_AWAY, seen=Seen.GONE), Release()),
     "deletionPolicy Stop stops what runs": (
         View(demand=Demand.DELETE_STOPPING, seen=Seen.READY),
-        Update(Step.STOP),
+        Update(STOP),
     ),
     "deletionPolicy Stop stops what is interrupted": (
         View(demand=Demand.DELETE_STOPPING, seen=Seen.INTERRUPTED),
-        Update(Step.STOP),
+        Update(STOP),
     ),
     "deletionPolicy Stop waits for what is on its way": (
         View(demand=Demand.DELETE_STOPPING, seen=Seen.PENDING),
@@ -227,14 +228,14 @@ SENTENCES: dict[str, tuple[View, Action]] = {
         Stall(Reason.IMMUTABLE_FIELD_CHANGED),
     ),
     "a refused start keeps to the agreed time": (
-        View(seen=Seen.STOPPED, difference=Difference.STEP, step=Step.START, gate=Gate.LATER),
+        View(seen=Seen.STOPPED, difference=Difference.CHANGE, change=START, gate=Gate.LATER),
         Wait(Reason.WAITING_FOR_RETRY),
     ),
     "a stop never waits": (
-        replace(LIVE, difference=Difference.STEP, step=Step.STOP, gate=Gate.LATER),
-        Update(Step.STOP),
+        replace(LIVE, difference=Difference.CHANGE, change=STOP, gate=Gate.LATER),
+        Update(STOP),
     ),
-    "a failure is restarted where asked": (View(seen=Seen.FAILED, recovery=Recovery.RESTART), Update(Step.START)),
+    "a failure is restarted where asked": (View(seen=Seen.FAILED, recovery=Recovery.RESTART), Update(START)),
     "a failure is recreated where asked": (View(seen=Seen.FAILED, recovery=Recovery.RECREATE), Replace()),
     "a failure that comes again waits to be restarted": (
         View(seen=Seen.FAILED, recovery=Recovery.RESTART, held_back=True, gate=Gate.LATER),
@@ -254,10 +255,10 @@ SENTENCES: dict[str, tuple[View, Action]] = {
             recovery=Recovery.RECREATE,
             held_back=True,
             gate=Gate.LATER,
-            difference=Difference.STEP,
-            step=Step.RESTART,
+            difference=Difference.CHANGE,
+            change=RESTART,
         ),
-        Update(Step.RESTART),
+        Update(RESTART),
     ),
     "an object whose time is up is deleted": (View(seen=Seen.STOPPED, expired=True), Expire()),
     "what is as asked is kept": (LIVE, Keep()),

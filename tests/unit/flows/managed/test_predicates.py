@@ -6,7 +6,7 @@ from pydantic import JsonValue
 from relay_operator.api.meta import CreateIntent, MalformedIntent
 from relay_operator.engine.intent import fingerprints
 from relay_operator.flows.managed import predicates
-from relay_operator.flows.managed.actions import Step
+from relay_operator.flows.managed.actions import RESTART, START
 from relay_operator.flows.managed.plan import Demand, Difference, Gate, Seen, Undecided
 from relay_operator.kinds.gpupod import GpuPod
 from tests.unit.flows.managed.facts import INTENT, NOW, PODS, account, ago, pod, record
@@ -133,7 +133,7 @@ def test_models_take_turns(failures: int | None, model: str) -> None:
     assert predicates.model_id((), failures) == ""
 
 
-HASH = fingerprints(PODS.fields(pod()))
+HASH = fingerprints(PODS.immutable(pod()))
 ANEW: dict[str, JsonValue] = {"updateStrategy": {"type": "Recreate"}}
 DIFFERENCES: dict[str, tuple[GpuPod, str, tuple[Difference, str]]] = {
     "none": (pod(status={"specHash": HASH}), "", (Difference.NONE, "")),
@@ -166,7 +166,7 @@ DIFFERENCES: dict[str, tuple[GpuPod, str, tuple[Difference, str]]] = {
         "",
         (Difference.FORBIDDEN, "volumeGb: asked 60, has 50"),
     ),
-    "a step": (pod({"public": True}), "", (Difference.STEP, "")),
+    "a step": (pod({"public": True}), "", (Difference.CHANGE, "")),
 }
 
 
@@ -187,21 +187,21 @@ def test_nothing_differs_from_what_is_not_there() -> None:
 
 
 ASKED = {"restarted-at": "x"}
-STEPS: dict[str, tuple[GpuPod, str, tuple[Step, ...]]] = {
+CHANGES: dict[str, tuple[GpuPod, str, tuple[str, ...]]] = {
     "nothing": (pod(), "running", ()),
-    "power before visibility": (pod({"public": True}), "stopped", (Step.START, Step.VISIBILITY)),
-    "a restart of what runs": (pod(annotations=ASKED), "running", (Step.RESTART,)),
-    "a restart of what failed": (pod(annotations=ASKED), "failed", (Step.RESTART,)),
-    "a start does for a restart": (pod(annotations=ASKED), "stopped", (Step.START,)),
+    "power before visibility": (pod({"public": True}), "stopped", (START, "visibility")),
+    "a restart of what runs": (pod(annotations=ASKED), "running", (RESTART,)),
+    "a restart of what failed": (pod(annotations=ASKED), "failed", (RESTART,)),
+    "a start does for a restart": (pod(annotations=ASKED), "stopped", (START,)),
     "no restart of what deploys": (pod(annotations=ASKED), "deploying", ()),
     "no restart of what is to be stopped": (pod({"powerState": "Stopped"}, annotations=ASKED), "stopped", ()),
     "no restart twice": (pod(status={"restartedAt": "x"}, annotations=ASKED), "running", ()),
 }
 
 
-@pytest.mark.parametrize(("obj", "state", "steps"), STEPS.values(), ids=STEPS)
-def test_steps(obj: GpuPod, state: str, steps: tuple[Step, ...]) -> None:
-    assert predicates.steps_of(PODS, obj, record(state), NOW) == steps
+@pytest.mark.parametrize(("obj", "state", "names"), CHANGES.values(), ids=CHANGES)
+def test_changes(obj: GpuPod, state: str, names: tuple[str, ...]) -> None:
+    assert tuple(change.name for change in predicates.changes_of(PODS, obj, record(state), NOW)) == names
 
 
 KEPT: dict[str, JsonValue] = {"lifetime": {"ttlSecondsAfterStopped": 60}, "powerState": "Stopped"}

@@ -1,14 +1,19 @@
 """The id of what was just paid for reaches status through conflicts and outages, or the resource is ended."""
 
 import asyncio
+from dataclasses import dataclass, replace
 
 import pytest
 
 from relay_client import CloudUnavailable, NotFound
+from relay_operator.engine.flow import Told
+from relay_operator.flows.managed.flow import ManagedFlow
+from relay_operator.kinds.gpupod import GpuPodSpec, GpuPodStatus
+from relay_wire.vms import VmRecord
 from tests.support.eventually import eventually
-from tests.unit.engine.apiserver import Call, Fault, status_fault
+from tests.unit.engine.apiserver import Call, Fault, Json, status_fault
 from tests.unit.flows.managed.cloudpods import lost, refused
-from tests.unit.flows.managed.world import World
+from tests.unit.flows.managed.world import NAMESPACE, World
 
 
 def at_the_status_write(world: World, happens: object) -> None:
@@ -142,3 +147,61 @@ async def test_an_object_that_vanishes_before_a_later_status_is_written_is_no_er
     world.hint()
     assert await world.one_pass() is not None
     assert (world.passes[-1].outcome, world.exists()) == ("Keep", False)
+
+
+async def test_a_status_that_was_wiped_unseen_is_not_patched_as_if_it_were_there(world: World) -> None:
+    world.apply()
+    await world.settle()
+    world.watching = False
+    kept = world.raw()["status"]
+    assert isinstance(kept, dict)
+    wiped: Json = {"status": dict.fromkeys(kept) | {"observedGeneration": -1}}
+    world.server.edit("gpupods", NAMESPACE, "train", wiped, status=True)
+    world.pods.become("pod-1", "failed")
+    world.hint()
+    await world.one_pass()
+    assert world.raw()["status"] == {"observedGeneration": -1}, "half of a status would pass for all of it"
+    await world.wait(120)
+    assert (world.status().id, world.status().observed_generation, world.reason()) == ("pod-1", 1, "Failed")
+    assert world.pods.count("create") == 1
+
+
+async def test_what_others_write_while_the_id_is_on_its_way_stays(world: World) -> None:
+    def write() -> None:
+        world.server.edit("gpupods", NAMESPACE, "train", {"status": {"aFieldOfALaterRelease": 1}}, status=True)
+
+    at_the_status_write(world, write)
+    world.apply()
+    await world.settle()
+    status = world.raw()["status"]
+    assert isinstance(status, dict)
+    assert (status["id"], status["aFieldOfALaterRelease"]) == ("pod-1", 1)
+
+
+@dataclass
+class Forgetful:
+    """A flow that forgets something once status tells it."""
+
+    flow: ManagedFlow[GpuPodSpec, GpuPodStatus, VmRecord]
+    forgot: int = 0
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.flow, name)
+
+    def tell(self, *known: object) -> Told:
+        return replace(self.flow.tell(*known), once_written=self.forget_it)  # type: ignore[arg-type]
+
+    def forget_it(self) -> None:
+        self.forgot += 1
+
+
+async def test_what_status_is_to_tell_is_forgotten_only_once_it_does(world: World) -> None:
+    flow = Forgetful(world.flow)
+    world.reconciler.flow = flow  # type: ignore[assignment]
+    world.apply()
+    world.server.faults.append(Fault(409, method="PATCH", plural="gpupods"))
+    await world.one_pass()
+    assert flow.forgot == 0
+    await world.settle()
+    await world.wait(1)
+    assert flow.forgot > 0

@@ -8,6 +8,7 @@ from relay_client import (
     BadRequest,
     CapacityExhausted,
     CircuitOpen,
+    Cloud,
     CloudError,
     CloudUnavailable,
     Conflict,
@@ -22,12 +23,15 @@ from relay_client import (
 )
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.engine.account import AccountRefused, AccountState, AccountWaiting
+from relay_operator.engine.actions import Expire, Ignore, Keep, Nothing, Release, Stall, Wait
+from relay_operator.engine.report import Report, RetryKind, Return, refusal
 from relay_operator.flows.managed import actions
-from relay_operator.flows.managed.actions import Action, Step
+from relay_operator.flows.managed.actions import RESTART, START, STOP, Action
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.plan import Demand, Recovery, Seen, View
-from relay_operator.flows.managed.report import Report, RetryKind, Return, refusal, report_of
-from relay_operator.flows.managed.result import Accepted, Nothing, OutcomeUnknown, Rejected, Result, Sent
+from relay_operator.flows.managed.report import report_of
+from relay_operator.flows.managed.resource import Change, power
+from relay_operator.flows.managed.result import Accepted, OutcomeUnknown, Rejected, Result, Sent
 from relay_operator.kinds.clusterlists import ClusterLists
 from relay_operator.kinds.gpucluster import GpuCluster, GpuClusters, GpuClusterSpec, GpuClusterStatus, SeenCluster
 from relay_operator.kinds.gpupod import GpuPod
@@ -97,7 +101,7 @@ ERRORS: dict[str, tuple[CloudError, Reason, bool, RetryKind]] = {
 @pytest.mark.parametrize(("error", "reason", "stalled", "pace"), ERRORS.values(), ids=ERRORS)
 def test_a_refusal_reads_as(error: CloudError, reason: Reason, stalled: bool, pace: RetryKind) -> None:
     row = refusal(error)
-    assert (row.reason, row.stalled, row.pace) == (reason, stalled, pace)
+    assert (row.reason, row.stalled, row.retry) == (reason, stalled, pace)
 
 
 def test_a_refusal_is_told_in_the_clouds_words_and_keeps_its_retry_after() -> None:
@@ -120,7 +124,7 @@ def test_no_funds_for_something_new_is_waited_for() -> None:
 
 def test_no_funds_for_what_is_stopped_tells_until_when_it_is_kept() -> None:
     known = facts(View(seen=Seen.STOPPED), pod(status={"state": "stopped", "stateSince": ago(0)}))
-    told = report(known, actions.Update(Step.START), Rejected(PaymentRequired("c", "balance too low.")))
+    told = report(known, actions.Update(START), Rejected(PaymentRequired("c", "balance too low.")))
     assert (told.trouble, told.reason) == (STALLED, Reason.BALANCE_EXHAUSTED)
     assert told.message == (
         "balance too low; deleted by the cloud with its volume on 2026-03-08T12:00:00Z unless it runs again"
@@ -149,17 +153,17 @@ UNKNOWNS: dict[str, tuple[Action, CloudError, tuple[object, ...]]] = {
 @pytest.mark.parametrize(("action", "error", "expected"), UNKNOWNS.values(), ids=UNKNOWNS)
 def test_of_lost_answers(action: Action, error: CloudError, expected: tuple[object, ...]) -> None:
     told = report(facts(), action, OutcomeUnknown(error, INTENT))
-    assert (told.trouble, told.back, told.pace) == expected
+    assert (told.trouble, told.back, told.retry) == expected
     assert [item.type for item in told.extra] == [ConditionType.CREATE_OUTCOME_UNKNOWN]
     assert str(error) in told.message
 
 
 def test_what_is_unknown_names_the_token_where_there_is_one() -> None:
     known = facts(note="look for 'x'")
-    told = report(known, actions.Stall(Reason.CREATE_OUTCOME_UNKNOWN))
+    told = report(known, Stall(Reason.CREATE_OUTCOME_UNKNOWN))
     assert "look for 'x'" in told.message
     assert "retry-create=t1" in told.message
-    told = report(replace(known, intent=None), actions.Stall(Reason.CREATE_OUTCOME_UNKNOWN))
+    told = report(replace(known, intent=None), Stall(Reason.CREATE_OUTCOME_UNKNOWN))
     assert "retry-create=the token in the annotation" in told.message
 
 
@@ -176,14 +180,14 @@ STATES: dict[str, tuple[VmRecord, tuple[object, ...]]] = {
 
 @pytest.mark.parametrize(("observed", "expected"), STATES.values(), ids=STATES)
 def test_what_is_left_to_itself_speaks_for_itself(observed: VmRecord, expected: tuple[object, ...]) -> None:
-    told = report(facts(observed=observed), actions.Keep())
+    told = report(facts(observed=observed), Keep())
     assert (told.ready, told.trouble, told.reason, told.back) == expected
     assert observed.status in told.message
 
 
 def test_a_run_that_used_up_its_time_says_so() -> None:
     obj = pod({"lifetime": {"maxRuntimeSeconds": 60}}, {"runningSince": ago(60)})
-    told = report(facts(obj=obj, observed=record("stopped")), actions.Keep())
+    told = report(facts(obj=obj, observed=record("stopped")), Keep())
     assert (told.ready, told.reason) == ("True", Reason.MAX_RUNTIME_REACHED)
 
 
@@ -208,26 +212,34 @@ def test_what_was_found_is_looked_at_again_at_once(demand: Demand, reason: Reaso
     assert (told.ready, told.reason, told.back) == ("False", reason, Return.SOON)
 
 
-SENT: dict[str, tuple[View, Action, Reason, Return]] = {
-    "a stop": (View(), actions.Update(Step.STOP), Reason.STOPPING, Return.TRANSITION),
-    "a start": (View(), actions.Update(Step.START), Reason.STARTING, Return.TRANSITION),
-    "a restart": (View(), actions.Update(Step.RESTART), Reason.RESTARTING, Return.SHORTLY),
-    "a scaling": (View(), actions.Update(Step.SCALE), Reason.SCALING, Return.SHORTLY),
-    "a visibility": (View(), actions.Update(Step.VISIBILITY), Reason.UPDATING, Return.SHORTLY),
-    "a termination": (View(demand=Demand.DELETE), actions.Delete(), Reason.DELETING, Return.TRANSITION),
-    "a replacement's termination": (View(replacing=True), actions.Delete(), Reason.RECREATING, Return.TRANSITION),
+async def _unsent(_: Cloud) -> None:
+    raise AssertionError("what is told is not sent")
+
+
+SCALE = Change("scale", Reason.SCALING, _unsent)
+SENT: dict[str, tuple[View, Action, Change | None, Reason, Return]] = {
+    "a stop": (View(), actions.Update(STOP), power(STOP, _unsent), Reason.STOPPING, Return.TRANSITION),
+    "a start": (View(), actions.Update(START), power(START, _unsent), Reason.STARTING, Return.TRANSITION),
+    "a restart": (View(), actions.Update(RESTART), power(RESTART, _unsent), Reason.RESTARTING, Return.SHORTLY),
+    "a scaling": (View(), actions.Update("scale"), SCALE, Reason.SCALING, Return.SHORTLY),
+    "a scaling that is not seen so far": (View(), actions.Watch("scale"), SCALE, Reason.SCALING, Return.SHORTLY),
+    "a termination": (View(demand=Demand.DELETE), actions.Delete(), None, Reason.DELETING, Return.TRANSITION),
+    "a replacement's termination": (View(replacing=True), actions.Delete(), None, Reason.RECREATING, Return.TRANSITION),
     "a termination while replacing": (
         View(demand=Demand.DELETE, replacing=True),
         actions.Delete(),
+        None,
         Reason.DELETING,
         Return.TRANSITION,
     ),
 }
 
 
-@pytest.mark.parametrize(("view", "action", "reason", "back"), SENT.values(), ids=SENT)
-def test_what_was_sent_is_on_its_way(view: View, action: Action, reason: Reason, back: Return) -> None:
-    told = report(facts(view), action, Sent())
+@pytest.mark.parametrize(("view", "action", "change", "reason", "back"), SENT.values(), ids=SENT)
+def test_what_was_sent_is_on_its_way(
+    view: View, action: Action, change: Change | None, reason: Reason, back: Return
+) -> None:
+    told = report(facts(view), action, Sent(change))
     assert (told.ready, told.trouble, told.reason, told.back) == ("False", RECONCILING, reason, back)
 
 
@@ -262,16 +274,16 @@ def test_a_step_that_another_follows_comes_back_at_once(
 
 
 SILENT: dict[str, tuple[PodFacts, Action]] = {
-    "an agreed wait": (facts(), actions.Wait(Reason.WAITING_FOR_RETRY)),
+    "an agreed wait": (facts(), Wait(Reason.WAITING_FOR_RETRY)),
     "a first look without an answer": (
         facts(error=CloudUnavailable("c", "m")),
-        actions.Wait(Reason.CLOUD_UNAVAILABLE),
+        Wait(Reason.CLOUD_UNAVAILABLE),
     ),
-    "a cloud that was not asked": (facts(), actions.Wait(Reason.CLOUD_UNAVAILABLE)),
-    "letting go": (facts(), actions.Release()),
-    "not ours": (facts(), actions.Ignore()),
-    "the object's own end": (facts(), actions.Expire()),
-    "keeping what was not looked at": (facts(), actions.Keep()),
+    "a cloud that was not asked": (facts(), Wait(Reason.CLOUD_UNAVAILABLE)),
+    "letting go": (facts(), Release()),
+    "not ours": (facts(), Ignore()),
+    "the object's own end": (facts(), Expire()),
+    "keeping what was not looked at": (facts(), Keep()),
 }
 
 
@@ -282,52 +294,52 @@ def test_status_stays_as_it_is_at(known: PodFacts, action: Action) -> None:
 
 MADE = pod(status={"id": "pod-1"})
 WAITS: dict[str, tuple[PodFacts, Action, bool, tuple[object, ...]]] = {
-    "paused": (facts(), actions.Wait(Reason.PAUSED), False, (None, None, Reason.PAUSED, Return.NEVER)),
+    "paused": (facts(), Wait(Reason.PAUSED), False, (None, None, Reason.PAUSED, Return.NEVER)),
     "silence for a while": (
         facts(error=CloudUnavailable("c", "m")),
-        actions.Wait(Reason.CLOUD_UNAVAILABLE),
+        Wait(Reason.CLOUD_UNAVAILABLE),
         True,
         (None, STALLED, Reason.CLOUD_UNAVAILABLE, Return.TRANSITION),
     ),
     "a key that is refused": (
         facts(error=Unauthorized("c", "m")),
-        actions.Wait(Reason.CLOUD_UNAVAILABLE),
+        Wait(Reason.CLOUD_UNAVAILABLE),
         False,
         (None, STALLED, Reason.ACCOUNT_UNAUTHORIZED, Return.TRANSITION),
     ),
     "an account of something new": (
         facts(state=NO_ACCOUNT),
-        actions.Wait(Reason.WAITING_FOR_ACCOUNT),
+        Wait(Reason.WAITING_FOR_ACCOUNT),
         False,
         ("False", RECONCILING, Reason.WAITING_FOR_ACCOUNT, Return.SETTLED),
     ),
     "an account of what exists": (
         facts(obj=MADE, state=NO_ACCOUNT),
-        actions.Wait(Reason.WAITING_FOR_ACCOUNT),
+        Wait(Reason.WAITING_FOR_ACCOUNT),
         False,
         (None, STALLED, Reason.SECRET_MISSING, Return.SETTLED),
     ),
     "a refused account of something new": (
         facts(state=REFUSED),
-        actions.Stall(Reason.ACCOUNT_REFUSED),
+        Stall(Reason.ACCOUNT_REFUSED),
         False,
         ("False", STALLED, Reason.ACCOUNT_UNAUTHORIZED, Return.SETTLED),
     ),
     "a refused account of what exists": (
         facts(obj=MADE, state=REFUSED),
-        actions.Stall(Reason.ACCOUNT_REFUSED),
+        Stall(Reason.ACCOUNT_REFUSED),
         False,
         (None, STALLED, Reason.ACCOUNT_UNAUTHORIZED, Return.SETTLED),
     ),
     "a missing environment": (
         facts(note="no Secret"),
-        actions.Wait(Reason.ENV_MISSING),
+        Wait(Reason.ENV_MISSING),
         False,
         ("False", RECONCILING, Reason.ENV_MISSING, Return.TRANSITION),
     ),
     "a 404": (
         facts(obj=MADE, note="not found"),
-        actions.Wait(Reason.SEARCHING),
+        Wait(Reason.SEARCHING),
         False,
         ("False", RECONCILING, Reason.SEARCHING, Return.TRANSITION),
     ),
@@ -341,14 +353,14 @@ def test_waiting_for(known: PodFacts, action: Action, unreachable: bool, expecte
 
 
 def test_a_search_is_told_as_a_create_of_unknown_outcome_until_there_is_an_id() -> None:
-    searching = report(facts(note="looking"), actions.Wait(Reason.SEARCHING))
+    searching = report(facts(note="looking"), Wait(Reason.SEARCHING))
     assert [item.type for item in searching.extra] == [ConditionType.CREATE_OUTCOME_UNKNOWN]
-    assert report(facts(obj=MADE), actions.Wait(Reason.SEARCHING)).extra == ()
+    assert report(facts(obj=MADE), Wait(Reason.SEARCHING)).extra == ()
 
 
 def test_a_deletion_that_waits_for_its_account_tells_the_way_out() -> None:
     known = facts(View(demand=Demand.DELETE), MADE, state=NO_ACCOUNT)
-    told = report(known, actions.Wait(Reason.WAITING_FOR_ACCOUNT))
+    told = report(known, Wait(Reason.WAITING_FOR_ACCOUNT))
     assert told.message.startswith("the Secret is missing; the deletion waits for it")
     assert "abandon" in told.message
 
@@ -364,13 +376,13 @@ STALLS: dict[str, tuple[Reason, str, str]] = {
 
 @pytest.mark.parametrize(("reason", "note", "told"), STALLS.values(), ids=STALLS)
 def test_a_stall_says_what_to_do(reason: Reason, note: str, told: str) -> None:
-    stalled = report(facts(note=note), actions.Stall(reason))
+    stalled = report(facts(note=note), Stall(reason))
     assert (stalled.ready, stalled.trouble, stalled.reason, stalled.back) == ("False", STALLED, reason, Return.SETTLED)
     assert told in stalled.message
 
 
 def test_an_account_that_is_subscribed_just_now_is_waited_for_on_the_way() -> None:
-    told = report(facts(note="is being subscribed"), actions.Wait(Reason.WAITING_FOR_ACCOUNT))
+    told = report(facts(note="is being subscribed"), Wait(Reason.WAITING_FOR_ACCOUNT))
     assert (told.ready, told.trouble, told.reason) == ("False", RECONCILING, Reason.WAITING_FOR_ACCOUNT)
     assert (told.message, told.back) == ("is being subscribed", Return.TRANSITION)
 
@@ -387,7 +399,7 @@ def cluster_facts(view: View, status: str) -> Facts[GpuClusterSpec, GpuClusterSt
 
 
 def test_a_degraded_cluster_is_not_ready_and_says_how_many_are() -> None:
-    told = report_of(CLUSTERS, cluster_facts(View(), "degraded"), actions.Keep(), Nothing(), unreachable=False)
+    told = report_of(CLUSTERS, cluster_facts(View(), "degraded"), Keep(), Nothing(), unreachable=False)
     assert told is not None
     assert (told.ready, told.trouble, told.reason) == ("False", RECONCILING, Reason.DEGRADED)
     assert told.message == "the cloud says degraded, 1 of 2 replicas healthy"
@@ -396,7 +408,7 @@ def test_a_degraded_cluster_is_not_ready_and_says_how_many_are() -> None:
 def test_a_cluster_without_funds_has_no_day_on_which_it_is_deleted() -> None:
     known = cluster_facts(View(seen=Seen.STOPPED), "stopped")
     refused = Rejected(PaymentRequired("c", "balance too low"))
-    told = report_of(CLUSTERS, known, actions.Update(Step.START), refused, unreachable=False)
+    told = report_of(CLUSTERS, known, actions.Update(START), refused, unreachable=False)
     assert told is not None
     assert (told.trouble, told.reason, told.deletion_deadline) == (STALLED, Reason.BALANCE_EXHAUSTED, None)
     assert told.message == "balance too low"

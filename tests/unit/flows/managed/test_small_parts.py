@@ -13,9 +13,9 @@ from relay_operator.engine.account import AccountWaiting, pinned
 from relay_operator.engine.backoff import Backoff, jittered
 from relay_operator.engine.conditions import MESSAGE_LIMIT, Wanted
 from relay_operator.engine.intent import MAX_NAME, changed_fields, cloud_name, fingerprints
+from relay_operator.engine.memory import Memories, Memory
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.facts import Facts
-from relay_operator.flows.managed.memory import Memories
 from relay_operator.flows.managed.plan import View
 from relay_operator.kinds.gpupod import GpuPod, GpuPodSpec, GpuPodStatus
 from relay_wire.vms import VmRecord
@@ -153,7 +153,7 @@ def test_a_message_is_cut_where_it_is_too_long(length: int) -> None:
 
 
 def test_a_namesake_of_another_uid_is_not_remembered() -> None:
-    memories, key = Memories(), ObjectKey("GpuPod", "team-a", "train")
+    memories, key = Memories(Memory), ObjectKey("GpuPod", "team-a", "train")
     first = memories.of(key, "uid-1")
     assert memories.of(key, "uid-1") is first
     assert memories.of(key, "uid-2") is not first

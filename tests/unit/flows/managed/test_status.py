@@ -8,25 +8,27 @@ from pydantic import JsonValue
 from relay_client import CapacityExhausted, CloudError, CloudUnavailable, RateLimited
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.references import AccountRef
-from relay_operator.engine.backoff import Backoff
+from relay_operator.engine.actions import Keep, Nothing
+from relay_operator.engine.backoff import Backoff, RetryPolicy
+from relay_operator.engine.report import Report, RetryKind
+from relay_operator.engine.status import merge_patch, status_patch
 from relay_operator.flows.managed import actions
-from relay_operator.flows.managed.actions import Action, Step
+from relay_operator.flows.managed.actions import RESTART, START, STOP, Action
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.plan import Difference, Recovery, Seen, View
-from relay_operator.flows.managed.report import Report, RetryKind
-from relay_operator.flows.managed.result import Accepted, Nothing, Rejected, Result, Sent
-from relay_operator.flows.managed.status import RetryPolicy, merge_patch, new_status, status_patch
+from relay_operator.flows.managed.result import Accepted, Rejected, Result, Sent
+from relay_operator.flows.managed.status import new_status
 from relay_operator.kinds.gpupod import GpuPod, GpuPodStatus
 from relay_wire.vms import VmRecord
 from tests.unit.flows.managed.facts import INTENT, NOW, PODS, PodFacts, account, ago, pod, record
 
 PACING = RetryPolicy(Backoff(1.0, 300.0), lambda: 0.0)
-KEEP, NOTHING = actions.Keep(), Nothing()
+KEEP, NOTHING = Keep(), Nothing()
 GOES_ON = Report("False", ConditionType.RECONCILING, Reason.DEPLOYING, "goes on")
 READY = Report("True", None, Reason.RUNNING, "runs")
-REFUSED = Report("False", ConditionType.RECONCILING, Reason.RATE_LIMITED, "slow down", pace=RetryKind.QUICK)
+REFUSED = Report("False", ConditionType.RECONCILING, Reason.RATE_LIMITED, "slow down", retry=RetryKind.QUICK)
 REFUSED_START = Rejected(RateLimited("c", "m"))
-FULL = Report("False", ConditionType.RECONCILING, Reason.WAITING_FOR_CAPACITY, "full", pace=RetryKind.QUICK)
+FULL = Report("False", ConditionType.RECONCILING, Reason.WAITING_FOR_CAPACITY, "full", retry=RetryKind.QUICK)
 
 
 def written(
@@ -58,7 +60,7 @@ def test_a_cloud_that_tells_no_name_is_believed_to_use_ours() -> None:
 
 CLOSED: dict[str, tuple[GpuPod, Action, Result[VmRecord], tuple[str | None, int | None]]] = {
     "a refused create": (pod(), actions.Create(), Rejected(RateLimited("c", "m"), INTENT), ("t1", 2)),
-    "a refused change": (pod(), actions.Update(Step.STOP), Rejected(RateLimited("c", "m")), (None, None)),
+    "a refused change": (pod(), actions.Update(STOP), Rejected(RateLimited("c", "m")), (None, None)),
     "a create that came to nothing": (pod(), actions.CloseIntent(), NOTHING, ("t1", 2)),
     "one of several": (pod(status={"attempt": 5}), actions.CloseIntent(), NOTHING, ("t1", 5)),
     "nothing": (pod(), KEEP, NOTHING, (None, None)),
@@ -82,7 +84,7 @@ def test_an_intent_that_cannot_be_read_is_closed_all_the_same() -> None:
 
 @pytest.mark.parametrize(
     ("action", "replacing"),
-    [(actions.Replace(), True), (KEEP, None), (actions.Update(Step.STOP), None), (actions.Delete(), True)],
+    [(actions.Replace(), True), (KEEP, None), (actions.Update(STOP), None), (actions.Delete(), True)],
     ids=["told", "no longer wanted", "changed instead", "under way"],
 )
 def test_a_replacement_is(action: Action, replacing: bool | None) -> None:
@@ -121,14 +123,14 @@ CLOCKS: dict[str, tuple[GpuPod, Action, Result[VmRecord], VmRecord | None, str |
     ),
     "a restart was sent": (
         pod(status={"runningSince": ago(60)}),
-        actions.Update(Step.RESTART),
+        actions.Update(RESTART),
         Sent(),
         record(),
         None,
     ),
     "a change was sent": (
         pod(status={"runningSince": ago(60)}),
-        actions.Update(Step.VISIBILITY),
+        actions.Update("visibility"),
         Sent(),
         record(),
         ago(60),
@@ -150,11 +152,11 @@ def test_a_run_counts_from(
 @pytest.mark.parametrize(
     ("action", "result", "echoed"),
     [
-        (actions.Update(Step.RESTART), Sent(), "x"),
-        (actions.Update(Step.START), Sent(), "x"),
+        (actions.Update(RESTART), Sent(), "x"),
+        (actions.Update(START), Sent(), "x"),
         (actions.Create(), Accepted(record(), INTENT), "x"),
-        (actions.Update(Step.STOP), Sent(), None),
-        (actions.Update(Step.RESTART), Rejected(RateLimited("c", "m")), None),
+        (actions.Update(STOP), Sent(), None),
+        (actions.Update(RESTART), Rejected(RateLimited("c", "m")), None),
     ],
     ids=["restart", "start", "create", "stop", "refused"],
 )
@@ -207,26 +209,26 @@ FAILURES: dict[str, tuple[GpuPod, Result[VmRecord], Report, View, int | None]] =
 def test_failures_in_a_row(
     obj: GpuPod, result: Result[VmRecord], report: Report, view: View, failures: int | None
 ) -> None:
-    assert written(obj, actions.Update(Step.START), result, report, view=view).failures == failures
+    assert written(obj, actions.Update(START), result, report, view=view).failures == failures
 
 
 AGAIN = View(seen=Seen.FAILED, recovery=Recovery.RESTART)
 ANEW = View(seen=Seen.FAILED, recovery=Recovery.RECREATE)
 RECOVERED: dict[str, tuple[GpuPod, Action, Result[VmRecord], Report, View, int | None]] = {
-    "a restart": (pod(), actions.Update(Step.START), Sent(), GOES_ON, AGAIN, 1),
-    "another": (pod(status={"recoveries": 3}), actions.Update(Step.START), Sent(), GOES_ON, AGAIN, 4),
-    "not one that was refused": (pod(), actions.Update(Step.START), REFUSED_START, GOES_ON, AGAIN, None),
+    "a restart": (pod(), actions.Update(START), Sent(), GOES_ON, AGAIN, 1),
+    "another": (pod(status={"recoveries": 3}), actions.Update(START), Sent(), GOES_ON, AGAIN, 4),
+    "not one that was refused": (pod(), actions.Update(START), REFUSED_START, GOES_ON, AGAIN, None),
     "not one that a person asked for": (
         pod(),
-        actions.Update(Step.RESTART),
+        actions.Update(RESTART),
         Sent(),
         GOES_ON,
-        View(seen=Seen.FAILED, recovery=Recovery.RESTART, difference=Difference.STEP),
+        View(seen=Seen.FAILED, recovery=Recovery.RESTART, difference=Difference.CHANGE),
         None,
     ),
     "not a start of what was stopped": (
         pod(),
-        actions.Update(Step.START),
+        actions.Update(START),
         Sent(),
         GOES_ON,
         View(seen=Seen.STOPPED),
@@ -375,9 +377,9 @@ def test_an_id_that_cannot_be_stored_is_not_left_out_silently() -> None:
 
 def test_the_patch_says_only_what_changed_and_drops_what_is_gone() -> None:
     obj = pod(status={"id": "pod-1", "state": "running", "endpointUrl": "https://x", "account": {"name": "default"}})
-    assert status_patch(obj, obj.status) == {}
+    assert status_patch(obj.status, obj.status) == {}
     status = obj.status.model_copy(update={"state": "stopped", "endpoint_url": "", "failures": 2})
-    assert status_patch(obj, status) == {"state": "stopped", "endpointUrl": None, "failures": 2}
+    assert status_patch(obj.status, status) == {"state": "stopped", "endpointUrl": None, "failures": 2}
 
 
 PATCHES: dict[str, tuple[dict[str, JsonValue], dict[str, JsonValue], dict[str, JsonValue]]] = {

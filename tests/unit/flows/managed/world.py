@@ -16,22 +16,22 @@ from relay_operator.api import meta
 from relay_operator.api.conditions import Condition, ConditionType
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.account import AccountReady
-from relay_operator.engine.backoff import Backoff
+from relay_operator.engine.backoff import Backoff, PollIntervals, RetryPolicy
 from relay_operator.engine.cache import Cache
+from relay_operator.engine.confirmation import ConfirmationDelays
+from relay_operator.engine.controller import Controller, Engine
 from relay_operator.engine.events import Recorder
-from relay_operator.engine.informer import Informer, keep_answer, key_of
-from relay_operator.engine.kube import JsonObject, Kube
+from relay_operator.engine.informer import Informer
+from relay_operator.engine.kube import Kube
 from relay_operator.engine.passes import Pass
 from relay_operator.engine.queue import Priority, Queue, Taken
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.act import Actor
 from relay_operator.flows.managed.connection import ConnectionWriter
-from relay_operator.flows.managed.gather import ConfirmationDelays, Gatherer
+from relay_operator.flows.managed.flow import ManagedFlow
+from relay_operator.flows.managed.gather import Gatherer
 from relay_operator.flows.managed.inputs import InputReader
-from relay_operator.flows.managed.reconciler import PollIntervals, Reconciler
-from relay_operator.flows.managed.status import RetryPolicy
-from relay_operator.kinds.gpupod import GpuPod, GpuPodSpec, GpuPodStatus
-from relay_wire.vms import VmRecord
+from relay_operator.kinds.gpupod import GpuPod, GpuPodStatus
 from tests.unit.engine.apiserver import ApiServer, Json, part
 from tests.unit.flows.managed.cloudpods import MemoryPods, OneAccount, Pods
 
@@ -85,40 +85,42 @@ class World:
         self.cache, self.queue = Cache(), Queue[ObjectKey](clock.monotonic)
         self.informer = Informer(self.cache, self.queue, self.random, 300.0)
         self.recorder = Recorder(kube, "test", clock.wall)
-        self.reconciler: Reconciler[GpuPodSpec, GpuPodStatus, VmRecord] = Reconciler(
-            resource=self.resource,
+        policy = RetryPolicy(Backoff(1.0, 300.0), self.random)
+        engine = Engine(
             kube=kube,
             cache=self.cache,
             queue=self.queue,
-            gatherer=Gatherer(
-                self.resource, self.account, self.cache, InputReader(kube), clock.monotonic, ConfirmationDelays()
-            ),
-            actor=Actor(
-                self.resource,
-                kube,
-                self.account,
-                clock.monotonic,
-                lambda: f"token-{next(self._tokens)}",
-                lambda: self.leading,
-                self._keep,
-            ),
-            connections=ConnectionWriter(kube),
             recorder=self.recorder,
-            retry_policy=RetryPolicy(Backoff(1.0, 300.0), self.random),
-            intervals=PollIntervals(transition=5.0, settled=300.0, jitter=0.2, unreachable_after=3),
+            retry_policy=policy,
+            intervals=PollIntervals(transition=5.0, settled=300.0, jitter=0.2),
             wall_clock=clock.wall,
             on_pass=self.passes.append,
             clock=clock.monotonic,
             sleep=clock.sleep,
         )
+        self.flow = ManagedFlow(
+            resource=self.resource,
+            accounts=self.account,
+            gatherer=Gatherer(
+                self.resource, self.account, self.cache, InputReader(kube), clock.monotonic, ConfirmationDelays()
+            ),
+            actor=Actor(
+                self.resource,
+                self.account,
+                clock.monotonic,
+                lambda: f"token-{next(self._tokens)}",
+                lambda: self.leading,
+            ),
+            connections=ConnectionWriter(kube),
+            retry_policy=policy,
+            unreachable_after=3,
+        )
+        self.reconciler = Controller(engine, self.flow)
 
     async def restart(self) -> None:
         """The process dies, and another lists everything."""
         self.assemble()
-        await self.informer.relist(self.kube, "GpuPod", self.resource.type, ())
-
-    def _keep(self, raw: JsonObject) -> None:
-        keep_answer(self.cache, self.queue, key_of("GpuPod", raw), raw)
+        await self.informer.relist(self.kube, "GpuPod", self.flow.type, ())
 
     def _tell(self, event: str, raw: Json) -> None:
         if self.watching and raw.get("kind") == "GpuPod":

@@ -1,22 +1,24 @@
 """Schedules over a small API server, with a clock that only tests move."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from kubernetes.aio import client
 from pydantic import JsonValue
 
 from relay_operator.api.meta import ObjectKey
-from relay_operator.engine.backoff import Backoff
+from relay_operator.engine.backoff import Backoff, PollIntervals, RetryPolicy
 from relay_operator.engine.cache import Cache
+from relay_operator.engine.controller import Controller, Engine
 from relay_operator.engine.events import Recorder
 from relay_operator.engine.informer import Informer
 from relay_operator.engine.kube import Kube
 from relay_operator.engine.passes import Pass
 from relay_operator.engine.queue import Priority, Queue
-from relay_operator.flows.schedule.reconciler import ScheduleReconciler
+from relay_operator.flows.schedule.flow import ScheduleFlow
 from tests.unit.engine.apiserver import ApiServer, Json
 from tests.unit.flows.managed.world import Clock
 
@@ -35,6 +37,7 @@ class Stage:
     passes: list[Pass] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.wall: Callable[[], datetime] = self.clock.wall
         self.server.on_change = self._tell
         self.restart()
 
@@ -44,20 +47,25 @@ class Stage:
         self.cache = Cache(on_owned=lambda owner: self.queue.add(owner, Priority.CHANGE))
         self.informer = Informer(self.cache, self.queue, lambda: 0.5, 300.0)
         self.recorder = Recorder(self.kube, "test", self.clock.wall)
-        self.reconciler = ScheduleReconciler(
-            self.kube,
-            self.cache,
-            self.queue,
-            self.recorder,
-            self.passes.append,
-            Backoff(1.0, 300.0),
-            self.clock.monotonic,
-            self.clock.wall,
-            lambda: 0.5,
+        engine = Engine(
+            kube=self.kube,
+            cache=self.cache,
+            queue=self.queue,
+            recorder=self.recorder,
+            retry_policy=RetryPolicy(Backoff(1.0, 300.0), lambda: 0.5),
+            intervals=PollIntervals(transition=5.0, settled=300.0, jitter=0.0),
+            wall_clock=self.now,
+            on_pass=self.passes.append,
+            clock=self.clock.monotonic,
+            sleep=self.clock.sleep,
         )
+        self.reconciler = Controller(engine, ScheduleFlow(engine))
         for (plural, _, _), raw in self.server.objects.items():
             if plural in KINDS:
                 self.informer.seen(KINDS[plural], raw)
+
+    def now(self) -> datetime:
+        return self.wall()
 
     def _tell(self, event: str, raw: Json) -> None:
         kind = str(raw.get("kind"))

@@ -7,8 +7,9 @@ from pydantic import JsonValue
 
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatchschedule import InferenceBatchSchedule
+from relay_operator.engine.status import status_patch
 from relay_operator.flows.schedule.decide import Outcome
-from relay_operator.flows.schedule.report import ScheduleFinding, Trouble, new_status, status_patch
+from relay_operator.flows.schedule.report import ScheduleFinding, Trouble, new_status
 from tests.unit.flows.schedule.views import NOON, at, child
 
 SPEC: JsonValue = {

@@ -1,0 +1,198 @@
+"""The one pass over an object, whatever its kind: gather, plan, protect, act, report, come back later."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Generic, TypeVar, assert_never
+
+from pydantic import ValidationError
+
+from relay_operator.api.meta import ObjectKey
+from relay_operator.engine import actions, finalizer, unreadable
+from relay_operator.engine.backoff import Backoff, PollIntervals, RetryPolicy, jittered
+from relay_operator.engine.cache import Cache
+from relay_operator.engine.entry import Entry
+from relay_operator.engine.events import Recorder, noteworthy
+from relay_operator.engine.flow import Facts, Flow, Object, Told, Turn
+from relay_operator.engine.informer import keep_answer
+from relay_operator.engine.kube import Conflict, JsonObject, Kube, KubeError, NotFound
+from relay_operator.engine.memory import Memories, Memory
+from relay_operator.engine.object_writer import ObjectWriter
+from relay_operator.engine.passes import Pass
+from relay_operator.engine.persist import Persistence, Undo
+from relay_operator.engine.queue import Priority, Queue, Taken
+from relay_operator.engine.report import Return
+from relay_operator.engine.status import dumped, merge_patch
+from relay_operator.observability.logs import log_action, log_context
+
+ObjT = TypeVar("ObjT", bound=Object)
+FactsT = TypeVar("FactsT", bound=Facts)
+ActionT = TypeVar("ActionT")
+ResultT = TypeVar("ResultT")
+MemoryT = TypeVar("MemoryT", bound=Memory)
+
+logger = logging.getLogger(__name__)
+
+_SHORTLY = 0.5
+_KUBE_BACKOFF = Backoff(initial=0.1, limit=30.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """What all controllers share."""
+
+    kube: Kube
+    cache: Cache
+    queue: Queue[ObjectKey]
+    recorder: Recorder
+    retry_policy: RetryPolicy
+    intervals: PollIntervals
+    wall_clock: Callable[[], datetime]
+    on_pass: Callable[[Pass], None]
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+
+@dataclass(slots=True)
+class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
+    """Takes one kind's objects through passes. Never two over one object at a time: the queue sees to that."""
+
+    engine: Engine
+    flow: Flow[ObjT, FactsT, ActionT, ResultT, MemoryT]
+    memories: Memories[MemoryT] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.memories = Memories(self.flow.memory)
+
+    async def reconcile(self, taken: Taken[ObjectKey]) -> None:
+        """One pass. Failures of the Kubernetes API are retried by the queue; nothing is lost by them."""
+        engine, key, started = self.engine, taken.key, self.engine.clock()
+        entry = engine.cache.get(key)
+        if entry is None:
+            await self.flow.forget(key, self.memories.drop(key))
+            return
+        memory = self.memories.of(key, entry.uid)
+        turn = Turn(key, entry.uid, engine.wall_clock(), taken.priority)
+        outcome, wrote = "error", False
+        with log_context(kind=key.kind, namespace=key.namespace, name=key.name, uid=entry.uid):
+            try:
+                outcome, wrote = await self._pass(turn, entry, memory)
+                memory.kube_failures = 0
+            except KubeError as error:
+                memory.kube_failures += 1
+                delay = _KUBE_BACKOFF.after(memory.kube_failures, engine.retry_policy.random)
+                engine.queue.add_after(key, delay, Priority.RETRY)
+                logger.info("the Kubernetes API did not take it: %s", error)
+            finally:
+                engine.on_pass(Pass(taken, outcome, engine.clock() - started, wrote))
+
+    async def _pass(self, turn: Turn, entry: Entry, memory: MemoryT) -> tuple[str, bool]:
+        writer = self._writer(turn, entry)
+        try:
+            obj = self.flow.parse(entry.body)
+        except ValidationError as invalid:
+            return await unreadable.tell(writer, entry.body, invalid, turn.now)
+        try:
+            return await self._carried_out(turn, obj, memory, writer)
+        except Conflict:
+            if memory.kube_failures:  # the watch takes its time to tell what somebody else wrote
+                await writer.read()
+            raise
+
+    async def _carried_out(self, turn: Turn, obj: ObjT, memory: MemoryT, writer: ObjectWriter) -> tuple[str, bool]:
+        flow, metadata, started = self.flow, obj.metadata, self.engine.clock()
+        facts = await flow.gather(turn, obj, memory)
+        action = flow.plan(facts)
+        intent = flow.intent(facts)
+        if intent is not None and not finalizer.guarded(metadata):
+            await finalizer.guard(writer, metadata, intent)
+        result = await flow.act(facts, action, memory, writer)
+        match action:
+            case actions.Release():
+                await finalizer.release(writer, metadata)
+            case actions.Expire():
+                await writer.delete()
+            case _:
+                pass
+        told = flow.tell(turn, facts, action, result, memory)
+        wrote = await self._report(told, flow.undo(facts, result), writer)
+        if told.once_written is not None:
+            told.once_written()
+        deleting = metadata.deletion_timestamp is not None
+        note = noteworthy(told.before.conditions, told.after.conditions, deleting=deleting)
+        if wrote and note is not None:
+            self.engine.recorder.record(turn.key, turn.uid, note)
+        memory.quiet_looks = 0 if wrote else memory.quiet_looks + 1
+        if not isinstance(action, actions.LETTING_GO):
+            self._come_back(turn, facts, told, memory, deleting=deleting)
+        name = told.name or type(action).__name__
+        if wrote or name not in actions.QUIET:
+            outcome, message = type(result).__name__, told.summary
+            if told.report is not None:
+                outcome, message = told.report.reason, message or told.report.message
+            seconds = self.engine.clock() - started
+            log_action(logger, message or name, action=name, outcome=outcome, duration_seconds=seconds)
+        return name, wrote
+
+    async def _report(self, told: Told, undo: Undo | None, writer: ObjectWriter) -> bool:
+        """At most one status write, and only if something changed."""
+        after = dumped(told.after)
+        patch = merge_patch(dumped(told.before), after)
+        if not patch:
+            return False
+        if undo is not None:
+            engine = self.engine
+            await Persistence(engine.clock, engine.sleep, engine.retry_policy.random).write(writer, patch, after, undo)
+            return True
+        try:
+            await writer.status(patch)
+        except NotFound:
+            return False  # deleted meanwhile: the watch will tell
+        return True
+
+    def _come_back(self, turn: Turn, facts: FactsT, told: Told, memory: MemoryT, *, deleting: bool) -> None:
+        queue, looks = self.engine.queue, told.report.looks if told.report is not None else ()
+        due = self._due(turn, facts, told, memory, deleting=deleting)
+        for seconds, priority in (*looks, *(() if due is None else (due,))):
+            queue.add_after(turn.key, seconds, priority)
+        for moment in told.due:
+            queue.add_after(turn.key, (moment - turn.now).total_seconds(), Priority.CHANGE)
+
+    def _due(
+        self, turn: Turn, facts: FactsT, told: Told, memory: MemoryT, *, deleting: bool
+    ) -> tuple[float, Priority] | None:
+        """Seconds until the next pass, and how urgent it is."""
+        policy, intervals, report = self.engine.retry_policy, self.engine.intervals, told.report
+        if report is None and facts.error is not None:
+            return policy.quick.after(memory.unanswered, policy.random), Priority.RETRY
+        if report is None or report.retry is not None or report.next_attempt is not None:
+            agreed = told.next_attempt or turn.now
+            return max((agreed - turn.now).total_seconds(), 0), Priority.RETRY
+        slower = 2 ** min(memory.quiet_looks, 16)
+        match report.back:
+            case Return.NEVER:
+                return None
+            case Return.AT_ONCE:
+                return 0.0, Priority.EVENT
+            case Return.SOON:
+                return 0.0, Priority.DELETE if deleting else Priority.CHANGE
+            case Return.SHORTLY:
+                return min(_SHORTLY * slower, intervals.transition), Priority.RETRY
+            case Return.TRANSITION:
+                interval = min(intervals.transition * slower, intervals.settled)
+                return jittered(interval, intervals.jitter, policy.random), Priority.RETRY
+            case Return.SETTLED:
+                return jittered(intervals.settled, intervals.jitter, policy.random), Priority.POLL
+            case _ as never:
+                assert_never(never)
+
+    def _writer(self, turn: Turn, entry: Entry) -> ObjectWriter:
+        engine = self.engine
+
+        def keep(raw: JsonObject) -> None:
+            keep_answer(engine.cache, engine.queue, turn.key, raw)
+
+        return ObjectWriter(engine.kube, self.flow.type, turn.key, turn.uid, str(entry.version), keep)

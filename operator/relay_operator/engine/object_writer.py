@@ -1,0 +1,61 @@
+"""The writes of one pass to its object, each bound to what the pass has read: none is made from a stale picture."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from relay_operator.api.meta import ObjectKey, ObjectMeta
+from relay_operator.engine.kube import JsonObject, Kube, NotFound, ResourceType
+
+
+@dataclass(slots=True)
+class ObjectWriter:
+    """Writes to the object with this uid, as long as nobody else does. Every call raises KubeError."""
+
+    kube: Kube
+    type: ResourceType
+    key: ObjectKey
+    uid: str
+    version: str
+    """As it was read, or as the last write answered it."""
+    on_answer: Callable[[JsonObject], None]
+    """Told of the object as the API server answered it."""
+
+    async def metadata(self, change: Mapping[str, JsonValue]) -> None:
+        """A merge patch of metadata. Raises Conflict where somebody else wrote meanwhile."""
+        body: JsonObject = {"metadata": {"resourceVersion": self.version, **change}}
+        self.answered(await self.kube.patch(self.type, self.key.namespace, self.key.name, body))
+
+    async def last(self, change: Mapping[str, JsonValue]) -> None:
+        """The same where the object goes with it: what is answered then is not there any more."""
+        body: JsonObject = {"metadata": {"resourceVersion": self.version, **change}}
+        await self.kube.patch(self.type, self.key.namespace, self.key.name, body)
+
+    async def status(self, patch: Mapping[str, JsonValue]) -> None:
+        """A merge patch of status. Raises NotFound, and Conflict where somebody else wrote meanwhile."""
+        # The uid alone would not do: the API server ignores it in a patch of a status.
+        body: JsonObject = {"metadata": {"uid": self.uid, "resourceVersion": self.version}, "status": dict(patch)}
+        raw = await self.kube.patch(self.type, self.key.namespace, self.key.name, body, subresource="status")
+        self.answered(raw)
+
+    async def read(self) -> JsonObject | None:
+        """The object as it is; None where it is gone, or another took its name."""
+        try:
+            raw = await self.kube.get(self.type, self.key.namespace, self.key.name)
+        except NotFound:
+            return None
+        metadata = raw.get("metadata")
+        if not isinstance(metadata, dict) or metadata.get("uid") != self.uid:
+            return None
+        self.answered(raw)
+        return raw
+
+    async def delete(self) -> None:
+        """Delete this very object."""
+        await self.kube.delete(self.type, self.key.namespace, self.key.name, uid=self.uid)
+
+    def answered(self, raw: JsonObject) -> None:
+        """What was read or answered is what later writes are bound to."""
+        self.version = ObjectMeta.model_validate(raw.get("metadata")).resource_version
+        self.on_answer(raw)

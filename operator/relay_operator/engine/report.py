@@ -1,0 +1,122 @@
+"""What a pass says of its object, and when it comes back: one form and one table of refusals for every flow. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum, auto
+from typing import Literal, TypeAlias
+
+from relay_client import errors
+from relay_client.errors import CloudError
+from relay_operator.api.conditions import ConditionType, Reason
+from relay_operator.engine.account import AccountRefused, AccountWaiting
+from relay_operator.engine.conditions import Wanted
+from relay_operator.engine.queue import Priority
+
+
+class Return(Enum):
+    """When the object is looked at again, where no attempt is agreed."""
+
+    NEVER = auto()  # an event will wake it, or it is going
+    SOON = auto()  # there is a next step
+    SHORTLY = auto()  # the cloud has most likely done it already, and no event tells
+    AT_ONCE = auto()  # a webhook was faster than the answer it tells of
+    TRANSITION = auto()  # the cloud is on its way
+    SETTLED = auto()  # as asked, or waiting for people
+
+
+class RetryKind(Enum):
+    """How a refused attempt is repeated."""
+
+    QUICK = auto()  # backoff from its beginning
+    SLOW = auto()  # only people, or a change elsewhere, can help: the longest backoff
+    ADVISED = auto()  # the cloud's Retry-After where it gave one, else backoff
+
+
+Trouble: TypeAlias = Literal[ConditionType.RECONCILING, ConditionType.STALLED]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """`ready` None leaves the Ready condition as it was last known."""
+
+    ready: Literal["True", "False", "Unknown"] | None
+    trouble: Trouble | None
+    reason: Reason
+    message: str
+    back: Return = Return.TRANSITION
+    retry: RetryKind | None = None
+    retry_after: float | None = None
+    extra: tuple[Wanted, ...] = ()
+    deletion_deadline: datetime | None = None
+    next_attempt: datetime | None = None
+    """The moment that is waited for, where it is known without a retry."""
+    looks: tuple[tuple[float, Priority], ...] = ()
+    """Further passes that are asked for: seconds from now, and how urgent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """How one kind of refusal reads in status."""
+
+    reason: Reason
+    stalled: bool
+    retry: RetryKind
+
+
+_CONFLICTS: Mapping[str, Refusal] = {
+    "POD_NODE_BUSY": Refusal(Reason.POD_NODE_BUSY, stalled=False, retry=RetryKind.QUICK),
+    "POD_NODE_OFFLINE": Refusal(Reason.POD_NODE_OFFLINE, stalled=False, retry=RetryKind.QUICK),
+    "POD_STOPPING": Refusal(Reason.POD_STOPPING, stalled=False, retry=RetryKind.QUICK),
+    "POD_NODE_NO_INFINIBAND": Refusal(Reason.POD_NODE_NO_INFINIBAND, stalled=True, retry=RetryKind.SLOW),
+}
+_REFUSALS: tuple[tuple[type[CloudError], Refusal], ...] = (
+    (errors.CapacityExhausted, Refusal(Reason.WAITING_FOR_CAPACITY, stalled=False, retry=RetryKind.ADVISED)),
+    (errors.RateLimited, Refusal(Reason.RATE_LIMITED, stalled=False, retry=RetryKind.ADVISED)),
+    (errors.PaymentRequired, Refusal(Reason.BALANCE_EXHAUSTED, stalled=True, retry=RetryKind.SLOW)),
+    (errors.Unauthorized, Refusal(Reason.ACCOUNT_UNAUTHORIZED, stalled=True, retry=RetryKind.ADVISED)),
+    (errors.Forbidden, Refusal(Reason.ACCOUNT_FORBIDDEN, stalled=True, retry=RetryKind.SLOW)),
+    (errors.BadRequest, Refusal(Reason.SPEC_INVALID, stalled=True, retry=RetryKind.SLOW)),
+    (errors.Conflict, Refusal(Reason.CONFLICT, stalled=False, retry=RetryKind.QUICK)),
+    (errors.NotFound, Refusal(Reason.CONFLICT, stalled=False, retry=RetryKind.QUICK)),
+    (errors.Gone, Refusal(Reason.CONFLICT, stalled=False, retry=RetryKind.QUICK)),
+)
+_UNREACHABLE = Refusal(Reason.CLOUD_UNAVAILABLE, stalled=False, retry=RetryKind.ADVISED)
+
+
+def refusal(error: CloudError) -> Refusal:
+    """The row for an error: conflicts by their code, the rest by their class."""
+    by_code = _CONFLICTS.get(error.code or "") if isinstance(error, errors.Conflict) else None
+    return by_code or next((row for kind, row in _REFUSALS if isinstance(error, kind)), _UNREACHABLE)
+
+
+_PAUSED = Wanted(ConditionType.PAUSED, "True", Reason.PAUSED, "the annotation paused is set")
+
+
+def paused() -> Report:
+    """Nothing is done; `Ready` stays what it was."""
+    return Report(None, None, Reason.PAUSED, _PAUSED.message, Return.NEVER, extra=(_PAUSED,))
+
+
+def blind(error: CloudError | None, *, unreachable: bool) -> Report | None:
+    """`Ready` stays what it was last seen to be; a key that is refused is told at once, silence after a while."""
+    if error is None:
+        return None
+    row = refusal(error)
+    if row.reason is Reason.CLOUD_UNAVAILABLE and not unreachable:
+        return None
+    return Report(
+        None, ConditionType.STALLED, row.reason, error.message, retry=row.retry, retry_after=error.retry_after
+    )
+
+
+def without_account(account: AccountWaiting | AccountRefused, *, deleting: bool, recorded: bool) -> Report:
+    """`recorded`: something of the object is in the cloud."""
+    message = account.message
+    if deleting:
+        message += "; the deletion waits for it (the annotation abandon lets go without touching the cloud)"
+    if recorded:
+        return Report(None, ConditionType.STALLED, account.reason, message, Return.SETTLED)
+    if isinstance(account, AccountRefused):
+        return Report("False", ConditionType.STALLED, account.reason, message, Return.SETTLED)
+    return Report("False", ConditionType.RECONCILING, Reason.WAITING_FOR_ACCOUNT, message, Return.SETTLED)

@@ -1,0 +1,77 @@
+"""What a status should say, and the smallest patch that says it. Pure; `controller` alone writes it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Protocol, TypeVar
+
+from pydantic import JsonValue, ValidationError
+
+from relay_operator.api.conditions import Condition, ConditionType
+from relay_operator.api.meta import Model
+from relay_operator.engine import conditions
+from relay_operator.engine.conditions import Wanted
+from relay_operator.engine.report import Report
+
+StatusT = TypeVar("StatusT", bound=Model)
+
+
+class Status(Protocol):
+    """What every kind's status is: a `Model` with conditions."""
+
+    @property
+    def conditions(self) -> Sequence[Condition]: ...
+
+    def model_dump(self, *, mode: str = ..., exclude_none: bool = ...) -> dict[str, Any]: ...
+
+
+def conditions_of(before: Sequence[Condition], report: Report) -> Iterator[Wanted]:
+    """`Ready` always; `Reconciling` and `Stalled` only while true; the others while they have something to say."""
+    ready = conditions.find(before, ConditionType.READY)
+    if report.ready is None and ready is not None:
+        yield Wanted(ConditionType.READY, ready.status, ready.reason, ready.message)
+    else:
+        yield Wanted(ConditionType.READY, report.ready or "False", report.reason, report.message)
+    if report.trouble is not None:
+        yield Wanted(report.trouble, "True", report.reason, report.message)
+    yield from report.extra
+
+
+def whole_seconds(now: datetime, wait: float) -> datetime:
+    """The moment after a wait, as status can tell it: never earlier."""
+    return (now + timedelta(seconds=wait + 0.999)).replace(microsecond=0)
+
+
+def storable(status: StatusT) -> StatusT:
+    """Without what the CRD's bounds refuse: one odd value of the cloud must not keep the id from being written."""
+    try:
+        type(status).model_validate(status.model_dump())
+    except ValidationError as refused:
+        odd = {error["loc"][0] for error in refused.errors(include_input=False)} - {"id"}
+        fields = type(status).model_fields.items()
+        return status.model_copy(update={name: None for name, field in fields if odd & {name, field.alias}})
+    return status
+
+
+def dumped(status: Status) -> dict[str, JsonValue]:
+    """As it stands in the API: empty texts are absent."""
+    fields: dict[str, JsonValue] = status.model_dump(mode="json", exclude_none=True)
+    return {name: value for name, value in fields.items() if value != ""}
+
+
+def status_patch(before: Status, after: Status) -> dict[str, JsonValue]:
+    """The merge patch from one to the other; empty where they are the same."""
+    return merge_patch(dumped(before), dumped(after))
+
+
+def merge_patch(before: Mapping[str, JsonValue], after: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """What RFC 7386 needs to make one of the other; lists are replaced whole."""
+    patch: dict[str, JsonValue] = {name: None for name in before if name not in after}
+    for name, value in after.items():
+        old = before.get(name)
+        if isinstance(value, dict) and isinstance(old, dict):
+            inner = merge_patch(old, value)
+            if inner:
+                patch[name] = inner
+        elif name not in before or old != value:
+            patch[name] = value
+    return patch

@@ -1,0 +1,84 @@
+"""An object that cannot be parsed: its status says which field is to blame, and it can be deleted."""
+
+import json
+import logging
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Literal
+
+from pydantic import JsonValue, TypeAdapter, ValidationError
+
+from relay_operator.api.conditions import Condition, ConditionType, Reason
+from relay_operator.api.meta import ABANDON, API_KEY_SECRET, CREATE_INTENT, FINALIZER, ObjectMeta
+from relay_operator.engine import conditions, finalizer
+from relay_operator.engine.conditions import Wanted
+from relay_operator.engine.kube import JsonObject, NotFound, Refused
+from relay_operator.engine.object_writer import ObjectWriter
+from relay_operator.engine.status import merge_patch
+
+logger = logging.getLogger(__name__)
+
+Outcome = Literal["Ignore", "Release", "Stall"]
+_CONDITIONS: TypeAdapter[list[Condition]] = TypeAdapter(list[Condition])
+
+
+async def tell(writer: ObjectWriter, body: bytes, invalid: ValidationError, now: datetime) -> tuple[Outcome, bool]:
+    """What was done, and whether status was written. Raises KubeError.
+
+    Nothing is released that may have something in the cloud, unless people abandon it.
+    """
+    raw: JsonObject = json.loads(body)
+    metadata, status = ObjectMeta.model_validate(raw["metadata"]), _mapping(raw.get("status"))
+    deleting = metadata.deletion_timestamp is not None
+    if deleting and FINALIZER not in metadata.finalizers:
+        return "Ignore", False
+    if deleting and (metadata.annotations.get(ABANDON) == "true" or not _may_own(metadata, status)):
+        await finalizer.release(writer, metadata)
+        return "Release", False
+    problem = invalid.errors(include_url=False, include_input=False)[0]
+    message = f"{'.'.join(map(str, problem['loc']))} cannot be read: {problem['msg']}"
+    if deleting:
+        message += "; the deletion waits for it (the annotation abandon lets go without touching the cloud)"
+    wrote = await _write(writer, metadata, status, message, now)
+    if wrote:
+        logger.error("the object cannot be read: %s", message)
+    return "Stall", wrote
+
+
+def _may_own(metadata: ObjectMeta, status: Mapping[str, JsonValue]) -> bool:
+    """Whether something in the cloud, or a Secret, may be kept for it."""
+    if status.get("cleared") is True:
+        return False
+    noted = {CREATE_INTENT, API_KEY_SECRET} & metadata.annotations.keys()
+    return bool(noted or status.get("id") or status.get("createToken"))
+
+
+async def _write(
+    writer: ObjectWriter, metadata: ObjectMeta, status: Mapping[str, JsonValue], message: str, now: datetime
+) -> bool:
+    try:
+        before = _CONDITIONS.validate_python(status.get("conditions") or [])
+    except ValidationError:
+        before = []
+    wanted = (
+        Wanted(ConditionType.READY, "False", Reason.UNREADABLE, message),
+        Wanted(ConditionType.STALLED, "True", Reason.UNREADABLE, message),
+    )
+    written = conditions.written(before, wanted, metadata.generation, now)
+    after: JsonObject = {
+        **status,
+        "observedGeneration": metadata.generation,
+        "conditions": [condition.model_dump(mode="json") for condition in written],
+    }
+    patch = merge_patch(status, after)
+    if not patch:
+        return False
+    try:
+        await writer.status(patch)
+    except (NotFound, Refused):  # an API server that checks all of the object takes no status for it
+        return False
+    return True
+
+
+def _mapping(value: JsonValue) -> Mapping[str, JsonValue]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,309 @@
+"""The flow of the account objects themselves: key, money, subscription, and their end."""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from relay_client import CloudError, Unauthorized
+from relay_operator.accounts import key_secret
+from relay_operator.accounts.accounts import Accounts, AnyAccount
+from relay_operator.api import meta
+from relay_operator.api.cloudaccount import CloudAccount, InUse
+from relay_operator.api.conditions import Reason
+from relay_operator.api.definition import Definition
+from relay_operator.api.meta import CreateIntent, ObjectKey
+from relay_operator.api.references import AccountKind
+from relay_operator.engine import finalizer
+from relay_operator.engine.account import AccountReady, AccountRefused, AccountState, AccountWaiting
+from relay_operator.engine.actions import Ignore, Nothing, Wait
+from relay_operator.engine.backoff import Backoff, jittered
+from relay_operator.engine.controller import Engine
+from relay_operator.engine.flow import Told, Turn
+from relay_operator.engine.kind import resource_type
+from relay_operator.engine.kube import JsonObject, KubeError, ResourceType
+from relay_operator.engine.memory import Memory
+from relay_operator.engine.object_writer import ObjectWriter
+from relay_operator.engine.persist import Undo
+from relay_operator.engine.queue import Priority
+from relay_operator.engine.report import Report, Return
+from relay_operator.flows.account.observer import AccountObserver
+from relay_operator.flows.account.plan import Action, End, Look, View, plan
+from relay_operator.flows.account.report import AccountFinding, OrganizationSeen, new_status
+from relay_operator.observability.metrics import Metrics
+from relay_operator.settings import Settings
+
+_GIVE_UP = timedelta(minutes=5)
+"""How long the end of an account waits for a cloud that does not answer; a dead subscription costs nothing."""
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class AccountMemory(Memory):
+    """What this process remembers of one account; times are monotonic."""
+
+    look_at: float = 0.0
+    looked: tuple[int, AccountState | None] = (-1, None)
+    """Generation and state at the last look: another one is looked at at once."""
+    unready: int = 0
+    """Passes in a row that found it unusable."""
+    deaf: str = ""
+    """Why there is no webhook subscription, where creates no longer wait for one."""
+    holds: str = ""
+    """The Secret that it holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccountFacts:
+    """Gathered once; what follows is decided from it alone."""
+
+    key: ObjectKey
+    account: AnyAccount
+    now: datetime
+    state: AccountState
+    in_use: Counter[str]
+    view: View
+    error: None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What a look showed; `seen` is None where the cloud did not answer, and `state` says what that means."""
+
+    state: AccountState
+    seen: OrganizationSeen | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The object is let go."""
+
+
+Result = Nothing | Looked | Ended
+
+
+@dataclass(slots=True)
+class AccountFlow:
+    """A `Flow` for each of both kinds of account."""
+
+    definition: Definition
+    model: type[AnyAccount]
+    engine: Engine
+    settings: Settings
+    accounts: Accounts
+    metrics: Metrics
+    plurals: Mapping[str, str]
+    """By kind, of those that use accounts."""
+
+    @property
+    def type(self) -> ResourceType:
+        return resource_type(self.definition)
+
+    def parse(self, body: bytes) -> AnyAccount:
+        return self.model.model_validate_json(body)
+
+    def memory(self, uid: str) -> AccountMemory:
+        return AccountMemory(uid)
+
+    async def gather(self, turn: Turn, obj: AnyAccount, memory: AccountMemory) -> AccountFacts:
+        state, metadata = await self.accounts.state(turn.key), obj.metadata
+        deleting, ready = metadata.deletion_timestamp is not None, isinstance(state, AccountReady)
+        if not isinstance(state, AccountReady):
+            memory.unanswered = memory.unanswered + 1 if state.reason is Reason.CLOUD_UNAVAILABLE else 0
+        look_due = ready and self._look_is_due(obj, state, memory)
+        # Counting walks through what depends on it, so it is done where it decides, or is told.
+        in_use = self._in_use(turn.key) if deleting or look_due else Counter[str]()
+        view = View(
+            deleting=deleting,
+            finalizer=meta.FINALIZER in metadata.finalizers,
+            paused=_paused(obj),
+            in_use=in_use.total() > 0,
+            usable=ready,
+            reason=Reason.AVAILABLE if isinstance(state, AccountReady) else state.reason,
+            refused=isinstance(state, AccountRefused),
+            subscribed=obj.status.webhook is not None,
+            look_due=look_due,
+            overdue=turn.now - (metadata.deletion_timestamp or turn.now) > _GIVE_UP,
+        )
+        return AccountFacts(turn.key, obj, turn.now, state, in_use, view)
+
+    def _look_is_due(self, account: AnyAccount, state: AccountState, memory: AccountMemory) -> bool:
+        asked = account.metadata.annotations.get(meta.RECONCILE_AT) != account.status.reconcile_at
+        changed = memory.looked != (account.metadata.generation, state)
+        return asked or changed or self.engine.clock() >= memory.look_at
+
+    def _in_use(self, key: ObjectKey) -> Counter[str]:
+        return Counter(
+            dependent.kind
+            for dependent, entry in self.engine.cache.users(key)
+            # A shared account is not held by what only names it: it may not even admit that namespace.
+            if key.kind == AccountKind.CLOUD_ACCOUNT or entry.cloud_id or entry.attempted
+        )
+
+    def plan(self, facts: AccountFacts) -> Action:
+        return plan(facts.view)
+
+    def intent(self, facts: AccountFacts) -> CreateIntent | None:
+        """Nothing of an account is paid for."""
+        return None
+
+    async def act(self, facts: AccountFacts, action: Action, memory: AccountMemory, writer: ObjectWriter) -> Result:
+        if not facts.view.deleting:
+            await self._protect(facts, memory, writer)
+        match action:
+            case Look(read_only):
+                return await self._look(facts, memory, read_only=read_only)
+            case End(unsubscribe):
+                return await self._end(facts, writer, unsubscribe=unsubscribe)
+            case _:
+                return Nothing()
+
+    async def _protect(self, facts: AccountFacts, memory: AccountMemory, writer: ObjectWriter) -> None:
+        """The finalizer, and a note of the Secret that is held, so that it can be let go whatever spec says later."""
+        metadata, kube = facts.account.metadata, self.engine.kube
+        held, wanted = metadata.annotations.get(meta.API_KEY_SECRET), self._secret_to_hold(facts.account)
+        if meta.FINALIZER not in metadata.finalizers or held != wanted:
+            if held and held != wanted:
+                await key_secret.release(kube, metadata.namespace, held, metadata.uid)
+            change: JsonObject = {}
+            if meta.FINALIZER not in metadata.finalizers:
+                change["finalizers"] = [*metadata.finalizers, meta.FINALIZER]
+            if held != wanted:
+                change["annotations"] = {meta.API_KEY_SECRET: wanted}
+            await writer.metadata(change)
+        if wanted is not None:
+            memory.holds = wanted
+            await key_secret.hold(kube, metadata.namespace, wanted, metadata.uid, facts.now)
+
+    def _secret_to_hold(self, account: AnyAccount) -> str | None:
+        """The Secret in the account's own namespace; a shared one is the administrator's to keep.
+
+        None where it could not be let go at the namespace's end.
+        """
+        name = account.spec.api_key_secret_ref.name
+        return name if isinstance(account, CloudAccount) and self.settings.may_hold_secret(name) else None
+
+    async def _look(self, facts: AccountFacts, memory: AccountMemory, *, read_only: bool) -> Looked:
+        """A cloud that does not answer is a state of its own after a while."""
+        account, state, key = facts.account, facts.state, facts.key
+        if not isinstance(state, AccountReady):
+            raise AssertionError(f"{key}: the plan looks without an account")
+        try:
+            seen = await self._observer().look(account, state.cloud, read_only=read_only)
+        except Unauthorized:
+            self.accounts.refused(state)
+            return Looked(await self.accounts.state(key), None)
+        except CloudError as error:
+            memory.unanswered += 1
+            if not self.accounts.listens(key) and not self.accounts.deaf_for(state):
+                memory.deaf = f"no subscription could be made so far: {error.message}"
+            patient = memory.unanswered < self.settings.unavailable_after_failures
+            return Looked(state if patient else AccountWaiting(Reason.CLOUD_UNAVAILABLE, error.message), None)
+        memory.unanswered, memory.deaf = 0, ""
+        memory.looked = (account.metadata.generation, state)
+        intervals = self.engine.intervals
+        memory.look_at = self.engine.clock() + jittered(intervals.settled, intervals.jitter, self._random)
+        if seen.balance is not None:
+            burn = seen.usage.burn_per_hour_cents if seen.usage is not None else None
+            self.metrics.on_balance(key.namespace, key.name, seen.balance.available_cents, burn)
+        return Looked(state, seen)
+
+    async def _end(self, facts: AccountFacts, writer: ObjectWriter, *, unsubscribe: bool) -> Result:
+        account, state = facts.account, facts.state
+        metadata = account.metadata
+        if unsubscribe and isinstance(state, AccountReady):
+            try:
+                await self._observer().end(account, state.cloud)
+            except CloudError as error:
+                logger.warning("the webhook subscription cannot be removed: %s", error)
+                if not facts.view.overdue:
+                    return Nothing()
+        held = metadata.annotations.get(meta.API_KEY_SECRET)
+        if held:
+            await key_secret.release(self.engine.kube, metadata.namespace, held, metadata.uid)
+        await finalizer.release(writer, metadata)
+        return Ended()
+
+    def tell(self, turn: Turn, facts: AccountFacts, action: Action, result: Result, memory: AccountMemory) -> Told:
+        account, before, view = facts.account, facts.account.status, facts.view
+        soon = self.engine.intervals.transition
+        if isinstance(result, Ended):
+            gone = Report(None, None, Reason.DELETING, "nothing depends on it: let go", Return.NEVER)
+            return Told(before, before, gone, name="Release")
+        if isinstance(action, End | Ignore) or action == Wait(Reason.DELETING):
+            return Told(before, before, _quietly(Reason.DELETING, "", soon, Priority.DELETE), name="Wait")
+        state, seen = (result.state, result.seen) if isinstance(result, Looked) else (facts.state, None)
+        finding = AccountFinding(
+            state=state,
+            who=self.accounts.whoami(facts.key),
+            in_use=self._shown(facts.in_use),
+            generation=account.metadata.generation,
+            now=turn.now,
+            failures=memory.unanswered,
+            unavailable_after=self.settings.unavailable_after_failures,
+            seen=seen,
+            deleting=view.deleting,
+            # The `reconcile-at` was heeded by a look, and by nothing less.
+            reconcile_at=before.reconcile_at if seen is None else account.metadata.annotations.get(meta.RECONCILE_AT),
+            paused=view.paused,
+            deaf=memory.deaf,
+        )
+        after = new_status(before, finding)
+        if isinstance(state, AccountReady):
+            memory.unready = 0
+            report = _quietly(Reason.AVAILABLE, "the account can be used", *self._next(memory, deleting=view.deleting))
+            return Told(before, after, report, name="Keep")
+        memory.unready += 1
+        report = _quietly(state.reason, state.message, *self._next(memory, deleting=view.deleting))
+        return Told(before, after, report, name="Stall" if isinstance(state, AccountRefused) else "Wait")
+
+    def _next(self, memory: AccountMemory, *, deleting: bool) -> tuple[float, Priority]:
+        """When it is looked at again by itself: at the latest when the Secret is to be read anew."""
+        transition, reread = self.engine.intervals.transition, self.settings.secret_reread_seconds
+        if deleting:
+            return transition, Priority.DELETE
+        tries = max(memory.unready, memory.unanswered)
+        if tries:
+            return Backoff(transition, reread).after(tries, self._random), Priority.RETRY
+        return jittered(reread, self.engine.intervals.jitter, self._random), Priority.POLL
+
+    def _shown(self, in_use: Counter[str]) -> InUse:
+        """`inUse` has a field for each kind that uses accounts, named as the plural is."""
+        fields = {name.replace("_", ""): name for name in InUse.model_fields}
+        counts = {self.plurals[kind]: number for kind, number in in_use.items()}
+        return InUse.model_validate({fields[plural]: number for plural, number in counts.items() if plural in fields})
+
+    def undo(self, facts: AccountFacts, result: Result) -> Undo | None:
+        """Nothing of an account is paid for."""
+        return None
+
+    async def forget(self, key: ObjectKey, memory: AccountMemory | None) -> None:
+        if memory is not None and memory.holds:
+            # Somebody took the account's finalizer off by hand: its Secret must not stay behind, undeletable.
+            try:
+                await key_secret.release(self.engine.kube, key.namespace, memory.holds, memory.uid)
+            except KubeError as error:
+                logger.warning("the Secret %s of %s may keep a finalizer: %s", memory.holds, key, error)
+        self.accounts.forget(key)
+        self.metrics.forget_account(key.namespace, key.name)
+
+    def _observer(self) -> AccountObserver:
+        accounts, public_url = self.accounts, self.settings.webhook_public_url
+        return AccountObserver(
+            self.engine.kube, accounts.webhook_secrets, public_url, accounts.listening, accounts.evidence
+        )
+
+    @property
+    def _random(self) -> Callable[[], float]:
+        return self.engine.retry_policy.random
+
+
+def _quietly(reason: Reason, message: str, seconds: float, priority: Priority) -> Report:
+    """For the log, and to come back; conditions tell more than one reason."""
+    return Report(None, None, reason, message, Return.NEVER, looks=((seconds, priority),))
+
+
+def _paused(account: AnyAccount) -> bool:
+    return account.metadata.annotations.get(meta.PAUSED) == "true"

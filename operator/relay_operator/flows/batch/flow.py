@@ -1,0 +1,112 @@
+"""The flow of batches: records in, answers out, in rounds of parts."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from relay_client import Conflict
+from relay_client.operations import CANCEL_BATCH
+from relay_operator.api.conditions import Reason
+from relay_operator.api.inferencebatch import DEFINITION, InferenceBatch, InferenceBatchStatus
+from relay_operator.api.meta import CreateIntent, ObjectKey
+from relay_operator.engine.backoff import RetryPolicy
+from relay_operator.engine.flow import Told, Turn
+from relay_operator.engine.kind import resource_type
+from relay_operator.engine.kube import ResourceType
+from relay_operator.engine.object_writer import ObjectWriter
+from relay_operator.engine.persist import Undo
+from relay_operator.engine.report import Report, Return
+from relay_operator.flows.batch import actions, predicates
+from relay_operator.flows.batch.act import Actor
+from relay_operator.flows.batch.actions import Action
+from relay_operator.flows.batch.facts import BatchMemory, Facts
+from relay_operator.flows.batch.gather import Gatherer
+from relay_operator.flows.batch.plan import plan
+from relay_operator.flows.batch.report import report_of
+from relay_operator.flows.batch.result import Paid, Result
+from relay_operator.flows.batch.status import is_progress_alone, told
+from relay_operator.flows.batch.transfers import Transfers
+from relay_operator.flows.batch.transitions import after
+
+
+@dataclass(frozen=True, slots=True)
+class BatchFlow:
+    """A `Flow`."""
+
+    gatherer: Gatherer
+    actor: Actor
+    transfers: Transfers
+    retry_policy: RetryPolicy
+    progress_seconds: float
+    """Between two writes that tell of progress alone."""
+    unreachable_after: int
+    """Looks in a row without an answer after which an object says so."""
+    clock: Callable[[], float] = time.monotonic
+
+    @property
+    def type(self) -> ResourceType:
+        return resource_type(DEFINITION)
+
+    def parse(self, body: bytes) -> InferenceBatch:
+        return InferenceBatch.model_validate_json(body)
+
+    def memory(self, uid: str) -> BatchMemory:
+        return BatchMemory(uid)
+
+    async def gather(self, turn: Turn, obj: InferenceBatch, memory: BatchMemory) -> Facts:
+        return await self.gatherer.gather(turn, obj, memory)
+
+    def plan(self, facts: Facts) -> Action:
+        return plan(facts.view)
+
+    def intent(self, facts: Facts) -> CreateIntent | None:
+        return facts.intent if facts.obj.status.create_token else None
+
+    async def act(self, facts: Facts, action: Action, memory: BatchMemory, writer: ObjectWriter) -> Result:
+        return await self.actor.act(facts, action, memory, writer)
+
+    def tell(self, turn: Turn, facts: Facts, action: Action, result: Result, memory: BatchMemory) -> Told:
+        before, status = facts.obj.status, after(facts, action, result)
+        report = report_of(facts, action, result, status, unreachable=memory.unanswered >= self.unreachable_after)
+        due = self._due(facts, status)
+        if report is None:  # the end of long work wakes the object
+            begun = (
+                Report(None, None, Reason.UPLOADING, "", Return.NEVER) if isinstance(action, actions.Start) else None
+            )
+            return Told(before, before, begun, status.next_attempt_time, due)
+        status = told(facts, status, report, self.retry_policy)
+        if isinstance(action, actions.Submit):  # its marker was written since the object was read
+            before = before.model_copy(update={"parts": None})
+        elif status != before and is_progress_alone(before, status):
+            if self.clock() - memory.told_at < self.progress_seconds:
+                status = before
+            else:
+                memory.told_at = self.clock()
+        recorded = isinstance(action, actions.Record)
+        written = (lambda: self._drop(facts.key)) if recorded else None
+        return Told(before, status, report, status.next_attempt_time, due, once_written=written)
+
+    def _drop(self, key: ObjectKey) -> None:
+        self.transfers.drop(key)
+
+    def _due(self, facts: Facts, status: InferenceBatchStatus) -> tuple[datetime, ...]:
+        spec = facts.obj.spec
+        moments = (predicates.deadline(spec, status), predicates.expires_at(spec, status), status.retry_time)
+        return tuple(moment for moment in moments if moment is not None and moment > facts.now)
+
+    def undo(self, facts: Facts, result: Result) -> Undo | None:
+        if not isinstance(result, Paid):
+            return None
+        cloud, batch_id = facts.usable_account.cloud, result.batch.id
+
+        async def cancel() -> None:
+            try:
+                await cloud.call(CANCEL_BATCH, id=batch_id)
+            except Conflict:
+                return  # it is ending, or has ended
+
+        return Undo(batch_id, cancel)
+
+    async def forget(self, key: ObjectKey, memory: BatchMemory | None) -> None:
+        self.transfers.drop(key)

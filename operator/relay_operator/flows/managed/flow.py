@@ -1,0 +1,159 @@
+"""The flow of objects that a kind maps to one resource of the cloud each."""
+
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+from relay_operator.api.conditions import ConditionType, Reason
+from relay_operator.api.meta import CreateIntent, ObjectKey, Resource
+from relay_operator.api.workload import ManagedSpec, ManagedStatus
+from relay_operator.engine.account import Accounts
+from relay_operator.engine.actions import Wait
+from relay_operator.engine.backoff import RetryPolicy
+from relay_operator.engine.flow import Told, Turn
+from relay_operator.engine.kind import resource_type
+from relay_operator.engine.kube import ResourceType
+from relay_operator.engine.object_writer import ObjectWriter
+from relay_operator.engine.persist import Undo
+from relay_operator.engine.queue import Priority
+from relay_operator.engine.report import Report, Return
+from relay_operator.flows.managed import predicates
+from relay_operator.flows.managed.act import Actor
+from relay_operator.flows.managed.actions import Action
+from relay_operator.flows.managed.connection import ConnectionWriter
+from relay_operator.flows.managed.ending import parse
+from relay_operator.flows.managed.facts import Facts
+from relay_operator.flows.managed.gather import Gatherer
+from relay_operator.flows.managed.memory import ManagedMemory
+from relay_operator.flows.managed.plan import Seen, plan
+from relay_operator.flows.managed.report import report_of
+from relay_operator.flows.managed.resource import Connects, ExternalResource
+from relay_operator.flows.managed.result import Accepted, Result
+from relay_operator.flows.managed.status import new_status
+from relay_operator.flows.managed.workload import asked
+
+SpecT = TypeVar("SpecT", bound=ManagedSpec)
+StatusT = TypeVar("StatusT", bound=ManagedStatus)
+ObsT = TypeVar("ObsT")
+
+
+@dataclass(frozen=True, slots=True)
+class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
+    """A `Flow` for each kind that implements `ExternalResource`."""
+
+    resource: ExternalResource[SpecT, StatusT, ObsT]
+    accounts: Accounts
+    gatherer: Gatherer[SpecT, StatusT, ObsT]
+    actor: Actor[SpecT, StatusT, ObsT]
+    connections: ConnectionWriter
+    retry_policy: RetryPolicy
+    unreachable_after: int
+    """Looks in a row without an answer after which an object says so."""
+
+    @property
+    def type(self) -> ResourceType:
+        return resource_type(self.resource.definition)
+
+    def parse(self, body: bytes) -> Resource[SpecT, StatusT]:
+        return parse(self.resource.model, body)
+
+    def memory(self, uid: str) -> ManagedMemory:
+        return ManagedMemory(uid)
+
+    async def gather(
+        self, turn: Turn, obj: Resource[SpecT, StatusT], memory: ManagedMemory
+    ) -> Facts[SpecT, StatusT, ObsT]:
+        known = memory.account is not None  # what changed while no operator ran, no webhook could tell
+        facts = await self.gatherer.gather(turn, obj, memory)
+        if known and turn.priority is Priority.POLL and self._changed_untold(facts):
+            self.accounts.found_by_polling(facts.usable_account)
+        return facts
+
+    def _changed_untold(self, facts: Facts[SpecT, StatusT, ObsT]) -> bool:
+        if facts.observed is not None:
+            state = self.resource.status(facts.obj, facts.observed).state
+        else:
+            state = "terminated" if facts.view.seen is Seen.GONE else facts.obj.status.state
+        return state != facts.obj.status.state and state in self.resource.told_by_webhooks
+
+    def plan(self, facts: Facts[SpecT, StatusT, ObsT]) -> Action:
+        return plan(facts.view)
+
+    def intent(self, facts: Facts[SpecT, StatusT, ObsT]) -> CreateIntent | None:
+        return self.actor.guarding(facts)
+
+    async def act(
+        self, facts: Facts[SpecT, StatusT, ObsT], action: Action, memory: ManagedMemory, writer: ObjectWriter
+    ) -> Result[ObsT]:
+        result = await self.actor.act(facts, action, memory, writer)
+        memory.unconnected, memory.connection_lost = "", False
+        if facts.observed is not None and not facts.view.deleting:
+            await self._connect(facts, facts.observed, memory)
+        return result
+
+    async def _connect(self, facts: Facts[SpecT, StatusT, ObsT], observed: ObsT, memory: ManagedMemory) -> None:
+        """Tell others where it is reached."""
+        connection, uid = asked(facts.obj.spec).connection, facts.obj.metadata.uid
+        if connection is None or not isinstance(self.resource, Connects):
+            return
+        if predicates.refresh_asked(facts.obj):
+            memory.connections.clear()
+        intact = facts.exact or await self.connections.intact(facts.key, uid, connection, memory)
+        reached = self.resource.reached(observed)
+        if reached is None:
+            memory.connection_lost = not intact
+        else:
+            problem = await self.connections.write(facts.key, uid, connection, reached, memory)
+            memory.unconnected = problem or ""
+
+    def tell(
+        self,
+        turn: Turn,
+        facts: Facts[SpecT, StatusT, ObsT],
+        action: Action,
+        result: Result[ObsT],
+        memory: ManagedMemory,
+    ) -> Told:
+        obj, status = facts.obj, facts.obj.status
+        unreachable = memory.unanswered >= self.unreachable_after
+        report = report_of(self.resource, facts, action, result, unreachable=unreachable)
+        if report is not None:
+            report = self._with_looks(facts, action, result, _with_connection(report, memory))
+            status = new_status(self.resource, facts, action, result, report, self.retry_policy)
+        known = predicates.deadlines(obj.spec, obj.status)
+        # A moment that had passed before was part of this decision.
+        due = tuple(at for at in predicates.deadlines(obj.spec, status) if at > facts.now or at not in known)
+        return Told(obj.status, status, report, status.next_attempt_time, due)
+
+    def _with_looks(
+        self, facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result[ObsT], report: Report
+    ) -> Report:
+        if isinstance(result, Accepted):
+            made, _ = self.resource.identity(result.resource)
+            return replace(report, back=Return.AT_ONCE) if made in facts.usable_account.unclaimed else report
+        if facts.decided_in is not None and isinstance(action, Wait):
+            return replace(report, looks=((facts.decided_in, Priority.RETRY),))
+        return report
+
+    def undo(self, facts: Facts[SpecT, StatusT, ObsT], result: Result[ObsT]) -> Undo | None:
+        if not isinstance(result, Accepted):
+            return None
+        cloud_id, _ = self.resource.identity(result.resource)
+        return Undo(cloud_id, lambda: self.resource.delete(facts.usable_account.cloud, cloud_id))
+
+    async def forget(self, key: ObjectKey, memory: ManagedMemory | None) -> None:
+        """Nothing is kept beside its memory."""
+
+
+def _with_connection(report: Report, memory: ManagedMemory) -> Report:
+    """What is in the way of telling others is told instead of Ready."""
+    if memory.connection_lost:
+        return replace(report, back=Return.SOON)
+    if not memory.unconnected:
+        return report
+    return replace(
+        report,
+        ready="False",
+        trouble=ConditionType.STALLED,
+        reason=Reason.CONNECTION_REFUSED,
+        message=memory.unconnected,
+    )

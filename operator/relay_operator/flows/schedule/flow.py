@@ -1,0 +1,206 @@
+"""The flow of schedules: starts and clears away their batches."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final, assert_never
+
+from relay_operator.api.conditions import Reason
+from relay_operator.api.inferencebatchschedule import DEFINITION, InferenceBatchSchedule
+from relay_operator.api.meta import CreateIntent, ObjectKey, ObjectMeta
+from relay_operator.engine.controller import Engine
+from relay_operator.engine.entry import Entry
+from relay_operator.engine.events import Note
+from relay_operator.engine.flow import Told, Turn
+from relay_operator.engine.kind import resource_type
+from relay_operator.engine.kube import AlreadyExists, Refused, ResourceType
+from relay_operator.engine.memory import Memory
+from relay_operator.engine.object_writer import ObjectWriter
+from relay_operator.engine.persist import Undo
+from relay_operator.engine.queue import Priority
+from relay_operator.flows.schedule import batches
+from relay_operator.flows.schedule.cron import BadScheduleError
+from relay_operator.flows.schedule.decide import AdoptBatch, Decision, Matter, Remove, StartBatch, Tell, View, decide
+from relay_operator.flows.schedule.report import ScheduleFinding, Trouble, new_status, paused, report_of
+from relay_operator.flows.schedule.timetable import Timetable, UnknownTimeZoneError, timetable
+
+_LONGEST_WAIT: Final = 600.0
+"""Seconds after which the clock is read again, since it may have been set."""
+_NORMAL: Final = frozenset({Matter.BATCH_ALREADY_ACTIVE, Matter.BATCH_REPLACED})
+
+
+@dataclass(slots=True)
+class ScheduleMemory(Memory):
+    """What this process remembers of one schedule; only Events and waits depend on it."""
+
+    told: dict[Matter, Tell] = field(default_factory=dict)
+    refusals: int = 0
+    """Batches in a row that the API server refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A schedule, and its JSON, from which batches are made."""
+
+    schedule: InferenceBatchSchedule
+    body: bytes
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        return self.schedule.metadata
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleFacts:
+    """Gathered once; what follows is decided from it alone."""
+
+    written: Written
+    now: datetime
+    view: View
+    trouble: Trouble | None
+    error: None = None
+
+
+@dataclass(slots=True)
+class Done:
+    """What came of the actions."""
+
+    started: datetime | None = None
+    refused: str = ""
+    names: list[str] = field(default_factory=list)
+    """The actions that changed something."""
+    sentences: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleFlow:
+    """A `Flow`."""
+
+    engine: Engine
+
+    @property
+    def type(self) -> ResourceType:
+        return resource_type(DEFINITION)
+
+    def parse(self, body: bytes) -> Written:
+        return Written(InferenceBatchSchedule.model_validate_json(body), body)
+
+    def memory(self, uid: str) -> ScheduleMemory:
+        return ScheduleMemory(uid)
+
+    async def gather(self, turn: Turn, obj: Written, memory: ScheduleMemory) -> ScheduleFacts:
+        found, trouble = _timetable(obj.schedule)
+        view = _view(obj.schedule, found, self.engine.cache.owned_by(turn.uid), turn.now)
+        return ScheduleFacts(obj, turn.now, view, trouble)
+
+    def plan(self, facts: ScheduleFacts) -> Decision:
+        return decide(facts.view, facts.now)
+
+    def intent(self, facts: ScheduleFacts) -> CreateIntent | None:
+        """Kubernetes itself deletes the batches of a schedule that goes."""
+        return None
+
+    async def act(self, facts: ScheduleFacts, action: Decision, memory: ScheduleMemory, writer: ObjectWriter) -> Done:
+        done, key = Done(), writer.key
+        for each in action.actions:
+            match each:
+                case Remove(child=child, why=why):
+                    await self.engine.kube.delete(batches.TYPE, key.namespace, child.name, uid=child.uid)
+                    done.names.append("Remove")
+                    done.sentences.append(f"{child.name} is deleted: {why}")
+                case StartBatch():
+                    await self._start(facts, key, each, done, memory)
+                case AdoptBatch(scheduled=scheduled):
+                    done.started = scheduled
+                case Tell():
+                    self._tell(key, facts, each, memory)
+                case _ as never:
+                    assert_never(never)
+        memory.refusals = memory.refusals + 1 if done.refused else 0
+        return done
+
+    async def _start(
+        self, facts: ScheduleFacts, key: ObjectKey, start: StartBatch, done: Done, memory: ScheduleMemory
+    ) -> None:
+        """Makes the batch, or finds that it was made; the name sees to it that there is never a second one."""
+        kube, uid = self.engine.kube, facts.written.metadata.uid
+        try:
+            body = batches.manifest(key, uid, facts.written.body, start)
+            raw = await kube.create(batches.TYPE, key.namespace, body)
+        except AlreadyExists:
+            raw = await kube.get(batches.TYPE, key.namespace, start.name)
+            if not batches.controlled_by(raw, uid):
+                text = f"no batch starts: an InferenceBatch {start.name} exists that is not this schedule's"
+                self._tell(key, facts, Tell(Matter.BATCH_NAME_TAKEN, start.scheduled, text), memory)
+                return
+        except Refused as refused:
+            done.refused = f"the batch {start.name} is refused: {refused}"
+            return
+        child = ObjectKey(batches.KIND, key.namespace, start.name)
+        self.engine.cache.put(child, raw)
+        self.engine.queue.add(child, Priority.CHANGE)  # the watch will tell nothing about it that is not known
+        done.started = start.scheduled
+        done.names.append("Start")
+        done.sentences.append(f"{start.name} is started")
+
+    def _tell(self, key: ObjectKey, facts: ScheduleFacts, tell: Tell, memory: ScheduleMemory) -> None:
+        """Once for each time, as long as this process lives."""
+        if memory.told.get(tell.matter) == tell:
+            return
+        memory.told[tell.matter] = tell
+        kind = "Normal" if tell.matter in _NORMAL else "Warning"
+        self.engine.recorder.record(key, facts.written.metadata.uid, Note(kind, tell.matter, tell.text))
+
+    def tell(self, turn: Turn, facts: ScheduleFacts, action: Decision, result: Done, memory: ScheduleMemory) -> Told:
+        schedule, trouble = facts.written.schedule, facts.trouble
+        if result.refused:
+            trouble = Trouble(Reason.TEMPLATE_REFUSED, result.refused)
+        children = batches.children(self.engine.cache.owned_by(turn.uid))
+        finding = ScheduleFinding(children, turn.now, result.started, action.next, trouble)
+        report = report_of(schedule, finding, tuple(self._looks(turn, action, memory)))
+        after = new_status(schedule, finding)
+        name, sentence = "+".join(result.names) or "Keep", "; ".join(result.sentences)
+        return Told(schedule.status, after, report, name=name, summary=sentence)
+
+    def _looks(self, turn: Turn, decision: Decision, memory: ScheduleMemory) -> Iterator[tuple[float, Priority]]:
+        policy = self.engine.retry_policy
+        if memory.refusals:
+            yield policy.quick.after(memory.refusals, policy.random), Priority.RETRY
+        if decision.next is not None:
+            yield min((decision.next - turn.now).total_seconds(), _LONGEST_WAIT), Priority.CHANGE
+
+    def undo(self, facts: ScheduleFacts, result: Done) -> Undo | None:
+        return None
+
+    async def forget(self, key: ObjectKey, memory: ScheduleMemory | None) -> None:
+        """Nothing is kept beside its memory."""
+
+
+def _timetable(schedule: InferenceBatchSchedule) -> tuple[Timetable | None, Trouble | None]:
+    try:
+        return timetable(schedule.spec.schedule, schedule.spec.time_zone), None
+    except BadScheduleError as bad:
+        return None, Trouble(Reason.SCHEDULE_INVALID, f"spec.schedule: {bad}")
+    except UnknownTimeZoneError as unknown:
+        return None, Trouble(Reason.TIME_ZONE_UNKNOWN, f"spec.timeZone: {unknown}")
+
+
+def _view(
+    schedule: InferenceBatchSchedule, found: Timetable | None, owned: Mapping[ObjectKey, Entry], now: datetime
+) -> View:
+    metadata, spec = schedule.metadata, schedule.spec
+    seconds = spec.starting_deadline_seconds
+    return View(
+        name=metadata.name,
+        timetable=found,
+        created=metadata.creation_timestamp or now,
+        last=schedule.status.last_schedule_time,
+        children=batches.children(owned),
+        policy=spec.concurrency_policy,
+        deadline=None if seconds is None else timedelta(seconds=seconds),
+        suspended=spec.suspend,
+        paused=paused(schedule),
+        deleting=metadata.deletion_timestamp is not None,
+        keep_complete=spec.successful_batches_history_limit,
+        keep_failed=spec.failed_batches_history_limit,
+    )

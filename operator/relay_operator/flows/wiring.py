@@ -1,0 +1,101 @@
+"""Puts the parts of each flow together, for the lines of `KINDS`."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from relay_operator.accounts.accounts import AnyAccount
+from relay_operator.api.definition import Definition
+from relay_operator.api.workload import ManagedSpec, ManagedStatus
+from relay_operator.engine.controller import Controller
+from relay_operator.engine.passes import KindReconciler
+from relay_operator.flows.account.flow import AccountFlow
+from relay_operator.flows.batch.act import Actor as BatchActor
+from relay_operator.flows.batch.destinations import Destinations
+from relay_operator.flows.batch.flow import BatchFlow
+from relay_operator.flows.batch.gather import Gatherer as BatchGatherer
+from relay_operator.flows.batch.lost_files import LostFiles
+from relay_operator.flows.batch.polls import BatchPolls
+from relay_operator.flows.batch.publishing import Publishing
+from relay_operator.flows.batch.sending import Sending
+from relay_operator.flows.batch.sources import Sources
+from relay_operator.flows.managed.act import Actor
+from relay_operator.flows.managed.connection import ConnectionWriter
+from relay_operator.flows.managed.flow import ManagedFlow
+from relay_operator.flows.managed.gather import Gatherer
+from relay_operator.flows.managed.inputs import InputReader
+from relay_operator.flows.managed.resource import ExternalResource
+from relay_operator.flows.parts import Parts
+from relay_operator.flows.schedule.flow import ScheduleFlow
+from relay_operator.records.pace import Pace
+from relay_operator.records.split import PartLimits
+
+SpecT = TypeVar("SpecT", bound=ManagedSpec)
+StatusT = TypeVar("StatusT", bound=ManagedStatus)
+ObsT = TypeVar("ObsT")
+
+
+def accounts(definition: Definition, model: type[AnyAccount]) -> Callable[[Parts], KindReconciler]:
+    """The controller of one of both kinds of account."""
+
+    def controller(parts: Parts) -> KindReconciler:
+        flow = AccountFlow(
+            definition, model, parts.engine, parts.settings, parts.accounts, parts.metrics, parts.plurals
+        )
+        return Controller(parts.engine, flow)
+
+    return controller
+
+
+def batches(parts: Parts) -> KindReconciler:
+    """The controller of batches."""
+    engine, settings, delays, transfers, pace = parts.engine, parts.settings, parts.delays, parts.transfers, Pace()
+    sources = Sources(engine.kube, parts.stores)
+    destinations = Destinations(engine.kube, parts.stores, sources)
+    lost_files = LostFiles(max(delays.absence, delays.newborn), asyncio.sleep)
+    polls = BatchPolls(settings.poll_transition_seconds / 2, settings.poll_settled_seconds * 2, time.monotonic)
+    flow = BatchFlow(
+        gatherer=BatchGatherer(parts.accounts, engine.cache, polls, transfers, time.monotonic, delays),
+        actor=BatchActor(
+            accounts=parts.accounts,
+            transfers=transfers,
+            sending=Sending(sources, destinations, lost_files, pace, PartLimits(settings.batch_part_bytes)),
+            publishing=Publishing(destinations, lost_files, pace),
+            destinations=destinations,
+            clock=time.monotonic,
+            new_token=parts.new_token,
+            leading=parts.leading,
+        ),
+        transfers=transfers,
+        retry_policy=engine.retry_policy,
+        progress_seconds=settings.batch_progress_seconds,
+        unreachable_after=settings.unavailable_after_failures,
+    )
+    return Controller(engine, flow)
+
+
+def managed(
+    make: Callable[[Parts], ExternalResource[SpecT, StatusT, ObsT]],
+) -> Callable[[Parts], KindReconciler]:
+    """The controller of a kind that is mapped by what `make` makes."""
+
+    def controller(parts: Parts) -> KindReconciler:
+        engine, accounts, resource = parts.engine, parts.accounts, make(parts)
+        flow = ManagedFlow(
+            resource=resource,
+            accounts=accounts,
+            gatherer=Gatherer(resource, accounts, engine.cache, InputReader(engine.kube), engine.clock, parts.delays),
+            actor=Actor(resource, accounts, engine.clock, parts.new_token, parts.leading),
+            connections=ConnectionWriter(engine.kube),
+            retry_policy=engine.retry_policy,
+            unreachable_after=parts.settings.unavailable_after_failures,
+        )
+        return Controller(engine, flow)
+
+    return controller
+
+
+def schedules(parts: Parts) -> KindReconciler:
+    """The controller of schedules."""
+    return Controller(parts.engine, ScheduleFlow(parts.engine))

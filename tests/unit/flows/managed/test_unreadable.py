@@ -1,0 +1,121 @@
+"""An object that cannot be parsed says which field is to blame, and nothing that it may have is forgotten."""
+
+import pytest
+from pydantic import JsonValue
+
+from relay_operator.api import meta
+from tests.unit.engine.apiserver import Fault, Json, part
+from tests.unit.flows.managed.world import NAMESPACE, World
+
+
+def conditions(world: World) -> list[tuple[str, str, str, str]]:
+    """Type, status, reason and message of each, as they stand in the API."""
+    told = part(world.raw(), "status").get("conditions")
+    assert isinstance(told, list)
+    rows = [row for row in told if isinstance(row, dict)]
+    return [(str(row["type"]), str(row["status"]), str(row["reason"]), str(row["message"])) for row in rows]
+
+
+def spoil(world: World, spec: Json) -> None:
+    world.server.edit("gpupods", NAMESPACE, "train", {"spec": spec})
+
+
+async def test_status_names_the_field_and_is_about_this_generation(world: World) -> None:
+    world.apply()
+    spoil(world, {"gpu": {"count": "many"}})
+    await world.settle()
+    (ready, stalled) = conditions(world)
+    assert ready[:3] == ("Ready", "False", "Unreadable")
+    assert stalled[:3] == ("Stalled", "True", "Unreadable")
+    assert stalled[3].startswith("spec.gpu.count cannot be read: ")
+    assert part(world.raw(), "status")["observedGeneration"] == part(world.raw(), "metadata")["generation"]
+
+
+async def test_what_is_put_right_goes_on_as_if_nothing_had_been(world: World) -> None:
+    world.apply()
+    await world.settle()
+    spoil(world, {"image": 7})
+    await world.settle()
+    assert conditions(world)[1][2] == "Unreadable"
+    spoil(world, {"image": "pytorch/pytorch"})
+    await world.settle()
+    assert (world.status().id, world.reason(), world.pods.count("create")) == ("pod-1", "Running", 1)
+
+
+@pytest.mark.parametrize("status", [{"conditions": [{"type": 7}]}, {"conditions": "none"}])
+async def test_conditions_that_cannot_be_read_either_are_written_anew(
+    world: World, status: dict[str, JsonValue]
+) -> None:
+    world.apply()
+    world.server.edit("gpupods", NAMESPACE, "train", {"status": status}, status=True)
+    await world.settle()
+    assert conditions(world) or world.status().id
+
+
+async def test_one_that_never_had_anything_can_be_deleted(world: World) -> None:
+    world.apply()
+    spoil(world, {"image": 7})
+    world.server.edit("gpupods", NAMESPACE, "train", {"metadata": {"finalizers": [meta.FINALIZER]}})
+    world.delete()
+    await world.settle()
+    assert not world.exists()
+
+
+async def test_one_with_a_pod_ends_it_when_it_is_deleted(world: World) -> None:
+    world.apply()
+    await world.settle()
+    spoil(world, {"image": 7})
+    world.delete()
+    await world.wait(60)
+    assert (world.exists(), world.pods.live) == (False, [])
+
+
+async def test_one_whose_policy_cannot_be_read_waits_for_people(world: World) -> None:
+    world.apply()
+    await world.settle()
+    spoil(world, {"deletionPolicy": "Perhaps"})
+    world.delete()
+    await world.wait(60)
+    assert (world.exists(), len(world.pods.live)) == (True, 1)
+    assert "the annotation abandon lets go" in conditions(world)[0][3]
+    world.annotate(abandon="true")
+    await world.settle()
+    assert (world.exists(), len(world.pods.live)) == (False, 1)
+
+
+async def test_what_is_told_once_is_not_written_again(world: World) -> None:
+    world.apply()
+    spoil(world, {"image": 7})
+    await world.settle()
+    world.hint()
+    await world.settle()
+    assert world.server.writes == ["PATCH gpupods/status"]
+
+
+async def test_one_of_which_nothing_is_left_can_be_deleted(world: World) -> None:
+    world.apply()
+    await world.settle()
+    spoil(world, {"deletionPolicy": "Perhaps"})
+    world.server.edit("gpupods", NAMESPACE, "train", {"status": {"cleared": True}}, status=True)
+    world.delete()
+    await world.settle()
+    assert not world.exists()
+
+
+async def test_one_that_others_hold_is_not_ours_to_touch(world: World) -> None:
+    world.apply()
+    spoil(world, {"deletionPolicy": "Perhaps"})
+    world.server.edit("gpupods", NAMESPACE, "train", {"metadata": {"finalizers": ["example.com/other"]}})
+    world.delete()
+    await world.settle()
+    assert world.server.writes == []
+
+
+@pytest.mark.parametrize("status", [404, 422])
+async def test_a_status_that_cannot_be_written_is_not_tried_in_a_loop(world: World, status: int) -> None:
+    world.apply()
+    spoil(world, {"image": 7})
+    reason = '{"kind": "Status", "reason": "NotFound"}' if status == 404 else None
+    world.server.faults.append(Fault(status, method="PATCH", status_write=True, times=100, body=reason))
+    await world.wait(100)
+    assert len(world.server.writes) == 1
