@@ -5,7 +5,7 @@ enrolled it with a provisioning token (`provider_id`), whose capacity everybody 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final
 
 from sqlalchemy import (
@@ -108,16 +108,9 @@ def add_node(tx: Tx, node: NewNode) -> str:
     tx.connection.execute(
         insert(nodes),
         {
+            **asdict(node),
             "id": node_id,
-            "gpu_model_id": node.gpu_model_id,
-            "gpu_count": node.gpu_count,
             "free_count": node.gpu_count,
-            "ram_gb": node.ram_gb,
-            "location": node.location,
-            "region": node.region,
-            "organization_id": node.organization_id,
-            "provider_id": node.provider_id,
-            "node_pool": node.node_pool,
             "reporting": True,
             "schedulable": True,
             "infiniband_agent": True,

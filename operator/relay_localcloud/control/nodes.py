@@ -109,9 +109,9 @@ async def change_node(node_id: ResourceId, body: ControlBody[NodeChange], cloud:
 
 def _enrolled(tx: Tx, node: NewNode, provisioning_token: str) -> NewNode:
     token = provisioning.redeem(tx, provisioning_token)
-    if node.organization_id not in ("", token["organization_id"]):
+    if node.organization_id not in ("", token.organization_id):
         raise ApiError(400, "orgId: the provisioning token is of another organization; leave one of the two out.")
-    return replace(node, provider_id=token["organization_id"], node_pool=token["node_pool"])
+    return replace(node, provider_id=token.organization_id, node_pool=token.node_pool)
 
 
 def _shown_now(tx: Tx, node_id: str) -> dict[str, object]:

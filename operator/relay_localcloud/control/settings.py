@@ -4,6 +4,7 @@ from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
+from relay_localcloud.capacity import vacancies
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.http.bodies import answer, parse, read_body
 from relay_localcloud.http.errors import ApiError, sentence
@@ -35,4 +36,6 @@ async def change_settings(request: Request, cloud: CurrentCloud) -> Response:
         except ValidationError as error:
             raise ApiError(400, sentence(error.errors(include_url=False, include_input=False))) from None
         cloud.store.change_settings(tx, changed)
+        if changed.ip_addresses > tx.settings.ip_addresses:
+            vacancies.announce_address(tx)
     return answer(changed.model_dump(by_alias=True))

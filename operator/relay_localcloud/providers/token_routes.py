@@ -1,13 +1,12 @@
 """Provisioning tokens of a provider (section 4, "Providers"; section 2, "Provisioning token")."""
 
-from sqlalchemy import RowMapping
-
 from relay_localcloud.http.bodies import OptionalBody
 from relay_localcloud.http.principal import OrganizationId, OrganizationWriter, ProviderReader, ResourceId
 from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.instants import timestamp
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.providers import applications, provisioning
+from relay_localcloud.providers.provisioning import Token
 from relay_wire.provider import ProvisioningTokenCreate, ProvisioningTokenCreated, ProvisioningTokenList
 
 router = Router("Providers")
@@ -32,7 +31,7 @@ def list_provisioning_tokens(_: ProviderReader, organization_id: OrganizationId,
     """Answers `{items}`, oldest first, expired and used-up tokens included."""
     applications.require_provider(tx, organization_id)
     rows = provisioning.every(tx, organization_id)
-    return {"items": [_shown(row) for row in rows if row["revoked_at"] is None]}
+    return {"items": [_shown(row) for row in rows if row.revoked_at is None]}
 
 
 @router.delete("/v1/orgs/{orgId}/provider/tokens/{id}", status_code=204, summary="Revoke a provisioning token")
@@ -43,14 +42,14 @@ def revoke_provisioning_token(
     provisioning.revoke(tx, organization_id, token_id)
 
 
-def _shown(row: RowMapping) -> dict[str, object]:
+def _shown(row: Token) -> dict[str, object]:
     return {
-        "id": row["id"],
-        "name": row["name"],
-        "nodeType": row["node_type"],
-        "nodePool": row["node_pool"],
-        "maxNodes": row["max_nodes"],
-        "usedNodes": row["used_nodes"],
-        "expiresAt": timestamp(row["expires_at"]),
-        "createdAt": timestamp(row["created_at"]),
+        "id": row.id,
+        "name": row.name,
+        "nodeType": row.node_type,
+        "nodePool": row.node_pool,
+        "maxNodes": row.max_nodes,
+        "usedNodes": row.used_nodes,
+        "expiresAt": timestamp(row.expires_at),
+        "createdAt": timestamp(row.created_at),
     }

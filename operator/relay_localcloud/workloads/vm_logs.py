@@ -5,11 +5,12 @@ that did would change nothing either, since a failing script does not stop the V
 """
 
 import json
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import Final
 
-from sqlalchemy import BigInteger, Column, Index, Integer, String, Table, Text, delete, insert, select
+from sqlalchemy import Index, delete, select
 
-from relay_localcloud.kernel.schema import metadata
+from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.workloads.workloads import VM, Workload
 
@@ -17,17 +18,20 @@ BOOT: Final = "boot"
 CLOUD_INIT: Final = "cloud-init"
 HEALTH_CHECK: Final = "health-check"
 
-vm_logs = Table(
-    "vm_logs",
-    metadata,
-    Column("sequence", Integer, primary_key=True),
-    Column("vm_id", String, nullable=False),
-    Column("at", BigInteger, nullable=False),
-    Column("source", String, nullable=False),
-    Column("line", Text, nullable=False),
-    Index("log_of_vm", "vm_id", "sequence"),
-)
-"""Lines of live VMs: they are on the disk, and go with it."""
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of the log of a live VM: it is on the disk, and goes with it."""
+
+    sequence: int
+    vm_id: str
+    at: int
+    source: str
+    line: str
+
+
+LINES: Final = Rows(Line, "vm_logs", Index("log_of_vm", "vm_id", "sequence"))
+vm_logs: Final = LINES.table
 
 
 def boot(tx: Tx, vm: Workload) -> None:
@@ -42,23 +46,12 @@ def boot(tx: Tx, vm: Workload) -> None:
 
 def write(tx: Tx, vm_id: str, source: str, line: str) -> None:
     """Add a line."""
-    tx.connection.execute(insert(vm_logs), {"vm_id": vm_id, "at": tx.now, "source": source, "line": line})
-
-
-class Line(NamedTuple):
-    """A line of a log."""
-
-    sequence: int
-    at: int
-    source: str
-    line: str
+    LINES.insert(tx, vm_id=vm_id, at=tx.now, source=source, line=line)
 
 
 def lines_of(tx: Tx, vm_id: str, after: int = 0) -> list[Line]:
     """Every line, or those after a sequence number, the oldest first."""
-    log = vm_logs.c
-    query = select(log.sequence, log.at, log.source, log.line).where(log.vm_id == vm_id, log.sequence > after)
-    return [Line(*row) for row in tx.connection.execute(query.order_by(log.sequence))]
+    return LINES.select(tx.connection, vm_logs.c.vm_id == vm_id, vm_logs.c.sequence > after)
 
 
 def remove_all(tx: Tx, vm_id: str) -> None:

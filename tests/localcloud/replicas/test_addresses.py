@@ -48,6 +48,8 @@ async def test_a_cluster_grows_no_further_than_there_are_addresses(start_server:
     answer = await organization.call("POST", f"/v1/clusters/{cluster}/scale", {"replicaCount": 4})
     assert answer.refusal == NO_ADDRESS
     assert (await clusters.summary(organization, cluster))["replicaCount"] == 3
+    await organization.server.ok("PATCH", "/settings", {"ipAddresses": 3})
+    assert len(await clusters.replicas(organization, cluster)) == 3
 
 
 async def test_a_cluster_that_was_stopped_has_no_address_and_needs_one_to_start(start_server: StartServer) -> None:
