@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tests.localcloud.support.batches import batch_of, content, create, errors, lines, record
@@ -123,17 +124,15 @@ async def test_an_exported_state_goes_on_elsewhere_with_its_files(start_server: 
     await create(elsewhere.seeded(), [record("of another state")])
     imported = await request("POST", elsewhere.ready["controlUrl"] + "/import", raw=exported.raw)
     assert imported.status == 200
-    url = {"inferenceUrl": elsewhere.ready["inferenceUrl"]}
-    organization.server.ready.update(url)
-    assert [file["id"] for file in (await ok(organization, "GET", "/v1/files"))["data"]] == [batch["input_file_id"]]
+    there = replace(organization, server=elsewhere)
+    assert [file["id"] for file in (await ok(there, "GET", "/v1/files"))["data"]] == [batch["input_file_id"]]
     await elsewhere.advance(10)
-    await check_whole(organization, batch, 10)
+    await check_whole(there, batch, 10)
     seeded = tmp_path / "state.json"
     seeded.write_bytes(exported.raw)
     third = start_server("--ephemeral", "--seed", str(seeded))
     await third.advance(10)
-    organization.server.ready["inferenceUrl"] = third.ready["inferenceUrl"]
-    await check_whole(organization, batch, 10)
+    await check_whole(replace(organization, server=third), batch, 10)
 
 
 async def test_a_state_whose_files_are_missing_is_refused_and_nothing_changes(start_server: StartServer) -> None:
