@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from relay_operator.api.meta import ObjectKey, ObjectMeta
+from relay_operator.api.meta import ObjectKey
+from relay_operator.engine.entry import uid_of, version_of
 from relay_operator.engine.kube import JsonObject, Kube, NotFound, ResourceType
 
 
@@ -45,8 +46,7 @@ class ObjectWriter:
             raw = await self.kube.get(self.type, self.key.namespace, self.key.name)
         except NotFound:
             return None
-        metadata = raw.get("metadata")
-        if not isinstance(metadata, dict) or metadata.get("uid") != self.uid:
+        if uid_of(raw) != self.uid:
             return None
         self.answered(raw)
         return raw
@@ -57,5 +57,5 @@ class ObjectWriter:
 
     def answered(self, raw: JsonObject) -> None:
         """What was read or answered is what later writes are bound to."""
-        self.version = ObjectMeta.model_validate(raw.get("metadata")).resource_version
+        self.version = str(version_of(raw))
         self.on_answer(raw)

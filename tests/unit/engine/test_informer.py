@@ -117,3 +117,10 @@ def test_an_object_without_metadata_is_a_mistake_of_the_server() -> None:
     with pytest.raises(TypeError, match="a GpuPod without metadata"):
         key_of("GpuPod", {})
     assert uid_of({}) == ""
+
+
+async def test_what_is_known_is_known_until_something_newer_comes(world: World) -> None:
+    world.informer.seen("GpuPod", raw())
+    newer = raw()
+    part(newer, "metadata")["resourceVersion"] = "2"
+    assert [world.informer.knows("GpuPod", told) for told in (raw(), newer)] == [True, False]
