@@ -2,8 +2,6 @@
 
 import json
 
-from starlette.responses import Response
-
 from relay_localcloud.batches import file_rows, rows
 from relay_localcloud.batches.access import BatchCaller, PayingBatchCaller
 from relay_localcloud.batches.listing import ListingRequest
@@ -13,7 +11,6 @@ from relay_localcloud.batches.states import Trigger
 from relay_localcloud.batches.tables import batches
 from relay_localcloud.batches.upload import needing_room
 from relay_localcloud.cloud import Cloud, CurrentCloud
-from relay_localcloud.http.bodies import answer
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.openapi import ASSUMED
 from relay_localcloud.http.principal import ResourceId
@@ -30,49 +27,43 @@ MOST_METADATA, LONGEST_KEY, LONGEST_VALUE = 16, 64, 512
 
 
 @router.post("/v1/batches", response_model=Batch, summary="Create a batch", openapi_extra=ASSUMED)
-async def create_batch(caller: PayingBatchCaller, body: InferenceBody[BatchCreate], cloud: CurrentCloud) -> Response:
+def create_batch(
+    caller: PayingBatchCaller, body: InferenceBody[BatchCreate], cloud: CurrentCloud, tx: Tx
+) -> dict[str, object]:
     """Takes the id of an uploaded file, or the records inline; what is wrong with them is found in validation."""
     endpoint = _endpoint(body)
-    with cloud.store.transaction() as tx:
-        input_file_id = body.input_file_id or _keep_inline(tx, cloud, caller.organization_id, body)
-        file = file_rows.find(tx, caller.organization_id, input_file_id)
-        if file["purpose"] != INPUT:
-            raise ApiError(400, f"input_file_id: the purpose of this file is {file['purpose']}, not {INPUT}.")
-        batch_id = rows.make(tx, Order(caller.organization_id, endpoint, input_file_id, body.metadata))
-        schedule(tx, batch_id, tx.now + PHASE)
-        row = rows.find(tx, caller.organization_id, batch_id)
-    return answer(rows.shown(row))
+    input_file_id = body.input_file_id or _keep_inline(tx, cloud, caller.organization_id, body)
+    file = file_rows.find(tx, caller.organization_id, input_file_id)
+    if file["purpose"] != INPUT:
+        raise ApiError(400, f"input_file_id: the purpose of this file is {file['purpose']}, not {INPUT}.")
+    batch_id = rows.make(tx, Order(caller.organization_id, endpoint, input_file_id, body.metadata))
+    schedule(tx, batch_id, tx.now + PHASE)
+    return rows.shown(rows.find(tx, caller.organization_id, batch_id))
 
 
 @router.get("/v1/batches", response_model=BatchList, summary="List batches", openapi_extra=ASSUMED)
-async def list_batches(caller: BatchCaller, listing: ListingRequest, cloud: CurrentCloud) -> Response:
+def list_batches(caller: BatchCaller, listing: ListingRequest, tx: Tx) -> dict[str, object]:
     """Answers a page, newest first."""
-    with cloud.store.transaction() as tx:
-        page = listing.of(tx, batches, caller.organization_id, rows.shown)
-    return answer(page)
+    return listing.of(tx, batches, caller.organization_id, rows.shown)
 
 
 @router.get("/v1/batches/{id}", response_model=Batch, summary="Get a batch", openapi_extra=ASSUMED)
-async def get_batch(caller: BatchCaller, batch_id: ResourceId, cloud: CurrentCloud) -> Response:
+def get_batch(caller: BatchCaller, batch_id: ResourceId, tx: Tx) -> dict[str, object]:
     """Answers the batch with its counts and usage so far."""
-    with cloud.store.transaction() as tx:
-        row = rows.find(tx, caller.organization_id, batch_id)
-    return answer(rows.shown(row))
+    return rows.shown(rows.find(tx, caller.organization_id, batch_id))
 
 
 @router.post("/v1/batches/{id}/cancel", response_model=Batch, summary="Cancel a batch", openapi_extra=ASSUMED)
-async def cancel_batch(caller: BatchCaller, batch_id: ResourceId, cloud: CurrentCloud) -> Response:
+def cancel_batch(caller: BatchCaller, batch_id: ResourceId, tx: Tx) -> dict[str, object]:
     """The record under way is finished and counts; what was done keeps its results; 409 once it is too late."""
-    with cloud.store.transaction() as tx:
-        status = rows.find(tx, caller.organization_id, batch_id)["status"]
-        batch = rows.at_work(tx, batch_id)
-        assert batch is not None
-        under_way = 1 if batch.status is BatchStatus.IN_PROGRESS else 0
-        if not rows.move(tx, batch, Trigger.CANCEL, records_wanted=batch.records_done + under_way):
-            raise ApiError(409, f"The batch {batch_id!r} is {status}: it cannot be cancelled any more.")
-        schedule(tx, batch_id, tx.now + PHASE)
-        row = rows.find(tx, caller.organization_id, batch_id)
-    return answer(rows.shown(row))
+    status = rows.find(tx, caller.organization_id, batch_id)["status"]
+    batch = rows.at_work(tx, batch_id)
+    assert batch is not None
+    under_way = 1 if batch.status is BatchStatus.IN_PROGRESS else 0
+    if not rows.move(tx, batch, Trigger.CANCEL, records_wanted=batch.records_done + under_way):
+        raise ApiError(409, f"The batch {batch_id!r} is {status}: it cannot be cancelled any more.")
+    schedule(tx, batch_id, tx.now + PHASE)
+    return rows.shown(rows.find(tx, caller.organization_id, batch_id))
 
 
 def _endpoint(body: BatchCreate) -> Family:

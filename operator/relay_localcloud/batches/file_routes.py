@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 from sqlalchemy import ColumnElement
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from relay_localcloud.batches import file_rows, ranges, rows, upload
@@ -22,6 +22,7 @@ from relay_localcloud.http.openapi import ASSUMED
 from relay_localcloud.http.principal import ResourceId
 from relay_localcloud.http.routing import Router
 from relay_localcloud.inference.errors import InferenceError
+from relay_localcloud.kernel.store import Tx
 from relay_wire.files import INPUT, FileDeleted, FileList, FileObject
 
 router = Router("Files")
@@ -51,13 +52,10 @@ async def upload_file(caller: BatchCaller, request: Request, cloud: CurrentCloud
     settings = cloud.store.settings
     most = settings.max_concurrent_uploads
     body = upload.unstalled(request.stream(), settings.stalled_body_seconds)
-    try:
-        with cloud.uploads.one_more(caller.organization_id, most) as admitted, upload.needing_room():
-            if admitted:
-                return await _receive(caller.organization_id, request.headers.get("content-type", ""), body, cloud)
-            await upload.drain(body)
-    except ClientDisconnect:
-        return Response(status_code=400)  # nobody is there to read it
+    with cloud.uploads.one_more(caller.organization_id, most) as admitted, upload.needing_room():
+        if admitted:
+            return await _receive(caller.organization_id, request.headers.get("content-type", ""), body, cloud)
+        await upload.drain(body)
     raise ApiError(429, f"{most} uploads are under way already: try again shortly.", headers={"Retry-After": "1"})
 
 
@@ -76,39 +74,35 @@ async def _receive(organization_id: str, content_type: str, body: AsyncIterator[
 
 
 @router.get("/v1/files", response_model=FileList, summary="List files", openapi_extra=ASSUMED)
-async def list_files(
+def list_files(
     caller: BatchCaller,
     listing: ListingRequest,
-    cloud: CurrentCloud,
     purpose: Annotated[str | None, Query(), Field(description="Only files with this purpose.")] = None,
-) -> Response:
+    *,
+    tx: Tx,
+) -> dict[str, object]:
     """Answers a page, newest first."""
     conditions: list[ColumnElement[bool]] = [files.c.deleted_at.is_(None)]
     if purpose is not None:
         conditions.append(files.c.purpose == purpose)
-    with cloud.store.transaction() as tx:
-        page = listing.of(tx, files, caller.organization_id, file_rows.shown, *conditions)
-    return answer(page)
+    return listing.of(tx, files, caller.organization_id, file_rows.shown, *conditions)
 
 
 @router.get("/v1/files/{id}", response_model=FileObject, summary="Get a file", openapi_extra=ASSUMED)
-async def get_file(caller: BatchCaller, file_id: ResourceId, cloud: CurrentCloud) -> Response:
+def get_file(caller: BatchCaller, file_id: ResourceId, tx: Tx) -> dict[str, object]:
     """Answers the file object."""
-    with cloud.store.transaction() as tx:
-        row = file_rows.find(tx, caller.organization_id, file_id)
-    return answer(file_rows.shown(row))
+    return file_rows.shown(file_rows.find(tx, caller.organization_id, file_id))
 
 
 @router.delete("/v1/files/{id}", response_model=FileDeleted, summary="Delete a file", openapi_extra=ASSUMED)
-async def delete_file(caller: BatchCaller, file_id: ResourceId, cloud: CurrentCloud) -> Response:
+def delete_file(caller: BatchCaller, file_id: ResourceId, cloud: CurrentCloud, tx: Tx) -> dict[str, object]:
     """Removes its content; 409 while a live batch reads it."""
-    with cloud.store.transaction() as tx:
-        file_rows.find(tx, caller.organization_id, file_id)
-        if rows.is_input_of_live_batch(tx, file_id):
-            raise ApiError(409, f"The file {file_id!r} is the input of a batch that has not ended.")
-        file_rows.delete(tx, file_id)
-        tx.after_commit(lambda: cloud.files.discard(file_id))
-    return answer({"id": file_id, "object": "file", "deleted": True})
+    file_rows.find(tx, caller.organization_id, file_id)
+    if rows.is_input_of_live_batch(tx, file_id):
+        raise ApiError(409, f"The file {file_id!r} is the input of a batch that has not ended.")
+    file_rows.delete(tx, file_id)
+    tx.after_commit(lambda: cloud.files.discard(file_id))
+    return {"id": file_id, "object": "file", "deleted": True}
 
 
 @router.get(

@@ -4,9 +4,9 @@ import json
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 from pydantic.alias_generators import to_camel
 from sqlalchemy import ColumnElement, RowMapping, delete, insert, or_, select, update
 
@@ -33,7 +33,14 @@ Delay = Annotated[float, Field(ge=0, le=LONGEST_DELAY_SECONDS, allow_inf_nan=Fal
 class Effect(BaseModel):
     """What a fault does."""
 
-    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, strict=True, validate_by_name=True)
+    model_config = ConfigDict(
+        alias_generator=to_camel,
+        extra="forbid",
+        frozen=True,
+        strict=True,
+        validate_by_name=True,
+        defer_build=True,
+    )
 
 
 class Answer(Effect):
@@ -53,7 +60,7 @@ class DelaySeconds(Effect):
 class Drop(Effect):
     """The connection is cut: `before` it is acted on, or `after`, so that only the reply is lost."""
 
-    drop: Annotated[str, Field(pattern="^(before|after)$")]
+    drop: Literal["before", "after"]
 
 
 class TruncateBytes(Effect):
@@ -65,13 +72,7 @@ class TruncateBytes(Effect):
 class Html(Effect):
     """Acted on; a page of HTML takes the body's place, with the same status."""
 
-    html: Annotated[bool, Field(strict=True)]
-
-    @model_validator(mode="after")
-    def _only_true(self) -> "Html":
-        if not self.html:
-            raise ValueError("html can only be true")
-        return self
+    html: Literal[True]
 
 
 class StaleSeconds(Effect):
@@ -95,13 +96,7 @@ class CutStreamAfter(Effect):
 class Lose(Effect):
     """The webhook never arrives, and is not retried."""
 
-    lose: bool
-
-    @model_validator(mode="after")
-    def _only_true(self) -> "Lose":
-        if not self.lose:
-            raise ValueError("lose can only be true")
-        return self
+    lose: Literal[True]
 
 
 class Duplicate(Effect):
@@ -113,13 +108,7 @@ class Duplicate(Effect):
 class Reorder(Effect):
     """The webhook is held back until the subscription's next one went out."""
 
-    reorder: bool
-
-    @model_validator(mode="after")
-    def _only_true(self) -> "Reorder":
-        if not self.reorder:
-            raise ValueError("reorder can only be true")
-        return self
+    reorder: Literal[True]
 
 
 REQUEST_EFFECTS: Mapping[str, type[Effect]] = {
@@ -149,7 +138,7 @@ WEBHOOK_EFFECTS: Mapping[str, type[Effect]] = {
 class FaultCreate(BaseModel):
     """What `POST /_localcloud/faults` takes."""
 
-    model_config = ConfigDict(alias_generator=to_camel, frozen=True, strict=True)
+    model_config = ConfigDict(alias_generator=to_camel, frozen=True, strict=True, defer_build=True)
 
     operation: Annotated[str, Field(min_length=1, max_length=300)]
     effect: dict[str, JsonValue]

@@ -5,15 +5,14 @@ engine and the deployments that the organization has published are shown beside 
 """
 
 import json
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 from sqlalchemy import RowMapping, delete
-from starlette.responses import Response
 
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.http.arguments import Path
-from relay_localcloud.http.bodies import Body, answer, no_content
+from relay_localcloud.http.bodies import Body
 from relay_localcloud.http.errors import ApiError, not_found
 from relay_localcloud.http.openapi import ASSUMED
 from relay_localcloud.http.principal import CatalogWriter, Principal, ResourceId
@@ -34,103 +33,66 @@ router = Router("Inference catalog")
 ModelId = Annotated[str, Path("modelId"), Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,199}$")]
 
 
-@router.post(
-    "/v1/inference/models/{modelId}/backends",
-    response_model=Backend,
-    summary="Put a server behind a model",
-    openapi_extra=ASSUMED,
-)
-async def create_backend(
-    caller: CatalogWriter,
-    model_id: ModelId,
-    body: Body[BackendCreate],
-    cloud: CurrentCloud,
-) -> Response:
+_BACKENDS: Final = "/v1/inference/models/{modelId}/backends"
+_BACKEND: Final = f"{_BACKENDS}/{{id}}"
+
+
+@router.post(_BACKENDS, summary="Put a server behind a model", openapi_extra=ASSUMED)
+def create_backend(
+    caller: CatalogWriter, model_id: ModelId, body: Body[BackendCreate], cloud: CurrentCloud, tx: Tx
+) -> Backend:
     """Makes the model where there is none; weight 0 keeps the server in the overflow tail."""
     _require_base_address(body.endpoint)
-    with cloud.store.transaction() as tx:
-        backend_id = backends.add(tx, cloud.vault, caller.organization_id, model_id, body)
-        row = _row(tx, caller, model_id, backend_id)
-    return answer(_shown(row))
+    backend_id = backends.add(tx, cloud.vault, caller.organization_id, model_id, body)
+    return _shown(_row(tx, caller, model_id, backend_id))
 
 
-@router.get(
-    "/v1/inference/models/{modelId}/backends",
-    response_model=Items[Backend],
-    summary="The servers behind a model",
-    openapi_extra=ASSUMED,
-)
-async def list_backends(caller: CatalogWriter, model_id: ModelId, cloud: CurrentCloud) -> Response:
+@router.get(_BACKENDS, summary="The servers behind a model", openapi_extra=ASSUMED)
+def list_backends(caller: CatalogWriter, model_id: ModelId, tx: Tx) -> Items[Backend]:
     """Answers `{items}`: the built-in engine, servers, then deployments, each the oldest first."""
-    with cloud.store.transaction() as tx:
-        rows = backends.rows_of(tx, caller.organization_id, model_id)
-        published = _published(tx, caller, model_id)
     built_in = BUILT_IN.get(model_id)
     items = [] if built_in is None else [_shown_built_in(built_in)]
-    items += [_shown(row) for row in rows] + [_shown_deployment(each) for each in published]
+    items += [_shown(row) for row in backends.rows_of(tx, caller.organization_id, model_id)]
+    items += [_shown_deployment(each) for each in _published(tx, caller, model_id)]
     if not items:
         raise not_found("model", model_id)
-    return answer({"items": items})
+    return Items(items=items)
 
 
-@router.get(
-    "/v1/inference/models/{modelId}/backends/{id}",
-    response_model=Backend,
-    summary="A server behind a model",
-    openapi_extra=ASSUMED,
-)
-async def get_backend(
-    caller: CatalogWriter, model_id: ModelId, backend_id: ResourceId, cloud: CurrentCloud
-) -> Response:
+@router.get(_BACKEND, summary="A server behind a model", openapi_extra=ASSUMED)
+def get_backend(caller: CatalogWriter, model_id: ModelId, backend_id: ResourceId, tx: Tx) -> Backend:
     """Answers it without its key."""
     if backend_id == _built_in_id(model_id) and model_id in BUILT_IN:
-        return answer(_shown_built_in(BUILT_IN[model_id]))
-    with cloud.store.transaction() as tx:
-        found = next((each for each in _published(tx, caller, model_id) if each.id == backend_id), None)
-        shown = _shown(_row(tx, caller, model_id, backend_id)) if found is None else _shown_deployment(found)
-    return answer(shown)
+        return _shown_built_in(BUILT_IN[model_id])
+    found = next((each for each in _published(tx, caller, model_id) if each.id == backend_id), None)
+    return _shown(_row(tx, caller, model_id, backend_id)) if found is None else _shown_deployment(found)
 
 
-@router.patch(
-    "/v1/inference/models/{modelId}/backends/{id}",
-    response_model=Backend,
-    summary="Change a server behind a model",
-    openapi_extra=ASSUMED,
-)
-async def change_backend(
+@router.patch(_BACKEND, summary="Change a server behind a model", openapi_extra=ASSUMED)
+def change_backend(
     caller: CatalogWriter,
     model_id: ModelId,
     backend_id: ResourceId,
     body: Body[BackendUpdate],
     cloud: CurrentCloud,
-) -> Response:
+    tx: Tx,
+) -> Backend:
     """Counts from the next request on; 409 for the built-in engine and for deployments, as DELETE."""
     if body.endpoint is not None:
         _require_base_address(body.endpoint)
-    with cloud.store.transaction() as tx:
-        _require_registered(tx, caller, model_id, backend_id)
-        backends.change(tx, cloud.vault, caller.organization_id, backend_id, body)
-        row = _row(tx, caller, model_id, backend_id)
-    return answer(_shown(row))
+    _require_registered(tx, caller, model_id, backend_id)
+    backends.change(tx, cloud.vault, caller.organization_id, backend_id, body)
+    return _shown(_row(tx, caller, model_id, backend_id))
 
 
-@router.delete(
-    "/v1/inference/models/{modelId}/backends/{id}",
-    status_code=204,
-    summary="Take a server from behind a model",
-    openapi_extra=ASSUMED,
-)
-async def delete_backend(
-    caller: CatalogWriter, model_id: ModelId, backend_id: ResourceId, cloud: CurrentCloud
-) -> Response:
+@router.delete(_BACKEND, status_code=204, summary="Take a server from behind a model", openapi_extra=ASSUMED)
+def delete_backend(caller: CatalogWriter, model_id: ModelId, backend_id: ResourceId, tx: Tx) -> None:
     """What is under way there ends as it would have; a model without any backend is gone.
 
     409 for the built-in engine, and for deployments, which have a DELETE of their own.
     """
-    with cloud.store.transaction() as tx:
-        _require_registered(tx, caller, model_id, backend_id)
-        tx.connection.execute(delete(inference_backends).where(inference_backends.c.id == backend_id))
-    return no_content()
+    _require_registered(tx, caller, model_id, backend_id)
+    tx.connection.execute(delete(inference_backends).where(inference_backends.c.id == backend_id))
 
 
 def _row(tx: Tx, caller: Principal, model_id: str, backend_id: str) -> RowMapping:

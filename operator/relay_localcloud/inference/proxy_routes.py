@@ -3,17 +3,16 @@
 from typing import Annotated, Final
 
 from pydantic import Field
-from starlette.responses import Response
 
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.http.arguments import Query
-from relay_localcloud.http.bodies import answer
 from relay_localcloud.http.principal import OrganizationId, ProxyReader
 from relay_localcloud.http.routing import Router
 from relay_localcloud.identity import credentials
 from relay_localcloud.identity.api_key_routes import summary
 from relay_localcloud.inference import usage
 from relay_localcloud.inference.callers import SCOPE
+from relay_localcloud.kernel.store import Tx
 from relay_wire.account import AiProxy, ProxyUsage
 
 router = Router("Account and identity")
@@ -22,24 +21,23 @@ MOST_DAYS: Final = 365
 
 
 @router.get("/v1/orgs/{orgId}/ai/proxy", response_model=AiProxy, summary="How to reach the AI proxy")
-async def read_proxy(caller: ProxyReader, organization_id: OrganizationId, cloud: CurrentCloud) -> Response:
+def read_proxy(caller: ProxyReader, organization_id: OrganizationId, cloud: CurrentCloud, tx: Tx) -> dict[str, object]:
     """Answers the base URL and the live keys with the scope `inference`; a key's plain text was shown at its create."""
     del caller
-    with cloud.store.transaction() as tx:
-        keys = [row for row in credentials.live_keys(tx, organization_id) if SCOPE in credentials.scopes_of(row)]
-    return answer({"baseUrl": f"{cloud.inference_url}/v1", "keys": [summary(row) for row in keys]})
+    keys = [row for row in credentials.live_keys(tx, organization_id) if SCOPE in credentials.scopes_of(row)]
+    return {"baseUrl": f"{cloud.inference_url}/v1", "keys": [summary(row) for row in keys]}
 
 
 @router.get("/v1/orgs/{orgId}/ai/proxy-usage", response_model=ProxyUsage, summary="Daily usage of the AI proxy")
-async def read_proxy_usage(
+def read_proxy_usage(
     caller: ProxyReader,
     organization_id: OrganizationId,
-    cloud: CurrentCloud,
     days: Annotated[int, Query(), Field(ge=1, le=MOST_DAYS, description="How many days, today included.")] = 30,
-) -> Response:
+    *,
+    tx: Tx,
+) -> dict[str, object]:
     """Answers every day, also those without a request, and the totals; days begin at midnight UTC."""
     del caller
-    with cloud.store.transaction() as tx:
-        items = usage.daily(tx, organization_id, days)
+    items = usage.daily(tx, organization_id, days)
     totals = usage.sum_of(used for _, used in items)
-    return answer({"items": [{"date": date, **used.as_json()} for date, used in items], "totals": totals.as_json()})
+    return {"items": [{"date": date, **used.as_json()} for date, used in items], "totals": totals.as_json()}

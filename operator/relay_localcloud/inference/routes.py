@@ -22,6 +22,7 @@ from relay_localcloud.inference.errors import MODEL_NOT_FOUND, InferenceError
 from relay_localcloud.inference.frames import EventStream, Tokens
 from relay_localcloud.inference.invoke import ModelRequest
 from relay_localcloud.inference.listing import listed
+from relay_localcloud.kernel.store import Tx
 from relay_wire.inference import (
     ChatCompletion,
     ChatRequest,
@@ -70,37 +71,27 @@ async def answer_messages(
 
 
 @router.get("/v1/models", response_model=ModelList, summary="List models")
-async def list_models(caller: InferenceReader, cloud: CurrentCloud) -> Response:
+def list_models(caller: InferenceReader, tx: Tx) -> dict[str, object]:
     """Answers all of them, the built-in ones first."""
-    with cloud.store.transaction() as tx:
-        models = listed(tx, caller.organization_id)
+    models = listed(tx, caller.organization_id)
     ends = {"first_id": models[0]["id"], "last_id": models[-1]["id"]}
-    return answer({"object": "list", "data": models, "has_more": False, **ends})
+    return {"object": "list", "data": models, "has_more": False, **ends}
 
 
 @router.get("/v1/models/{id}", response_model=Model, summary="A model", openapi_extra=ASSUMED)
-async def get_model(caller: InferenceReader, model_id: ResourceId, cloud: CurrentCloud) -> Response:
+def get_model(caller: InferenceReader, model_id: ResourceId, tx: Tx) -> dict[str, object]:
     """Answers it as the list does."""
-    with cloud.store.transaction() as tx:
-        models = listed(tx, caller.organization_id)
-    model = next((model for model in models if model["id"] == model_id), None)
+    model = next((model for model in listed(tx, caller.organization_id) if model["id"] == model_id), None)
     if model is None:
         raise InferenceError(*MODEL_NOT_FOUND, f"There is no model {model_id!r}; GET /v1/models lists what there is.")
-    return answer(model)
+    return model
 
 
 async def _answered(
     cloud: Cloud, organization_id: str, family: Family, asked: ModelRequest, request: Request
 ) -> Response:
-    try:
-        if asked.stream:
-            return await _streamed(cloud, organization_id, family, asked, request)
-        return await _whole(cloud, organization_id, family, asked, request)
-    except ClientDisconnect:
-        return Response(status_code=400)  # nobody is there to read it
-
-
-async def _whole(cloud: Cloud, organization_id: str, family: Family, asked: ModelRequest, request: Request) -> Response:
+    if asked.stream:
+        return await _streamed(cloud, organization_id, family, asked, request)
     with cloud.store.transaction() as tx:
         model, now = find_model(tx, organization_id, asked.model, family), tx.now
         answered = invoke.answer_now(model, asked, now)
