@@ -103,6 +103,7 @@ async def test_a_terminated_replica_is_replaced(organization: Organization, rece
     await subscribe(organization, receiver)
     gone, stays = [replica["id"] for replica in await replicas(organization, cluster_id)]
     await happens(organization, cluster_id, "terminateReplica", replicaId=gone)
+    await organization.server.advance(0)  # The first event has arrived.
     await organization.server.advance(UNTIL_RUNNING)
     ids = [replica["id"] for replica in await replicas(organization, cluster_id)]
     assert (len(ids), stays in ids, gone in ids) == (2, True, False)

@@ -46,11 +46,12 @@ class Pool:
 
 
 def _was_reset(server: Server) -> bool:
+    server.begin_anew()
     call = urllib.request.Request(server.ready["controlUrl"] + "/reset", method="POST")
     try:
         with urllib.request.urlopen(call, timeout=_LONGEST_RESET_SECONDS):
             pass
     except OSError:
         return False
-    server.forget_log()
+    server.begin_anew()
     return True

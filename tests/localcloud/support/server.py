@@ -121,6 +121,7 @@ class Server:
     _child: subprocess.Popen[bytes] | None = None
     _log: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
     _forgotten: int = 0
+    _line: bytes = b""
 
     @property
     def url(self) -> str:
@@ -132,9 +133,10 @@ class Server:
         size = os.fstat(self._log.fileno()).st_size
         return os.pread(self._log.fileno(), size - self._forgotten, self._forgotten).decode(errors="replace")
 
-    def forget_log(self) -> None:
-        """Let its log begin here."""
+    def begin_anew(self) -> None:
+        """Let its log begin here, and its ready line say what it said: tests put other addresses in."""
         self._forgotten = os.fstat(self._log.fileno()).st_size
+        self.ready = json.loads(self._line)
 
     @property
     def child(self) -> subprocess.Popen[bytes]:
@@ -153,6 +155,7 @@ class Server:
         line = self._child.stdout.readline()
         impatient.cancel()
         assert line, f"the local cloud ended before it was ready:\n{self.log}"
+        self._line = line
         self.ready = json.loads(line)
 
     def kill(self) -> None:
