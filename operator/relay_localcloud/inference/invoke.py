@@ -9,7 +9,7 @@ Neither charges: `charges.charge` does, whole for an online request, half for a 
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, assert_never
+from typing import Any, Final
 
 from pydantic import JsonValue
 
@@ -18,7 +18,7 @@ from relay_localcloud.inference.bodies import read
 from relay_localcloud.inference.catalog import Model, find_model
 from relay_localcloud.inference.errors import UPSTREAM_UNAVAILABLE, InferenceError
 from relay_localcloud.inference.frames import Source, Tokens
-from relay_localcloud.inference.routing import Chosen, Turn
+from relay_localcloud.inference.routing import Turn
 from relay_localcloud.inference.upstreams import Upstreams
 from relay_localcloud.inference.usage import Usage
 from relay_localcloud.kernel.instants import SECOND
@@ -87,21 +87,12 @@ def answer_now(model: Model, request: ModelRequest, now: int) -> Answer | None:
 
 async def answer(upstreams: Upstreams, model: Model, request: ModelRequest, now: int) -> Answer:
     """What the model answers, by the one whose turn it is. Raises InferenceError."""
-    chosen = _chosen(upstreams, model, request)
-    match chosen:
-        case BuiltInModel() as built_in:
-            return _told(built_in, request, now)
-        case Server() as server:
-            return await _asked(upstreams, server, request)
-        case Turn() as turn:
-            behind = replicas.server_of(turn)
-            if behind is None:
-                answered = _told(replicas.engine_of(turn), request, now)
-            else:
-                answered = await _asked(upstreams, behind, request)
-            return replace(answered, headers=replicas.headers_of(turn))
-        case _ as never:
-            assert_never(never)
+    behind, turn = _reached(upstreams, model, request)
+    if isinstance(behind, BuiltInModel):
+        answered = _told(behind, request, now)
+    else:
+        answered = await _asked(upstreams, behind, request)
+    return answered if turn is None else replace(answered, headers=replicas.headers_of(turn))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,22 +105,14 @@ class Streaming:
 
 async def stream(upstreams: Upstreams, model: Model, request: ModelRequest, now: int) -> Streaming:
     """What the model answers, piece by piece. Raises InferenceError, here for what is known before the first piece."""
-    chosen = _chosen(upstreams, model, request)
-    match chosen:
-        case BuiltInModel() as built_in:
-            return Streaming(_spoken(built_in, request, now))
-        case Server() as server:
-            return Streaming(await _streamed(upstreams, server, request))
-        case Turn() as turn:
-            behind = replicas.server_of(turn)
-            if behind is None:
-                spoken = _spoken(replicas.engine_of(turn), request, now)
-                source = upstreams.counted(turn.replica_id, spoken)
-            else:
-                source = await _streamed(upstreams, behind, request)
-            return Streaming(source, replicas.headers_of(turn))
-        case _ as never:
-            assert_never(never)
+    behind, turn = _reached(upstreams, model, request)
+    if not isinstance(behind, BuiltInModel):
+        source = await _streamed(upstreams, behind, request)
+    elif turn is None:
+        source = _spoken(behind, request, now)
+    else:
+        source = upstreams.counted(turn.replica_id, _spoken(behind, request, now))
+    return Streaming(source, {} if turn is None else replicas.headers_of(turn))
 
 
 async def _asked(upstreams: Upstreams, server: Server, request: ModelRequest) -> Answer:
@@ -149,34 +132,29 @@ def _family(request: ModelRequest) -> Family:
     return Family.CHAT_COMPLETIONS if isinstance(request, ChatRequest) else Family.MESSAGES
 
 
-def _chosen(upstreams: Upstreams, model: Model, request: ModelRequest) -> Chosen:
+def _reached(upstreams: Upstreams, model: Model, request: ModelRequest) -> tuple[BuiltInModel | Server, Turn | None]:
+    """What answers, and whose turn it is where that is a replica."""
     chosen = routing.choose(model, upstreams.under_way, upstreams.draw(), prompts.size_of(request))
     if chosen is None:
         raise InferenceError(*UPSTREAM_UNAVAILABLE, f"All capacity for the model {model.id!r} is in use.")
-    return chosen
+    return (replicas.behind(chosen), chosen) if isinstance(chosen, Turn) else (chosen, None)
 
 
 def _told(built_in: BuiltInModel, request: ModelRequest, now: int) -> Answer:
-    match request:
-        case ChatRequest():
-            turn = engine.turn(built_in, chat.prompt(request))
-            body = chat.completion(request, turn, _new_id("chatcmpl"), now // SECOND)
-            return Answer(body, turn.input_tokens, body["usage"]["completion_tokens"])
-        case MessagesRequest():
-            turn = engine.turn(built_in, messages.prompt(request))
-            return Answer(messages.message(request, turn, _new_id("msg")), turn.input_tokens, turn.output_tokens)
+    turn = engine.turn(built_in, prompts.prompt_of(request))
+    if isinstance(request, ChatRequest):
+        body = chat.completion(request, turn, _new_id("chatcmpl"), now // SECOND)
+        return Answer(body, turn.input_tokens, body["usage"]["completion_tokens"])
+    return Answer(messages.message(request, turn, _new_id("msg")), turn.input_tokens, turn.output_tokens)
 
 
 def _spoken(built_in: BuiltInModel, request: ModelRequest, now: int) -> Source:
-    match request:
-        case ChatRequest():
-            turn = engine.turn(built_in, chat.prompt(request))
-            tokens = Tokens(turn.input_tokens, turn.output_tokens * (request.n or 1))
-            return frames.told(chat.frames(request, turn, _new_id("chatcmpl"), now // SECOND), tokens)
-        case MessagesRequest():
-            turn = engine.turn(built_in, messages.prompt(request))
-            tokens = Tokens(turn.input_tokens, turn.output_tokens)
-            return frames.told(messages.frames(request, turn, _new_id("msg")), tokens)
+    turn = engine.turn(built_in, prompts.prompt_of(request))
+    if isinstance(request, ChatRequest):
+        tokens = Tokens(turn.input_tokens, turn.output_tokens * (request.n or 1))
+        return frames.told(chat.frames(request, turn, _new_id("chatcmpl"), now // SECOND), tokens)
+    tokens = Tokens(turn.input_tokens, turn.output_tokens)
+    return frames.told(messages.frames(request, turn, _new_id("msg")), tokens)
 
 
 def _new_id(prefix: str) -> str:

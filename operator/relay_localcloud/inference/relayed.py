@@ -9,9 +9,10 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from relay_localcloud.inference import chat, messages
+from relay_localcloud.inference import chat
 from relay_localcloud.inference.engine import words
 from relay_localcloud.inference.frames import Frame, Part, Source, Tokens
+from relay_localcloud.inference.prompts import prompt_of
 from relay_localcloud.inference.upstreams import Json, cut, parsed_event
 from relay_wire.inference import ChatRequest, MessagesRequest
 
@@ -33,7 +34,7 @@ def whole(request: ChatRequest | MessagesRequest, document: Json) -> tuple[dict[
     tokens = _tokens(document.get("usage"), request)
     if tokens is None:
         said = document.get("content") if isinstance(request, MessagesRequest) else _said(document, "message")
-        tokens = Tokens(_asked_words(request), sum(words(text) for text in _strings(said)))
+        tokens = Tokens(prompt_of(request).input_tokens, sum(words(text) for text in _strings(said)))
     return {**document, "model": request.model}, tokens
 
 
@@ -43,7 +44,7 @@ async def chat_frames(request: ChatRequest, events: AsyncGenerator[str, None]) -
     async with aclosing(events):
         async for data in events:
             if data == "[DONE]":
-                yield tokens or Tokens(_asked_words(request), spoken)
+                yield tokens or Tokens(prompt_of(request).input_tokens, spoken)
                 return
             chunk = {**parsed_event(data), "model": request.model}
             tokens = _tokens(chunk.get("usage"), request) or tokens
@@ -59,7 +60,7 @@ async def chat_frames(request: ChatRequest, events: AsyncGenerator[str, None]) -
 
 async def message_frames(request: MessagesRequest, events: AsyncGenerator[str, None]) -> Source:
     """A message's stream up to its `message_stop`; InferenceError where it ends without."""
-    asked, spoken = _asked_words(request), 0
+    asked, spoken = prompt_of(request).input_tokens, 0
     async with aclosing(events):
         async for data in events:
             event = parsed_event(data)
@@ -96,14 +97,6 @@ def _tokens(usage: JsonValue, request: ChatRequest | MessagesRequest) -> Tokens 
 def _count(usage: JsonValue, name: str, otherwise: int) -> int:
     value = usage.get(name) if isinstance(usage, dict) else None
     return value if isinstance(value, int) and 0 <= value < _MOST_TOKENS else otherwise
-
-
-def _asked_words(request: ChatRequest | MessagesRequest) -> int:
-    match request:
-        case ChatRequest():
-            return chat.prompt(request).input_tokens
-        case MessagesRequest():
-            return messages.prompt(request).input_tokens
 
 
 def _part_of_chunk(chunk: Json) -> Part:

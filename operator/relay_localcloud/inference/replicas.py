@@ -13,12 +13,12 @@ REPLICA_HEADER = "x-relay-replica"
 """Response headers of the local cloud that say which deployment answered, and which replica of it."""
 
 
-def server_of(turn: Turn) -> Server | None:
-    """The server behind a replica, under the replica's id; None where the built-in engine answers."""
+def behind(turn: Turn) -> Server | BuiltInModel:
+    """The server behind a replica, under the replica's id; else the built-in model's part, or the echo's."""
     deployment = turn.deployment
     url = deployment.replicas[turn.replica_id]
     if url is None:
-        return None
+        return BUILT_IN.get(deployment.model_id) or BuiltInModel(deployment.model_id, BOTH)
     endpoint = url.rstrip("/").removesuffix("/v1") + "/v1"
     return Server(
         turn.replica_id,
@@ -29,12 +29,6 @@ def server_of(turn: Turn) -> Server | None:
         deployment.weight,
         deployment.cap,
     )
-
-
-def engine_of(turn: Turn) -> BuiltInModel:
-    """What the built-in engine does for a replica: the built-in model's part, or for other models the echo's."""
-    model_id = turn.deployment.model_id
-    return BUILT_IN.get(model_id) or BuiltInModel(model_id, BOTH)
 
 
 def headers_of(turn: Turn) -> dict[str, str]:
