@@ -179,15 +179,6 @@ async def test_nothing_is_published_where_a_promised_size_is_not_kept(
     assert await bucket.server.keys(bucket.name) == []
 
 
-async def test_what_an_uncertain_write_left_is_compared_byte_by_byte(stores: ObjectStores, bucket: Bucket) -> None:
-    location, credentials = bucket.location("maybe"), bucket.credentials()
-    assert await stores.holds(location, credentials, chunks(b"ab")) is False
-    await bucket.server.put(bucket.name, "maybe", b"ab")
-    assert await stores.holds(location, credentials, chunks(b"a", b"", b"b")) is True
-    for other in (b"a", b"abc", b"xy", b""):
-        assert await stores.holds(location, credentials, chunks(other)) is False
-
-
 async def test_a_service_with_an_authority_of_its_own_is_reached_with_its_certificate(
     stores: ObjectStores, tmp_path: Path
 ) -> None:

@@ -38,21 +38,6 @@ async def collected(pieces: AsyncIterator[bytes], size: int) -> bytes:
     return bytes(held)
 
 
-async def same_bytes(one: AsyncIterable[bytes], other: AsyncIterable[bytes]) -> bool:
-    """Whether two streams have the same content, read side by side."""
-    held, theirs = bytearray(), gathered(other)
-    async for piece in one:
-        while len(held) < len(piece):
-            more = await anext(theirs, b"")
-            if not more:
-                return False
-            held += more
-        if held[: len(piece)] != piece:
-            return False
-        del held[: len(piece)]
-    return not held and not await anext(theirs, b"")
-
-
 async def of_size(chunks: AsyncIterable[bytes], size: int) -> AsyncGenerator[bytes, None]:
     """The same chunks; raises ValueError where they come to more or fewer bytes, before the first byte too many."""
     seen = 0

@@ -18,7 +18,7 @@ from relay_operator.objectstores.egress import EgressGuard, Resolver, system_res
 from relay_operator.objectstores.errors import StoreError, StoreReason
 from relay_operator.objectstores.files import FileStore
 from relay_operator.objectstores.location import Location, Scheme
-from relay_operator.objectstores.pieces import of_size, same_bytes
+from relay_operator.objectstores.pieces import of_size
 from relay_operator.objectstores.reading import Reading
 from relay_operator.objectstores.store import Written
 from relay_operator.objectstores.web import web_store
@@ -94,16 +94,6 @@ class ObjectStores:
             chunks = of_size(chunks, size)
         async with self._store(location, credentials) as store:
             return await store.write(chunks, replace=replace, size=size)
-
-    async def holds(self, location: Location, credentials: Credentials | None, chunks: AsyncIterable[bytes]) -> bool:
-        """Whether the object there has exactly these bytes: what a write whose outcome is unknown has left."""
-        try:
-            async with self.read(location, credentials) as reading:
-                return await same_bytes(reading, chunks)
-        except StoreError as error:
-            if error.reason is StoreReason.NOT_FOUND:
-                return False
-            raise
 
     async def check_writable(
         self, location: Location, credentials: Credentials | None, *, replace: bool = True

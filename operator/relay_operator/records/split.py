@@ -13,7 +13,6 @@ class PartLimits:
     """What one part may hold."""
 
     bytes: int = BATCH_UPLOAD_LIMIT
-    records: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +85,10 @@ class Splitter:
 
         """
         limits, waiting = self._limits, self._waiting
-        count = len(waiting) if limits.records is None else min(len(waiting), limits.records - records)
+        count = len(waiting)
         if size + sum(map(len, waiting)) + len(waiting) <= limits.bytes:
             return count
-        for index, record in enumerate(waiting[:count]):
+        for index, record in enumerate(waiting):
             size += len(record) + 1
             if size > limits.bytes:
                 count = index

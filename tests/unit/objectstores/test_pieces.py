@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay_operator.objectstores.pieces import collected, cut, gathered, of_size, same_bytes
+from relay_operator.objectstores.pieces import collected, cut, gathered, of_size
 
 
 async def stream(parts: list[bytes]) -> AsyncIterator[bytes]:
@@ -32,23 +32,6 @@ def test_a_chunk_is_cut_into_pieces_that_are_short_enough(chunk: bytes, longest:
     pieces = list(cut(memoryview(chunk), longest))
     assert b"".join(pieces) == chunk
     assert all(0 < len(piece) <= longest for piece in pieces)
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "same"),
-    [
-        ([], [], True),
-        ([b""], [], True),
-        ([b"abc"], [b"a", b"", b"bc"], True),
-        ([b"a", b"bc"], [b"abc"], True),
-        ([b"ab"], [b"abc"], False),
-        ([b"abc"], [b"ab"], False),
-        ([b"abc"], [b"abd"], False),
-        ([], [b"a"], False),
-    ],
-)
-async def test_streams_are_the_same_when_their_bytes_are(one: list[bytes], other: list[bytes], same: bool) -> None:
-    assert await same_bytes(stream(one), stream(other)) is same
 
 
 async def _into(seen: bytearray, pieces: AsyncIterator[bytes]) -> bytearray:
