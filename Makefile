@@ -58,7 +58,7 @@ coverage: $(VENV)/.installed ## unit tests of the engine and of managed kinds: e
 	@$(BIN)/coverage report --fail-under=100
 
 test-long: binaries ## every fault plan and the largest object counts
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile --progress --durations=10 -m long --ignore=tests/faults
+	$(BIN)/pytest --progress --durations=10 -m long --ignore=tests/faults
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile --progress --durations=10 tests/faults
 
 check: $(VENV)/.installed ## ruff, mypy --strict, import contracts, generated files up to date
