@@ -21,7 +21,7 @@ _TEN_THOUSAND_YEARS = 10_000 * 366 * 86_400
 class ClockRequest(BaseModel):
     """A mode (with its rate where it is `scaled`), and either an instant to move to or seconds to advance by."""
 
-    model_config = ConfigDict(alias_generator=to_camel, frozen=True, strict=True)
+    model_config = ConfigDict(alias_generator=to_camel, frozen=True, strict=True, defer_build=True)
 
     mode: Mode | None = None
     rate: Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)] | None = None

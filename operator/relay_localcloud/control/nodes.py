@@ -26,7 +26,7 @@ Word = Annotated[str, Field(min_length=1, max_length=100)]
 
 
 class _Request(BaseModel):
-    model_config = ConfigDict(alias_generator=to_camel, frozen=True, strict=True)
+    model_config = ConfigDict(alias_generator=to_camel, frozen=True, strict=True, defer_build=True)
 
 
 class NodeCreate(_Request):

@@ -27,7 +27,7 @@ Cents = Annotated[int, Field(ge=-(10**15), le=10**15)]
 
 
 class _Request(BaseModel):
-    model_config = ConfigDict(alias_generator=to_camel, frozen=True, strict=True)
+    model_config = ConfigDict(alias_generator=to_camel, frozen=True, strict=True, defer_build=True)
 
 
 class FreshOrganization(_Request):

@@ -20,7 +20,7 @@ router = Router()
 
 
 class _Request(BaseModel):
-    model_config = ConfigDict(alias_generator=to_camel, frozen=True, strict=True)
+    model_config = ConfigDict(alias_generator=to_camel, frozen=True, strict=True, defer_build=True)
 
 
 class PaymentsChange(_Request):

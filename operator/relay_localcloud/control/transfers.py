@@ -21,7 +21,7 @@ _Id = Annotated[str, Field(min_length=1)]
 class TransferOffer(BaseModel):
     """Which pod or VM goes to which organization."""
 
-    model_config = ConfigDict(alias_generator=to_camel, frozen=True, strict=True)
+    model_config = ConfigDict(alias_generator=to_camel, frozen=True, strict=True, defer_build=True)
 
     workload_id: _Id
     to_organization_id: _Id

@@ -24,7 +24,7 @@ def _base(url: str) -> str:
 class Upstream(BaseModel):
     """An image, and the server that answers for its workloads; its path goes before each request's own."""
 
-    model_config = ConfigDict(frozen=True, strict=True)
+    model_config = ConfigDict(frozen=True, strict=True, defer_build=True)
 
     image: Annotated[str, Field(min_length=1, max_length=2000)]
     url: Annotated[str, Field(max_length=2000), AfterValidator(_base)]

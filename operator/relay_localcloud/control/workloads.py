@@ -41,7 +41,7 @@ DEFAULT_REASON: Final = "It failed."
 class WorkloadEvent(BaseModel):
     """Something that happens; without `replicaId`, an event of replicas happens to all of a cluster or deployment."""
 
-    model_config = ConfigDict(alias_generator=to_camel, frozen=True, strict=True)
+    model_config = ConfigDict(alias_generator=to_camel, frozen=True, strict=True, defer_build=True)
 
     event: Literal["exit", "fail", "unhealthy", "healthy", "terminateReplica"]
     reason: Annotated[str, Field(min_length=1, max_length=2000)] | None = None

@@ -1,9 +1,10 @@
-"""Statements that are compiled once, for those that run on every request or transition.
+"""Statements that are compiled once, when they first run, for those that run on every request or transition.
 
 Building a Core statement and looking it up in the cache costs several times what SQLite needs to run it.
 """
 
 import sqlite3
+from functools import cached_property
 from typing import cast
 
 from sqlalchemy import ClauseElement, Connection
@@ -19,11 +20,15 @@ class Prepared:
     """
 
     def __init__(self, statement: ClauseElement) -> None:
-        compiled = statement.compile(dialect=_DIALECT, compile_kwargs={"render_postcompile": True})
-        self._sql = str(compiled)
-        self._fixed = {name: value for name, value in compiled.params.items() if value is not None}
+        self._statement = statement
+
+    @cached_property
+    def _compiled(self) -> tuple[str, dict[str, object]]:
+        compiled = self._statement.compile(dialect=_DIALECT, compile_kwargs={"render_postcompile": True})
+        return str(compiled), {name: value for name, value in compiled.params.items() if value is not None}
 
     def run(self, connection: Connection, **parameters: object) -> sqlite3.Cursor:
         """Execute it in the connection's open transaction."""
         driver = cast("sqlite3.Connection", connection.connection.driver_connection)
-        return driver.execute(self._sql, self._fixed | parameters)
+        sql, fixed = self._compiled
+        return driver.execute(sql, fixed | parameters)
