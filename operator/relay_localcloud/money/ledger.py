@@ -1,4 +1,4 @@
-"""The tables of money: accounts with their meters, transactions, usage records, cards and charges."""
+"""The tables of money: accounts with their meters, transactions, usage records and cards."""
 
 from typing import Final
 
@@ -69,20 +69,6 @@ payment_methods = Table(
     Column("exp_year", Integer, nullable=False),
     Column("requires_action", Boolean, nullable=False),  # its charges wait for a confirmation by their owner
     Index("cards_of_organization", "organization_id", "sequence"),
-)
-
-charges = Table(
-    "charges",
-    metadata,
-    Column("sequence", Integer, primary_key=True),
-    Column("id", String, nullable=False, unique=True),
-    Column("organization_id", String, nullable=False),
-    Column("reason", String, nullable=False),  # deposit, auto_recharge
-    Column("amount_cents", BigInteger, nullable=False),
-    Column("status", String, nullable=False),  # processing, succeeded, failed, requires_action
-    Column("idempotency_key", String),
-    Column("created_at", BigInteger, nullable=False),
-    Index("charge_of_key", "organization_id", "idempotency_key", unique=True),
 )
 
 recharge_attempts = Table(

@@ -1,18 +1,18 @@
 """The payment processor: it charges saved cards, and credits balances by its payment-success notification alone."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from pydantic import TypeAdapter
-from sqlalchemy import RowMapping, insert, select, update
+from sqlalchemy import Index
 
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.kernel.due import DueHandler, DueItem
 from relay_localcloud.kernel.instants import SECOND
+from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx, read_meta, write_meta
 from relay_localcloud.money import billing, payment_methods, recharge_attempts
-from relay_localcloud.money.ledger import charges
 from relay_localcloud.money.payment_methods import Card
 from relay_wire.billing import DepositRequest
 
@@ -34,6 +34,7 @@ _DESCRIPTIONS: Final[Mapping[str, str]] = {"deposit": "Deposit", "auto_recharge"
 class Charge:
     """A charge of a card, in whatever state."""
 
+    sequence: int
     id: str
     organization_id: str
     reason: Reason
@@ -41,6 +42,9 @@ class Charge:
     status: Status
     idempotency_key: str | None
     created_at: int
+
+
+CHARGES: Final = Rows(Charge, "charges", Index("charge_of_key", "organization_id", "idempotency_key", unique=True))
 
 
 def mode(tx: Tx) -> Mode:
@@ -97,8 +101,16 @@ def charge(
     """Charge a card off-session; what comes of it is in its status, and later in the processor's notification."""
     behaviour = mode(tx)
     status = _status(behaviour, card)
-    made = Charge(tx.new_id("ch"), organization_id, reason, amount_cents, status, idempotency_key, tx.now)
-    tx.connection.execute(insert(charges), asdict(made))
+    made = CHARGES.insert(
+        tx,
+        id=tx.new_id("ch"),
+        organization_id=organization_id,
+        reason=reason,
+        amount_cents=amount_cents,
+        status=status,
+        idempotency_key=idempotency_key,
+        created_at=tx.now,
+    )
     if behaviour == "auto" and status == "processing":
         tx.schedule(tx.now + NOTIFIED_AFTER, NOTIFICATION, made.id)
     return made
@@ -109,16 +121,15 @@ def confirm(tx: Tx, charge_id: str) -> Charge:
 
     ApiError 404 for an unknown charge, 409 for a declined one.
     """
-    row = tx.connection.execute(select(charges).where(charges.c.id == charge_id)).mappings().first()
-    if row is None:
+    paid = CHARGES.find(tx.connection, charge_id)
+    if paid is None:
         raise ApiError(404, f"There is no charge {charge_id!r}.")
-    paid = _charge(row)
     if paid.status == "failed":
         raise ApiError(409, f"The charge {charge_id!r} was declined: there is nothing to confirm.")
     if paid.status == "succeeded":
         return paid
     tx.cancel(NOTIFICATION, charge_id)
-    tx.connection.execute(update(charges).where(charges.c.id == charge_id).values(status="succeeded"))
+    CHARGES.change(tx, charge_id, status="succeeded")
     recharge_attempts.paid(tx, charge_id)
     recharge_attempts.retry_soon(tx, paid.organization_id)
     billing.post(tx, paid.organization_id, "deposit", paid.amount_cents, _DESCRIPTIONS[paid.reason])
@@ -135,10 +146,8 @@ def add_card(tx: Tx, organization_id: str, card: Card) -> str:
 
 def recent(tx: Tx, organization_id: str | None) -> list[Charge]:
     """The newest charges, of one organization or of all, the oldest first."""
-    query = select(charges).order_by(charges.c.sequence.desc()).limit(SHOWN_CHARGES)
-    if organization_id is not None:
-        query = query.where(charges.c.organization_id == organization_id)
-    return [_charge(row) for row in reversed(tx.connection.execute(query).mappings().all())]
+    mine = () if organization_id is None else (CHARGES.columns["organization_id"] == organization_id,)
+    return CHARGES.select(tx.connection, *mine, newest=SHOWN_CHARGES)[::-1]
 
 
 def _require_allowed(has: billing.Account, amount_cents: int) -> None:
@@ -166,15 +175,9 @@ def _status(behaviour: Mode, card: Card) -> Status:
 def _of_key(tx: Tx, organization_id: str, idempotency_key: str | None) -> Charge | None:
     if idempotency_key is None:
         return None
-    query = select(charges).where(
-        charges.c.organization_id == organization_id, charges.c.idempotency_key == idempotency_key
-    )
-    row = tx.connection.execute(query).mappings().first()
-    return None if row is None else _charge(row)
-
-
-def _charge(row: RowMapping) -> Charge:
-    return Charge(**{name: row[name] for name in Charge.__dataclass_fields__})
+    charge = CHARGES.columns
+    of_key = (charge["organization_id"] == organization_id, charge["idempotency_key"] == idempotency_key)
+    return next(iter(CHARGES.select(tx.connection, *of_key)), None)
 
 
 def _notified(tx: Tx, item: DueItem) -> None:
