@@ -79,8 +79,9 @@ async def narrowed(known: Everything, port: str) -> dict[str, Any]:
             for parameter in described.get("parameters", ()):
                 if parameter["in"] == "path":
                     parameter["schema"] = {"type": "string", "enum": [path[parameter["name"]]]}
-                elif parameter["name"] == "follow":  # such an answer ends with its VM
-                    parameter["schema"] = {"type": "boolean", "enum": [False]}
+            # A log that is followed ends with its VM, so nobody could wait for the answer.
+            if "parameters" in described:
+                described["parameters"] = [each for each in described["parameters"] if each["name"] != "follow"]
             document["paths"].setdefault(operation.template, {})[operation.method.lower()] = described
     for schema in document["components"]["schemas"].values():
         for name in schema.get("properties", {}).keys() & KNOWN_FIELDS.keys():
