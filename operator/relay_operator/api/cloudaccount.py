@@ -5,11 +5,11 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from relay_operator.api.conditions import Condition
+from relay_operator.api.conditions import ObjectStatus
 from relay_operator.api.definition import AGE, READY, REASON, Column, Definition
 from relay_operator.api.meta import Model, Resource
 from relay_operator.api.references import LabelKey, LabelValue, NamespaceName, SecretKeyRef
-from relay_operator.api.schema import as_set, atomic, field_rules, map_by, rules
+from relay_operator.api.schema import as_set, atomic, field_rules, rules
 
 _PLAIN_URL = (
     r"self.matches('^https?://[^\\s/?#@]+(/[^\\s?#]*)?$')",
@@ -157,7 +157,7 @@ class WebhookStatus(Model):
     secret_name: str | None = Field(None, max_length=253, description="The Secret that keeps the signing secret.")
 
 
-class AccountStatus(Model):
+class AccountStatus(ObjectStatus):
     """What the cloud says about the account's organization."""
 
     organization_id: str | None = Field(None, max_length=253, description="The organization of the key.")
@@ -174,16 +174,6 @@ class AccountStatus(Model):
     runway_hours: int | None = Field(None, ge=0, description="Whole hours until then; absent while nothing burns.")
     in_use: InUse | None = Field(None, description="Objects that depend on the account.")
     webhook: WebhookStatus | None = Field(None, description="The webhook subscription.")
-    reconcile_at: str | None = Field(
-        None, max_length=64, description="The value of the annotation gpurelay.dev/reconcile-at that was acted on."
-    )
-    observed_generation: int = Field(-1, ge=-1, description="Generation of the spec that this status is about.")
-    conditions: list[Condition] = Field(
-        default_factory=list,
-        max_length=16,
-        json_schema_extra=map_by("type"),
-        description="Ready always; others where they have something to say.",
-    )
 
 
 class CloudAccount(Resource[CloudAccountSpec, AccountStatus]):

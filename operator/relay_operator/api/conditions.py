@@ -6,6 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 from relay_operator.api.meta import Model, Time
+from relay_operator.api.schema import map_by
 
 
 class ConditionType(StrEnum):
@@ -132,3 +133,18 @@ class Condition(Model):
     message: str = Field(default="", max_length=4096, description="Why, in a sentence for people.")
     last_transition_time: Time = Field(description="When `status` last changed.")
     observed_generation: int = Field(default=0, ge=0, description="The generation of the spec it was made from.")
+
+
+class ObjectStatus(Model):
+    """What every kind's status tells."""
+
+    reconcile_at: str | None = Field(
+        None, max_length=64, description="The value of the annotation gpurelay.dev/reconcile-at that was acted on."
+    )
+    observed_generation: int = Field(-1, ge=-1, description="Generation of the spec that this status is about.")
+    conditions: list[Condition] = Field(
+        default_factory=list,
+        max_length=16,
+        json_schema_extra=map_by("type"),
+        description="Ready always; others where they have something to say.",
+    )

@@ -4,7 +4,7 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from relay_operator.api.conditions import Condition
+from relay_operator.api.conditions import ObjectStatus
 from relay_operator.api.definition import AGE, Column, Definition
 from relay_operator.api.inferencebatch_spec import InferenceBatchSpec
 from relay_operator.api.meta import Model, Resource, Time
@@ -98,7 +98,7 @@ class Ending(Model):
     message: str = Field(max_length=1024, description="In a sentence.")
 
 
-class InferenceBatchStatus(Model):
+class InferenceBatchStatus(ObjectStatus):
     """How far it is, what it cost, and where the answers are."""
 
     id: str | None = Field(None, max_length=253, description="The batch in the cloud that was created last.")
@@ -150,18 +150,8 @@ class InferenceBatchStatus(Model):
     output: OutputStatus | None = Field(None, description="What was published.")
     ending: Ending | None = Field(None, description="Why it ends without being Complete.")
     cleared: bool | None = Field(None, description="True where nothing is left to be done in the cloud.")
-    reconcile_at: str | None = Field(
-        None, max_length=64, description="The value of the annotation gpurelay.dev/reconcile-at that was acted on."
-    )
     failures: int | None = Field(None, ge=0, description="Attempts of the present step that failed in a row.")
     next_attempt_time: Time | None = Field(None, description="When the next attempt is made, where one is waited for.")
-    observed_generation: int = Field(-1, ge=-1, description="Generation of the spec that this status is about.")
-    conditions: list[Condition] = Field(
-        default_factory=list,
-        max_length=16,
-        json_schema_extra=map_by("type"),
-        description="Ready always; others where they have something to say.",
-    )
 
 
 class InferenceBatch(Resource[InferenceBatchSpec, InferenceBatchStatus]):

@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 from pydantic import Field
 
 from relay_operator.api import inferencebatch
-from relay_operator.api.conditions import Condition
+from relay_operator.api.conditions import ObjectStatus
 from relay_operator.api.definition import AGE, READY, REASON, Column, Definition
 from relay_operator.api.inferencebatch_spec import (
     CROSS_FIELD,
@@ -18,7 +18,7 @@ from relay_operator.api.inferencebatch_spec import (
 )
 from relay_operator.api.meta import Model, Resource, Time
 from relay_operator.api.references import LabelKey, LabelValue
-from relay_operator.api.schema import atomic, field_rules, map_by, rules
+from relay_operator.api.schema import atomic, field_rules, rules
 
 SHOWN_ACTIVE: Final = 100
 MAX_NAME: Final = 52
@@ -174,7 +174,7 @@ class BatchReference(Model):
     uid: str = Field(max_length=64, description="Its uid.")
 
 
-class InferenceBatchScheduleStatus(Model):
+class InferenceBatchScheduleStatus(ObjectStatus):
     """What was started, and what comes next."""
 
     active: list[BatchReference] | None = Field(
@@ -188,16 +188,6 @@ class InferenceBatchScheduleStatus(Model):
     last_successful_time: Time | None = Field(None, description="When a batch was Complete last.")
     next_schedule_time: Time | None = Field(
         None, description="The next time of the schedule; absent while nothing is to be started."
-    )
-    reconcile_at: str | None = Field(
-        None, max_length=64, description="The value of the annotation gpurelay.dev/reconcile-at that was acted on."
-    )
-    observed_generation: int = Field(-1, ge=-1, description="Generation of the spec that this status is about.")
-    conditions: list[Condition] = Field(
-        default_factory=list,
-        max_length=16,
-        json_schema_extra=map_by("type"),
-        description="Ready always; others where they have something to say.",
     )
 
 

@@ -100,244 +100,133 @@ TYPES: Final[dict[ConditionType, TypeDoc]] = {
     ),
 }
 
-REASONS: Final[dict[Reason, ReasonDoc]] = {
-    Reason.CREATING: ReasonDoc("Nothing exists in the cloud so far; the create is being sent.", Resolver.OPERATOR),
-    Reason.WAITING_FOR_ACCOUNT: ReasonDoc(
-        "The account is missing, cannot be used so far, or is being subscribed to the cloud's webhooks: nothing is "
-        "created unheard. The message says which.",
-        Resolver.OPERATOR,
-    ),
-    Reason.WAITING_FOR_BUDGET: ReasonDoc(
-        "The cloud refused for lack of funds (INSUFFICIENT_BALANCE) or because the monthly limit is reached "
-        "(SPEND_LIMIT_REACHED); tried again at `status.nextAttemptTime`.",
-        Resolver.ACCOUNT_OWNER,
-    ),
-    Reason.WAITING_FOR_CAPACITY: ReasonDoc(
-        "The cloud has no room for this now; tried again at `status.nextAttemptTime`, with the next of `gpu.modelIds`.",
-        Resolver.CLOUD,
-    ),
-    Reason.WAITING_FOR_RETRY: ReasonDoc(
-        "The last attempt failed; the next is at `status.nextAttemptTime`.", Resolver.OPERATOR
-    ),
-    Reason.DEPLOYING: ReasonDoc("The cloud is placing or starting it; the message has its word.", Resolver.CLOUD),
-    Reason.STARTING: ReasonDoc("It was stopped and is being started again.", Resolver.CLOUD),
-    Reason.STOPPING: ReasonDoc("It is being stopped.", Resolver.CLOUD),
-    Reason.RESTARTING: ReasonDoc("The annotation gpurelay.dev/restarted-at asked for a restart.", Resolver.CLOUD),
-    Reason.SCALING: ReasonDoc("The number of replicas is being changed.", Resolver.CLOUD),
-    Reason.UPDATING: ReasonDoc("A change is being made in place.", Resolver.OPERATOR),
-    Reason.RECREATING: ReasonDoc(
-        "It is deleted and made anew, as `updateStrategy` or `recovery` asks; its volume goes with it.",
-        Resolver.OPERATOR,
-    ),
-    Reason.BACK_OFF: ReasonDoc(
-        "It was restarted or made anew several times, as `recovery` or `updateStrategy` asks, and did not run for ten "
-        "minutes since; the next time is at `status.nextAttemptTime`, or as soon as the spec changes.",
-        Resolver.AUTHOR,
-    ),
-    Reason.DELETING: ReasonDoc("The object is deleted; the cloud has not confirmed the end so far.", Resolver.CLOUD),
-    Reason.SEARCHING: ReasonDoc(
-        "The operator is finding out whether something exists before it acts.", Resolver.OPERATOR
-    ),
-    Reason.ADOPTING: ReasonDoc("An existing resource is being taken over.", Resolver.OPERATOR),
-    Reason.RUNNING: ReasonDoc("It runs, as asked.", Resolver.NOBODY),
-    Reason.STOPPED: ReasonDoc("It is stopped, as asked.", Resolver.NOBODY),
-    Reason.MAX_RUNTIME_REACHED: ReasonDoc(
-        "It ran for `lifetime.maxRuntimeSeconds` and was stopped; a new gpurelay.dev/restarted-at starts it again.",
-        Resolver.AUTHOR,
-    ),
-    Reason.PAUSED: ReasonDoc("The annotation gpurelay.dev/paused is `true`; remove it to go on.", Resolver.AUTHOR),
-    Reason.AVAILABLE: ReasonDoc("The account's key works.", Resolver.NOBODY),
-    Reason.SUBSCRIBED: ReasonDoc("The webhook subscription exists and is enabled.", Resolver.NOBODY),
-    Reason.POD_NODE_BUSY: ReasonDoc(
-        "The GPUs of the node that has the volume are taken (POD_NODE_BUSY); tried again.", Resolver.CLOUD
-    ),
-    Reason.POD_NODE_OFFLINE: ReasonDoc(
-        "The node that has the volume is offline (POD_NODE_OFFLINE); tried again.", Resolver.CLOUD
-    ),
-    Reason.POD_STOPPING: ReasonDoc(
-        "The previous run is still being torn down (POD_STOPPING); tried again.", Resolver.CLOUD
-    ),
-    Reason.POD_NODE_NO_INFINIBAND: ReasonDoc(
-        "The node's agent is too old for an organization with InfiniBand (POD_NODE_NO_INFINIBAND): ask the cloud, or "
-        "recreate the pod elsewhere, without its volume.",
-        Resolver.CLOUD,
-    ),
-    Reason.INTERRUPTED: ReasonDoc(
-        "The node stopped reporting; not billed, and deleted by the cloud at `status.deletionDeadline` "
-        "unless the node returns.",
-        Resolver.CLOUD,
-    ),
-    Reason.DEGRADED: ReasonDoc("Some replicas are not healthy; the message says which and why.", Resolver.CLOUD),
-    Reason.FAILED: ReasonDoc(
-        "The cloud says that it failed; `status.statusReason` has its words. `recovery.onFailed` can restart or "
-        "recreate it.",
-        Resolver.AUTHOR,
-    ),
-    Reason.BALANCE_EXHAUSTED: ReasonDoc(
-        "Stopped because the balance ran out; a pod is deleted by the cloud at `status.deletionDeadline` unless "
-        "funded. Started again when funds are back.",
-        Resolver.ACCOUNT_OWNER,
-    ),
-    Reason.TERMINATED_EXTERNALLY: ReasonDoc(
-        "It is gone from the cloud, and the operator did not end it. `recovery.onTerminated: Recreate` makes another.",
-        Resolver.AUTHOR,
-    ),
-    Reason.CONFLICT: ReasonDoc(
-        "The cloud refuses this in the present state, or something else has the name; tried again.", Resolver.OPERATOR
-    ),
-    Reason.RATE_LIMITED: ReasonDoc("The cloud asks for fewer requests; tried again later.", Resolver.OPERATOR),
-    Reason.CLOUD_UNAVAILABLE: ReasonDoc(
-        "The cloud does not answer, or not sensibly; `Ready` stays what it was last seen to be.", Resolver.CLOUD
-    ),
-    Reason.CREATE_OUTCOME_UNKNOWN: ReasonDoc(
-        "A create was sent, its answer was lost, and the cloud offers no way to find out. Look for "
-        "`status.cloudName` in the cloud's console; then set gpurelay.dev/adopt-id to its id, or, where there is "
-        "none, gpurelay.dev/retry-create to the token that the message names.",
-        Resolver.AUTHOR,
-    ),
-    Reason.ADOPTION_REFUSED: ReasonDoc(
-        "The resource of gpurelay.dev/adopt-id does not exist, differs from the spec, belongs to another object, or "
-        "the account does not allow adoption; the message says which.",
-        Resolver.AUTHOR,
-    ),
-    Reason.IDENTITY_MISMATCH: ReasonDoc(
-        "The resource of `status.id` does not have this object's name in the cloud: `status` was edited or copied. It "
-        "is neither changed nor deleted.",
-        Resolver.AUTHOR,
-    ),
-    Reason.IMMUTABLE_FIELD_CHANGED: ReasonDoc(
-        "The cloud cannot change these fields of a living resource, and `updateStrategy` is Never: put them back, or "
-        "set `updateStrategy.type: Recreate`.",
-        Resolver.AUTHOR,
-    ),
-    Reason.UNREADABLE: ReasonDoc(
-        "A field holds what this release cannot read; the message names it. Nothing is done for the object until it is "
-        "put right.",
-        Resolver.AUTHOR,
-    ),
-    Reason.SPEC_INVALID: ReasonDoc(
-        "The cloud refuses the spec, or it cannot be read; the message has the cloud's words.", Resolver.AUTHOR
-    ),
-    Reason.ENV_MISSING: ReasonDoc(
-        "A Secret or ConfigMap that the spec refers to does not exist, or lacks the key.", Resolver.AUTHOR
-    ),
-    Reason.CONNECTION_REFUSED: ReasonDoc(
-        "The Secret or ConfigMap of `connection` cannot be written: it is another's, or the API server refuses it.",
-        Resolver.AUTHOR,
-    ),
-    Reason.ENV_CHANGED: ReasonDoc(
-        "What the environment refers to has another content than when the resource was created.", Resolver.AUTHOR
-    ),
-    Reason.UPLOADING: ReasonDoc(
-        "The records are being read, checked and uploaded; nothing is paid so far.", Resolver.OPERATOR
-    ),
-    Reason.SUBMITTING: ReasonDoc("The batch is being created in the cloud.", Resolver.OPERATOR),
-    Reason.CANCELLING: ReasonDoc(
-        "It is being cancelled in the cloud; records under way still finish, and are paid.", Resolver.CLOUD
-    ),
-    Reason.RETRYING: ReasonDoc(
-        "Records failed that `retryPolicy` sends again, or have no answer; they alone are sent, failures not before "
-        "`status.retryTime`.",
-        Resolver.OPERATOR,
-    ),
-    Reason.PUBLISHING: ReasonDoc(
-        "The answers are being read from the cloud and written where `output` says.", Resolver.OPERATOR
-    ),
-    Reason.COMPLETED: ReasonDoc("Every record has its line in the published output.", Resolver.NOBODY),
-    Reason.SUSPENDED: ReasonDoc("`spec.suspend` is true; set it to false to go on.", Resolver.AUTHOR),
-    Reason.INPUT_MISSING: ReasonDoc(
-        "The ConfigMap, Secret, key or object that `input` names does not exist; it is waited for. A file of the cloud "
-        "that does not exist fails the batch.",
-        Resolver.AUTHOR,
-    ),
-    Reason.INPUT_UNAVAILABLE: ReasonDoc(
-        "The input cannot be read: forbidden, not allowed by the administrator, or the store does not answer; tried "
-        "again. The message says which.",
-        Resolver.AUTHOR,
-    ),
-    Reason.INPUT_INVALID: ReasonDoc(
-        "Some records cannot be sent as they are; `status.problems` has lines and reasons. Nothing was sent or paid.",
-        Resolver.AUTHOR,
-    ),
-    Reason.INPUT_CHANGED: ReasonDoc(
-        "The input was replaced while it was read; it is read again from its beginning.", Resolver.OPERATOR
-    ),
-    Reason.CREDENTIALS_INVALID: ReasonDoc(
-        "A Secret with credentials does not exist, or lacks a key that its store needs; it is waited for.",
-        Resolver.AUTHOR,
-    ),
-    Reason.OUTPUT_EXISTS: ReasonDoc(
-        "There is an output already, and `output.onExisting` is Fail. Nothing was sent or paid.", Resolver.AUTHOR
-    ),
-    Reason.OUTPUT_TOO_LARGE: ReasonDoc(
-        "The answers do not fit into a ConfigMap (1 MiB): use `output.url`. Where they were paid for already, the "
-        "cloud keeps them and the message says how to fetch them.",
-        Resolver.AUTHOR,
-    ),
-    Reason.OUTPUT_UNAVAILABLE: ReasonDoc(
-        "The output cannot be written: bucket missing or forbidden, no Secret, or the store does not answer. Tried "
-        "again; the cloud keeps its files meanwhile, and the message says how to fetch them.",
-        Resolver.AUTHOR,
-    ),
-    Reason.RESULTS_LOST: ReasonDoc(
-        "The cloud no longer has a file with results, or has one that does not fit its own counts.", Resolver.CLOUD
-    ),
-    Reason.BATCH_REFUSED: ReasonDoc(
-        "The cloud refuses the batch or its records; `status.problems` has its words.", Resolver.AUTHOR
-    ),
-    Reason.TOO_MANY_FAILURES: ReasonDoc(
-        "More records failed than `failurePolicy` allows; the output is published.", Resolver.AUTHOR
-    ),
-    Reason.DEADLINE_EXCEEDED: ReasonDoc(
-        "It took longer than `activeDeadlineSeconds`; what there is is published.", Resolver.AUTHOR
-    ),
-    Reason.BUDGET_EXCEEDED: ReasonDoc(
-        "It cost as much as `budget` allows and was cancelled; what there is is published.", Resolver.AUTHOR
-    ),
-    Reason.ACCOUNT_MISSING: ReasonDoc(
-        "The account that `accountRef` names does not exist, or there is no default account for this namespace.",
-        Resolver.AUTHOR,
-    ),
-    Reason.ACCOUNT_REFUSED: ReasonDoc(
-        "The account cannot be used; the account's own conditions say why.", Resolver.ACCOUNT_OWNER
-    ),
-    Reason.ACCOUNT_UNAUTHORIZED: ReasonDoc(
-        "The cloud refuses the key: wrong, revoked or expired (401). Put a good key into the Secret.",
-        Resolver.ACCOUNT_OWNER,
-    ),
-    Reason.ACCOUNT_FORBIDDEN: ReasonDoc(
-        "The key lacks a scope, or belongs to another organization (403).", Resolver.ACCOUNT_OWNER
-    ),
-    Reason.ACCOUNT_NOT_ALLOWED: ReasonDoc(
-        "The account's URL is not in the operator's allow-list, or the cluster-wide account does not admit this "
-        "namespace.",
-        Resolver.ADMINISTRATOR,
-    ),
-    Reason.SECRET_MISSING: ReasonDoc(
-        "The Secret of `apiKeySecretRef` does not exist, or lacks the key.", Resolver.ACCOUNT_OWNER
-    ),
-    Reason.IN_USE: ReasonDoc(
-        "The account is deleted, and objects still depend on it: delete them first.", Resolver.ACCOUNT_OWNER
-    ),
-    Reason.RUNWAY_SHORT: ReasonDoc("The balance lasts for less than a day.", Resolver.ACCOUNT_OWNER),
-    Reason.WEBHOOK_REFUSED: ReasonDoc(
-        "The cloud refuses the subscription; the message has its words. Polling takes over.", Resolver.ADMINISTRATOR
-    ),
-    Reason.DELIVERIES_MISSING: ReasonDoc(
-        "The cloud's webhooks do not arrive: its last deliveries failed, or polling found changes that none told of. "
-        "See that the cloud reaches the operator's public URL. Polling takes over.",
-        Resolver.ADMINISTRATOR,
-    ),
-    Reason.SCHEDULED: ReasonDoc("Batches are started at the times of the schedule.", Resolver.NOBODY),
-    Reason.SCHEDULE_INVALID: ReasonDoc(
-        "`spec.schedule` cannot be read, or names a date that no year has; nothing is started.", Resolver.AUTHOR
-    ),
-    Reason.TIME_ZONE_UNKNOWN: ReasonDoc(
-        "`spec.timeZone` is not a name of the IANA list; nothing is started.", Resolver.AUTHOR
-    ),
-    Reason.TEMPLATE_REFUSED: ReasonDoc(
-        "The API server refuses the batch that `spec.batchTemplate` describes; the message has its words. Tried again, "
-        "ever more slowly, and when the spec changes.",
-        Resolver.AUTHOR,
-    ),
+_BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
+    Resolver.NOBODY: {
+        Reason.RUNNING: "It runs, as asked.",
+        Reason.STOPPED: "It is stopped, as asked.",
+        Reason.AVAILABLE: "The account's key works.",
+        Reason.SUBSCRIBED: "The webhook subscription exists and is enabled.",
+        Reason.COMPLETED: "Every record has its line in the published output.",
+        Reason.SCHEDULED: "Batches are started at the times of the schedule.",
+    },
+    Resolver.OPERATOR: {
+        Reason.CREATING: "Nothing exists in the cloud so far; the create is being sent.",
+        Reason.WAITING_FOR_ACCOUNT: "The account is missing, cannot be used so far, or is being subscribed to the "
+        "cloud's webhooks: nothing is created unheard. The message says which.",
+        Reason.WAITING_FOR_RETRY: "The last attempt failed; the next is at `status.nextAttemptTime`.",
+        Reason.UPDATING: "A change is being made in place.",
+        Reason.RECREATING: "It is deleted and made anew, as `updateStrategy` or `recovery` asks; its volume goes with "
+        "it.",
+        Reason.SEARCHING: "The operator is finding out whether something exists before it acts.",
+        Reason.ADOPTING: "An existing resource is being taken over.",
+        Reason.CONFLICT: "The cloud refuses this in the present state, or something else has the name; tried again.",
+        Reason.RATE_LIMITED: "The cloud asks for fewer requests; tried again later.",
+        Reason.UPLOADING: "The records are being read, checked and uploaded; nothing is paid so far.",
+        Reason.SUBMITTING: "The batch is being created in the cloud.",
+        Reason.RETRYING: "Records failed that `retryPolicy` sends again, or have no answer; they alone are sent, "
+        "failures not before `status.retryTime`.",
+        Reason.PUBLISHING: "The answers are being read from the cloud and written where `output` says.",
+        Reason.INPUT_CHANGED: "The input was replaced while it was read; it is read again from its beginning.",
+    },
+    Resolver.AUTHOR: {
+        Reason.BACK_OFF: "It was restarted or made anew several times, as `recovery` or `updateStrategy` asks, and "
+        "did not run for ten minutes since; the next time is at `status.nextAttemptTime`, or as soon as the spec "
+        "changes.",
+        Reason.MAX_RUNTIME_REACHED: "It ran for `lifetime.maxRuntimeSeconds` and was stopped; a new "
+        "gpurelay.dev/restarted-at starts it again.",
+        Reason.PAUSED: "The annotation gpurelay.dev/paused is `true`; remove it to go on.",
+        Reason.FAILED: "The cloud says that it failed; `status.statusReason` has its words. `recovery.onFailed` can "
+        "restart or recreate it.",
+        Reason.TERMINATED_EXTERNALLY: "It is gone from the cloud, and the operator did not end it. "
+        "`recovery.onTerminated: Recreate` makes another.",
+        Reason.CREATE_OUTCOME_UNKNOWN: "A create was sent, its answer was lost, and the cloud offers no way to find "
+        "out. Look for `status.cloudName` in the cloud's console; then set gpurelay.dev/adopt-id to its id, or, where "
+        "there is none, gpurelay.dev/retry-create to the token that the message names.",
+        Reason.ADOPTION_REFUSED: "The resource of gpurelay.dev/adopt-id does not exist, differs from the spec, "
+        "belongs to another object, or the account does not allow adoption; the message says which.",
+        Reason.IDENTITY_MISMATCH: "The resource of `status.id` does not have this object's name in the cloud: "
+        "`status` was edited or copied. It is neither changed nor deleted.",
+        Reason.IMMUTABLE_FIELD_CHANGED: "The cloud cannot change these fields of a living resource, and "
+        "`updateStrategy` is Never: put them back, or set `updateStrategy.type: Recreate`.",
+        Reason.UNREADABLE: "A field holds what this release cannot read; the message names it. Nothing is done for "
+        "the object until it is put right.",
+        Reason.SPEC_INVALID: "The cloud refuses the spec, or it cannot be read; the message has the cloud's words.",
+        Reason.ENV_MISSING: "A Secret or ConfigMap that the spec refers to does not exist, or lacks the key.",
+        Reason.CONNECTION_REFUSED: "The Secret or ConfigMap of `connection` cannot be written: it is another's, or "
+        "the API server refuses it.",
+        Reason.ENV_CHANGED: "What the environment refers to has another content than when the resource was created.",
+        Reason.SUSPENDED: "`spec.suspend` is true; set it to false to go on.",
+        Reason.INPUT_MISSING: "The ConfigMap, Secret, key or object that `input` names does not exist; it is waited "
+        "for. A file of the cloud that does not exist fails the batch.",
+        Reason.INPUT_UNAVAILABLE: "The input cannot be read: forbidden, not allowed by the administrator, or the "
+        "store does not answer; tried again. The message says which.",
+        Reason.INPUT_INVALID: "Some records cannot be sent as they are; `status.problems` has lines and reasons. "
+        "Nothing was sent or paid.",
+        Reason.CREDENTIALS_INVALID: "A Secret with credentials does not exist, or lacks a key that its store needs; "
+        "it is waited for.",
+        Reason.OUTPUT_EXISTS: "There is an output already, and `output.onExisting` is Fail. Nothing was sent or paid.",
+        Reason.OUTPUT_TOO_LARGE: "The answers do not fit into a ConfigMap (1 MiB): use `output.url`. Where they were "
+        "paid for already, the cloud keeps them and the message says how to fetch them.",
+        Reason.OUTPUT_UNAVAILABLE: "The output cannot be written: bucket missing or forbidden, no Secret, or the "
+        "store does not answer. Tried again; the cloud keeps its files meanwhile, and the message says how to fetch "
+        "them.",
+        Reason.BATCH_REFUSED: "The cloud refuses the batch or its records; `status.problems` has its words.",
+        Reason.TOO_MANY_FAILURES: "More records failed than `failurePolicy` allows; the output is published.",
+        Reason.DEADLINE_EXCEEDED: "It took longer than `activeDeadlineSeconds`; what there is is published.",
+        Reason.BUDGET_EXCEEDED: "It cost as much as `budget` allows and was cancelled; what there is is published.",
+        Reason.ACCOUNT_MISSING: "The account that `accountRef` names does not exist, or there is no default account "
+        "for this namespace.",
+        Reason.SCHEDULE_INVALID: "`spec.schedule` cannot be read, or names a date that no year has; nothing is "
+        "started.",
+        Reason.TIME_ZONE_UNKNOWN: "`spec.timeZone` is not a name of the IANA list; nothing is started.",
+        Reason.TEMPLATE_REFUSED: "The API server refuses the batch that `spec.batchTemplate` describes; the message "
+        "has its words. Tried again, ever more slowly, and when the spec changes.",
+    },
+    Resolver.ACCOUNT_OWNER: {
+        Reason.WAITING_FOR_BUDGET: "The cloud refused for lack of funds (INSUFFICIENT_BALANCE) or because the monthly "
+        "limit is reached (SPEND_LIMIT_REACHED); tried again at `status.nextAttemptTime`.",
+        Reason.BALANCE_EXHAUSTED: "Stopped because the balance ran out; a pod is deleted by the cloud at "
+        "`status.deletionDeadline` unless funded. Started again when funds are back.",
+        Reason.ACCOUNT_REFUSED: "The account cannot be used; the account's own conditions say why.",
+        Reason.ACCOUNT_UNAUTHORIZED: "The cloud refuses the key: wrong, revoked or expired (401). Put a good key into "
+        "the Secret.",
+        Reason.ACCOUNT_FORBIDDEN: "The key lacks a scope, or belongs to another organization (403).",
+        Reason.SECRET_MISSING: "The Secret of `apiKeySecretRef` does not exist, or lacks the key.",
+        Reason.IN_USE: "The account is deleted, and objects still depend on it: delete them first.",
+        Reason.RUNWAY_SHORT: "The balance lasts for less than a day.",
+    },
+    Resolver.ADMINISTRATOR: {
+        Reason.ACCOUNT_NOT_ALLOWED: "The account's URL is not in the operator's allow-list, or the cluster-wide "
+        "account does not admit this namespace.",
+        Reason.WEBHOOK_REFUSED: "The cloud refuses the subscription; the message has its words. Polling takes over.",
+        Reason.DELIVERIES_MISSING: "The cloud's webhooks do not arrive: its last deliveries failed, or polling found "
+        "changes that none told of. See that the cloud reaches the operator's public URL. Polling takes over.",
+    },
+    Resolver.CLOUD: {
+        Reason.WAITING_FOR_CAPACITY: "The cloud has no room for this now; tried again at `status.nextAttemptTime`, "
+        "with the next of `gpu.modelIds`.",
+        Reason.DEPLOYING: "The cloud is placing or starting it; the message has its word.",
+        Reason.STARTING: "It was stopped and is being started again.",
+        Reason.STOPPING: "It is being stopped.",
+        Reason.RESTARTING: "The annotation gpurelay.dev/restarted-at asked for a restart.",
+        Reason.SCALING: "The number of replicas is being changed.",
+        Reason.DELETING: "The object is deleted; the cloud has not confirmed the end so far.",
+        Reason.POD_NODE_BUSY: "The GPUs of the node that has the volume are taken (POD_NODE_BUSY); tried again.",
+        Reason.POD_NODE_OFFLINE: "The node that has the volume is offline (POD_NODE_OFFLINE); tried again.",
+        Reason.POD_STOPPING: "The previous run is still being torn down (POD_STOPPING); tried again.",
+        Reason.POD_NODE_NO_INFINIBAND: "The node's agent is too old for an organization with InfiniBand "
+        "(POD_NODE_NO_INFINIBAND): ask the cloud, or recreate the pod elsewhere, without its volume.",
+        Reason.INTERRUPTED: "The node stopped reporting; not billed, and deleted by the cloud at "
+        "`status.deletionDeadline` unless the node returns.",
+        Reason.DEGRADED: "Some replicas are not healthy; the message says which and why.",
+        Reason.CLOUD_UNAVAILABLE: "The cloud does not answer, or not sensibly; `Ready` stays what it was last seen to "
+        "be.",
+        Reason.CANCELLING: "It is being cancelled in the cloud; records under way still finish, and are paid.",
+        Reason.RESULTS_LOST: "The cloud no longer has a file with results, or has one that does not fit its own "
+        "counts.",
+    },
+}
+"""When each reason appears, by who can make it go away."""
+REASONS: Final = {
+    reason: ReasonDoc(appears, resolver) for resolver, rows in _BY_RESOLVER.items() for reason, appears in rows.items()
 }

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from relay_operator.api.conditions import Condition
+from relay_operator.api.conditions import ObjectStatus
 from relay_operator.api.connection import Connection
 from relay_operator.api.meta import Model, Time
 from relay_operator.api.parts import (
@@ -75,7 +75,7 @@ class WorkloadSpec(ManagedSpec):
     )
 
 
-class ManagedStatus(Model):
+class ManagedStatus(ObjectStatus):
     """What the status of every such resource tells."""
 
     id: str | None = Field(None, max_length=253, description="The cloud's identifier.")
@@ -91,19 +91,9 @@ class ManagedStatus(Model):
     state: str | None = Field(None, max_length=64, description="The cloud's word for its state.")
     state_since: Time | None = Field(None, description="When `state` was first seen.")
     status_reason: str | None = Field(None, max_length=1024, description="The cloud's own explanation.")
-    reconcile_at: str | None = Field(
-        None, max_length=64, description="The value of the annotation gpurelay.dev/reconcile-at that was acted on."
-    )
     replacing: bool | None = Field(None, description="True while it is deleted to be made anew.")
     failures: int | None = Field(None, ge=0, description="Attempts that failed in a row.")
     next_attempt_time: Time | None = Field(None, description="When the next attempt is made, where one is waited for.")
-    observed_generation: int = Field(-1, ge=-1, description="Generation of the spec that this status is about.")
-    conditions: list[Condition] = Field(
-        default_factory=list,
-        max_length=16,
-        json_schema_extra=map_by("type"),
-        description="Ready always; others where they have something to say.",
-    )
 
 
 class WorkloadStatus(ManagedStatus):

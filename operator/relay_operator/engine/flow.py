@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Protocol, TypeVar
 
 from relay_client import CloudError
+from relay_operator.api.conditions import ObjectStatus
 from relay_operator.api.meta import CreateIntent, ObjectKey, ObjectMeta
 from relay_operator.engine.kube import ResourceType
 from relay_operator.engine.memory import Memory
@@ -13,7 +14,6 @@ from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.persist import Undo
 from relay_operator.engine.queue import Priority
 from relay_operator.engine.report import Report
-from relay_operator.engine.status import Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +51,8 @@ class Facts(Protocol):
 class Told:
     """What a pass led to."""
 
-    before: Status
-    after: Status
+    before: ObjectStatus
+    after: ObjectStatus
     """The status as it was read, and as it should be."""
     report: Report | None
     """None: nothing is to be said."""

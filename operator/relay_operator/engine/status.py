@@ -1,13 +1,13 @@
 """What a status should say, and the smallest patch that says it. Pure; `controller` alone writes it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Protocol, TypeVar
+from typing import TypeVar
 
 from pydantic import JsonValue, ValidationError
 
-from relay_operator.api.conditions import Condition, ConditionType
-from relay_operator.api.meta import Model
+from relay_operator.api.conditions import Condition, ConditionType, ObjectStatus
+from relay_operator.api.meta import RECONCILE_AT, Model, ObjectMeta
 from relay_operator.engine import conditions
 from relay_operator.engine.conditions import Wanted
 from relay_operator.engine.report import Report
@@ -15,13 +15,15 @@ from relay_operator.engine.report import Report
 StatusT = TypeVar("StatusT", bound=Model)
 
 
-class Status(Protocol):
-    """What every kind's status is: a `Model` with conditions."""
-
-    @property
-    def conditions(self) -> Sequence[Condition]: ...
-
-    def model_dump(self, *, mode: str = ..., exclude_none: bool = ...) -> dict[str, Any]: ...
+def of_every_pass(
+    before: ObjectStatus, metadata: ObjectMeta, wanted: Iterable[Wanted], now: datetime, *, looked: bool
+) -> dict[str, object]:
+    """The fields that every pass fills in; `looked`: what `reconcile-at` asks for was done."""
+    return {
+        "observed_generation": metadata.generation,
+        "reconcile_at": metadata.annotations.get(RECONCILE_AT) if looked else before.reconcile_at,
+        "conditions": conditions.written(before.conditions, wanted, metadata.generation, now),
+    }
 
 
 def conditions_of(before: Sequence[Condition], report: Report) -> Iterator[Wanted]:
@@ -52,13 +54,13 @@ def storable(status: StatusT) -> StatusT:
     return status
 
 
-def dumped(status: Status) -> dict[str, JsonValue]:
+def dumped(status: ObjectStatus) -> dict[str, JsonValue]:
     """As it stands in the API: empty texts are absent."""
     fields: dict[str, JsonValue] = status.model_dump(mode="json", exclude_none=True)
     return {name: value for name, value in fields.items() if value != ""}
 
 
-def status_patch(before: Status, after: Status) -> dict[str, JsonValue]:
+def status_patch(before: ObjectStatus, after: ObjectStatus) -> dict[str, JsonValue]:
     """The merge patch from one to the other; empty where they are the same."""
     return merge_patch(dumped(before), dumped(after))
 

@@ -2,12 +2,10 @@
 
 from pydantic import JsonValue
 
-from relay_operator.api import meta
 from relay_operator.api.inferencebatch import InferenceBatchStatus
-from relay_operator.engine import conditions
 from relay_operator.engine.backoff import RetryPolicy
 from relay_operator.engine.report import Report
-from relay_operator.engine.status import conditions_of, status_patch, whole_seconds
+from relay_operator.engine.status import conditions_of, of_every_pass, status_patch, whole_seconds
 from relay_operator.flows.batch.facts import Facts
 
 _PROGRESS = frozenset({"requestCounts", "progressPercent", "usage", "cost", "parts", "conditions"})
@@ -16,14 +14,9 @@ _PROGRESS = frozenset({"requestCounts", "progressPercent", "usage", "cost", "par
 
 def told(facts: Facts, status: InferenceBatchStatus, report: Report, retry_policy: RetryPolicy) -> InferenceBatchStatus:
     """The status with conditions and the time of the next attempt."""
-    obj = facts.obj
-    changed: dict[str, object] = {"observed_generation": obj.metadata.generation}
-    if facts.error is None:
-        changed["reconcile_at"] = obj.metadata.annotations.get(meta.RECONCILE_AT)
-    changed |= _attempts(facts, report, retry_policy)
-    wanted = list(conditions_of(obj.status.conditions, report))
-    changed["conditions"] = conditions.written(obj.status.conditions, wanted, obj.metadata.generation, facts.now)
-    return status.model_copy(update=changed)
+    before, wanted = facts.obj.status, conditions_of(facts.obj.status.conditions, report)
+    always = of_every_pass(before, facts.obj.metadata, wanted, facts.now, looked=facts.error is None)
+    return status.model_copy(update=always | _attempts(facts, report, retry_policy))
 
 
 def _attempts(facts: Facts, report: Report, retry_policy: RetryPolicy) -> dict[str, object]:

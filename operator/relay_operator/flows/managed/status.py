@@ -7,13 +7,12 @@ from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import CreateIntent
 from relay_operator.api.workload import ManagedSpec, ManagedStatus
-from relay_operator.engine import conditions
 from relay_operator.engine.account import pinned
 from relay_operator.engine.actions import Keep
 from relay_operator.engine.backoff import RetryPolicy
 from relay_operator.engine.conditions import Wanted
 from relay_operator.engine.report import Report
-from relay_operator.engine.status import conditions_of, storable, whole_seconds
+from relay_operator.engine.status import conditions_of, of_every_pass, storable, whole_seconds
 from relay_operator.flows.managed import actions, predicates, recovery
 from relay_operator.flows.managed.actions import RESTART, START, Action
 from relay_operator.flows.managed.facts import Facts
@@ -56,14 +55,12 @@ def new_status(
     mirrored = obj.status if observed is None else resource.status(obj, observed)
     if observed is None and facts.view.seen is Seen.GONE:
         mirrored = mirrored.model_copy(update={"state": "terminated"})
-    changed: Fields = {"observed_generation": obj.metadata.generation}
+    wanted, looked = _conditions(facts, report), facts.error is None
+    changed = of_every_pass(obj.status, obj.metadata, wanted, facts.now, looked=looked)
     changed |= _protocol(resource, facts, action, result)
     changed |= _clocks(resource, facts, action, result, observed)
     changed |= _attempts(resource, facts, result, report, retry_policy)
     changed["recoveries"] = _recoveries(facts, action, result, report)
-    changed["conditions"] = conditions.written(
-        obj.status.conditions, list(_conditions(facts, report)), obj.metadata.generation, facts.now
-    )
     if mirrored.state != obj.status.state and "state" not in changed:
         changed["state_since"] = facts.now
     changed.setdefault("deletion_deadline", report.deletion_deadline)
@@ -122,11 +119,9 @@ def _clocks(
     result: Result[ObsT],
     observed: ObsT | None,
 ) -> Fields:
-    """Echoes of the annotations, and since when the workload has been running or stopped."""
+    """Echo of the restart, and since when the workload has been running or stopped."""
     annotations, status = facts.obj.metadata.annotations, facts.obj.status
     changed: Fields = {}
-    if facts.error is None:
-        changed["reconcile_at"] = annotations.get(meta.RECONCILE_AT)
     start = isinstance(action, actions.Update) and action.change in {START, RESTART}
     started = start and isinstance(result, Sent)
     begun = isinstance(result, Accepted) or started

@@ -12,11 +12,10 @@ from relay_operator.api.inferencebatchschedule import (
     InferenceBatchSchedule,
     InferenceBatchScheduleStatus,
 )
-from relay_operator.engine import conditions
 from relay_operator.engine.conditions import Wanted
 from relay_operator.engine.queue import Priority
 from relay_operator.engine.report import Report, Return
-from relay_operator.engine.status import conditions_of
+from relay_operator.engine.status import conditions_of, of_every_pass
 from relay_operator.flows.schedule.decide import Child, active, last_success
 
 
@@ -45,10 +44,7 @@ def new_status(schedule: InferenceBatchSchedule, finding: ScheduleFinding) -> In
     before, running = schedule.status, active(finding.children)
     references = [BatchReference(name=child.name, uid=child.uid) for child in running[:SHOWN_ACTIVE]]
     ends = [end for end in (before.last_successful_time, last_success(finding.children)) if end is not None]
-    generation = schedule.metadata.generation
-    written = conditions.written(
-        before.conditions, conditions_of(before.conditions, report_of(schedule, finding)), generation, finding.now
-    )
+    wanted = conditions_of(before.conditions, report_of(schedule, finding))
     return before.model_copy(
         update={
             "active": references or None,
@@ -56,9 +52,7 @@ def new_status(schedule: InferenceBatchSchedule, finding: ScheduleFinding) -> In
             "last_schedule_time": finding.started or before.last_schedule_time,
             "last_successful_time": max(ends, default=None),
             "next_schedule_time": finding.next,
-            "reconcile_at": schedule.metadata.annotations.get(meta.RECONCILE_AT),
-            "observed_generation": generation,
-            "conditions": written,
+            **of_every_pass(before, schedule.metadata, wanted, finding.now, looked=True),
         }
     )
 
