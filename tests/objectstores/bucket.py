@@ -35,9 +35,9 @@ class Bucket:
         return read_credentials(self.location("any"), self.server.secret(**changed), "s3")
 
 
-async def content(stores: ObjectStores, location: Location, credentials: Credentials | None, offset: int = 0) -> bytes:
-    """Everything from a byte on."""
-    async with stores.read(location, credentials, offset=offset) as reading:
+async def content(stores: ObjectStores, location: Location, credentials: Credentials | None) -> bytes:
+    """Everything."""
+    async with stores.read(location, credentials) as reading:
         return b"".join([piece async for piece in reading])
 
 

@@ -51,12 +51,10 @@ async def test_what_was_written_is_read_with_its_size_and_version(
     stores: ObjectStores, container: str, credentials: Credentials, count: int
 ) -> None:
     location = at(container, "folder/out put.jsonl")
-    written = await stores.write(location, credentials, mebibytes(count), replace=False)
+    written = await stores.write(location, credentials, mebibytes(count))
     async with stores.read(location, credentials) as reading:
-        assert (reading.size, reading.version) == (count * MEBIBYTE, written.version)
+        assert (reading.size, reading.version) == (count * MEBIBYTE, written)
         assert b"".join([piece async for piece in reading]) == b"".join([piece async for piece in mebibytes(count)])
-    assert await content(stores, location, credentials, count * MEBIBYTE - 1) == bytes([count - 1])
-    assert await content(stores, location, credentials, count * MEBIBYTE) == b""
 
 
 async def test_a_missing_blob_is_told_from_a_missing_container(
@@ -68,7 +66,7 @@ async def test_a_missing_blob_is_told_from_a_missing_container(
         content(stores, at("no-container", "object"), credentials),
         stores.exists(at("no-container", "object"), credentials),
         stores.check_writable(at("no-container", "object"), credentials),
-        stores.write(at("no-container", "object"), credentials, chunks(b"x"), replace=True),
+        stores.write(at("no-container", "object"), credentials, chunks(b"x")),
     ):
         await fails_for(StoreReason.BUCKET_NOT_FOUND, refused)
 
@@ -79,16 +77,10 @@ async def test_a_wrong_key_is_forbidden(stores: ObjectStores, azure: Azurite, co
         assert "d3Jvbmc=" not in await fails_for(StoreReason.FORBIDDEN, refused)
 
 
-async def test_without_replace_an_existing_blob_stays_as_it_is(
-    stores: ObjectStores, container: str, credentials: Credentials
-) -> None:
-    location = at(container, "there")
-    await stores.write(location, credentials, chunks(b"first"), replace=False)
-    for attempt in (chunks(b"second"), mebibytes(17)):
-        await fails_for(StoreReason.ALREADY_EXISTS, stores.write(location, credentials, attempt, replace=False))
-    assert await content(stores, location, credentials) == b"first"
-    await stores.write(location, credentials, chunks(b"second"), replace=True)
-    assert await content(stores, location, credentials) == b"second"
+async def test_what_is_there_is_replaced(stores: ObjectStores, container: str, credentials: Credentials) -> None:
+    for content_of_it in (b"first", b"second"):
+        await stores.write(at(container, "there"), credentials, chunks(content_of_it))
+    assert await content(stores, at(container, "there"), credentials) == b"second"
 
 
 async def test_checking_leaves_nothing_behind_and_spoils_nothing(
@@ -96,7 +88,7 @@ async def test_checking_leaves_nothing_behind_and_spoils_nothing(
 ) -> None:
     await stores.check_writable(at(container, "later"), credentials)
     assert await azure.blobs(container, uncommitted=True) == []
-    await stores.write(at(container, "there"), credentials, chunks(b"kept"), replace=False)
+    await stores.write(at(container, "there"), credentials, chunks(b"kept"))
     await stores.check_writable(at(container, "there"), credentials)
     assert await content(stores, at(container, "there"), credentials) == b"kept"
 
@@ -112,7 +104,7 @@ async def test_no_blob_appears_where_the_bytes_cannot_be_made(
         raise Broken
 
     with pytest.raises(Broken):
-        await stores.write(at(container, "never"), credentials, breaking(), replace=True)
+        await stores.write(at(container, "never"), credentials, breaking())
     assert await azure.blobs(container) == []
 
 
@@ -120,5 +112,5 @@ async def test_a_connection_string_opens_the_account(stores: ObjectStores, azure
     text = f"AccountName={azure.account};AccountKey={azure.key};BlobEndpoint={azure.url};"
     data = {"AZURE_STORAGE_CONNECTION_STRING": text}
     credentials = read_credentials(at(container, "x"), data, "azure")
-    await stores.write(at(container, "x"), credentials, chunks(b"x"), replace=False)
+    await stores.write(at(container, "x"), credentials, chunks(b"x"))
     assert await content(stores, at(container, "x"), credentials) == b"x"

@@ -78,7 +78,7 @@ async def test_loopback_is_refused_however_it_is_written(server: WebServer, host
         for refused in (
             content(stores, location, trusting(server)),
             stores.exists(location, trusting(server)),
-            stores.write(location, trusting(server), chunks(b"y"), replace=True),
+            stores.write(location, trusting(server), chunks(b"y")),
             stores.check_writable(location, trusting(server)),
         ):
             said = await fails_for(StoreReason.NOT_ALLOWED, refused)

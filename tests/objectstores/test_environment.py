@@ -55,7 +55,7 @@ def identity(bucket: Bucket, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
 @pytest.mark.usefixtures("identity")
 async def test_the_secret_alone_opens_a_bucket(stores: ObjectStores, bucket: Bucket) -> None:
     location = bucket.location("object")
-    await stores.write(location, bucket.credentials(), chunks(b"x"), replace=False)
+    await stores.write(location, bucket.credentials(), chunks(b"x"))
     assert await content(stores, location, bucket.credentials()) == b"x"
     wrong = bucket.credentials(AWS_ACCESS_KEY_ID="nobody", AWS_SECRET_ACCESS_KEY="wrong")
     await fails_for(StoreReason.FORBIDDEN, content(stores, location, wrong))

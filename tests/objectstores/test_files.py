@@ -30,20 +30,13 @@ def names(folder: Path) -> list[str]:
 
 async def test_what_was_written_is_read_with_its_size_and_version(stores: ObjectStores, root: Path) -> None:
     location = at(root / "out put.jsonl")
-    written = await stores.write(location, None, mebibytes(3), replace=False)
+    written = await stores.write(location, None, mebibytes(3))
     async with stores.read(location, None) as reading:
-        assert (reading.size, reading.version) == (3 * MEBIBYTE, written.version)
+        assert (reading.size, reading.version) == (3 * MEBIBYTE, written)
         pieces = [piece async for piece in reading]
     assert max(map(len, pieces)) <= MEBIBYTE
     assert b"".join(pieces) == (root / "out put.jsonl").read_bytes()
     assert names(root) == ["out put.jsonl"]
-
-
-@pytest.mark.parametrize("offset", [0, 1, 9, 10])
-async def test_reading_begins_at_any_byte_up_to_the_end(stores: ObjectStores, root: Path, offset: int) -> None:
-    (root / "ten").write_bytes(b"0123456789")
-    assert await content(stores, at(root / "ten"), None, offset) == b"0123456789"[offset:]
-    await fails_for(StoreReason.CHANGED, content(stores, at(root / "ten"), None, 11))
 
 
 async def test_a_missing_file_is_told_from_a_missing_folder(stores: ObjectStores, root: Path) -> None:
@@ -52,15 +45,12 @@ async def test_a_missing_file_is_told_from_a_missing_folder(stores: ObjectStores
     below = at(root / "no-folder" / "file")
     await fails_for(StoreReason.BUCKET_NOT_FOUND, stores.exists(below, None))
     await fails_for(StoreReason.BUCKET_NOT_FOUND, stores.check_writable(below, None))
-    await fails_for(StoreReason.BUCKET_NOT_FOUND, stores.write(below, None, chunks(b"x"), replace=True))
+    await fails_for(StoreReason.BUCKET_NOT_FOUND, stores.write(below, None, chunks(b"x")))
 
 
-async def test_without_replace_an_existing_file_stays_as_it_is(stores: ObjectStores, root: Path) -> None:
+async def test_what_is_there_is_replaced(stores: ObjectStores, root: Path) -> None:
     (root / "there").write_bytes(b"first")
-    write = stores.write(at(root / "there"), None, chunks(b"second"), replace=False)
-    await fails_for(StoreReason.ALREADY_EXISTS, write)
-    assert (root / "there").read_bytes() == b"first"
-    await stores.write(at(root / "there"), None, chunks(b"second"), replace=True)
+    await stores.write(at(root / "there"), None, chunks(b"second"))
     assert (root / "there").read_bytes() == b"second"
     assert names(root) == ["there"]
 
@@ -80,8 +70,8 @@ async def test_a_broken_or_cancelled_write_leaves_nothing(stores: ObjectStores, 
         await asyncio.get_running_loop().create_future()
 
     with pytest.raises(Broken):
-        await stores.write(at(root / "never"), None, breaking(), replace=True)
-    write = asyncio.create_task(stores.write(at(root / "never"), None, stalling(), replace=True))
+        await stores.write(at(root / "never"), None, breaking())
+    write = asyncio.create_task(stores.write(at(root / "never"), None, stalling()))
     await under_way.wait()
     write.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -116,7 +106,7 @@ async def test_links_do_not_lead_out_of_the_root(stores: ObjectStores, root: Pat
         for refused in _every_way(stores, at(escape)):
             await fails_for(StoreReason.NOT_ALLOWED, refused)
     await fails_for(StoreReason.NOT_ALLOWED, content(stores, at(root / "link"), None))
-    await stores.write(at(root / "link"), None, chunks(b"mine"), replace=True)
+    await stores.write(at(root / "link"), None, chunks(b"mine"))
     assert (outside / "secret").read_bytes() == b"secret"
     assert names(outside) == ["secret"]
 
@@ -147,7 +137,7 @@ def _every_way(stores: ObjectStores, location: Location) -> list[Awaitable[objec
         content(stores, location, None),
         stores.exists(location, None),
         stores.check_writable(location, None),
-        stores.write(location, None, chunks(b"x"), replace=True),
+        stores.write(location, None, chunks(b"x")),
     ]
 
 

@@ -37,12 +37,12 @@ async def main(url, secret, root):
     policy = StorePolicy((PurePosixPath(root),), (ip_network("127.0.0.0/8"),))
     async with ObjectStores(policy) as stores:
         async def copy(count, name):
-            written = await stores.write(Location.parse(url + name), credentials, mebibytes(count), replace=False)
+            written = await stores.write(Location.parse(url + name), credentials, mebibytes(count))
             async with stores.read(Location.parse(url + name), credentials) as reading:
                 seen = 0
                 async for piece in reading:
                     seen += len(piece)
-            assert seen == written.size == count * 1048576
+            assert written and seen == count * 1048576
         await copy(1, "-small")  # libraries, certificates and threads are there from here on
         before = resident("VmRSS")
         await copy(50, "-large")

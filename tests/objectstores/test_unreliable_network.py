@@ -83,7 +83,7 @@ async def test_an_upload_whose_part_is_refused_leaves_nothing(
     network.refused_part = "2"
     said = await fails_for(
         StoreReason.UNREACHABLE,
-        stores.write(bucket.location("never"), through(network, bucket), mebibytes(25), replace=True),
+        stores.write(bucket.location("never"), through(network, bucket), mebibytes(25)),
     )
     assert "503" in said
     assert await bucket.server.keys(bucket.name) == ["object"]
@@ -103,6 +103,6 @@ async def test_an_upload_is_aborted_only_when_its_last_part_has_arrived(
 
     network.hold_parts = True
     with pytest.raises(Broken):
-        await stores.write(bucket.location("never"), through(network, bucket), breaking(), replace=True)
+        await stores.write(bucket.location("never"), through(network, bucket), breaking())
     assert network.answered == ["POST", "PUT", "DELETE"]
     assert await bucket.server.uploads(bucket.name) == []

@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, TypeAlias, assert_never
 
 import obstore
-from obstore.exceptions import AlreadyExistsError, BaseError
+from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, S3Store
 
-from relay_operator.objectstores.bucket_errors import already_there, understood, unusable
+from relay_operator.objectstores.bucket_errors import understood, unusable
 from relay_operator.objectstores.credentials import AzureCredentials, GcsCredentials, S3Credentials
-from relay_operator.objectstores.egress import EgressRefused
+from relay_operator.objectstores.egress import EgressRefused, Passage
 from relay_operator.objectstores.errors import StoreError, StoreReason
-from relay_operator.objectstores.location import Scheme
-from relay_operator.objectstores.pieces import collected, cut, gathered
-from relay_operator.objectstores.store import ObjectInfo, Opened, Written
+from relay_operator.objectstores.location import Location, Scheme
+from relay_operator.objectstores.pieces import collected, cut
+from relay_operator.objectstores.store import LONGEST_PIECE, ObjectInfo, Opened
 from relay_operator.objectstores.upload import Upload, begin_and_abort
+from relay_operator.records.pieces import gathered
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator
-    from typing import TypeAlias
-
-    from obstore import GetOptions, GetResult, ObjectMeta, PutMode, PutResult
+if TYPE_CHECKING:  # they are in obstore's stubs alone
+    from obstore import GetOptions, GetResult, ObjectMeta, PutResult
     from obstore.store import AzureAccessKey, AzureSASToken, ClientConfig, GCSConfig, RetryConfig, S3Credential
 
-    from relay_operator.objectstores.egress import Passage
-    from relay_operator.objectstores.location import Location
-
-    BucketCredentials: TypeAlias = S3Credentials | GcsCredentials | AzureCredentials
-    Client: TypeAlias = S3Store | GCSStore | AzureStore
+BucketCredentials: TypeAlias = S3Credentials | GcsCredentials | AzureCredentials
+Client: TypeAlias = S3Store | GCSStore | AzureStore
 
 _PART = 8 * 1_048_576  # bytes; services take 10,000 of them, and S3 none below 5 MiB
 _READ_AHEAD = 262_144  # bytes
@@ -78,18 +74,13 @@ class BucketStore:
             result = await self._passage.first_of(obstore.get_async(self._client, self._key, options=options))
         return Opened(_info(result.meta), self._pieces(result), _let_go)
 
-    async def write(self, chunks: AsyncIterable[bytes], *, replace: bool, size: int | None) -> Written:
-        """What fits into one part is one request; more is completed after a last look for an existing object."""
-        source = gathered(chunks)
+    async def write(self, chunks: AsyncIterable[bytes]) -> str:
+        """What fits into one part is one request."""
+        source = gathered(chunks, LONGEST_PIECE)
         first = await collected(source, _PART)
-        if len(first) < _PART:
-            put = await self._put(first, mode="overwrite" if replace else "create")
-            return Written(put["e_tag"] or "", len(first))
-        if not replace:
-            await self._refuse_existing()
-        upload = Upload(self._put_parts)
-        put = await upload.run(first, source, before_the_end=None if replace else self._refuse_existing)
-        return Written(put["e_tag"] or "", upload.size)
+        whole = len(first) < _PART
+        put = await (self._put(first) if whole else Upload(self._put_parts).run(first, source))
+        return put["e_tag"] or ""
 
     async def check_writable(self) -> None:
         """S3 and GCS: an upload is begun and aborted. Azure: a blob is sent on a condition that never holds."""
@@ -104,10 +95,9 @@ class BucketStore:
             if error.reason is not StoreReason.CHANGED:
                 raise
 
-    async def _put(self, body: bytes, mode: PutMode) -> PutResult:
+    async def _put(self, body: bytes) -> PutResult:
         with self._errors():
-            put = obstore.put_async(self._client, self._key, body, mode=mode, use_multipart=False)
-            return await self._passage.first_of(put)
+            return await self._passage.first_of(obstore.put_async(self._client, self._key, body, use_multipart=False))
 
     async def _put_parts(self, parts: AsyncIterator[bytes]) -> PutResult:
         with self._errors():
@@ -120,10 +110,6 @@ class BucketStore:
                 max_concurrency=1,  # see `Upload`: nothing is under way when it is aborted
             )
             return await self._passage.first_of(put)
-
-    async def _refuse_existing(self) -> None:
-        if await self.find() is not None:
-            raise already_there(self._location)
 
     async def _pieces(self, result: GetResult) -> AsyncGenerator[bytes, None]:
         stream = result.stream(min_chunk_size=_READ_AHEAD)
@@ -142,8 +128,6 @@ class BucketStore:
             yield
         except EgressRefused as refused:
             raise StoreError(StoreReason.NOT_ALLOWED, f"{self._location} cannot be used: {refused}.") from None
-        except AlreadyExistsError:
-            raise already_there(self._location) from None
         except (BaseError, OSError, ValueError) as error:
             raise understood(self._location, str(error), self._passage.failure) from None
 

@@ -1,25 +1,18 @@
 """Files below the folders that the administrator allows."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import secrets
 import stat
+from collections.abc import AsyncGenerator, AsyncIterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
 
-from relay_operator.objectstores.bucket_errors import already_there
 from relay_operator.objectstores.errors import StoreError, StoreReason
-from relay_operator.objectstores.pieces import gathered
-from relay_operator.objectstores.store import LONGEST_PIECE, ObjectInfo, Opened, Written
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterable, Iterator
-
-    from relay_operator.objectstores.location import Location
+from relay_operator.objectstores.location import Location
+from relay_operator.objectstores.store import LONGEST_PIECE, ObjectInfo, Opened
+from relay_operator.records.pieces import gathered
 
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC  # not blocked by a FIFO that nobody writes to
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -54,7 +47,7 @@ class FileStore:
             raise self._changed()
         return Opened(info, self._pieces(descriptor, info, start), partial(os.close, descriptor))
 
-    async def write(self, chunks: AsyncIterable[bytes], *, replace: bool, size: int | None) -> Written:
+    async def write(self, chunks: AsyncIterable[bytes]) -> str:
         """Into a hidden file beside it, which gets the name when it is whole and on the disk."""
         folder = await asyncio.to_thread(self._open_folder)
         hidden = f".{self._path.name[:200]}.{secrets.token_hex(6)}.partial"
@@ -62,20 +55,18 @@ class FileStore:
             with self._errors():
                 descriptor = os.open(hidden, _NEW, 0o644, dir_fd=folder)
             try:
-                written = 0
-                async for piece in gathered(chunks):
+                async for piece in gathered(chunks, LONGEST_PIECE):
                     with self._errors():
                         await asyncio.to_thread(_write_all, descriptor, piece)
-                    written += len(piece)
                 with self._errors():
-                    info = await asyncio.to_thread(_published, descriptor, folder, hidden, self._path.name, replace)
+                    info = await asyncio.to_thread(_published, descriptor, folder, hidden, self._path.name)
             finally:
                 os.close(descriptor)
                 with suppress(FileNotFoundError):
                     os.unlink(hidden, dir_fd=folder)
         finally:
             os.close(folder)
-        return Written(info.version, written)
+        return info.version
 
     async def check_writable(self) -> None:
         await asyncio.to_thread(self._try_folder)
@@ -153,8 +144,6 @@ class FileStore:
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except FileExistsError:
-            raise already_there(self._location) from None
         except (FileNotFoundError, NotADirectoryError):
             raise StoreError(StoreReason.NOT_FOUND, f"{self._location} does not exist.") from None
         except PermissionError:
@@ -175,11 +164,8 @@ def _write_all(descriptor: int, data: bytes) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-def _published(descriptor: int, folder: int, hidden: str, name: str, replace: bool) -> ObjectInfo:
+def _published(descriptor: int, folder: int, hidden: str, name: str) -> ObjectInfo:
     os.fsync(descriptor)
-    if replace:
-        os.rename(hidden, name, src_dir_fd=folder, dst_dir_fd=folder)
-    else:
-        os.link(hidden, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+    os.rename(hidden, name, src_dir_fd=folder, dst_dir_fd=folder)
     os.fsync(folder)
     return _info(os.fstat(descriptor))

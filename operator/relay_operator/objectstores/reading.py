@@ -1,17 +1,11 @@
 """An object that is being read, over as many connections as that takes."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Self
+from collections.abc import AsyncIterator
 
 from relay_operator.objectstores.errors import StoreError, StoreReason
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from relay_operator.objectstores.location import Location
-    from relay_operator.objectstores.store import Opened, Store
+from relay_operator.objectstores.location import Location
+from relay_operator.objectstores.store import Opened, Store
 
 _PAUSES = (0.1, 0.5, 2.0, 5.0, 10.0)  # seconds before each attempt without progress; then it is given up
 
@@ -22,21 +16,13 @@ class Reading:
     A connection that is cut is made again from the byte where it was, for the same version of the object alone.
     """
 
-    def __init__(self, location: Location, store: Store, opened: Opened, position: int, drop: int) -> None:
+    def __init__(self, location: Location, store: Store, opened: Opened) -> None:
         self.size = opened.info.size  # bytes of the whole object; None where a web server does not tell
         self.version = opened.info.version  # changes when the content does; empty where the server gives no marker
         self._location = location
         self._store = store
         self._opened: Opened | None = opened
-        self._position = position
-        self._drop = drop  # bytes at the front that nobody asked for
-
-    @classmethod
-    async def begin(cls, location: Location, store: Store, offset: int) -> Self:
-        """Opens the object; raises `StoreError`, which is Changed where the object is shorter than the offset."""
-        # From the byte before: a range that begins at the very end is an error to most services.
-        drop = min(offset, 1)
-        return cls(location, store, await store.open(offset - drop, ""), offset - drop, drop)
+        self._position = 0
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         """Raises `StoreError`: Changed where the object was replaced or removed meanwhile."""
@@ -47,9 +33,7 @@ class Reading:
                 async for piece in opened.pieces:
                     failures = 0
                     self._position += len(piece)
-                    wanted, self._drop = piece[self._drop :], 0
-                    if wanted:
-                        yield wanted
+                    yield piece
                 self._check_whole()
             except StoreError as error:
                 await self.aclose()

@@ -1,12 +1,8 @@
 """What every kind of place offers, as `ObjectStores` uses it: one object of one location."""
 
-from __future__ import annotations
-
+from collections.abc import AsyncGenerator, AsyncIterable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterable, Callable
+from typing import Protocol
 
 LONGEST_PIECE = 1_048_576  # bytes
 
@@ -28,14 +24,6 @@ class Opened:
     close: Callable[[], None]  # also where nothing was read: a generator that never began has nothing to clean up
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """What was published. `version` is the store's marker of exactly this content; empty where it gives none."""
-
-    version: str
-    size: int
-
-
 class Store(Protocol):
     """One object. Every method raises `StoreError`."""
 
@@ -45,8 +33,8 @@ class Store(Protocol):
     async def open(self, start: int, version: str) -> Opened:
         """From a byte within the object on; of this version, where it is given and the place can tell: else Changed."""
 
-    async def write(self, chunks: AsyncIterable[bytes], *, replace: bool, size: int | None) -> Written:
-        """Whole or not at all; `size` as the caller knows it beforehand."""
+    async def write(self, chunks: AsyncIterable[bytes]) -> str:
+        """Whole or not at all; what is there is replaced. The version as in `ObjectInfo`."""
 
     async def check_writable(self) -> None:
         """Returns where a write may be expected to work."""

@@ -1,9 +1,8 @@
 """Reads, writes and checks objects, wherever they are."""
 
-from __future__ import annotations
-
+from collections.abc import AsyncIterable, AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Self, assert_never
+from typing import Self, assert_never
 
 from relay_operator.objectstores.bucket_errors import already_there
 from relay_operator.objectstores.buckets import BucketStore
@@ -18,18 +17,10 @@ from relay_operator.objectstores.egress import EgressGuard, Resolver, system_res
 from relay_operator.objectstores.errors import StoreError, StoreReason
 from relay_operator.objectstores.files import FileStore
 from relay_operator.objectstores.location import Location, Scheme
-from relay_operator.objectstores.pieces import of_size
+from relay_operator.objectstores.policy import StorePolicy
 from relay_operator.objectstores.reading import Reading
-from relay_operator.objectstores.store import Written
+from relay_operator.objectstores.store import Store
 from relay_operator.objectstores.web import web_store
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, AsyncIterator
-
-    from relay_operator.objectstores.policy import StorePolicy
-    from relay_operator.objectstores.store import Store
-
-__all__ = ["ObjectStores", "Reading", "Written"]
 
 _KINDS: dict[Scheme, type[Credentials]] = {
     Scheme.S3: S3Credentials,
@@ -59,12 +50,10 @@ class ObjectStores:
         await self._guard.__aexit__()
 
     @asynccontextmanager
-    async def read(
-        self, location: Location, credentials: Credentials | None, *, offset: int = 0
-    ) -> AsyncIterator[Reading]:
-        """Opens an object from a byte on; where it is shorter than that, it is Changed."""
+    async def read(self, location: Location, credentials: Credentials | None) -> AsyncIterator[Reading]:
+        """Opens an object."""
         async with self._store(location, credentials) as store:
-            reading = await Reading.begin(location, store, offset)
+            reading = Reading(location, store, await store.open(0, ""))
             try:
                 yield reading
             finally:
@@ -75,25 +64,14 @@ class ObjectStores:
         async with self._store(location, credentials) as store:
             return await store.find() is not None
 
-    async def write(
-        self,
-        location: Location,
-        credentials: Credentials | None,
-        chunks: AsyncIterable[bytes],
-        *,
-        replace: bool,
-        size: int | None = None,
-    ) -> Written:
+    async def write(self, location: Location, credentials: Credentials | None, chunks: AsyncIterable[bytes]) -> str:
         """Publishes an object whole or not at all, also when cancelled; what `chunks` raises is raised.
 
-        Without `replace`, an object that is there is AlreadyExists. `size` is the number of bytes, where it is known:
-        some web servers take no PUT without it. Raises ValueError where it turns out to be another, and publishes
-        nothing. After Unreachable the object may be there all the same, and AlreadyExists the next time: `holds` tells.
+        An object that is there is replaced. Answers the store's marker of exactly this content, empty where it gives
+        none. After Unreachable the object may be there all the same.
         """
-        if size is not None:
-            chunks = of_size(chunks, size)
         async with self._store(location, credentials) as store:
-            return await store.write(chunks, replace=replace, size=size)
+            return await store.write(chunks)
 
     async def check_writable(
         self, location: Location, credentials: Credentials | None, *, replace: bool = True

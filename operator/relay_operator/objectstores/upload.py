@@ -1,12 +1,8 @@
 """An upload in parts that is completed or aborted, never left half done, whoever ends it."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from typing import Any, Generic, TypeVar
 
 _Result = TypeVar("_Result")
 _ABORT_SECONDS = 20.0
@@ -24,26 +20,16 @@ class Upload(Generic[_Result]):
     """
 
     def __init__(self, put: Callable[[AsyncIterator[bytes]], Awaitable[_Result]]) -> None:
-        self.size = 0  # bytes fed so far
         self._put = put
         self._handed: asyncio.Queue[bytes | _Aborted | None] = asyncio.Queue(1)
 
-    async def run(
-        self,
-        first: bytes,
-        rest: AsyncIterator[bytes],
-        before_the_end: Callable[[], Awaitable[None]] | None = None,
-    ) -> _Result:
-        """Returns what `put` returned; raises what the rest, `before_the_end` or `put` raise, once it is aborted."""
+    async def run(self, first: bytes, rest: AsyncIterator[bytes]) -> _Result:
+        """Returns what `put` returned; raises what the rest or `put` raise, once it is aborted."""
         upload = asyncio.ensure_future(self._put(self._source()))
         try:
-            self.size = len(first)
             await self._hand(first, upload)
             async for part in rest:
-                self.size += len(part)
                 await self._hand(part, upload)
-            if before_the_end is not None:
-                await before_the_end()
             await self._hand(None, upload)
             return await asyncio.shield(upload)
         finally:

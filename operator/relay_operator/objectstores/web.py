@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING
 
 import aiohttp
 from yarl import URL
 
-from relay_operator.objectstores.bucket_errors import already_there, untrusted
-from relay_operator.objectstores.egress import EgressRefused
+from relay_operator.objectstores.bucket_errors import untrusted
+from relay_operator.objectstores.credentials import WebCredentials
+from relay_operator.objectstores.egress import EgressRefused, Passage
 from relay_operator.objectstores.errors import StoreError, StoreReason
-from relay_operator.objectstores.pieces import collected, gathered
-from relay_operator.objectstores.store import LONGEST_PIECE, ObjectInfo, Opened, Written
+from relay_operator.objectstores.location import Location
+from relay_operator.objectstores.pieces import collected
+from relay_operator.objectstores.store import LONGEST_PIECE, ObjectInfo, Opened
 from relay_operator.objectstores.web_answers import REDIRECTS, redirect_target, refusal, seen
-from relay_operator.objectstores.web_body import Body
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator
-
-    from relay_operator.objectstores.credentials import WebCredentials
-    from relay_operator.objectstores.egress import Passage
-    from relay_operator.objectstores.location import Location
+from relay_operator.records.pieces import gathered
 
 _MOST_REDIRECTS = 5
 _AT_ONCE = 5 * 1_048_576  # bytes: what fits is sent with its length, which some servers insist on
@@ -86,21 +81,25 @@ class WebStore:
             raise refusal(self._location, 412)
         return Opened(info, self._pieces(answer, skip=start - first), answer.close)
 
-    async def write(self, chunks: AsyncIterable[bytes], *, replace: bool, size: int | None) -> Written:
+    async def write(self, chunks: AsyncIterable[bytes]) -> str:
         """One request; it is cut off where the chunks raise, so that the server never sees its end."""
-        headers = {"Content-Type": "application/octet-stream"}
-        if not replace:
-            if await self._is_there():
-                raise already_there(self._location)
-            headers["If-None-Match"] = "*"
-        source = gathered(chunks)
+        source = gathered(chunks, LONGEST_PIECE)
         first = await collected(source, _AT_ONCE)
-        body = Body(first, source)
-        if len(first) < _AT_ONCE:
-            return await self._put(first, headers, body)
-        if size is not None:
-            headers["Content-Length"] = str(size)
-        return await self._put(aiter(body), headers, body)
+        body = _Body(first, source)
+        url, headers = URL(self._location.url, encoded=True), {"Content-Type": "application/octet-stream"}
+        data = first if len(first) < _AT_ONCE else aiter(body)
+        try:
+            answer = await self._request("PUT", url, headers, self._authorization, data)
+        except StoreError:
+            if body.failure is not None:
+                raise body.failure from None
+            raise
+        answer.release()
+        if answer.status in REDIRECTS:
+            raise self._invalid("its server redirects a PUT: name the URL that it redirects to")
+        if answer.status not in (200, 201, 204):
+            raise refusal(self._location, answer.status)
+        return answer.headers.get("ETag", "")
 
     async def check_writable(self) -> None:
         """What a HEAD can tell: the server is there, may be talked to, and does not refuse the authorization."""
@@ -134,29 +133,6 @@ class WebStore:
             skip -= skipped
             if skipped < len(chunk):
                 yield chunk[skipped:]
-
-    async def _is_there(self) -> bool:
-        """A signed URL for PUT refuses HEAD: only a plain yes counts."""
-        answer = await self._follow("HEAD", {})
-        answer.release()
-        return answer.status in (200, 204)
-
-    async def _put(self, data: bytes | AsyncIterator[bytes], headers: dict[str, str], body: Body) -> Written:
-        url = URL(self._location.url, encoded=True)
-        try:
-            answer = await self._request("PUT", url, headers, self._authorization, data)
-        except StoreError:
-            if body.failure is not None:
-                raise body.failure from None
-            raise
-        answer.release()
-        if answer.status == 412:
-            raise already_there(self._location)
-        if answer.status in REDIRECTS:
-            raise self._invalid("its server redirects a PUT: name the URL that it redirects to")
-        if answer.status not in (200, 201, 204):
-            raise refusal(self._location, answer.status)
-        return Written(answer.headers.get("ETag", ""), body.size)
 
     async def _follow(self, method: str, headers: dict[str, str]) -> aiohttp.ClientResponse:
         """The answer after redirects; authorization goes to the first origin alone."""
@@ -205,3 +181,21 @@ class WebStore:
 
     def _invalid(self, problem: str) -> StoreError:
         return StoreError(StoreReason.INVALID, f"{self._location} cannot be used: {problem}.")
+
+
+class _Body:
+    """The body of a PUT. What making it raised is kept, since HTTP clients report it as a lost connection."""
+
+    def __init__(self, first: bytes, rest: AsyncIterator[bytes]) -> None:
+        self.failure: Exception | None = None
+        self._first = first
+        self._rest = rest
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            yield self._first
+            async for piece in self._rest:
+                yield piece
+        except Exception as failure:
+            self.failure = failure
+            raise

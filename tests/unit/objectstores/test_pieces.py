@@ -2,11 +2,11 @@
 
 from collections.abc import AsyncIterator
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay_operator.objectstores.pieces import collected, cut, gathered, of_size
+from relay_operator.objectstores.pieces import collected, cut
+from relay_operator.records.pieces import gathered
 
 
 async def stream(parts: list[bytes]) -> AsyncIterator[bytes]:
@@ -32,18 +32,3 @@ def test_a_chunk_is_cut_into_pieces_that_are_short_enough(chunk: bytes, longest:
     pieces = list(cut(memoryview(chunk), longest))
     assert b"".join(pieces) == chunk
     assert all(0 < len(piece) <= longest for piece in pieces)
-
-
-async def _into(seen: bytearray, pieces: AsyncIterator[bytes]) -> bytearray:
-    async for piece in pieces:
-        seen += piece
-    return seen
-
-
-@pytest.mark.parametrize("size", [0, 2, 4])
-async def test_a_promised_size_is_kept_or_the_stream_fails_before_it_is_exceeded(size: int) -> None:
-    parts, seen = [b"ab", b"", b"c"], bytearray()
-    assert await _into(bytearray(), of_size(stream(parts), 3)) == b"abc"
-    with pytest.raises(ValueError, match="had been promised"):
-        await _into(seen, of_size(stream(parts), size))
-    assert len(seen) <= size

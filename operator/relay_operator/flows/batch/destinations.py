@@ -73,15 +73,15 @@ class Destinations:
             return await self._write_config_map(obj, obj.spec.output.config_map_ref.name, merge, token)
         answers, errors = await self._objects(obj)
         try:
-            first = await self.stores.write(*answers, merge.outputs(), replace=True)
-            second = await self.stores.write(*errors, merge.errors(), replace=True)
+            first = await self.stores.write(*answers, merge.outputs())
+            second = await self.stores.write(*errors, merge.errors())
         except StoreError as error:
             raise StoppedError(_unwritten(error)) from None
         return OutputStatus(
             answers=str(answers[0]),
-            answers_version=first.version[:253] or None,
+            answers_version=first[:253] or None,
             errors=str(errors[0]),
-            errors_version=second.version[:253] or None,
+            errors_version=second[:253] or None,
         )
 
     async def _objects(
