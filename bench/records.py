@@ -26,7 +26,7 @@ from relay_operator.records.intake import Intake
 from relay_operator.records.merge import Merge, PartFiles
 from relay_operator.records.pace import Pace
 from relay_operator.records.results import Open
-from relay_operator.records.split import PartLimits, Splitter
+from relay_operator.records.split import Splitter
 
 CHUNK_BYTES = 64 * 1024
 EXPECTED = Expected("/v1/chat/completions", "echo")
@@ -102,7 +102,7 @@ async def _measure(shape: Shape, folder: Path) -> Figures:
 async def _split(source: Open, pace: Pace) -> None:
     """Read, check, look for duplicates, and cut; no upload."""
     with Ids() as ids:
-        async for part in Splitter(Intake(source(), EXPECTED, ids, pace).records(), PartLimits()).parts():
+        async for part in Splitter(Intake(source(), EXPECTED, ids, pace).records()).parts():
             async for _ in part.pieces():
                 pass
 

@@ -10,7 +10,7 @@ from relay_operator.api.parts import DAY
 from relay_operator.api.references import AccountRef, ConfigMapKeyRef, ObjectName, SecretKeyRef
 from relay_operator.api.schema import OPEN_OBJECT, as_set, atomic, field_rules, rules
 from relay_operator.api.workload import SAME_ACCOUNT
-from relay_operator.records import results
+from relay_operator.records import check, results
 
 MAX_ATTEMPTS: Final = 10
 MAX_INLINE_RECORDS: Final = 1000
@@ -20,7 +20,6 @@ TRANSIENT_CODES: Final = tuple(map(str, sorted(results.RetryableFailures().statu
 )
 """Failures of one record that the next attempt may not have: HTTP statuses of the model, and codes of the cloud."""
 
-_CHAT: Final = "/v1/chat/completions"
 _EXACTLY_ONE_INPUT: Final = (
     "[has(self.inline), has(self.configMapRef), has(self.secretRef), has(self.url), has(self.fileId)]"
     ".filter(given, given).size() == 1"
@@ -233,8 +232,8 @@ class BatchDeletionPolicy(StrEnum):
 
 MetadataValue: TypeAlias = Annotated[str, Field(max_length=512)]
 CROSS_FIELD: Final = (
-    f"!has(self.toolConfig) || self.endpoint == '{_CHAT}'",
-    f"toolConfig works with the endpoint {_CHAT} alone",
+    f"!has(self.toolConfig) || self.endpoint == '{check.CHAT}'",
+    f"toolConfig works with the endpoint {check.CHAT} alone",
 )
 
 

@@ -29,7 +29,6 @@ from relay_operator.flows.managed.resource import ExternalResource
 from relay_operator.flows.parts import Parts
 from relay_operator.flows.schedule.flow import ScheduleFlow
 from relay_operator.records.pace import Pace
-from relay_operator.records.split import PartLimits
 
 SpecT = TypeVar("SpecT", bound=ManagedSpec)
 StatusT = TypeVar("StatusT", bound=ManagedStatus)
@@ -60,7 +59,7 @@ def batches(parts: Parts) -> KindReconciler:
         actor=BatchActor(
             accounts=parts.accounts,
             transfers=transfers,
-            sending=Sending(sources, destinations, lost_files, pace, PartLimits(settings.batch_part_bytes)),
+            sending=Sending(sources, destinations, lost_files, pace, settings.batch_part_bytes),
             publishing=Publishing(destinations, lost_files, pace),
             destinations=destinations,
             clock=time.monotonic,

@@ -2,13 +2,12 @@
 
 import re
 
-from relay_operator.objectstores.errors import StoreError, StoreReason
+from relay_operator.objectstores.errors import StoreError, StoreReason, reason_of
 from relay_operator.objectstores.location import Location, Scheme
 
 _STATUS = re.compile(r"status code: (?P<status>[0-9]{3})\b")
 _CODE = re.compile(r"<Code>(?P<code>[A-Za-z]{1,64})</Code>|\"code\": ?\"(?P<json>[A-Za-z]{1,64})\"")
 _NO_BUCKET = {"NoSuchBucket", "ContainerNotFound", "ContainerBeingDeleted", "InvalidBucketName", "ResourceNotFound"}
-_PASSING = {408, 409, 425, 429}  # 409 is an operation that another one got in the way of
 _WRONG_REGION = {"AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLocationConstraintException"}
 
 
@@ -54,21 +53,10 @@ def understood(location: Location, text: str, failure: str) -> StoreError:
 def _reason(status: int | None, code: str) -> StoreReason:
     if code in _NO_BUCKET:
         return StoreReason.BUCKET_NOT_FOUND
-    if code in _WRONG_REGION or status in (301, 307):
+    if code in _WRONG_REGION:
         return StoreReason.INVALID
-    match status:
-        case 404 | 410:
-            return StoreReason.NOT_FOUND
-        case 401 | 403:
-            return StoreReason.FORBIDDEN
-        case 304 | 412 | 416:
-            return StoreReason.CHANGED
-        case None:
-            return StoreReason.UNREACHABLE
-        case passing if passing in _PASSING or passing >= 500 or passing < 300:
-            return StoreReason.UNREACHABLE
-        case _:
-            return StoreReason.INVALID
+    # 409 is an operation that another one got in the way of.
+    return StoreReason.UNREACHABLE if status is None or status < 300 or status == 409 else reason_of(status)
 
 
 _SENTENCES = {

@@ -17,10 +17,9 @@ from relay_operator.objectstores.credentials import AzureCredentials, GcsCredent
 from relay_operator.objectstores.egress import EgressRefused, Passage
 from relay_operator.objectstores.errors import StoreError, StoreReason
 from relay_operator.objectstores.location import Location, Scheme
-from relay_operator.objectstores.pieces import collected, cut
 from relay_operator.objectstores.store import LONGEST_PIECE, ObjectInfo, Opened
 from relay_operator.objectstores.upload import Upload, begin_and_abort
-from relay_operator.records.pieces import gathered
+from relay_operator.records.pieces import collected, cut, gathered
 
 if TYPE_CHECKING:  # they are in obstore's stubs alone
     from obstore import GetOptions, GetResult, ObjectMeta, PutResult
@@ -118,7 +117,7 @@ class BucketStore:
                 chunk = await anext(stream, None)
             if chunk is None:
                 return
-            for piece in cut(memoryview(chunk)):
+            for piece in cut(memoryview(chunk), LONGEST_PIECE):
                 yield piece
 
     @contextmanager

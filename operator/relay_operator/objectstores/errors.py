@@ -16,6 +16,24 @@ class StoreReason(StrEnum):
     INVALID = "Invalid"  # the URL or the Secret cannot be used as written
 
 
+def reason_of(status: int) -> StoreReason:
+    """What a server means by a status that is none of success."""
+    match status:
+        case 404 | 410:
+            return StoreReason.NOT_FOUND
+        case 401 | 403 | 407:
+            return StoreReason.FORBIDDEN
+        case 304 | 412 | 416:
+            return StoreReason.CHANGED
+        case passing if passing in _PASSING or passing >= 500:
+            return StoreReason.UNREACHABLE
+        case _:
+            return StoreReason.INVALID
+
+
+_PASSING = (408, 425, 429)
+
+
 class StoreError(Exception):
     """A location could not be used. The text is for people: it has no query, no user information and no secret."""
 

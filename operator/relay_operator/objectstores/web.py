@@ -14,10 +14,9 @@ from relay_operator.objectstores.credentials import WebCredentials
 from relay_operator.objectstores.egress import EgressRefused, Passage
 from relay_operator.objectstores.errors import StoreError, StoreReason
 from relay_operator.objectstores.location import Location
-from relay_operator.objectstores.pieces import collected
 from relay_operator.objectstores.store import LONGEST_PIECE, ObjectInfo, Opened
 from relay_operator.objectstores.web_answers import REDIRECTS, redirect_target, refusal, seen
-from relay_operator.records.pieces import gathered
+from relay_operator.records.pieces import collected, gathered
 
 _MOST_REDIRECTS = 5
 _AT_ONCE = 5 * 1_048_576  # bytes: what fits is sent with its length, which some servers insist on

@@ -5,13 +5,12 @@ from collections.abc import Mapping
 
 from yarl import URL
 
-from relay_operator.objectstores.errors import StoreError, StoreReason
+from relay_operator.objectstores.errors import StoreError, StoreReason, reason_of
 from relay_operator.objectstores.location import Location
 from relay_operator.objectstores.store import ObjectInfo
 
 REDIRECTS = (301, 302, 303, 307, 308)
 _CONTENT_RANGE = re.compile(r"bytes (?P<start>[0-9]{1,18})-[0-9]{1,18}/(?P<size>[0-9]{1,18}|\*)")
-_PASSING = (408, 425, 429)
 
 
 def seen(status: int, headers: Mapping[str, str]) -> tuple[ObjectInfo, int]:
@@ -44,22 +43,8 @@ def redirect_target(location: Location, url: URL, target: str) -> URL:
 
 def refusal(location: Location, status: int) -> StoreError:
     """The error for a status that is none of success."""
-    reason = _reason(status)
+    reason = reason_of(status)
     return StoreError(reason, f"{location} {_SENTENCES[reason].format(status=status)}.")
-
-
-def _reason(status: int) -> StoreReason:
-    match status:
-        case 404 | 410:
-            return StoreReason.NOT_FOUND
-        case 401 | 403 | 407:
-            return StoreReason.FORBIDDEN
-        case 412 | 416:
-            return StoreReason.CHANGED
-        case passing if passing in _PASSING or passing >= 500:
-            return StoreReason.UNREACHABLE
-        case _:
-            return StoreReason.INVALID
 
 
 _SENTENCES = {

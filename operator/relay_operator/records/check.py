@@ -11,10 +11,13 @@ from pydantic_core import from_json, to_json
 from relay_operator.records.lines import LONGEST_LINE
 from relay_operator.records.problems import Fault, RecordProblem
 from relay_operator.records.problems import ProblemCode as Code
-from relay_operator.records.tools import put_tool_config
+from relay_wire.batches import ToolConfig
 
 LONGEST_CUSTOM_ID = 512
 """Characters. Assumed: the specification gives no bound, and a bound is what keeps memory bounded."""
+
+CHAT = "/v1/chat/completions"
+"""The only endpoint whose records may have tool rounds."""
 
 Record = dict[str, Any]
 
@@ -29,6 +32,11 @@ class Expected:
     """Put into every record; holds the executor's authorization."""
     longest: int = LONGEST_LINE
     """Bytes of a record as it is sent."""
+
+
+def tool_config_of(config: ToolConfig) -> dict[str, JsonValue]:
+    """What stands at `body.relay.tool_config`; absent fields stay absent, so that the cloud's defaults hold."""
+    return config.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 Checked = tuple[str, bytes]
@@ -123,7 +131,22 @@ def _stream(record: Record, _: Expected) -> Fault | None:
 
 
 def _tools(record: Record, expected: Expected) -> Fault | None:
-    return put_tool_config(record, expected.endpoint, expected.tool_config)
+    """Puts the batch's configuration, if it has one, into a record (section 2, "Tool config")."""
+    body, tool_config = record["body"], expected.tool_config
+    if "tool_config" in body or "tool_config" in record:
+        return Code.TOOL_CONFIG_MOVED, "tool_config has moved: put it at body.relay.tool_config"
+    relay = body.get("relay")
+    if relay is not None and not isinstance(relay, dict):
+        return Code.INVALID_TOOL_CONFIG, "body.relay must be a JSON object"
+    own = relay is not None and "tool_config" in relay
+    if expected.endpoint != CHAT and (own or tool_config is not None):
+        return Code.INVALID_TOOL_CONFIG, f"only records of {CHAT} can have a tool_config"
+    if tool_config is None:
+        return None
+    if own:
+        return Code.TOOL_CONFIG_TWICE, "body.relay.tool_config is there, and the batch has a toolConfig: keep one"
+    body["relay"] = {**(relay or {}), "tool_config": tool_config}
+    return None
 
 
 _RULES: tuple[Callable[[Record, Expected], Fault | None], ...] = (

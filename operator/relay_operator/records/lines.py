@@ -4,6 +4,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Iterator
 from dataclasses import dataclass, field
 
 from relay_operator.records.pace import Pace
+from relay_operator.records.pieces import cut
 
 PIECE_BYTES = 64 * 1024
 PIECE_LINES = 128
@@ -78,17 +79,9 @@ async def lines(chunks: AsyncIterable[bytes], pace: Pace, longest: int = LONGEST
     """
     cutter = _Cutter(longest)
     async for chunk in chunks:
-        for piece in _pieces(chunk):
+        for piece in cut(chunk, PIECE_BYTES):
             for block in cutter.cut(piece):
                 await pace.turn()
                 yield block
     if (last := cutter.last()) is not None:
         yield last
-
-
-def _pieces(chunk: bytes) -> Iterator[bytes]:
-    if len(chunk) <= PIECE_BYTES:
-        yield chunk
-    else:
-        for start in range(0, len(chunk), PIECE_BYTES):
-            yield chunk[start : start + PIECE_BYTES]

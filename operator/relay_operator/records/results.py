@@ -115,7 +115,6 @@ class Failures:
     """What the error files of one round hold."""
 
     retried: int = 0
-    final: int = 0
     reasons: Reasons = field(default_factory=Reasons)
 
 
@@ -132,8 +131,6 @@ async def failures(error_files: Sequence[Open], policy: RetryableFailures, again
                 found.reasons.add(failure)
                 if policy.retries(failure):
                     ids.append(custom_id)
-                else:
-                    found.final += 1
             found.retried += len(ids)
             again.put(ids)
     return found

@@ -9,13 +9,6 @@ from relay_wire.files import BATCH_UPLOAD_LIMIT
 
 
 @dataclass(frozen=True, slots=True)
-class PartLimits:
-    """What one part may hold."""
-
-    bytes: int = BATCH_UPLOAD_LIMIT
-
-
-@dataclass(frozen=True, slots=True)
 class PartMade:
     """A part as it was produced. The same input and limits always make the same parts."""
 
@@ -32,16 +25,16 @@ def input_digest(parts: Iterable[PartMade]) -> str:
 
 
 class Splitter:
-    """Parts in order, none of them empty.
+    """Parts in order, none of them empty, each of at most `limit` bytes.
 
     Each part is there to be read while `parts` stands at it; what its reader left is read when the next one is asked
     for, so that a part that was uploaded before is passed by without being sent, and its digest is known all the same.
     """
 
-    def __init__(self, records: AsyncIterable[list[bytes]], limits: PartLimits) -> None:
+    def __init__(self, records: AsyncIterable[list[bytes]], limit: int = BATCH_UPLOAD_LIMIT) -> None:
         self.made: list[PartMade] = []
         self._source = aiter(records)
-        self._limits = limits
+        self._limit = limit
         self._waiting: list[bytes] = []
         self._broken: Exception | None = None
 
@@ -84,17 +77,16 @@ class Splitter:
             ValueError: where one alone is over the limit; `Expected.longest` is there to prevent it.
 
         """
-        limits, waiting = self._limits, self._waiting
-        count = len(waiting)
-        if size + sum(map(len, waiting)) + len(waiting) <= limits.bytes:
+        waiting, count = self._waiting, len(self._waiting)
+        if size + sum(map(len, waiting)) + len(waiting) <= self._limit:
             return count
         for index, record in enumerate(waiting):
             size += len(record) + 1
-            if size > limits.bytes:
+            if size > self._limit:
                 count = index
                 break
         if not count and not records:
-            raise ValueError(f"a record is larger than a part may be: {limits.bytes} bytes")
+            raise ValueError(f"a record is larger than a part may be: {self._limit} bytes")
         return count
 
 

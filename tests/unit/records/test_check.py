@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay_operator.records.check import LONGEST_CUSTOM_ID, Expected, check
+from relay_operator.records.check import LONGEST_CUSTOM_ID, Expected, check, tool_config_of
 from relay_operator.records.problems import RecordProblem
-from relay_operator.records.tools import tool_config_of
 from relay_wire.batches import ToolConfig
 from tests.unit.records.streams import CHAT, EXPECTED, line, record
 

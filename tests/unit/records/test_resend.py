@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from relay_operator.records.ids import Ids
 from relay_operator.records.pace import Pace
 from relay_operator.records.resend import picked
-from relay_operator.records.split import PartLimits, Splitter
+from relay_operator.records.split import Splitter
 from tests.unit.records.streams import chunks, file, opens, read, record
 
 
@@ -16,7 +16,7 @@ async def test_records_of_all_parts_are_picked_unchanged_and_in_order(failed: se
     with Ids() as again:
         again.put(f"r{n}" for n in failed)
         groups = picked([opens(records[:in_first]), opens(records[in_first:])], again, Pace())
-        parts = [await read(part.pieces()) async for part in Splitter(groups, PartLimits()).parts()]
+        parts = [await read(part.pieces()) async for part in Splitter(groups).parts()]
     assert b"".join(parts) == file(records[n] for n in sorted(failed))
 
 

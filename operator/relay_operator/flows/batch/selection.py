@@ -1,6 +1,6 @@
 """Picks what is sent another time: records that failed and may pass, and those that have no answer."""
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
 
 from relay_client import Cloud
@@ -46,7 +46,7 @@ async def select(obj: InferenceBatch, cloud: Cloud, ids: Ids, pace: Pace) -> Cho
             await _note(file, ids, pace, but=failed)
     # Lines that tell of an expiry are no failures in the cloud's counts.
     retried = min(found.retried, sum(part.failed for part in last))
-    return Chosen(_without(inputs, ids, pace), retried, found.reasons)
+    return Chosen(picked(inputs, ids, pace, within=False), retried, found.reasons)
 
 
 def retry_policy(spec: RecordRetry | None) -> RetryableFailures:
@@ -77,16 +77,6 @@ async def _note(file: Open, ids: Ids, pace: Pace, *, but: Ids | None = None) -> 
         named = [custom_id for line in block.lines if (custom_id := custom_id_of(line)) is not None]
         held = but.holds(named) if but is not None else [False] * len(named)
         ids.put([custom_id for custom_id, is_held in zip(named, held, strict=True) if not is_held])
-
-
-async def _without(parts: Sequence[Open], answered: Ids, pace: Pace) -> AsyncIterator[list[bytes]]:
-    """The records whose ids are not in the set."""
-    for part in parts:
-        async for block in lines(part(), pace):
-            named = [(line, custom_id) for line in block.lines if (custom_id := custom_id_of(line)) is not None]
-            held = answered.holds([custom_id for _, custom_id in named])
-            if chosen := [line for (line, _), is_held in zip(named, held, strict=True) if not is_held]:
-                yield chosen
 
 
 def results_of(part: PartStatus) -> tuple[str, ...]:

@@ -17,13 +17,12 @@ from relay_operator.flows.batch.names import file_name, file_prefix
 from relay_operator.flows.batch.selection import files_of, select
 from relay_operator.flows.batch.sources import Sources
 from relay_operator.flows.batch.work import StoppedError, Uploaded, WorkRefused, frequent
-from relay_operator.records.check import Expected
+from relay_operator.records.check import Expected, tool_config_of
 from relay_operator.records.ids import Ids
 from relay_operator.records.intake import Findings, Intake, RecordsRefused
 from relay_operator.records.lines import LONGEST_LINE
 from relay_operator.records.pace import Pace
-from relay_operator.records.split import Part, PartLimits, PartMade, Splitter, input_digest
-from relay_operator.records.tools import tool_config_of
+from relay_operator.records.split import Part, PartMade, Splitter, input_digest
 from relay_wire.batches import ToolConfig
 from relay_wire.files import FileObject
 
@@ -92,7 +91,8 @@ class Sending:
     destinations: Destinations
     lost_files: LostFiles
     pace: Pace
-    limits: PartLimits
+    part_bytes: int
+    """The most that one file may have."""
 
     async def first(
         self, obj: InferenceBatch, cloud: Cloud, intent: CreateIntent, *, search: bool
@@ -121,7 +121,7 @@ class Sending:
             try:
                 with Ids() as ids:
                     chosen = await select(obj, cloud, ids, self.pace)
-                    splitter = Splitter(chosen.records, self.limits)
+                    splitter = Splitter(chosen.records, self.part_bytes)
                     parts = await self._upload(obj, cloud, intent, splitter, found)
             except _OtherContentError:
                 continue
@@ -137,7 +137,7 @@ class Sending:
     async def _expected(self, obj: InferenceBatch) -> Expected:
         config = await self._tool_config(obj.spec, obj.metadata.namespace)
         wire = None if config is None else tool_config_of(config)
-        return Expected(obj.spec.endpoint, obj.spec.model, wire, min(LONGEST_LINE, self.limits.bytes - 1))
+        return Expected(obj.spec.endpoint, obj.spec.model, wire, min(LONGEST_LINE, self.part_bytes - 1))
 
     async def _tool_config(self, spec: BatchSpec, namespace: str) -> ToolConfig | None:
         config = spec.tool_config
@@ -163,7 +163,7 @@ class Sending:
             async with self.sources.open(obj, cloud) as chunks:
                 source = _Source(chunks)
                 intake = Intake(source, expected, ids, self.pace)
-                splitter = Splitter(intake.records(), self.limits)
+                splitter = Splitter(intake.records(), self.part_bytes)
                 try:
                     async for _ in splitter.parts():
                         pass
@@ -182,7 +182,7 @@ class Sending:
         with Ids() as ids:
             async with self.sources.open(obj, cloud) as chunks:
                 intake = Intake(chunks, expected, ids, self.pace)
-                splitter = Splitter(intake.records(), self.limits)
+                splitter = Splitter(intake.records(), self.part_bytes)
                 try:
                     parts = await self._upload(obj, cloud, intent, splitter, found)
                 except RecordsRefused:

@@ -5,8 +5,7 @@ from collections.abc import AsyncIterator
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relay_operator.objectstores.pieces import collected, cut
-from relay_operator.records.pieces import gathered
+from relay_operator.records.pieces import collected, cut, gathered
 
 
 async def stream(parts: list[bytes]) -> AsyncIterator[bytes]:
