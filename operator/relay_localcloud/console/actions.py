@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from relay_localcloud.cloud import Cloud
-from relay_localcloud.console.faults import SIMPLE_EFFECTS
+from relay_localcloud.console.pages import SIMPLE_EFFECTS
 from relay_localcloud.console.requested import Requested
 from relay_localcloud.console.view import HEADERS, CurrentView
 from relay_localcloud.control import clock, faults, nodes, records
@@ -100,7 +100,7 @@ async def _remove_fault(pressed: Pressed) -> str:
 
 
 _Action = Callable[[Pressed], Awaitable[str]]
-"""Does it; the word of what the page then says (`notices.py`)."""
+"""Does it; the word of what the page then says (`NOTICES`)."""
 
 _ACTIONS: Final[Mapping[str, _Action]] = {
     "/console/clock/advance": _advance,

@@ -1,31 +1,32 @@
-"""What a page reads from while it is rendered, in one transaction."""
+"""What a page reads from, in one transaction."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import ColumnElement, RowMapping, Table, select
 
 from relay_localcloud.cloud import Cloud
-from relay_localcloud.console.markup import Html, element
-from relay_localcloud.console.parts import pages
 from relay_localcloud.console.requested import Requested
 from relay_localcloud.kernel.store import Tx
 
 
 @dataclass(frozen=True)
+class Part:
+    """A part of a list, and the addresses of its newest rows and of older ones, where those are others."""
+
+    rows: Sequence[Any]
+    newest: str | None
+    older: str | None
+
+
+@dataclass(frozen=True)
 class Reading:
-    """The open transaction, what was asked for, and the names of the newest organizations by their ids."""
+    """The open transaction, and what was asked for."""
 
     tx: Tx
     cloud: Cloud
     requested: Requested
-    organizations: Mapping[str, str]
-
-    def owner(self, organization_id: str | None) -> Html | None:
-        """Whose something is, where that is in question."""
-        if organization_id is None or self.requested.organization_id is not None or len(self.organizations) < 2:
-            return None
-        return element("small", f"in {self.organizations.get(organization_id, organization_id)}")
 
     def newest(
         self, source: Table, count: int, *conditions: ColumnElement[bool], before: int | None = None
@@ -39,14 +40,21 @@ class Reading:
         return list(self.tx.connection.execute(query).mappings())
 
     def page(
-        self,
-        source: Table,
-        size: int,
-        *conditions: ColumnElement[bool],
-        place: str = "before",
-        **kept: str | None,
-    ) -> tuple[list[RowMapping], Html | None]:
-        """The newest rows from where the page begins, and the links to the others (`parts.pages`)."""
+        self, source: Table, size: int, *conditions: ColumnElement[bool], place: str = "before", **kept: str | None
+    ) -> Part:
+        """The newest rows from where the page begins (`part`)."""
         found = self.newest(source, size + 1, *conditions, before=self.requested.number(place))
-        further = found[size - 1]["sequence"] if len(found) > size else None
-        return found[:size], pages(self.requested, place, further, **kept)
+        return self.part(found, size, lambda row: row["sequence"], place, **kept)
+
+    def part(
+        self, found: Sequence[Any], size: int, number: Callable[[Any], int], place: str = "before", **kept: str | None
+    ) -> Part:
+        """The first `size` of what was found, which is one more where there are others.
+
+        `place` is the parameter that says where a page begins: `before`, or `<key of the section>-before`.
+        """
+        to, path = self.requested.to, self.requested.path
+        anchor = f"#{place.partition('-')[0]}" if "-" in place else ""
+        newest = None if self.requested.number(place) is None else to(path, **kept) + anchor
+        older = None if len(found) <= size else to(path, **kept, **{place: number(found[size - 1])}) + anchor
+        return Part(found[:size], newest, older)

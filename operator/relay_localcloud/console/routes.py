@@ -1,55 +1,40 @@
-"""Every page and action of the console."""
+"""Every page and action of the console, and the files that pages load."""
 
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Callable
+from typing import Annotated, Final
 
 from starlette.responses import Response
 
-from relay_localcloud.console import (
-    actions,
-    batches,
-    clock,
-    faults,
-    files,
-    money,
-    nodes,
-    outbox,
-    overview,
-    requests,
-    webhooks,
-    workloads,
-)
-from relay_localcloud.console.layout import PAGES
-from relay_localcloud.console.markup import Html
-from relay_localcloud.console.reading import Reading
+from relay_localcloud.console import actions
+from relay_localcloud.console.pages import PAGES, Page
+from relay_localcloud.console.rendering import asset
 from relay_localcloud.console.view import CurrentView
+from relay_localcloud.http.arguments import Path
+from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.routing import Router
 
-_Content = Callable[[Reading], Html]
+_TYPES: Final = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
-_CONTENTS: Final[Mapping[str, _Content]] = {
-    "/": overview.content,
-    workloads.PATH: workloads.content,
-    nodes.PATH: nodes.content,
-    money.PATH: money.content,
-    "/console/batches": batches.content,
-    webhooks.PATH: webhooks.content,
-    requests.PATH: requests.content,
-    faults.PATH: faults.content,
-    "/console/outbox": outbox.content,
-    clock.PATH: clock.content,
-}
+_router: Final = Router()
 
 
-def _page(title: str, content: _Content) -> Callable[..., object]:
-    async def page(view: CurrentView) -> Response:
-        return view.answer(title, content)
+@_router.get("/console/assets/{name}")
+async def get_asset(name: Annotated[str, Path()]) -> Response:
+    """A file, for browsers to keep."""
+    if name not in _TYPES:
+        raise ApiError(404, f"The console has no file {name!r}.")
+    kept = {"Cache-Control": "public, max-age=31536000, immutable", "X-Content-Type-Options": "nosniff"}
+    return Response(asset(name), headers=kept, media_type=_TYPES[name])
 
-    return page
+
+def _endpoint(page: Page) -> Callable[..., object]:
+    async def answer(view: CurrentView) -> Response:
+        return view.answer(page)
+
+    return answer
 
 
-_pages: Final = Router()
-for _path, _content in _CONTENTS.items():
-    _pages.get(_path)(_page(PAGES[_path], _content))
+for _path, _page in PAGES.items():
+    _router.get(_path)(_endpoint(_page))
 
-ROUTERS: Final[tuple[Router, ...]] = (_pages, actions.router, files.router)
+ROUTERS: Final[tuple[Router, ...]] = (_router, actions.router)

@@ -1,7 +1,6 @@
 """Answers requests for pages: nothing where nothing has changed since the page that the browser has."""
 
 import secrets
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
@@ -10,10 +9,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from relay_localcloud.cloud import Cloud, CurrentCloud
-from relay_localcloud.console.layout import Frame, whole_page
-from relay_localcloud.console.markup import Html, element, fragment
-from relay_localcloud.console.notices import NOTICES
+from relay_localcloud.console.pages import PAGES, Page
 from relay_localcloud.console.reading import Reading
+from relay_localcloud.console.rendering import render
 from relay_localcloud.console.requested import Requested
 from relay_localcloud.http.arguments import Depends
 from relay_localcloud.http.errors import ApiError
@@ -35,6 +33,18 @@ HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
 }
 
+NOTICES: Final = {
+    "advanced": "The clock was moved on, and everything that fell due was done.",
+    "clock": "The clock was changed.",
+    "node-down": "The node fell silent. What runs on it is interrupted when the grace is over.",
+    "node-up": "The node reports again, and what was interrupted on it runs again.",
+    "replayed": "The delivery is sent again.",
+    "fault-made": "The fault is there; it meets what comes from here on.",
+    "fault-removed": "The fault is gone.",
+    "faults-removed": "Every fault is gone.",
+}
+"""By the parameter `done`: what a page says after a button did something; only what is here can be said."""
+
 
 @dataclass(frozen=True)
 class View:
@@ -44,7 +54,7 @@ class View:
     requested: Requested
     known_version: str | None
 
-    def answer(self, title: str, content: Callable[[Reading], Html]) -> Response:
+    def answer(self, page: Page) -> Response:
         """The page; 204 where the browser has it as it is."""
         version = _version(self.cloud)
         if version == self.known_version:
@@ -53,25 +63,30 @@ class View:
             with self.cloud.store.transaction() as tx:
                 if self.requested.organization_id is not None:
                     organizations.organization(tx, self.requested.organization_id)
-                names = _organizations(tx, self.requested.organization_id)
-                shown = content(Reading(tx, self.cloud, self.requested, names))
-                frame = self._frame(tx, version, names)
+                frame = self._frame(tx, version)
+                shown = page.content(Reading(tx, self.cloud, self.requested))
         except ApiError as error:
             # An organization that is not there would be chosen by every link.
             return replace(self, requested=Requested(self.requested.path)).refusal(error)
-        return _page(frame, title, shown)
+        return _response(page.template, {**frame, "title": page.label, **shown})
 
     def refusal(self, error: ApiError) -> Response:
         """The page that says what is wrong."""
         with self.cloud.store.transaction() as tx:
-            frame = self._frame(tx, "", _organizations(tx, None))
-        back = element("p", element("a", "Go back", href=self.requested.here))
-        shown = fragment(element("p", error.message, id="refusal", role="alert"), back)
-        return _page(frame, "That did not work", shown, error.status)
+            frame = self._frame(tx, "")
+        return _response("refusal.html", {**frame, "title": "That did not work", "error": error}, error.status)
 
-    def _frame(self, tx: Tx, version: str, names: Mapping[str, str]) -> Frame:
-        notice = NOTICES.get(self.requested.parameters.get("done", ""))
-        return Frame(self.requested, version, self.cloud.clock.state, tx.now, names, notice)
+    def _frame(self, tx: Tx, version: str) -> dict[str, object]:
+        """What is around every page's own content."""
+        return {
+            "requested": self.requested,
+            "version": version,
+            "clock": self.cloud.clock.state,
+            "now": tx.now,
+            "organizations": _organizations(tx, self.requested.organization_id),
+            "notice": NOTICES.get(self.requested.parameters.get("done", "")),
+            "pages": {path: page.label for path, page in PAGES.items()},
+        }
 
 
 async def _view(request: Request, cloud: CurrentCloud) -> View:
@@ -89,8 +104,8 @@ def _version(cloud: Cloud) -> str:
     return f"{_THIS_RUN}-{cloud.store.revision}-{cloud.requests.last}-{ages}"
 
 
-def _page(frame: Frame, title: str, content: Html, status: int = 200) -> Response:
-    return Response(whole_page(frame, title, content), status, HEADERS, "text/html; charset=utf-8")
+def _response(template: str, values: dict[str, object], status: int = 200) -> Response:
+    return Response(render(template, values), status, HEADERS, "text/html; charset=utf-8")
 
 
 def _organizations(tx: Tx, chosen: str | None) -> dict[str, str]:

@@ -1,50 +1,29 @@
 """How values are written for people: money, spans of time, instants, sizes, states."""
 
-from enum import StrEnum
+import re
+from collections.abc import Mapping
 from typing import Final
+from urllib.parse import urlsplit
 
-from relay_localcloud.console.markup import Html, element, fragment
 from relay_localcloud.kernel.instants import SECOND, timestamp
 
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+_SECRET: Final = re.compile(r"(?<![A-Za-z0-9])(or|vl|ust|whsec|inv)_[A-Za-z0-9_-]{8,}")
 
-
-class Tone(StrEnum):
-    """What a state means to whoever looks: the class of its colour."""
-
-    GOOD = "good"
-    BUSY = "busy"
-    WARNING = "warning"
-    BAD = "bad"
-    OFF = "off"
-
-
-TONES: Final = {
-    "running": Tone.GOOD,
-    "healthy": Tone.GOOD,
-    "completed": Tone.GOOD,
-    "online": Tone.GOOD,
-    "deploying": Tone.BUSY,
-    "provisioning": Tone.BUSY,
-    "stopping": Tone.BUSY,
-    "validating": Tone.BUSY,
-    "in_progress": Tone.BUSY,
-    "finalizing": Tone.BUSY,
-    "cancelling": Tone.BUSY,
-    "interrupted": Tone.WARNING,
-    "degraded": Tone.WARNING,
-    "unhealthy": Tone.WARNING,
-    "lost": Tone.WARNING,
-    "expired": Tone.WARNING,
-    "failed": Tone.BAD,
-    "offline": Tone.BAD,
+_WORDS: Final = {
+    "good": ("running", "healthy", "completed", "online"),
+    "busy": ("deploying", "provisioning", "stopping", "validating", "in_progress", "finalizing", "cancelling"),
+    "warning": ("interrupted", "degraded", "unhealthy", "lost", "expired"),
+    "bad": ("failed", "offline"),
 }
-"""By the word of the state; all others are over, or off."""
+"""What a state means to whoever looks, which is the class of its colour; all other states are over, or off."""
+
+TONES: Final = {word: tone for tone, words in _WORDS.items() for word in words}
 
 
-def pill(word: str, tone: Tone | None = None) -> Html:
-    """A state: its word, with a colour beside it."""
-    return element("span", word.replace("_", " "), class_=f"pill {tone or TONES.get(word, Tone.OFF)}")
+def tone(state: str) -> str:
+    """The class of a state's colour."""
+    return TONES.get(state, "off")
 
 
 def money(cents: int) -> str:
@@ -74,15 +53,11 @@ def absolute(instant: int) -> str:
     return timestamp(instant)[:19].replace("T", " ")
 
 
-def moment(instant: int, now: int) -> Html:
-    """An instant, relative to the cloud's time and absolute."""
-    ahead = instant > now
+def ago(instant: int, now: int) -> str:
+    """An instant, relative to the cloud's time, in its largest unit."""
     seconds = abs(instant - now) // SECOND
     largest = " ".join(span(seconds).split(" ")[:2])
-    relative = "now" if seconds == 0 else f"in {largest}" if ahead else f"{largest} ago"
-    return element(
-        "time", fragment(relative, " ", element("small", absolute(instant))), datetime=timestamp(instant), class_="when"
-    )
+    return "now" if seconds == 0 else f"in {largest}" if instant > now else f"{largest} ago"
 
 
 def size(count: int) -> str:
@@ -95,6 +70,30 @@ def size(count: int) -> str:
     return f"{count} B" if unit == "B" else f"{amount:.1f} {unit}"
 
 
-def counted(count: int, noun: str, plural: str | None = None) -> str:
+def grouped(count: int) -> str:
+    """A count with its thousands apart."""
+    return f"{count:,}"
+
+
+def counted(count: int, noun: str) -> str:
     """A count with its noun."""
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def tally(by_state: Mapping[str, int]) -> str:
+    """How many workloads there are in each state, in one sentence."""
+    if not by_state:
+        return "No workloads."
+    parts = ", ".join(f"{count:,} {state}" for state, count in by_state.items())
+    return f"{counted(sum(by_state.values()), 'workload')}: {parts}."
+
+
+def public_part(url: str) -> str:
+    """An address without what may be secret in it: user, password, query."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
+
+
+def without_secrets(text: str) -> str:
+    """A text, of whose keys, tokens and signing secrets only the kind is left: others may look at a page."""
+    return _SECRET.sub(r"\1_…", text)

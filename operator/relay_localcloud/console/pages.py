@@ -1,0 +1,167 @@
+"""Every page of the console: what it is called, its template, and what that is given."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from itertools import islice
+from typing import Final
+
+from pydantic import JsonValue
+from sqlalchemy import func, select
+
+from relay_localcloud.batches.tables import batches, files
+from relay_localcloud.console import money, nodes, workloads
+from relay_localcloud.console.chart import Chart
+from relay_localcloud.console.reading import Reading
+from relay_localcloud.faults import faults
+from relay_localcloud.http.requestlog import LoggedRequest
+from relay_localcloud.kernel import tables
+
+_ON_A_PAGE: Final = 25
+_REQUESTS_ON_A_PAGE: Final = 50
+_NEWEST_SHOWN: Final = 5
+_SUBSCRIPTIONS_SHOWN: Final = 50
+_DUE_SHOWN: Final = 25
+_LOOKED_THROUGH: Final = 1_000
+"""How many of the newest requests are looked through for unread fields."""
+
+_FILTERS: Final[Mapping[str | None, tuple[str, Callable[[LoggedRequest], object]]]] = {
+    None: ("All", lambda _: True),
+    "unread": ("With unread fields", lambda logged: logged.unread_fields),
+    "refused": ("Refused", lambda logged: logged.status is not None and logged.status >= HTTPStatus.BAD_REQUEST),
+    "faults": ("Met by a fault", lambda logged: logged.fault_id is not None),
+}
+"""Of requests, by the parameter `only`: its label, and which requests it is about."""
+
+SIMPLE_EFFECTS: Final[Mapping[str, tuple[str, dict[str, JsonValue]]]] = {
+    "500": ("Answer 500", {"status": 500}),
+    "503": ("Answer 503", {"status": 503}),
+    "429": ("Answer 429, Retry-After 2", {"status": 429, "headers": {"Retry-After": "2"}}),
+    "lost-reply": ("Do it, lose the reply", {"drop": "after"}),
+    "lost-request": ("Break the connection before it is done", {"drop": "before"}),
+    "slow": ("Answer 5 seconds later", {"delaySeconds": 5}),
+    "html": ("Answer with an HTML page", {"html": True}),
+    "truncated": ("Break the answer off after 20 bytes", {"truncateBytes": 20}),
+    "webhook-lost": ("Webhook: lose it", {"lose": True}),
+    "webhook-twice": ("Webhook: send it twice", {"duplicate": 1}),
+    "webhook-late": ("Webhook: 30 seconds late", {"delaySeconds": 30}),
+    "webhook-reordered": ("Webhook: after the next one", {"reorder": True}),
+}
+"""By the word that the form sends: what it is called, and the effect that the control interface takes."""
+
+
+def _overview(reading: Reading) -> dict[str, object]:
+    """Counts, the balance, and the newest of everything."""
+    present = reading.tx.connection.execute(select(func.count()).select_from(tables.faults)).scalar_one()
+    balance = money.balance(reading)
+    return {
+        "balance": balance,
+        "chart": Chart(balance.points, min(point.cents for point in balance.points)),
+        "states": workloads.tallied(reading),
+        "nodes": nodes.sentence(reading.tx),
+        "faults": present,
+        "unread": sum(1 for logged in _newest_requests(reading, _LOOKED_THROUGH) if logged.unread_fields),
+        "workloads": workloads.newest(reading, _NEWEST_SHOWN),
+        "attempts": reading.newest(tables.webhook_attempts, _NEWEST_SHOWN),
+        "requests": _newest_requests(reading, _NEWEST_SHOWN),
+    }
+
+
+def _batches(reading: Reading) -> dict[str, object]:
+    """Batches with how far they are, and files; newest first."""
+    return {
+        "batches": reading.page(batches, _ON_A_PAGE, place="batches-before"),
+        "files": reading.page(files, _ON_A_PAGE, files.c.deleted_at.is_(None), place="files-before"),
+    }
+
+
+def _webhooks(reading: Reading) -> dict[str, object]:
+    """Subscriptions, and attempts, newest first; those that no receiver took where asked."""
+    only = "failed" if reading.requested.word("only") == "failed" else None
+    not_taken = ~func.coalesce(tables.webhook_attempts.c.status_code, 0).between(200, 299)
+    query = select(tables.webhooks).order_by(tables.FIRST_COME.desc()).limit(_SUBSCRIPTIONS_SHOWN)
+    if reading.requested.organization_id is not None:
+        query = query.where(tables.webhooks.c.organization_id == reading.requested.organization_id)
+    return {
+        "only": only,
+        "attempts": reading.page(tables.webhook_attempts, _ON_A_PAGE, *[not_taken] if only else [], only=only),
+        "subscriptions": reading.tx.connection.execute(query).mappings().all(),
+    }
+
+
+def _requests(reading: Reading) -> dict[str, object]:
+    """The newest requests; the control interface's and the console's own are not among them."""
+    asked = reading.requested.word("only")
+    only = asked if asked in _FILTERS else None
+    found = _newest_requests(reading, _REQUESTS_ON_A_PAGE + 1, before=reading.requested.number("before"), only=only)
+    return {
+        "only": only,
+        "filters": {word: label for word, (label, _) in _FILTERS.items()},
+        "requests": reading.part(found, _REQUESTS_ON_A_PAGE, lambda logged: logged.seq, only=only),
+    }
+
+
+def _newest_requests(
+    reading: Reading, count: int, *, before: int | None = None, only: str | None = None
+) -> list[LoggedRequest]:
+    found = reading.cloud.requests.before(before, reading.requested.organization_id)
+    return list(islice(filter(_FILTERS[only][1], found), count))
+
+
+def _faults(reading: Reading) -> dict[str, object]:
+    """Every fault with how often it was seen and applied, and the form for the simple ones."""
+    operations = [name for name in reading.cloud.operations.names if " /v1/" in name]
+    return {
+        "faults": [
+            {**item, "written_effect": json.dumps(item["effect"]), "conditions": list(_conditions(item))}
+            for item in faults.shown(reading.tx)
+        ],
+        "operations": [*sorted(operations, key=lambda name: name.split(" ")[::-1]), faults.WEBHOOK],
+        "effects": {word: label for word, (label, _) in SIMPLE_EFFECTS.items()},
+    }
+
+
+def _conditions(item: Mapping[str, JsonValue]) -> Iterable[str]:
+    if item["skip"]:
+        yield f"after {item['skip']}"
+    if item["count"] is not None:
+        yield f"{item['count']} at most"
+    if item["probability"] is not None:
+        yield f"with probability {item['probability']}"
+
+
+def _outbox(reading: Reading) -> dict[str, object]:
+    """E-mails, newest first; the tokens in them are left to `GET /_localcloud/outbox`."""
+    return {"letters": reading.page(tables.outbox, _ON_A_PAGE)}
+
+
+def _clock(reading: Reading) -> dict[str, object]:
+    """What falls due next; the forms need nothing."""
+    item = tables.due.c
+    query = select(item.id, item.due_at, item.kind, item.subject).order_by(item.due_at, item.id).limit(_DUE_SHOWN)
+    return {"due": reading.tx.connection.execute(query).all()}
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page: what the way to it is called, its template, and what that is given."""
+
+    label: str
+    template: str
+    content: Callable[[Reading], dict[str, object]]
+
+
+PAGES: Final[Mapping[str, Page]] = {
+    "/": Page("Overview", "overview.html", _overview),
+    "/console/workloads": Page("Workloads", "workloads.html", workloads.content),
+    "/console/nodes": Page("Nodes", "nodes.html", nodes.content),
+    "/console/money": Page("Money", "money.html", money.content),
+    "/console/batches": Page("Batches", "batches.html", _batches),
+    "/console/webhooks": Page("Webhooks", "webhooks.html", _webhooks),
+    "/console/requests": Page("Requests", "requests.html", _requests),
+    "/console/faults": Page("Faults", "faults.html", _faults),
+    "/console/outbox": Page("Outbox", "outbox.html", _outbox),
+    "/console/clock": Page("Clock", "clock.html", _clock),
+}
+"""By address."""
