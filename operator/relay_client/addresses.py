@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
+from relay_client.errors import BadRequest, Outcome
 from relay_client.operations import AnyOperation
 
 
@@ -33,7 +34,7 @@ def checked_key(api_key: str) -> str:
 
 
 def target(operation: AnyOperation, path_params: Mapping[str, str], query: Mapping[str, str | int] | None) -> str:
-    """Path and query of one call. Raises TypeError for a missing or unknown parameter, ValueError for one unfit."""
+    """Path and query of one call. Raises TypeError for a missing or unknown parameter, BadRequest for one unfit."""
     path = operation.path
     for name, value in path_params.items():
         if (slot := f"{{{name}}}") not in path:
@@ -47,5 +48,6 @@ def target(operation: AnyOperation, path_params: Mapping[str, str], query: Mappi
 def _segment(operation: AnyOperation, name: str, value: str) -> str:
     # Identifiers are opaque, so they may hold anything; these would name another resource than the one meant.
     if value in {"", ".", ".."}:
-        raise ValueError(f"{operation.name}: {value!r} cannot be the path parameter {name}")
+        text = f"not sent: {value!r} cannot be the path parameter {name}"
+        raise BadRequest(operation.name, text, outcome=Outcome.NOT_SENT)
     return quote(value, safe="")

@@ -43,6 +43,8 @@ _BY_STATUS: Mapping[int, type[CloudError]] = {
 }
 
 _AFTER_AUTHENTICATION = frozenset({402, 403, 404, 409, 410, 422})
+_BY_ID = frozenset({"GET", "DELETE"})
+"""What others do to a resource may be answered with what that made."""
 _READ_AS_GONE = frozenset({404, 410})
 _MAX_CODE_CHARS = 100
 
@@ -89,6 +91,15 @@ def result_of(operation: Operation[Any, ResultT], answer: Answer) -> ResultT:
         return cast("ResultT", model.model_validate_json(answer.body))
     except pydantic.ValidationError as error:
         raise _unreadable(operation, answer, _complaint(error)) from None
+
+
+def about(operation: Operation[Any, ResultT], asked: str | None, result: ResultT) -> ResultT:
+    """The result of a read by id. Raises Unreadable where it tells of another resource than the one `asked` for."""
+    told = getattr(result, "id", asked)
+    if asked is None or told == asked or operation.method not in _BY_ID:
+        return result
+    text = presentable(f"cannot read the answer: it is about {told}, and {asked} was asked for")
+    raise errors.Unreadable(operation.name, text, status=200)
 
 
 def error_of(operation: AnyOperation, answer: Answer, wall_now: float, secrets: Iterable[str] = ()) -> CloudError:

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from relay_client import errors
 from relay_client.addresses import checked_base_url, checked_key, target
-from relay_client.answers import Answer, NoAnswerError, error_of, error_without_answer, result_of
+from relay_client.answers import Answer, NoAnswerError, about, error_of, error_without_answer, result_of
 from relay_client.circuit import Circuit, Outages
 from relay_client.downloads import Download
 from relay_client.errors import CloudError, Outcome, worse
@@ -141,7 +141,9 @@ class Cloud:
         worst = Outcome.NOT_SENT
         for attempt in count(1):
             try:
-                return await self._attempt(operation, url, content, model, deadline)
+                return about(
+                    operation, path_params.get("id"), await self._attempt(operation, url, content, model, deadline)
+                )
             except CloudError as error:
                 worst = error.outcome = worse(worst, error.outcome)
                 wait = pause(error, attempt, self._policy, self._runtime.random()) if operation.repeatable else None

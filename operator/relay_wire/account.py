@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import Field
 
 from relay_wire.api_keys import ApiKeySummary
-from relay_wire.base import Identifier, Lenient, ListOf, Printable, Received, Sent
+from relay_wire.base import Identifier, Lenient, ListOf, Printable, Received, ResourceId, Sent
 from relay_wire.orgs import OrganizationName
 
 
@@ -13,7 +13,7 @@ class Whoami(Received):
     """The organization and scopes of the key in use; `GET /v1/whoami` needs no scope (section 2, "API key")."""
 
     principal_type: str  # `api_key` for keys; `user` for sessions is assumed
-    organization_id: Identifier
+    organization_id: ResourceId
     organization_name: Lenient[str] = None
     scopes: ListOf[str] = Field(default_factory=list)
 

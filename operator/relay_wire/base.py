@@ -4,7 +4,8 @@
 `Received` is what the cloud answers: unknown fields are ignored (section 9, rule 4), absent optional fields are `None`.
 """
 
-from typing import Annotated, Any, Generic, TypeVar
+import re
+from typing import Annotated, Any, Final, Generic, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -91,6 +92,15 @@ One odd detail must not make a whole answer unreadable: the answer to a create c
 
 Identifier = Annotated[str, Field(min_length=1)]
 """An opaque identifier (section 1); clients must not parse it."""
+
+RESOURCE_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._:~@=+-]{0,252}")
+"""What the identifier of a resource looks like, as a whole: one segment of a path that names no other, safe to show."""
+
+ResourceId = Annotated[str, Field(pattern=rf"^(?:{RESOURCE_ID.pattern})$")]
+"""An opaque identifier by which a resource is asked for again. An answer with another in its place is unreadable."""
+
+OptionalId = Annotated[ResourceId | None, BeforeValidator(lambda value: value or None)]
+"""The same where there may be none: absent, null and empty are all `None`."""
 
 Word = Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
 """A string that reads as empty where the cloud says null."""

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from pydantic import Field, JsonValue
 
-from relay_wire.base import Identifier, Lenient, ListOf, SnakeReceived, SnakeSent
+from relay_wire.base import Lenient, ListOf, OptionalId, ResourceId, SnakeReceived, SnakeSent
 
 
 class BatchStatus(StrEnum):
@@ -84,11 +84,11 @@ class BatchProblems(SnakeReceived):
 class Batch(SnakeReceived):
     """One batch; timestamps are Unix seconds."""
 
-    id: Identifier
+    id: ResourceId
     object: Literal["batch"] = "batch"
     endpoint: Lenient[str] = None
     model: Lenient[str] = None
-    input_file_id: Lenient[str] = None
+    input_file_id: OptionalId = None
     completion_window: Lenient[str] = None
     status: str
     created_at: Lenient[int] = None
@@ -97,8 +97,8 @@ class Batch(SnakeReceived):
     failed_at: Lenient[int] = None
     expired_at: Lenient[int] = None
     cancelled_at: Lenient[int] = None
-    output_file_id: Lenient[str] = None
-    error_file_id: Lenient[str] = None
+    output_file_id: OptionalId = None
+    error_file_id: OptionalId = None
     request_counts: BatchCounts = Field(default_factory=BatchCounts)
     usage: Lenient[BatchUsage] = None
     metadata: Lenient[dict[str, str]] = None

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from relay_wire.base import Identifier, Lenient, ListOf, Name, Page, Port, Received, Sent
+from relay_wire.base import Identifier, Lenient, ListOf, Name, Page, Port, Received, ResourceId, Sent
 from relay_wire.catalog import GpuModel
 
 
@@ -57,7 +57,7 @@ class ClusterScale(Sent):
 class ClusterSummary(Received):
     """A cluster as lists show it (section 2, "Cluster")."""
 
-    id: Identifier
+    id: ResourceId
     organization_id: str
     name: str
     status: str
@@ -96,7 +96,7 @@ class Replica(Received):
 class ClusterDetail(Received):
     """A cluster with its replicas and GPU model (section 2, "Cluster")."""
 
-    id: Identifier
+    id: ResourceId
     organization_id: str
     name: str
     status: str

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from pydantic import Field, JsonValue
 
-from relay_wire.base import Identifier, Received
+from relay_wire.base import RESOURCE_ID, Identifier, Received
 
 SIGNATURE_HEADER = "X-Relay-Signature"
 EVENT_HEADER = "X-Relay-Event"
@@ -62,5 +62,5 @@ def _named_ids(data: JsonValue) -> Iterator[str]:
 def _ids_of(data: dict[str, JsonValue]) -> Iterator[str]:
     for key in _ID_KEYS:
         value = data.get(key)
-        if isinstance(value, str) and value:
+        if isinstance(value, str) and RESOURCE_ID.fullmatch(value):
             yield value

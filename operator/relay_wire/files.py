@@ -2,7 +2,7 @@
 
 from typing import Final, Literal
 
-from relay_wire.base import Identifier, Lenient, ListOf, SnakeReceived
+from relay_wire.base import Lenient, ListOf, ResourceId, SnakeReceived
 
 BATCH_UPLOAD_LIMIT = 200_000_000
 """Bytes of one uploaded file (section 8: 200 MB)."""
@@ -19,7 +19,7 @@ OUTPUT: Final = "batch_output"
 class FileObject(SnakeReceived):
     """One file: uploaded with purpose `batch`, or written by a batch with purpose `batch_output`."""
 
-    id: Identifier
+    id: ResourceId
     object: Literal["file"] = "file"
     bytes: Lenient[int] = None
     created_at: Lenient[int] = None
@@ -33,7 +33,7 @@ class FileObject(SnakeReceived):
 class FileDeleted(SnakeReceived):
     """The answer to a file's deletion."""
 
-    id: Identifier
+    id: ResourceId
     object: Literal["file"] = "file"
     deleted: bool = True
 

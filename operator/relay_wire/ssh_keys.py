@@ -1,6 +1,6 @@
 """SSH keys registered on the organization, which its SSH gateway takes (section 2, "misc requests")."""
 
-from relay_wire.base import Identifier, Items, Lenient, NonEmpty, Received, Sent
+from relay_wire.base import Items, Lenient, NonEmpty, Received, ResourceId, Sent
 
 
 class SshKeyCreate(Sent):
@@ -13,7 +13,7 @@ class SshKeyCreate(Sent):
 class SshKey(Received):
     """A registered SSH key; its fields are assumed, since section 2 does not show them."""
 
-    id: Identifier
+    id: ResourceId
     name: Lenient[str] = None
     public_key: Lenient[str] = None
     created_at: Lenient[str] = None

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from relay_wire.base import Identifier, Lenient, Name, Page, Port, Received, Sent, Word
+from relay_wire.base import Lenient, Name, Page, Port, Received, ResourceId, Sent, Word
 
 
 class VmStatus(StrEnum):
@@ -25,7 +25,7 @@ class VmStatus(StrEnum):
 class VmRecord(Received):
     """A VM or a pod; only the id decides whether an answer is readable (section 2, "VM")."""
 
-    id: Identifier
+    id: ResourceId
     organization_id: Lenient[str] = None
     name: Word = ""
     status: Word = ""
@@ -52,7 +52,7 @@ class VmRecord(Received):
 class EndedSpotVm(Received):
     """What the owner of lent capacity is told of a spot VM of somebody else that it terminated; assumed."""
 
-    id: Identifier
+    id: ResourceId
     status: Word = ""
     status_reason: Lenient[str] = None
     tier: Lenient[str] = None
@@ -61,7 +61,7 @@ class EndedSpotVm(Received):
 class CreatedResource(Received):
     """The answer to a create (section 2, "VM"); only the id decides whether it is readable."""
 
-    id: Identifier
+    id: ResourceId
     name: Word = ""
     status: Word = ""
 

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from relay_wire.base import Identifier, Items, Lenient, ListOf, NonEmpty, Received, Sent
+from relay_wire.base import Identifier, Items, Lenient, ListOf, NonEmpty, Received, ResourceId, Sent
 
 
 class WebhookCreate(Sent):
@@ -16,7 +16,7 @@ class WebhookCreate(Sent):
 class Webhook(Received):
     """A subscription as lists show it: the create response without its secret (assumed)."""
 
-    id: Identifier
+    id: ResourceId
     name: Lenient[str] = None
     url: Lenient[str] = None
     secret_prefix: Lenient[str] = None

@@ -351,7 +351,7 @@ class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster
         }
         if detail is not None:
             told |= _detail_fields(detail)
-        return obj.status.model_copy(update={"id": summary.id, **fit_schema(GpuClusterStatus, told)})
+        return obj.status.model_copy(update=fit_schema(GpuClusterStatus, told))
 
 
 def clusters(parts: Parts) -> GpuClusters:

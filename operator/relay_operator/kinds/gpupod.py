@@ -281,7 +281,7 @@ class GpuPods(ExternalResource[GpuPodSpec, GpuPodStatus, VmRecord]):
             "public": observed.public,
             "provisioning_stage": observed.provisioning_stage,
         }
-        return obj.status.model_copy(update={"id": observed.id, **fit_schema(GpuPodStatus, told)})
+        return obj.status.model_copy(update=fit_schema(GpuPodStatus, told))
 
 
 def _gpu_count(spec: GpuPodSpec) -> int:

@@ -72,7 +72,7 @@ class Toys(ExternalResource[ToySpec, ManagedStatus, ClusterSummary]):
         return f"the cloud says {observed.status}"
 
     def status(self, obj: Obj, observed: ClusterSummary) -> ManagedStatus:
-        return obj.status.model_copy(update={"id": observed.id, "state": observed.status})
+        return obj.status.model_copy(update={"state": observed.status})
 
 
 KIND = Kind(Toys.definition, managed(lambda _: Toys()))

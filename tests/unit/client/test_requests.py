@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from relay_client import Cloud
+from relay_client import BadRequest, Cloud, Outcome
 from relay_client.operations import (
     CREATE_CLUSTER,
     CREATE_POD,
@@ -85,15 +85,16 @@ async def test_the_query_is_encoded(cloud: Cloud, server: ScriptedServer) -> Non
     ],
 )
 async def test_an_id_stays_one_segment_of_the_path(given: str, sent: str, cloud: Cloud, server: ScriptedServer) -> None:
-    server.will(Reply(200, b'{"id":"x"}'))
-    await cloud.call(GET_VM, id=given)
-    assert server.targets == [f"GET /v1/vms/{sent}"]
+    server.will(Reply(200))
+    await cloud.call(TERMINATE_VM, id=given)
+    assert server.targets == [f"POST /v1/vms/{sent}/terminate"]
 
 
 @pytest.mark.parametrize("given", ["", ".", ".."])
 async def test_an_id_that_names_another_resource_is_refused(given: str, cloud: Cloud, server: ScriptedServer) -> None:
-    with pytest.raises(ValueError, match="cannot be the path parameter id"):
+    with pytest.raises(BadRequest, match="cannot be the path parameter id") as refused:
         await cloud.call(TERMINATE_VM, id=given)
+    assert refused.value.outcome is Outcome.NOT_SENT
     assert server.seen == []
 
 

@@ -11,18 +11,24 @@ from relay_operator.kinds.gpupod import GpuPods
 from tests.unit.client.scripted import Reply, scripted_server
 
 ABSENT = Reply(404, b'{"error":"no such pod"}')
-MINE, ANOTHER = (
-    Reply(body=json.dumps({"id": "pod-1", "name": name, "status": "running"}).encode()) for name in ("mine", "another")
-)
 
 
-@pytest.mark.parametrize("reply", [ABSENT, ANOTHER], ids=["gone", "another's"])
-async def test_a_pass_looks_up_ten_and_the_next_goes_on(reply: Reply) -> None:
+def told(number: int, name: str) -> Reply:
+    """The pod with this number."""
+    return Reply(body=json.dumps({"id": f"pod-{number}", "name": name, "status": "running"}).encode())
+
+
+ANOTHERS = [told(number, "another") for number in reversed(range(25))]
+"""In the order in which they are looked up: newest first."""
+
+
+@pytest.mark.parametrize("replies", [[ABSENT] * 25, ANOTHERS], ids=["gone", "another's"])
+async def test_a_pass_looks_up_ten_and_the_next_goes_on(replies: list[Reply]) -> None:
     unclaimed, looked_up = UnclaimedIds(), []
     for number in range(25):
         unclaimed.add(f"pod-{number}")
     async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
-        server.will(*[reply] * 25, ABSENT)
+        server.will(*replies, ABSENT)
         for expected in (Unfinished(), Unfinished(), CannotTell()):
             assert await GpuPods().find(cloud, "mine", unclaimed) == expected
             looked_up.append(len([target for target in server.targets if "/pod-" in target]))
@@ -34,7 +40,7 @@ async def test_what_is_found_ends_the_search_whatever_is_left() -> None:
     for number in range(25):
         unclaimed.add(f"pod-{number}")
     async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
-        server.will(MINE, *[ANOTHER] * 9, MINE)
+        server.will(told(24, "mine"), *ANOTHERS[1:10], told(24, "mine"))
         found = await GpuPods().find(cloud, "mine", unclaimed)
         assert isinstance(found, Found)
         assert len(server.seen) == 11

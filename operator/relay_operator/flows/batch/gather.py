@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from relay_client import Cloud, CloudError, Unauthorized
+from relay_client import Cloud, CloudError, Unauthorized, Unreadable
 from relay_client.paging import batches
 from relay_operator.api import meta
 from relay_operator.api.conditions import Reason
@@ -23,7 +23,7 @@ from relay_operator.flows.batch.polls import PAGE, BatchPolls
 from relay_operator.flows.batch.transfers import Job, Transfers
 from relay_operator.flows.batch.work import WorkResult
 from relay_operator.flows.managed.plan import Account
-from relay_wire.batches import Batch, BatchStatus
+from relay_wire.batches import FINAL, Batch, BatchCounts, BatchStatus
 
 _WORK = {Phase.ACTIVE: Work.SEND, Phase.PUBLISHING: Work.PUBLISH, Phase.FINISHED: Work.CLEAR}
 _AT_REST = frozenset({Phase.CLEARED, Phase.EXPIRED})
@@ -190,6 +190,7 @@ class Gatherer:
         for part in running:
             batch = looked[part.batch_id or ""]
             if batch is not None:
+                _must_be_of(part, batch, obj.status.create_token or "")
                 memory.missing.pop(batch.id, None)
                 seen.append((part, batch))
             elif self._is_gone(part, memory):
@@ -243,6 +244,14 @@ def _place(batch: Batch, token: str) -> tuple[int, int] | None:
     return None if tag is None else (tag.round, tag.part)
 
 
+def _must_be_of(part: PartStatus, batch: Batch, token: str) -> None:
+    """Raises Unreadable where the cloud tells of another batch under this id, or of an end without saying whose."""
+    if batch.metadata is None and batch.status not in FINAL:
+        return
+    if _place(batch, token) != (part.round, part.part):
+        raise Unreadable("get_batch", f"what {batch.id} is said to be is not the batch that was created: not believed")
+
+
 def _gone(part: PartStatus) -> Batch:
-    counts = {"total": part.records, "completed": part.completed, "failed": part.failed}
-    return Batch.model_validate({"id": part.batch_id, "status": predicates.GONE, "request_counts": counts})
+    counts = BatchCounts(total=part.records, completed=part.completed, failed=part.failed)
+    return Batch.model_construct(id=part.batch_id or "", status=predicates.GONE, request_counts=counts)

@@ -169,7 +169,7 @@ def mirrored(part: PartStatus, batch: Batch | None) -> PartStatus:
         return part
     counts, usage = batch.request_counts, batch.usage
     changed: dict[str, object] = {
-        "batch_id": batch.id,
+        "batch_id": part.batch_id or batch.id,
         "state": batch.status[:64],  # a longer one would be refused, and with it the whole status
         "completed": max(counts.completed, 0),
         "failed": max(counts.failed, 0),

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from relay_client import Cloud, CloudError, Conflict, NotFound, Outcome, Unauthorized
+from relay_client import Cloud, CloudError, Conflict, NotFound, Outcome, Unauthorized, Unreadable
 from relay_operator.api import meta
 from relay_operator.api.meta import CreateIntent
 from relay_operator.api.workload import ManagedSpec, ManagedStatus
@@ -127,6 +127,10 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
             # A name clash means that something of this name exists: look, do not count it as refused.
             unknown = error.outcome is Outcome.UNKNOWN or isinstance(error, Conflict)
             return OutcomeUnknown(error, intent) if unknown else Rejected(error, intent)
+        _, name = self.resource.identity(observed)
+        if name and name != intent.name:
+            told = f"the answer is about {name!r}, and {intent.name!r} was to be created"
+            return OutcomeUnknown(Unreadable("create", told), intent)
         return Accepted(observed, intent)
 
     async def _send(

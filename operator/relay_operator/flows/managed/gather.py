@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, TypeVar, assert_never
 
-from relay_client.errors import CloudError, NotFound, Unauthorized
+from relay_client.errors import CloudError, NotFound, Unauthorized, Unreadable
 from relay_operator.api import meta
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey, Resource
@@ -220,10 +220,12 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             observed = await self.resource.observe(account.cloud, obj.status.id or "", obj.status, look)
         except NotFound:
             return self._missing(obj, memory, now)
-        memory.missing = ("", 0.0)
-        account.unclaimed.discard(obj.status.id or "")
         progress = self.resource.progress(observed)
         _, name = self.resource.identity(observed)
+        if progress is Progress.GONE and not name and obj.status.cloud_name:
+            raise Unreadable("observe", f"says that {obj.status.id} is terminated, and not its name: not believed")
+        memory.missing = ("", 0.0)
+        account.unclaimed.discard(obj.status.id or "")
         if name and obj.status.cloud_name and name != obj.status.cloud_name:
             note = f"status.id {obj.status.id} is the cloud's {name!r}, not {obj.status.cloud_name!r}"
             return _Sight(Seen.FOREIGN, note=note)

@@ -178,7 +178,7 @@ class ExternalResource(Protocol[SpecT, StatusT, ObsT]):
         ...
 
     def status(self, obj: Resource[SpecT, StatusT], observed: ObsT) -> StatusT:
-        """`obj.status` with everything that mirrors the cloud filled in anew."""
+        """`obj.status` with everything that mirrors the cloud filled in anew, but not the id: that is the engine's."""
         ...
 
 

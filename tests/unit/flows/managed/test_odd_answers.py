@@ -29,7 +29,7 @@ from relay_operator.kinds.gpucluster import (
     SeenCluster,
 )
 from relay_operator.kinds.gpupod import GpuPodStatus
-from relay_wire.base import Received
+from relay_wire.base import RESOURCE_ID, Received
 from relay_wire.clusters import ClusterDetail, ClusterSummary, Replica
 from relay_wire.vms import VmRecord
 from tests.unit.engine.structural import problems
@@ -47,7 +47,7 @@ TEXTS = st.one_of(
 )
 NUMBERS = st.one_of(st.integers(), st.sampled_from([-1, 2**31, 2**63, -(2**63) - 1, 10**30]))
 ANYTHING = st.one_of(st.none(), st.booleans(), TEXTS, NUMBERS, st.floats(), st.lists(TEXTS, max_size=2))
-IDS = st.text(min_size=1, max_size=253)
+IDS = st.from_regex(RESOURCE_ID, fullmatch=True)
 
 
 def _values(field: FieldInfo, name: str) -> st.SearchStrategy[object]:

@@ -62,7 +62,7 @@ class Keys(ExternalResource[ManagedSpec, ManagedStatus, str]):
         return "it is there"
 
     def status(self, obj: Resource[ManagedSpec, ManagedStatus], observed: str) -> ManagedStatus:
-        return obj.status.model_copy(update={"id": observed})
+        return obj.status
 
 
 KEYS = Keys()
@@ -96,4 +96,4 @@ def test_its_status_has_nothing_of_what_runs() -> None:
     policy = RetryPolicy(Backoff(1.0, 300.0), lambda: 0.5)
     status = new_status(KEYS, facts, Keep(), Nothing(), report, policy)
     dumped = status.model_dump(mode="json", exclude_none=True, exclude={"conditions"})
-    assert dumped == {"id": "key-1", "observedGeneration": 1}
+    assert dumped == {"observedGeneration": 1}

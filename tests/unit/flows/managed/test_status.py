@@ -371,8 +371,11 @@ def test_what_the_api_server_would_refuse_is_cut_or_left_out_so_that_the_id_is_w
     assert (status.price_per_hour_cents, status.cloud_name) == (None, None)
 
 
-def test_an_id_that_cannot_be_stored_is_not_left_out_silently() -> None:
-    assert written(pod(), actions.Create(), Accepted(record(id="i" * 300), INTENT)).id == "i" * 300
+def test_an_id_is_written_by_create_and_adopt_and_by_no_look() -> None:
+    obj = pod(status={"id": "pod-1", "cloudName": "team-a-train-1"})
+    assert written(obj, Keep(), observed=record(id="pod-2")).id == "pod-1"
+    for action in (actions.Create(), actions.Adopt()):
+        assert written(pod(), action, Accepted(record(id="pod-2"), INTENT)).id == "pod-2"
 
 
 def test_the_patch_says_only_what_changed_and_drops_what_is_gone() -> None:
