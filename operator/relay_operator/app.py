@@ -31,6 +31,7 @@ from relay_operator.engine.informer import Informer
 from relay_operator.engine.kind import Kind, resource_type
 from relay_operator.engine.kube import Kube, KubeError
 from relay_operator.engine.queue import Priority, Queue, Shares
+from relay_operator.engine.vanished import Vanished
 from relay_operator.engine.workers import Workers
 from relay_operator.flows.batch.transfers import Transfers
 from relay_operator.flows.parts import Parts
@@ -215,6 +216,7 @@ class App:
         for kind in self.kinds:
             resource = resource_type(kind.definition)
             await self.informer.relist(self.kube, kind.name, resource, self.settings.watch_namespaces)
+        await self.informer.vanished.load()
 
 
 async def _unless(stop: asyncio.Event, work: Coroutine[None, None, None]) -> bool:
@@ -245,7 +247,8 @@ def _assemble(settings: Settings, api: client.ApiClient, kinds: Sequence[Kind[Pa
         without_account=frozenset(kind.name for kind in kinds if not kind.uses_account),
     )
     queue = Queue[ObjectKey](time.monotonic, _shares(settings.workers, cache, kinds))
-    informer = Informer(cache, queue, random.random, settings.poll_settled_seconds)
+    vanished = Vanished(kube, settings.namespace, cache, queue, _now)
+    informer = Informer(cache, queue, vanished, random.random, settings.poll_settled_seconds)
     accounts = Accounts(settings, kube, cache, queue, metrics)
     pulse = Heartbeat(settings.lease_duration_seconds * 4, time.monotonic)
     election = _election(settings, kube, pulse.beat)
@@ -259,6 +262,7 @@ def _assemble(settings: Settings, api: client.ApiClient, kinds: Sequence[Kind[Pa
         cache=cache,
         queue=queue,
         recorder=recorder,
+        vanished=vanished,
         retry_policy=RetryPolicy(backoff, random.random),
         intervals=PollIntervals(
             transition=settings.poll_transition_seconds,

@@ -158,6 +158,17 @@
   - get
   - create
   - patch
+# what vanished with something in the cloud
+- apiGroups:
+  - ''
+  resources:
+  - configmaps
+  verbs:
+  - get
+  - create
+  - patch
+  - list
+  - delete
 {{- end }}
 
 {{- define "relay-operator.rules.viewers" -}}

@@ -66,9 +66,12 @@ class ObjectKey:
     kind: str
     namespace: str
     name: str
+    vanished: str = ""
+    """The UID of one that the API server does not have any more; its name may be another's by now."""
 
     def __str__(self) -> str:
-        return "/".join(part for part in (self.kind, self.namespace, self.name) if part)
+        path = "/".join(part for part in (self.kind, self.namespace, self.name) if part)
+        return f"{path} (vanished)" if self.vanished else path
 
 
 class ObjectMeta(Model):

@@ -83,6 +83,7 @@ def in_own_namespace() -> tuple[Rule, ...]:
         Rule("the first replica makes the Lease; a create has no name to restrict", leases, ("leases",), ("create",)),
         Rule("the label that the webhook Service selects", "", ("pods",), ("patch",)),
         Rule("keys and webhook secrets of cluster-wide accounts", "", ("secrets",), _KEEP),
+        Rule("what vanished with something in the cloud", "", ("configmaps",), (*_KEEP, "list", "delete")),
     )
 
 

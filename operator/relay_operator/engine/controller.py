@@ -22,10 +22,11 @@ from relay_operator.engine.kube import Conflict, JsonObject, Kube, KubeError, No
 from relay_operator.engine.memory import Memories, Memory
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.passes import Pass
-from relay_operator.engine.persist import Persistence, Undo
+from relay_operator.engine.persist import Persistence
 from relay_operator.engine.queue import Priority, Queue, Taken
 from relay_operator.engine.report import Return
 from relay_operator.engine.status import dumped, merge_patch
+from relay_operator.engine.vanished import Vanished
 from relay_operator.observability.logs import log_action, log_context
 
 ObjT = TypeVar("ObjT", bound=Object)
@@ -48,6 +49,7 @@ class Engine:
     cache: Cache
     queue: Queue[ObjectKey]
     recorder: Recorder
+    vanished: Vanished
     retry_policy: RetryPolicy
     intervals: PollIntervals
     wall_clock: Callable[[], datetime]
@@ -90,7 +92,7 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
                 engine.on_pass(Pass(taken, outcome, engine.clock() - started, wrote))
 
     async def _pass(self, turn: Turn, entry: Entry, memory: MemoryT) -> tuple[str, bool]:
-        writer = self._writer(turn, entry)
+        writer = await self._writer(turn, entry)
         try:
             obj = self.flow.parse(entry.body)
         except ValidationError as invalid:
@@ -118,7 +120,7 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
             case _:
                 pass
         told = flow.tell(turn, facts, action, result, memory)
-        wrote = await self._report(told, flow.undo(facts, result), writer)
+        wrote = await self._report(turn, told, writer, paid=flow.paid(facts, result))
         if told.once_written is not None:
             told.once_written()
         deleting = metadata.deletion_timestamp is not None
@@ -137,15 +139,17 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
             log_action(logger, message or name, action=name, outcome=outcome, duration_seconds=seconds)
         return name, wrote
 
-    async def _report(self, told: Told, undo: Undo | None, writer: ObjectWriter) -> bool:
-        """At most one status write, and only if something changed."""
+    async def _report(self, turn: Turn, told: Told, writer: ObjectWriter, *, paid: bool) -> bool:
+        """At most one status write, and only if something changed; what was paid for outlives its object."""
         after = dumped(told.after)
         patch = merge_patch(dumped(told.before), after)
         if not patch:
             return False
-        if undo is not None:
+        if paid:
             engine = self.engine
-            await Persistence(engine.clock, engine.sleep, engine.retry_policy.random).write(writer, patch, after, undo)
+            persistence = Persistence(engine.clock, engine.sleep, engine.retry_policy.random)
+            if not await persistence.write(writer, patch, after):
+                engine.vanished.take_over(turn.key, {**writer.latest(), "status": after})
             return True
         try:
             await writer.status(patch)
@@ -189,10 +193,11 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
             case _ as never:
                 assert_never(never)
 
-    def _writer(self, turn: Turn, entry: Entry) -> ObjectWriter:
+    async def _writer(self, turn: Turn, entry: Entry) -> ObjectWriter:
         engine = self.engine
 
         def keep(raw: JsonObject) -> None:
             keep_answer(engine.cache, engine.queue, turn.key, raw)
 
-        return ObjectWriter(engine.kube, self.flow.type, turn.key, turn.uid, str(entry.version), keep)
+        objects = await engine.vanished.objects(turn.key, entry.body) if turn.key.vanished else engine.kube
+        return ObjectWriter(objects, self.flow.type, turn.key, turn.uid, str(entry.version), keep, entry.body)

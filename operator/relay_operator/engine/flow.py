@@ -11,7 +11,6 @@ from relay_operator.api.meta import CreateIntent, ObjectKey, ObjectMeta
 from relay_operator.engine.kube import ResourceType
 from relay_operator.engine.memory import Memory
 from relay_operator.engine.object_writer import ObjectWriter
-from relay_operator.engine.persist import Undo
 from relay_operator.engine.queue import Priority
 from relay_operator.engine.report import Report
 
@@ -109,8 +108,8 @@ class Flow(Protocol[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         """What to say of it, and when to come back."""
         ...
 
-    def undo(self, facts: FactsT, result: ResultT) -> Undo | None:
-        """How to end what was paid for where the object vanished meanwhile; None where nothing was."""
+    def paid(self, facts: FactsT, result: ResultT) -> bool:
+        """Whether something of the object's own is in the cloud that nothing but this result tells of."""
         ...
 
     async def forget(self, key: ObjectKey, memory: MemoryT | None) -> None:

@@ -12,6 +12,7 @@ from relay_operator.engine.cache import Cache
 from relay_operator.engine.entry import needs_work, others_wrote, uid_of, version_of
 from relay_operator.engine.kube import Kube, ResourceType
 from relay_operator.engine.queue import Priority, Queue
+from relay_operator.engine.vanished import Vanished, vanished
 
 logger = logging.getLogger(__name__)
 
@@ -25,6 +26,7 @@ class Informer:
 
     cache: Cache
     queue: Queue[ObjectKey]
+    vanished: Vanished
     random: Random
     poll_settled: float
 
@@ -46,14 +48,17 @@ class Informer:
 
     def gone(self, kind: str, raw: Mapping[str, JsonValue]) -> None:
         """The API server says that this very object is deleted."""
-        self._drop(key_of(kind, raw), uid_of(raw), version_of(raw))
+        key = key_of(kind, raw)
+        if vanished(raw):
+            self.vanished.take_over(key, raw)
+        self._drop(key, uid_of(raw), version_of(raw))
 
     async def relist(self, kube: Kube, kind: str, resource: ResourceType, namespaces: tuple[str, ...]) -> None:
         """Read all objects of a kind: drops ghosts that no event told of, and repairs what is stale.
 
         Raises KubeError, and drops nothing, where the list could not be read to its end.
         """
-        known = {key: self.cache.get(key) for key in self.cache.keys(kind)}
+        known = {key: self.cache.get(key) for key in self.cache.keys(kind) if not key.vanished}
         present: set[ObjectKey] = set()
         for namespace in namespaces if resource.namespaced and namespaces else (None,):
             async for page in kube.pages(resource, namespace):

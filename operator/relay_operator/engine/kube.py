@@ -139,10 +139,11 @@ class Kube:
         """A merge patch; `metadata.resourceVersion` and `metadata.uid` in it are preconditions (Conflict)."""
         return await self._write("PATCH", kind, kind.path(namespace, name, subresource), body)
 
-    async def delete(self, kind: ResourceType, namespace: str | None, name: str, *, uid: str) -> None:
+    async def delete(self, kind: ResourceType, namespace: str | None, name: str, *, uid: str = "") -> None:
         """Delete this very object; one of the same name with another uid is left alone. Absence is success."""
+        preconditions: JsonObject = {"preconditions": {"uid": uid}} if uid else {}
         try:
-            await self._write("DELETE", kind, kind.path(namespace, name), {"preconditions": {"uid": uid}})
+            await self._write("DELETE", kind, kind.path(namespace, name), preconditions)
         except NotFound:
             return
 

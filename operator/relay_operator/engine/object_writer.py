@@ -2,19 +2,45 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
+import orjson
 from pydantic import JsonValue
 
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.entry import uid_of, version_of
-from relay_operator.engine.kube import JsonObject, Kube, NotFound, ResourceType
+from relay_operator.engine.kube import JsonObject, NotFound, ResourceType
+
+
+class Objects(Protocol):
+    """Where the object is; every call raises KubeError."""
+
+    async def get(self, kind: ResourceType, namespace: str | None, name: str) -> JsonObject:
+        """Raises NotFound."""
+        ...
+
+    async def patch(
+        self,
+        kind: ResourceType,
+        namespace: str | None,
+        name: str,
+        body: Mapping[str, JsonValue],
+        *,
+        subresource: str | None = None,
+    ) -> JsonObject:
+        """A merge patch. Raises NotFound, Conflict."""
+        ...
+
+    async def delete(self, kind: ResourceType, namespace: str | None, name: str, *, uid: str) -> None:
+        """Absence is success."""
+        ...
 
 
 @dataclass(slots=True)
 class ObjectWriter:
     """Writes to the object with this uid, as long as nobody else does. Every call raises KubeError."""
 
-    kube: Kube
+    objects: Objects
     type: ResourceType
     key: ObjectKey
     uid: str
@@ -22,28 +48,32 @@ class ObjectWriter:
     """As it was read, or as the last write answered it."""
     on_answer: Callable[[JsonObject], None]
     """Told of the object as the API server answered it."""
+    body: bytes
+    """The object as the pass has read it."""
+    last_answer: JsonObject | None = None
+    """None as long as nothing was written or read again."""
 
     async def metadata(self, change: Mapping[str, JsonValue]) -> None:
         """A merge patch of metadata. Raises Conflict where somebody else wrote meanwhile."""
         body: JsonObject = {"metadata": {"resourceVersion": self.version, **change}}
-        self.answered(await self.kube.patch(self.type, self.key.namespace, self.key.name, body))
+        self.answered(await self.objects.patch(self.type, self.key.namespace, self.key.name, body))
 
     async def last(self, change: Mapping[str, JsonValue]) -> None:
         """The same where the object goes with it: what is answered then is not there any more."""
         body: JsonObject = {"metadata": {"resourceVersion": self.version, **change}}
-        await self.kube.patch(self.type, self.key.namespace, self.key.name, body)
+        await self.objects.patch(self.type, self.key.namespace, self.key.name, body)
 
     async def status(self, patch: Mapping[str, JsonValue]) -> None:
         """A merge patch of status. Raises NotFound, and Conflict where somebody else wrote meanwhile."""
         # The uid alone would not do: the API server ignores it in a patch of a status.
         body: JsonObject = {"metadata": {"uid": self.uid, "resourceVersion": self.version}, "status": dict(patch)}
-        raw = await self.kube.patch(self.type, self.key.namespace, self.key.name, body, subresource="status")
+        raw = await self.objects.patch(self.type, self.key.namespace, self.key.name, body, subresource="status")
         self.answered(raw)
 
     async def read(self) -> JsonObject | None:
         """The object as it is; None where it is gone, or another took its name."""
         try:
-            raw = await self.kube.get(self.type, self.key.namespace, self.key.name)
+            raw = await self.objects.get(self.type, self.key.namespace, self.key.name)
         except NotFound:
             return None
         if uid_of(raw) != self.uid:
@@ -53,9 +83,15 @@ class ObjectWriter:
 
     async def delete(self) -> None:
         """Delete this very object."""
-        await self.kube.delete(self.type, self.key.namespace, self.key.name, uid=self.uid)
+        await self.objects.delete(self.type, self.key.namespace, self.key.name, uid=self.uid)
+
+    def latest(self) -> JsonObject:
+        """The object as it was known last."""
+        known: JsonObject = orjson.loads(self.body) if self.last_answer is None else self.last_answer
+        return known
 
     def answered(self, raw: JsonObject) -> None:
         """What was read or answered is what later writes are bound to."""
         self.version = str(version_of(raw))
+        self.last_answer = raw
         self.on_answer(raw)

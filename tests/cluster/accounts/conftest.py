@@ -24,6 +24,7 @@ from relay_operator.engine.informer import key_of
 from relay_operator.engine.kube import Kube
 from relay_operator.engine.passes import KindReconciler
 from relay_operator.engine.queue import Priority, Queue, Taken
+from relay_operator.engine.vanished import Vanished
 from relay_operator.flows.account.flow import AccountFlow
 from relay_operator.observability.metrics import Metrics
 from relay_operator.settings import ListenAddress, Settings
@@ -79,6 +80,7 @@ class Bench:
             cache=self.cache,
             queue=self.queue,
             recorder=Recorder(self.kube, "test", self.wall),
+            vanished=Vanished(self.kube, OPERATOR_NAMESPACE, self.cache, self.queue, self.wall),
             retry_policy=RetryPolicy(Backoff(1.0, 300.0), random.random),
             intervals=PollIntervals(settings.poll_transition_seconds, settings.poll_settled_seconds, 0),
             wall_clock=self.wall,

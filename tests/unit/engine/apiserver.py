@@ -114,15 +114,22 @@ class ApiServer:
         return self._patched((plural, namespace, name), patch, status=status)
 
     def remove(self, plural: str, namespace: str, name: str, *, force: bool = False) -> None:
-        """What somebody else deletes; finalizers hold it, unless forced."""
+        """What somebody else deletes; finalizers hold it, unless they are forced off."""
         key = (plural, namespace, name)
         raw = self.objects[key]
         metadata = part(raw, "metadata")
-        if metadata.get("finalizers") and not force:
+        if metadata.get("finalizers"):
             metadata["deletionTimestamp"] = _text(self._now())
             metadata["generation"] = number(metadata["generation"]) + 1
             self._store(key, raw, "MODIFIED")
-            return
+            if not force:
+                return
+        self.vanish(*key)
+
+    def vanish(self, plural: str, namespace: str, name: str) -> None:
+        """It goes at once: so does what is deleted in the very moment in which its finalizer is written."""
+        key = (plural, namespace, name)
+        raw = self.objects[key]
         del self.objects[key]
         self.on_change("DELETED", copy.deepcopy(raw))
 

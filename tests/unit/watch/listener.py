@@ -1,11 +1,16 @@
 """An informer that remembers what it was told."""
 
 import asyncio
+from datetime import UTC, datetime
+
+from kubernetes.aio import client
 
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.informer import Informer
+from relay_operator.engine.kube import Kube
 from relay_operator.engine.queue import Queue
+from relay_operator.engine.vanished import Vanished
 from tests.unit.engine.apiserver import Json, part
 
 
@@ -13,7 +18,11 @@ class Listener(Informer):
     """An informer that remembers what kopf told it."""
 
     def __init__(self) -> None:
-        super().__init__(Cache(), Queue[ObjectKey](lambda: 0.0), lambda: 0.5, 300.0)
+        cache, queue = Cache(), Queue[ObjectKey](lambda: 0.0)
+        vanished = Vanished(
+            Kube(client.ApiClient(client.Configuration())), "relay-system", cache, queue, lambda: datetime.now(UTC)
+        )
+        super().__init__(cache, queue, vanished, lambda: 0.5, 300.0)
         self.told: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
 
     def seen(self, kind: str, raw: Json) -> None:  # type: ignore[override]

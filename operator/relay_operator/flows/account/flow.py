@@ -25,7 +25,6 @@ from relay_operator.engine.kind import resource_type
 from relay_operator.engine.kube import JsonObject, KubeError, ResourceType
 from relay_operator.engine.memory import Memory
 from relay_operator.engine.object_writer import ObjectWriter
-from relay_operator.engine.persist import Undo
 from relay_operator.engine.queue import Priority
 from relay_operator.engine.report import Report, Return
 from relay_operator.flows.account.observer import AccountObserver
@@ -275,9 +274,9 @@ class AccountFlow:
         counts = {self.plurals[kind]: number for kind, number in in_use.items()}
         return InUse.model_validate({fields[plural]: number for plural, number in counts.items() if plural in fields})
 
-    def undo(self, facts: AccountFacts, result: Result) -> Undo | None:
-        """Nothing of an account is paid for."""
-        return None
+    def paid(self, facts: AccountFacts, result: Result) -> bool:
+        """Nothing is."""
+        return False
 
     async def forget(self, key: ObjectKey, memory: AccountMemory | None) -> None:
         if memory is not None and memory.holds:

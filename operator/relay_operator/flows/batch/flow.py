@@ -5,8 +5,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-from relay_client import Conflict
-from relay_client.operations import CANCEL_BATCH
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import DEFINITION, InferenceBatch, InferenceBatchStatus
 from relay_operator.api.meta import CreateIntent, ObjectKey
@@ -15,7 +13,6 @@ from relay_operator.engine.flow import Told, Turn
 from relay_operator.engine.kind import resource_type
 from relay_operator.engine.kube import ResourceType
 from relay_operator.engine.object_writer import ObjectWriter
-from relay_operator.engine.persist import Undo
 from relay_operator.engine.report import Report, Return
 from relay_operator.flows.batch import actions, predicates
 from relay_operator.flows.batch.act import Actor
@@ -95,18 +92,8 @@ class BatchFlow:
         moments = (predicates.deadline(spec, status), predicates.expires_at(spec, status), status.retry_time)
         return tuple(moment for moment in moments if moment is not None and moment > facts.now)
 
-    def undo(self, facts: Facts, result: Result) -> Undo | None:
-        if not isinstance(result, Paid):
-            return None
-        cloud, batch_id = facts.usable_account.cloud, result.batch.id
-
-        async def cancel() -> None:
-            try:
-                await cloud.call(CANCEL_BATCH, id=batch_id)
-            except Conflict:
-                return  # it is ending, or has ended
-
-        return Undo(batch_id, cancel)
+    def paid(self, facts: Facts, result: Result) -> bool:
+        return isinstance(result, Paid)
 
     async def forget(self, key: ObjectKey, memory: BatchMemory | None) -> None:
         self.transfers.drop(key)

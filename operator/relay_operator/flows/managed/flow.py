@@ -13,7 +13,6 @@ from relay_operator.engine.flow import Told, Turn
 from relay_operator.engine.kind import resource_type
 from relay_operator.engine.kube import ResourceType
 from relay_operator.engine.object_writer import ObjectWriter
-from relay_operator.engine.persist import Undo
 from relay_operator.engine.queue import Priority
 from relay_operator.engine.report import Report, Return
 from relay_operator.flows.managed import predicates
@@ -134,11 +133,9 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
             return replace(report, looks=((facts.decided_in, Priority.RETRY),))
         return report
 
-    def undo(self, facts: Facts[SpecT, StatusT, ObsT], result: Result[ObsT]) -> Undo | None:
-        if not isinstance(result, Accepted):
-            return None
-        cloud_id, _ = self.resource.identity(result.resource)
-        return Undo(cloud_id, lambda: self.resource.delete(facts.usable_account.cloud, cloud_id))
+    def paid(self, facts: Facts[SpecT, StatusT, ObsT], result: Result[ObsT]) -> bool:
+        """What `adopt-id` names is not the object's own before status says so."""
+        return isinstance(result, Accepted) and facts.view.seen is not Seen.ADOPTEE
 
     async def forget(self, key: ObjectKey, memory: ManagedMemory | None) -> None:
         """Nothing is kept beside its memory."""

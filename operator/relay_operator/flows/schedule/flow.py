@@ -16,7 +16,6 @@ from relay_operator.engine.kind import resource_type
 from relay_operator.engine.kube import AlreadyExists, Refused, ResourceType
 from relay_operator.engine.memory import Memory
 from relay_operator.engine.object_writer import ObjectWriter
-from relay_operator.engine.persist import Undo
 from relay_operator.engine.queue import Priority
 from relay_operator.flows.schedule import batches
 from relay_operator.flows.schedule.cron import BadScheduleError
@@ -169,8 +168,9 @@ class ScheduleFlow:
         if decision.next is not None:
             yield min((decision.next - turn.now).total_seconds(), _LONGEST_WAIT), Priority.CHANGE
 
-    def undo(self, facts: ScheduleFacts, result: Done) -> Undo | None:
-        return None
+    def paid(self, facts: ScheduleFacts, result: Done) -> bool:
+        """Nothing is."""
+        return False
 
     async def forget(self, key: ObjectKey, memory: ScheduleMemory | None) -> None:
         """Nothing is kept beside its memory."""

@@ -26,6 +26,7 @@ from relay_operator.engine.kube import Kube
 from relay_operator.engine.passes import Pass
 from relay_operator.engine.queue import Priority, Queue, Taken
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
+from relay_operator.engine.vanished import Vanished
 from relay_operator.flows.managed.act import Actor
 from relay_operator.flows.managed.connection import ConnectionWriter
 from relay_operator.flows.managed.flow import ManagedFlow
@@ -37,6 +38,7 @@ from tests.unit.flows.managed.cloudpods import MemoryPods, OneAccount, Pods
 
 BEGINNING = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 NAMESPACE = "team-a"
+OPERATOR_NAMESPACE = "relay-system"
 BUSY = 60
 """Passes without a pause that no object ever needs."""
 
@@ -83,7 +85,8 @@ class World:
         clock, kube = self.clock, self.kube
         self.resource = MemoryPods(self.pods)
         self.cache, self.queue = Cache(), Queue[ObjectKey](clock.monotonic)
-        self.informer = Informer(self.cache, self.queue, self.random, 300.0)
+        vanished = Vanished(kube, OPERATOR_NAMESPACE, self.cache, self.queue, clock.wall)
+        self.informer = Informer(self.cache, self.queue, vanished, self.random, 300.0)
         self.recorder = Recorder(kube, "test", clock.wall)
         policy = RetryPolicy(Backoff(1.0, 300.0), self.random)
         engine = Engine(
@@ -91,6 +94,7 @@ class World:
             cache=self.cache,
             queue=self.queue,
             recorder=self.recorder,
+            vanished=vanished,
             retry_policy=policy,
             intervals=PollIntervals(transition=5.0, settled=300.0, jitter=0.2),
             wall_clock=clock.wall,
@@ -121,6 +125,7 @@ class World:
         """The process dies, and another lists everything."""
         self.assemble()
         await self.informer.relist(self.kube, "GpuPod", self.flow.type, ())
+        await self.informer.vanished.load()
 
     def _tell(self, event: str, raw: Json) -> None:
         if self.watching and raw.get("kind") == "GpuPod":
@@ -155,6 +160,14 @@ class World:
     def delete(self, name: str = "train", *, force: bool = False) -> None:
         """`kubectl delete`; forced as people do it, by taking the finalizer away."""
         self.server.remove("gpupods", NAMESPACE, name, force=force)
+
+    def vanish(self, name: str = "train") -> None:
+        """`kubectl delete` in the very moment in which the finalizer is written: nothing holds the object."""
+        self.server.vanish("gpupods", NAMESPACE, name)
+
+    def left_behind(self) -> list[Json]:
+        """The ConfigMaps of what vanished."""
+        return [raw for (plural, _, _), raw in self.server.objects.items() if plural == "configmaps"]
 
     def raw(self, name: str = "train") -> Json:
         return self.server.objects["gpupods", NAMESPACE, name]

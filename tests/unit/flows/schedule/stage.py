@@ -18,6 +18,7 @@ from relay_operator.engine.informer import Informer
 from relay_operator.engine.kube import Kube
 from relay_operator.engine.passes import Pass
 from relay_operator.engine.queue import Priority, Queue
+from relay_operator.engine.vanished import Vanished
 from relay_operator.flows.schedule.flow import ScheduleFlow
 from tests.unit.engine.apiserver import ApiServer, Json
 from tests.unit.flows.managed.world import Clock
@@ -45,13 +46,15 @@ class Stage:
         """A process that remembers nothing, and has read every list."""
         self.queue = Queue[ObjectKey](self.clock.monotonic)
         self.cache = Cache(on_owned=lambda owner: self.queue.add(owner, Priority.CHANGE))
-        self.informer = Informer(self.cache, self.queue, lambda: 0.5, 300.0)
+        vanished = Vanished(self.kube, "relay-system", self.cache, self.queue, self.now)
+        self.informer = Informer(self.cache, self.queue, vanished, lambda: 0.5, 300.0)
         self.recorder = Recorder(self.kube, "test", self.clock.wall)
         engine = Engine(
             kube=self.kube,
             cache=self.cache,
             queue=self.queue,
             recorder=self.recorder,
+            vanished=vanished,
             retry_policy=RetryPolicy(Backoff(1.0, 300.0), lambda: 0.5),
             intervals=PollIntervals(transition=5.0, settled=300.0, jitter=0.0),
             wall_clock=self.now,

@@ -1,0 +1,212 @@
+"""Objects that went although something of theirs is in the cloud, and that are taken to their end all the same.
+
+The API server decides on a DELETE from what it read: a finalizer that is written in the same moment does not hold the
+object, and it is gone with all that it recorded. Such an object goes on here, as one that is being deleted, and its
+flow takes it to its end as it would any other. A ConfigMap of the operator's own namespace keeps it, so that the next
+process goes on with it; whoever deletes that ConfigMap lets go of what it stands for.
+"""
+
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from pydantic import JsonValue
+
+from relay_operator.api.meta import ANNOTATION_PREFIX, CREATE_INTENT, FINALIZER, PAUSED, ObjectKey, rfc3339
+from relay_operator.engine.cache import Cache
+from relay_operator.engine.entry import uid_of
+from relay_operator.engine.kube import CONFIG_MAPS, AlreadyExists, JsonObject, Kube, NotFound, Refused, ResourceType
+from relay_operator.engine.queue import Priority, Queue
+
+logger = logging.getLogger(__name__)
+
+LABEL = f"{ANNOTATION_PREFIX}vanished"
+_OBJECT = "object.json"
+_UNDONE = frozenset({PAUSED})
+"""Nobody can take them back where there is no object."""
+
+
+def vanished(raw: Mapping[str, JsonValue]) -> bool:
+    """Whether the API server's last word on an object leaves something in the cloud without an owner.
+
+    Where a person forces the finalizer off, or the operator takes it off, the object was being deleted.
+    """
+    metadata = _mapping(raw.get("metadata"))
+    finalizers = metadata.get("finalizers")
+    held = isinstance(finalizers, list) and FINALIZER in finalizers
+    return held and CREATE_INTENT in _mapping(metadata.get("annotations")) and "deletionTimestamp" not in metadata
+
+
+@dataclass(slots=True)
+class Vanished:
+    """All of them: in the cache under keys of their own, which a namesake does not share."""
+
+    kube: Kube
+    namespace: str
+    """The operator's own."""
+    cache: Cache
+    queue: Queue[ObjectKey]
+    wall_clock: Callable[[], datetime]
+    _saved: set[ObjectKey] = field(default_factory=set)
+
+    def take_over(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> None:
+        """From here on the object is taken to its end; what is told later of the same one replaces what was known."""
+        metadata = _mapping(raw.get("metadata"))
+        annotations = {
+            name: value for name, value in _mapping(metadata.get("annotations")).items() if name not in _UNDONE
+        }
+        departed: JsonObject = {
+            **raw,
+            "metadata": {**metadata, "annotations": annotations, "deletionTimestamp": rfc3339(self.wall_clock())},
+        }
+        own = replace(key, vanished=uid_of(raw))
+        logger.warning("%s is gone, and what it has in the cloud is not: going on with its end", key)
+        self._saved.discard(own)
+        self._put(own, departed)
+
+    async def objects(self, key: ObjectKey, body: bytes) -> "DepartedObject":
+        """What takes the place of the API server for this one, once it is saved. Raises KubeError."""
+        if key not in self._saved:
+            await self.save(key, json.loads(body))
+        return DepartedObject(self, key)
+
+    async def load(self) -> None:
+        """Go on with what other processes left, and let go of what people deleted. Raises KubeError."""
+        known_before, found = set(self._saved), set[ObjectKey]()
+        async for page in self.kube.pages(CONFIG_MAPS, self.namespace):
+            for config_map in page:
+                known = _read(config_map)
+                if known is not None:
+                    key, raw = known
+                    found.add(key)
+                    self._saved.add(key)
+                    if self.cache.get(key) is None or _answers(raw) != _answers(self._body(key)):
+                        self._put(key, raw)
+        for key in (known_before & self._saved) - found:
+            logger.warning("the ConfigMap of %s is deleted: letting go of what it has in the cloud", key)
+            self.drop(key)
+
+    async def save(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> None:
+        """Raises KubeError, but where it can never be saved: it goes on in this process alone then."""
+        data: JsonObject = {"data": {_OBJECT: json.dumps({"kind": key.kind, **raw})}}
+        metadata: JsonObject = {"name": _name(key), "namespace": self.namespace, "labels": {LABEL: "true"}}
+        try:
+            try:
+                await self.kube.create(CONFIG_MAPS, self.namespace, {"metadata": metadata, **data})
+            except AlreadyExists:
+                await self.kube.patch(CONFIG_MAPS, self.namespace, _name(key), data)
+        except Refused as refused:
+            logger.error("%s is not remembered beyond this process: %s", key, refused)  # noqa: TRY400
+            return
+        self._saved.add(key)
+
+    async def let_go(self, key: ObjectKey) -> None:
+        """Its end is reached. Raises KubeError."""
+        if key in self._saved:
+            await self.kube.delete(CONFIG_MAPS, self.namespace, _name(key))
+        self.drop(key)
+
+    def drop(self, key: ObjectKey) -> None:
+        self._saved.discard(key)
+        self.cache.drop(key)
+        self.queue.add(key, Priority.REPAIR)  # for the flow to forget what it remembers of it
+
+    def _put(self, key: ObjectKey, raw: JsonObject) -> None:
+        self.cache.put(key, next_version(raw))
+        self.queue.add(key, Priority.DELETE)
+
+    def _body(self, key: ObjectKey) -> JsonObject:
+        entry = self.cache.get(key)
+        return {} if entry is None else json.loads(entry.body)
+
+
+@dataclass(frozen=True, slots=True)
+class DepartedObject:
+    """What an `ObjectWriter` writes to where the API server has no such object."""
+
+    vanished: Vanished
+    key: ObjectKey
+
+    async def get(self, kind: ResourceType, namespace: str | None, name: str) -> JsonObject:
+        """The object as it was left. Raises NotFound once it reached its end."""
+        entry = self.vanished.cache.get(self.key)
+        if entry is None:
+            raise NotFound(404, "NotFound", f"{self.key} was taken to its end")
+        body: JsonObject = json.loads(entry.body)
+        return body
+
+    async def patch(
+        self,
+        kind: ResourceType,
+        namespace: str | None,
+        name: str,
+        body: Mapping[str, JsonValue],
+        *,
+        subresource: str | None = None,
+    ) -> JsonObject:
+        """A merge patch; the end is reached with the last finalizer. Raises KubeError."""
+        before = await self.get(kind, namespace, name)
+        after = next_version(_merged(before, body))
+        finalizers = _mapping(after["metadata"]).get("finalizers")
+        if isinstance(finalizers, list) and FINALIZER in finalizers:
+            await self.vanished.save(self.key, after)
+        else:
+            await self.vanished.let_go(self.key)
+        return after
+
+    async def delete(self, kind: ResourceType, namespace: str | None, name: str, *, uid: str) -> None:
+        """It is being deleted."""
+
+
+def next_version(raw: Mapping[str, JsonValue]) -> JsonObject:
+    """Newer than all that is known: the API server counts no longer."""
+    return {**raw, "metadata": {**_mapping(raw.get("metadata")), "resourceVersion": str(time.monotonic_ns())}}
+
+
+def _merged(before: Mapping[str, JsonValue], patch: Mapping[str, JsonValue]) -> JsonObject:
+    """RFC 7386."""
+    after = {name: value for name, value in before.items() if patch.get(name, value) is not None}
+    for name, value in patch.items():
+        if isinstance(value, Mapping):
+            after[name] = _merged(_mapping(before.get(name)), value)
+        elif value is not None:
+            after[name] = value
+    return after
+
+
+def _read(config_map: Mapping[str, JsonValue]) -> tuple[ObjectKey, JsonObject] | None:
+    """The object that it keeps, with what people answered on the ConfigMap itself; None where it keeps none."""
+    metadata = _mapping(config_map.get("metadata"))
+    text = _mapping(config_map.get("data")).get(_OBJECT)
+    if LABEL not in _mapping(metadata.get("labels")) or not isinstance(text, str):
+        return None
+    try:
+        raw = json.loads(text)
+    except ValueError:
+        logger.error("the ConfigMap %s cannot be read: what it stands for is left", metadata.get("name"))  # noqa: TRY400
+        return None
+    raw = _merged(raw, {"metadata": {"annotations": _ours(metadata)}})
+    kept = _mapping(raw.get("metadata"))
+    key = ObjectKey(str(raw.get("kind")), str(kept.get("namespace") or ""), str(kept.get("name")), uid_of(raw))
+    return key, raw
+
+
+def _answers(raw: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    return _ours(_mapping(raw.get("metadata")))
+
+
+def _ours(metadata: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """What people ask for with our annotations."""
+    annotations = _mapping(metadata.get("annotations"))
+    return {name: value for name, value in annotations.items() if name.startswith(ANNOTATION_PREFIX)}
+
+
+def _name(key: ObjectKey) -> str:
+    return f"vanished-{key.kind.lower()}-{key.vanished}"
+
+
+def _mapping(value: JsonValue) -> Mapping[str, JsonValue]:
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,202 @@
+"""An object that goes in the moment in which its finalizer is written is taken to its end all the same."""
+
+import json
+import logging
+from dataclasses import replace
+
+import pytest
+from pydantic import JsonValue
+
+from relay_operator.api.meta import ANNOTATION_PREFIX, CREATE_INTENT, FINALIZER, ObjectKey
+from relay_operator.engine.account import AccountReady
+from relay_operator.engine.kube import NotFound
+from relay_operator.engine.vanished import DepartedObject
+from tests.unit.engine.apiserver import Fault, Json, part
+from tests.unit.flows.managed.cloudpods import lost
+from tests.unit.flows.managed.test_recording import at_the_status_write
+from tests.unit.flows.managed.world import NAMESPACE, OPERATOR_NAMESPACE, World
+
+REFUSED = Fault(403, plural="configmaps", times=1000)
+
+
+@pytest.fixture
+def ending(world: World) -> World:
+    """Nothing of the cloud ends by being asked: what was terminated is seen only later."""
+    world.pods.fail("delete", *[lost(acted=False)] * 3)
+    return world
+
+
+async def _vanished(world: World) -> None:
+    """It goes right after its id was written."""
+    world.apply()
+    await world.settle()
+    world.vanish()
+
+
+async def test_what_it_has_is_terminated_and_nothing_is_left(world: World) -> None:
+    await _vanished(world)
+    await world.wait(10)
+    assert (len(world.pods.created), world.pods.live, world.left_behind()) == (1, [], [])
+    assert list(world.cache.keys()) == []
+
+
+async def test_it_is_terminated_where_it_goes_before_its_id_is_written(world: World) -> None:
+    at_the_status_write(world, world.vanish)
+    world.apply()
+    await world.wait(10)
+    assert (len(world.pods.created), world.pods.live, world.left_behind()) == (1, [], [])
+
+
+async def test_it_is_terminated_where_the_answer_was_lost_and_the_id_is_told_later(world: World) -> None:
+    world.pods.listable = False
+    world.pods.fail("create", lost(acted=True))
+    world.apply()
+    await world.one_pass()
+    world.vanish()
+    await world.wait(10)
+    assert len(world.pods.live) == 1
+    assert isinstance(world.account.state, AccountReady)
+    world.account.state.unclaimed.add("pod-1")
+    await world.wait(120)
+    assert (len(world.pods.created), world.pods.live, world.left_behind()) == (1, [], [])
+
+
+async def test_a_namesake_has_its_own(world: World) -> None:
+    await _vanished(world)
+    world.apply()
+    await world.wait(10)
+    assert [record.id for record in world.pods.live] == [world.status().id] == ["pod-2"]
+
+
+async def test_orphan_leaves_it(world: World) -> None:
+    world.apply(deletionPolicy="Orphan")
+    await world.settle()
+    world.vanish()
+    await world.wait(10)
+    assert ([record.id for record in world.pods.live], world.left_behind()) == (["pod-1"], [])
+
+
+async def test_a_pause_that_nobody_could_end_ends_with_it(world: World) -> None:
+    world.apply()
+    await world.settle()
+    world.annotate(paused="true")
+    await world.settle()
+    world.vanish()
+    await world.wait(10)
+    assert world.pods.live == []
+
+
+async def test_what_is_forced_away_is_left(world: World) -> None:
+    world.apply()
+    await world.settle()
+    world.delete(force=True)
+    await world.wait(10)
+    assert (len(world.pods.live), world.left_behind()) == (1, [])
+
+
+async def test_a_list_is_no_word_on_it(ending: World) -> None:
+    await _vanished(ending)
+    await ending.one_pass()
+    await ending.informer.relist(ending.kube, "GpuPod", ending.flow.type, ())
+    await ending.wait(60)
+    assert ending.pods.live == []
+
+
+async def test_the_next_process_goes_on(ending: World) -> None:
+    await _vanished(ending)
+    await ending.one_pass()
+    (kept,) = ending.left_behind()
+    left = json.loads(str(part(kept, "data")["object.json"]))
+    assert (left["kind"], left["status"]["id"], left["metadata"]["finalizers"]) == ("GpuPod", "pod-1", [FINALIZER])
+    assert len(ending.pods.live) == 1
+    await ending.restart()
+    await ending.informer.vanished.load()
+    await ending.wait(60)
+    assert (ending.pods.live, ending.left_behind()) == ([], [])
+
+
+async def test_it_is_ended_only_once_it_is_written_down(ending: World) -> None:
+    outage = Fault(500, plural="configmaps", times=3)
+    ending.server.faults.append(outage)
+    await _vanished(ending)
+    ending.pods.failures.clear()
+    kept: list[int] = []
+    ending.pods.on_call = lambda call: kept.append(len(ending.left_behind())) if call == "delete" else None
+    await ending.wait(60)
+    assert (kept, outage.times, ending.pods.live, ending.left_behind()) == ([1], 0, [], [])
+
+
+async def test_without_the_right_to_write_it_down_it_is_ended_all_the_same(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.server.faults.append(replace(REFUSED))
+    await _vanished(world)
+    with caplog.at_level(logging.ERROR):
+        await world.wait(10)
+    assert world.pods.live == []
+    assert "not remembered beyond this process" in caplog.text
+
+
+async def test_whoever_deletes_the_config_map_lets_go_of_it(ending: World) -> None:
+    ending.pods.fail("delete", *[lost(acted=False)] * 100)
+    await _vanished(ending)
+    await ending.one_pass()
+    (kept,) = ending.left_behind()
+    ending.server.remove("configmaps", OPERATOR_NAMESPACE, str(part(kept, "metadata")["name"]))
+    await ending.informer.vanished.load()
+    await ending.settle()
+    asked = ending.pods.count("delete")
+    await ending.wait(600)
+    assert (ending.pods.count("delete"), len(ending.pods.live)) == (asked, 1)
+    assert list(ending.cache.keys()) == []
+
+
+async def test_people_answer_on_the_config_map(world: World) -> None:
+    world.pods.listable = False
+    world.pods.fail("create", lost(acted=False))
+    world.apply()
+    await world.one_pass()
+    intent = world.intent()
+    world.vanish()
+    await world.wait(120)
+    (kept,) = world.left_behind()
+    name = str(part(kept, "metadata")["name"])
+    left = json.loads(str(part(kept, "data")["object.json"]))
+    assert left["status"]["conditions"][0]["reason"] == "CreateOutcomeUnknown"
+    answer: Json = {"metadata": {"annotations": {f"{ANNOTATION_PREFIX}retry-create": getattr(intent, "token", "")}}}
+    world.server.edit("configmaps", OPERATOR_NAMESPACE, name, answer)
+    await world.informer.vanished.load()
+    await world.wait(10)
+    assert (world.left_behind(), world.pods.count("create")) == ([], 1)
+
+
+@pytest.mark.parametrize("data", [{}, {"object.json": "{"}, {"object.json": 7}], ids=["empty", "torn", "odd"])
+async def test_a_config_map_that_cannot_be_read_is_left_alone(world: World, data: JsonValue) -> None:
+    label: Json = {"gpurelay.dev/vanished": "true"}
+    metadata: Json = {"name": "vanished-x", "namespace": OPERATOR_NAMESPACE, "labels": label}
+    world.server.put("configmaps", {"metadata": metadata, "data": data})
+    world.server.put("configmaps", {"metadata": {"name": "kube-root-ca.crt", "namespace": OPERATOR_NAMESPACE}})
+    await world.restart()
+    await world.wait(10)
+    assert len(world.left_behind()) == 2
+    assert list(world.cache.keys()) == []
+
+
+async def test_what_was_never_sent_for_needs_no_end(world: World) -> None:
+    world.apply(envFrom=[{"secretRef": {"name": "missing"}}])
+    await world.settle()
+    assert CREATE_INTENT not in part(part(world.raw(), "metadata"), "annotations")
+    world.vanish()
+    await world.wait(10)
+    assert (world.left_behind(), world.pods.created) == ([], [])
+
+
+async def test_what_was_let_go_of_meanwhile_cannot_be_written_to(world: World) -> None:
+    key = ObjectKey("GpuPod", NAMESPACE, "train", "uid-1")
+    with pytest.raises(NotFound):
+        await DepartedObject(world.informer.vanished, key).patch(world.flow.type, NAMESPACE, "train", {"status": {}})
+
+
+def test_a_key_says_that_it_is_of_one_that_vanished() -> None:
+    key = ObjectKey("GpuPod", "team-a", "train", "uid-1")
+    assert str(key) == "GpuPod/team-a/train (vanished)"
