@@ -19,10 +19,13 @@ from tests.cluster.batch_side import (
     tells,
 )
 from tests.cluster.cloud_log import count
+from tests.cluster.slow_delete import go_at_once
 from tests.support.eventually import eventually
 from tests.support.manifests import condition, stalled
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.support.kube import Manifest
     from tests.support.workspace import Workspace
 
@@ -143,3 +146,20 @@ async def test_an_account_stays_while_a_batch_needs_it_and_not_for_one_that_is_f
     await workspace.cloud.control.advance(500)
     await workspace.becomes(KIND, NAME, complete)
     await workspace.is_gone("CloudAccount", "default")
+
+
+async def test_one_that_goes_in_spite_of_its_finalizer_ends_as_any_other(
+    brisk_private_workspace: Workspace, tmp_path: Path
+) -> None:
+    workspace = brisk_private_workspace
+    await workspace.cloud.control.clock(mode="frozen")
+    await workspace.cloud.control.settings(batchRecordSeconds=100)
+    await put_prompts(workspace, ALL)
+    await go_at_once(workspace, tmp_path, batch(), tells("Running"))
+
+    async def ended() -> list[str]:
+        await workspace.cloud.control.advance(5)
+        return [each["status"] for each in await batches_in_cloud(workspace)]
+
+    await eventually(ended, lambda states: states == ["cancelled"], what="it is cancelled")
+    await eventually(lambda: files_in_cloud(workspace), lambda files: files == [], what="its files are gone")

@@ -11,15 +11,18 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from tests.support.certificates import write_serving_certificate
+from tests.support.manifests import ready
 from tests.support.process import free_port
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
     from tests.support.kube import Manifest
     from tests.support.workspace import Workspace
 
+_PAUSED = "gpurelay.dev/paused"
+_FINALIZER = "gpurelay.dev/cloud-resource"
 _TYPE = "ValidatingWebhookConfiguration"
 _PATH = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 
@@ -69,3 +72,22 @@ async def slow_delete(workspace: Workspace, folder: Path) -> AsyncIterator[SlowD
     finally:
         await kube.call("DELETE", f"{_PATH}/{name}")
         await runner.cleanup()
+
+
+async def go_at_once(
+    workspace: Workspace, folder: Path, manifest: Manifest, wanted: Callable[[Manifest | None], object] = ready
+) -> None:
+    """The object goes once it is as wanted, though its finalizer is there."""
+    kind, name, kube = manifest["kind"], manifest["metadata"]["name"], workspace.kube
+    await workspace.becomes("CloudAccount", "default")
+    await workspace.apply(manifest | {"metadata": {**manifest["metadata"], "annotations": {_PAUSED: "true"}}})
+    async with slow_delete(workspace, folder) as slow:
+        deletion = asyncio.create_task(kube.delete(kind, name))
+        async with asyncio.timeout(30):
+            await slow.began.wait()
+        await kube.annotate(kind, name, {_PAUSED: None})
+        created = await workspace.becomes(kind, name, wanted)
+        assert created["metadata"]["finalizers"] == [_FINALIZER]
+        slow.may_end.set()
+        await deletion
+    assert await kube.find(kind, name) is None
