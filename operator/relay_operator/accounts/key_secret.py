@@ -3,6 +3,7 @@
 import base64
 import binascii
 import hashlib
+import re
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -13,6 +14,8 @@ from relay_operator.engine.kube import SECRETS, Conflict, JsonObject, Kube, NotF
 
 _DELETION_DOUBT = timedelta(seconds=30)
 """A namespace's end reaches its Secrets and its accounts within this time of each other."""
+_NAME = re.compile(r"[a-z0-9][-.a-z0-9]{0,252}")
+"""Of a Secret. What is held is noted in an annotation, which people can edit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,9 @@ async def hold(kube: Kube, namespace: str, name: str, account_uid: str, now: dat
 
 
 async def release(kube: Kube, namespace: str, name: str, account_uid: str) -> None:
-    """Lets the Secret go. Raises KubeError."""
+    """Lets the Secret go; there is none of a name that cannot be one. Raises KubeError."""
+    if not _NAME.fullmatch(name):
+        return
     try:
         secret = await kube.get(SECRETS, namespace, name)
     except NotFound:

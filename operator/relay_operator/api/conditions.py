@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from relay_operator.api.meta import Model, Time
+from relay_operator.api.meta import ECHO_CHARS, Model, Time
 from relay_operator.api.schema import map_by
 
 
@@ -139,7 +139,9 @@ class ObjectStatus(Model):
     """What every kind's status tells."""
 
     reconcile_at: str | None = Field(
-        None, max_length=64, description="The value of the annotation gpurelay.dev/reconcile-at that was acted on."
+        None,
+        max_length=ECHO_CHARS,
+        description="The annotation gpurelay.dev/reconcile-at that was acted on; its digest if it is longer.",
     )
     observed_generation: int = Field(-1, ge=-1, description="Generation of the spec that this status is about.")
     conditions: list[Condition] = Field(

@@ -1,5 +1,6 @@
 """What every object has: its metadata, its place in the API, and the annotations that people and the operator use."""
 
+import hashlib
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -25,6 +26,11 @@ RECONCILE_AT = f"{ANNOTATION_PREFIX}reconcile-at"
 ADOPT_ID = f"{ANNOTATION_PREFIX}adopt-id"
 RETRY_CREATE = f"{ANNOTATION_PREFIX}retry-create"
 ABANDON = f"{ANNOTATION_PREFIX}abandon"
+
+ECHO_CHARS = 64
+"""As many characters of an annotation as status repeats."""
+_INTENT_CHARS = 4096
+"""No intent that the operator wrote is longer."""
 
 
 def rfc3339(moment: datetime) -> str:
@@ -88,6 +94,16 @@ class ObjectMeta(Model):
     annotations: dict[str, str] = Field(default_factory=dict, repr=False)
     labels: dict[str, str] = Field(default_factory=dict)
 
+    def echo(self, annotation: str) -> str | None:
+        """The annotation as status repeats it once it was acted on, and as it is compared with that.
+
+        None if it is absent or empty; a digest if it is longer than status takes, so that each change is another.
+        """
+        value = self.annotations.get(annotation)
+        if not value or len(value) <= ECHO_CHARS:
+            return value or None
+        return f"sha256:{hashlib.sha256(value.encode(errors='replace')).hexdigest()}"[:ECHO_CHARS]
+
 
 class Resource(Model, Generic[SpecT, StatusT]):
     """One object of a kind; concrete kinds fix `kind` and give `status` its default."""
@@ -134,6 +150,8 @@ class CreateIntent(Model):
 
         A malformed intent must be treated as open: what it stood for may exist.
         """
+        if text and len(text) > _INTENT_CHARS:
+            return MalformedIntent(f"the annotation {CREATE_INTENT} cannot be read: it is too long")
         return _parsed(text) if text else None
 
     def to_annotation(self) -> str:

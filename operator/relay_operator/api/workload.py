@@ -4,7 +4,7 @@ from pydantic import Field
 
 from relay_operator.api.conditions import ObjectStatus
 from relay_operator.api.connection import Connection
-from relay_operator.api.meta import Model, Time
+from relay_operator.api.meta import ECHO_CHARS, Model, Time
 from relay_operator.api.parts import (
     DeletionPolicy,
     EnvFromSource,
@@ -111,7 +111,9 @@ class WorkloadStatus(ManagedStatus):
         None, description="When the cloud will delete it, with its volume, unless something changes."
     )
     restarted_at: str | None = Field(
-        None, max_length=64, description="The value of the annotation gpurelay.dev/restarted-at that was acted on."
+        None,
+        max_length=ECHO_CHARS,
+        description="The annotation gpurelay.dev/restarted-at that was acted on; its digest if it is longer.",
     )
     recoveries: int | None = Field(
         None, ge=0, description="Restarts and recreations in a row, without a run of ten minutes between them."

@@ -21,7 +21,7 @@ def of_every_pass(
     """The fields that every pass fills in; `looked`: what `reconcile-at` asks for was done."""
     return {
         "observed_generation": metadata.generation,
-        "reconcile_at": metadata.annotations.get(RECONCILE_AT) if looked else before.reconcile_at,
+        "reconcile_at": metadata.echo(RECONCILE_AT) if looked else before.reconcile_at,
         "conditions": conditions.written(before.conditions, wanted, metadata.generation, now),
     }
 

@@ -129,7 +129,7 @@ class AccountFlow:
         return AccountFacts(turn.key, obj, turn.now, state, in_use, view)
 
     def _look_is_due(self, account: AnyAccount, state: AccountState, memory: AccountMemory) -> bool:
-        asked = account.metadata.annotations.get(meta.RECONCILE_AT) != account.status.reconcile_at
+        asked = account.metadata.echo(meta.RECONCILE_AT) != account.status.reconcile_at
         changed = memory.looked != (account.metadata.generation, state)
         return asked or changed or self.engine.clock() >= memory.look_at
 
@@ -245,7 +245,7 @@ class AccountFlow:
             seen=seen,
             deleting=view.deleting,
             # The `reconcile-at` was heeded by a look, and by nothing less.
-            reconcile_at=before.reconcile_at if seen is None else account.metadata.annotations.get(meta.RECONCILE_AT),
+            reconcile_at=before.reconcile_at if seen is None else account.metadata.echo(meta.RECONCILE_AT),
             paused=view.paused,
             deaf=memory.deaf,
         )

@@ -217,7 +217,7 @@ def _needs_no_account(view: View) -> bool:
 
 def _asked(obj: InferenceBatch) -> bool:
     """Whether somebody asks for another attempt at once."""
-    return obj.metadata.annotations.get(meta.RECONCILE_AT) != obj.status.reconcile_at
+    return obj.metadata.echo(meta.RECONCILE_AT) != obj.status.reconcile_at
 
 
 def _from_status(obj: InferenceBatch) -> CreateIntent | None:

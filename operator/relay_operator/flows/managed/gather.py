@@ -32,6 +32,7 @@ from relay_operator.flows.managed.resource import (
     TakesInputs,
     Unfinished,
 )
+from relay_wire.base import RESOURCE_ID
 
 SpecT = TypeVar("SpecT", bound=ManagedSpec)
 StatusT = TypeVar("StatusT", bound=ManagedStatus)
@@ -256,6 +257,8 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         refused = Seen.UNKNOWABLE if is_open else Seen.ADOPTEE_REFUSED
         if not account.adoption_allowed:
             return _Sight(refused, note="the account is shared and does not say allowAdoption")
+        if not RESOURCE_ID.fullmatch(cloud_id):
+            return _Sight(refused, note=_NO_ID)
         holders = self.cache.with_cloud_id(cloud_id) - {key}
         if holders:
             return _Sight(refused, note=_belongs(cloud_id, holders))
@@ -331,4 +334,8 @@ def _gate(obj: Resource[SpecT, StatusT], account: AccountReady, memory: ManagedM
     return predicates.gate(obj, now) if same else Gate.OPEN
 
 
+_NO_ID = (
+    f"the annotation {meta.ADOPT_ID} is no id of the cloud's: at most 253 letters, digits and . _ : ~ @ = + -, "
+    "and it begins with none of those signs but _"
+)
 _NOT_ASKED: AccountState = AccountWaiting(Reason.PAUSED, "")

@@ -64,7 +64,7 @@ def gate(obj: Resource[SpecT, StatusT], now: datetime) -> Gate:
 
 def refresh_asked(obj: Resource[SpecT, StatusT]) -> bool:
     """`reconcile-at` has a value that status does not echo yet."""
-    return obj.metadata.annotations.get(meta.RECONCILE_AT, "") != (obj.status.reconcile_at or "")
+    return obj.metadata.echo(meta.RECONCILE_AT) != (obj.status.reconcile_at or None)
 
 
 def undecided(obj: Resource[SpecT, StatusT], intent: Intent, account: AccountReady) -> Undecided:
@@ -96,7 +96,7 @@ def runtime_used_up(obj: Resource[SpecT, StatusT], now: datetime) -> bool:
 
 
 def restart_asked(obj: Resource[SpecT, StatusT]) -> bool:
-    return obj.metadata.annotations.get(meta.RESTARTED_AT, "") != (told(obj.status).restarted_at or "")
+    return obj.metadata.echo(meta.RESTARTED_AT) != (told(obj.status).restarted_at or None)
 
 
 def model_id(models: Sequence[str], failures: int | None) -> str:

@@ -120,7 +120,7 @@ def _clocks(
     observed: ObsT | None,
 ) -> Fields:
     """Echo of the restart, and since when the workload has been running or stopped."""
-    annotations, status = facts.obj.metadata.annotations, facts.obj.status
+    metadata, status = facts.obj.metadata, facts.obj.status
     changed: Fields = {}
     start = isinstance(action, actions.Update) and action.change in {START, RESTART}
     started = start and isinstance(result, Sent)
@@ -128,7 +128,7 @@ def _clocks(
     if started:
         changed["state_since"] = facts.now  # the same state after this is another failure
     if begun:
-        changed["restarted_at"] = annotations.get(meta.RESTARTED_AT)
+        changed["restarted_at"] = metadata.echo(meta.RESTARTED_AT)
         changed["running_since"] = None
     if observed is not None and not isinstance(result, Sent):
         progress = resource.progress(observed)

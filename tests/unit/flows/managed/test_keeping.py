@@ -577,3 +577,23 @@ async def test_trouble_is_told_as_an_event_once_and_its_end_too(world: World, st
         ("Warning", "WaitingForCapacity"),
         ("Normal", "Recovered"),
     ]
+
+
+@pytest.mark.parametrize("value", ["x" * 64, "x" * 65, "y" * 200_000])
+async def test_an_annotation_of_any_length_is_acted_on_once(world: World, value: str) -> None:
+    await made(world)
+    world.annotate(restarted_at=value, reconcile_at=value)
+    await world.wait(600)
+    assert world.pods.count("restart") == 1
+    looks = len(world.resource.looks)
+    world.annotate(restarted_at=value[:-1] + "z", reconcile_at=value[:-1] + "z")
+    await world.wait(600)
+    assert world.pods.count("restart") == 2
+    assert len(world.resource.looks) - looks < 10
+
+
+async def test_an_empty_annotation_asks_for_nothing(world: World) -> None:
+    await made(world)
+    world.annotate(restarted_at="", reconcile_at="")
+    await world.wait(200)
+    assert world.pods.count("restart") == 0
