@@ -169,10 +169,10 @@ class Accounts:
         """Whether the account's webhooks arrive."""
         return self._connection(key).evidence
 
-    def refused(self, account: AccountReady) -> None:
-        """The cloud answered 401 to this account's Cloud."""
+    def failed(self, account: AccountReady, error: CloudError) -> None:
+        """What the cloud answered to this account's Cloud."""
         connection = self._connections.get(account.key)
-        if connection is not None and connection.state is account:
+        if isinstance(error, Unauthorized) and connection is not None and connection.state is account:
             connection.suspected = True
 
     def whoami(self, key: ObjectKey) -> Whoami | None:

@@ -104,6 +104,11 @@ class ObjectMeta(Model):
             return value or None
         return f"sha256:{hashlib.sha256(value.encode(errors='replace')).hexdigest()}"[:ECHO_CHARS]
 
+    @property
+    def paused(self) -> bool:
+        """Whether people hold every change back."""
+        return self.annotations.get(PAUSED) == "true"
+
 
 class Resource(Model, Generic[SpecT, StatusT]):
     """One object of a kind; concrete kinds fix `kind` and give `status` its default."""

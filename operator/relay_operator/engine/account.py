@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from relay_client import Cloud
+from relay_client import Cloud, CloudError
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import CreateIntent, ObjectKey
 from relay_operator.api.references import AccountKind, AccountRef
@@ -41,6 +41,29 @@ class AccountRefused:
 
 
 AccountState: TypeAlias = AccountReady | AccountWaiting | AccountRefused
+NOT_ASKED: AccountState = AccountWaiting(Reason.PAUSED, "")
+"""Of an object for which nobody needs to know."""
+
+
+class UsesAccount:
+    """Facts of an object that is made with an account."""
+
+    __slots__ = ()
+    key: ObjectKey
+    account: AccountState
+
+    @property
+    def usable_account(self) -> AccountReady:
+        """The account of whatever is done in the cloud: the plan does nothing there without one."""
+        if not isinstance(self.account, AccountReady):
+            raise AssertionError(f"{self.key}: the plan acts on the cloud without an account")
+        return self.account
+
+
+def sent_with(intent: CreateIntent) -> AccountRef | None:
+    """The account that the intent names."""
+    kind, name = intent.account_parts
+    return AccountRef(kind=AccountKind(kind), name=name) if name else None
 
 
 def pinned(ref: AccountRef | None, recorded: AccountRef | None, intent: CreateIntent | None) -> AccountRef | None:
@@ -50,10 +73,7 @@ def pinned(ref: AccountRef | None, recorded: AccountRef | None, intent: CreateIn
     """
     if recorded is not None:
         return recorded
-    if intent is not None and intent.account:
-        kind, name = intent.account_parts
-        return AccountRef(kind=AccountKind(kind), name=name)
-    return ref
+    return (sent_with(intent) if intent is not None else None) or ref
 
 
 class Accounts(Protocol):
@@ -74,6 +94,6 @@ class Accounts(Protocol):
         """A settled object's poll saw a change that a webhook should have told of."""
         ...
 
-    def refused(self, account: AccountReady) -> None:
-        """The cloud answered 401: read the Secret again at once."""
+    def failed(self, account: AccountReady, error: CloudError) -> None:
+        """The cloud did not do what was asked of it: after a 401 the Secret is read again at once."""
         ...

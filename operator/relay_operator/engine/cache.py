@@ -12,15 +12,11 @@ from relay_operator.engine.index import Index
 from relay_operator.engine.tombstones import Tombstones
 
 
-def _ignore(owner: ObjectKey) -> None:
-    """The default: nobody asks for owners."""
-
-
 @dataclass(slots=True)
 class Cache:
     """All known objects, with indexes by account, token, owner and cloud id. O(1) per event, and per object found."""
 
-    on_owned: Callable[[ObjectKey], None] = _ignore
+    on_owned: Callable[[ObjectKey], None] = lambda _owner: None
     """Told the owner of an object that came, went, began to be deleted or finished."""
     without_account: frozenset[str] = frozenset()
     """Kinds that use no account, beside the accounts themselves."""

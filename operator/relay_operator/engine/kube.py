@@ -5,7 +5,7 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 from urllib.parse import quote
 
 import aiohttp
@@ -80,25 +80,18 @@ PODS = ResourceType("pods")
 NAMESPACES = ResourceType("namespaces", namespaced=False)
 
 
-class WriteObserver(Protocol):
-    """Told of every write, for metrics: plural, verb and the status answered (0: none)."""
-
-    def __call__(self, plural: str, verb: str, status: int) -> None: ...
-
-
-def _ignore_write(plural: str, verb: str, status: int) -> None:
-    """The default: nobody counts."""
-
-
 class Kube:
-    """Reads and writes objects as plain JSON; every failure is a `KubeError`."""
+    """Reads and writes objects as plain JSON; every failure is a `KubeError`.
+
+    `on_write` is told of every write, for metrics: plural, verb and the status answered (0: none).
+    """
 
     def __init__(
         self,
         api: client.ApiClient,
         *,
         field_manager: str = "relay-operator",
-        on_write: WriteObserver = _ignore_write,
+        on_write: Callable[[str, str, int], None] = lambda _plural, _verb, _status: None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._api = api

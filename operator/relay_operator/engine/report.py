@@ -1,7 +1,7 @@
 """What a pass says of its object, and when it comes back: one form and one table of refusals for every flow. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum, auto
 from typing import Literal, TypeAlias
@@ -90,12 +90,32 @@ def refusal(error: CloudError) -> Refusal:
     return by_code or next((row for kind, row in _REFUSALS if isinstance(error, kind)), _UNREACHABLE)
 
 
-_PAUSED = Wanted(ConditionType.PAUSED, "True", Reason.PAUSED, "the annotation paused is set")
+def refused(error: CloudError) -> Report:
+    """The cloud said no, and is asked again."""
+    row = refusal(error)
+    trouble: Trouble = ConditionType.STALLED if row.stalled else ConditionType.RECONCILING
+    return Report("False", trouble, row.reason, error.message, retry=row.retry, retry_after=error.retry_after)
+
+
+def unfunded(refusal: Report, reason: Reason = Reason.WAITING_FOR_BUDGET) -> Report:
+    """It said so for want of funds; what would only be new, or more, has time."""
+    exceeded = Wanted(ConditionType.BUDGET_EXCEEDED, "True", reason, refusal.message)
+    return replace(refusal, trouble=ConditionType.RECONCILING, reason=reason, extra=(exceeded,))
+
+
+def unknown(reason: Reason, message: str, back: Return = Return.TRANSITION, *, stalled: bool = False) -> Report:
+    """Nobody knows what became of a create; `stalled`: a person has to find out."""
+    extra = (Wanted(ConditionType.CREATE_OUTCOME_UNKNOWN, "True", reason, message),)
+    trouble: Trouble = ConditionType.STALLED if stalled else ConditionType.RECONCILING
+    return Report("False", trouble, reason, message, back, extra=extra)
+
+
+PAUSED = Wanted(ConditionType.PAUSED, "True", Reason.PAUSED, "the annotation paused is set")
 
 
 def paused() -> Report:
     """Nothing is done; `Ready` stays what it was."""
-    return Report(None, None, Reason.PAUSED, _PAUSED.message, Return.NEVER, extra=(_PAUSED,))
+    return Report(None, None, Reason.PAUSED, PAUSED.message, Return.NEVER, extra=(PAUSED,))
 
 
 def blind(error: CloudError | None, *, unreachable: bool) -> Report | None:

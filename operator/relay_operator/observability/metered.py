@@ -1,8 +1,8 @@
 """Counts every request to the cloud by its operation, whoever sends it."""
 
 import re
-from collections.abc import AsyncIterable, Callable, Mapping
-from typing import Protocol
+from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
+from typing import TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 from relay_client import OPERATIONS, AnyOperation, CallPolicy, ConnectionPool
@@ -12,10 +12,9 @@ from relay_client.pool import OpenAnswer
 _OTHER = "other"
 
 
-class RequestObserver(Protocol):
-    """Told of every request: operation, status (None: no answer) and the seconds it took."""
-
-    def __call__(self, operation: str, status: int | None, seconds: float) -> None: ...
+AnswerT = TypeVar("AnswerT", Answer, OpenAnswer)
+RequestObserver: TypeAlias = Callable[[str, int | None, float], None]
+"""Told of every request: operation, status (None: no answer) and the seconds it took."""
 
 
 class MeteredPool(ConnectionPool):
@@ -36,13 +35,7 @@ class MeteredPool(ConnectionPool):
         policy: CallPolicy,
     ) -> Answer:
         """One request, one answer. Raises NoAnswerError."""
-        started, status = self._clock(), None
-        try:
-            answer = await super().exchange(method, url, headers, content, seconds, policy)
-            status = answer.status
-            return answer
-        finally:
-            self._on_request(operation_at(method, url), status, self._clock() - started)
+        return await self._metered(method, url, super().exchange(method, url, headers, content, seconds, policy))
 
     async def open(
         self,
@@ -54,9 +47,12 @@ class MeteredPool(ConnectionPool):
         policy: CallPolicy,
     ) -> OpenAnswer:
         """One request, the head of its answer. Raises NoAnswerError."""
+        return await self._metered(method, url, super().open(method, url, headers, content, seconds, policy))
+
+    async def _metered(self, method: str, url: str, request: Awaitable[AnswerT]) -> AnswerT:
         started, status = self._clock(), None
         try:
-            answer = await super().open(method, url, headers, content, seconds, policy)
+            answer = await request
             status = answer.status
             return answer
         finally:

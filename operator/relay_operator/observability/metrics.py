@@ -1,7 +1,7 @@
 """Every metric of the operator, declared once. Labels come from closed sets, never from names or ids."""
 
 from enum import StrEnum
-from functools import cache
+from functools import cache, partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, disable_created_metrics
 from prometheus_client.gc_collector import GCCollector
@@ -34,88 +34,74 @@ class Metrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.registry = registry
+        counter, gauge = partial(Counter, registry=registry), partial(Gauge, registry=registry)
+        histogram = partial(Histogram, registry=registry)
         self.build = Info("gpurelay_build", "Version of the operator.", registry=registry)
-        self.leader = Gauge("gpurelay_leader", "1 while this replica leads.", registry=registry)
+        self.leader = gauge("gpurelay_leader", "1 while this replica leads.")
 
-        self.reconciles = Counter(
-            "gpurelay_reconciles", "Passes over an object.", ["kind", "outcome"], registry=registry
-        )
-        self.reconcile_seconds = Histogram(
+        self.reconciles = counter("gpurelay_reconciles", "Passes over an object.", ["kind", "outcome"])
+        self.reconcile_seconds = histogram(
             "gpurelay_reconcile_duration_seconds",
             "Time of one pass over an object.",
             ["kind"],
             buckets=_RECONCILE_SECONDS,
-            registry=registry,
         )
-        self.objects = Gauge(
-            "gpurelay_objects",
-            "Objects by kind and the reason of their Ready condition.",
-            ["kind", "reason"],
-            registry=registry,
+        self.objects = gauge(
+            "gpurelay_objects", "Objects by kind and the reason of their Ready condition.", ["kind", "reason"]
         )
-        self.creates_unknown = Gauge(
+        self.creates_unknown = gauge(
             "gpurelay_create_outcome_unknown",
             "Objects whose create may or may not have been acted on: a person has to decide.",
             ["kind"],
-            registry=registry,
         )
 
-        self.queue_depth = Gauge("gpurelay_queue_depth", "Objects ready for a worker.", registry=registry)
-        self.queue_oldest_seconds = Gauge(
-            "gpurelay_queue_oldest_seconds", "How long the longest waiting object has been ready.", registry=registry
+        self.queue_depth = gauge("gpurelay_queue_depth", "Objects ready for a worker.")
+        self.queue_oldest_seconds = gauge(
+            "gpurelay_queue_oldest_seconds", "How long the longest waiting object has been ready."
         )
-        self.queue_wait_seconds = Histogram(
+        self.queue_wait_seconds = histogram(
             "gpurelay_queue_wait_seconds",
             "Time from an object being ready to a worker taking it, by priority.",
             ["priority"],
             buckets=_QUEUE_SECONDS,
-            registry=registry,
         )
 
-        self.cloud_requests = Counter(
+        self.cloud_requests = counter(
             "gpurelay_cloud_requests",
             "Requests to the cloud; status is the answer's, or `none` where there was no answer.",
             ["operation", "status"],
-            registry=registry,
         )
-        self.cloud_request_seconds = Histogram(
+        self.cloud_request_seconds = histogram(
             "gpurelay_cloud_request_duration_seconds",
             "Time of one request to the cloud, retries apart.",
             ["operation"],
             buckets=_CLOUD_SECONDS,
-            registry=registry,
         )
-        self.kubernetes_writes = Counter(
+        self.kubernetes_writes = counter(
             "gpurelay_kubernetes_writes",
             "Writes to the Kubernetes API by plural name; outcome is the status answered, or `none`.",
             ["kind", "verb", "outcome"],
-            registry=registry,
         )
 
-        self.webhook_deliveries = Counter(
-            "gpurelay_webhook_deliveries", "Webhook deliveries received.", ["outcome"], registry=registry
-        )
-        self.webhook_to_status_seconds = Histogram(
+        self.webhook_deliveries = counter("gpurelay_webhook_deliveries", "Webhook deliveries received.", ["outcome"])
+        self.webhook_to_status_seconds = histogram(
             "gpurelay_webhook_to_status_seconds",
             "Time from a webhook being received to the status it led to being written.",
             buckets=_WEBHOOK_TO_STATUS_SECONDS,
-            registry=registry,
         )
         for outcome in WebhookOutcome:  # present from the start, so that a rate() sees the first one
             self.webhook_deliveries.labels(outcome)
 
         # One series an account: as many as there are CloudAccount objects, removed with them.
-        self.account_available_cents = Gauge(
+        self.account_available_cents = gauge(
             "gpurelay_account_available_cents",
             "Available balance of an account's organization, in cents.",
             ["namespace", "account"],
-            registry=registry,
         )
-        self.account_burn_cents_per_hour = Gauge(
+        self.account_burn_cents_per_hour = gauge(
             "gpurelay_account_burn_cents_per_hour",
             "What an account's organization spends at this moment, in cents an hour.",
             ["namespace", "account"],
-            registry=registry,
         )
 
         # Looking a series up takes longer than counting in it. Those that can end are not kept.

@@ -2,8 +2,8 @@
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from aiohttp import web
 from prometheus_client import Counter
@@ -20,26 +20,15 @@ _READ_SECONDS = 10.0
 _MAX_DELIVERY_ID_CHARS = 256
 
 
-class SecretsFor(Protocol):
-    """The secrets of an account's subscription; answers from memory, since it is asked before any proof."""
-
-    def __call__(self, account: ObjectKey) -> tuple[str, ...] | None:
-        """None for an account without a subscription; while a rolled secret is still accepted, both."""
-        ...
-
-
-class EventSink(Protocol):
-    """Takes an event whose signature held; MUST only enqueue. It may be replayed, late, or about anything."""
-
-    def __call__(self, account: ObjectKey, event: Event) -> None: ...
-
-
 @dataclass(slots=True)
 class Receiver:
     """Takes deliveries at `/webhooks/{namespace}/{account}`."""
 
-    secrets_for: SecretsFor
-    on_event: EventSink
+    secrets_for: Callable[[ObjectKey], tuple[str, ...] | None]
+    """The secrets of an account's subscription, None where there is none; while a rolled secret is still accepted,
+    both. Answers from memory, since it is asked before any proof."""
+    on_event: Callable[[ObjectKey, Event], None]
+    """Takes an event whose signature held; MUST only enqueue. It may be replayed, late, or about anything."""
     deliveries: Counter
     body_limit: int
     deduplication_size: int

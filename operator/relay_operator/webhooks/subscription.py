@@ -37,8 +37,8 @@ class SecretNameTakenError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
-    """What the Secret keeps: which subscription, and its secret; both empty where there is none."""
+class Subscribed:
+    """A subscription, and its secret, as the Secret keeps both; they are empty where there is none."""
 
     webhook_id: str = ""
     secret: str = field(default="", repr=False)
@@ -54,7 +54,7 @@ class Repair:
     resume: bool
 
 
-def plan_repair(webhooks: Sequence[Webhook], name: str, url: str, recorded: Recorded) -> Repair:
+def plan_repair(webhooks: Sequence[Webhook], name: str, url: str, recorded: Subscribed) -> Repair:
     """Which of the organization's subscriptions is ours and good, which are ours and superfluous. Pure."""
     ours = [hook for hook in webhooks if is_ours(hook, name, url)]
     good = [hook for hook in ours if hook.url == url and _hears_all(hook)]
@@ -76,7 +76,7 @@ def _hears_all(hook: Webhook) -> bool:
     return not hook.events or set(hook.events) >= set(EventType)
 
 
-def _secret_fits(hook: Webhook, recorded: Recorded) -> bool:
+def _secret_fits(hook: Webhook, recorded: Subscribed) -> bool:
     if not recorded.secret or recorded.webhook_id != hook.id:
         return False
     shown = (hook.secret_prefix or "").rstrip(".…*")
@@ -104,14 +104,6 @@ class Subscriber:
         return f"{self.key.name[: 253 - len(suffix)]}{suffix}"
 
 
-@dataclass(frozen=True, slots=True)
-class Subscribed:
-    """The one subscription, as it is after the pass."""
-
-    webhook_id: str
-    secret: str = field(repr=False)
-
-
 async def subscribe(kube: Kube, cloud: Cloud, who: Subscriber, url: str) -> Subscribed:
     """Makes sure of exactly one subscription of ours with a known secret. Raises CloudError, KubeError,
     SecretNameTakenError."""
@@ -127,7 +119,7 @@ async def subscribe(kube: Kube, cloud: Cloud, who: Subscriber, url: str) -> Subs
         subscribed = Subscribed(repair.keep.id, rolled.secret)
     else:
         subscribed = Subscribed(repair.keep.id, recorded.secret)
-    if Recorded(subscribed.webhook_id, subscribed.secret) != recorded:
+    if subscribed != recorded:
         await _record(kube, who, subscribed)
     if repair.resume:
         await cloud.call(TOGGLE_WEBHOOK, WebhookToggle(enabled=True), id=subscribed.webhook_id)
@@ -148,11 +140,11 @@ async def _remove(cloud: Cloud, webhook_id: str) -> None:
         return
 
 
-async def _recorded(kube: Kube, who: Subscriber) -> Recorded:
+async def _recorded(kube: Kube, who: Subscriber) -> Subscribed:
     try:
         secret = await kube.get(SECRETS, who.namespace, who.secret_name)
     except NotFound:
-        return Recorded()
+        return Subscribed()
     metadata, data = secret.get("metadata"), secret.get("data")
     labels = metadata.get("labels") if isinstance(metadata, dict) else None
     if not isinstance(labels, dict) or not labels.items() >= _MANAGED_BY.items():
@@ -161,7 +153,7 @@ async def _recorded(kube: Kube, who: Subscriber) -> Recorded:
             f"the Secret {who.secret_name} in the namespace {who.namespace} is not the operator's: rename it, since "
             "the webhook's signing secret is to be kept there"
         )
-    return Recorded(_text(data, ID_KEY), _text(data, SECRET_KEY))
+    return Subscribed(_text(data, ID_KEY), _text(data, SECRET_KEY))
 
 
 async def _record(kube: Kube, who: Subscriber, subscribed: Subscribed) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from relay_client import Unauthorized
 from relay_operator.api.meta import ObjectKey
 from relay_operator.api.references import AccountKind, AccountRef
 from relay_operator.engine.account import AccountReady, AccountRefused, AccountWaiting
@@ -67,7 +68,7 @@ async def test_a_refused_call_makes_the_account_unusable_at_once_until_its_key_i
     await bench.run()
     ready = await bench.accounts.state(bench.key)
     assert isinstance(ready, AccountReady)
-    bench.accounts.refused(ready)
+    bench.accounts.failed(ready, Unauthorized("LIST_VMS", "the key was revoked", status=401))
     state = await bench.accounts.state(bench.key)
     assert isinstance(state, AccountRefused)
     assert state.reason == "AccountUnauthorized"

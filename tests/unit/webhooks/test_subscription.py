@@ -3,12 +3,12 @@
 import pytest
 
 from relay_operator.api.meta import ObjectKey
-from relay_operator.webhooks.subscription import Recorded, Repair, Subscriber, plan_repair
+from relay_operator.webhooks.subscription import Repair, Subscribed, Subscriber, plan_repair
 from relay_wire.events import EventType
 from relay_wire.webhooks import Webhook
 
 NAME, URL = "relay-operator/uid-1", "https://relay.example.com/webhooks/team-a/default"
-KNOWN = Recorded("wh-1", "whsec_abcdefgh")
+KNOWN = Subscribed("wh-1", "whsec_abcdefgh")
 
 
 def _hook(webhook_id: str = "wh-1", /, **other: object) -> Webhook:
@@ -16,7 +16,7 @@ def _hook(webhook_id: str = "wh-1", /, **other: object) -> Webhook:
     return Webhook.model_validate(told | other)
 
 
-def _plan(*hooks: Webhook, recorded: Recorded = KNOWN) -> Repair:
+def _plan(*hooks: Webhook, recorded: Subscribed = KNOWN) -> Repair:
     return plan_repair(hooks, NAME, URL, recorded)
 
 
@@ -29,14 +29,14 @@ def test_without_one_it_is_made() -> None:
 
 
 def test_one_whose_create_was_never_recorded_is_found_by_its_name_and_its_secret_rolled() -> None:
-    repair = _plan(_hook("wh-9"), recorded=Recorded())
+    repair = _plan(_hook("wh-9"), recorded=Subscribed())
     assert (repair.keep, repair.roll) == (_hook("wh-9"), True)
 
 
 @pytest.mark.parametrize(
-    "recorded", [Recorded("wh-1", ""), Recorded("wh-7", "whsec_abcdefgh"), Recorded("wh-1", "whsec_zzzz")]
+    "recorded", [Subscribed("wh-1", ""), Subscribed("wh-7", "whsec_abcdefgh"), Subscribed("wh-1", "whsec_zzzz")]
 )
-def test_a_lost_or_foreign_secret_is_rolled(recorded: Recorded) -> None:
+def test_a_lost_or_foreign_secret_is_rolled(recorded: Subscribed) -> None:
     assert _plan(_hook(), recorded=recorded).roll
 
 
@@ -67,7 +67,7 @@ def test_one_that_was_narrowed_to_some_events_is_replaced() -> None:
 
 
 def test_one_of_a_former_account_object_at_the_same_address_is_ours() -> None:
-    repair = _plan(_hook(name="relay-operator/uid-0"), recorded=Recorded())
+    repair = _plan(_hook(name="relay-operator/uid-0"), recorded=Subscribed())
     assert repair.keep is not None
     assert repair.roll
 

@@ -117,7 +117,7 @@ class AccountFlow:
         view = View(
             deleting=deleting,
             finalizer=meta.FINALIZER in metadata.finalizers,
-            paused=_paused(obj),
+            paused=metadata.paused,
             in_use=in_use.total() > 0,
             usable=ready,
             reason=Reason.AVAILABLE if isinstance(state, AccountReady) else state.reason,
@@ -191,8 +191,8 @@ class AccountFlow:
             raise AssertionError(f"{key}: the plan looks without an account")
         try:
             seen = await self._observer().look(account, state.cloud, read_only=read_only)
-        except Unauthorized:
-            self.accounts.refused(state)
+        except Unauthorized as error:
+            self.accounts.failed(state, error)
             return Looked(await self.accounts.state(key), None)
         except CloudError as error:
             memory.unanswered += 1
@@ -302,7 +302,3 @@ class AccountFlow:
 def _quietly(reason: Reason, message: str, seconds: float, priority: Priority) -> Report:
     """For the log, and to come back; conditions tell more than one reason."""
     return Report(None, None, reason, message, Return.NEVER, looks=((seconds, priority),))
-
-
-def _paused(account: AnyAccount) -> bool:
-    return account.metadata.annotations.get(meta.PAUSED) == "true"

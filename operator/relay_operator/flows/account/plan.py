@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from relay_operator.api.conditions import Reason
+from relay_operator.engine import rules
 from relay_operator.engine.actions import Ignore, Keep, Stall, Wait
 
 
@@ -48,10 +49,6 @@ class View:
 Rule = Callable[[View], Action | None]
 
 
-def _not_ours(view: View) -> Action | None:
-    return Ignore() if view.deleting and not view.finalizer else None
-
-
 def _end(view: View) -> Action | None:
     """Nothing depends on it any longer."""
     if not view.deleting or view.paused or view.in_use:
@@ -72,9 +69,9 @@ def _look(view: View) -> Action | None:
     return Look(read_only=view.paused or view.deleting) if view.look_due else None
 
 
-RULES: tuple[Rule, ...] = (_not_ours, _end, _unusable, _look)
+RULES: tuple[Rule, ...] = (rules.not_ours, _end, _unusable, _look)
 
 
 def plan(view: View) -> Action:
     """The first rule of `RULES` that applies; `Keep` where none does."""
-    return next((action for rule in RULES if (action := rule(view)) is not None), Keep())
+    return rules.first(RULES, view) or Keep()

@@ -11,6 +11,7 @@ from relay_operator.engine import conditions
 from relay_operator.engine.account import AccountReady, AccountState
 from relay_operator.engine.conditions import Wanted
 from relay_operator.engine.fit_schema import fit_schema
+from relay_operator.engine.report import PAUSED
 from relay_wire.account import Whoami
 from relay_wire.billing import Balance, CurrentUsage
 
@@ -109,7 +110,7 @@ def _is_low(status: AccountStatus) -> bool:
 def _conditions(before: AccountStatus, after: AccountStatus, finding: AccountFinding) -> Iterator[Wanted]:
     yield from _usable(before, finding)
     if finding.paused:
-        yield Wanted(ConditionType.PAUSED, "True", Reason.PAUSED, "the annotation paused is set")
+        yield PAUSED
     if _is_low(after):
         message = f"the balance lasts for {after.runway_hours} hours at {after.burn_per_hour_cents} cents an hour"
         yield Wanted(ConditionType.FUNDS_LOW, "True", Reason.RUNWAY_SHORT, message)

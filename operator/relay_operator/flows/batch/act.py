@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import assert_never
 
-from relay_client import Cloud, CloudError, Conflict, NotFound, Outcome, Unauthorized
+from relay_client import Cloud, CloudError, Conflict, NotFound, Outcome
 from relay_client.operations import CANCEL_BATCH, CREATE_BATCH, GET_FILE
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import InferenceBatch, PartStatus
@@ -139,8 +139,7 @@ class Actor:
             return WorkTroubled(Reason.WAITING_FOR_RETRY, str(full), stalled=True)
 
     def _troubled(self, account: AccountReady, error: CloudError) -> WorkTroubled:
-        if isinstance(error, Unauthorized):
-            self.accounts.refused(account)
+        self.accounts.failed(account, error)
         if isinstance(error, NotFound):
             return no_access(error)
         row = refusal(error)
@@ -157,8 +156,7 @@ class Actor:
         try:
             return Paid(part, await account.cloud.call(CREATE_BATCH, self._request(facts, part)))
         except CloudError as error:
-            if isinstance(error, Unauthorized):
-                self.accounts.refused(account)
+            self.accounts.failed(account, error)
             if error.outcome is Outcome.UNKNOWN:
                 return Unknown(part, error)
             vanished = isinstance(error, NotFound) and await self._vanished(account.cloud, part)
@@ -199,8 +197,7 @@ class Actor:
             except (Conflict, NotFound):
                 pass  # it is ending, or has ended: the next look says how
             except CloudError as error:
-                if isinstance(error, Unauthorized):
-                    self.accounts.refused(account)
+                self.accounts.failed(account, error)
                 return CancelRefused(error)
             memory.cancelled[batch_id] = self.clock()
         return Nothing()

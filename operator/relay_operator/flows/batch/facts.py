@@ -6,7 +6,7 @@ from datetime import datetime
 from relay_client.errors import CloudError
 from relay_operator.api.inferencebatch import Ending, InferenceBatch, InferenceBatchStatus
 from relay_operator.api.meta import CreateIntent, ObjectKey
-from relay_operator.engine.account import AccountReady, AccountState
+from relay_operator.engine.account import AccountState, UsesAccount
 from relay_operator.engine.memory import Memory
 from relay_operator.flows.batch.plan import View
 from relay_operator.flows.batch.work import WorkResult
@@ -14,7 +14,7 @@ from relay_wire.batches import Batch
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(UsesAccount):
     """Gathered once; what follows is decided from it alone."""
 
     key: ObjectKey
@@ -34,13 +34,6 @@ class Facts:
     note: str = ""
     came: WorkResult | None = None
     """What long work came to."""
-
-    @property
-    def usable_account(self) -> AccountReady:
-        """The account of whatever is done in the cloud: the plan does nothing there without one."""
-        if not isinstance(self.account, AccountReady):
-            raise AssertionError(f"{self.key}: the plan acts on the cloud without an account")
-        return self.account
 
     @property
     def known_intent(self) -> CreateIntent:

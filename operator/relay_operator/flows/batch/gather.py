@@ -4,16 +4,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from relay_client import Cloud, CloudError, Unauthorized, Unreadable
+from relay_client import Cloud, CloudError, Unreadable
 from relay_client.paging import batches
 from relay_operator.api import meta
-from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import InferenceBatch, InferenceBatchStatus, PartStatus
 from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey
-from relay_operator.engine.account import AccountReady, Accounts, AccountState, AccountWaiting, pinned
+from relay_operator.engine.account import NOT_ASKED, AccountReady, Accounts, pinned
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.confirmation import ConfirmationDelays
 from relay_operator.engine.flow import Turn
+from relay_operator.engine.rules import Account
 from relay_operator.flows.batch import predicates
 from relay_operator.flows.batch.actions import Work
 from relay_operator.flows.batch.facts import BatchMemory, Facts
@@ -22,12 +22,10 @@ from relay_operator.flows.batch.plan import BatchDemand, EndingState, Live, Phas
 from relay_operator.flows.batch.polls import PAGE, BatchPolls
 from relay_operator.flows.batch.transfers import Job, Transfers
 from relay_operator.flows.batch.work import WorkResult
-from relay_operator.flows.managed.plan import Account
 from relay_wire.batches import FINAL, Batch, BatchCounts, BatchStatus
 
 _WORK = {Phase.ACTIVE: Work.SEND, Phase.PUBLISHING: Work.PUBLISH, Phase.FINISHED: Work.CLEAR}
 _AT_REST = frozenset({Phase.CLEARED, Phase.EXPIRED})
-_NOT_ASKED: AccountState = AccountWaiting(Reason.PAUSED, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +56,12 @@ class Gatherer:
         intent = written if isinstance(written, CreateIntent) else _from_status(obj)
         view = self._recorded(key, obj, written, now)
         if _needs_no_account(view):
-            return Facts(key, obj, now, _NOT_ASKED, view, obj.status, intent)
+            return Facts(key, obj, now, NOT_ASKED, view, obj.status, intent)
         # What was sent, or may have been, lives where it was sent, whatever the spec resolves to today.
         ref = pinned(obj.spec.account_ref, obj.status.account, intent if view.phase is not Phase.NEW else None)
         account = await self.accounts.resolve(obj.metadata.namespace, ref)
         if not isinstance(account, AccountReady):
-            report = Account.WAITING if isinstance(account, AccountWaiting) else Account.REFUSED
-            return Facts(key, obj, now, account, replace(view, account=report), obj.status, intent)
+            return Facts(key, obj, now, account, replace(view, account=Account.of(account)), obj.status, intent)
         if view.phase is Phase.ACTIVE and isinstance(written, MalformedIntent) and not obj.status.create_token:
             view = replace(view, sight=Sight.UNREADABLE)
             return Facts(key, obj, now, account, view, obj.status, intent, note=str(written))
@@ -73,8 +70,7 @@ class Gatherer:
             if intent is not None and view.phase is Phase.ACTIVE:
                 seen = await self._look(obj, intent, account.cloud, memory, now, exact=turn.exact)
         except CloudError as error:
-            if isinstance(error, Unauthorized):
-                self.accounts.refused(account)
+            self.accounts.failed(account, error)
             memory.unanswered += 1
             view = replace(view, sight=Sight.BLIND)
             return Facts(key, obj, now, account, view, obj.status, intent, error=error)
@@ -95,7 +91,7 @@ class Gatherer:
         return View(
             demand=predicates.demand(obj),
             finalizer=meta.FINALIZER in obj.metadata.finalizers,
-            paused=obj.metadata.annotations.get(meta.PAUSED) == "true",
+            paused=obj.metadata.paused,
             phase=phase,
             holds=predicates.holds(obj.status),
             rested=bool(obj.status.suspended),

@@ -7,7 +7,9 @@ from enum import Enum, auto
 from typing import assert_never
 
 from relay_operator.api.conditions import Reason
-from relay_operator.engine.actions import Expire, Ignore, Keep, Release, Stall, Wait
+from relay_operator.engine import rules
+from relay_operator.engine.actions import Expire, Keep, Release, Stall, Wait
+from relay_operator.engine.rules import Account
 from relay_operator.flows.batch.actions import (
     Action,
     Adopt,
@@ -24,7 +26,6 @@ from relay_operator.flows.batch.actions import (
     Submit,
     Work,
 )
-from relay_operator.flows.managed.plan import Account
 
 
 class BatchDemand(Enum):
@@ -135,10 +136,6 @@ class View:
 
 Rule = Callable[[View], Action | None]
 
-_WITHOUT_ACCOUNT: dict[Account, Action] = {
-    Account.WAITING: Wait(Reason.WAITING_FOR_ACCOUNT),
-    Account.REFUSED: Stall(Reason.ACCOUNT_REFUSED),
-}
 _SEARCHED: dict[Sight, Action] = {
     Sight.BLIND: Wait(Reason.CLOUD_UNAVAILABLE),
     Sight.UNSURE: Wait(Reason.SEARCHING),
@@ -148,16 +145,8 @@ _SEARCHED: dict[Sight, Action] = {
 }
 
 
-def _not_ours(view: View) -> Action | None:
-    return Ignore() if view.deleting and not view.finalizer else None
-
-
 def _let_go(view: View) -> Action | None:
     return Release() if view.demand is BatchDemand.DELETE_ABANDONING else None
-
-
-def _paused(view: View) -> Action | None:
-    return Wait(Reason.PAUSED) if view.paused else None
 
 
 def _nothing_there(view: View) -> Action | None:
@@ -180,7 +169,7 @@ def _orphan(view: View) -> Action | None:
 
 
 def _account(view: View) -> Action | None:
-    return _WITHOUT_ACCOUNT.get(view.account)
+    return rules.WITHOUT_ACCOUNT.get(view.account)
 
 
 def _search(view: View) -> Action | None:
@@ -258,9 +247,9 @@ def _patiently(view: View, start: Start) -> Action:
 
 
 RULES: tuple[Rule, ...] = (
-    _not_ours,
+    rules.not_ours,
     _let_go,
-    _paused,
+    rules.paused,
     _nothing_there,
     _suspended_before,
     _orphan,
@@ -277,8 +266,4 @@ RULES: tuple[Rule, ...] = (
 
 def plan(view: View) -> Action:
     """The first rule of `RULES` that applies; the round's next step where none does."""
-    for rule in RULES:
-        action = rule(view)
-        if action is not None:
-            return action
-    return _go_on(view)
+    return rules.first(RULES, view) or _go_on(view)

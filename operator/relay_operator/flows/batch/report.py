@@ -11,7 +11,18 @@ from relay_operator.api.meta import rfc3339
 from relay_operator.engine.account import AccountReady, AccountRefused, AccountWaiting
 from relay_operator.engine.actions import Keep, Stall, Wait
 from relay_operator.engine.conditions import Wanted
-from relay_operator.engine.report import Report, RetryKind, Return, Trouble, blind, paused, refusal, without_account
+from relay_operator.engine.report import (
+    Report,
+    RetryKind,
+    Return,
+    Trouble,
+    blind,
+    paused,
+    refused,
+    unfunded,
+    unknown,
+    without_account,
+)
 from relay_operator.flows.batch import actions
 from relay_operator.flows.batch.actions import Action, Work
 from relay_operator.flows.batch.facts import Facts
@@ -21,6 +32,7 @@ from relay_operator.flows.batch.transitions import is_final
 from relay_operator.flows.batch.work import WorkTroubled, no_access
 
 _ON_THE_WAY: Final = ConditionType.RECONCILING
+_UNKNOWN: Final = Reason.CREATE_OUTCOME_UNKNOWN
 _READING: Final = "the records are being read, checked and uploaded"
 _TALKS: Final[dict[type[Action], tuple[Literal["True", "False"], Reason, str]]] = {
     actions.Begin: ("False", Reason.UPLOADING, _READING),
@@ -39,7 +51,7 @@ def report_of(
         case Paid():
             return _running(status, Return.TRANSITION)
         case Unknown(_, error):
-            return _unknown(f"{error}; finding out whether the batch was created", Return.SOON)
+            return unknown(_UNKNOWN, f"{error}; finding out whether the batch was created", Return.SOON)
         case NotPaid(_, error, vanished):
             return _not_paid(error, vanished=vanished)
         case CancelRefused(error):
@@ -106,36 +118,16 @@ def _not_paid(error: CloudError, *, vanished: bool) -> Report:
 
 
 def _hindered_by(error: CloudError) -> Report:
-    row = refusal(error)
     if isinstance(error, errors.PaymentRequired):
-        exceeded = Wanted(ConditionType.BUDGET_EXCEEDED, "True", Reason.WAITING_FOR_BUDGET, error.message)
-        waiting = Reason.WAITING_FOR_BUDGET
-        return Report("False", _ON_THE_WAY, waiting, error.message, retry=row.retry, extra=(exceeded,))
+        return unfunded(refused(error))
     if isinstance(error, errors.NotFound):
         came = no_access(error)
         return Report("False", ConditionType.STALLED, came.reason, came.message, retry=RetryKind.SLOW)
-    trouble = _trouble(stalled=row.stalled)
-    return Report("False", trouble, row.reason, error.message, retry=row.retry, retry_after=error.retry_after)
-
-
-def _trouble(*, stalled: bool) -> Trouble:
-    return ConditionType.STALLED if stalled else ConditionType.RECONCILING
-
-
-def _unknown(message: str, back: Return) -> Report:
-    reason = Reason.CREATE_OUTCOME_UNKNOWN
-    return Report(
-        "False",
-        _ON_THE_WAY,
-        reason,
-        message,
-        back,
-        extra=(Wanted(ConditionType.CREATE_OUTCOME_UNKNOWN, "True", reason, message),),
-    )
+    return refused(error)
 
 
 def _troubled(reason: Reason, message: str, *, stalled: bool, retry_after: float | None) -> Report:
-    trouble = _trouble(stalled=stalled)
+    trouble: Trouble = ConditionType.STALLED if stalled else ConditionType.RECONCILING
     retry = RetryKind.ADVISED if retry_after is not None else RetryKind.QUICK
     return Report("False", trouble, reason, message, retry=retry, retry_after=retry_after)
 
@@ -157,7 +149,7 @@ def _waiting(facts: Facts, reason: Reason, *, unreachable: bool) -> Report | Non
         case Reason.WAITING_FOR_ACCOUNT if not isinstance(facts.account, AccountReady):
             return _without_account(facts, facts.account)
         case _:
-            return _unknown(facts.note, Return.TRANSITION)
+            return unknown(_UNKNOWN, facts.note)
 
 
 def _suspended(back: Return) -> Report:
@@ -180,8 +172,7 @@ def _stalled(facts: Facts, reason: Reason) -> Report:
     if not isinstance(facts.account, AccountReady):
         return _without_account(facts, facts.account)
     text = f"{facts.note}: nobody can tell what was sent. Delete the object with the annotation gpurelay.dev/abandon"
-    unknown = Wanted(ConditionType.CREATE_OUTCOME_UNKNOWN, "True", reason, text)
-    return Report("False", ConditionType.STALLED, reason, text, Return.SETTLED, extra=(unknown,))
+    return unknown(reason, text, Return.SETTLED, stalled=True)
 
 
 def _working(work: Work, status: InferenceBatchStatus) -> Report:

@@ -7,7 +7,8 @@ from typing import Final
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import Ending, InferenceBatchStatus, InputStatus, OutputStatus, PartStatus
 from relay_operator.api.inferencebatch_spec import RecordRetry
-from relay_operator.api.references import AccountKind, AccountRef
+from relay_operator.api.meta import CreateIntent
+from relay_operator.engine.account import sent_with
 from relay_operator.flows.batch import actions, predicates
 from relay_operator.flows.batch.actions import Action
 from relay_operator.flows.batch.facts import Facts
@@ -27,9 +28,8 @@ def after(facts: Facts, action: Action, result: Result) -> InferenceBatchStatus:
     status = facts.status
     match result:
         case Begun(intent):
-            account = AccountRef(kind=AccountKind(intent.account_parts[0]), name=intent.account_parts[1])
-            begun: Fields = {"create_token": intent.token, "cloud_name": intent.name, "account": account}
-            return _with(InferenceBatchStatus(), {**begun, "start_time": facts.now, "round": 1, "attempt": 1})
+            begun = _owner(intent) | {"start_time": facts.now, "round": 1, "attempt": 1}
+            return _with(InferenceBatchStatus(), begun)
         case Paid(part, batch):
             paid = predicates.mirrored(part.model_copy(update={"sent_at": facts.now}), batch)
             return predicates.refreshed(_with(status, {"parts": _replaced(status, part, paid), "retry_time": None}), ())
@@ -112,18 +112,15 @@ def _rebuilt(facts: Facts, found: Iterable[Batch]) -> Fields:
     for number in range(1, last.parts + 1):
         parts.setdefault((last.round, number), PartStatus(round=last.round, part=number, records=0))
     fields: Fields = {"parts": [parts[place] for place in sorted(parts)], "round": last.round, "attempt": last.attempt}
-    status = predicates.refreshed(_with(facts.status, {**fields, **_owner(facts)}), ())
+    status = predicates.refreshed(_with(facts.status, {**fields, **_owner(intent)}), ())
     return {name: getattr(status, name) for name in type(status).model_fields}
 
 
-def _owner(facts: Facts) -> Fields:
-    intent = facts.known_intent
-    kind, name = intent.account_parts
-    account = AccountRef(kind=AccountKind(kind), name=name) if name else None
+def _owner(intent: CreateIntent) -> Fields:
     return {
         "create_token": intent.token,
         "cloud_name": intent.name,
-        "account": account,
+        "account": sent_with(intent),
         "start_time": intent.started_at,
     }
 
@@ -131,7 +128,7 @@ def _owner(facts: Facts) -> Fields:
 def _closed(facts: Facts) -> Fields:
     status = facts.status
     if status.create_token != facts.known_intent.token:
-        return {**_owner(facts), "round": 1, "attempt": 1}
+        return {**_owner(facts.known_intent), "round": 1, "attempt": 1}
     lost = predicates.unanswered(status)[0]
     return {"parts": _replaced(status, lost, lost.model_copy(update={"sent_at": None}))}
 

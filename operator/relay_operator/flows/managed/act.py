@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from relay_client import Cloud, CloudError, Conflict, NotFound, Outcome, Unauthorized, Unreadable
+from relay_client import Cloud, CloudError, Conflict, NotFound, Outcome, Unreadable
 from relay_operator.api import meta
 from relay_operator.api.meta import CreateIntent
 from relay_operator.api.workload import ManagedSpec, ManagedStatus
@@ -122,8 +122,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         try:
             observed = await self.resource.create(account.cloud, facts.obj, intent, facts.inputs or Inputs())
         except CloudError as error:
-            if isinstance(error, Unauthorized):
-                self.accounts.refused(account)
+            self.accounts.failed(account, error)
             # A name clash means that something of this name exists: look, do not count it as refused.
             unknown = error.outcome is Outcome.UNKNOWN or isinstance(error, Conflict)
             return OutcomeUnknown(error, intent) if unknown else Rejected(error, intent)
@@ -145,7 +144,6 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         except NotFound:
             return Sent(change)  # the next look says what that means
         except CloudError as error:
-            if isinstance(error, Unauthorized):
-                self.accounts.refused(account)
+            self.accounts.failed(account, error)
             return Rejected(error)
         return Sent(change)

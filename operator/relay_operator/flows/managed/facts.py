@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 from relay_client.errors import CloudError
 from relay_operator.api.meta import CreateIntent, ObjectKey, Resource
 from relay_operator.api.workload import ManagedSpec, ManagedStatus
-from relay_operator.engine.account import AccountReady, AccountState
+from relay_operator.engine.account import AccountState, UsesAccount
 from relay_operator.flows.managed.plan import View
 from relay_operator.flows.managed.resource import Change, Inputs
 
@@ -17,7 +17,7 @@ ObsT = TypeVar("ObsT")
 
 
 @dataclass(frozen=True, slots=True)
-class Facts(Generic[SpecT, StatusT, ObsT]):
+class Facts(UsesAccount, Generic[SpecT, StatusT, ObsT]):
     """Gathered once; what follows is decided from it alone."""
 
     key: ObjectKey
@@ -43,10 +43,3 @@ class Facts(Generic[SpecT, StatusT, ObsT]):
     """Whether this very resource was read, and not a listing shared with others."""
     decided_in: float | None = None
     """Seconds until a look can tell what this one could not: whether something exists."""
-
-    @property
-    def usable_account(self) -> AccountReady:
-        """The account of whatever is done in the cloud: the plan does nothing there without one."""
-        if not isinstance(self.account, AccountReady):
-            raise AssertionError(f"{self.key}: the plan acts on the cloud without an account")
-        return self.account

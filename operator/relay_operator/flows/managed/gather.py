@@ -5,20 +5,20 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, TypeVar, assert_never
 
-from relay_client.errors import CloudError, NotFound, Unauthorized, Unreadable
+from relay_client.errors import CloudError, NotFound, Unreadable
 from relay_operator.api import meta
-from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey, Resource
 from relay_operator.api.workload import ManagedSpec, ManagedStatus
-from relay_operator.engine.account import AccountReady, Accounts, AccountState, AccountWaiting, pinned
+from relay_operator.engine.account import NOT_ASKED, AccountReady, Accounts, pinned
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.confirmation import ConfirmationDelays
 from relay_operator.engine.flow import Turn
+from relay_operator.engine.rules import Account
 from relay_operator.flows.managed import predicates, recovery
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.inputs import InputReader, MissingInput, ReadInputs
 from relay_operator.flows.managed.memory import ManagedMemory
-from relay_operator.flows.managed.plan import Account, Demand, Gate, Seen, Undecided, View
+from relay_operator.flows.managed.plan import Demand, Gate, Seen, Undecided, View
 from relay_operator.flows.managed.resource import (
     CannotTell,
     Change,
@@ -82,11 +82,11 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         demand, finalizer, paused = (
             predicates.demand(obj),
             meta.FINALIZER in obj.metadata.finalizers,
-            predicates.paused(obj),
+            obj.metadata.paused,
         )
         unread = View(demand=demand, finalizer=finalizer, paused=paused, seen=Seen.BLIND)
         if paused or demand is Demand.DELETE_ABANDONING or (unread.deleting and not finalizer):
-            return Facts(key, obj, now, _NOT_ASKED, unread, known)
+            return Facts(key, obj, now, NOT_ASKED, unread, known)
 
         recorded = obj.status.account if obj.status.id else None
         sent = known if predicates.intent_open(obj, intent) else None
@@ -94,16 +94,14 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         account = await self.accounts.resolve(obj.metadata.namespace, ref)
         if not isinstance(account, AccountReady):
             seen = Seen.BLIND if obj.status.id or predicates.intent_open(obj, intent) else Seen.NOTHING
-            report = Account.WAITING if isinstance(account, AccountWaiting) else Account.REFUSED
-            view = View(demand=demand, finalizer=finalizer, account=report, seen=seen)
+            view = View(demand=demand, finalizer=finalizer, account=Account.of(account), seen=seen)
             return Facts(key, obj, now, account, view, known)
 
         sight: _Sight[ObsT]
         try:
             sight = await self._look(key, obj, intent, account, memory, now, look)
         except CloudError as error:
-            if isinstance(error, Unauthorized):
-                self.accounts.refused(account)
+            self.accounts.failed(account, error)
             memory.unanswered += 1
             sight = _Sight(Seen.BLIND, error=error)  # `_Sight[ObsT](...)` cannot be: frozen, and with slots
         else:
@@ -338,4 +336,3 @@ _NO_ID = (
     f"the annotation {meta.ADOPT_ID} is no id of the cloud's: at most 253 letters, digits and . _ : ~ @ = + -, "
     "and it begins with none of those signs but _"
 )
-_NOT_ASKED: AccountState = AccountWaiting(Reason.PAUSED, "")

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from relay_operator.api.conditions import Reason
-from relay_operator.engine.actions import Expire, Ignore, Keep, Release, Stall, Wait
+from relay_operator.engine import rules
+from relay_operator.engine.actions import Expire, Keep, Release, Stall, Wait
+from relay_operator.engine.rules import Account
 from relay_operator.flows.managed.actions import (
     START,
     STOP,
@@ -30,14 +32,6 @@ class Demand(Enum):
     DELETE_STOPPING = auto()  # deletionPolicy: Stop
     DELETE_ORPHANING = auto()  # deletionPolicy: Orphan
     DELETE_ABANDONING = auto()  # the annotation `abandon`
-
-
-class Account(Enum):
-    """Whether the cloud can be asked."""
-
-    READY = auto()
-    WAITING = auto()  # missing, or not usable yet
-    REFUSED = auto()  # key refused, URL or namespace not allowed
 
 
 class Seen(Enum):
@@ -134,22 +128,10 @@ _GATES: dict[Gate, Action] = {
     Gate.ENV_MISSING: Wait(Reason.ENV_MISSING),
     Gate.LATER: Wait(Reason.WAITING_FOR_RETRY),
 }
-_WITHOUT_ACCOUNT: dict[Account, Action] = {
-    Account.WAITING: Wait(Reason.WAITING_FOR_ACCOUNT),
-    Account.REFUSED: Stall(Reason.ACCOUNT_REFUSED),
-}
-
-
-def _not_ours(view: View) -> Action | None:
-    return Ignore() if view.deleting and not view.finalizer else None
 
 
 def _abandoned(view: View) -> Action | None:
     return Release() if view.demand is Demand.DELETE_ABANDONING else None
-
-
-def _paused(view: View) -> Action | None:
-    return Wait(Reason.PAUSED) if view.paused else None
 
 
 def _never_created(view: View) -> Action | None:
@@ -158,7 +140,7 @@ def _never_created(view: View) -> Action | None:
 
 
 def _account(view: View) -> Action | None:
-    return _WITHOUT_ACCOUNT.get(view.account)
+    return rules.WITHOUT_ACCOUNT.get(view.account)
 
 
 def _blind(view: View) -> Action | None:
@@ -285,9 +267,9 @@ def _expire(view: View) -> Action | None:
 
 
 RULES: tuple[Rule, ...] = (
-    _not_ours,
+    rules.not_ours,
     _abandoned,
-    _paused,
+    rules.paused,
     _never_created,
     _account,
     _blind,
@@ -308,8 +290,4 @@ RULES: tuple[Rule, ...] = (
 
 def plan(view: View) -> Action:
     """The first rule of `RULES` that applies; `Keep` where none does."""
-    for rule in RULES:
-        action = rule(view)
-        if action is not None:
-            return action
-    return Keep()
+    return rules.first(RULES, view) or Keep()

@@ -38,10 +38,6 @@ def demand(obj: Resource[SpecT, StatusT]) -> Demand:
     return _DEMAND_BY_POLICY[obj.spec.deletion_policy]
 
 
-def paused(obj: Resource[SpecT, StatusT]) -> bool:
-    return obj.metadata.annotations.get(meta.PAUSED) == "true"
-
-
 def intent_open(obj: Resource[SpecT, StatusT], intent: Intent) -> bool:
     """Whether a create may have been sent whose end no status tells. What cannot be read counts as open."""
     if isinstance(intent, CreateIntent):

@@ -12,7 +12,17 @@ from relay_operator.api.workload import ManagedSpec, ManagedStatus
 from relay_operator.engine.account import AccountReady, AccountRefused, AccountWaiting
 from relay_operator.engine.actions import Keep, Nothing, Stall, Wait
 from relay_operator.engine.conditions import Wanted
-from relay_operator.engine.report import Report, RetryKind, Return, blind, paused, refusal, without_account
+from relay_operator.engine.report import (
+    Report,
+    RetryKind,
+    Return,
+    blind,
+    paused,
+    refused,
+    unfunded,
+    unknown,
+    without_account,
+)
 from relay_operator.flows.managed import actions, predicates, recovery
 from relay_operator.flows.managed.actions import Action
 from relay_operator.flows.managed.facts import Facts
@@ -41,7 +51,7 @@ def report_of(
             return _resent(facts, error)
         case OutcomeUnknown(error):
             message = f"{error}; finding out whether it was created"
-            return replace(_searching(Reason.CREATE_OUTCOME_UNKNOWN, message), back=Return.SOON)
+            return unknown(Reason.CREATE_OUTCOME_UNKNOWN, message, Return.SOON)
         case Accepted(observed) if isinstance(action, actions.Adopt):
             return _adopted(facts, resource.detail(observed))
         case Accepted(observed):
@@ -57,34 +67,23 @@ def report_of(
 def _rejected(
     resource: ExternalResource[SpecT, StatusT, ObsT], facts: Facts[SpecT, StatusT, ObsT], error: CloudError
 ) -> Report:
-    row = refusal(error)
-    extra: tuple[Wanted, ...] = ()
+    report = refused(error)
     if isinstance(error, errors.CapacityExhausted):
-        extra = (Wanted(ConditionType.CAPACITY_AVAILABLE, "False", row.reason, f"{error.code}: {error.message}"),)
-    report = Report(
-        "False",
-        ConditionType.STALLED if row.stalled else ConditionType.RECONCILING,
-        row.reason,
-        error.message,
-        retry=row.retry,
-        retry_after=error.retry_after,
-        extra=extra,
-    )
+        text = f"{error.code}: {error.message}"
+        return replace(report, extra=(Wanted(ConditionType.CAPACITY_AVAILABLE, "False", report.reason, text),))
     return _unfunded(resource, facts, report) if isinstance(error, errors.PaymentRequired) else report
 
 
 def _unfunded(
-    resource: ExternalResource[SpecT, StatusT, ObsT], facts: Facts[SpecT, StatusT, ObsT], refused: Report
+    resource: ExternalResource[SpecT, StatusT, ObsT], facts: Facts[SpecT, StatusT, ObsT], refusal: Report
 ) -> Report:
-    """What is stopped for want of funds may have a deadline; what would only be new, or more, has time."""
-    stopped = facts.view.seen is Seen.STOPPED
-    reason = refused.reason if stopped else Reason.WAITING_FOR_BUDGET
-    exceeded = Wanted(ConditionType.BUDGET_EXCEEDED, "True", reason, refused.message)
-    if not stopped:
-        return replace(refused, trouble=ConditionType.RECONCILING, reason=reason, extra=(exceeded,))
+    """What is stopped for want of funds may have a deadline."""
+    if facts.view.seen is not Seen.STOPPED:
+        return unfunded(refusal)
     deadline, told = _kept(resource, predicates.since_in(facts.obj, "stopped", facts.now))
-    message = refused.message.rstrip(". ") + told
-    return replace(refused, message=message, extra=(exceeded,), deletion_deadline=deadline)
+    message = refusal.message.rstrip(". ") + told
+    exceeded = unfunded(refusal, refusal.reason).extra
+    return replace(refusal, message=message, extra=exceeded, deletion_deadline=deadline)
 
 
 def _kept(resource: ExternalResource[SpecT, StatusT, ObsT], since: datetime) -> tuple[datetime | None, str]:
@@ -95,18 +94,13 @@ def _kept(resource: ExternalResource[SpecT, StatusT, ObsT], since: datetime) -> 
     return deadline, f"; deleted by the cloud with its volume on {rfc3339(deadline)} unless it runs again"
 
 
-def _searching(reason: Reason, message: str) -> Report:
-    unknown = Wanted(ConditionType.CREATE_OUTCOME_UNKNOWN, "True", reason, message)
-    return Report("False", ConditionType.RECONCILING, reason, message, extra=(unknown,))
-
-
 def _resent(facts: Facts[SpecT, StatusT, ObsT], error: CloudError) -> Report:
     """A name clash says that it exists, and not under which id; anything else says as little as before."""
     if isinstance(error, errors.Conflict):
         return replace(
             _outcome_unknown(facts, f"the cloud says that the name is taken ({error})"), retry=RetryKind.SLOW
         )
-    return replace(_searching(Reason.CREATE_OUTCOME_UNKNOWN, f"{error}; it is sent again"), retry=RetryKind.QUICK)
+    return replace(unknown(Reason.CREATE_OUTCOME_UNKNOWN, f"{error}; it is sent again"), retry=RetryKind.QUICK)
 
 
 def _created(
@@ -180,7 +174,7 @@ def _waiting(
         case Reason.BACK_OFF:
             return _backing_off(resource, facts)
         case Reason.SEARCHING if not facts.obj.status.id:
-            return _searching(reason, facts.note)
+            return unknown(reason, facts.note)
         case _:
             return Report("False", ConditionType.RECONCILING, reason, facts.note)
 
@@ -221,10 +215,7 @@ def _outcome_unknown(facts: Facts[SpecT, StatusT, ObsT], clue: str) -> Report:
         f"a create was sent and its answer is lost: {clue}. If it exists, annotate "
         f"gpurelay.dev/adopt-id=<its id>; if it does not, annotate gpurelay.dev/retry-create={token}"
     )
-    unknown = Wanted(ConditionType.CREATE_OUTCOME_UNKNOWN, "True", Reason.CREATE_OUTCOME_UNKNOWN, message)
-    return Report(
-        "False", ConditionType.STALLED, Reason.CREATE_OUTCOME_UNKNOWN, message, Return.SETTLED, extra=(unknown,)
-    )
+    return unknown(Reason.CREATE_OUTCOME_UNKNOWN, message, Return.SETTLED, stalled=True)
 
 
 def _progressing(

@@ -20,7 +20,7 @@ from relay_operator.engine.queue import Priority
 from relay_operator.flows.schedule import batches
 from relay_operator.flows.schedule.cron import BadScheduleError
 from relay_operator.flows.schedule.decide import AdoptBatch, Decision, Matter, Remove, StartBatch, Tell, View, decide
-from relay_operator.flows.schedule.report import ScheduleFinding, Trouble, new_status, paused, report_of
+from relay_operator.flows.schedule.report import ScheduleFinding, Trouble, new_status, report_of
 from relay_operator.flows.schedule.timetable import Timetable, UnknownTimeZoneError, timetable
 
 _LONGEST_WAIT: Final = 600.0
@@ -199,7 +199,7 @@ def _view(
         policy=spec.concurrency_policy,
         deadline=None if seconds is None else timedelta(seconds=seconds),
         suspended=spec.suspend,
-        paused=paused(schedule),
+        paused=metadata.paused,
         deleting=metadata.deletion_timestamp is not None,
         keep_complete=spec.successful_batches_history_limit,
         keep_failed=spec.failed_batches_history_limit,

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.inferencebatchschedule import (
     SHOWN_ACTIVE,
@@ -12,9 +11,8 @@ from relay_operator.api.inferencebatchschedule import (
     InferenceBatchSchedule,
     InferenceBatchScheduleStatus,
 )
-from relay_operator.engine.conditions import Wanted
 from relay_operator.engine.queue import Priority
-from relay_operator.engine.report import Report, Return
+from relay_operator.engine.report import PAUSED, Report, Return
 from relay_operator.engine.status import conditions_of, of_every_pass
 from relay_operator.flows.schedule.decide import Child, active, last_success
 
@@ -57,16 +55,11 @@ def new_status(schedule: InferenceBatchSchedule, finding: ScheduleFinding) -> In
     )
 
 
-def paused(schedule: InferenceBatchSchedule) -> bool:
-    return schedule.metadata.annotations.get(meta.PAUSED) == "true"
-
-
 def report_of(
     schedule: InferenceBatchSchedule, finding: ScheduleFinding, looks: tuple[tuple[float, Priority], ...] = ()
 ) -> Report:
     """Whether batches are started."""
-    set_aside = Wanted(ConditionType.PAUSED, "True", Reason.PAUSED, "the annotation paused is set")
-    extra = (set_aside,) if paused(schedule) else ()
+    extra = (PAUSED,) if schedule.metadata.paused else ()
     trouble = finding.trouble
     if trouble is not None:
         return Report(

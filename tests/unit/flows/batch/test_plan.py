@@ -10,6 +10,7 @@ import pytest
 
 from relay_operator.api.conditions import Reason
 from relay_operator.engine.actions import Expire, Ignore, Keep, Release, Stall, Wait
+from relay_operator.engine.rules import Account
 from relay_operator.flows.batch import actions
 from relay_operator.flows.batch.actions import Action, Start, Work
 from relay_operator.flows.batch.plan import (
@@ -24,7 +25,6 @@ from relay_operator.flows.batch.plan import (
     View,
     plan,
 )
-from relay_operator.flows.managed.plan import Account
 
 SENDS = (actions.Submit, actions.Begin, actions.Again)
 TOUCHES_THE_CLOUD = (actions.Submit, actions.Cancel, actions.Start)

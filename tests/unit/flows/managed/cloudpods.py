@@ -223,8 +223,9 @@ class OneAccount:
     def deaf_for(self, account: AccountReady) -> float:
         return max(self.deaf_until - self.clock(), 0.0)
 
-    def refused(self, account: AccountReady) -> None:
-        self.refusals.append(account)
+    def failed(self, account: AccountReady, error: CloudError) -> None:
+        if isinstance(error, Unauthorized):
+            self.refusals.append(account)
 
 
 def unauthorized() -> Failure:

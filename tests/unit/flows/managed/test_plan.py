@@ -10,6 +10,7 @@ import pytest
 
 from relay_operator.api.conditions import Reason
 from relay_operator.engine.actions import Expire, Ignore, Keep, Release, Stall, Wait
+from relay_operator.engine.rules import Account
 from relay_operator.flows.managed.actions import (
     RESTART,
     START,
@@ -28,7 +29,6 @@ from relay_operator.flows.managed.actions import (
 from relay_operator.flows.managed.plan import (
     RECORDED,
     SEARCHED,
-    Account,
     Demand,
     Difference,
     Gate,

@@ -34,7 +34,7 @@ def test_demand(obj: GpuPod, demand: Demand) -> None:
 
 @pytest.mark.parametrize(("value", "paused"), [("true", True), ("false", False), ("", False)])
 def test_paused_must_say_true(value: str, paused: bool) -> None:
-    assert predicates.paused(pod(annotations={"paused": value})) is paused
+    assert pod(annotations={"paused": value}).metadata.paused is paused
 
 
 BROKEN = MalformedIntent("broken")
