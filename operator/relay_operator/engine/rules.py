@@ -5,7 +5,7 @@ from enum import Enum, auto
 from typing import Protocol, TypeVar
 
 from relay_operator.api.conditions import Reason
-from relay_operator.engine.account import AccountReady, AccountState, AccountWaiting
+from relay_operator.engine.account import AccountRefused, AccountWaiting
 from relay_operator.engine.actions import Ignore, Stall, Wait
 
 ViewT = TypeVar("ViewT")
@@ -20,9 +20,7 @@ class Account(Enum):
     REFUSED = auto()  # key refused, URL or namespace not allowed
 
     @classmethod
-    def of(cls, state: AccountState) -> "Account":
-        if isinstance(state, AccountReady):
-            return cls.READY
+    def of(cls, state: AccountWaiting | AccountRefused) -> "Account":
         return cls.WAITING if isinstance(state, AccountWaiting) else cls.REFUSED
 
 
