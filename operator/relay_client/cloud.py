@@ -21,7 +21,7 @@ from relay_client.operations import DOWNLOAD_FILE, UPLOAD_FILE, WHOAMI, AnyOpera
 from relay_client.pool import ConnectionPool, OpenAnswer
 from relay_client.ranges import NO_SUCH_RANGE, Part, asked_for, part_of
 from relay_client.ratelimit import BudgetSpentError, RateLimiter
-from relay_client.redaction import secrets_in
+from relay_client.redaction import legible, secrets_in
 from relay_client.retry import CallPolicy, pause
 from relay_client.uploads import AnsweredTooSoonError, FileForm, Outlet, send
 from relay_wire.files import FileObject
@@ -251,7 +251,7 @@ class Cloud:
             raise self._error(operation, answer, body)
         result = result_of(operation, answer)
         self._circuit.accepted()
-        return result
+        return legible(result, answer.body)
 
     def _error(self, operation: AnyOperation, answer: Answer, body: BaseModel | None) -> CloudError:
         error = error_of(operation, answer, self._runtime.wall_clock(), self._secrets(body))

@@ -2,10 +2,15 @@
 
 import re
 from collections.abc import Iterable, Iterator
+from typing import TypeVar, cast
 
 from pydantic import BaseModel
 
+T = TypeVar("T")
+
 MAX_MESSAGE_CHARS = 500
+MAX_TEXT_CHARS = 4096
+"""Of each text in a result."""
 _MASK = "[redacted]"
 _SECRETS = re.compile(r"(?i)\b(?:(?:or|vl|whsec)_[a-z0-9][\w-]{5,}|bearer\s+[^\s\"',;]+)")
 # Shorter values, such as "3" or "true", are no secrets, and masking them would make texts unreadable.
@@ -19,8 +24,42 @@ def presentable(text: str, secrets: Iterable[str] = ()) -> str:
         if len(line) >= _MIN_SECRET_CHARS:
             text = text.replace(line, _MASK)
     text = _SECRETS.sub(_MASK, text)
-    shown = " ".join("".join(char if char.isprintable() else " " for char in text).split())
-    return shown if len(shown) <= MAX_MESSAGE_CHARS else shown[: MAX_MESSAGE_CHARS - 1] + "…"
+    return _cut(_line(text), MAX_MESSAGE_CHARS)
+
+
+def legible(result: T, body: bytes) -> T:
+    """The result that was read from `body`, its texts without control characters and no longer than `MAX_TEXT_CHARS`.
+
+    Those in fields that a model keeps out of its `repr` are secrets, shown to nobody, and stay as they are.
+    """
+    # Nearly all answers are plain; what is not printable is escaped in JSON, or beyond ASCII.
+    plain = body.isascii() and b"\\" not in body and b"\x7f" not in body
+    if plain and (len(body) <= MAX_TEXT_CHARS or max(map(len, body.split(b'"'))) <= MAX_TEXT_CHARS):
+        return result
+    return cast("T", _legible(result))
+
+
+def _legible(value: object) -> object:
+    match value:
+        case str():
+            return _cut(value if value.isprintable() else _line(value), MAX_TEXT_CHARS)
+        case BaseModel():
+            fields = {name: getattr(value, name) for name, field in type(value).model_fields.items() if field.repr}
+            return value.model_copy(update={name: _legible(each) for name, each in fields.items()})
+        case list():
+            return [_legible(each) for each in value]
+        case dict():
+            return {_legible(name): _legible(each) for name, each in value.items()}
+        case _:
+            return value
+
+
+def _line(text: str) -> str:
+    return " ".join("".join(char if char.isprintable() else " " for char in text).split())
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def secrets_in(body: BaseModel | None) -> Iterator[str]:

@@ -6,9 +6,10 @@ import traceback
 import pytest
 
 from relay_client import Cloud, CloudError
-from relay_client.operations import CREATE_POD, CREATE_WEBHOOK, GET_VM
-from relay_client.redaction import MAX_MESSAGE_CHARS, presentable
+from relay_client.operations import CREATE_POD, CREATE_WEBHOOK, GET_CLUSTER_DETAIL, GET_VM
+from relay_client.redaction import MAX_MESSAGE_CHARS, MAX_TEXT_CHARS, legible, presentable
 from relay_wire.pods import PodCreate
+from relay_wire.vms import VmRecord
 from relay_wire.webhooks import WebhookCreate
 from tests.unit.client.conftest import KEY
 from tests.unit.client.scripted import Reply, ScriptedServer
@@ -78,3 +79,62 @@ async def test_an_error_without_a_text_still_says_what_came(cloud: Cloud, server
     server.will(Reply(403, b"<html>", content_type="text/html"))
     with pytest.raises(CloudError, match=r"get_vm: 403: HTTP 403 without an error text .* \(text/html, 6 bytes\)"):
         await cloud.call(GET_VM, id="x")
+
+
+ODD = {
+    "a terminal's colours": ("red \x1b[31malert", "red [31malert"),
+    "lines": ("one\r\ntwo\u2028three", "one two three"),
+    "the other direction": ("safe\u202egnp.exe", "safe gnp.exe"),
+    "a rubbed out letter": ("a\x7fb", "a b"),
+    "a novel": ("x" * 5000, "x" * (MAX_TEXT_CHARS - 1) + "…"),
+    "another alphabet": ("größer \u0436", "größer \u0436"),
+    "quotes": ('a "word" \\ n', 'a "word" \\ n'),
+}
+
+
+@pytest.mark.parametrize("ascii_", [True, False], ids=["escaped", "as it is"])
+@pytest.mark.parametrize(("said", "shown_"), ODD.values(), ids=ODD)
+async def test_every_text_of_a_result_is_legible(
+    cloud: Cloud, server: ScriptedServer, said: str, shown_: str, ascii_: bool
+) -> None:
+    vm = {"id": "pod_1", "name": said, "status": said, "statusReason": said, "endpointUrl": said}
+    replica = {"id": said, "gpuCount": 1, "status": said, "healthy": False, "nvlinkEnabled": False, "createdAt": ""}
+    detail = {**CLUSTER, "statusReason": said, "replicas": [replica], "healthChecks": [said]}
+    server.will(*(Reply(200, json.dumps(body, ensure_ascii=ascii_).encode()) for body in (vm, detail)))
+    pod = await cloud.call(GET_VM, id="pod_1")
+    assert (pod.name, pod.status, pod.status_reason, pod.endpoint_url) == (shown_,) * 4
+    cluster = await cloud.call(GET_CLUSTER_DETAIL, id="cluster_1")
+    assert (cluster.status_reason, cluster.replicas[0].status, cluster.health_checks) == (shown_, shown_, [shown_])
+    assert cluster.replicas[0].id == shown_
+
+
+CLUSTER: dict[str, object] = {
+    "id": "cluster_1",
+    "organizationId": "o",
+    "name": "n",
+    "status": "running",
+    "gpusPerReplica": 1,
+    "tier": "t",
+    "resourceSize": "s",
+    "replicaCount": 1,
+    "allowFallback": False,
+    "diskSizeGb": 1,
+    "privileged": False,
+    "createdAt": "",
+    "updatedAt": "",
+}
+
+
+async def test_a_secret_in_a_result_stays_as_it_is(cloud: Cloud, server: ScriptedServer) -> None:
+    secret = {"deployToken": "a\nb", "envVars": {"PEM": "-----BEGIN\nline\n"}, "replicas": []}
+    server.will(Reply(200, json.dumps({**CLUSTER, **secret, "statusReason": "two\nlines"}).encode()))
+    cluster = await cloud.call(GET_CLUSTER_DETAIL, id="cluster_1")
+    assert (cluster.deploy_token, cluster.env_vars) == ("a\nb", {"PEM": "-----BEGIN\nline\n"})
+    assert cluster.status_reason == "two lines"
+
+
+async def test_what_is_plain_is_handed_on_as_it_was_read() -> None:
+    pod = VmRecord(id="pod_1")
+    assert legible(pod, b'{"id":"pod_1"}') is pod
+    assert legible(pod, b'{"id":"pod_1","items":[' + b'"",' * 4000 + b'""]}') is pod
+    assert legible(pod, b'{"id":"pod_1","statusReason":"\\n"}') is not pod

@@ -159,8 +159,9 @@ class Gatherer:
     async def _search_all(self, intent: CreateIntent, cloud: Cloud, memory: BatchMemory, now: datetime) -> _Sighted:
         """Status tells nothing: all that was ever created with this token, once nothing newer can be on its way."""
         found = tuple(await _tagged(cloud, intent.token))
-        newest = max((datetime.fromtimestamp(each.created_at or 0, UTC) for each in found), default=intent.started_at)
-        verdict = self._not_seen(intent.token, max(min(newest, now), intent.started_at), memory, now)
+        newest = min(max((each.created_at or 0 for each in found), default=0), now.timestamp())
+        sent = max(newest, intent.started_at.timestamp())
+        verdict = self._not_seen(intent.token, datetime.fromtimestamp(sent, UTC), memory, now)
         if verdict.sight is Sight.ABSENT and found:
             return _Sighted(Sight.FOUND, found)
         return verdict

@@ -1,10 +1,12 @@
 """What files and batches are called in the cloud, so that they are found again whatever was lost. Pure."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Self
 
 from relay_operator.api import meta
+from relay_operator.api.inferencebatch import MAX_PARTS
 from relay_operator.api.meta import CreateIntent, ObjectKey
 from relay_wire.batches import Batch
 
@@ -12,6 +14,7 @@ TAG: Final = f"{meta.ANNOTATION_PREFIX}part"
 """The key in a batch's metadata."""
 OBJECT: Final = f"{meta.ANNOTATION_PREFIX}object"
 """The key of `namespace/name`, for people who look at the cloud's list; nothing is found by it."""
+_NUMBER: Final = re.compile(r"[1-9][0-9]{0,3}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +34,12 @@ class PartTag:
     @classmethod
     def of(cls, batch: Batch, token: str) -> Self | None:
         """The tag of a batch that was created with this token; None of every other one."""
-        words = ((batch.metadata or {}).get(TAG) or "").split("/")
-        numbers = [int(word) for word in words[1:] if word.isascii() and word.isdigit()]
-        if words[0] != token or len(words) != 5 or len(numbers) != 4:
+        token_told, *words = ((batch.metadata or {}).get(TAG) or "").split("/", 5)
+        numbers = [int(word) for word in words if _NUMBER.fullmatch(word)]
+        if token_told != token or len(words) != 4 or len(numbers) != 4:
             return None
-        return cls(token, *numbers)
+        tag = cls(token, *numbers)
+        return tag if tag.part <= tag.parts <= MAX_PARTS and tag.round <= MAX_PARTS else None
 
 
 def metadata_of(given: Mapping[str, str] | None, key: ObjectKey, tag: PartTag) -> dict[str, str]:

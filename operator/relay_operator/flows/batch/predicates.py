@@ -23,6 +23,8 @@ from relay_wire.batches import FINAL, Batch, BatchStatus
 GONE = "gone"
 """A part's state where the cloud does not find its batch any more."""
 _OVER = {*FINAL, GONE}
+_MOST = 2**53
+"""Of what the cloud counts: the sum over all parts is a number that the API server takes."""
 
 _DEMAND_BY_POLICY = {
     BatchDeletionPolicy.PUBLISH_PARTIAL: BatchDemand.DELETE,
@@ -154,7 +156,7 @@ def refreshed(status: InferenceBatchStatus, seen: Iterable[tuple[PartStatus, Bat
 def _problems(batch: Batch) -> Iterator[Problem]:
     """What the cloud found in the records, in its words."""
     for problem in batch.errors.data if batch.errors is not None else ():
-        line = problem.line if problem.line is not None and problem.line > 0 else None
+        line = _number(problem.line or 0) or None
         message = (problem.message or problem.code or "the cloud gives no reason")[:512]
         yield Problem(line=line, code=(problem.code or "refused")[:64], message=message)
 
@@ -171,20 +173,24 @@ def mirrored(part: PartStatus, batch: Batch | None) -> PartStatus:
     changed: dict[str, object] = {
         "batch_id": part.batch_id or batch.id,
         "state": batch.status[:64],  # a longer one would be refused, and with it the whole status
-        "completed": max(counts.completed, 0),
-        "failed": max(counts.failed, 0),
-        "records": part.records or max(counts.total, 0),
+        "completed": _number(counts.completed),
+        "failed": _number(counts.failed),
+        "records": part.records or _number(counts.total),
         "output_file_id": batch.output_file_id or part.output_file_id,
         "error_file_id": batch.error_file_id or part.error_file_id,
         "input_file_id": part.input_file_id or batch.input_file_id,
     }
     if usage is not None:
         changed["usage"] = Usage(
-            input_tokens=max(usage.input_tokens, 0),
-            output_tokens=max(usage.output_tokens, 0),
-            cost_nano_usd=max(usage.cost_nano_usd, 0),
+            input_tokens=_number(usage.input_tokens),
+            output_tokens=_number(usage.output_tokens),
+            cost_nano_usd=_number(usage.cost_nano_usd),
         )
     return part.model_copy(update=changed)
+
+
+def _number(told: int) -> int:
+    return min(max(told, 0), _MOST)
 
 
 def counted(status: InferenceBatchStatus) -> RequestCounts:

@@ -130,6 +130,20 @@ def test_counts_of_a_cloud_that_contradicts_itself_stay_within_the_total() -> No
     assert predicates.counted(odd) == RequestCounts(total=10, completed=10, failed=0)
 
 
+def test_no_number_of_the_cloud_is_larger_than_a_status_takes() -> None:
+    huge = 10**30
+    counts, usage = {"total": huge, "completed": huge, "failed": -huge}, {"cost_nano_usd": huge, "input_tokens": -huge}
+    problems = {"data": [{"line": huge, "code": "c" * 900, "message": "m" * 9000}]}
+    told = seen(request_counts=counts, usage=usage, errors=problems, status="s" * 900)
+    parts = [sent(number, records=0) for number in range(1, 129)]
+    after = predicates.refreshed(status(*parts), [(each, told) for each in parts])
+    assert after == InferenceBatchStatus.model_validate_json(after.model_dump_json(by_alias=True))
+    assert after.usage is not None
+    assert 2**53 < after.usage.cost_nano_usd < 2**63
+    assert after.request_counts is not None
+    assert 2**53 < after.request_counts.total < 2**63
+
+
 def test_what_the_cloud_says_is_mirrored() -> None:
     news = seen(
         state="completed",

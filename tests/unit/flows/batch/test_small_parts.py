@@ -45,7 +45,11 @@ def test_people_see_in_the_clouds_list_whose_batch_it_is() -> None:
     assert max(map(len, metadata_of(None, longest, tag).values())) <= 512
 
 
-@pytest.mark.parametrize("text", ["", "t0ken", "t0ken/1/2/3", "t0ken/1/2/3/x", "t0ken/1/2/3/4/5", "t0ken/-1/2/3/4"])
+EDITED = ["", "t0ken", "t0ken/1/2/3", "t0ken/1/2/3/x", "t0ken/1/2/3/4/5", "t0ken/-1/2/3/4"]
+ENDLESS = ["t0ken/1/1/1000000000/1", "t0ken/129/1/1/1", "t0ken/0/1/1/1", "t0ken/1/2/1/1", f"t0ken/{'9' * 5000}/1/1/1"]
+
+
+@pytest.mark.parametrize("text", EDITED + ENDLESS)
 def test_metadata_that_somebody_edited_is_nobodys(text: str) -> None:
     assert PartTag.of(seen(metadata={TAG: text}), "t0ken") is None
     assert PartTag.of(seen(), "t0ken") is None
