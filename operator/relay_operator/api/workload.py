@@ -1,5 +1,7 @@
 """The parts that every kind of workload has, in its spec and in its status."""
 
+from typing import TypeVar
+
 from pydantic import Field
 
 from relay_operator.api.conditions import ObjectStatus
@@ -118,3 +120,7 @@ class WorkloadStatus(ManagedStatus):
     recoveries: int | None = Field(
         None, ge=0, description="Restarts and recreations in a row, without a run of ten minutes between them."
     )
+
+
+SpecT = TypeVar("SpecT", bound=ManagedSpec)
+StatusT = TypeVar("StatusT", bound=ManagedStatus)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Generic, TypeVar, assert_never
+from typing import Generic, assert_never
 
 from pydantic import ValidationError
 
@@ -16,10 +16,10 @@ from relay_operator.engine.backoff import Backoff, PollIntervals, RetryPolicy, j
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.entry import Entry
 from relay_operator.engine.events import Recorder, noteworthy
-from relay_operator.engine.flow import Facts, Flow, Object, Told, Turn
+from relay_operator.engine.flow import ActionT, FactsT, Flow, ObjT, ResultT, Told, Turn
 from relay_operator.engine.informer import keep_answer
 from relay_operator.engine.kube import Conflict, JsonObject, Kube, KubeError, NotFound
-from relay_operator.engine.memory import Memories, Memory
+from relay_operator.engine.memory import Memories, MemoryT
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.passes import Pass
 from relay_operator.engine.persist import Persistence
@@ -28,12 +28,6 @@ from relay_operator.engine.report import Return
 from relay_operator.engine.status import dumped, merge_patch
 from relay_operator.engine.vanished import Vanished
 from relay_operator.observability.logs import log_action, log_context
-
-ObjT = TypeVar("ObjT", bound=Object)
-FactsT = TypeVar("FactsT", bound=Facts)
-ActionT = TypeVar("ActionT")
-ResultT = TypeVar("ResultT")
-MemoryT = TypeVar("MemoryT", bound=Memory)
 
 logger = logging.getLogger(__name__)
 

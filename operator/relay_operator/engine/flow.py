@@ -9,7 +9,7 @@ from relay_client import CloudError
 from relay_operator.api.conditions import ObjectStatus
 from relay_operator.api.meta import CreateIntent, ObjectKey, ObjectMeta
 from relay_operator.engine.kube import ResourceType
-from relay_operator.engine.memory import Memory
+from relay_operator.engine.memory import MemoryT
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.queue import Priority
 from relay_operator.engine.report import Report
@@ -71,7 +71,6 @@ ObjT = TypeVar("ObjT", bound=Object)
 FactsT = TypeVar("FactsT", bound=Facts)
 ActionT = TypeVar("ActionT")
 ResultT = TypeVar("ResultT")
-MemoryT = TypeVar("MemoryT", bound=Memory)
 
 
 class Flow(Protocol[ObjT, FactsT, ActionT, ResultT, MemoryT]):

@@ -3,11 +3,10 @@
 import asyncio
 import time
 from collections.abc import Callable
-from typing import TypeVar
 
 from relay_operator.accounts.accounts import AnyAccount
 from relay_operator.api.definition import Definition
-from relay_operator.api.workload import ManagedSpec, ManagedStatus
+from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine.controller import Controller
 from relay_operator.engine.passes import KindReconciler
 from relay_operator.flows.account.flow import AccountFlow
@@ -25,14 +24,10 @@ from relay_operator.flows.managed.connection import ConnectionWriter
 from relay_operator.flows.managed.flow import ManagedFlow
 from relay_operator.flows.managed.gather import Gatherer
 from relay_operator.flows.managed.inputs import InputReader
-from relay_operator.flows.managed.resource import ExternalResource
+from relay_operator.flows.managed.resource import ExternalResource, ObsT
 from relay_operator.flows.parts import Parts
 from relay_operator.flows.schedule.flow import ScheduleFlow
 from relay_operator.records.pace import Pace
-
-SpecT = TypeVar("SpecT", bound=ManagedSpec)
-StatusT = TypeVar("StatusT", bound=ManagedStatus)
-ObsT = TypeVar("ObsT")
 
 
 def accounts(definition: Definition, model: type[AnyAccount]) -> Callable[[Parts], KindReconciler]:

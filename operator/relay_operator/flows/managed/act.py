@@ -2,12 +2,12 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic
 
 from relay_client import Cloud, CloudError, Conflict, NotFound, Outcome, Unreadable
 from relay_operator.api import meta
 from relay_operator.api.meta import CreateIntent
-from relay_operator.api.workload import ManagedSpec, ManagedStatus
+from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine import finalizer, kube
 from relay_operator.engine.account import Accounts
 from relay_operator.engine.actions import Nothing
@@ -17,12 +17,8 @@ from relay_operator.flows.managed import actions, predicates
 from relay_operator.flows.managed.actions import Action
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.memory import ManagedMemory, SentChange
-from relay_operator.flows.managed.resource import Change, ExternalResource, Inputs
+from relay_operator.flows.managed.resource import Change, ExternalResource, Inputs, ObsT
 from relay_operator.flows.managed.result import Accepted, OutcomeUnknown, Rejected, Result, Sent
-
-SpecT = TypeVar("SpecT", bound=ManagedSpec)
-StatusT = TypeVar("StatusT", bound=ManagedStatus)
-ObsT = TypeVar("ObsT")
 
 
 @dataclass(slots=True)

@@ -1,14 +1,9 @@
 """An object whose spec cannot be parsed, as far as its end needs it. Pure."""
 
-from typing import TypeVar
-
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from relay_operator.api.meta import ObjectMeta, Resource
-from relay_operator.api.workload import ManagedSpec, ManagedStatus
-
-SpecT = TypeVar("SpecT", bound=ManagedSpec)
-StatusT = TypeVar("StatusT", bound=ManagedStatus)
+from relay_operator.api.workload import ManagedSpec, SpecT, StatusT
 
 _NEEDED = ("accountRef", "deletionPolicy")
 _OBJECT: TypeAdapter[dict[str, JsonValue]] = TypeAdapter(dict[str, JsonValue])

@@ -2,18 +2,14 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Generic, TypeVar
+from typing import Generic
 
 from relay_client.errors import CloudError
 from relay_operator.api.meta import CreateIntent, ObjectKey, Resource
-from relay_operator.api.workload import ManagedSpec, ManagedStatus
+from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine.account import AccountState, UsesAccount
 from relay_operator.flows.managed.plan import View
-from relay_operator.flows.managed.resource import Change, Inputs
-
-SpecT = TypeVar("SpecT", bound=ManagedSpec)
-StatusT = TypeVar("StatusT", bound=ManagedStatus)
-ObsT = TypeVar("ObsT")
+from relay_operator.flows.managed.resource import Change, Inputs, ObsT
 
 
 @dataclass(frozen=True, slots=True)

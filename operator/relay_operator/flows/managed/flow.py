@@ -1,11 +1,11 @@
 """The flow of objects that a kind maps to one resource of the cloud each."""
 
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Generic
 
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import CreateIntent, ObjectKey, Resource
-from relay_operator.api.workload import ManagedSpec, ManagedStatus
+from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine.account import Accounts
 from relay_operator.engine.actions import Wait
 from relay_operator.engine.backoff import RetryPolicy
@@ -25,14 +25,10 @@ from relay_operator.flows.managed.gather import Gatherer
 from relay_operator.flows.managed.memory import ManagedMemory
 from relay_operator.flows.managed.plan import Seen, plan
 from relay_operator.flows.managed.report import report_of
-from relay_operator.flows.managed.resource import Connects, ExternalResource
+from relay_operator.flows.managed.resource import Connects, ExternalResource, ObsT
 from relay_operator.flows.managed.result import Accepted, Result
 from relay_operator.flows.managed.status import new_status
 from relay_operator.flows.managed.workload import asked
-
-SpecT = TypeVar("SpecT", bound=ManagedSpec)
-StatusT = TypeVar("StatusT", bound=ManagedStatus)
-ObsT = TypeVar("ObsT")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Generic, TypeVar, assert_never
+from typing import Generic, assert_never
 
 from relay_client.errors import CloudError, NotFound, Unreadable
 from relay_operator.api import meta
 from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey, Resource
-from relay_operator.api.workload import ManagedSpec, ManagedStatus
+from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine.account import NOT_ASKED, AccountReady, Accounts, pinned
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.confirmation import ConfirmationDelays
@@ -28,15 +28,12 @@ from relay_operator.flows.managed.resource import (
     Inputs,
     Look,
     NotSeen,
+    ObsT,
     Progress,
     TakesInputs,
     Unfinished,
 )
 from relay_wire.base import RESOURCE_ID
-
-SpecT = TypeVar("SpecT", bound=ManagedSpec)
-StatusT = TypeVar("StatusT", bound=ManagedStatus)
-ObsT = TypeVar("ObsT")
 
 _SEEN_BY_PROGRESS = {
     Progress.PENDING: Seen.PENDING,

@@ -2,22 +2,18 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import TypeVar
 
 from relay_operator.api import meta
 from relay_operator.api.meta import CreateIntent, MalformedIntent, Resource
 from relay_operator.api.parts import DeletionPolicy, OnInterrupted, PowerState, Recovery, UpdateType
-from relay_operator.api.workload import ManagedSpec, ManagedStatus
+from relay_operator.api.workload import ManagedSpec, ManagedStatus, SpecT, StatusT
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.intent import changed_fields
 from relay_operator.flows.managed.actions import START, STOP
 from relay_operator.flows.managed.plan import Demand, Difference, Gate, Seen, Undecided
-from relay_operator.flows.managed.resource import Change, ExternalResource, Powered, Progress, TriesModels
+from relay_operator.flows.managed.resource import Change, ExternalResource, ObsT, Powered, Progress, TriesModels
 from relay_operator.flows.managed.workload import asked, told
 
-SpecT = TypeVar("SpecT", bound=ManagedSpec)
-StatusT = TypeVar("StatusT", bound=ManagedStatus)
-ObsT = TypeVar("ObsT")
 Intent = CreateIntent | MalformedIntent | None
 
 _DEMAND_BY_POLICY = {

@@ -1,19 +1,15 @@
 """What is restarted or made anew, and how soon once more: a crash loop must not be a spending loop. Pure."""
 
 from datetime import datetime, timedelta
-from typing import TypeVar
 
 from relay_operator.api.meta import Resource
 from relay_operator.api.parts import OnFailed, OnInterrupted, OnTerminated
 from relay_operator.api.parts import Recovery as RecoverySpec
-from relay_operator.api.workload import ManagedSpec, ManagedStatus
+from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine.backoff import Backoff
 from relay_operator.flows.managed.plan import Difference, Recovery, Seen
 from relay_operator.flows.managed.predicates import refresh_asked, running_wanted, since_in
 from relay_operator.flows.managed.workload import asked, told
-
-SpecT = TypeVar("SpecT", bound=ManagedSpec)
-StatusT = TypeVar("StatusT", bound=ManagedStatus)
 
 LASTING = timedelta(minutes=10)
 """A run that long means that what failed before is over: the next recovery is made without delay."""

@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 from datetime import datetime
-from typing import TypeVar, assert_never
+from typing import assert_never
 
 from relay_client import errors
 from relay_client.errors import CloudError
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import rfc3339
-from relay_operator.api.workload import ManagedSpec, ManagedStatus
+from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine.account import AccountReady, AccountRefused, AccountWaiting
 from relay_operator.engine.actions import Keep, Nothing, Stall, Wait
 from relay_operator.engine.conditions import Wanted
@@ -27,12 +27,8 @@ from relay_operator.flows.managed import actions, predicates, recovery
 from relay_operator.flows.managed.actions import Action
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.plan import Recovery, Seen
-from relay_operator.flows.managed.resource import Change, ExternalResource, Progress
+from relay_operator.flows.managed.resource import Change, ExternalResource, ObsT, Progress
 from relay_operator.flows.managed.result import Accepted, OutcomeUnknown, Rejected, Result, Sent
-
-SpecT = TypeVar("SpecT", bound=ManagedSpec)
-StatusT = TypeVar("StatusT", bound=ManagedStatus)
-ObsT = TypeVar("ObsT")
 
 
 def report_of(

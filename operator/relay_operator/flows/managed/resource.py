@@ -18,13 +18,11 @@ from relay_operator.api.definition import Definition
 from relay_operator.api.meta import CreateIntent, Resource
 from relay_operator.api.parts import EnvFromSource, EnvVar
 from relay_operator.api.references import ValueSource
-from relay_operator.api.workload import ManagedSpec, ManagedStatus
+from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.actions import RESTART, START, STOP
 from relay_operator.flows.managed.connection import Reached
 
-SpecT = TypeVar("SpecT", bound=ManagedSpec)
-StatusT = TypeVar("StatusT", bound=ManagedStatus)
 ObsT = TypeVar("ObsT")
 ObjT_contra = TypeVar("ObjT_contra", contravariant=True)
 ObsT_contra = TypeVar("ObsT_contra", contravariant=True)

@@ -1,14 +1,12 @@
 """What came of an action."""
 
 from dataclasses import dataclass
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, TypeAlias
 
 from relay_client.errors import CloudError
 from relay_operator.api.meta import CreateIntent
 from relay_operator.engine.actions import Nothing
-from relay_operator.flows.managed.resource import Change
-
-ObsT = TypeVar("ObsT")
+from relay_operator.flows.managed.resource import Change, ObsT
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,11 @@
 """Builds the status to write, and the smallest patch that writes it. Pure."""
 
 from collections.abc import Iterator
-from typing import TypeVar
 
 from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import CreateIntent
-from relay_operator.api.workload import ManagedSpec, ManagedStatus
+from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine.account import pinned
 from relay_operator.engine.actions import Keep
 from relay_operator.engine.backoff import RetryPolicy
@@ -17,13 +16,10 @@ from relay_operator.flows.managed import actions, predicates, recovery
 from relay_operator.flows.managed.actions import RESTART, START, Action
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.plan import Difference, Recovery, Seen
-from relay_operator.flows.managed.resource import ExternalResource, Progress
+from relay_operator.flows.managed.resource import ExternalResource, ObsT, Progress
 from relay_operator.flows.managed.result import Accepted, Rejected, Result, Sent
 from relay_operator.flows.managed.workload import told
 
-SpecT = TypeVar("SpecT", bound=ManagedSpec)
-StatusT = TypeVar("StatusT", bound=ManagedStatus)
-ObsT = TypeVar("ObsT")
 Fields = dict[str, object]
 
 _OF_THE_RESOURCE = (
