@@ -1,13 +1,14 @@
 """Every setting of the operator: read once from the environment, prefix RELAY_."""
 
 import re
-from typing import Annotated, Literal, NamedTuple, Self
+from pathlib import PurePosixPath
+from typing import Annotated, Literal, NamedTuple, Self, TypeVar
 
-from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from relay_operator.objectstores.addresses import Network, StorePolicy, file_root, private_network
 from relay_operator.objectstores.allowed_urls import UrlPrefix
-from relay_operator.objectstores.policy import StorePolicy, file_root, private_network
 from relay_wire.files import BATCH_UPLOAD_LIMIT
 
 PREFIX = "RELAY_"
@@ -54,8 +55,22 @@ def _namespace(name: str) -> str:
     return name
 
 
-Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_split)]
+def _plain(url: str) -> str:
+    if url:
+        UrlPrefix.parse(url)
+    return url
+
+
+def _without_slash(url: str) -> str:
+    return url.rstrip("/")
+
+
+ItemT = TypeVar("ItemT")
+Words = Annotated[tuple[ItemT, ...], NoDecode, BeforeValidator(_split)]
 Listen = Annotated[ListenAddress, NoDecode, BeforeValidator(_listen)]
+Namespace = Annotated[str, AfterValidator(_namespace)]
+Prefix = Annotated[str, AfterValidator(_plain)]
+Url = Annotated[Prefix, AfterValidator(_without_slash)]
 
 
 class Settings(BaseSettings):
@@ -63,29 +78,29 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore")
 
-    watch_namespaces: Words = Field((), description="Namespaces whose objects are reconciled; empty: all.")
-    account_secret_names: Words = Field(
+    watch_namespaces: Words[Namespace] = Field((), description="Namespaces whose objects are reconciled; empty: all.")
+    account_secret_names: Words[str] = Field(
         ("relay-api-key",),
         description="With watched namespaces: the names of accounts' Secrets that the operator may read and release "
         "wherever they are, so that it can finish when a namespace is deleted and its rights there have gone first. "
         "A Secret of another name is not kept until nothing depends on it.",
     )
-    namespace: str = Field(
+    namespace: Namespace = Field(
         "default",
         description="The operator's own namespace: its Lease, its Pod and the Secrets of ClusterCloudAccounts.",
     )
-    allowed_base_urls: Words = Field(
+    allowed_base_urls: Words[Prefix] = Field(
         (),
         description="URL prefixes an account may name, matched on whole scheme, host, port and path segments. "
         "The default URLs are always allowed; empty: only those.",
     )
-    default_base_url: str = Field("", description="Management API of accounts that name no baseUrl.")
-    default_inference_url: str = Field("", description="Inference API of accounts that name no inferenceUrl.")
+    default_base_url: Url = Field("", description="Management API of accounts that name no baseUrl.")
+    default_inference_url: Url = Field("", description="Inference API of accounts that name no inferenceUrl.")
 
-    file_roots: Words = Field(
+    file_roots: Words[Annotated[PurePosixPath, BeforeValidator(file_root)]] = Field(
         (), description="Folders below which batches may read and write with file: URLs; empty: no file: URLs."
     )
-    allowed_private_networks: Words = Field(
+    allowed_private_networks: Words[Annotated[Network, BeforeValidator(private_network)]] = Field(
         (),
         description="Networks (CIDR) that are not public and that batches may read from and write to, also over plain "
         "http; empty: public addresses over TLS alone.",
@@ -95,7 +110,7 @@ class Settings(BaseSettings):
         ListenAddress("0.0.0.0", 8088),  # noqa: S104 - a container is reached from outside of it
         description="Address of the webhook receiver.",
     )
-    webhook_public_url: str = Field(
+    webhook_public_url: Url = Field(
         "",
         description="Where the cloud reaches the webhook receiver; empty: no subscriptions are made, polling alone.",
     )
@@ -153,40 +168,6 @@ class Settings(BaseSettings):
     log_format: Literal["json", "console"] = Field("json", description="One JSON object a line, or text for people.")
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
 
-    @field_validator("allowed_base_urls")
-    @classmethod
-    def _prefixes_are_plain(cls, prefixes: tuple[str, ...]) -> tuple[str, ...]:
-        for prefix in prefixes:
-            UrlPrefix.parse(prefix)
-        return prefixes
-
-    @field_validator("file_roots")
-    @classmethod
-    def _roots_are_absolute(cls, roots: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(str(file_root(root)) for root in roots)
-
-    @field_validator("allowed_private_networks")
-    @classmethod
-    def _networks_are_networks(cls, networks: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(str(private_network(network)) for network in networks)
-
-    @field_validator("default_base_url", "default_inference_url", "webhook_public_url")
-    @classmethod
-    def _url_is_plain(cls, url: str) -> str:
-        if url:
-            UrlPrefix.parse(url)
-        return url.rstrip("/")
-
-    @field_validator("watch_namespaces")
-    @classmethod
-    def _namespaces_are_names(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(_namespace(name) for name in names)
-
-    @field_validator("namespace")
-    @classmethod
-    def _namespace_is_a_name(cls, name: str) -> str:
-        return _namespace(name)
-
     @model_validator(mode="after")
     def _lease_times_fit(self) -> Self:
         if not self.lease_retry_seconds < self.lease_renew_deadline_seconds < self.lease_duration_seconds:
@@ -209,10 +190,7 @@ class Settings(BaseSettings):
 
     def store_policy(self) -> StorePolicy:
         """What batches may reach besides public addresses."""
-        return StorePolicy(
-            file_roots=tuple(file_root(root) for root in self.file_roots),
-            private_networks=tuple(private_network(network) for network in self.allowed_private_networks),
-        )
+        return StorePolicy(self.file_roots, self.allowed_private_networks)
 
 
 def load_settings() -> Settings:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 import pytest_asyncio
 
-from relay_operator.objectstores.policy import StorePolicy
+from relay_operator.objectstores.addresses import StorePolicy
 from relay_operator.objectstores.stores import ObjectStores
 from tests.objectstores.bucket import Bucket
 from tests.support.s3 import S3Server

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 import pytest
 import pytest_asyncio
 
+from relay_operator.objectstores.addresses import StorePolicy
 from relay_operator.objectstores.credentials import Credentials, WebCredentials
 from relay_operator.objectstores.egress import EgressGuard, Limits
 from relay_operator.objectstores.errors import StoreReason
 from relay_operator.objectstores.location import Location
-from relay_operator.objectstores.policy import StorePolicy
 from relay_operator.objectstores.stores import ObjectStores
 from tests.objectstores.bucket import chunks, content, fails_for
 from tests.objectstores.webserver import WebServer, web_server

@@ -10,9 +10,9 @@ from urllib.parse import quote
 
 import pytest
 
+from relay_operator.objectstores.addresses import StorePolicy
 from relay_operator.objectstores.errors import StoreReason
 from relay_operator.objectstores.location import Location
-from relay_operator.objectstores.policy import StorePolicy
 from relay_operator.objectstores.stores import ObjectStores
 from tests.objectstores.bucket import MEBIBYTE, chunks, content, fails_for, mebibytes
 

@@ -24,7 +24,7 @@ from ipaddress import ip_network
 from pathlib import Path, PurePosixPath
 from relay_operator.objectstores.credentials import read_credentials
 from relay_operator.objectstores.location import Location
-from relay_operator.objectstores.policy import StorePolicy
+from relay_operator.objectstores.addresses import StorePolicy
 from relay_operator.objectstores.stores import ObjectStores
 from tests.objectstores.bucket import mebibytes
 

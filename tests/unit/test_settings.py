@@ -6,8 +6,8 @@ from pathlib import PurePosixPath
 
 import pytest
 
+from relay_operator.objectstores.addresses import StorePolicy
 from relay_operator.objectstores.allowed_urls import why_refused
-from relay_operator.objectstores.policy import StorePolicy
 from relay_operator.settings import ListenAddress, Settings, SettingsError, describe_settings, load_settings
 
 

@@ -141,30 +141,31 @@ def _info(meta: ObjectMeta) -> ObjectInfo:
 
 def _client(location: Location, credentials: BucketCredentials, passage: Passage) -> Client:
     """A client of obstore in which nothing is left for the environment to say."""
+    options = _options(passage, credentials)
     match credentials:
         case S3Credentials():
-            return _s3(location, credentials, _options(passage, credentials.endpoint, credentials.ca))
+            return _s3(location, credentials, options)
         case GcsCredentials():
-            return _gcs(location, credentials, _options(passage, credentials.endpoint, credentials.ca))
+            return _gcs(location, credentials, options)
         case AzureCredentials():
-            return _azure(location, credentials, _options(passage, credentials.endpoint, credentials.ca))
+            return _azure(location, credentials, options)
         case _ as never:
             assert_never(never)
 
 
-def _options(passage: Passage, endpoint: str, ca: str) -> ClientConfig:
+def _options(passage: Passage, credentials: BucketCredentials) -> ClientConfig:
     options: ClientConfig = {
         "proxy_url": passage.url,
         "proxy_excludes": "",
-        "allow_http": endpoint.startswith("http://"),
+        "allow_http": credentials.endpoint.startswith("http://"),
         "allow_invalid_certificates": False,
         "connect_timeout": timedelta(seconds=15),
         "read_timeout": timedelta(seconds=60),
         "timeout": timedelta(hours=6),  # of a whole download: what stalls ends by the one above
         "user_agent": "relay-operator",
     }
-    if ca:
-        options["root_certificate"] = ca
+    if credentials.ca:
+        options["root_certificate"] = credentials.ca
     return options
 
 
@@ -205,12 +206,7 @@ def _gcs(location: Location, credentials: GcsCredentials, options: ClientConfig)
     if credentials.client_email:
         config["service_account_key"] = json.dumps(key)
     config["skip_signature"] = not credentials.client_email
-    return GCSStore(
-        location.authority,
-        config=config,
-        client_options=options,
-        retry_config=_RETRIES,
-    )
+    return GCSStore(location.authority, config=config, client_options=options, retry_config=_RETRIES)
 
 
 def _azure(location: Location, credentials: AzureCredentials, options: ClientConfig) -> AzureStore:

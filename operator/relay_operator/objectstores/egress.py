@@ -17,13 +17,13 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Any, Self, TypeAlias, TypeVar
 
-from relay_operator.objectstores.addresses import Address, why_not_public, within
-from relay_operator.objectstores.policy import Network
+from relay_operator.objectstores.addresses import Address, Network, why_not_public, within
 from relay_operator.objectstores.proxy_request import BadRequest, ProxyRequest, parse_request
-from relay_operator.objectstores.relay import relay
 
+Ends: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[Address]]]
 _T = TypeVar("_T")
+_PIECE = 65_536  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,11 +196,11 @@ class EgressGuard:
                 writer.write(_answer(200, "Connection established"))
             else:
                 upstream[1].write(request.origin_form)
-            await relay((reader, writer), upstream, self._limits.idle_seconds)
+            await _relay((reader, writer), upstream, self._limits.idle_seconds)
         finally:
             upstream[1].close()
 
-    async def _connect(self, request: ProxyRequest) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _connect(self, request: ProxyRequest) -> Ends:
         """A connection to a checked address; raises `Refused` and `CannotConnect`."""
         host, port = request.host, request.port
         try:
@@ -249,3 +249,25 @@ def _answer(status: int, phrase: str) -> bytes:
 async def _say(writer: asyncio.StreamWriter, status: int, phrase: str) -> None:
     writer.write(_answer(status, phrase))
     await writer.drain()
+
+
+async def _relay(client: Ends, server: Ends, idle_seconds: float) -> None:
+    """Passes bytes both ways, until both have ended or neither has said anything for too long.
+
+    Each direction holds at most the streams' own buffers.
+    """
+    clock = asyncio.get_running_loop().time
+
+    async def pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while piece := await reader.read(_PIECE):
+            idle.reschedule(clock() + idle_seconds)
+            writer.write(piece)
+            await writer.drain()
+            idle.reschedule(clock() + idle_seconds)
+        if writer.can_write_eof():
+            writer.write_eof()
+
+    with contextlib.suppress(TimeoutError, ExceptionGroup):
+        async with asyncio.timeout(idle_seconds) as idle, asyncio.TaskGroup() as ways:
+            ways.create_task(pump(client[0], server[1]))
+            ways.create_task(pump(server[0], client[1]))

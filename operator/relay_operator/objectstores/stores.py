@@ -2,8 +2,9 @@
 
 from collections.abc import AsyncIterable, AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Self, assert_never
+from typing import Self
 
+from relay_operator.objectstores.addresses import StorePolicy
 from relay_operator.objectstores.bucket_errors import already_there
 from relay_operator.objectstores.buckets import BucketStore
 from relay_operator.objectstores.credentials import (
@@ -17,18 +18,9 @@ from relay_operator.objectstores.egress import EgressGuard, Resolver, system_res
 from relay_operator.objectstores.errors import StoreError, StoreReason
 from relay_operator.objectstores.files import FileStore
 from relay_operator.objectstores.location import Location, Scheme
-from relay_operator.objectstores.policy import StorePolicy
 from relay_operator.objectstores.reading import Reading
 from relay_operator.objectstores.store import Store
 from relay_operator.objectstores.web import web_store
-
-_KINDS: dict[Scheme, type[Credentials]] = {
-    Scheme.S3: S3Credentials,
-    Scheme.GCS: GcsCredentials,
-    Scheme.AZURE: AzureCredentials,
-    Scheme.HTTPS: WebCredentials,
-    Scheme.HTTP: WebCredentials,
-}
 
 
 class ObjectStores:
@@ -91,17 +83,11 @@ class ObjectStores:
             if location.scheme is Scheme.FILE:
                 yield FileStore(location, self._policy.file_roots)
                 return
-            opening = credentials or _nothing(location)
-            if not isinstance(opening, _KINDS[location.scheme]):
-                raise TypeError(f"{type(opening).__name__} do not open {location.scheme}: URLs")
-            passage = until_done.enter_context(self._guard.passage())
-            match opening:
-                case WebCredentials():
-                    yield await until_done.enter_async_context(web_store(location, opening, passage))
-                case S3Credentials() | GcsCredentials() | AzureCredentials():
-                    yield BucketStore(location, opening, passage)
-                case _ as never:
-                    assert_never(never)
+            opening, passage = credentials or _nothing(location), until_done.enter_context(self._guard.passage())
+            if isinstance(opening, WebCredentials):
+                yield await until_done.enter_async_context(web_store(location, opening, passage))
+            else:
+                yield BucketStore(location, opening, passage)
 
 
 def _nothing(location: Location) -> Credentials:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 
 import aiohttp
@@ -12,12 +13,13 @@ from yarl import URL
 from relay_operator.objectstores.bucket_errors import untrusted
 from relay_operator.objectstores.credentials import WebCredentials
 from relay_operator.objectstores.egress import EgressRefused, Passage
-from relay_operator.objectstores.errors import StoreError, StoreReason
+from relay_operator.objectstores.errors import StoreError, StoreReason, reason_of
 from relay_operator.objectstores.location import Location
 from relay_operator.objectstores.store import LONGEST_PIECE, ObjectInfo, Opened
-from relay_operator.objectstores.web_answers import REDIRECTS, redirect_target, refusal, seen
 from relay_operator.records.pieces import collected, gathered
 
+_REDIRECTS = (301, 302, 303, 307, 308)
+_CONTENT_RANGE = re.compile(r"bytes (?P<start>[0-9]{1,18})-[0-9]{1,18}/(?P<size>[0-9]{1,18}|\*)")
 _MOST_REDIRECTS = 5
 _AT_ONCE = 5 * 1_048_576  # bytes: what fits is sent with its length, which some servers insist on
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=15, sock_read=60)
@@ -62,8 +64,8 @@ class WebStore:
         if answer.status in (404, 410):
             return None
         if answer.status not in (200, 204):
-            raise refusal(self._location, answer.status)
-        return seen(200, answer.headers)[0]
+            raise _refusal(self._location, answer.status)
+        return _seen(200, answer.headers)[0]
 
     async def open(self, start: int, version: str) -> Opened:
         headers = {"Range": f"bytes={start}-"} if start else {}
@@ -77,7 +79,7 @@ class WebStore:
             raise
         if version and info.version != version:
             answer.close()
-            raise refusal(self._location, 412)
+            raise _refusal(self._location, 412)
         return Opened(info, self._pieces(answer, skip=start - first), answer.close)
 
     async def write(self, chunks: AsyncIterable[bytes]) -> str:
@@ -94,10 +96,10 @@ class WebStore:
                 raise body.failure from None
             raise
         answer.release()
-        if answer.status in REDIRECTS:
+        if answer.status in _REDIRECTS:
             raise self._invalid("its server redirects a PUT: name the URL that it redirects to")
         if answer.status not in (200, 201, 204):
-            raise refusal(self._location, answer.status)
+            raise _refusal(self._location, answer.status)
         return answer.headers.get("ETag", "")
 
     async def check_writable(self) -> None:
@@ -105,16 +107,16 @@ class WebStore:
         answer = await self._follow("HEAD", {})
         answer.release()
         if answer.status == 401 or (answer.status >= 500 and answer.status != 501):
-            raise refusal(self._location, answer.status)
+            raise _refusal(self._location, answer.status)
 
     def _begun(self, answer: aiohttp.ClientResponse, start: int) -> tuple[ObjectInfo, int]:
         if answer.status not in (200, 206):
-            raise refusal(self._location, answer.status)
+            raise _refusal(self._location, answer.status)
         encoding = answer.headers.get("Content-Encoding", "identity")
         if encoding.lower() != "identity":
             raise self._invalid("its server sends it compressed, though that was not asked for")
         try:
-            info, first = seen(answer.status, answer.headers)
+            info, first = _seen(answer.status, answer.headers)
         except ValueError as error:
             raise self._invalid(str(error)) from None
         if first > start:
@@ -138,10 +140,10 @@ class WebStore:
         url, authorization = URL(self._location.url, encoded=True), self._authorization
         for _ in range(_MOST_REDIRECTS + 1):
             answer = await self._request(method, url, headers, authorization)
-            if answer.status not in REDIRECTS:
+            if answer.status not in _REDIRECTS:
                 return answer
             answer.close()
-            target = redirect_target(self._location, url, answer.headers.get("Location", ""))
+            target = _redirect_target(self._location, url, answer.headers.get("Location", ""))
             authorization = authorization if target.origin() == url.origin() else ""
             url = target
         raise self._invalid(f"its server redirects more than {_MOST_REDIRECTS} times")
@@ -198,3 +200,46 @@ class _Body:
         except Exception as failure:
             self.failure = failure
             raise
+
+
+def _seen(status: int, headers: Mapping[str, str]) -> tuple[ObjectInfo, int]:
+    """The object, and the byte that the answer's body begins with; raises ValueError for a range without sense."""
+    version = headers.get("ETag") or headers.get("Last-Modified") or ""
+    length = headers.get("Content-Length", "")
+    if status != 206:
+        return ObjectInfo(int(length) if length.isdecimal() else None, version), 0
+    match = _CONTENT_RANGE.fullmatch(headers.get("Content-Range", ""))
+    if match is None:
+        raise ValueError("a range was answered without a Content-Range that says which")
+    size = match["size"]
+    return ObjectInfo(None if size == "*" else int(size), version), int(match["start"])
+
+
+def _redirect_target(location: Location, url: URL, target: str) -> URL:
+    """Where a redirect leads; raises `StoreError` where it gives up TLS or leads nowhere."""
+    try:
+        joined = url.join(URL(target))
+    except ValueError:
+        joined = URL()
+    if not target or joined.scheme not in ("http", "https") or not joined.host or joined.user:
+        raise StoreError(StoreReason.INVALID, f"{location} redirects to no URL that can be followed.")
+    if url.scheme == "https" and joined.scheme == "http":
+        raise StoreError(
+            StoreReason.NOT_ALLOWED, f"{location} redirects from https to plain http, which is not followed."
+        )
+    return joined
+
+
+def _refusal(location: Location, status: int) -> StoreError:
+    """The error for a status that is none of success."""
+    reason = reason_of(status)
+    return StoreError(reason, f"{location} {_SENTENCES[reason].format(status=status)}.")
+
+
+_SENTENCES = {
+    StoreReason.NOT_FOUND: "does not exist ({status})",
+    StoreReason.FORBIDDEN: "was refused by its server ({status}): check the authorization in the Secret",
+    StoreReason.CHANGED: "was replaced while it was read ({status})",
+    StoreReason.UNREACHABLE: "is not served at the moment ({status})",
+    StoreReason.INVALID: "cannot be used: its server answered with status {status}",
+}
