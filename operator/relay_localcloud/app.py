@@ -24,16 +24,12 @@ from relay_localcloud.cloud import Cloud
 from relay_localcloud.clusters import moves as cluster_moves
 from relay_localcloud.clusters import routes as cluster_routes
 from relay_localcloud.console.routes import ROUTERS as CONSOLE_ROUTERS
-from relay_localcloud.control import clock as control_clock
-from relay_localcloud.control import faults as control_faults
+from relay_localcloud.control import behaviour as control_behaviour
 from relay_localcloud.control import nodes as control_nodes
 from relay_localcloud.control import orgs as control_orgs
 from relay_localcloud.control import payments as control_payments
 from relay_localcloud.control import records as control_records
-from relay_localcloud.control import settings as control_settings
 from relay_localcloud.control import state as control_state
-from relay_localcloud.control import transfers as control_transfers
-from relay_localcloud.control import upstreams as control_upstreams
 from relay_localcloud.control import workloads as control_workloads
 from relay_localcloud.control.access import ControlAccess
 from relay_localcloud.control.seeding import Reset
@@ -62,24 +58,16 @@ from relay_localcloud.inference.upstreams import Upstreams
 from relay_localcloud.kernel.due import DueHandler
 from relay_localcloud.kernel.store import Store
 from relay_localcloud.kernel.vault import Vault
-from relay_localcloud.money import auto_stop, billing_routes, payment_routes, payments, recharge, settlement
-from relay_localcloud.providers import node_events, node_routes, reservation_moves, reservation_routes, token_routes
+from relay_localcloud.money import alarms, payments
+from relay_localcloud.money import routes as billing_routes
+from relay_localcloud.providers import applications, node_events, reservation_moves, reservation_routes, tokens
 from relay_localcloud.providers import routes as provider_routes
 from relay_localcloud.serving import moves as serving_moves
 from relay_localcloud.serving import routes as serving_routes
 from relay_localcloud.tooling import registry_credential_routes, runner_pool_routes
 from relay_localcloud.webhooks import routes as webhook_routes
 from relay_localcloud.webhooks.deliveries import Deliveries
-from relay_localcloud.workloads import (
-    log_routes,
-    moves,
-    pod_routes,
-    snapshot_routes,
-    snapshots,
-    ssh_key_routes,
-    transfer_routes,
-    vm_routes,
-)
+from relay_localcloud.workloads import log_routes, moves, pod_routes, snapshots, ssh_keys, transfers, vm_routes
 from relay_wire.errors import ErrorBody
 
 HANDLERS: Mapping[str, DueHandler] = {
@@ -89,10 +77,8 @@ HANDLERS: Mapping[str, DueHandler] = {
     **node_events.HANDLERS,
     **snapshots.HANDLERS,
     **reservation_moves.HANDLERS,
-    **auto_stop.handlers((moves.balance_ran_out, cluster_moves.balance_ran_out, serving_moves.balance_ran_out)),
+    **alarms.handlers((moves.balance_ran_out, cluster_moves.balance_ran_out, serving_moves.balance_ran_out)),
     **payments.HANDLERS,
-    **recharge.HANDLERS,
-    **settlement.HANDLERS,
     **directory.HANDLERS,
 }
 """What happens when a transition falls due, by its kind; composed of each noun's own table."""
@@ -104,7 +90,7 @@ ROUTERS: tuple[Router, ...] = (
     invite_routes.router,
     proxy_routes.router,
     api_key_routes.router,
-    ssh_key_routes.router,
+    ssh_keys.router,
     registry_credential_routes.router,
     runner_pool_routes.router,
     webhook_routes.router,
@@ -112,15 +98,14 @@ ROUTERS: tuple[Router, ...] = (
     pod_routes.router,
     vm_routes.router,
     log_routes.router,
-    snapshot_routes.router,
-    transfer_routes.router,
+    snapshots.router,
+    transfers.router,
     cluster_routes.router,
     reservation_routes.router,
     billing_routes.router,
-    payment_routes.router,
+    applications.router,
     provider_routes.router,
-    node_routes.router,
-    token_routes.router,
+    tokens.router,
     backend_routes.router,
     serving_routes.router,
 )
@@ -130,16 +115,12 @@ LIST_VMS_ROUTERS: tuple[Router, ...] = (vm_routes.list_router,)
 """What `--list-vms` adds: the lists that the specification does not have."""
 
 CONTROL_ROUTERS: tuple[Router, ...] = (
-    control_clock.router,
+    control_behaviour.router,
     control_nodes.router,
     control_workloads.router,
     control_orgs.router,
-    control_settings.router,
-    control_faults.router,
-    control_upstreams.router,
     control_records.router,
     control_payments.router,
-    control_transfers.router,
     control_state.router,
 )
 """The control interface, under `/_localcloud`."""

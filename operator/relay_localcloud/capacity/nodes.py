@@ -8,61 +8,66 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    ColumnElement,
-    Connection,
-    Index,
-    Integer,
-    RowMapping,
-    Select,
-    String,
-    Table,
-    bindparam,
-    func,
-    insert,
-    or_,
-    select,
-    text,
-    update,
-)
+from sqlalchemy import ColumnElement, Connection, Index, Select, bindparam, func, or_, select, text, update
 
 from relay_localcloud.capacity.catalog import GPU_MODELS, LARGEST_NODE, LOCATIONS, SEEDED_NODE_LOCATIONS, GpuModel
 from relay_localcloud.capacity.placement import Demand, NodeRoom
 from relay_localcloud.kernel.prepared import Prepared
-from relay_localcloud.kernel.schema import metadata
+from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx
 
 COMMUNITY: Final = "community"
 """The pool of nodes that name no other (section 2, `nodePool`)."""
 
-nodes = Table(
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node, removed ones included."""
+
+    sequence: int
+    id: str
+    gpu_model_id: str
+    gpu_count: int
+    free_count: int
+    ram_gb: int
+    location: str
+    region: str
+    organization_id: str  # the only one that uses it; empty: everybody
+    reporting: bool
+    schedulable: bool  # takes new workloads on: reports, is not held, is not removed
+    infiniband_agent: bool
+    created_at: int
+    removed_at: int | None
+    hold: str | None  # draining or maintenance, set by its owner
+    provider_id: str | None  # who enrolled it with a provisioning token
+    node_pool: str = COMMUNITY
+
+    @property
+    def owner_id(self) -> str | None:
+        """The organization that it belongs to; None for the platform's own."""
+        return self.provider_id or self.organization_id or None
+
+    @property
+    def status(self) -> str:
+        """The status word: a hold covers whether it reports, and removal covers all (section 3)."""
+        if self.removed_at is not None:
+            return "removed"
+        return self.hold or ("online" if self.reporting else "offline")
+
+    @property
+    def unit_ids(self) -> list[str]:
+        """The ids of its GPUs."""
+        return [unit_id(self.id, unit) for unit in range(self.gpu_count)]
+
+
+NODES: Final = Rows(
+    Node,
     "nodes",
-    metadata,
-    Column("sequence", Integer, primary_key=True),
-    Column("id", String, nullable=False, unique=True),
-    Column("gpu_model_id", String, nullable=False),
-    Column("gpu_count", Integer, nullable=False),
-    Column("free_count", Integer, nullable=False),
-    Column("ram_gb", Integer, nullable=False),
-    Column("location", String, nullable=False),
-    Column("region", String, nullable=False),
-    Column("organization_id", String, nullable=False),  # the only one that uses it; empty: everybody
-    Column("reporting", Boolean, nullable=False),
-    Column("schedulable", Boolean, nullable=False),  # takes new workloads on: reports, is not held, is not removed
-    Column("infiniband_agent", Boolean, nullable=False),
-    Column("created_at", BigInteger, nullable=False),
-    Column("removed_at", BigInteger),
-    Column("hold", String),  # draining or maintenance, set by its owner; null: none
-    Column("provider_id", String),  # who enrolled it with a provisioning token; null: nobody
-    Column("node_pool", String, nullable=False, default=COMMUNITY),
     Index("nodes_of_provider", "provider_id", sqlite_where=text("provider_id IS NOT NULL")),
     Index("nodes_with_room", "organization_id", "gpu_model_id", "schedulable", "free_count", "sequence"),
 )
-
-ROOM = (
+nodes: Final = NODES.table
+ROOM: Final = (
     nodes.c.id,
     nodes.c.gpu_model_id,
     nodes.c.gpu_count,
@@ -104,37 +109,21 @@ def platform_node(model: GpuModel, location: str) -> NewNode:
 
 def add_node(tx: Tx, node: NewNode) -> str:
     """Bring a node in, empty and reporting; returns its id."""
-    node_id = tx.new_id("node")
-    tx.connection.execute(
-        insert(nodes),
-        {
-            **asdict(node),
-            "id": node_id,
-            "free_count": node.gpu_count,
-            "reporting": True,
-            "schedulable": True,
-            "infiniband_agent": True,
-            "created_at": tx.now,
-        },
-    )
-    return node_id
+    up = {"reporting": True, "schedulable": True, "infiniband_agent": True, "free_count": node.gpu_count}
+    return NODES.insert(tx, **asdict(node), **up, id=tx.new_id("node"), created_at=tx.now).id
 
 
-def node_row(connection: Connection, node_id: str) -> RowMapping | None:
-    """A node, removed ones included."""
-    return connection.execute(select(nodes).where(nodes.c.id == node_id)).mappings().first()
+def get(tx: Tx, node_id: str) -> Node:
+    """A node that is known to exist, removed ones included."""
+    node = NODES.find(tx, id=node_id)
+    assert node is not None, "nothing outlives its node, whose row stays for good"
+    return node
 
 
 def reports(connection: Connection, node_id: str) -> bool:
     """Whether a node reports; one that was removed does not."""
     row = _REPORTS.run(connection, node=node_id).fetchone()
     return row is not None and bool(row[0])
-
-
-def node_rows(connection: Connection) -> list[RowMapping]:
-    """Every node of the platform in the order in which they came."""
-    query = select(nodes).where(nodes.c.removed_at.is_(None)).order_by(nodes.c.sequence)
-    return list(connection.execute(query).mappings())
 
 
 def owned_by(organization_id: str) -> ColumnElement[bool]:
@@ -149,22 +138,9 @@ def places(connection: Connection, organization_id: str) -> dict[str, str]:
     return {row.location: row.region for row in connection.execute(query.order_by(nodes.c.sequence.desc()))}
 
 
-def owner_of(row: RowMapping) -> str | None:
-    """The organization that a node belongs to; None for the platform's own."""
-    return row["provider_id"] or row["organization_id"] or None
-
-
-def owned_rows(connection: Connection, organization_id: str) -> list[RowMapping]:
+def owned(tx: Tx, organization_id: str) -> list[Node]:
     """Every node that belongs to an organization, removed ones included, in the order in which they came."""
-    query = select(nodes).where(owned_by(organization_id)).order_by(nodes.c.sequence)
-    return list(connection.execute(query).mappings())
-
-
-def status_of(row: RowMapping) -> str:
-    """The status word: a hold covers whether the node reports, and removal covers all (section 3)."""
-    if row["removed_at"] is not None:
-        return "removed"
-    return row["hold"] or ("online" if row["reporting"] else "offline")
+    return NODES.all(tx, owned_by(organization_id))
 
 
 def unit_id(node_id: str, unit: int) -> str:
@@ -172,10 +148,9 @@ def unit_id(node_id: str, unit: int) -> str:
     return f"{node_id}-gpu{unit}"
 
 
-def rows_by_id(connection: Connection, node_ids: Iterable[str]) -> dict[str, RowMapping]:
+def by_id(tx: Tx, node_ids: Iterable[str]) -> dict[str, Node]:
     """These nodes, removed ones included, by their ids."""
-    query = select(nodes).where(nodes.c.id.in_(list(node_ids)))
-    return {row["id"]: row for row in connection.execute(query).mappings()}
+    return {node.id: node for node in NODES.all(tx, nodes.c.id.in_(list(node_ids)))}
 
 
 def rooms_for(connection: Connection, demand: Demand) -> list[NodeRoom]:
@@ -223,15 +198,9 @@ def set_hold(tx: Tx, node_id: str, hold: str | None) -> None:
     _change_standing(tx, node_id, hold=hold)
 
 
-def set_infiniband_agent(tx: Tx, node_id: str, capable: bool) -> None:
-    """Say whether the node's agent is recent enough for InfiniBand."""
-    tx.connection.execute(update(nodes).where(nodes.c.id == node_id).values(infiniband_agent=capable))
-
-
 def set_removed(tx: Tx, node_id: str) -> None:
     """Take a node off the platform; whatever sat on it must have been terminated before."""
-    change = update(nodes).where(nodes.c.id == node_id)
-    tx.connection.execute(change.values(reporting=False, schedulable=False, removed_at=tx.now))
+    NODES.change(tx, node_id, reporting=False, schedulable=False, removed_at=tx.now)
 
 
 def _change_standing(tx: Tx, node_id: str, **columns: object) -> None:

@@ -4,10 +4,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from sqlalchemy import Connection, ForeignKeyConstraint, Index, delete
+from sqlalchemy import ForeignKeyConstraint, Index
 
 from relay_localcloud.kernel.rows import Rows
-from relay_localcloud.kernel.store import Tx
 
 PLATFORM_OPERATIONS: Final = "org_platform_ops"
 """The platform ops org, which every reservation allows (section 2); nobody has a key of it."""
@@ -47,18 +46,3 @@ RESERVATIONS: Final = Rows(
     Index("ix_reservations_node_id", "node_id"),
 )
 reservations: Final = RESERVATIONS.table
-
-
-def forget(tx: Tx, reservation_id: str) -> None:
-    """Delete a reservation whose units were given back."""
-    tx.connection.execute(delete(reservations).where(reservations.c.id == reservation_id))
-
-
-def find(connection: Connection, reservation_id: str) -> Reservation | None:
-    """A reservation by its id."""
-    return RESERVATIONS.find(connection, reservation_id)
-
-
-def of_node(connection: Connection, node_id: str) -> list[Reservation]:
-    """Every reservation of a node, the oldest first."""
-    return RESERVATIONS.select(connection, reservations.c.node_id == node_id)

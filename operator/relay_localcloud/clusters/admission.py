@@ -41,7 +41,8 @@ def create(tx: Tx, vault: Vault, organization_id: str, body: ClusterCreate, pric
     admission.require_regions(tx, body)
     shape = _shape(body)
     shape = replace(shape, price_cents=quotes.locked(shape.price_cents, price_factor))
-    if clusters.name_is_taken(tx.connection, organization_id, body.name):
+    named = {"organization_id": organization_id, "name": body.name, "terminated_at": None}
+    if clusters.CLUSTERS.find(tx, **named) is not None:
         raise ApiError(409, f"There is a live cluster {body.name!r} already; names are free again after termination.")
     billing.require_funds(tx, organization_id)
     made = moves.settle(tx, _insert(tx, organization_id, body, shape, tier))

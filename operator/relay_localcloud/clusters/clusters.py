@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import ColumnElement, Connection, Index, UniqueConstraint, select, text
+from sqlalchemy import Index, UniqueConstraint, text
 
 from relay_localcloud.capacity.placement import SPOT, Demand
 from relay_localcloud.clusters.states import SERVING
@@ -98,35 +98,8 @@ REPLICA_ROWS: Final = replica_rows("replicas", "cluster")
 replicas: Final = REPLICA_ROWS.table
 
 
-def change_cluster(tx: Tx, cluster_id: str, **values: object) -> None:
-    """Change fields of a cluster, and when it was updated."""
-    CLUSTERS.change(tx, cluster_id, updated_at=tx.now, **values)
-
-
 def find(tx: Tx, cluster_id: str) -> Cluster | None:
     """A cluster by its id; a terminated one for 24 hours only."""
-    cluster = CLUSTERS.find(tx.connection, cluster_id)
+    cluster = CLUSTERS.find(tx, id=cluster_id)
     gone = None if cluster is None else cluster.terminated_at
     return None if gone is not None and tx.now - gone >= READABLE_AFTER_TERMINATION else cluster
-
-
-def name_is_taken(connection: Connection, organization_id: str, name: str) -> bool:
-    """Whether a live cluster has the name."""
-    c = clusters.c
-    query = select(c.id).where(c.organization_id == organization_id, c.name == name, c.terminated_at.is_(None))
-    return connection.execute(query).first() is not None
-
-
-def live_page(connection: Connection, organization_id: str, before: int | None, count: int) -> list[Cluster]:
-    """Live clusters of an organization, newest first, those made before the sequence number `before`."""
-    earlier = () if before is None else (clusters.c.sequence < before,)
-    return CLUSTERS.select(connection, *_live_in(organization_id), *earlier, newest=count)
-
-
-def live_of(connection: Connection, organization_id: str) -> list[Cluster]:
-    """Every live cluster of an organization, the oldest first."""
-    return CLUSTERS.select(connection, *_live_in(organization_id))
-
-
-def _live_in(organization_id: str) -> tuple[ColumnElement[bool], ...]:
-    return clusters.c.organization_id == organization_id, clusters.c.terminated_at.is_(None)

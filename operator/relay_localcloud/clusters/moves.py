@@ -1,12 +1,11 @@
 """Carries out what happens to whole clusters, and keeps their status in step with their replicas."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Final
 
-from relay_localcloud.capacity.vacancies import CLUSTERS
+from relay_localcloud.capacity import vacancies
 from relay_localcloud.clusters import clusters
-from relay_localcloud.clusters.clusters import Cluster
+from relay_localcloud.clusters.clusters import CLUSTERS, Cluster
 from relay_localcloud.clusters.states import (
     CLUSTER_TRANSITIONS,
     SERVING,
@@ -14,9 +13,9 @@ from relay_localcloud.clusters.states import (
     ClusterTrigger,
     derived_status,
 )
+from relay_localcloud.http.outcomes import decided
 from relay_localcloud.kernel.due import DueHandler, DueItem
 from relay_localcloud.kernel.instants import seconds
-from relay_localcloud.kernel.outcomes import decided
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import billing
 from relay_localcloud.replicas.census import Census, degradation
@@ -53,8 +52,7 @@ def scale(tx: Tx, cluster: Cluster, replica_count: int) -> Cluster:
     had = REPLICAS.staying(tx, cluster)
     if replica_count > cluster.replica_count:
         billing.require_funds(tx, cluster.organization_id)
-    clusters.change_cluster(tx, cluster.id, replica_count=replica_count)
-    after = settle(tx, replace(cluster, replica_count=replica_count))
+    after = settle(tx, CLUSTERS.changed(tx, cluster, replica_count=replica_count, updated_at=tx.now))
     if replica_count > cluster.replica_count:
         REPLICAS.require_more(tx, after, had)
     return after
@@ -66,50 +64,31 @@ def settle(tx: Tx, cluster: Cluster) -> Cluster:
         return cluster
     census = Census.of(cluster.replica_count, REPLICAS.fill(tx, cluster))
     status = derived_status(cluster.status, census)
-    after = replace(
+    after = CLUSTERS.updated(
+        tx,
         cluster,
         status=status,
         status_reason=degradation(census, cluster.replica_needs) if status is ClusterStatus.DEGRADED else None,
         active_replicas=len(census.healthy),
         hopeless_since=_hopeless_since(tx, cluster, census),
     )
-    if after == cluster:
-        return cluster
-    clusters.change_cluster(
-        tx,
-        cluster.id,
-        status=status,
-        status_reason=after.status_reason,
-        active_replicas=after.active_replicas,
-        hopeless_since=after.hopeless_since,
-    )
     if status is not cluster.status:
         _tell(tx, after)
-    return replace(after, updated_at=tx.now)
+    return after
 
 
 def _moved(tx: Tx, cluster: Cluster, to: ClusterStatus, reason: str | None) -> Cluster:
-    after = replace(
+    REPLICAS.wait_no_longer(tx, cluster)
+    tx.cancel(GRACE, cluster.id)
+    return CLUSTERS.updated(
+        tx,
         cluster,
         status=to,
         status_reason=reason or (cluster.status_reason if to is ClusterStatus.STOPPED else None),
         active_replicas=0,
         hopeless_since=None,
         terminated_at=tx.now if to is ClusterStatus.TERMINATED else None,
-        updated_at=tx.now,
     )
-    clusters.change_cluster(
-        tx,
-        cluster.id,
-        status=to,
-        status_reason=after.status_reason,
-        active_replicas=0,
-        hopeless_since=None,
-        terminated_at=after.terminated_at,
-    )
-    REPLICAS.wait_no_longer(tx, cluster)
-    tx.cancel(GRACE, cluster.id)
-    return after
 
 
 def _hopeless_since(tx: Tx, cluster: Cluster, census: Census) -> int | None:
@@ -156,7 +135,7 @@ _EFFECTS: Final[Mapping[ClusterEffect, Callable[[Tx, Cluster], None]]] = {
 
 def balance_ran_out(tx: Tx, organization_id: str, reason: str) -> None:
     """Stop every serving cluster of an organization."""
-    for cluster in clusters.live_of(tx.connection, organization_id):
+    for cluster in CLUSTERS.all(tx, organization_id=organization_id, terminated_at=None):
         apply(tx, cluster, ClusterTrigger.BALANCE_RAN_OUT, reason)
 
 
@@ -177,7 +156,7 @@ REPLICAS: Final = Replicas(
     Kind(
         noun="cluster",
         rows=clusters.REPLICA_ROWS,
-        queue=CLUSTERS,
+        queue=vacancies.CLUSTERS,
         start="replica.start",
         surplus=(ReplicaTrigger.TERMINATE, "The cluster was scaled down."),
     ),

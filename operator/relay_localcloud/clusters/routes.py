@@ -1,15 +1,16 @@
-"""Clusters (section 4, "Clusters")."""
+"""Clusters (section 4, "Clusters"), answered as a summary, or in detail with replicas and GPU model (section 2)."""
 
+from collections.abc import Mapping
 from functools import partial
+from typing import Final
 
 from relay_localcloud.capacity import nodes
+from relay_localcloud.capacity.catalog import DEFAULT_DISK_GB, GPU_MODELS
+from relay_localcloud.capacity.nodes import Node
 from relay_localcloud.cloud import CurrentCloud
-from relay_localcloud.clusters import admission as cluster_admission
-from relay_localcloud.clusters import clusters
-from relay_localcloud.clusters import moves as cluster_moves
-from relay_localcloud.clusters.clusters import Cluster
+from relay_localcloud.clusters import admission, clusters, moves
+from relay_localcloud.clusters.clusters import CLUSTERS, Cluster
 from relay_localcloud.clusters.moves import REPLICAS
-from relay_localcloud.clusters.records import detail, summary
 from relay_localcloud.clusters.states import ClusterTrigger
 from relay_localcloud.faults.quotes import PriceFactor
 from relay_localcloud.http.bodies import Body
@@ -17,10 +18,19 @@ from relay_localcloud.http.errors import not_found
 from relay_localcloud.http.pages import PageRequest
 from relay_localcloud.http.principal import ClusterReader, ClusterWriter, OrganizationId, Principal, ResourceId
 from relay_localcloud.http.routing import Router
+from relay_localcloud.kernel.instants import optional_timestamp
+from relay_localcloud.kernel.rows import shown
 from relay_localcloud.kernel.store import Tx
+from relay_localcloud.replicas.rows import Replica
+from relay_localcloud.replicas.states import ReplicaState
+from relay_localcloud.workloads.records import endpoint_url
 from relay_wire.clusters import ClusterCreate, ClusterDetail, ClusterPage, ClusterScale, ClusterSummary
 
 router = Router("Clusters")
+
+DEFAULT_PORT: Final = 80
+SSH_PORT: Final = 22
+GIBIBYTE: Final = 2**30
 
 
 @router.post("/v1/orgs/{orgId}/clusters/create", response_model=ClusterSummary, summary="Create a cluster")
@@ -33,8 +43,8 @@ def create_cluster(
     tx: Tx,
 ) -> dict[str, object]:
     """Answers the summary. With room for some replicas only it is degraded until the others find room."""
-    cluster = cluster_admission.create(tx, cloud.vault, organization_id, body, factor)
-    return summary(cluster, cloud.gateway_url)
+    cluster = admission.create(tx, cloud.vault, organization_id, body, factor)
+    return _summary(cluster, cloud.gateway_url)
 
 
 @router.get("/v1/orgs/{orgId}/clusters", response_model=ClusterPage, summary="List clusters")
@@ -42,24 +52,20 @@ def list_clusters(
     _: ClusterReader, organization_id: OrganizationId, page: PageRequest, cloud: CurrentCloud, tx: Tx
 ) -> dict[str, object]:
     """Answers summaries, newest first; terminated clusters are left out."""
-    rows = partial(clusters.live_page, tx.connection, organization_id)
-    return page.newest("clusters", organization_id, rows, lambda row: summary(row, cloud.gateway_url))
+    rows = partial(CLUSTERS.page, tx, organization_id=organization_id, terminated_at=None)
+    return page.newest("clusters", organization_id, rows, lambda row: _summary(row, cloud.gateway_url))
 
 
 @router.get("/v1/clusters/{id}", response_model=ClusterSummary, summary="Get a cluster")
 def get_cluster(caller: ClusterReader, cluster_id: ResourceId, cloud: CurrentCloud, tx: Tx) -> dict[str, object]:
     """Answers the summary; a terminated one for 24 hours."""
-    cluster = _visible(tx, caller, cluster_id)
-    return summary(cluster, cloud.gateway_url)
+    return _summary(_visible(tx, caller, cluster_id), cloud.gateway_url)
 
 
 @router.get("/v1/clusters/{id}/detail", response_model=ClusterDetail, summary="Get a cluster with its replicas")
 def get_cluster_detail(caller: ClusterReader, cluster_id: ResourceId, cloud: CurrentCloud, tx: Tx) -> dict[str, object]:
     """Answers everything about it; replicas that ended are left out."""
-    cluster = _visible(tx, caller, cluster_id)
-    replicas = REPLICAS.of(tx.connection, cluster.id)
-    homes = nodes.rows_by_id(tx.connection, {replica.node_id for replica in replicas if replica.node_id})
-    return detail(cluster, replicas, homes, cloud.gateway_url)
+    return _detail(tx, _visible(tx, caller, cluster_id), cloud.gateway_url)
 
 
 @router.post("/v1/clusters/{id}/scale", response_model=ClusterSummary, summary="Change the number of replicas")
@@ -67,9 +73,9 @@ def scale_cluster(
     caller: ClusterWriter, cluster_id: ResourceId, body: Body[ClusterScale], cloud: CurrentCloud, tx: Tx
 ) -> dict[str, object]:
     """Answers the summary; 409 where the cluster does not serve."""
-    cluster_admission.require_replica_count(body.replica_count)
-    cluster = cluster_moves.scale(tx, _visible(tx, caller, cluster_id), body.replica_count)
-    return summary(cluster, cloud.gateway_url)
+    admission.require_replica_count(body.replica_count)
+    cluster = moves.scale(tx, _visible(tx, caller, cluster_id), body.replica_count)
+    return _summary(cluster, cloud.gateway_url)
 
 
 @router.post("/v1/clusters/{id}/restart", response_model=ClusterSummary, summary="Restart or start a cluster")
@@ -91,7 +97,7 @@ def terminate_cluster(caller: ClusterWriter, cluster_id: ResourceId, cloud: Curr
 
 
 def _act(tx: Tx, caller: Principal, cluster_id: str, cloud: CurrentCloud, trigger: ClusterTrigger) -> dict[str, object]:
-    return summary(cluster_moves.apply(tx, _visible(tx, caller, cluster_id), trigger), cloud.gateway_url)
+    return _summary(moves.apply(tx, _visible(tx, caller, cluster_id), trigger), cloud.gateway_url)
 
 
 def _visible(tx: Tx, caller: Principal, cluster_id: str) -> Cluster:
@@ -100,3 +106,75 @@ def _visible(tx: Tx, caller: Principal, cluster_id: str) -> Cluster:
         raise not_found("cluster", cluster_id)
     caller.admit(cluster.organization_id, "cluster", cluster_id)
     return cluster
+
+
+def _summary(cluster: Cluster, gateway_url: str) -> dict[str, object]:
+    """A cluster as lists show it."""
+    return _present(
+        {
+            **shown(cluster, "id", "organization_id", "name", "status", "active_replicas", "replica_count"),
+            "endpointUrl": endpoint_url(cluster.label, gateway_url),
+            **shown(cluster, "gpu_model_id", "created_at"),
+        }
+    )
+
+
+def _detail(tx: Tx, cluster: Cluster, gateway_url: str) -> dict[str, object]:
+    """A cluster with everything in it."""
+    asked = cluster.created_as
+    model = GPU_MODELS.get(cluster.gpu_model_id or "")
+    replicas = REPLICAS.of(tx, cluster.id)
+    homes = nodes.by_id(tx, {replica.node_id for replica in replicas if replica.node_id})
+    return _present(
+        {
+            **shown(cluster, "id", "organization_id", "name", "status", "status_reason", "gpus_per_replica"),
+            **shown(cluster, "resource_size", "replica_count", "tier"),
+            "allowFallback": asked.allow_fallback is not False,
+            "diskSizeGb": _disk_size_gb(asked),
+            "privileged": bool(asked.privileged),
+            "replicas": [_replica(cluster, asked, replica, homes.get(replica.node_id or "")) for replica in replicas],
+            **shown(cluster, "created_at", "updated_at", "deploy_token"),
+            "endpointUrl": endpoint_url(cluster.label, gateway_url),
+            "envVars": asked.env_vars,
+            "gpuModel": model.shown if model else None,
+            "gpuModelId": model.id if model else None,
+            **shown(asked, "health_check_path", "health_check_port", "health_checks", "image_url"),
+            **shown(asked, "preferred_regions", "container_port"),
+        }
+    )
+
+
+def _replica(cluster: Cluster, asked: ClusterCreate, replica: Replica, node: Node | None) -> dict[str, object]:
+    model = GPU_MODELS.get(cluster.gpu_model_id or "")
+    checked_at = optional_timestamp(replica.checked_at)
+    address = replica.sequence % 65_536
+    return _present(
+        {
+            "id": replica.id,
+            "gpuCount": cluster.gpus_per_replica,
+            "status": REPLICAS.shown_status(replica),
+            "healthy": replica.status is ReplicaState.HEALTHY,
+            "nvlinkEnabled": bool(model and model.nvlink and cluster.gpus_per_replica > 1),
+            **shown(replica, "created_at", "consecutive_failures"),
+            "diskTotalBytes": _disk_size_gb(asked) * GIBIBYTE,
+            "diskUsedBytes": 0,
+            "diskUpdatedAt": checked_at,
+            "internalIp": f"10.0.{address // 256}.{address % 256}",
+            "lastHealthCheckAt": checked_at,
+            "nodeHostname": node.id.replace("_", "-") if node else None,
+            "nodeId": replica.node_id,
+            "nodeLocation": node.location if node else None,
+            "nodeRegion": node.region if node else None,
+            "port": asked.container_port or DEFAULT_PORT,
+            "sshPort": SSH_PORT,
+            **shown(replica, "started_at"),
+        }
+    )
+
+
+def _present(fields: Mapping[str, object | None]) -> dict[str, object]:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _disk_size_gb(asked: ClusterCreate) -> int:
+    return DEFAULT_DISK_GB if asked.disk_size_gb is None else asked.disk_size_gb

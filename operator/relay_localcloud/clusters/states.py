@@ -5,11 +5,10 @@ otherwise (`CLUSTER_TRANSITIONS`).
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-from relay_localcloud.kernel.outcomes import STAY, Refusal, Stay
+from relay_localcloud.http.outcomes import Move, Refusal, Stay, every_pair
 from relay_localcloud.replicas.census import Census
 from relay_wire.clusters import ClusterStatus as C
 
@@ -37,14 +36,7 @@ class ClusterEffect(Enum):
     TELL_FAILED = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterMove:
-    """To another status, or None to leave it to the replicas; effects happen in their order."""
-
-    to: C | None
-    effects: tuple[ClusterEffect, ...] = ()
-
-
+ClusterMove = Move[C | None, ClusterEffect]  # to None: the status is left to the replicas
 ClusterOutcome = ClusterMove | Refusal | Stay
 
 _F = ClusterEffect
@@ -98,9 +90,7 @@ _CLUSTER_ROWS: Final[Mapping[C, Mapping[ClusterTrigger, ClusterOutcome]]] = {
     },
 }
 
-CLUSTER_TRANSITIONS: Final[Mapping[tuple[C, ClusterTrigger], ClusterOutcome]] = {
-    (status, trigger): row.get(trigger, STAY) for status, row in _CLUSTER_ROWS.items() for trigger in ClusterTrigger
-}
+CLUSTER_TRANSITIONS: Final = every_pair(_CLUSTER_ROWS, ClusterTrigger)
 
 SERVING: Final = frozenset({C.PROVISIONING, C.RUNNING, C.DEGRADED})
 """The statuses that follow from the replicas."""

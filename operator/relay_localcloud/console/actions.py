@@ -14,8 +14,8 @@ from relay_localcloud.cloud import Cloud
 from relay_localcloud.console.pages import SIMPLE_EFFECTS
 from relay_localcloud.console.requested import Requested
 from relay_localcloud.console.view import HEADERS, CurrentView
-from relay_localcloud.control import clock, faults, nodes, records
-from relay_localcloud.control.clock import ClockRequest
+from relay_localcloud.control import behaviour, nodes, records
+from relay_localcloud.control.behaviour import ClockRequest
 from relay_localcloud.control.nodes import NodeChange
 from relay_localcloud.faults.faults import FaultCreate
 from relay_localcloud.http.arguments import Depends
@@ -64,17 +64,19 @@ async def _change_mode(pressed: Pressed) -> str:
 
 
 async def _change_clock(pressed: Pressed, **change: object) -> None:
-    await clock.change_clock(ClockRequest.model_validate(change), pressed.cloud)
+    await behaviour.change_clock(ClockRequest.model_validate(change), pressed.cloud)
 
 
 async def _change_node(pressed: Pressed) -> str:
     reporting = pressed.form.get("reporting") == "yes"
-    await nodes.change_node(pressed.id, NodeChange(reporting=reporting), pressed.cloud)
+    with pressed.cloud.store.transaction() as tx:
+        nodes.change_node(pressed.id, NodeChange(reporting=reporting), tx)
     return "node-up" if reporting else "node-down"
 
 
 async def _replay(pressed: Pressed) -> str:
-    await records.replay_delivery(pressed.id, pressed.cloud)
+    with pressed.cloud.store.transaction() as tx:
+        records.replay_delivery(pressed.id, tx)
     return "replayed"
 
 
@@ -85,17 +87,21 @@ async def _add_fault(pressed: Pressed) -> str:
         raise ApiError(400, "effect: choose one of those in the form.")
     wanted = {"operation": form.get("operation", "").strip(), "effect": effect[1]}
     count = {"count": int(pressed.number("count"))} if form.get("count") else {}
-    await faults.create_fault(FaultCreate.model_validate({**wanted, **count}), pressed.cloud)
+    fault = FaultCreate.model_validate({**wanted, **count})
+    with pressed.cloud.store.transaction() as tx:
+        behaviour.create_fault(fault, pressed.cloud, tx)
     return "fault-made"
 
 
 async def _remove_faults(pressed: Pressed) -> str:
-    await faults.remove_faults(pressed.cloud)
+    with pressed.cloud.store.transaction() as tx:
+        behaviour.remove_faults(pressed.cloud, tx)
     return "faults-removed"
 
 
 async def _remove_fault(pressed: Pressed) -> str:
-    await faults.remove_fault(pressed.id, pressed.cloud)
+    with pressed.cloud.store.transaction() as tx:
+        behaviour.remove_fault(pressed.id, pressed.cloud, tx)
     return "fault-removed"
 
 

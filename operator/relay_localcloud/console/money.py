@@ -13,8 +13,9 @@ from relay_localcloud.console.wording import span
 from relay_localcloud.identity import organizations
 from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.instants import SECOND
-from relay_localcloud.money import accrual, billing, transactions
+from relay_localcloud.money import accrual, billing
 from relay_localcloud.money.billing import Account
+from relay_localcloud.money.ledger import TRANSACTIONS
 
 _LONGEST: Final = 30 * 86_400
 _SPANS: Final[Mapping[str | None, tuple[str, int]]] = {
@@ -62,5 +63,5 @@ def content(reading: Reading) -> dict[str, object]:
         "month_cents": accrual.cents(shown.has.meter.month_units),
         "chosen": chosen,
         "spans": {word: label for word, (label, _) in _SPANS.items()},
-        "transactions": transactions.recent(reading.tx.connection, shown.organization_id)[:_TRANSACTIONS_SHOWN],
+        "transactions": TRANSACTIONS.page(reading.tx, None, _TRANSACTIONS_SHOWN, organization_id=shown.organization_id),
     }

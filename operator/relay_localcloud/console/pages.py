@@ -53,14 +53,13 @@ SIMPLE_EFFECTS: Final[Mapping[str, tuple[str, dict[str, JsonValue]]]] = {
 
 def _overview(reading: Reading) -> dict[str, object]:
     """Counts, the balance, and the newest of everything."""
-    present = reading.tx.connection.execute(select(func.count()).select_from(tables.faults)).scalar_one()
     balance = money.balance(reading)
     return {
         "balance": balance,
         "chart": Chart(balance.points, min(point.cents for point in balance.points)),
         "states": workloads.tallied(reading),
         "nodes": nodes.sentence(reading.tx),
-        "faults": present,
+        "faults": len(faults.every(reading.tx)),
         "unread": sum(1 for logged in _newest_requests(reading, _LOOKED_THROUGH) if logged.unread_fields),
         "workloads": workloads.newest(reading, _NEWEST_SHOWN),
         "attempts": reading.newest(tables.webhook_attempts, _NEWEST_SHOWN),
@@ -115,14 +114,14 @@ def _faults(reading: Reading) -> dict[str, object]:
     return {
         "faults": [
             {**item, "written_effect": json.dumps(item["effect"]), "conditions": list(_conditions(item))}
-            for item in faults.shown(reading.tx)
+            for item in faults.every(reading.tx)
         ],
         "operations": [*sorted(operations, key=lambda name: name.split(" ")[::-1]), faults.WEBHOOK],
         "effects": {word: label for word, (label, _) in SIMPLE_EFFECTS.items()},
     }
 
 
-def _conditions(item: Mapping[str, JsonValue]) -> Iterable[str]:
+def _conditions(item: Mapping[str, object]) -> Iterable[str]:
     if item["skip"]:
         yield f"after {item['skip']}"
     if item["count"] is not None:

@@ -4,22 +4,23 @@
 """
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
-from sqlalchemy import Table, delete, func, insert, select
+from sqlalchemy import Column, Connection, MetaData, StaticPool, Table, create_engine, delete, func, insert, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from relay_localcloud.clock.clock import ClockState
-from relay_localcloud.control import former_exports
-from relay_localcloud.control.former_exports import Row
 from relay_localcloud.identity.organizations import Founded
+from relay_localcloud.kernel import migrations
 from relay_localcloud.kernel.disk import StateFileError
 from relay_localcloud.kernel.schema import SCHEMA_VERSION, metadata
 from relay_localcloud.kernel.store import Tx, read_meta
 from relay_localcloud.money import payments
 from relay_localcloud.settings import Settings
+
+Row = dict[str, JsonValue]
 
 _FACTS: Mapping[str, TypeAdapter[Any]] = {
     "clock": TypeAdapter(ClockState),
@@ -32,10 +33,7 @@ _FACTS: Mapping[str, TypeAdapter[Any]] = {
 
 def exported(tx: Tx) -> dict[str, JsonValue]:
     """Every row of every table."""
-    tables: dict[str, JsonValue] = {
-        table.name: [dict(row) for row in tx.connection.execute(select(table)).mappings()]
-        for table in metadata.sorted_tables
-    }
+    tables: dict[str, JsonValue] = {table.name: _all(tx.connection, table) for table in metadata.sorted_tables}
     return {"schemaVersion": SCHEMA_VERSION, "tables": tables}
 
 
@@ -70,7 +68,7 @@ def _rows_of(document: JsonValue) -> dict[str, list[Row]]:
     if unknown:
         raise StateFileError(f"there is no table {unknown[0]!r}")
     rows = {table.name: _rows(table, given.get(table.name, [])) for table in metadata.sorted_tables}
-    return rows if version == SCHEMA_VERSION else former_exports.upgraded(rows, version)
+    return rows if version == SCHEMA_VERSION else _upgraded(rows, version)
 
 
 def is_fresh(tx: Tx) -> bool:
@@ -105,3 +103,31 @@ def _rows(table: Table, given: JsonValue) -> list[Row]:
 def _fits(table: Table, row: Mapping[str, JsonValue]) -> list[bool]:
     types = {column.name: column.type.python_type for column in table.columns}
     return [value is None or isinstance(value, types[name]) for name, value in row.items()]
+
+
+def _upgraded(tables: Mapping[str, Sequence[Row]], version: int) -> dict[str, list[Row]]:
+    """The rows of a former version in all tables of this one, migrated in a database in memory.
+
+    SQLAlchemyError or sqlite3.Error where a row fits no table of its own.
+    """
+    raw = sqlite3.connect(":memory:", isolation_level=None)
+    engine = create_engine("sqlite://", creator=lambda: raw, poolclass=StaticPool)
+    with engine.connect() as connection, connection.begin():
+        for name, rows in tables.items():
+            if rows:
+                _restore(connection, metadata.tables[name], rows)
+        migrations.migrate(connection, raw, version)
+        migrated = {table.name: _all(connection, table) for table in metadata.sorted_tables}
+    engine.dispose()
+    return migrated
+
+
+def _restore(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
+    columns = [Column(c.name, c.type, primary_key=c.primary_key) for c in table.columns if c.name in rows[0]]
+    former = Table(table.name, MetaData(), *columns)
+    former.create(connection)
+    connection.execute(insert(former), rows)
+
+
+def _all(connection: Connection, table: Table) -> Any:  # noqa: ANN401 - rows as JSON
+    return [dict(row) for row in connection.execute(select(table)).mappings()]

@@ -3,33 +3,26 @@
 from dataclasses import replace
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
-from sqlalchemy import RowMapping
-from starlette.responses import Response
+from pydantic import Field
 
 from relay_localcloud.capacity import claims, nodes
 from relay_localcloud.capacity.catalog import GPU_MODELS, LOCATIONS, SEEDED_NODE_LOCATIONS
-from relay_localcloud.capacity.nodes import NewNode
-from relay_localcloud.cloud import CurrentCloud
-from relay_localcloud.http.bodies import Answer, ControlBody, answer
+from relay_localcloud.capacity.nodes import NODES, NewNode, Node
+from relay_localcloud.http.bodies import Answer, ControlBody, ControlRequest
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.principal import ResourceId
 from relay_localcloud.http.routing import Router
 from relay_localcloud.identity import organizations
+from relay_localcloud.kernel.rows import shown
 from relay_localcloud.kernel.store import Tx
-from relay_localcloud.providers import node_events, provisioning
+from relay_localcloud.providers import node_events, tokens
 
 router = Router()
 
 Word = Annotated[str, Field(min_length=1, max_length=100)]
 
 
-class _Request(BaseModel):
-    model_config = ConfigDict(alias_generator=to_camel, frozen=True, strict=True, defer_build=True)
-
-
-class NodeCreate(_Request):
+class NodeCreate(ControlRequest):
     """A node to bring in; `ramGb` is the model's usual unless given, `orgId` makes it that organization's own.
 
     `provisioningToken` enrols it with the token's provider, whose capacity everybody may use unless `orgId` says that
@@ -45,7 +38,7 @@ class NodeCreate(_Request):
     provisioning_token: Word | None = None
 
 
-class NodeChange(_Request):
+class NodeChange(ControlRequest):
     """What happens to a node; absent fields leave it as it is."""
 
     reporting: bool | None = None
@@ -57,8 +50,7 @@ class NodeChange(_Request):
 def list_nodes(tx: Tx) -> Answer:
     """Answers `{items}`; removed nodes are left out."""
     holders = claims.unit_holders(tx.connection)
-    items = [_shown(row, holders) for row in nodes.node_rows(tx.connection)]
-    return {"items": items}
+    return {"items": [_shown(node, holders) for node in NODES.all(tx, removed_at=None)]}
 
 
 @router.post("/nodes", summary="Bring a node in")
@@ -87,55 +79,42 @@ def create_node(body: ControlBody[NodeCreate], tx: Tx) -> Answer:
 
 
 @router.patch("/nodes/{id}", summary="Make a node fall silent, return, or go")
-async def change_node(node_id: ResourceId, body: ControlBody[NodeChange], cloud: CurrentCloud) -> Response:
+def change_node(node_id: ResourceId, body: ControlBody[NodeChange], tx: Tx) -> Answer:
     """Answers the node. A removed one stays removed."""
-    with cloud.store.transaction() as tx:
-        row = nodes.node_row(tx.connection, node_id)
-        if row is None:
-            raise ApiError(404, f"There is no node {node_id!r}.")
-        if row["removed_at"] is not None:
-            raise ApiError(409, f"The node {node_id!r} was removed.")
-        if body.removed is False:
-            raise ApiError(400, "removed: a node that was removed does not come back; bring in another.")
-        if body.infiniband_agent is not None:
-            nodes.set_infiniband_agent(tx, node_id, body.infiniband_agent)
-        if body.reporting is not None and body.reporting != row["reporting"]:
-            (node_events.returned if body.reporting else node_events.fell_silent)(tx, node_id)
-        if body.removed:
-            node_events.was_removed(tx, node_id)
-        shown = _shown_now(tx, node_id)
-    return answer(shown)
+    node = NODES.find(tx, id=node_id)
+    if node is None:
+        raise ApiError(404, f"There is no node {node_id!r}.")
+    if node.removed_at is not None:
+        raise ApiError(409, f"The node {node_id!r} was removed.")
+    if body.removed is False:
+        raise ApiError(400, "removed: a node that was removed does not come back; bring in another.")
+    if body.infiniband_agent is not None:
+        NODES.change(tx, node_id, infiniband_agent=body.infiniband_agent)
+    if body.reporting is not None and body.reporting != node.reporting:
+        (node_events.returned if body.reporting else node_events.fell_silent)(tx, node_id)
+    if body.removed:
+        node_events.was_removed(tx, node_id)
+    return _shown_now(tx, node_id)
 
 
 def _enrolled(tx: Tx, node: NewNode, provisioning_token: str) -> NewNode:
-    token = provisioning.redeem(tx, provisioning_token)
+    token = tokens.redeem(tx, provisioning_token)
     if node.organization_id not in ("", token.organization_id):
         raise ApiError(400, "orgId: the provisioning token is of another organization; leave one of the two out.")
     return replace(node, provider_id=token.organization_id, node_pool=token.node_pool)
 
 
 def _shown_now(tx: Tx, node_id: str) -> dict[str, object]:
-    row = nodes.node_row(tx.connection, node_id)
-    assert row is not None
-    return _shown(row, claims.unit_holders(tx.connection, node_id))
+    return _shown(nodes.get(tx, node_id), claims.unit_holders(tx.connection, node_id))
 
 
-def _shown(row: RowMapping, holders: dict[tuple[str, int], str]) -> dict[str, object]:
+def _shown(node: Node, holders: dict[tuple[str, int], str]) -> dict[str, object]:
     return {
-        "id": row["id"],
-        "gpuModelId": row["gpu_model_id"],
-        "gpuCount": row["gpu_count"],
-        "location": row["location"],
-        "region": row["region"],
-        "ramGb": row["ram_gb"],
-        "status": nodes.status_of(row),
-        "reporting": row["reporting"],
-        "infinibandAgent": row["infiniband_agent"],
-        "organizationId": row["organization_id"] or None,
-        "providerId": row["provider_id"],
-        "nodePool": row["node_pool"],
+        **shown(node, "id", "gpu_model_id", "gpu_count", "location", "region", "ram_gb"),
+        **shown(node, "status", "reporting", "infiniband_agent"),
+        "organizationId": node.organization_id or None,
+        **shown(node, "provider_id", "node_pool"),
         "units": [
-            {"id": nodes.unit_id(row["id"], unit), "workloadId": holders.get((row["id"], unit))}
-            for unit in range(row["gpu_count"])
+            {"id": unit_id, "workloadId": holders.get((node.id, unit))} for unit, unit_id in enumerate(node.unit_ids)
         ],
     }

@@ -2,12 +2,10 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from pydantic.alias_generators import to_camel
-from starlette.responses import Response
 
-from relay_localcloud.cloud import CurrentCloud
-from relay_localcloud.http.bodies import Answer, ControlBody, OptionalControlBody, answer
+from relay_localcloud.http.bodies import Answer, ControlBody, ControlRequest, OptionalControlBody
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.principal import SCOPES, OrganizationId
 from relay_localcloud.http.routing import Router
@@ -26,11 +24,7 @@ WEEK_SECONDS = 7 * 24 * 3600
 Cents = Annotated[int, Field(ge=-(10**15), le=10**15)]
 
 
-class _Request(BaseModel):
-    model_config = ConfigDict(alias_generator=to_camel, frozen=True, strict=True, defer_build=True)
-
-
-class FreshOrganization(_Request):
+class FreshOrganization(ControlRequest):
     """A fresh organization; every scope and the cents of the seeded one unless it says otherwise."""
 
     name: OrganizationName
@@ -38,7 +32,7 @@ class FreshOrganization(_Request):
     scopes: list[str] | None = None
 
 
-class OrganizationChange(_Request):
+class OrganizationChange(ControlRequest):
     """What to change; absent fields stay."""
 
     balance_cents: Cents | None = None
@@ -51,13 +45,13 @@ class OrganizationChange(_Request):
     monthly_spend_limit_cents: Annotated[int, Field(ge=0, le=10**15)] | None = None
 
 
-class SessionCreate(_Request):
+class SessionCreate(ControlRequest):
     """A session of the owner, or of a new member where a role is given."""
 
     role: Role | None = None
 
 
-class InviteCreate(_Request):
+class InviteCreate(ControlRequest):
     """An invite, for a week unless it says otherwise; one for 0 seconds has expired when it arrives."""
 
     email: Email
@@ -65,7 +59,7 @@ class InviteCreate(_Request):
     expires_in_seconds: Annotated[int, Field(ge=0, le=10**10)] | None = None
 
 
-class SignIn(_Request):
+class SignIn(ControlRequest):
     """Who signs in; without an e-mail somebody who has an address of their own."""
 
     email: Email | None = None
@@ -114,21 +108,16 @@ def create_legacy_key(organization_id: OrganizationId, tx: Tx) -> Answer:
 
 
 @router.post("/orgs/{orgId}/session", summary="Open a user session")
-async def create_session(
-    organization_id: OrganizationId,
-    body: OptionalControlBody[SessionCreate],
-    cloud: CurrentCloud,
-) -> Response:
+def create_session(organization_id: OrganizationId, body: OptionalControlBody[SessionCreate], tx: Tx) -> Answer:
     """Answers `{userSessionToken, userId}`: the owner's, or a new member's with the role given."""
-    with cloud.store.transaction() as tx:
-        organizations.organization(tx, organization_id)
-        if body.role is None:
-            user_id = members.owner_of(tx, organization_id)
-        else:
-            user_id = users.sign_up(tx)
-            members.join(tx, organization_id, user_id, body.role)
-        token = credentials.create_session(tx, user_id, organization_id)
-    return answer({"userSessionToken": token, "userId": user_id})
+    organizations.organization(tx, organization_id)
+    if body.role is None:
+        user_id = members.owner_of(tx, organization_id)
+    else:
+        user_id = users.sign_up(tx)
+        members.join(tx, organization_id, user_id, body.role)
+    token = credentials.create_session(tx, user_id, organization_id)
+    return {"userSessionToken": token, "userId": user_id}
 
 
 @router.post("/orgs/{orgId}/invites", summary="Invite somebody")

@@ -40,31 +40,28 @@ def list_deliveries(tx: Tx, organization_id: OrganizationFilter = None) -> Answe
 
 
 @router.post("/deliveries/{id}/replay", summary="Send a delivery again")
-async def replay_delivery(delivery_id: ResourceId, cloud: CurrentCloud) -> Response:
+def replay_delivery(delivery_id: ResourceId, tx: Tx) -> Answer:
     """Takes the id of a delivery or of one of its attempts; sends the same bytes under the same delivery id."""
-    with cloud.store.transaction() as tx:
-        found = attempts.replay(tx, delivery_id)
-        if found is None:
-            raise not_found("delivery", delivery_id)
-    return answer({"deliveryId": found})
+    found = attempts.replay(tx, delivery_id)
+    if found is None:
+        raise not_found("delivery", delivery_id)
+    return {"deliveryId": found}
 
 
 @router.get("/outbox", summary="E-mails the cloud would have sent")
-async def list_outbox(cloud: CurrentCloud, organization_id: OrganizationFilter = None) -> Response:
+def list_outbox(tx: Tx, organization_id: OrganizationFilter = None) -> Answer:
     """Answers `{items: [{at, organizationId, to, subject, body}]}`, oldest first."""
     query = select(tables.outbox).order_by(tables.outbox.c.sequence)
     if organization_id is not None:
         query = query.where(tables.outbox.c.organization_id == organization_id)
-    with cloud.store.transaction() as tx:
-        rows = tx.connection.execute(query).mappings().all()
     items = [
         {
-            "at": timestamp(row["at"]),
-            "organizationId": row["organization_id"],
-            "to": row["recipient"],
-            "subject": row["subject"],
-            "body": row["body"],
+            "at": timestamp(row.at),
+            "organizationId": row.organization_id,
+            "to": row.recipient,
+            "subject": row.subject,
+            "body": row.body,
         }
-        for row in rows
+        for row in tx.connection.execute(query)
     ]
-    return answer({"items": items})
+    return {"items": items}

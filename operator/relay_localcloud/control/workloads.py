@@ -1,31 +1,33 @@
-"""`/_localcloud/workloads/{id}/events`: what happens inside workloads, where nobody's API call reaches."""
+"""`/_localcloud/workloads`, `/transfers`, `/upstreams`: what happens to workloads, and who answers for them."""
 
 from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
-from starlette.responses import Response
+from pydantic import AfterValidator, Field
 
-from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.clusters import clusters
 from relay_localcloud.clusters import moves as cluster_moves
 from relay_localcloud.clusters.clusters import Cluster
 from relay_localcloud.clusters.states import CLUSTER_TRANSITIONS, ClusterTrigger
-from relay_localcloud.http.bodies import Answer, ControlBody, answer
+from relay_localcloud.http.arguments import Query
+from relay_localcloud.http.bodies import Answer, ControlBody, ControlRequest
 from relay_localcloud.http.errors import ApiError
+from relay_localcloud.http.outcomes import STAY
 from relay_localcloud.http.principal import ResourceId
 from relay_localcloud.http.routing import Router
+from relay_localcloud.http.web_addresses import is_base_address
+from relay_localcloud.identity import organizations
 from relay_localcloud.kernel.instants import timestamp
-from relay_localcloud.kernel.outcomes import STAY
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.replicas.engine import GroupT, Replicas
 from relay_localcloud.replicas.states import REPLICA_TRANSITIONS, ReplicaTrigger
 from relay_localcloud.serving import moves as serving_moves
 from relay_localcloud.serving import rows as deployments
 from relay_localcloud.serving.rows import Deployment
-from relay_localcloud.workloads import health_checks, moves, vm_logs, workloads
+from relay_localcloud.workloads import images, moves, transfers, vm_logs, workloads
 from relay_localcloud.workloads.transitions import TRANSITIONS, Trigger
 from relay_localcloud.workloads.workloads import Workload
+
+_Id = Annotated[str, Field(min_length=1)]
 
 router = Router()
 
@@ -38,14 +40,32 @@ _REPLICA_TRIGGERS: Final = {
 DEFAULT_REASON: Final = "It failed."
 
 
-class WorkloadEvent(BaseModel):
+class WorkloadEvent(ControlRequest):
     """Something that happens; without `replicaId`, an event of replicas happens to all of a cluster or deployment."""
-
-    model_config = ConfigDict(alias_generator=to_camel, frozen=True, strict=True, defer_build=True)
 
     event: Literal["exit", "fail", "unhealthy", "healthy", "terminateReplica"]
     reason: Annotated[str, Field(min_length=1, max_length=2000)] | None = None
     replica_id: str | None = None
+
+
+class TransferOffer(ControlRequest):
+    """Which pod or VM goes to which organization."""
+
+    workload_id: _Id
+    to_organization_id: _Id
+
+
+def _base(url: str) -> str:
+    if not is_base_address(url):
+        raise ValueError("must be an http or https URL without credentials, query and fragment")
+    return url
+
+
+class Upstream(ControlRequest):
+    """An image, and the server that answers for its workloads; its path goes before each request's own."""
+
+    image: Annotated[str, Field(min_length=1, max_length=2000)]
+    url: Annotated[str, Field(max_length=2000), AfterValidator(_base)]
 
 
 @router.post("/workloads/{id}/events", summary="Make something happen to a workload")
@@ -65,19 +85,49 @@ def workload_event(workload_id: ResourceId, body: ControlBody[WorkloadEvent], tx
 
 
 @router.get("/workloads/{id}/logs", summary="The log of a VM")
-async def vm_log(workload_id: ResourceId, cloud: CurrentCloud) -> Response:
+def vm_log(workload_id: ResourceId, tx: Tx) -> Answer:
     """Answers `{items: [{at, source, line}]}`, oldest first: boots, cloudInit, health checks. Pods have none."""
-    with cloud.store.transaction() as tx:
-        if workloads.find(tx, workload_id) is None:
-            raise ApiError(404, f"There is no workload {workload_id!r}.")
-        lines = vm_logs.lines_of(tx, workload_id)
-    items = [{"at": timestamp(line.at), "source": line.source, "line": line.line} for line in lines]
-    return answer({"items": items})
+    if workloads.find(tx, workload_id) is None:
+        raise ApiError(404, f"There is no workload {workload_id!r}.")
+    lines = vm_logs.lines_of(tx, workload_id)
+    return {"items": [{"at": timestamp(line.at), "source": line.source, "line": line.line} for line in lines]}
+
+
+@router.post("/transfers", summary="Offer a workload to another organization")
+def offer_transfer(body: ControlBody[TransferOffer], tx: Tx) -> Answer:
+    """Answers `{id}`, which the receiving organization accepts; an earlier offer of the workload is withdrawn."""
+    workload = workloads.find(tx, body.workload_id)
+    if workload is None and clusters.find(tx, body.workload_id) is not None:
+        raise ApiError(422, "workloadId: only pods and VMs are transferred.")
+    if workload is None:
+        raise ApiError(404, f"There is no workload {body.workload_id!r}.")
+    organizations.organization(tx, body.to_organization_id)
+    return {"id": transfers.offer(tx, workload, body.to_organization_id)}
+
+
+@router.post("/upstreams", summary="Send requests for workloads of an image to a server")
+def set_upstream(body: ControlBody[Upstream], tx: Tx) -> Answer:
+    """Answers the same; takes the place of what was there for the image, from the next request on."""
+    images.put(tx, body.image, body.url)
+    return body
+
+
+@router.get("/upstreams", summary="The servers behind images")
+def list_upstreams(tx: Tx) -> Answer:
+    """Answers `{items: [{image, url}]}`; the echo answers for every other image."""
+    return {"items": [{"image": image, "url": url} for image, url in images.every(tx).items()]}
+
+
+@router.delete("/upstreams", summary="Let the echo answer for an image again")
+def remove_upstream(tx: Tx, image: Annotated[str, Query(), Field(max_length=2000)]) -> None:
+    """404 where nothing was set for the image."""
+    if not images.remove(tx, image):
+        raise ApiError(404, f"There is no upstream for the image {image!r}.")
 
 
 def _to_workload(tx: Tx, workload: Workload, body: WorkloadEvent) -> Workload:
     if workload.kind == workloads.VM and body.event in {"healthy", "unhealthy"}:
-        health_checks.report(tx, workload, healthy=body.event == "healthy", reason=body.reason)
+        vm_logs.report_health(tx, workload, healthy=body.event == "healthy", reason=body.reason)
         return workload
     trigger = _WORKLOAD_TRIGGERS.get(body.event)
     if trigger is None:
@@ -104,7 +154,7 @@ def _to_deployment(tx: Tx, deployment: Deployment, body: WorkloadEvent) -> Deplo
 
 def _to_replicas(tx: Tx, replicas: Replicas[GroupT], group: GroupT, body: WorkloadEvent) -> GroupT:
     noun = replicas.kind.noun
-    members = [each for each in replicas.of(tx.connection, group.id) if body.replica_id in (None, each.id)]
+    members = [each for each in replicas.of(tx, group.id) if body.replica_id in (None, each.id)]
     if body.replica_id is not None and not members:
         raise ApiError(404, f"replicaId: the {noun} has no replica {body.replica_id!r}.")
     trigger = _REPLICA_TRIGGERS.get(body.event)

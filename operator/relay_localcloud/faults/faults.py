@@ -1,6 +1,5 @@
 """Faults: which one meets a request or a webhook, counted and kept with the state (interfaces.md, `POST /faults`)."""
 
-import json
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,10 +7,11 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 from pydantic.alias_generators import to_camel
-from sqlalchemy import ColumnElement, RowMapping, delete, insert, or_, select, update
+from sqlalchemy import Index
 
 from relay_localcloud.faults.quotes import QUOTED
-from relay_localcloud.kernel import tables
+from relay_localcloud.http.bodies import ControlRequest
+from relay_localcloud.kernel.rows import Rows, shown
 from relay_localcloud.kernel.store import Tx
 
 WEBHOOK = "webhook"
@@ -135,10 +135,8 @@ WEBHOOK_EFFECTS: Mapping[str, type[Effect]] = {
 }
 
 
-class FaultCreate(BaseModel):
+class FaultCreate(ControlRequest):
     """What `POST /_localcloud/faults` takes."""
-
-    model_config = ConfigDict(alias_generator=to_camel, frozen=True, strict=True, defer_build=True)
 
     operation: Annotated[str, Field(min_length=1, max_length=300)]
     effect: dict[str, JsonValue]
@@ -147,6 +145,26 @@ class FaultCreate(BaseModel):
     count: Annotated[int, Field(ge=1, le=2**31)] | None = None
     probability: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] | None = None
     seed: Annotated[int, Field(ge=-(2**53), le=2**53)] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FaultRow:
+    """A fault as it is kept."""
+
+    sequence: int
+    id: str
+    operation: str
+    organization_id: str | None
+    count: int | None
+    probability: float | None  # None: always
+    seed: int | None
+    effect: dict[str, JsonValue]
+    skip: int = 0
+    seen: int = 0
+    applied: int = 0
+
+
+FAULTS: Final = Rows(FaultRow, "faults", Index("faults_by_operation", "operation"))
 
 
 @dataclass(frozen=True)
@@ -177,78 +195,43 @@ def parse_effect(operation: str, effect: Mapping[str, Any]) -> Effect:
     raise ValueError(f"effect: give one of {', '.join(known)} for the operation {operation!r}")
 
 
-def add(tx: Tx, fault: FaultCreate) -> str:
-    """Keep a fault and return its id."""
-    values = {
-        "id": tx.new_id("flt"),
-        "operation": fault.operation,
-        "organization_id": fault.organization_id,
-        "skip": fault.skip or 0,
-        "count": fault.count,
-        "probability": None if fault.probability is None else repr(fault.probability),
-        "seed": fault.seed,
-        "effect": json.dumps(fault.effect),
-    }
-    tx.connection.execute(insert(tables.faults), values)
-    return str(values["id"])
+def add(tx: Tx, fault: FaultCreate) -> dict[str, object]:
+    """Keep a fault; how it is listed."""
+    asked = {name: value for name, value in fault if value is not None}
+    return _shown(FAULTS.insert(tx, id=tx.new_id("flt"), **asked))
 
 
-def shown(tx: Tx, fault_id: str | None = None) -> list[dict[str, JsonValue]]:
-    """The faults as the control interface lists them, oldest first; or just one."""
-    query = select(tables.faults).order_by(tables.faults.c.sequence)
-    if fault_id is not None:
-        query = query.where(tables.faults.c.id == fault_id)
-    return [_shown(row) for row in tx.connection.execute(query).mappings()]
-
-
-def remove(tx: Tx, fault_id: str | None = None) -> int:
-    """Remove a fault, or all of them; how many there were."""
-    condition = [] if fault_id is None else [tables.faults.c.id == fault_id]
-    return tx.connection.execute(delete(tables.faults).where(*condition)).rowcount
+def every(tx: Tx) -> list[dict[str, object]]:
+    """The faults as the control interface lists them, oldest first."""
+    return [_shown(row) for row in FAULTS.all(tx)]
 
 
 def meet(tx: Tx, operation: str, organization_id: str | None) -> Fault | None:
     """The first fault, oldest first, that applies to this occurrence; counts it as seen by every one before."""
-    fault = tables.faults.c
-    query = select(tables.faults).where(fault.operation == operation, _of(organization_id)).order_by(fault.sequence)
-    for row in tx.connection.execute(query).mappings().all():
-        applies = _applies(row)
-        counted = {"seen": row["seen"] + 1, "applied": row["applied"] + int(applies)}
-        tx.connection.execute(update(tables.faults).where(fault.sequence == row["sequence"]).values(**counted))
-        if applies:
-            return Fault(row["id"], parse_effect(operation, json.loads(row["effect"])))
+    for row in FAULTS.all(tx, operation=operation):
+        if row.organization_id in (None, organization_id):
+            applies = _applies(row)
+            FAULTS.change(tx, row.id, seen=row.seen + 1, applied=row.applied + applies)
+            if applies:
+                return Fault(row.id, parse_effect(operation, row.effect))
     return None
 
 
 def operations(tx: Tx) -> frozenset[str]:
     """The operations that have a fault."""
-    return frozenset(tx.connection.execute(select(tables.faults.c.operation).distinct()).scalars())
+    return frozenset(row.operation for row in FAULTS.all(tx))
 
 
-def _of(organization_id: str | None) -> ColumnElement[bool]:
-    return or_(tables.faults.c.organization_id.is_(None), tables.faults.c.organization_id == organization_id)
-
-
-def _applies(row: RowMapping) -> bool:
-    if row["seen"] < row["skip"] or (row["count"] is not None and row["applied"] >= row["count"]):
+def _applies(row: FaultRow) -> bool:
+    if row.seen < row.skip or (row.count is not None and row.applied >= row.count):
         return False
-    if row["probability"] is None:
+    if row.probability is None:
         return True
     # The n-th draw of this seed, so that a run repeats exactly, also after a restart.
-    seed = row["seed"] if row["seed"] is not None else row["id"]
-    return random.Random(f"{seed}:{row['seen']}").random() < float(row["probability"])  # noqa: S311 - not for secrets
+    seed = row.seed if row.seed is not None else row.id
+    return random.Random(f"{seed}:{row.seen}").random() < row.probability  # noqa: S311 - not for secrets
 
 
-def _shown(row: RowMapping) -> dict[str, JsonValue]:
-    return {
-        "id": row["id"],
-        "operation": row["operation"],
-        "organizationId": row["organization_id"],
-        "skip": row["skip"],
-        "count": row["count"],
-        "probability": None if row["probability"] is None else float(row["probability"]),
-        "seed": row["seed"],
-        "effect": json.loads(row["effect"]),
-        "seen": row["seen"],
-        "applied": row["applied"],
-    }
+def _shown(row: FaultRow) -> dict[str, object]:
+    fields = ("id", "operation", "organization_id", "skip", "count", "probability", "seed", "effect", "seen", "applied")
+    return shown(row, *fields)

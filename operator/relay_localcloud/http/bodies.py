@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from inspect import Parameter
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails, from_json
 from starlette.requests import Request
 from starlette.responses import Response
@@ -104,6 +105,12 @@ ControlBody = Annotated[_ModelT, BodyMarker(known_fields_only=True)]
 
 OptionalControlBody = Annotated[_ModelT, BodyMarker(optional=True, known_fields_only=True)]
 """Likewise; no body is read as `{}`."""
+
+
+class ControlRequest(BaseModel):
+    """What a control call takes."""
+
+    model_config = ConfigDict(alias_generator=to_camel, frozen=True, strict=True, defer_build=True)
 
 
 async def read_body(request: Request, largest: int = LARGEST_BODY) -> bytes:

@@ -1,4 +1,4 @@
-"""One typed row: a dataclass whose fields are the columns of a table.
+"""One typed row: a dataclass whose fields are the columns of a table, declared once and read and written by field.
 
     @dataclass(frozen=True, slots=True)
     class Snapshot:
@@ -8,101 +8,229 @@
         ready_at: int | None = None
 
     SNAPSHOTS = Rows(Snapshot, "snapshots", Index("snapshots_by_status", "status"))
+    SNAPSHOTS.all(tx, status=SnapshotStatus.CREATING, ready_at=None)
 
-`sequence` counts rows and is the primary key, `id` is unique; a field that may be None is nullable, and its default is
-the column's. Text, numbers and truth values are kept as they are, a StrEnum as text, tuples and models as JSON.
+`sequence` counts rows and is the primary key, unless `key` names other fields; `id` is unique; a field that may be None
+is nullable, and its default is the column's. Text, whole numbers and truth values are kept as they are, a StrEnum as
+text, tuples, dicts, models and decimal numbers as JSON. A statement is compiled when one of its shape first runs.
 """
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, fields
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import MISSING, Field, fields, replace
 from enum import StrEnum
+from functools import cache
 from types import NoneType
-from typing import Any, Final, Generic, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel
-from sqlalchemy import BigInteger, Boolean, Column, ColumnElement, Connection, Integer, RowMapping, String, Table, Text
+from pydantic.alias_generators import to_camel
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    ClauseElement,
+    Column,
+    ColumnElement,
+    Integer,
+    Select,
+    String,
+    Table,
+    Text,
+    bindparam,
+    delete,
+    literal_column,
+    select,
+)
 from sqlalchemy import insert as insert_into
-from sqlalchemy import select as select_from
 from sqlalchemy import update as change_in
 from sqlalchemy.schema import SchemaItem
 
+from relay_localcloud.kernel.instants import timestamp
+from relay_localcloud.kernel.prepared import Prepared
 from relay_localcloud.kernel.schema import metadata
 from relay_localcloud.kernel.store import Tx
 
-_RowT = TypeVar("_RowT")
-_TYPES: Final = {int: BigInteger, str: String, bool: Boolean}
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+_RowT = TypeVar("_RowT", bound="DataclassInstance")
+_TYPES: Final = {int: BigInteger, str: String, bool: Boolean, float: String}
+_FIRST_COME: Final[ColumnElement[int]] = literal_column("rowid", Integer)
 
 
 class Rows(Generic[_RowT]):
-    """The rows of a table; `named` gives columns other names than their fields have."""
+    """The rows of a table; `named` gives columns other names than their fields have.
 
-    def __init__(self, row: type[_RowT], name: str, *items: SchemaItem, named: Mapping[str, str] | None = None) -> None:
+    Where a method takes `equal`, it is about the rows whose fields have these values, None included.
+    """
+
+    def __init__(
+        self,
+        row: type[_RowT],
+        name: str,
+        *items: SchemaItem,
+        key: Collection[str] = ("sequence",),
+        named: Mapping[str, str] | None = None,
+    ) -> None:
         self._row = row
         hints = get_type_hints(row)
-        self.columns = {each.name: _column(each, hints[each.name], named or {}) for each in fields(row)}  # type: ignore[arg-type]
+        self.columns = {each.name: _column(each, hints[each.name], key, named or {}) for each in fields(row)}
         self.table = Table(name, metadata, *self.columns.values(), *items)
-        self._decoders = {field: decoder for field in self.columns if (decoder := _decoder(hints[field])) is not None}
-        self._labelled = [column.label(field) for field, column in self.columns.items()]
+        self._id = self.columns.get("id", next(iter(self.columns.values())))
+        self._order = self.columns.get("sequence", _FIRST_COME)
+        decoders = enumerate(_decoder(hints[field]) for field in self.columns)
+        self._decoders = [(place, decode) for place, decode in decoders if decode is not None]
+        self._defaults = {each.name: None if each.default is MISSING else each.default for each in fields(row)}
+        self._statements: dict[object, Prepared] = {}
 
-    def of(self, values: Mapping[str, Any] | RowMapping) -> _RowT:
-        """The row that has these values, as the table keeps them, by field."""
-        decoded = {name: decode(values[name]) for name, decode in self._decoders.items() if values[name] is not None}
-        return self._row(**{**values, **decoded})
+    def of(self, values: Iterable[Any]) -> _RowT:
+        """The row that has these values, as the table keeps them, in the order of the fields."""
+        decoded = list(values)
+        for place, decode in self._decoders:
+            if decoded[place] is not None:
+                decoded[place] = decode(decoded[place])
+        return self._row(*decoded)
 
     def insert(self, tx: Tx, **values: object) -> _RowT:
         """Keep a row; what is absent has its default, or is null."""
-        statement = insert_into(self.table).returning(*self._labelled)
-        return self.of(tx.connection.execute(statement, self._encoded(values)).mappings().one())
+        kept = self._kept(self._defaults | values)
+        written = self._statement("insert", lambda: insert_into(self.table)).run(tx.connection, **kept)
+        return self.of((kept | {"sequence": written.lastrowid} if "sequence" in kept else kept).values())
+
+    def put(self, tx: Tx, **values: object) -> None:
+        """Keep a row in the place of the one that has its key."""
+        statement = self._statement("put", lambda: insert_into(self.table).prefix_with("OR REPLACE"))
+        statement.run(tx.connection, **self._kept(self._defaults | values))
+
+    def add(self, tx: Tx, **values: object) -> bool:
+        """Keep a row where none has its key; whether that was so."""
+        statement = self._statement("add", lambda: insert_into(self.table).prefix_with("OR IGNORE"))
+        return statement.run(tx.connection, **self._kept(self._defaults | values)).rowcount == 1
 
     def change(self, tx: Tx, row_id: str, **values: object) -> None:
-        """Change fields of the row with this id."""
-        mine = self.columns["id"] == row_id
-        tx.connection.execute(change_in(self.table).where(mine).values(self._encoded(values)))
+        """Change fields of the row with this id; where it has none, its first field names it."""
+        kept = self._kept(values)
 
-    def select(self, connection: Connection, *where: ColumnElement[bool], newest: int | None = None) -> list[_RowT]:
-        """The rows for which all of this holds, the oldest first; with `newest` so many from the newest on."""
-        query, order = select_from(*self._labelled).where(*where), self.columns["sequence"]
-        query = query.order_by(order) if newest is None else query.order_by(order.desc()).limit(newest)
-        return [self.of(row) for row in connection.execute(query).mappings()]
+        def statement() -> ClauseElement:
+            changed: dict[str, Any] = {name: bindparam(name) for name in kept}
+            return change_in(self.table).where(self._id == bindparam("of_id")).values(changed)
 
-    def find(self, connection: Connection, row_id: str) -> _RowT | None:
-        """The row with this id."""
-        return next(iter(self.select(connection, self.columns["id"] == row_id)), None)
+        self._statement(("change", *kept), statement).run(tx.connection, of_id=row_id, **kept)
 
-    def _encoded(self, values: Mapping[str, object]) -> dict[str, object]:
+    def changed(self, tx: Tx, row: _RowT, **values: object) -> _RowT:
+        """The row with these values, kept."""
+        self.change(tx, getattr(row, self._id.name), **values)
+        return replace(row, **values)
+
+    def updated(self, tx: Tx, row: _RowT, **values: object) -> _RowT:
+        """Likewise; where that makes it another one, its `updated_at` is now."""
+        same = all(getattr(row, field) == value for field, value in values.items())
+        return row if same else self.changed(tx, row, updated_at=tx.now, **values)
+
+    def remove(self, tx: Tx, **equal: object) -> int:
+        """Delete rows; how many there were."""
+        statement = self._statement(("remove", *_shape(equal)), lambda: delete(self.table).where(*self._are(equal)))
+        return statement.run(tx.connection, **_parameters(equal)).rowcount
+
+    def find(self, tx: Tx, **equal: object) -> _RowT | None:
+        """The one row, or any of several."""
+        statement = self._statement(("find", *_shape(equal)), lambda: self._those(*self._are(equal)).limit(1))
+        found = statement.run(tx.connection, **_parameters(equal)).fetchone()
+        return None if found is None else self.of(found)
+
+    def all(self, tx: Tx, *where: ColumnElement[bool], **equal: object) -> list[_RowT]:
+        """Every row, the oldest first; with `where` those for which that holds as well."""
+
+        def statement() -> Select[Any]:
+            return self._those(*where, *self._are(equal)).order_by(self._order)
+
+        if where:
+            return [self.of(row) for row in tx.connection.execute(statement(), _parameters(equal))]
+        found = self._statement(("all", *_shape(equal)), statement).run(tx.connection, **_parameters(equal))
+        return [self.of(row) for row in found]
+
+    def page(self, tx: Tx, before: int | None, count: int, **equal: object) -> list[_RowT]:
+        """So many rows, the newest first, of all or of those before a sequence number."""
+
+        def statement() -> ClauseElement:
+            earlier = () if before is None else (self._order < bindparam("before", type_=Integer),)
+            query = self._those(*earlier, *self._are(equal)).order_by(self._order.desc())
+            return query.limit(bindparam("count", type_=Integer))
+
+        page = self._statement(("page", before is None, *_shape(equal)), statement)
+        found = page.run(tx.connection, before=before, count=count, **_parameters(equal))
+        return [self.of(row) for row in found]
+
+    def _those(self, *where: ColumnElement[bool]) -> Select[Any]:
+        return select(*self.columns.values()).where(*where)
+
+    def _are(self, equal: Mapping[str, object]) -> Iterator[ColumnElement[bool]]:
+        for field, value in equal.items():
+            column = self.columns[field]
+            yield column.is_(None) if value is None else column == bindparam(f"of_{field}")
+
+    def _kept(self, values: Mapping[str, object]) -> dict[str, object]:
         return {self.columns[field].name: _encoded(value) for field, value in values.items()}
 
+    def _statement(self, shape: object, make: Callable[[], ClauseElement]) -> Prepared:
+        if shape not in self._statements:
+            self._statements[shape] = Prepared(make())
+        return self._statements[shape]
 
-def _column(field: Field[Any], hint: Any, named: Mapping[str, str]) -> Column[Any]:  # noqa: ANN401 - a type
+
+def shown(row: Any, *names: str) -> dict[str, object]:  # noqa: ANN401 - whatever has fields
+    """Fields, all of a row unless some are named, as they are answered: in camel case, instants as timestamps."""
+    return {_camel(name): _answered(name, getattr(row, name)) for name in names or [each.name for each in fields(row)]}
+
+
+_camel = cache(to_camel)
+
+
+def _answered(name: str, value: object) -> object:
+    return timestamp(value) if name.endswith("_at") and isinstance(value, int) else value
+
+
+def _shape(equal: Mapping[str, object]) -> Iterator[tuple[str, bool]]:
+    return ((field, value is None) for field, value in equal.items())
+
+
+def _parameters(equal: Mapping[str, object]) -> dict[str, object]:
+    return {f"of_{field}": _encoded(value) for field, value in equal.items() if value is not None}
+
+
+def _column(field: Field[Any], hint: Any, key: Collection[str], named: Mapping[str, str]) -> Column[Any]:  # noqa: ANN401 - a type
     name = named.get(field.name, field.name)
     if name == "sequence":
         return Column(name, Integer, primary_key=True)
     default = None if field.default is MISSING else field.default
     kept = _TYPES.get(_base(hint), String if _is(hint, StrEnum) else Text)
-    return Column(name, kept, nullable=NoneType in get_args(hint), unique=name == "id" or None, default=default)
+    unique = name == "id" and "id" not in key
+    nullable = NoneType in get_args(hint)
+    return Column(name, kept, primary_key=field.name in key, nullable=nullable, unique=unique or None, default=default)
 
 
-def _base(hint: Any) -> Any:  # noqa: ANN401 - as above, in both places
+def _base(hint: Any) -> Any:  # noqa: ANN401 - as above, in all these places
     optional = next((each for each in get_args(hint) if NoneType in get_args(hint) and each is not NoneType), hint)
     return get_origin(optional) or optional
 
 
-def _is(hint: Any, kind: type) -> bool:  # noqa: ANN401
-    return isinstance(_base(hint), type) and issubclass(_base(hint), kind)
+def _is(hint: Any, *kinds: type) -> bool:  # noqa: ANN401
+    return isinstance(_base(hint), type) and issubclass(_base(hint), kinds)
 
 
 def _decoder(hint: Any) -> Callable[[Any], object] | None:  # noqa: ANN401
     base: Any = _base(hint)
     if _is(hint, tuple):
         return lambda text: tuple(json.loads(text))
+    if _is(hint, dict):
+        return json.loads
     if _is(hint, BaseModel):
         return lambda text: base.model_validate_json(text, extra="ignore")
-    return base if _is(hint, StrEnum) or base is bool else None
+    return base if _is(hint, StrEnum, float) or base is bool else None
 
 
 def _encoded(value: object) -> object:
-    if isinstance(value, tuple):
+    if isinstance(value, tuple | dict | float):
         return json.dumps(value)
     if isinstance(value, BaseModel):
         return value.model_dump_json(by_alias=True, exclude_none=True)

@@ -127,25 +127,6 @@ api_keys = Table(
     Index("api_keys_of_organization", "organization_id", "created_at"),
 )
 
-ssh_keys = Table(
-    "ssh_keys",
-    metadata,
-    Column("id", String, primary_key=True),
-    Column("organization_id", ForeignKey("organizations.id"), nullable=False),
-    Column("name", String, nullable=False),
-    Column("public_key", Text, nullable=False),
-    Column("created_at", BigInteger, nullable=False),
-    UniqueConstraint("organization_id", "name"),
-)
-
-attached_ssh_keys = Table(
-    "attached_ssh_keys",
-    metadata,
-    Column("workload_id", String, primary_key=True),
-    Column("ssh_key_id", ForeignKey("ssh_keys.id"), primary_key=True),
-    Column("attached_at", BigInteger, nullable=False),
-)
-
 webhooks = Table(
     "webhooks",
     metadata,
@@ -190,23 +171,6 @@ webhook_attempts = Table(
     Column("requested_at", BigInteger, nullable=False),
     Column("duration_ms", Integer, nullable=False),
     Index("attempts_of_webhook", "webhook_id", "sequence"),
-)
-
-faults = Table(
-    "faults",
-    metadata,
-    Column("sequence", Integer, primary_key=True),
-    Column("id", String, nullable=False, unique=True),
-    Column("operation", String, nullable=False),
-    Column("organization_id", String),
-    Column("skip", Integer, nullable=False, default=0),
-    Column("count", Integer),
-    Column("probability", String),  # a decimal number; null means always
-    Column("seed", BigInteger),
-    Column("effect", Text, nullable=False),
-    Column("seen", Integer, nullable=False, default=0),
-    Column("applied", Integer, nullable=False, default=0),
-    Index("faults_by_operation", "operation"),
 )
 
 outbox = Table(

@@ -7,60 +7,30 @@ which changes nothing that is available.
 """
 
 from dataclasses import asdict, dataclass, replace
+from typing import Final
 
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import bindparam, select
 
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.instants import LAST
 from relay_localcloud.kernel.prepared import Prepared
 from relay_localcloud.kernel.store import Tx
-from relay_localcloud.money import accrual, payment_methods, recharge_attempts, transactions
+from relay_localcloud.money import accrual
 from relay_localcloud.money.accrual import MICROSECONDS, Meter
-from relay_localcloud.money.ledger import accounts, usage_records
-from relay_localcloud.money.payment_methods import Card
-from relay_localcloud.money.transactions import Kind
+from relay_localcloud.money.ledger import ACCOUNTS, ATTEMPTS, CARDS, TRANSACTIONS, USAGE, USUAL_CARD, Kind
 
 AUTO_STOP = "billing.auto_stop"
 AUTO_RECHARGE = "billing.auto_recharge"
 SETTLEMENT = "billing.settlement"
 FUNDED = "billing.funded"
 
-_ACCOUNT = Prepared(
+_LIMITS: Final = Prepared(
     select(
-        accounts.c.balance_cents,
-        accounts.c.read_at,
-        accounts.c.month_start,
-        accounts.c.month_units,
-        accounts.c.earlier_units,
-        accounts.c.burn,
-        accounts.c.funded_at,
-        accounts.c.recharge_enabled,
-        accounts.c.recharge_threshold_cents,
         tables.organizations.c.auto_stop_floor_cents,
         tables.organizations.c.deposit_cap_cents,
         tables.organizations.c.monthly_spend_limit_cents,
-    )
-    .join_from(tables.organizations, accounts, tables.organizations.c.id == accounts.c.organization_id, isouter=True)
-    .where(tables.organizations.c.id == bindparam("organization"))
-)
-_OPEN_STINT = Prepared(insert(usage_records))
-_CLOSE_STINT = Prepared(
-    update(usage_records)
-    .where(usage_records.c.holder_id == bindparam("holder"), usage_records.c.ended_at.is_(None))
-    .values(ended_at=bindparam("second"))
-    .returning(usage_records.c.rate_cents)
-)
-_SET_METER = Prepared(
-    update(accounts)
-    .where(accounts.c.organization_id == bindparam("organization"))
-    .values(
-        read_at=bindparam("read_at"),
-        month_start=bindparam("month_start"),
-        month_units=bindparam("month_units"),
-        earlier_units=bindparam("earlier_units"),
-        burn=bindparam("burn"),
-    )
+    ).where(tables.organizations.c.id == bindparam("organization"))
 )
 
 
@@ -109,16 +79,19 @@ class Billed:
 
 def account(tx: Tx, organization_id: str) -> Account:
     """The organization's account as of `tx.now`; empty where nothing was ever posted or used."""
-    row = _ACCOUNT.run(tx.connection, organization=organization_id).fetchone()
-    if row is None:
+    limits = _LIMITS.run(tx.connection, organization=organization_id).fetchone()
+    if limits is None:
         raise ApiError(404, f"There is no organization {organization_id!r}.")
-    balance, *kept, funded_at, recharges, threshold, floor, cap, limit = row
+    floor, cap, limit = limits
+    row = ACCOUNTS.find(tx, organization_id=organization_id)
     second = tx.now // MICROSECONDS
-    if balance is None:
-        meter = Meter(second, accrual.month_start(second), 0, 0, 0)
-    else:
-        meter = accrual.read(Meter(*kept), second)
-    return Account(organization_id, balance or 0, meter, floor, cap, limit, funded_at, threshold if recharges else None)
+    if row is None:
+        return Account(
+            organization_id, 0, Meter(second, accrual.month_start(second), 0, 0, 0), floor, cap, limit, None, None
+        )
+    threshold = row.recharge_threshold_cents if row.recharge_enabled else None
+    meter = accrual.read(row.meter, second)
+    return Account(organization_id, row.balance_cents, meter, floor, cap, limit, row.funded_at, threshold)
 
 
 def require_funds(tx: Tx, organization_id: str) -> None:
@@ -143,16 +116,16 @@ def require_funds(tx: Tx, organization_id: str) -> None:
 
 def start_billing(tx: Tx, billed: Billed) -> None:
     """Open a usage record: a running stint begins now, at the rate given."""
-    started_at = tx.now // MICROSECONDS
-    _OPEN_STINT.run(tx.connection, sequence=None, started_at=started_at, ended_at=None, **asdict(billed))
+    USAGE.insert(tx, started_at=tx.now // MICROSECONDS, **asdict(billed))
     _change_burn(tx, billed.organization_id, billed.rate_cents)
 
 
 def stop_billing(tx: Tx, organization_id: str, holder_id: str) -> None:
     """Close the open usage record of a holder; none open is fine."""
-    closed = _CLOSE_STINT.run(tx.connection, holder=holder_id, second=tx.now // MICROSECONDS).fetchone()
-    if closed is not None:
-        _change_burn(tx, organization_id, -closed[0])
+    stint = USAGE.find(tx, holder_id=holder_id, ended_at=None)
+    if stint is not None:
+        USAGE.changed(tx, stint, ended_at=tx.now // MICROSECONDS)
+        _change_burn(tx, organization_id, -stint.rate_cents)
 
 
 def post(tx: Tx, organization_id: str, kind: Kind, amount_cents: int, description: str) -> None:
@@ -171,7 +144,7 @@ def settle(tx: Tx, has: Account, cents: int, description: str) -> None:
     """Make whole cents of accrued usage of earlier months a transaction; what is available stays the same."""
     _write(tx, has.organization_id, "usage", -cents, description)
     rest = has.meter.earlier_units - cents * accrual.UNITS_PER_CENT
-    _SET_METER.run(tx.connection, organization=has.organization_id, **asdict(replace(has.meter, earlier_units=rest)))
+    ACCOUNTS.change(tx, has.organization_id, **asdict(replace(has.meter, earlier_units=rest)))
 
 
 def expect_settlement(tx: Tx, organization_id: str, since: int) -> None:
@@ -194,18 +167,9 @@ def set_balance(tx: Tx, organization_id: str, balance_cents: int) -> None:
 def open_account(tx: Tx, organization_id: str) -> None:
     """Give an organization its account, with the one saved card that a fresh one has; one that is there is fine."""
     second = tx.now // MICROSECONDS
-    empty = {
-        "organization_id": organization_id,
-        "balance_cents": 0,
-        "read_at": second,
-        "month_start": accrual.month_start(second),
-        "month_units": 0,
-        "earlier_units": 0,
-        "burn": 0,
-    }
-    opened = tx.connection.execute(insert(accounts).prefix_with("OR IGNORE"), empty)
-    if opened.rowcount == 1:
-        payment_methods.add(tx, organization_id, Card())
+    empty = asdict(Meter(second, accrual.month_start(second), 0, 0, 0))
+    if ACCOUNTS.add(tx, organization_id=organization_id, balance_cents=0, **empty):
+        CARDS.insert(tx, id=tx.new_id("pm"), organization_id=organization_id, **USUAL_CARD)
 
 
 def reset_alarms(tx: Tx, organization_id: str) -> None:
@@ -214,17 +178,17 @@ def reset_alarms(tx: Tx, organization_id: str) -> None:
 
 
 def _write(tx: Tx, organization_id: str, kind: Kind, amount_cents: int, description: str) -> None:
-    transactions.write(tx, organization_id, kind, amount_cents, description)
+    said = {"type": kind, "amount_cents": amount_cents, "description": description}
+    TRANSACTIONS.insert(tx, id=tx.new_id("txn"), organization_id=organization_id, **said, created_at=tx.now)
     open_account(tx, organization_id)
-    change = update(accounts).where(accounts.c.organization_id == organization_id)
-    tx.connection.execute(change.values(balance_cents=accounts.c.balance_cents + amount_cents))
+    balance_cents = account(tx, organization_id).balance_cents + amount_cents
+    ACCOUNTS.change(tx, organization_id, balance_cents=balance_cents)
 
 
 def _funded(tx: Tx, organization_id: str) -> None:
     has = account(tx, organization_id)
     if has.available_cents > has.floor_cents:
-        change = update(accounts).where(accounts.c.organization_id == organization_id)
-        tx.connection.execute(change.values(funded_at=tx.now))
+        ACCOUNTS.change(tx, organization_id, funded_at=tx.now)
         tx.schedule(tx.now, FUNDED, organization_id)
     _set_alarms(tx, has)
 
@@ -236,7 +200,7 @@ def _change_burn(tx: Tx, organization_id: str, by: int) -> None:
     if has.meter.burn == 0:
         expect_settlement(tx, organization_id, tx.now)
     meter = replace(has.meter, burn=has.meter.burn + by)
-    _SET_METER.run(tx.connection, organization=organization_id, **asdict(meter))
+    ACCOUNTS.change(tx, organization_id, **asdict(meter))
     _set_alarms(tx, replace(has, meter=meter))
 
 
@@ -246,11 +210,11 @@ def _set_alarms(tx: Tx, has: Account) -> None:
     _set_alarm(tx, AUTO_STOP, has.organization_id, stop_at, tx.now)
     if has.recharge_threshold_cents is None:
         return
-    attempts = recharge_attempts.of(tx, has.organization_id)
+    attempts = ATTEMPTS.find(tx, organization_id=has.organization_id)
     recharge_at = accrual.second_below(has.meter, has.balance_cents, has.recharge_threshold_cents)
-    if attempts.charge_id is not None:
+    if attempts is not None and attempts.charge_id is not None:
         recharge_at = None
-    _set_alarm(tx, AUTO_RECHARGE, has.organization_id, recharge_at, max(tx.now, attempts.not_before))
+    _set_alarm(tx, AUTO_RECHARGE, has.organization_id, recharge_at, max(tx.now, attempts.not_before if attempts else 0))
 
 
 def _set_alarm(tx: Tx, kind: str, organization_id: str, second: int | None, not_before: int) -> None:

@@ -1,82 +1,117 @@
-"""The tables of money: accounts with their meters, transactions, usage records and cards."""
+"""What is kept of money: accounts with their meters, transactions, usage records, cards, attempts to recharge."""
 
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
 
-from sqlalchemy import BigInteger, Boolean, Column, Index, Integer, String, Table, Text, text
+from sqlalchemy import Index, text
 
-from relay_localcloud.kernel.schema import metadata
+from relay_localcloud.kernel.rows import Rows
+from relay_localcloud.money.accrual import Meter
 from relay_wire.billing import AutoRecharge
 
+Kind = Literal["deposit", "usage", "credit", "refund"]
+
 RECHARGE_DEFAULTS: Final = AutoRecharge(enabled=False, threshold_cents=1000, amount_cents=5000)
+USUAL_CARD: Final[Mapping[str, Any]] = {
+    "brand": "visa",
+    "last4": "4242",
+    "exp_month": 12,
+    "exp_year": 2099,
+    "requires_action": False,
+}
+"""A card that works, as a fresh organization has one."""
 
-accounts = Table(
-    "accounts",
-    metadata,
-    Column("organization_id", String, primary_key=True),
-    Column("balance_cents", BigInteger, nullable=False),
-    Column("read_at", BigInteger, nullable=False),  # whole seconds, as month_start; see accrual.Meter
-    Column("month_start", BigInteger, nullable=False),
-    Column("month_units", BigInteger, nullable=False),
-    Column("earlier_units", BigInteger, nullable=False),
-    Column("burn", BigInteger, nullable=False),
-    Column("funded_at", BigInteger),  # when money last came in that lifted it over the floor
-    Column("recharge_enabled", Boolean, nullable=False, default=False),
-    Column("recharge_threshold_cents", BigInteger, nullable=False, default=RECHARGE_DEFAULTS.threshold_cents),
-    Column("recharge_amount_cents", BigInteger, nullable=False, default=RECHARGE_DEFAULTS.amount_cents),
+
+@dataclass(frozen=True, slots=True)
+class AccountRow:
+    """An organization's account; the fields from `read_at` to `burn` are those of its meter."""
+
+    organization_id: str
+    balance_cents: int
+    read_at: int  # whole seconds, as month_start
+    month_start: int
+    month_units: int
+    earlier_units: int
+    burn: int
+    funded_at: int | None  # when money last came in that lifted it over the floor
+    recharge_enabled: bool = False
+    recharge_threshold_cents: int = RECHARGE_DEFAULTS.threshold_cents
+    recharge_amount_cents: int = RECHARGE_DEFAULTS.amount_cents
+
+    @property
+    def meter(self) -> Meter:
+        """As it was read last."""
+        return Meter(self.read_at, self.month_start, self.month_units, self.earlier_units, self.burn)
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """What came in, or was settled."""
+
+    sequence: int
+    id: str
+    organization_id: str
+    type: Kind
+    amount_cents: int  # signed
+    created_at: int
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class UsageRecord:
+    """A running stint: who it is billed to, and at which rate, which stays as it is."""
+
+    sequence: int
+    organization_id: str
+    holder_id: str  # a pod, a VM or a replica
+    resource_id: str  # the pod, the VM or the replica's cluster
+    kind: str
+    name: str
+    gpu_model_id: str | None
+    rate_cents: int  # of all of it, an hour
+    started_at: int  # whole seconds, as ended_at
+    ended_at: int | None
+    node_id: str | None  # where the holder's GPUs are, whose provider earns by it; None: it has none
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A saved card; `requires_action` makes each charge wait for its owner, as a bank may. The oldest is charged."""
+
+    sequence: int
+    id: str
+    organization_id: str
+    brand: str
+    last4: str
+    exp_month: int
+    exp_year: int
+    requires_action: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Attempts:
+    """How auto-recharge went last; an organization that never recharged has no row."""
+
+    organization_id: str
+    charge_id: str | None = None  # under way
+    declined: int = 0  # in a row
+    not_before: int = 0  # when the next may be
+
+
+ACCOUNTS: Final = Rows(AccountRow, "accounts", key=("organization_id",))
+TRANSACTIONS: Final = Rows(
+    Transaction, "transactions", Index("transactions_of_organization", "organization_id", "sequence")
 )
-
-transactions = Table(
-    "transactions",
-    metadata,
-    Column("sequence", Integer, primary_key=True),
-    Column("id", String, nullable=False, unique=True),
-    Column("organization_id", String, nullable=False),
-    Column("type", String, nullable=False),  # deposit, usage, credit, refund
-    Column("amount_cents", BigInteger, nullable=False),  # signed
-    Column("created_at", BigInteger, nullable=False),
-    Column("description", Text, nullable=False),
-    Index("transactions_of_organization", "organization_id", "sequence"),
-)
-
-usage_records = Table(
+USAGE: Final = Rows(
+    UsageRecord,
     "usage_records",
-    metadata,
-    Column("sequence", Integer, primary_key=True),
-    Column("organization_id", String, nullable=False),
-    Column("holder_id", String, nullable=False),  # a pod, a VM or a replica
-    Column("resource_id", String, nullable=False),  # the pod, the VM or the replica's cluster
-    Column("kind", String, nullable=False),
-    Column("name", String, nullable=False),
-    Column("gpu_model_id", String),
-    Column("rate_cents", BigInteger, nullable=False),  # an hour, locked
-    Column("started_at", BigInteger, nullable=False),  # whole seconds, as ended_at
-    Column("ended_at", BigInteger),
-    Column("node_id", String),  # where the holder's GPUs are; null: it has none
     Index("usage_on_node", "node_id", sqlite_where=text("node_id IS NOT NULL")),
     Index("open_usage_of_holder", "holder_id", unique=True, sqlite_where=text("ended_at IS NULL")),
     Index("usage_of_organization", "organization_id", "ended_at"),
 )
+CARDS: Final = Rows(Card, "payment_methods", Index("cards_of_organization", "organization_id", "sequence"))
+ATTEMPTS: Final = Rows(Attempts, "recharge_attempts", key=("organization_id",))
 
-payment_methods = Table(
-    "payment_methods",
-    metadata,
-    Column("sequence", Integer, primary_key=True),
-    Column("id", String, nullable=False, unique=True),
-    Column("organization_id", String, nullable=False),
-    Column("brand", String, nullable=False),
-    Column("last4", String, nullable=False),
-    Column("exp_month", Integer, nullable=False),
-    Column("exp_year", Integer, nullable=False),
-    Column("requires_action", Boolean, nullable=False),  # its charges wait for a confirmation by their owner
-    Index("cards_of_organization", "organization_id", "sequence"),
-)
-
-recharge_attempts = Table(
-    "recharge_attempts",
-    metadata,
-    Column("organization_id", String, primary_key=True),
-    Column("charge_id", String),  # under way; null: none is
-    Column("declined", Integer, nullable=False),  # in a row
-    Column("not_before", BigInteger, nullable=False),
-)
-"""How auto-recharge went last; an organization that never recharged has no row."""
+transactions: Final = TRANSACTIONS.table
+usage_records: Final = USAGE.table

@@ -1,7 +1,7 @@
 """The payment processor: it charges saved cards, and credits balances by its payment-success notification alone."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from pydantic import TypeAdapter
@@ -9,11 +9,11 @@ from sqlalchemy import Index
 
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.kernel.due import DueHandler, DueItem
-from relay_localcloud.kernel.instants import SECOND
+from relay_localcloud.kernel.instants import MINUTE, SECOND
 from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx, read_meta, write_meta
-from relay_localcloud.money import billing, payment_methods, recharge_attempts
-from relay_localcloud.money.payment_methods import Card
+from relay_localcloud.money import billing
+from relay_localcloud.money.ledger import ATTEMPTS, CARDS, Card
 from relay_wire.billing import DepositRequest
 
 Mode = Literal["auto", "manual", "decline", "unconfigured"]
@@ -24,6 +24,9 @@ MODE: Final[TypeAdapter[Mode]] = TypeAdapter(Mode)
 NOTIFICATION: Final = "payments.notification"
 NOTIFIED_AFTER: Final = 2 * SECOND
 """How long the processor takes in mode auto (assumed)."""
+
+PAUSE: Final = MINUTE
+"""Between two recharges (assumed): section 2 speaks of ticks."""
 
 SHOWN_CHARGES: Final = 1000
 
@@ -70,7 +73,8 @@ def deposit(tx: Tx, organization_id: str, body: DepositRequest) -> Charge:
     ApiError 400 outside the bounds of the moment and without a card, 409 for a key that came with another amount.
     """
     require_configured(tx)
-    earlier = _of_key(tx, organization_id, body.idempotency_key)
+    of_key = {"organization_id": organization_id, "idempotency_key": body.idempotency_key}
+    earlier = CHARGES.find(tx, **of_key) if body.idempotency_key else None
     if earlier is not None:
         if earlier.amount_cents != body.amount_cents:
             raise ApiError(
@@ -89,10 +93,7 @@ def deposit(tx: Tx, organization_id: str, body: DepositRequest) -> Charge:
 
 def default_card(tx: Tx, organization_id: str) -> Card | None:
     """The card that is charged."""
-    cards = payment_methods.saved(tx, organization_id)
-    if not cards:
-        return None
-    return Card(**{name: cards[0][name] for name in Card.__dataclass_fields__})
+    return next(iter(CARDS.all(tx, organization_id=organization_id)), None)
 
 
 def charge(
@@ -121,7 +122,7 @@ def confirm(tx: Tx, charge_id: str) -> Charge:
 
     ApiError 404 for an unknown charge, 409 for a declined one.
     """
-    paid = CHARGES.find(tx.connection, charge_id)
+    paid = CHARGES.find(tx, id=charge_id)
     if paid is None:
         raise ApiError(404, f"There is no charge {charge_id!r}.")
     if paid.status == "failed":
@@ -129,25 +130,32 @@ def confirm(tx: Tx, charge_id: str) -> Charge:
     if paid.status == "succeeded":
         return paid
     tx.cancel(NOTIFICATION, charge_id)
-    CHARGES.change(tx, charge_id, status="succeeded")
-    recharge_attempts.paid(tx, charge_id)
-    recharge_attempts.retry_soon(tx, paid.organization_id)
+    for attempts in ATTEMPTS.all(tx, charge_id=charge_id):
+        ATTEMPTS.changed(tx, attempts, charge_id=None)
+    retry_soon(tx, paid.organization_id)
     billing.post(tx, paid.organization_id, "deposit", paid.amount_cents, _DESCRIPTIONS[paid.reason])
-    return replace(paid, status="succeeded")
+    return CHARGES.changed(tx, paid, status="succeeded")
 
 
-def add_card(tx: Tx, organization_id: str, card: Card) -> str:
-    """Save a card, and let auto-recharge try again soon."""
-    card_id = payment_methods.add(tx, organization_id, card)
-    recharge_attempts.retry_soon(tx, organization_id)
+def add_card(tx: Tx, organization_id: str, **card: object) -> str:
+    """Save a card, and let auto-recharge try again soon; the card's id."""
+    saved = CARDS.insert(tx, id=tx.new_id("pm"), organization_id=organization_id, **card)
+    retry_soon(tx, organization_id)
     billing.reset_alarms(tx, organization_id)
-    return card_id
+    return saved.id
+
+
+def retry_soon(tx: Tx, organization_id: str) -> None:
+    """Forget what was declined: the card is another or was charged since, or the settings are saved again."""
+    attempts = ATTEMPTS.find(tx, organization_id=organization_id)
+    if attempts is not None:
+        ATTEMPTS.changed(tx, attempts, declined=0, not_before=min(attempts.not_before, tx.now + PAUSE))
 
 
 def recent(tx: Tx, organization_id: str | None) -> list[Charge]:
     """The newest charges, of one organization or of all, the oldest first."""
-    mine = () if organization_id is None else (CHARGES.columns["organization_id"] == organization_id,)
-    return CHARGES.select(tx.connection, *mine, newest=SHOWN_CHARGES)[::-1]
+    mine = {} if organization_id is None else {"organization_id": organization_id}
+    return CHARGES.page(tx, None, SHOWN_CHARGES, **mine)[::-1]
 
 
 def _require_allowed(has: billing.Account, amount_cents: int) -> None:
@@ -170,14 +178,6 @@ def _status(behaviour: Mode, card: Card) -> Status:
     if behaviour == "decline":
         return "failed"
     return "requires_action" if card.requires_action else "processing"
-
-
-def _of_key(tx: Tx, organization_id: str, idempotency_key: str | None) -> Charge | None:
-    if idempotency_key is None:
-        return None
-    charge = CHARGES.columns
-    of_key = (charge["organization_id"] == organization_id, charge["idempotency_key"] == idempotency_key)
-    return next(iter(CHARGES.select(tx.connection, *of_key)), None)
 
 
 def _notified(tx: Tx, item: DueItem) -> None:

@@ -3,57 +3,84 @@
 An organization has one application, the latest; how it is decided, and what comes of it, is assumed.
 """
 
-from sqlalchemy import BigInteger, Column, ForeignKey, RowMapping, String, Table, Text, insert, select, update
+from dataclasses import dataclass
+from typing import Final
 
-from relay_localcloud.capacity import nodes
+from sqlalchemy import ForeignKeyConstraint
+
+from relay_localcloud.capacity.nodes import NODES, Node
+from relay_localcloud.http.bodies import Body
 from relay_localcloud.http.errors import ApiError, not_found
+from relay_localcloud.http.principal import OrganizationId, OrganizationWriter, ProviderReader
+from relay_localcloud.http.routing import Router
 from relay_localcloud.identity import organizations
 from relay_localcloud.identity.notices import tell_owners
-from relay_localcloud.kernel.schema import metadata
+from relay_localcloud.kernel.instants import optional_timestamp
+from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx
+from relay_wire.provider import ProviderApplication, ProviderStanding
 
-applications = Table(
+router = Router("Providers")
+
+
+@dataclass(frozen=True, slots=True)
+class Application:
+    """An organization's application."""
+
+    organization_id: str
+    note: str
+    status: str  # pending, approved, rejected
+    applied_at: int
+    decided_at: int | None
+
+
+APPLICATIONS: Final = Rows(
+    Application,
     "provider_applications",
-    metadata,
-    Column("organization_id", ForeignKey("organizations.id"), primary_key=True),
-    Column("note", Text, nullable=False),
-    Column("status", String, nullable=False),  # pending, approved, rejected
-    Column("applied_at", BigInteger, nullable=False),
-    Column("decided_at", BigInteger),
+    ForeignKeyConstraint(["organization_id"], ["organizations.id"]),
+    key=("organization_id",),
 )
 
 
-def apply(tx: Tx, organization_id: str, note: str) -> None:
-    """Ask to become a provider; a pending application takes the later note. ApiError 409 for a provider."""
+@router.post("/v1/orgs/{orgId}/provider/apply", status_code=204, summary="Apply to become a provider")
+def apply_as_provider(
+    _: OrganizationWriter, organization_id: OrganizationId, body: Body[ProviderApplication], tx: Tx
+) -> None:
+    """While an application is pending the later note replaces the earlier one; 409 for a provider."""
     if is_provider(tx, organization_id):
         raise ApiError(409, "This organization is a provider already.")
-    made = application(tx, organization_id)
+    made = APPLICATIONS.find(tx, organization_id=organization_id)
     if made is None:
-        fresh = {"organization_id": organization_id, "note": note, "status": "pending", "applied_at": tx.now}
-        tx.connection.execute(insert(applications), fresh)
+        APPLICATIONS.insert(tx, organization_id=organization_id, note=body.note, status="pending", applied_at=tx.now)
     else:
-        applied_at = made["applied_at"] if made["status"] == "pending" else tx.now
-        _change(tx, organization_id, note=note, status="pending", applied_at=applied_at, decided_at=None)
+        applied_at = made.applied_at if made.status == "pending" else tx.now
+        APPLICATIONS.changed(tx, made, note=body.note, status="pending", applied_at=applied_at, decided_at=None)
+
+
+@router.get("/v1/orgs/{orgId}/provider/status", response_model=ProviderStanding, summary="How the application stands")
+def provider_status(_: ProviderReader, organization_id: OrganizationId, tx: Tx) -> dict[str, object]:
+    """`applicationStatus` is pending, approved or rejected; null where the organization never applied."""
+    made = APPLICATIONS.find(tx, organization_id=organization_id)
+    return {
+        "isProvider": is_provider(tx, organization_id),
+        "applicationStatus": made.status if made else None,
+        "appliedAt": optional_timestamp(made.applied_at if made else None),
+        "decidedAt": optional_timestamp(made.decided_at if made else None),
+    }
 
 
 def decide(tx: Tx, organization_id: str, *, admit: bool) -> None:
     """Make an organization a provider, or no longer one; that decides its application, and its owners hear of it."""
     was = is_provider(tx, organization_id)
-    made = application(tx, organization_id)
+    made = APPLICATIONS.find(tx, organization_id=organization_id)
     verdict = "approved" if admit else "rejected"
-    is_news = made is not None and made["status"] != verdict
-    if is_news:
-        _change(tx, organization_id, status=verdict, decided_at=tx.now)
+    is_news = made is not None and made.status != verdict
+    if made is not None and is_news:
+        APPLICATIONS.changed(tx, made, status=verdict, decided_at=tx.now)
     if was != admit:
         organizations.change(tx, organization_id, {"provider": admit})
     if was != admit or is_news:
         _tell(tx, organization_id, was=was, admit=admit)
-
-
-def application(tx: Tx, organization_id: str) -> RowMapping | None:
-    """An organization's application, if it ever applied."""
-    query = select(applications).where(applications.c.organization_id == organization_id)
-    return tx.connection.execute(query).mappings().first()
 
 
 def is_provider(tx: Tx, organization_id: str) -> bool:
@@ -68,17 +95,12 @@ def require_provider(tx: Tx, organization_id: str) -> None:
         raise ApiError(403, f"This organization is no provider: {path} asks to become one.")
 
 
-def owned_node(tx: Tx, organization_id: str, node_id: str) -> RowMapping:
+def owned_node(tx: Tx, organization_id: str, node_id: str) -> Node:
     """A node that belongs to an organization, removed ones included; ApiError 404 for any other."""
-    row = nodes.node_row(tx.connection, node_id)
-    if row is None or nodes.owner_of(row) != organization_id:
+    node = NODES.find(tx, id=node_id)
+    if node is None or node.owner_id != organization_id:
         raise not_found("node", node_id)
-    return row
-
-
-def _change(tx: Tx, organization_id: str, **columns: object) -> None:
-    of_organization = applications.c.organization_id == organization_id
-    tx.connection.execute(update(applications).where(of_organization).values(**columns))
+    return node
 
 
 def _tell(tx: Tx, organization_id: str, *, was: bool, admit: bool) -> None:

@@ -9,9 +9,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, select
+from sqlalchemy import select
 
 from relay_localcloud.capacity import nodes
+from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import accrual
 from relay_localcloud.money.ledger import usage_records
 
@@ -84,16 +85,16 @@ def statement(node_ids: Iterable[str], stints: Iterable[Stint], second: int) -> 
     return Statement(second, by_node, dict(by_month))
 
 
-def of_provider(connection: Connection, organization_id: str, second: int) -> Statement:
+def of_provider(tx: Tx, organization_id: str, second: int) -> Statement:
     """The statement of an organization up to a second, over all nodes that it has or had."""
-    mine = [row["id"] for row in nodes.owned_rows(connection, organization_id)]
+    mine = [node.id for node in nodes.owned(tx, organization_id)]
     record = usage_records.c
     query = (
         select(record.node_id, record.started_at, record.ended_at, record.rate_cents)
         .join_from(usage_records, nodes.nodes, record.node_id == nodes.nodes.c.id)
         .where(nodes.owned_by(organization_id))
     )
-    return statement(mine, (Stint(*row) for row in connection.execute(query)), second)
+    return statement(mine, (Stint(*row) for row in tx.connection.execute(query)), second)
 
 
 def _by_month(stint: Stint, second: int, months: Sequence[int]) -> Iterator[tuple[int, int]]:

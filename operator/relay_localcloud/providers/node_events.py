@@ -42,13 +42,11 @@ def returned(tx: Tx, node_id: str) -> None:
     """The node reports again: everything on it goes on."""
     nodes.set_reporting(tx, node_id, reporting=True)
     tx.cancel(GRACE, node_id)
-    for workload in workloads.on_node(tx.connection, node_id):
+    for workload in workloads.on_node(tx, node_id):
         start_is_overdue = workload.status is PodStatus.DEPLOYING and workload.due_at is None
         moves.apply(tx, workload, Trigger.STARTED if start_is_overdue else Trigger.NODE_RETURNED)
     _to_replicas(tx, node_id, ReplicaTrigger.NODE_RETURNED, None)()
-    node = nodes.node_row(tx.connection, node_id)
-    assert node is not None
-    announce_vacancy(tx, node["gpu_model_id"])
+    announce_vacancy(tx, nodes.get(tx, node_id).gpu_model_id)
 
 
 def set_by_owner(tx: Tx, node_id: str, status: NodeStatus) -> None:
@@ -56,18 +54,17 @@ def set_by_owner(tx: Tx, node_id: str, status: NodeStatus) -> None:
 
     `online` clears the hold, and whether the node reports decides at once what it is.
     """
-    node = nodes.node_row(tx.connection, node_id)
-    assert node is not None
+    node = nodes.get(tx, node_id)
     if status == "offline":
         raise ApiError(400, "status: a node is offline when it does not report; set draining, maintenance or removed.")
-    if node["removed_at"] is not None:
+    if node.removed_at is not None:
         if status != "removed":
             raise ApiError(404, f"The node {node_id!r} was removed for good; enrol another one.")
     elif status == "removed":
         was_removed(tx, node_id)
     elif status == "online":
         nodes.set_hold(tx, node_id, None)
-        announce_vacancy(tx, node["gpu_model_id"])
+        announce_vacancy(tx, node.gpu_model_id)
     else:
         nodes.set_hold(tx, node_id, status)
 
@@ -75,7 +72,7 @@ def set_by_owner(tx: Tx, node_id: str, status: NodeStatus) -> None:
 def was_removed(tx: Tx, node_id: str) -> None:
     """The node left the platform: pods and VMs end with their volumes, replicas are replaced where there is room."""
     reason = "Its node was removed from the platform."
-    for workload in workloads.on_node(tx.connection, node_id):
+    for workload in workloads.on_node(tx, node_id):
         moves.apply(tx, workload, Trigger.NODE_REMOVED, reason)
     replace = _to_replicas(tx, node_id, ReplicaTrigger.TERMINATE, reason)
     tx.cancel(GRACE, node_id)
@@ -86,7 +83,7 @@ def was_removed(tx: Tx, node_id: str) -> None:
 
 def _grace_over(tx: Tx, item: DueItem) -> None:
     reason = "Its node stopped reporting; it runs again when the node returns within 7 days."
-    for workload in workloads.on_node(tx.connection, item.subject):
+    for workload in workloads.on_node(tx, item.subject):
         moves.apply(tx, workload, Trigger.NODE_LOST, reason)
     for kind in _KINDS:
         kind.grace_over(tx, item.subject)

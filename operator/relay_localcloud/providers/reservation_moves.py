@@ -1,22 +1,27 @@
 """Carries out what `reservation_states.py` decides: reserves, lends and gives back units, and ends spot workloads."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
-from relay_localcloud.capacity import claims, nodes, reservations, reserved_units
-from relay_localcloud.capacity.reservations import Reservation, ReservationStatus
+from relay_localcloud.capacity import claims, nodes, reserved_units
+from relay_localcloud.capacity.reservations import RESERVATIONS, Reservation, ReservationStatus
 from relay_localcloud.capacity.vacancies import announce_vacancy
+from relay_localcloud.clusters import clusters
+from relay_localcloud.clusters import moves as cluster_moves
+from relay_localcloud.clusters.clusters import Cluster
 from relay_localcloud.http.errors import ApiError
+from relay_localcloud.http.outcomes import decided
+from relay_localcloud.identity.notices import tell_owners
 from relay_localcloud.kernel.due import DueHandler, DueItem
-from relay_localcloud.kernel.outcomes import decided
 from relay_localcloud.kernel.store import Tx
-from relay_localcloud.providers import spot
 from relay_localcloud.providers.reservation_states import (
     RESERVATION_TRANSITIONS,
     ReservationEffect,
     ReservationTrigger,
 )
+from relay_localcloud.replicas.states import ReplicaTrigger
+from relay_localcloud.workloads import moves, workloads
+from relay_localcloud.workloads.transitions import Trigger
 
 START: Final = "reservation.start"
 END: Final = "reservation.end"
@@ -34,8 +39,7 @@ def apply(tx: Tx, reservation: Reservation, trigger: ReservationTrigger) -> Rese
         return reservation
     for effect in move.effects:
         _EFFECTS[effect](tx, reservation, trigger)
-    reservations.RESERVATIONS.change(tx, reservation.id, status=move.to)
-    return replace(reservation, status=move.to)
+    return RESERVATIONS.changed(tx, reservation, status=move.to)
 
 
 def arm(tx: Tx, reservation: Reservation) -> Reservation:
@@ -55,12 +59,20 @@ def delete(tx: Tx, reservation: Reservation) -> None:
     apply(tx, reservation, ReservationTrigger.ENDED)
     tx.cancel(START, reservation.id)
     tx.cancel(END, reservation.id)
-    reservations.forget(tx, reservation.id)
+    RESERVATIONS.remove(tx, id=reservation.id)
+
+
+def guests(tx: Tx, reservation: Reservation) -> list[str]:
+    """The ids of the VMs and clusters that have lent units of a reservation."""
+    if reservation.status is not ReservationStatus.RELEASED:
+        return []
+    held = claims.holdings(tx.connection, reservation.node_id, reservation.units)
+    return list(dict.fromkeys(holding.workload_id for holding in held.values()))
 
 
 def end_all(tx: Tx, node_id: str) -> None:
     """End every reservation of a node that leaves the platform."""
-    for reservation in reservations.of_node(tx.connection, node_id):
+    for reservation in RESERVATIONS.all(tx, node_id=node_id):
         apply(tx, reservation, ReservationTrigger.ENDED)
 
 
@@ -81,7 +93,7 @@ def _lend(tx: Tx, reservation: Reservation, _: ReservationTrigger) -> None:
 
 def _take_back(tx: Tx, reservation: Reservation, trigger: ReservationTrigger) -> None:
     reserved_units.lend(tx, reservation.id, lent=False)  # first, so that what is evicted does not come back
-    spot.evict(tx, reservation.node_id, reservation.units, _REASONS[trigger])
+    _evict(tx, reservation.node_id, reservation.units, _REASONS[trigger])
 
 
 def _give_back(tx: Tx, reservation: Reservation, _: ReservationTrigger) -> None:
@@ -90,9 +102,32 @@ def _give_back(tx: Tx, reservation: Reservation, _: ReservationTrigger) -> None:
 
 
 def _announce(tx: Tx, reservation: Reservation) -> None:
-    node = nodes.node_row(tx.connection, reservation.node_id)
-    assert node is not None, "a reservation is of a node"
-    announce_vacancy(tx, node["gpu_model_id"])
+    announce_vacancy(tx, nodes.get(tx, reservation.node_id).gpu_model_id)
+
+
+def _evict(tx: Tx, node_id: str, units: Collection[int], reason: str) -> None:
+    """End whatever holds these units: VMs for good, replicas to be replaced where there is room."""
+    affected: dict[str, Cluster] = {}
+    for holding in dict.fromkeys(claims.holdings(tx.connection, node_id, units).values()):
+        workload = workloads.find(tx, holding.workload_id)
+        if workload is not None:
+            moves.apply(tx, workload, Trigger.RECLAIMED, reason)
+            continue
+        replica = cluster_moves.REPLICAS.get(tx, holding.holder_id)
+        cluster = clusters.find(tx, holding.workload_id)
+        assert replica is not None, "units are held by VMs, pods and replicas"
+        assert cluster is not None, "a live replica belongs to a live cluster"
+        affected[cluster.id] = cluster
+        cluster_moves.REPLICAS.apply(tx, cluster, replica, ReplicaTrigger.TERMINATE, reason)
+    for cluster in affected.values():
+        _send_notice(tx, cluster, reason)
+        cluster_moves.settle(tx, cluster)
+
+
+def _send_notice(tx: Tx, cluster: Cluster, reason: str) -> None:
+    subject = f"{cluster.name} is losing replicas"
+    body = f"Replicas of the cluster {cluster.name} ({cluster.id}) are being terminated. {reason}"
+    tell_owners(tx, cluster.organization_id, subject, body)
 
 
 _EFFECTS: Final[Mapping[ReservationEffect, Callable[[Tx, Reservation, ReservationTrigger], None]]] = {
@@ -105,9 +140,9 @@ _EFFECTS: Final[Mapping[ReservationEffect, Callable[[Tx, Reservation, Reservatio
 
 
 def _starts(tx: Tx, item: DueItem) -> None:
-    reservation = reservations.find(tx.connection, item.subject)
+    reservation = RESERVATIONS.find(tx, id=item.subject)
     assert reservation is not None, "what is deleted takes its due items along"
-    for other in reservations.of_node(tx.connection, reservation.node_id):
+    for other in RESERVATIONS.all(tx, node_id=reservation.node_id):
         # One that ends in this very instant may stand further down the queue.
         if other.ends_at is not None and other.ends_at <= tx.now:
             apply(tx, other, ReservationTrigger.ENDED)
@@ -115,7 +150,7 @@ def _starts(tx: Tx, item: DueItem) -> None:
 
 
 def _ends(tx: Tx, item: DueItem) -> None:
-    reservation = reservations.find(tx.connection, item.subject)
+    reservation = RESERVATIONS.find(tx, id=item.subject)
     assert reservation is not None, "as above"
     apply(tx, reservation, ReservationTrigger.ENDED)
 

@@ -4,12 +4,11 @@ A call that finds what it wants changes nothing, so that it can be repeated when
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
 from relay_localcloud.capacity.reservations import ReservationStatus as S
-from relay_localcloud.kernel.outcomes import STAY, Refusal, Stay
+from relay_localcloud.http.outcomes import Move, Refusal, Stay, every_pair
 
 
 class ReservationTrigger(Enum):
@@ -31,14 +30,7 @@ class ReservationEffect(Enum):
     GIVE_UNITS_BACK = auto()  # to whoever may use the node
 
 
-@dataclass(frozen=True, slots=True)
-class ReservationMove:
-    """To another status; effects happen in their order."""
-
-    to: S
-    effects: tuple[ReservationEffect, ...] = ()
-
-
+ReservationMove = Move[S, ReservationEffect]
 ReservationOutcome = ReservationMove | Refusal | Stay
 
 _E = ReservationEffect
@@ -66,6 +58,4 @@ _ROWS: Final[Mapping[S, Mapping[ReservationTrigger, ReservationOutcome]]] = {
     },
 }
 
-RESERVATION_TRANSITIONS: Final[Mapping[tuple[S, ReservationTrigger], ReservationOutcome]] = {
-    (status, trigger): row.get(trigger, STAY) for status, row in _ROWS.items() for trigger in ReservationTrigger
-}
+RESERVATION_TRANSITIONS: Final = every_pair(_ROWS, ReservationTrigger)

@@ -1,51 +1,75 @@
-"""An organization as a provider of GPUs (section 4, "Providers"): its application, its figures, what it earns."""
+"""An organization as a provider of GPUs (section 4, "Providers"): its nodes, its figures, what it earns."""
 
 import hashlib
 from collections import Counter
+from typing import Annotated
 
-from sqlalchemy import Connection, func, select
+from pydantic import Field
+from sqlalchemy import func, select
 
 from relay_localcloud.capacity import claims, nodes
+from relay_localcloud.capacity.nodes import Node
+from relay_localcloud.http.arguments import Path, Query
 from relay_localcloud.http.bodies import Body
 from relay_localcloud.http.principal import EarningsReader, OrganizationId, OrganizationWriter, ProviderReader
 from relay_localcloud.http.routing import Router
-from relay_localcloud.kernel.instants import optional_timestamp, timestamp
+from relay_localcloud.kernel.instants import timestamp
+from relay_localcloud.kernel.rows import shown
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money.accrual import MICROSECONDS
-from relay_localcloud.providers import applications, earnings, provisioning
+from relay_localcloud.providers import applications, earnings, node_events
 from relay_localcloud.providers.earnings import Payout
-from relay_localcloud.providers.provisioning import TokenState
-from relay_wire.provider import ProviderApplication, ProviderEarnings, ProviderStanding, ProviderStats
+from relay_localcloud.providers.tokens import TOKENS, TokenState, state_of
+from relay_wire.provider import (
+    NodeStatus,
+    NodeStatusUpdate,
+    ProviderEarnings,
+    ProviderNode,
+    ProviderNodeList,
+    ProviderStats,
+)
 
 router = Router("Providers")
 
-
-@router.post("/v1/orgs/{orgId}/provider/apply", status_code=204, summary="Apply to become a provider")
-def apply_as_provider(
-    _: OrganizationWriter, organization_id: OrganizationId, body: Body[ProviderApplication], tx: Tx
-) -> None:
-    """While an application is pending the later note replaces the earlier one; 409 for a provider."""
-    applications.apply(tx, organization_id, body.note)
+NodeId = Annotated[str, Path("nodeId")]
+IncludeRemoved = Annotated[bool, Query("includeRemoved"), Field(description="Removed nodes, too.")]
+StatusFilter = Annotated[
+    NodeStatus | None, Query(), Field(description="Only nodes of this status, also where it is removed.")
+]
 
 
-@router.get("/v1/orgs/{orgId}/provider/status", response_model=ProviderStanding, summary="How the application stands")
-def provider_status(_: ProviderReader, organization_id: OrganizationId, tx: Tx) -> dict[str, object]:
-    """`applicationStatus` is pending, approved or rejected; null where the organization never applied."""
-    is_provider = applications.is_provider(tx, organization_id)
-    made = applications.application(tx, organization_id)
-    return {
-        "isProvider": is_provider,
-        "applicationStatus": made["status"] if made else None,
-        "appliedAt": optional_timestamp(made["applied_at"] if made else None),
-        "decidedAt": optional_timestamp(made["decided_at"] if made else None),
-    }
+@router.get("/v1/orgs/{orgId}/provider/nodes", response_model=ProviderNodeList, summary="The provider's nodes")
+def list_provider_nodes(
+    _: ProviderReader,
+    organization_id: OrganizationId,
+    tx: Tx,
+    include_removed: IncludeRemoved = False,
+    status: StatusFilter = None,
+) -> dict[str, object]:
+    """Answers `{items}` in the order in which the nodes came: those enrolled, and those of the organization alone."""
+    owned = nodes.owned(tx, organization_id)
+    if status is not None:
+        owned = [node for node in owned if node.status == status]
+    elif not include_removed:
+        owned = [node for node in owned if node.removed_at is None]
+    return {"items": [_shown(node) for node in owned]}
+
+
+@router.patch("/v1/orgs/{orgId}/provider/nodes/{nodeId}", response_model=ProviderNode, summary="Set a node's status")
+def update_provider_node(
+    _: OrganizationWriter, organization_id: OrganizationId, node_id: NodeId, body: Body[NodeStatusUpdate], tx: Tx
+) -> dict[str, object]:
+    """Answers the node. Draining and maintenance keep new workloads off it, removal ends what it carries for good."""
+    applications.owned_node(tx, organization_id, node_id)
+    node_events.set_by_owner(tx, node_id, body.status)
+    return _shown(nodes.get(tx, node_id))
 
 
 @router.get("/v1/orgs/{orgId}/provider/stats", response_model=ProviderStats, summary="Node and token stats")
 def provider_stats(_: ProviderReader, organization_id: OrganizationId, tx: Tx) -> dict[str, object]:
     """Counts of nodes by status, of GPUs, and of provisioning tokens by what has become of them."""
-    node_stats = _node_stats(tx.connection, organization_id)
-    tokens = Counter(provisioning.state_of(token, tx.now) for token in provisioning.every(tx, organization_id))
+    node_stats = _node_stats(tx, organization_id)
+    tokens = Counter(state_of(token, tx.now) for token in TOKENS.all(tx, organization_id=organization_id))
     token_stats = {
         "total": tokens.total(),
         "active": tokens[TokenState.ACTIVE],
@@ -59,7 +83,7 @@ def provider_stats(_: ProviderReader, organization_id: OrganizationId, tx: Tx) -
 @router.get("/v1/orgs/{orgId}/provider/earnings", response_model=ProviderEarnings, summary="Earnings and payouts")
 def provider_earnings(_: EarningsReader, organization_id: OrganizationId, tx: Tx) -> dict[str, object]:
     """All usage of the nodes up to now, open stints included; payouts are made on the 1st at 00:10 UTC."""
-    earned = earnings.of_provider(tx.connection, organization_id, tx.now // MICROSECONDS)
+    earned = earnings.of_provider(tx, organization_id, tx.now // MICROSECONDS)
     return {
         "totalCents": earned.total_cents,
         "items": [{"nodeId": node_id, "cents": cents} for node_id, cents in earned.cents_by_node.items()],
@@ -67,15 +91,21 @@ def provider_earnings(_: EarningsReader, organization_id: OrganizationId, tx: Tx
     }
 
 
-def _node_stats(connection: Connection, organization_id: str) -> dict[str, int]:
-    rows = nodes.owned_rows(connection, organization_id)
-    statuses = Counter(nodes.status_of(row) for row in rows)
+def _shown(node: Node) -> dict[str, object]:
+    """A node as its provider sees it (section 3, "Provider node status")."""
+    gpus = [{"id": unit_id, "gpuModelId": node.gpu_model_id} for unit_id in node.unit_ids]
+    return {**shown(node, "id", "status"), "gpus": gpus, **shown(node, "location", "region", "node_pool", "created_at")}
+
+
+def _node_stats(tx: Tx, organization_id: str) -> dict[str, int]:
+    owned = nodes.owned(tx, organization_id)
+    statuses = Counter(node.status for node in owned)
     claimed = select(func.count()).select_from(claims.claims).join(nodes.nodes).where(nodes.owned_by(organization_id))
     return {
-        "total": len(rows) - statuses["removed"],
+        "total": len(owned) - statuses["removed"],
         **{status: statuses[status] for status in ("online", "offline", "maintenance", "draining", "removed")},
-        "totalGpus": sum(row["gpu_count"] for row in rows if row["removed_at"] is None),
-        "claimedGpus": connection.execute(claimed).scalar_one(),
+        "totalGpus": sum(node.gpu_count for node in owned if node.removed_at is None),
+        "claimedGpus": tx.connection.execute(claimed).scalar_one(),
     }
 
 

@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Generic, Protocol, TypeVar
 
-from sqlalchemy import ColumnElement, Connection
-
 from relay_localcloud.capacity import addresses, claims
 from relay_localcloud.capacity.placement import Demand
 from relay_localcloud.capacity.saturation import no_room
@@ -91,17 +89,17 @@ class Replicas(Generic[GroupT]):
     settle: Callable[[Tx, GroupT], GroupT]
     """Brings a group in step with its replicas, which begins with `fill`."""
 
-    def of(self, connection: Connection, group_id: str) -> list[Replica]:
+    def of(self, tx: Tx, group_id: str) -> list[Replica]:
         """The live replicas of a group, the oldest first."""
-        return self._live(connection, self.kind.rows.columns["group_id"] == group_id)
+        return self.kind.rows.all(tx, group_id=group_id, terminated_at=None)
 
-    def on(self, connection: Connection, node_id: str) -> list[Replica]:
+    def on(self, tx: Tx, node_id: str) -> list[Replica]:
         """The live replicas on a node, the oldest first."""
-        return self._live(connection, self.kind.rows.columns["node_id"] == node_id)
+        return self.kind.rows.all(tx, node_id=node_id, terminated_at=None)
 
-    def get(self, connection: Connection, replica_id: str) -> Replica | None:
+    def get(self, tx: Tx, replica_id: str) -> Replica | None:
         """A live replica by its id."""
-        return next(iter(self._live(connection, self.kind.rows.columns["id"] == replica_id)), None)
+        return self.kind.rows.find(tx, id=replica_id, terminated_at=None)
 
     def shown_status(self, replica: Replica) -> str:
         """The status word: a replica on a silent node is unhealthy."""
@@ -110,7 +108,7 @@ class Replicas(Generic[GroupT]):
 
     def staying(self, tx: Tx, group: GroupT) -> int:
         """How many live replicas a group has that do not stop."""
-        return sum(replica.status is not ReplicaState.STOPPING for replica in self.of(tx.connection, group.id))
+        return sum(replica.status is not ReplicaState.STOPPING for replica in self.of(tx, group.id))
 
     def require_more(self, tx: Tx, group: GroupT, had: int) -> None:
         """Refuses with a capacity code where more replicas than it had were wanted, and none of them found room."""
@@ -143,19 +141,19 @@ class Replicas(Generic[GroupT]):
 
     def to_all(self, tx: Tx, group: GroupT, trigger: ReplicaTrigger, reason: str | None = None) -> None:
         """Let something happen to every replica of a group."""
-        for replica in self.of(tx.connection, group.id):
+        for replica in self.of(tx, group.id):
             self.apply(tx, group, replica, trigger, reason)
 
     def to_those_on(self, tx: Tx, node_id: str, trigger: ReplicaTrigger, reason: str | None) -> list[str]:
         """Let something happen to every replica on a node; the ids of the groups that are to be settled after it."""
-        replicas = self.on(tx.connection, node_id)
+        replicas = self.on(tx, node_id)
         for replica in replicas:
             self.apply(tx, self._found(tx, replica.group_id), replica, trigger, reason)
         return [replica.group_id for replica in replicas]
 
     def grace_over(self, tx: Tx, node_id: str) -> None:
         """The node is still silent: what it had is replaced elsewhere where there is room."""
-        lost = [replica for replica in self.on(tx.connection, node_id) if replica.status is ReplicaState.LOST]
+        lost = [replica for replica in self.on(tx, node_id) if replica.status is ReplicaState.LOST]
         for replica in lost:
             self.kind.rows.change(tx, replica.id, replacement_due=True)
         self.settle_all(tx, [replica.group_id for replica in lost])
@@ -167,7 +165,7 @@ class Replicas(Generic[GroupT]):
 
     def fill(self, tx: Tx, group: GroupT) -> list[Replica]:
         """Drain, place and replace what can be now, and wait for room for the rest; the live replicas after it."""
-        members = self.of(tx.connection, group.id)
+        members = self.of(tx, group.id)
         steps = next_steps(group.intent, [_member(group, replica) for replica in members])
         if steps == Steps():
             self.wait_no_longer(tx, group)
@@ -184,7 +182,7 @@ class Replicas(Generic[GroupT]):
             self.kind.queue.join(tx, group.sequence, group.id, group.gpu_model_id)
         else:
             self.wait_no_longer(tx, group)
-        return self.of(tx.connection, group.id)
+        return self.of(tx, group.id)
 
     def wait_no_longer(self, tx: Tx, group: GroupT) -> None:
         """Leave the queue for room."""
@@ -268,7 +266,7 @@ class Replicas(Generic[GroupT]):
 
     def _at(self, trigger: ReplicaTrigger) -> DueHandler:
         def at(tx: Tx, item: DueItem) -> None:
-            replica = self.get(tx.connection, item.subject)
+            replica = self.get(tx, item.subject)
             group = None if replica is None else self.find(tx, replica.group_id)
             if replica is not None and group is not None:
                 self.apply(tx, group, replica, trigger)
@@ -283,9 +281,6 @@ class Replicas(Generic[GroupT]):
         group = self.find(tx, group_id)
         assert group is not None, "what has live replicas, or waits for room, is live"
         return group
-
-    def _live(self, connection: Connection, mine: ColumnElement[bool]) -> list[Replica]:
-        return self.kind.rows.select(connection, mine, self.kind.rows.table.c.terminated_at.is_(None))
 
 
 def _member(group: Group, replica: Replica) -> Member:

@@ -1,9 +1,10 @@
 """The states of a replica and what moves it; the specification shows few, so all is assumed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from typing import Final
+
+from relay_localcloud.http.outcomes import Move
 
 MOST_REPLICAS: Final = 1000
 """Of one cluster or deployment (assumed): replicas without GPUs have nothing else to run out of."""
@@ -46,13 +47,7 @@ class ReplicaEffect(Enum):
     TELL_TERMINATED = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaMove:
-    """To another state; effects happen in their order."""
-
-    to: ReplicaState
-    effects: tuple[ReplicaEffect, ...] = ()
-
+ReplicaMove = Move[ReplicaState, ReplicaEffect]
 
 _S, _T, _E = ReplicaState, ReplicaTrigger, ReplicaEffect
 _SERVE: Final = ReplicaMove(_S.HEALTHY, (_E.START_BILLING, _E.TELL_HEALTHY))

@@ -1,20 +1,20 @@
 """What must hold before a deployment exists or changes, then what comes of it."""
 
-from dataclasses import replace
-
 from relay_localcloud.capacity.nodes import COMMUNITY
 from relay_localcloud.faults import quotes
 from relay_localcloud.http.errors import ApiError
-from relay_localcloud.kernel.outcomes import decided
+from relay_localcloud.http.outcomes import decided
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.models.backends import rows_of
 from relay_localcloud.models.built_in import BUILT_IN
 from relay_localcloud.money import billing
-from relay_localcloud.serving import lanes, moves, promotion, rows, rules
+from relay_localcloud.replicas.states import ReplicaState
+from relay_localcloud.serving import lanes, moves, rules
 from relay_localcloud.serving.moves import REPLICAS
-from relay_localcloud.serving.rows import Deployment
-from relay_localcloud.serving.states import TRANSITIONS, Trigger
+from relay_localcloud.serving.rows import DEPLOYMENTS, Deployment
+from relay_localcloud.serving.states import NOT_READY, TRANSITIONS, Trigger
 from relay_localcloud.workloads.admission import known_model
+from relay_wire.inference import MOST
 from relay_wire.serving import GREEN, DeploymentChange, DeploymentCreate, DeploymentStatus, EngineSettings
 
 
@@ -25,8 +25,7 @@ def create(tx: Tx, spec: DeploymentCreate, price_factor: float) -> Deployment:
     model = known_model(spec.gpu_model_id)
     lanes.require_entry(spec, lanes.members(tx, catalog_id, spec))
     billing.require_funds(tx, spec.organization_id)
-    price_cents = quotes.locked(model.price_per_hour_cents * spec.gpu_count_per_replica, price_factor)
-    made = rows.DEPLOYMENTS.insert(
+    made = DEPLOYMENTS.insert(
         tx,
         id=tx.new_id("dep"),
         organization_id=spec.organization_id,
@@ -37,7 +36,7 @@ def create(tx: Tx, spec: DeploymentCreate, price_factor: float) -> Deployment:
         max_prompt_bytes=spec.max_prompt_bytes,
         status=DeploymentStatus.PROVISIONING,
         generation=1,
-        price_cents=price_cents,
+        replica_price_cents=quotes.locked(model.price_per_hour_cents * spec.gpu_count_per_replica, price_factor),
         spec=_kept(spec),
         created_at=tx.now,
         updated_at=tx.now,
@@ -62,13 +61,34 @@ def change(tx: Tx, deployment: Deployment, asked: DeploymentChange) -> Deploymen
     if grows:
         billing.require_funds(tx, deployment.organization_id)
     if trigger is Trigger.PROMOTE:
-        spec = promotion.promoted(tx, deployment, spec)
-    rows.change_deployment(tx, deployment.id, spec=_kept(spec), generation=generation)
-    changed = replace(deployment, spec=spec, generation=generation, updated_at=tx.now)
+        spec = _promoted(tx, deployment, spec)
+    changed = DEPLOYMENTS.changed(tx, deployment, spec=_kept(spec), generation=generation, updated_at=tx.now)
     after = moves.apply(tx, changed, trigger)
     if grows:
         REPLICAS.require_more(tx, after, had)
     return after
+
+
+def _promoted(tx: Tx, green: Deployment, spec: DeploymentCreate) -> DeploymentCreate:
+    """End a blue/green rollout (assumed): drain what the green replaces, the other members of its own organization.
+
+    They drain all at once, or with rolloutStrategy `rolling` so many replicas at a time as the green's `maxUnavailable`
+    says, and are gone then. What is wanted of the green then: without a weight of its own it takes over theirs.
+    ApiError 409 while it is about to have replicas that are not healthy yet.
+    """
+    members = REPLICAS.of(tx, green.id)
+    if sum(member.status is ReplicaState.HEALTHY for member in members) < green.wanted:
+        raise ApiError(409, NOT_READY.message)
+    replaced = [
+        each
+        for each in lanes.members(tx, green.catalog_id, spec)
+        if each.organization_id == green.organization_id and each.id != green.id
+    ]
+    leaving = spec.max_unavailable if spec.rollout_strategy == "rolling" else None
+    for each in replaced:
+        moves.apply(tx, each, Trigger.REPLACED, f"Replaced by {green.id}.", leaving=leaving)
+    weight = spec.backend_weight or sum(each.spec.backend_weight for each in replaced)
+    return spec.model_copy(update={"backend_weight": min(weight, MOST)})
 
 
 def _kept(spec: DeploymentCreate) -> DeploymentCreate:

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from relay_localcloud.capacity.nodes import COMMUNITY
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.kernel.store import Tx
-from relay_localcloud.serving import rows
-from relay_localcloud.serving.rows import Deployment
+from relay_localcloud.serving.rows import DEPLOYMENTS, Deployment
 from relay_wire.serving import GREEN, DeploymentCreate, DeploymentStatus
 
 
@@ -40,9 +39,10 @@ class Lane:
 def members(tx: Tx, catalog_id: str, spec: DeploymentCreate) -> list[Deployment]:
     """The live members of the lane that a deployment counts to, the oldest first."""
     lane = Lane.of(spec)
+    of_model = {"catalog_id": catalog_id, "public_model_id": spec.public_model_id, "gone_at": None}
     return [
         each
-        for each in rows.of_model(tx.connection, catalog_id, spec.public_model_id)
+        for each in DEPLOYMENTS.all(tx, **of_model)
         if not each.spec.isolated and each.status is not DeploymentStatus.DRAINING and Lane.of(each.spec) == lane
     ]
 

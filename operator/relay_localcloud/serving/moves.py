@@ -1,17 +1,16 @@
 """Carries out what happens to whole deployments, and keeps them in step with their replicas."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
 
-from relay_localcloud.capacity.vacancies import DEPLOYMENTS
+from relay_localcloud.capacity import vacancies
+from relay_localcloud.http.outcomes import decided
 from relay_localcloud.kernel.due import DueHandler
-from relay_localcloud.kernel.outcomes import decided
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.replicas.census import Census, degradation
 from relay_localcloud.replicas.engine import Kind, Replicas
 from relay_localcloud.serving import rows
-from relay_localcloud.serving.rows import Deployment
+from relay_localcloud.serving.rows import DEPLOYMENTS, Deployment
 from relay_localcloud.serving.states import SERVING, TRANSITIONS, Trigger, derived_status
 from relay_wire.serving import DeploymentStatus
 
@@ -27,8 +26,8 @@ def apply(
     if move is None:
         return deployment
     if move.to is not None:
-        rows.change_deployment(tx, deployment.id, status=move.to, status_reason=reason, leaving=leaving)
-        deployment = replace(deployment, status=move.to, status_reason=reason, leaving=leaving, updated_at=tx.now)
+        moved = {"status": move.to, "status_reason": reason, "leaving": leaving}
+        deployment = DEPLOYMENTS.changed(tx, deployment, updated_at=tx.now, **moved)
     return settle(tx, deployment)
 
 
@@ -36,23 +35,18 @@ def settle(tx: Tx, deployment: Deployment) -> Deployment:
     """Take the steps that can be taken, and bring status and reason in step with the replicas."""
     members = REPLICAS.fill(tx, deployment)
     if deployment.status is DeploymentStatus.DRAINING and not members:
-        rows.change_deployment(tx, deployment.id, gone_at=tx.now)
-        return replace(deployment, gone_at=tx.now)
+        return DEPLOYMENTS.changed(tx, deployment, gone_at=tx.now, updated_at=tx.now)
     if deployment.status not in SERVING:
         return deployment
     counted = Census.of(deployment.wanted, members)
     status = derived_status(deployment.status, counted)
     reason = degradation(counted, deployment.replica_needs) if status is DeploymentStatus.DEGRADED else None
-    after = replace(deployment, status=status, status_reason=reason)
-    if after == deployment:
-        return deployment
-    rows.change_deployment(tx, deployment.id, status=status, status_reason=reason)
-    return replace(after, updated_at=tx.now)
+    return DEPLOYMENTS.updated(tx, deployment, status=status, status_reason=reason)
 
 
 def balance_ran_out(tx: Tx, organization_id: str, reason: str) -> None:
     """Stop every deployment of an organization."""
-    for deployment in rows.live_of(tx.connection, organization_id):
+    for deployment in DEPLOYMENTS.all(tx, organization_id=organization_id, gone_at=None):
         apply(tx, deployment, Trigger.BALANCE_RAN_OUT, reason)
 
 
@@ -60,7 +54,7 @@ REPLICAS: Final = Replicas(
     Kind(
         noun="deployment",
         rows=rows.REPLICA_ROWS,
-        queue=DEPLOYMENTS,
+        queue=vacancies.DEPLOYMENTS,
         start="serving.start",
         drained="serving.drained",
         stopping="draining",

@@ -13,11 +13,13 @@ from relay_localcloud.http.openapi import ASSUMED
 from relay_localcloud.http.pages import PageRequest
 from relay_localcloud.http.principal import CatalogWriter, Principal, ResourceId, ServingReader
 from relay_localcloud.http.routing import Router
+from relay_localcloud.kernel.rows import shown
 from relay_localcloud.kernel.store import Tx
+from relay_localcloud.replicas.rows import Replica
+from relay_localcloud.replicas.states import ReplicaState
 from relay_localcloud.serving import admission, moves
-from relay_localcloud.serving import rows as deployments
-from relay_localcloud.serving.records import shown
-from relay_localcloud.serving.rows import Deployment
+from relay_localcloud.serving.moves import REPLICAS
+from relay_localcloud.serving.rows import DEPLOYMENTS, Deployment, find
 from relay_localcloud.serving.states import Trigger
 from relay_wire import serving as wire
 from relay_wire.serving import DeploymentChange, DeploymentCreate, DeploymentPage
@@ -46,7 +48,7 @@ def create_deployment(
 )
 def list_deployments(caller: ServingReader, page: PageRequest, tx: Tx) -> dict[str, object]:
     """Answers those of the caller's organization, newest first; draining ones are among them."""
-    rows = partial(deployments.page, tx.connection, caller.organization_id)
+    rows = partial(DEPLOYMENTS.page, tx, organization_id=caller.organization_id, gone_at=None)
     return page.newest("serving deployments", caller.organization_id, rows, partial(_shown, tx))
 
 
@@ -84,7 +86,7 @@ def delete_deployment(caller: CatalogWriter, deployment_id: ResourceId, tx: Tx) 
 
 
 def _visible(tx: Tx, caller: Principal, deployment_id: str) -> Deployment:
-    deployment = deployments.find(tx, deployment_id)
+    deployment = find(tx, deployment_id)
     if deployment is None:
         raise not_found("deployment", deployment_id)
     caller.admit(deployment.organization_id, "deployment", deployment_id)
@@ -92,4 +94,24 @@ def _visible(tx: Tx, caller: Principal, deployment_id: str) -> Deployment:
 
 
 def _shown(tx: Tx, deployment: Deployment) -> wire.Deployment:
-    return shown(deployment, moves.REPLICAS.of(tx.connection, deployment.id))
+    """What was asked for, with the defaults of section 2, and how it stands."""
+    replicas = REPLICAS.of(tx, deployment.id)
+    asked = deployment.spec.model_dump(by_alias=True, exclude={"acknowledge_lane_join"})
+    return wire.Deployment.model_validate(
+        {
+            **asked,
+            **shown(deployment, "id", "node_pool", "status", "status_reason", "created_at", "updated_at"),
+            "replicasReady": sum(replica.status is ReplicaState.HEALTHY for replica in replicas),
+            "pricePerHourCents": deployment.replica_price_cents,
+            "replicas": [_replica(deployment, replica) for replica in replicas],
+        }
+    )
+
+
+def _replica(deployment: Deployment, replica: Replica) -> dict[str, object]:
+    return {
+        **shown(replica, "id", "node_id", "engine_image", "created_at", "started_at"),
+        "status": REPLICAS.shown_status(replica),
+        "healthy": replica.status is ReplicaState.HEALTHY,
+        "gpuCount": deployment.spec.gpu_count_per_replica,
+    }

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import ColumnElement, Connection, Index, text
+from sqlalchemy import Index, text
 
 from relay_localcloud.capacity.placement import Demand
 from relay_localcloud.kernel.rows import Rows
@@ -32,7 +32,7 @@ class Deployment:
     status_reason: str | None
     leaving: int | None  # draining: how many replicas at a time; None: all
     generation: int  # counts changes of what the replicas run
-    price_cents: int  # of a replica, an hour
+    replica_price_cents: int  # an hour
     spec: DeploymentCreate
     created_at: int
     updated_at: int
@@ -47,11 +47,6 @@ class Deployment:
     def intent(self) -> Intent:
         """What its next steps follow from."""
         return Intent(self.wanted, self.spec.max_unavailable, self.leaving)
-
-    @property
-    def replica_price_cents(self) -> int:
-        """An hour."""
-        return self.price_cents
 
     @property
     def name(self) -> str:
@@ -90,40 +85,13 @@ DEPLOYMENTS: Final = Rows(
     "serving_deployments",
     Index("live_deployments_of_model", "catalog_id", "public_model_id", "sequence", sqlite_where=_LIVE),
     Index("live_deployments", "organization_id", "sequence", sqlite_where=_LIVE),
+    named={"replica_price_cents": "price_cents"},
 )
 deployments: Final = DEPLOYMENTS.table
 REPLICA_ROWS: Final = replica_rows("serving_replicas", "deployment")
 replicas: Final = REPLICA_ROWS.table
 
 
-def change_deployment(tx: Tx, deployment_id: str, **values: object) -> None:
-    """Change fields of a deployment, and when it was updated."""
-    DEPLOYMENTS.change(tx, deployment_id, updated_at=tx.now, **values)
-
-
 def find(tx: Tx, deployment_id: str) -> Deployment | None:
     """A live deployment by its id."""
-    deployment = DEPLOYMENTS.find(tx.connection, deployment_id)
-    return deployment if deployment is not None and deployment.gone_at is None else None
-
-
-def page(connection: Connection, organization_id: str, before: int | None, count: int) -> list[Deployment]:
-    """Live deployments of an organization, newest first, those made before the sequence number `before`."""
-    earlier = () if before is None else (deployments.c.sequence < before,)
-    return DEPLOYMENTS.select(connection, *_live_in(organization_id), *earlier, newest=count)
-
-
-def live_of(connection: Connection, organization_id: str) -> list[Deployment]:
-    """Every live deployment of an organization, the oldest first."""
-    return DEPLOYMENTS.select(connection, *_live_in(organization_id))
-
-
-def of_model(connection: Connection, catalog_id: str, public_model_id: str) -> list[Deployment]:
-    """Every live deployment of a model, of whatever organization, the oldest first."""
-    d = deployments.c
-    mine = (d.catalog_id == catalog_id, d.public_model_id == public_model_id, d.gone_at.is_(None))
-    return DEPLOYMENTS.select(connection, *mine)
-
-
-def _live_in(organization_id: str) -> tuple[ColumnElement[bool], ...]:
-    return deployments.c.organization_id == organization_id, deployments.c.gone_at.is_(None)
+    return DEPLOYMENTS.find(tx, id=deployment_id, gone_at=None)

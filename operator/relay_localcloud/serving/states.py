@@ -5,11 +5,10 @@ While a deployment serves, its status follows from its replicas (`derived_status
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Final
+from typing import Final, Never
 
-from relay_localcloud.kernel.outcomes import STAY, Refusal, Stay
+from relay_localcloud.http.outcomes import STAY, Move, Refusal, Stay, every_pair
 from relay_localcloud.replicas.census import Census
 from relay_wire.serving import DeploymentStatus as S
 
@@ -25,22 +24,16 @@ class Trigger(Enum):
     BALANCE_RAN_OUT = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
-    """To another status, or None to leave it to the replicas."""
-
-    to: S | None
-
-
-Outcome = Move | Refusal | Stay
+Outcome = Move[S | None, Never] | Refusal | Stay
+"""To None leaves the status to the replicas; no move does anything beside."""
 
 SERVING: Final = frozenset({S.PROVISIONING, S.RUNNING, S.DEGRADED, S.IDLE})
 """The statuses that follow from the replicas."""
 
-_FOLLOW: Final = Move(None)
-_START: Final = Move(S.PROVISIONING)
-_DRAIN: Final = Move(S.DRAINING)
-_STOP: Final = Move(S.STOPPED)
+_FOLLOW: Final[Outcome] = Move(None)
+_START: Final[Outcome] = Move(S.PROVISIONING)
+_DRAIN: Final[Outcome] = Move(S.DRAINING)
+_STOP: Final[Outcome] = Move(S.STOPPED)
 
 NOT_READY: Final = Refusal("A green is promoted once all its replicas are healthy: wait until it is running.")
 _STOPPED: Final = Refusal("It is stopped: a change of replicasDesired starts it again.")
@@ -78,9 +71,7 @@ _ROWS: Final[Mapping[S, Mapping[Trigger, Outcome]]] = {
     },
 }
 
-TRANSITIONS: Final[Mapping[tuple[S, Trigger], Outcome]] = {
-    (status, trigger): row[trigger] for status, row in _ROWS.items() for trigger in Trigger
-}
+TRANSITIONS: Final = every_pair(_ROWS, Trigger)
 """Every pair; a deployment that is drained is gone, and nothing happens to it any more."""
 
 

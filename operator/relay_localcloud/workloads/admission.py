@@ -1,12 +1,11 @@
 """What must hold before a pod or VM exists: names, funds, room; then its row, its GPUs and its start."""
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from sqlalchemy import select
-
-from relay_localcloud.capacity import addresses, claims, nodes, reserved_units
+from relay_localcloud.capacity import addresses, claims, reserved_units
 from relay_localcloud.capacity.catalog import (
     CPU_SIZES,
     EVERY_COUNT,
@@ -16,16 +15,16 @@ from relay_localcloud.capacity.catalog import (
     CpuSize,
     GpuModel,
 )
+from relay_localcloud.capacity.nodes import NODES
 from relay_localcloud.capacity.placement import SPOT, Demand, NodeRoom, could_ever_hold
 from relay_localcloud.capacity.saturation import no_room, saturated
 from relay_localcloud.http.errors import ApiError
-from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import billing
-from relay_localcloud.workloads import moves, workloads
-from relay_localcloud.workloads.workloads import Workload
+from relay_localcloud.workloads import moves
+from relay_localcloud.workloads.workloads import WORKLOADS, Workload
 from relay_wire.clusters import ClusterCreate
-from relay_wire.pods import PodStatus
+from relay_wire.pods import PodCreate, PodStatus
 from relay_wire.vms import VmCreate
 
 TIERS: Final = frozenset({"standard", SPOT})
@@ -58,7 +57,8 @@ class Admitted:
 
 def require_free_name(tx: Tx, organization_id: str, kind: str, name: str | None) -> None:
     """Refuses a name that a live resource of the kind has, with 409."""
-    if name is not None and workloads.name_is_taken(tx.connection, organization_id, kind, name):
+    named = {"organization_id": organization_id, "kind": kind, "name": name, "terminated_at": None}
+    if name is not None and WORKLOADS.find(tx, **named) is not None:
         raise ApiError(409, f"There is a live {kind} {name!r} already; names are free again after termination.")
 
 
@@ -89,7 +89,7 @@ def require_regions(tx: Tx, body: VmCreate | ClusterCreate) -> None:
     asked = body.preferred_regions
     if not asked or body.allow_fallback is not False:
         return
-    known = {place.region for place in LOCATIONS.values()} | {row["region"] for row in nodes.node_rows(tx.connection)}
+    known = {place.region for place in LOCATIONS.values()} | {node.region for node in NODES.all(tx, removed_at=None)}
     if known.isdisjoint(asked):
         raise ApiError(422, f"preferredRegions: there is no {asked[0]!r}; GET /v1/locations has those there are.")
 
@@ -114,15 +114,6 @@ def require_tier(tier: str, tiers: frozenset[str]) -> None:
     """Refuses unknown tiers with 400."""
     if tier not in tiers:
         raise ApiError(400, f"tier: there is no {tier!r}; there are {', '.join(sorted(tiers))}.")
-
-
-def require_ssh_keys(tx: Tx, organization_id: str, key_ids: Sequence[str], field: str = "sshKeyIds") -> None:
-    """Refuses SSH keys that the organization did not register, with 422."""
-    key = tables.ssh_keys.c
-    query = select(key.id).where(key.organization_id == organization_id, key.id.in_(key_ids))
-    unknown = set(key_ids) - set(tx.connection.execute(query).scalars()) if key_ids else set()
-    if unknown:
-        raise ApiError(422, f"{field}: this organization has no key {min(unknown)!r}.")
 
 
 def room_for(tx: Tx, demand: Demand) -> NodeRoom:
@@ -174,16 +165,23 @@ def create(tx: Tx, admitted: Admitted, room: NodeRoom | None) -> Workload:
     if room is not None:
         claims.claim(tx, room, admitted.gpu_count, workload_id, workload_id)
     placed_at, due_at = moves.arm_start(tx, workload_id)
-    columns = {
-        **asdict(admitted),
-        "id": workload_id,
-        "name": admitted.name or f"{admitted.kind}-{tail[:10]}",
-        "status": PodStatus.DEPLOYING.value,
-        "changed_at": tx.now,
-        "placed_at": placed_at,
-        "due_at": due_at,
-        "created_at": tx.now,
-        "node_id": room.id if room else None,
-        "label": f"{admitted.kind}-{tail}",
-    }
-    return workloads.insert_workload(tx, columns)
+    return WORKLOADS.insert(
+        tx,
+        **asdict(admitted)
+        | {
+            "id": workload_id,
+            "name": admitted.name or f"{admitted.kind}-{tail[:10]}",
+            "status": PodStatus.DEPLOYING,
+            "changed_at": tx.now,
+            "placed_at": placed_at,
+            "due_at": due_at,
+            "created_at": tx.now,
+            "node_id": room.id if room else None,
+            "label": f"{admitted.kind}-{tail}",
+        },
+    )
+
+
+def kept_request(body: PodCreate | VmCreate) -> str:
+    """A create body as the row keeps it."""
+    return json.dumps(body.model_dump(mode="json", exclude_none=True), separators=(",", ":"))

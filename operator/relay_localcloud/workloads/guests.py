@@ -2,9 +2,9 @@
 
 from typing import Final
 
-from relay_localcloud.capacity import claims, nodes, reservations
+from relay_localcloud.capacity import claims, nodes
 from relay_localcloud.capacity.placement import SPOT
-from relay_localcloud.capacity.reservations import ReservationStatus
+from relay_localcloud.capacity.reservations import RESERVATIONS, ReservationStatus
 from relay_localcloud.http.principal import Principal
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.workloads import moves, workloads
@@ -34,13 +34,11 @@ def _lenders(tx: Tx, workload: Workload) -> list[str]:
     if held is None:
         return []
     node_id, units = held
-    node = nodes.node_row(tx.connection, node_id)
-    assert node is not None, "a workload does not outlive its node"
     lending = [
         reservation
-        for reservation in reservations.of_node(tx.connection, node_id)
+        for reservation in RESERVATIONS.all(tx, node_id=node_id)
         if reservation.status is ReservationStatus.RELEASED and not set(units).isdisjoint(reservation.units)
     ]
-    owner = nodes.owner_of(node)
+    owner = nodes.get(tx, node_id).owner_id
     managing = [manager for reservation in lending for manager in reservation.managing_org_ids]
     return [*([owner] if owner and lending else ()), *managing]

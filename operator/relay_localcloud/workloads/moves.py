@@ -4,22 +4,32 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 
 from relay_localcloud.capacity import addresses, claims, nodes
 from relay_localcloud.capacity.placement import SPOT
+from relay_localcloud.capacity.saturation import saturated
 from relay_localcloud.capacity.vacancies import announce_vacancy
 from relay_localcloud.http.errors import ApiError
+from relay_localcloud.http.outcomes import decided
 from relay_localcloud.identity.notices import tell_owners
 from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.due import DueHandler, DueItem
 from relay_localcloud.kernel.instants import DAY, seconds
-from relay_localcloud.kernel.outcomes import decided
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import billing
-from relay_localcloud.workloads import slots, snapshots, vm_logs, workloads
-from relay_localcloud.workloads.transitions import TRANSITIONS, Effect, Home, Move, Timer, Trigger, start_refusal
-from relay_localcloud.workloads.workloads import Workload
+from relay_localcloud.workloads import snapshots, vm_logs, workloads
+from relay_localcloud.workloads.transitions import (
+    HOLDS_GPUS,
+    TRANSITIONS,
+    Effect,
+    Home,
+    Move,
+    Timer,
+    Trigger,
+    start_refusal,
+)
+from relay_localcloud.workloads.workloads import WORKLOADS, Workload
 from relay_wire.events import EventType
 from relay_wire.pods import PodStatus
 
@@ -27,6 +37,9 @@ TIMER: Final = "workload.timer"
 """The one due item of a workload; its state says what it is for."""
 
 RETENTION: Final = 7 * DAY
+
+_MOVED: Final = ("status", "status_reason", "out_of_funds_at", "changed_at", "placed_at", "due_at", "terminated_at")
+"""The fields that a move writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +81,8 @@ def _carry_out(tx: Tx, workload: Workload, move: Move, cause: Cause) -> Workload
         due_at=due_at,
         terminated_at=tx.now if move.to is PodStatus.TERMINATED else None,
     )
-    workloads.move(tx, changed)
+    moved = {field: getattr(changed, field) for field in _MOVED}
+    WORKLOADS.change(tx, workload.id, **moved)
     return changed
 
 
@@ -100,10 +114,20 @@ _DUE_AT: Final[Mapping[Timer | None, Callable[[Tx, Workload], int | None]]] = {
 def _claim_gpus(tx: Tx, workload: Workload, _: Cause) -> None:
     billing.require_funds(tx, workload.organization_id)
     if workload.node_id is None:
-        slots.require_cpu_slot(tx)
+        require_cpu_slot(tx)
     else:
         _claim_at_home(tx, workload, workload.node_id)
     addresses.take(tx, workload.id)
+
+
+def require_cpu_slot(tx: Tx) -> None:
+    """Refuses a CPU VM, which sits on no node, beyond what a setting says that the cloud has slots for."""
+    w = workloads.workloads.c
+    taken = select(func.count()).where(
+        w.kind == workloads.VM, w.gpu_model_id.is_(None), w.status.in_([s.value for s in HOLDS_GPUS])
+    )
+    if tx.connection.execute(taken).scalar_one() >= tx.settings.cpu_slots:
+        raise saturated(tx, "INSUFFICIENT_CPU_CAPACITY", "All slots for CPU VMs are taken: try again later.")
 
 
 def _claim_at_home(tx: Tx, workload: Workload, node_id: str) -> None:
@@ -114,10 +138,9 @@ def _claim_at_home(tx: Tx, workload: Workload, node_id: str) -> None:
         named=workload.named_its_node,
         spot=workload.tier == SPOT,
     )
-    node = nodes.node_row(tx.connection, node_id)
+    node = nodes.get(tx, node_id)
     assert room is not None, "a workload does not outlive its node"
-    assert node is not None
-    home = Home(node["reporting"], room.placeable_count, node["infiniband_agent"], node["hold"])
+    home = Home(node.reporting, room.placeable_count, node.infiniband_agent, node.hold)
     refusal = start_refusal(home, workload.gpu_count, _infiniband(tx, workload.organization_id))
     if refusal is not None:
         raise ApiError(409, refusal.message, refusal.code)
@@ -189,20 +212,21 @@ _EFFECTS: Final[Mapping[Effect, Callable[[Tx, Workload, Cause], None]]] = {
 def balance_ran_out(tx: Tx, organization_id: str, reason: str) -> None:
     """Stop every running pod and VM of an organization; pods are deleted after a while, and say so."""
     pods_end = f"{reason} It is deleted with its volume 7 days after the stop unless funds are added."
-    for workload in workloads.running_of(tx.connection, organization_id):
+    for workload in WORKLOADS.all(tx, workloads.RUNNING, organization_id=organization_id):
         apply(tx, workload, Trigger.BALANCE_RAN_OUT, pods_end if workload.kind == workloads.POD else reason)
 
 
 def forget_who_ran_out(tx: Tx, workload: Workload, reason: str | None) -> None:
     """Keep a workload that the balance stopped for as long as its organization likes; `reason` is what it says then."""
-    workloads.change(tx, workload.id, out_of_funds_at=None, status_reason=reason)
+    WORKLOADS.change(tx, workload.id, out_of_funds_at=None, status_reason=reason)
     if workload.status is PodStatus.STOPPED:  # while it is stopping, its timer is for that
-        workloads.change(tx, workload.id, due_at=None)
+        WORKLOADS.change(tx, workload.id, due_at=None)
         tx.cancel(TIMER, workload.id)
 
 
 def _funded(tx: Tx, item: DueItem) -> None:
-    for workload in workloads.out_of_funds(tx.connection, item.subject):
+    stopped = workloads.workloads.c.out_of_funds_at.is_not(None)
+    for workload in WORKLOADS.all(tx, stopped, organization_id=item.subject, terminated_at=None):
         forget_who_ran_out(tx, workload, "The balance ran out, and funds were added since: restart it.")
 
 
@@ -214,7 +238,7 @@ def _timer_ended(tx: Tx, item: DueItem) -> None:
 
 def _start_ended(tx: Tx, workload: Workload) -> None:
     if node_is_silent(tx, workload):
-        workloads.change(tx, workload.id, due_at=None)  # it runs as soon as the node is back
+        WORKLOADS.change(tx, workload.id, due_at=None)  # it runs as soon as the node is back
     else:
         apply(tx, workload, Trigger.STARTED)
 
@@ -225,7 +249,7 @@ def _stop_ended(tx: Tx, workload: Workload) -> None:
 
 def _retention_ended(tx: Tx, workload: Workload) -> None:
     if _was_funded(tx, workload):
-        workloads.change(tx, workload.id, due_at=None)
+        WORKLOADS.change(tx, workload.id, due_at=None)
         return
     reason = {
         PodStatus.STOPPED: "The balance ran out, and no funds were added within 7 days.",

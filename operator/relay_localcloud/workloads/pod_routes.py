@@ -12,10 +12,10 @@ from relay_localcloud.http.principal import VmReader, VmWriter
 from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.workloads import admission, container
-from relay_localcloud.workloads.admission import Admitted
+from relay_localcloud.workloads.admission import Admitted, kept_request
 from relay_localcloud.workloads.records import vm_record
-from relay_localcloud.workloads.ssh_key_routes import is_public_key
-from relay_localcloud.workloads.workloads import POD, kept_request
+from relay_localcloud.workloads.ssh_keys import is_public_key
+from relay_localcloud.workloads.workloads import POD
 from relay_wire.pods import PodCapacityList, PodCreate
 from relay_wire.vms import VmRecord
 
@@ -83,15 +83,10 @@ def _admitted(organization_id: str, body: PodCreate, model: GpuModel, factor: fl
         tier="standard",
         capability_tier="standard",
         compute_class="on_demand",  # `reserved` is a deprecated alias (section 2)
-        request=kept_request(body.model_dump(mode="json", exclude_none=True)),
+        request=kept_request(body),
     )
 
 
 def _capacity(model: GpuModel, free_units: int, max_gpu_count: int) -> dict[str, object]:
-    return {
-        "gpuModelId": model.id,
-        "name": model.name,
-        "freeUnits": free_units,
-        "maxGpuCount": min(max_gpu_count, MOST_GPUS),
-        "pricePerHourCents": model.price_per_hour_cents,
-    }
+    free = {"freeUnits": free_units, "maxGpuCount": min(max_gpu_count, MOST_GPUS)}
+    return {"gpuModelId": model.id, "name": model.name, **free, "pricePerHourCents": model.price_per_hour_cents}

@@ -3,7 +3,7 @@
 from urllib.parse import urlsplit
 
 from relay_localcloud.capacity.catalog import GPU_MODELS
-from relay_localcloud.kernel.instants import timestamp
+from relay_localcloud.kernel.rows import shown
 from relay_localcloud.workloads.workloads import VM, Workload
 from relay_wire.pods import PodStatus
 from relay_wire.vms import VmStatus
@@ -30,28 +30,19 @@ def vm_record(workload: Workload, now: int, gateway_url: str) -> dict[str, objec
     model = GPU_MODELS.get(workload.gpu_model_id or "")
     per_port = workload.capability_tier == PRODUCTION
     host = f"{workload.http_port}-{workload.label}" if per_port else workload.label
-    fields: dict[str, object | None] = {
-        "id": workload.id,
-        "organizationId": workload.organization_id,
-        "name": workload.name,
+    fields = {
+        **shown(workload, "id", "organization_id", "name"),
         "status": shown_status(workload),
-        "statusReason": workload.status_reason,
-        "gpuModelId": workload.gpu_model_id,
+        **shown(workload, "status_reason", "gpu_model_id"),
         "gpuModelName": model.name if model else None,
         "gpuCount": workload.gpu_count,
         "endpointUrl": endpoint_url(host, gateway_url),
-        "volumeGb": workload.volume_gb,
-        "diskSizeGb": workload.disk_size_gb,
-        "public": workload.public,
-        "createdAt": timestamp(workload.created_at),
+        **shown(workload, "volume_gb", "disk_size_gb", "public", "created_at"),
         "provisioningStage": _stage(workload, now),
-        "resourceSize": workload.resource_size,
-        "tier": workload.tier,
-        "pricePerHourCents": workload.price_per_hour_cents,
+        **shown(workload, "resource_size", "tier", "price_per_hour_cents"),
         "serviceType": workload.kind,
         "managedBy": "customer",
-        "capabilityTier": workload.capability_tier,
-        "computeClass": workload.compute_class,
+        **shown(workload, "capability_tier", "compute_class"),
         "imageUrl": workload.image,
     }
     return {name: value for name, value in fields.items() if value is not None}
@@ -59,12 +50,7 @@ def vm_record(workload: Workload, now: int, gateway_url: str) -> dict[str, objec
 
 def guest_record(workload: Workload) -> dict[str, object]:
     """What the owner of its spot capacity is told of a VM that it ended: nothing that is its organization's own."""
-    return {
-        "id": workload.id,
-        "status": workload.status.value,
-        "statusReason": workload.status_reason,
-        "tier": workload.tier,
-    }
+    return shown(workload, "id", "status", "status_reason", "tier")
 
 
 def _stage(workload: Workload, now: int) -> str | None:

@@ -1,25 +1,35 @@
-"""Snapshots of a VM's disk (section 2, "Create snapshot"); all but that they have a name is assumed.
+"""Snapshots of a VM's disk (section 2, "Create snapshot"); all but that they have a name is assumed, paths too.
 
 A snapshot takes `SNAPSHOT_SECONDS` of the cloud's clock, costs nothing, and ends with its VM: no operation takes one,
 so it would be of no use without the disk that it is of. Pods have none ("no undo, no snapshot", section 3).
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Final
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Final
 
-from sqlalchemy import Index, delete, select
+from sqlalchemy import Index
 
+from relay_localcloud.http.arguments import Path
+from relay_localcloud.http.bodies import Body
 from relay_localcloud.http.errors import ApiError, not_found
+from relay_localcloud.http.openapi import ASSUMED
+from relay_localcloud.http.pages import PageRequest
+from relay_localcloud.http.principal import ResourceId, VmReader, VmWriter
+from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.due import DueHandler, DueItem
-from relay_localcloud.kernel.instants import optional_timestamp, timestamp
 from relay_localcloud.kernel.instants import seconds as microseconds
-from relay_localcloud.kernel.rows import Rows
+from relay_localcloud.kernel.rows import Rows, shown
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.workloads import workloads
-from relay_localcloud.workloads.workloads import VM, Workload
+from relay_localcloud.workloads.workloads import VM, Workload, visible
 from relay_wire.pods import PodStatus
-from relay_wire.snapshots import Snapshot, SnapshotStatus
+from relay_wire.snapshots import Snapshot, SnapshotCreate, SnapshotPage, SnapshotStatus
+
+router = Router("Snapshots")
+
+SnapshotId = Annotated[str, Path("snapshotId")]
 
 SNAPSHOT_SECONDS: Final = 10.0
 MOST_SNAPSHOTS: Final = 100
@@ -53,16 +63,57 @@ SNAPSHOTS: Final = Rows(
     Index("snapshot_names", "vm_id", "name", unique=True),
     Index("snapshots_of_vm", "vm_id", "sequence"),
 )
-snapshots: Final = SNAPSHOTS.table
 
 
-def begin(tx: Tx, vm: Workload, name: str) -> SnapshotRow:
+@router.post("/v1/vms/{id}/snapshots/create", summary="Make a snapshot", openapi_extra=ASSUMED)
+def create_snapshot(caller: VmWriter, vm_id: ResourceId, body: Body[SnapshotCreate], tx: Tx) -> Snapshot:
+    """Answers it while it is being made; it is `ready` a little later."""
+    vm = visible(tx, caller, vm_id)
+    return _shown(_begin(tx, vm, body.name), vm)
+
+
+@router.get("/v1/vms/{id}/snapshots", response_model=SnapshotPage, summary="List snapshots", openapi_extra=ASSUMED)
+def list_snapshots(caller: VmReader, vm_id: ResourceId, page: PageRequest, tx: Tx) -> dict[str, object]:
+    """Answers a page, newest first."""
+    vm = visible(tx, caller, vm_id)
+    rows = partial(SNAPSHOTS.page, tx, vm_id=vm.id)
+    return page.newest(f"snapshots of {vm_id}", vm.organization_id, rows, lambda row: _shown(row, vm))
+
+
+@router.get("/v1/vms/{id}/snapshots/{snapshotId}", summary="Get a snapshot", openapi_extra=ASSUMED)
+def get_snapshot(caller: VmReader, vm_id: ResourceId, snapshot_id: SnapshotId, tx: Tx) -> Snapshot:
+    """Answers where it is."""
+    vm = visible(tx, caller, vm_id)
+    row = SNAPSHOTS.find(tx, id=snapshot_id, vm_id=vm.id)
+    if row is None:
+        raise not_found("snapshot", snapshot_id)
+    return _shown(row, vm)
+
+
+@router.delete(
+    "/v1/vms/{id}/snapshots/{snapshotId}", status_code=204, summary="Delete a snapshot", openapi_extra=ASSUMED
+)
+def delete_snapshot(caller: VmWriter, vm_id: ResourceId, snapshot_id: SnapshotId, tx: Tx) -> None:
+    """Its name is free again."""
+    if not SNAPSHOTS.remove(tx, id=snapshot_id, vm_id=visible(tx, caller, vm_id).id):
+        raise not_found("snapshot", snapshot_id)
+    tx.cancel(DONE, snapshot_id)
+
+
+def remove_all(tx: Tx, vm_id: str) -> None:
+    """Delete every snapshot of a VM that ends."""
+    for row in SNAPSHOTS.all(tx, vm_id=vm_id):
+        tx.cancel(DONE, row.id)
+    SNAPSHOTS.remove(tx, vm_id=vm_id)
+
+
+def _begin(tx: Tx, vm: Workload, name: str) -> SnapshotRow:
     """Begin a snapshot; ApiError 422 for a pod, 409 in other states, for a name that is taken, and beyond the most."""
     if vm.kind != VM:
         raise ApiError(422, "Pods have no snapshots; what must last is in the volume at /workspace.")
     if vm.status not in HAS_A_DISK_AT_HAND:
         raise ApiError(409, "A snapshot is made of a VM that is running, stopped or failed.")
-    names = list(tx.connection.execute(select(snapshots.c.name).where(snapshots.c.vm_id == vm.id)).scalars())
+    names = [row.name for row in SNAPSHOTS.all(tx, vm_id=vm.id)]
     if name in names:
         raise ApiError(409, f"The VM has a snapshot {name!r} already.")
     if len(names) >= MOST_SNAPSHOTS:
@@ -80,42 +131,13 @@ def begin(tx: Tx, vm: Workload, name: str) -> SnapshotRow:
     )
 
 
-def page_of(tx: Tx, vm: Workload, before: int | None, count: int) -> list[SnapshotRow]:
-    """Snapshots of a VM, newest first, those made before the sequence number `before`."""
-    earlier = () if before is None else (snapshots.c.sequence < before,)
-    return SNAPSHOTS.select(tx.connection, snapshots.c.vm_id == vm.id, *earlier, newest=count)
-
-
-def row_of(tx: Tx, vm: Workload, snapshot_id: str) -> SnapshotRow:
-    """A snapshot of this VM; ApiError 404 where it has none of this id."""
-    row = SNAPSHOTS.find(tx.connection, snapshot_id)
-    if row is None or row.vm_id != vm.id:
-        raise not_found("snapshot", snapshot_id)
-    return row
-
-
-def remove(tx: Tx, vm: Workload, snapshot_id: str) -> None:
-    """Delete a snapshot, also one that is being made."""
-    row_of(tx, vm, snapshot_id)
-    tx.cancel(DONE, snapshot_id)
-    tx.connection.execute(delete(snapshots).where(snapshots.c.id == snapshot_id))
-
-
-def remove_all(tx: Tx, vm_id: str) -> None:
-    """Delete every snapshot of a VM that ends."""
-    removal = delete(snapshots).where(snapshots.c.vm_id == vm_id).returning(snapshots.c.id)
-    for snapshot_id in tx.connection.execute(removal).scalars().all():
-        tx.cancel(DONE, snapshot_id)
-
-
-def shown(row: SnapshotRow, vm: Workload) -> Snapshot:
+def _shown(row: SnapshotRow, vm: Workload) -> Snapshot:
     """A snapshot as it is answered; it belongs to whom its VM belongs."""
-    instants = {"created_at": timestamp(row.created_at), "ready_at": optional_timestamp(row.ready_at)}
-    return Snapshot.model_validate({**asdict(row), **instants, "organization_id": vm.organization_id})
+    return Snapshot.model_validate({**shown(row), "organizationId": vm.organization_id})
 
 
 def _done(tx: Tx, item: DueItem) -> None:
-    row = SNAPSHOTS.find(tx.connection, item.subject)
+    row = SNAPSHOTS.find(tx, id=item.subject)
     vm = None if row is None else workloads.find(tx, row.vm_id)
     assert vm is not None, "a VM's snapshots end with it"
     if vm.status is PodStatus.INTERRUPTED:

@@ -8,20 +8,29 @@ newer one withdraws it.
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import Index, text, update
+from sqlalchemy import Index, text
 
 from relay_localcloud.capacity import claims, nodes, reserved_units
 from relay_localcloud.capacity.placement import SPOT
+from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.http.bodies import OptionalBody
 from relay_localcloud.http.errors import ApiError, not_found
-from relay_localcloud.http.principal import Principal
+from relay_localcloud.http.openapi import ASSUMED
+from relay_localcloud.http.principal import Principal, ResourceId, VmWriter
+from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import billing
-from relay_localcloud.workloads import admission, attached_keys, workloads
+from relay_localcloud.workloads import admission, container, ssh_keys, workloads
 from relay_localcloud.workloads.moves import forget_who_ran_out
+from relay_localcloud.workloads.records import vm_record
 from relay_localcloud.workloads.transitions import BILLED, HOLDS_GPUS
 from relay_localcloud.workloads.workloads import Workload
 from relay_wire.pods import PodStatus
+from relay_wire.transfers import TransferAccept
+from relay_wire.vms import VmRecord
+
+router = Router("Transfers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +49,16 @@ class Transfer:
 
 _OPEN: Final = text("accepted_at IS NULL AND withdrawn_at IS NULL")
 TRANSFERS: Final = Rows(Transfer, "transfers", Index("open_transfers", "workload_id", unique=True, sqlite_where=_OPEN))
-transfers: Final = TRANSFERS.table
+
+
+@router.post("/v1/transfers/{id}/accept", response_model=VmRecord, summary="Accept a transfer", openapi_extra=ASSUMED)
+def accept_transfer(
+    caller: VmWriter, transfer_id: ResourceId, body: OptionalBody[TransferAccept], cloud: CurrentCloud, tx: Tx
+) -> dict[str, object]:
+    """Answers the record; from here on the workload is the receiving organization's, and billed to it."""
+    container.check_list("sshKeyIds", body.ssh_key_ids, container.MOST_SSH_KEYS)
+    workload = _accept(tx, caller, transfer_id, body.ssh_key_ids)
+    return vm_record(workload, tx.now, cloud.gateway_url)
 
 
 def offer(tx: Tx, workload: Workload, to_organization_id: str) -> str:
@@ -49,9 +67,8 @@ def offer(tx: Tx, workload: Workload, to_organization_id: str) -> str:
         raise ApiError(409, "It is terminated.")
     if workload.organization_id == to_organization_id:
         raise ApiError(409, "It is that organization's already.")
-    t = transfers.c
-    is_open = (t.workload_id == workload.id, t.accepted_at.is_(None), t.withdrawn_at.is_(None))
-    tx.connection.execute(update(transfers).where(*is_open).values(withdrawn_at=tx.now))
+    for earlier in TRANSFERS.all(tx, workload_id=workload.id, accepted_at=None, withdrawn_at=None):
+        TRANSFERS.change(tx, earlier.id, withdrawn_at=tx.now)
     made = TRANSFERS.insert(
         tx,
         id=tx.new_id("trf"),
@@ -63,7 +80,7 @@ def offer(tx: Tx, workload: Workload, to_organization_id: str) -> str:
     return made.id
 
 
-def accept(tx: Tx, caller: Principal, transfer_id: str, ssh_key_ids: list[str]) -> Workload:
+def _accept(tx: Tx, caller: Principal, transfer_id: str, ssh_key_ids: list[str]) -> Workload:
     """Give the workload to the caller's organization with these SSH keys of it.
 
     ApiError 404 for whoever it was not offered to, 410 for an offer that was withdrawn, 409 where it was accepted
@@ -75,18 +92,18 @@ def accept(tx: Tx, caller: Principal, transfer_id: str, ssh_key_ids: list[str]) 
         raise ApiError(409, "What was to be transferred is terminated.")
     receiver = transfer.to_organization_id
     admission.require_free_name(tx, receiver, workload.kind, workload.name)
-    admission.require_ssh_keys(tx, receiver, ssh_key_ids)
+    ssh_keys.require_known(tx, receiver, ssh_key_ids)
     _require_node(tx, workload, receiver)
     if workload.status in HOLDS_GPUS - {PodStatus.STOPPING}:
         billing.require_funds(tx, receiver)
     moved = _hand_over(tx, workload, receiver)
-    attached_keys.replace(tx, workload.id, ssh_key_ids)
+    ssh_keys.attach_only(tx, workload.id, ssh_key_ids)
     TRANSFERS.change(tx, transfer_id, accepted_at=tx.now)
     return moved
 
 
 def _visible(tx: Tx, caller: Principal, transfer_id: str) -> Transfer:
-    row = TRANSFERS.find(tx.connection, transfer_id)
+    row = TRANSFERS.find(tx, id=transfer_id)
     if row is None:
         raise not_found("transfer", transfer_id)
     caller.admit(row.to_organization_id, "transfer", transfer_id)
@@ -104,9 +121,8 @@ def _require_node(tx: Tx, workload: Workload, receiver: str) -> None:
 
 def _may_sit(tx: Tx, workload: Workload, node_id: str, receiver: str) -> bool:
     """Whether the organization may have every unit that the workload holds, or else some unit of its node."""
-    node, held = nodes.node_row(tx.connection, node_id), claims.units_of(tx.connection, workload.id)
-    assert node is not None, "a workload does not outlive its node"
-    is_open = node["organization_id"] in {"", receiver}
+    held = claims.units_of(tx.connection, workload.id)
+    is_open = nodes.get(tx, node_id).organization_id in {"", receiver}
     if held is None:
         is_spot = workload.tier == SPOT
         return is_open or reserved_units.gives_rights(tx.connection, node_id, receiver, spot=is_spot)
@@ -119,7 +135,7 @@ def _may_sit(tx: Tx, workload: Workload, node_id: str, receiver: str) -> bool:
 def _hand_over(tx: Tx, workload: Workload, receiver: str) -> Workload:
     if workload.status in BILLED:
         billing.stop_billing(tx, workload.organization_id, workload.id)
-    workloads.change(tx, workload.id, organization_id=receiver)
+    workloads.WORKLOADS.change(tx, workload.id, organization_id=receiver)
     if workload.out_of_funds_at is not None:
         forget_who_ran_out(tx, workload, None)  # it was the former organization's balance
     moved = workloads.find(tx, workload.id)

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-from relay_localcloud.kernel.outcomes import STAY, Refusal, Stay
+from relay_localcloud.http import outcomes
+from relay_localcloud.http.outcomes import STAY, Refusal, Stay, every_pair
 from relay_wire.pods import PodStatus as S
 
 
@@ -56,12 +57,10 @@ class Timer(Enum):
     RETENTION_IF_UNFUNDED = auto()  # 7 days, where the balance stopped it
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
-    """To another state, or to the same one again; effects happen in their order, then the timer is set."""
+@dataclass(frozen=True)
+class Move(outcomes.Move[S, Effect]):
+    """After its effects the timer is set."""
 
-    to: S
-    effects: tuple[Effect, ...] = ()
     timer: Timer | None = None
 
 
@@ -134,11 +133,7 @@ _ROWS: Final[Mapping[S, Mapping[Trigger, Outcome]]] = {
     },
 }
 
-TRANSITIONS: Final[Mapping[tuple[S, Trigger], Outcome]] = {
-    (state, trigger): row.get(trigger) or _ALWAYS.get(trigger, STAY)
-    for state, row in _ROWS.items()
-    for trigger in Trigger
-}
+TRANSITIONS: Final = every_pair({state: {**_ALWAYS, **row} for state, row in _ROWS.items()}, Trigger)
 
 BILLED: Final = frozenset({S.RUNNING})
 HOLDS_GPUS: Final = frozenset({S.DEPLOYING, S.RUNNING, S.STOPPING, S.INTERRUPTED})

@@ -2,17 +2,23 @@
 
 `cloudInit` runs once per disk, on its first boot (section 2, "VM"). Nothing is executed here, so no script fails; one
 that did would change nothing either, since a failing script does not stop the VM starting or being billed.
+
+What a failing health check does (section 2, `healthChecks`, `healthCheckPath`, `healthCheckPort`) is assumed: the VM
+stays `running`, is billed and answers; `statusReason` says what fails, until the check passes again or the VM boots.
+Checks fail and pass when the control interface says so.
 """
 
 import json
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import Index, delete, select
+from sqlalchemy import Index
 
+from relay_localcloud.http.errors import ApiError
 from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx
-from relay_localcloud.workloads.workloads import VM, Workload
+from relay_localcloud.workloads.workloads import VM, WORKLOADS, Workload
+from relay_wire.pods import PodStatus
 
 BOOT: Final = "boot"
 CLOUD_INIT: Final = "cloud-init"
@@ -31,7 +37,6 @@ class Line:
 
 
 LINES: Final = Rows(Line, "vm_logs", Index("log_of_vm", "vm_id", "sequence"))
-vm_logs: Final = LINES.table
 
 
 def boot(tx: Tx, vm: Workload) -> None:
@@ -40,7 +45,7 @@ def boot(tx: Tx, vm: Workload) -> None:
         return
     write(tx, vm.id, BOOT, "The VM booted.")
     script = json.loads(vm.request).get("cloudInit")
-    if script is not None and not _has_run(tx, vm.id):
+    if script is not None and LINES.find(tx, vm_id=vm.id, source=CLOUD_INIT) is None:
         write(tx, vm.id, CLOUD_INIT, f"The script of {len(script)} characters ran as root, once for this disk.")
 
 
@@ -51,14 +56,31 @@ def write(tx: Tx, vm_id: str, source: str, line: str) -> None:
 
 def lines_of(tx: Tx, vm_id: str, after: int = 0) -> list[Line]:
     """Every line, or those after a sequence number, the oldest first."""
-    return LINES.select(tx.connection, vm_logs.c.vm_id == vm_id, vm_logs.c.sequence > after)
+    return LINES.all(tx, LINES.columns["sequence"] > after, vm_id=vm_id)
 
 
 def remove_all(tx: Tx, vm_id: str) -> None:
     """Forget the log of a VM whose disk is deleted."""
-    tx.connection.execute(delete(vm_logs).where(vm_logs.c.vm_id == vm_id))
+    LINES.remove(tx, vm_id=vm_id)
 
 
-def _has_run(tx: Tx, vm_id: str) -> bool:
-    query = select(vm_logs.c.sequence).where(vm_logs.c.vm_id == vm_id, vm_logs.c.source == CLOUD_INIT)
-    return tx.connection.execute(query.limit(1)).first() is not None
+def report_health(tx: Tx, vm: Workload, *, healthy: bool, reason: str | None) -> None:
+    """Let the checks of a VM fail or pass; ApiError 409 where it has none, or does not run."""
+    checked = _checked(vm)
+    if checked is None:
+        raise ApiError(409, "The VM was created without healthChecks, healthCheckPath and healthCheckPort.")
+    if vm.status is not PodStatus.RUNNING:
+        raise ApiError(409, f"A VM that is {vm.status.value} is not checked.")
+    said = None if healthy else f"The health check {checked} fails: {reason or 'no answer'}."
+    write(tx, vm.id, HEALTH_CHECK, said or f"The health check {checked} passes.")
+    WORKLOADS.change(tx, vm.id, status_reason=said)
+
+
+def _checked(vm: Workload) -> str | None:
+    """What is checked, in words; None: nothing is."""
+    asked = json.loads(vm.request)
+    path, port, kinds = asked.get("healthCheckPath"), asked.get("healthCheckPort"), asked.get("healthChecks") or []
+    if path is None and port is None and not kinds:
+        return None
+    where = f"of port {port or vm.http_port}{path or ''}"
+    return f"{where} ({', '.join(kinds)})" if kinds else where

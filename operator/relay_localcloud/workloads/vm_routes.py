@@ -15,11 +15,11 @@ from relay_localcloud.http.principal import OrganizationId, Principal, ResourceI
 from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.tooling import registry_credentials
-from relay_localcloud.workloads import admission, attached_keys, container, guests, moves, slots, workloads
-from relay_localcloud.workloads.admission import Admitted
+from relay_localcloud.workloads import admission, container, guests, moves, ssh_keys, workloads
+from relay_localcloud.workloads.admission import Admitted, kept_request
 from relay_localcloud.workloads.records import BETA, PRODUCTION, guest_record, shown_status, vm_record
 from relay_localcloud.workloads.transitions import Trigger
-from relay_localcloud.workloads.workloads import VM, Workload, kept_request
+from relay_localcloud.workloads.workloads import VM, WORKLOADS, Workload
 from relay_wire.pods import PodStatus
 from relay_wire.vms import CreatedResource, EndedSpotVm, Visibility, VmCreate, VmPage, VmRecord
 
@@ -41,7 +41,7 @@ def create_vm(
     container.check(body)
     container.check_list("sshKeyIds", body.ssh_key_ids, container.MOST_SSH_KEYS)
     body = container.from_template(body)
-    admission.require_ssh_keys(tx, organization_id, body.ssh_key_ids or ())
+    ssh_keys.require_known(tx, organization_id, body.ssh_key_ids or ())
     registry_credentials.require_usable(tx, cloud.vault, organization_id, body.registry_credential_id)
     admission.require_free_name(tx, organization_id, VM, body.name)
     admission.require_regions(tx, body)
@@ -49,7 +49,7 @@ def create_vm(
         vm = _create_cpu_vm(tx, organization_id, body, tier, factor)
     else:
         vm = _create_gpu_vm(tx, organization_id, body, tier, factor)
-    attached_keys.attach(tx, vm.id, body.ssh_key_ids or ())
+    ssh_keys.attach(tx, vm.id, body.ssh_key_ids or ())
     return {"id": vm.id, "name": vm.name, "status": shown_status(vm)}
 
 
@@ -58,7 +58,7 @@ def list_vms(
     _: VmReader, organization_id: OrganizationId, page: PageRequest, cloud: CurrentCloud, tx: Tx
 ) -> dict[str, object]:
     """Answers VM records, newest first."""
-    rows = partial(workloads.live_page, tx.connection, organization_id)
+    rows = partial(WORKLOADS.page, tx, organization_id=organization_id, terminated_at=None)
     return page.newest("vms", organization_id, rows, lambda row: vm_record(row, tx.now, cloud.gateway_url))
 
 
@@ -99,7 +99,7 @@ def set_visibility(
     workload = workloads.visible(tx, caller, workload_id)
     if workload.status is PodStatus.TERMINATED:
         raise ApiError(409, "It is terminated.")
-    workloads.change(tx, workload.id, public=body.public)
+    WORKLOADS.change(tx, workload.id, public=body.public)
     return vm_record(workloads.visible(tx, caller, workload_id), tx.now, cloud.gateway_url)
 
 
@@ -115,7 +115,7 @@ def _create_cpu_vm(tx: Tx, organization_id: str, body: VmCreate, tier: str, fact
         admission.visible_node(tx, body.node_id, organization_id, spot=tier == SPOT)
         raise ApiError(422, "nodeId: it needs a gpuModelId; CPU VMs are not placed on nodes.")
     size = admission.known_cpu_size(body.resource_size or DEFAULT_CPU_SIZE)
-    slots.require_cpu_slot(tx)
+    moves.require_cpu_slot(tx)
     price = quotes.locked(size.price_per_hour_cents, factor)
     admitted = _admitted(organization_id, body, tier, price, size.resource_size)
     return admission.create(tx, admitted, None)
@@ -167,5 +167,5 @@ def _admitted(
         tier=tier,
         capability_tier=PRODUCTION if tier == PRODUCTION else BETA,
         compute_class="on_demand",
-        request=kept_request(body.model_dump(mode="json", exclude_none=True)),
+        request=kept_request(body),
     )

@@ -1,17 +1,15 @@
 """Pods and VMs as they are kept: one table, one record."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from pydantic import JsonValue
-from sqlalchemy import Connection, Index, UniqueConstraint, bindparam, insert, select, text, update
+from sqlalchemy import Index, UniqueConstraint, text
 
 from relay_localcloud.http.errors import not_found
 from relay_localcloud.http.principal import Principal
 from relay_localcloud.kernel.instants import DAY
-from relay_localcloud.kernel.prepared import Prepared
 from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money.billing import Billed
@@ -94,51 +92,14 @@ WORKLOADS: Final = Rows(
     Index("live_workloads", "organization_id", "sequence", sqlite_where=_LIVE),
 )
 workloads: Final = WORKLOADS.table
-_IS_LIVE: Final = workloads.c.terminated_at.is_(None)
-
-_COLUMNS: Final = tuple(column.name for column in workloads.columns)
-_INSERT: Final = Prepared(insert(workloads))
-_FIND: Final = Prepared(select(workloads).where(workloads.c.id == bindparam("wanted")))
-_MOVED: Final = ("status", "status_reason", "out_of_funds_at", "changed_at", "placed_at", "due_at", "terminated_at")
-_MOVE: Final = Prepared(
-    update(workloads)
-    .where(workloads.c.id == bindparam("wanted"))
-    .values(**{column: bindparam(column) for column in _MOVED})
-)
-_LIVE_NAME: Final = Prepared(
-    select(workloads.c.id).where(
-        workloads.c.organization_id == bindparam("organization"),
-        workloads.c.kind == bindparam("of_kind"),
-        workloads.c.name == bindparam("wanted"),
-        workloads.c.terminated_at.is_(None),
-    )
-)
-
-
-def insert_workload(tx: Tx, columns: Mapping[str, object]) -> Workload:
-    """Keep a workload that was just admitted; absent columns are null."""
-    values = dict.fromkeys(_COLUMNS) | dict(columns)
-    values["sequence"] = _INSERT.run(tx.connection, **values).lastrowid
-    return WORKLOADS.of(values)
-
-
-def move(tx: Tx, workload: Workload) -> None:
-    """Keep what a move changed: status, reason and instants."""
-    _MOVE.run(tx.connection, wanted=workload.id, **{column: getattr(workload, column) for column in _MOVED})
-
-
-def change(tx: Tx, workload_id: str, **values: object) -> None:
-    """Change fields of a workload."""
-    WORKLOADS.change(tx, workload_id, **values)
+RUNNING: Final = workloads.c.status == text("'running'")
+"""As the index of running workloads has it."""
 
 
 def find(tx: Tx, workload_id: str) -> Workload | None:
     """A workload by its id; a terminated one for 24 hours only."""
-    row = _FIND.run(tx.connection, wanted=workload_id).fetchone()
-    if row is None:
-        return None
-    workload = WORKLOADS.of(dict(zip(_COLUMNS, row, strict=True)))
-    gone = workload.terminated_at
+    workload = WORKLOADS.find(tx, id=workload_id)
+    gone = None if workload is None else workload.terminated_at
     return None if gone is not None and tx.now - gone >= READABLE_AFTER_TERMINATION else workload
 
 
@@ -151,35 +112,6 @@ def visible(tx: Tx, caller: Principal, workload_id: str) -> Workload:
     return workload
 
 
-def name_is_taken(connection: Connection, organization_id: str, kind: str, name: str) -> bool:
-    """Whether a live workload of the kind has the name."""
-    return _LIVE_NAME.run(connection, organization=organization_id, of_kind=kind, wanted=name).fetchone() is not None
-
-
-def on_node(connection: Connection, node_id: str) -> list[Workload]:
+def on_node(tx: Tx, node_id: str) -> list[Workload]:
     """Every live workload whose home is the node, the oldest first."""
-    return WORKLOADS.select(connection, workloads.c.node_id == node_id, _IS_LIVE)
-
-
-def running_of(connection: Connection, organization_id: str) -> list[Workload]:
-    """Every running workload of an organization, the oldest first."""
-    w = workloads.c
-    return WORKLOADS.select(connection, w.organization_id == organization_id, w.status == text("'running'"))
-
-
-def out_of_funds(connection: Connection, organization_id: str) -> list[Workload]:
-    """Every live workload of an organization that the balance stopped."""
-    w = workloads.c
-    return WORKLOADS.select(connection, w.organization_id == organization_id, _IS_LIVE, w.out_of_funds_at.is_not(None))
-
-
-def live_page(connection: Connection, organization_id: str, before: int | None, count: int) -> list[Workload]:
-    """Live workloads of an organization, newest first, those made before the sequence number `before`."""
-    w = workloads.c
-    earlier = () if before is None else (w.sequence < before,)
-    return WORKLOADS.select(connection, w.organization_id == organization_id, _IS_LIVE, *earlier, newest=count)
-
-
-def kept_request(body: Mapping[str, JsonValue]) -> str:
-    """A create body as the row keeps it."""
-    return json.dumps(body, separators=(",", ":"))
+    return WORKLOADS.all(tx, node_id=node_id, terminated_at=None)

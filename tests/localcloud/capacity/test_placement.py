@@ -200,10 +200,10 @@ class History(RuleBasedStateMachine):
     def free_counts_agree_with_the_claims(self) -> None:
         with self.store.transaction() as tx:
             holders = claims.unit_holders(tx.connection)
-            for row in nodes.node_rows(tx.connection):
-                taken = [unit for node_id, unit in holders if node_id == row["id"]]
-                assert row["free_count"] == row["gpu_count"] - len(taken)
-                assert all(0 <= unit < row["gpu_count"] for unit in taken)
+            for row in nodes.NODES.all(tx, removed_at=None):
+                taken = [unit for node_id, unit in holders if node_id == row.id]
+                assert row.free_count == row.gpu_count - len(taken)
+                assert all(0 <= unit < row.gpu_count for unit in taken)
 
     def add_node_of(self, gpu_count: int) -> str:
         with self.store.transaction() as tx:

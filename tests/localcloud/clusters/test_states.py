@@ -11,6 +11,7 @@ from relay_localcloud.clusters.states import (
     ClusterTrigger,
     derived_status,
 )
+from relay_localcloud.http.outcomes import Move
 from relay_localcloud.replicas.census import Census
 from relay_wire.clusters import ClusterStatus
 from tests.localcloud.support.cells import cell_of, cells
@@ -26,7 +27,7 @@ STOPPED          -             -           -           stopped     -            
 BALANCE_RAN_OUT  stopping      stopping    stopping    -           -             -             -
 """
 
-MOVES = [(trigger, move) for (_, trigger), move in CLUSTER_TRANSITIONS.items() if isinstance(move, ClusterMove)]
+MOVES = [(trigger, move) for (_, trigger), move in CLUSTER_TRANSITIONS.items() if isinstance(move, Move)]
 
 ON_ARRIVAL = {
     ClusterStatus.PROVISIONING: (ClusterEffect.PLACE_REPLICAS,),

@@ -30,7 +30,7 @@ class Kept:
         self.now = 0
         with store.transaction() as tx:
             self.founded, _ = organizations.seed(tx)
-            workloads.insert_workload(tx, self._pod(self.founded.organization_id))
+            workloads.WORKLOADS.insert(tx, **self._pod(self.founded.organization_id))
         self.directory = Directory(store, lambda: self.now)
         self.transactions = 0
         begin = store.transaction
@@ -78,7 +78,7 @@ def test_what_other_workloads_do_makes_nothing_forgotten(kept: Kept) -> None:
     kept.look()
     with kept.store.transaction() as tx:
         credentials.create_key(tx, kept.founded.organization_id, "another", ["inference"])
-        workloads.change(tx, "pod_2", public=True)
+        workloads.WORKLOADS.change(tx, "pod_2", public=True)
     kept.transactions = 0
     kept.look()
     assert kept.transactions == 0
@@ -87,7 +87,7 @@ def test_what_other_workloads_do_makes_nothing_forgotten(kept: Kept) -> None:
 def test_what_changes_is_read_again(kept: Kept) -> None:
     kept.look()
     with kept.store.transaction() as tx:
-        workloads.change(tx, "pod_1", public=True)
+        workloads.WORKLOADS.change(tx, "pod_1", public=True)
         images.put(tx, "app:1", "http://127.0.0.1:9")
     assert kept.look() == (True, kept.founded.organization_id, "http://127.0.0.1:9")
     with kept.store.transaction() as tx:
@@ -103,7 +103,7 @@ def test_a_change_that_is_rolled_back_changes_nothing(kept: Kept) -> None:
 
     def change_and_fail() -> None:
         with kept.store.transaction() as tx:
-            workloads.change(tx, "pod_1", public=True)
+            workloads.WORKLOADS.change(tx, "pod_1", public=True)
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -114,5 +114,5 @@ def test_a_change_that_is_rolled_back_changes_nothing(kept: Kept) -> None:
 def test_a_terminated_workload_has_no_endpoint(kept: Kept) -> None:
     kept.look()
     with kept.store.transaction() as tx:
-        workloads.change(tx, "pod_1", terminated_at=1)
+        workloads.WORKLOADS.change(tx, "pod_1", terminated_at=1)
     assert kept.directory.endpoint(LABEL) is None

@@ -6,12 +6,12 @@ from itertools import product
 
 import pytest
 
-from relay_localcloud.kernel.outcomes import Refusal
+from relay_localcloud.http.outcomes import Move, Refusal
 from relay_localcloud.replicas.census import Census
 from relay_localcloud.replicas.states import ReplicaState
 from relay_localcloud.replicas.steps import Intent, Member, next_steps
 from relay_localcloud.serving.lanes import Lane
-from relay_localcloud.serving.states import SERVING, TRANSITIONS, Move, Trigger, derived_status
+from relay_localcloud.serving.states import SERVING, TRANSITIONS, Trigger, derived_status
 from relay_wire.serving import DeploymentStatus
 
 LIVE = [

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from relay_localcloud.kernel.outcomes import Refusal, Stay
+from relay_localcloud.http.outcomes import Refusal, Stay
 
 if TYPE_CHECKING:
     from enum import StrEnum

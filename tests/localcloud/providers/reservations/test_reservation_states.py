@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from relay_localcloud.capacity.reservations import ReservationStatus
-from relay_localcloud.kernel.outcomes import Refusal
+from relay_localcloud.http.outcomes import Move, Refusal
 from relay_localcloud.providers.reservation_states import (
     RESERVATION_TRANSITIONS,
     ReservationEffect,
@@ -14,9 +14,7 @@ from relay_localcloud.providers.reservation_states import (
 )
 
 MOVES = [
-    (status, trigger, move)
-    for (status, trigger), move in RESERVATION_TRANSITIONS.items()
-    if isinstance(move, ReservationMove)
+    (status, trigger, move) for (status, trigger), move in RESERVATION_TRANSITIONS.items() if isinstance(move, Move)
 ]
 HAS_UNITS = {ReservationStatus.ACTIVE, ReservationStatus.RELEASED}
 

@@ -1,0 +1,140 @@
+"""`/_localcloud/clock`, `/settings`, `/faults`: how the cloud behaves."""
+
+from typing import Annotated
+
+from pydantic import Field, ValidationError
+from starlette.requests import Request
+from starlette.responses import Response
+
+from relay_localcloud.capacity import vacancies
+from relay_localcloud.clock.clock import ClockChange, ClockError, Mode
+from relay_localcloud.cloud import Cloud, CurrentCloud
+from relay_localcloud.faults import faults
+from relay_localcloud.faults.faults import WEBHOOK, FaultCreate
+from relay_localcloud.http.bodies import (
+    Answer,
+    ControlBody,
+    ControlRequest,
+    OptionalControlBody,
+    answer,
+    parse,
+    read_body,
+)
+from relay_localcloud.http.errors import ApiError, not_found, sentence
+from relay_localcloud.http.principal import ResourceId
+from relay_localcloud.http.routing import Router
+from relay_localcloud.kernel.instants import parse_timestamp, seconds, timestamp
+from relay_localcloud.kernel.store import Tx
+from relay_localcloud.settings import Settings
+
+router = Router()
+
+_TEN_THOUSAND_YEARS = 10_000 * 366 * 86_400
+
+
+class ClockRequest(ControlRequest):
+    """A mode (with its rate where it is `scaled`), and either an instant to move to or seconds to advance by."""
+
+    mode: Mode | None = None
+    rate: Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)] | None = None
+    set: str | None = None
+    advance_seconds: Annotated[float, Field(ge=0, le=_TEN_THOUSAND_YEARS, allow_inf_nan=False)] | None = None
+
+
+@router.get("/clock", summary="The cloud's time")
+async def read_clock(cloud: CurrentCloud) -> Response:
+    """Answers `{now, mode, rate}`."""
+    return _time(cloud)
+
+
+@router.post("/clock", summary="Change the cloud's time")
+async def change_clock(body: OptionalControlBody[ClockRequest], cloud: CurrentCloud) -> Response:
+    """Answers `{now, mode, rate}` when all that fell due is done, calls to webhook receivers included."""
+    try:
+        await cloud.clock.change(_change(body))
+    except ClockError as error:
+        raise ApiError(400, f"The clock was not changed: {error}.") from error
+    return _time(cloud)
+
+
+@router.patch(
+    "/settings",
+    summary="Change latencies and behaviours",
+    openapi_extra=lambda: {
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": Settings.model_json_schema(by_alias=True)}},
+        }
+    },
+)
+async def change_settings(request: Request, cloud: CurrentCloud) -> Response:
+    """Takes any of the settings, and answers all of them."""
+    document = parse(await read_body(request))
+    if not isinstance(document, dict):
+        raise ApiError(400, "The body must be a JSON object.")
+    with cloud.store.transaction() as tx:
+        kept = tx.settings.model_dump(by_alias=True)
+        try:
+            changed = Settings.model_validate({**kept, **document}, by_alias=True, by_name=False)
+        except ValidationError as error:
+            raise ApiError(400, sentence(error.errors(include_url=False, include_input=False))) from None
+        cloud.store.change_settings(tx, changed)
+        if changed.ip_addresses > tx.settings.ip_addresses:
+            vacancies.announce_address(tx)
+    return answer(changed.model_dump(by_alias=True))
+
+
+@router.post("/faults", summary="Make something go wrong")
+def create_fault(body: ControlBody[FaultCreate], cloud: CurrentCloud, tx: Tx) -> Answer:
+    """Answers the fault with its id. The oldest fault that matches is the one that applies."""
+    operation = WEBHOOK if body.operation == WEBHOOK else cloud.operations.named(body.operation)
+    if operation is None:
+        raise ApiError(
+            400,
+            f"operation: {body.operation!r} is not served; give `webhook`, or `METHOD /path` as /openapi.json has it, "
+            "such as `POST /v1/pods`.",
+        )
+    try:
+        faults.parse_effect(operation, body.effect)
+    except ValidationError as error:
+        raise ApiError(400, "effect." + sentence(error.errors(include_url=False, include_input=False))) from None
+    except ValueError as error:
+        raise ApiError(400, f"{error}.") from None
+    tx.after_commit(cloud.faults.reload)
+    return faults.add(tx, body.model_copy(update={"operation": operation}))
+
+
+@router.get("/faults", summary="The faults there are")
+def list_faults(tx: Tx) -> Answer:
+    """Answers `{items}`, oldest first, each with how often it was seen and applied."""
+    return {"items": faults.every(tx)}
+
+
+@router.delete("/faults", status_code=204, summary="Remove every fault")
+def remove_faults(cloud: CurrentCloud, tx: Tx) -> None:
+    """Answers 204."""
+    faults.FAULTS.remove(tx)
+    tx.after_commit(cloud.faults.reload)
+
+
+@router.delete("/faults/{id}", status_code=204, summary="Remove a fault")
+def remove_fault(fault_id: ResourceId, cloud: CurrentCloud, tx: Tx) -> None:
+    """Answers 204, or 404 where there is none of this id."""
+    if not faults.FAULTS.remove(tx, id=fault_id):
+        raise not_found("fault", fault_id)
+    tx.after_commit(cloud.faults.reload)
+
+
+def _change(body: ClockRequest) -> ClockChange:
+    if body.set is not None and body.advance_seconds is not None:
+        raise ApiError(400, "Give either set or advanceSeconds, not both.")
+    try:
+        move_to = None if body.set is None else parse_timestamp(body.set)
+    except ValueError as error:
+        raise ApiError(400, f"set: {error}.") from error
+    return ClockChange(body.mode, body.rate, move_to, seconds(body.advance_seconds or 0))
+
+
+def _time(cloud: Cloud) -> Response:
+    state = cloud.clock.state
+    return answer({"now": timestamp(cloud.clock.now()), "mode": state.mode, "rate": state.rate})

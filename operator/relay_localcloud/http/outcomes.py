@@ -1,0 +1,54 @@
+"""Tables of states: what a trigger does in a state, a move, or nothing, or a refusal since the state forbids it."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+from relay_localcloud.http.errors import ApiError
+
+_StateT = TypeVar("_StateT")
+_TriggerT = TypeVar("_TriggerT")
+_EffectT = TypeVar("_EffectT")
+_MoveT = TypeVar("_MoveT")
+
+
+@dataclass(frozen=True)
+class Move(Generic[_StateT, _EffectT]):
+    """To another state, or to the same one again; effects happen in their order."""
+
+    to: _StateT
+    effects: tuple[_EffectT, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A 409: the state does not allow it."""
+
+    message: str
+    code: str = "conflict"
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """Nothing happens; a caller's action succeeds."""
+
+
+STAY: Final = Stay()
+
+
+def every_pair(
+    rows: Mapping[_StateT, Mapping[_TriggerT, _MoveT | Refusal | Stay]], triggers: Iterable[_TriggerT]
+) -> Mapping[tuple[_StateT, _TriggerT], _MoveT | Refusal | Stay]:
+    """The table of every state and trigger; nothing happens where a state says nothing of a trigger."""
+    every = tuple(triggers)
+    return {(state, trigger): row.get(trigger, STAY) for state, row in rows.items() for trigger in every}
+
+
+def decided(outcome: _MoveT | Refusal | Stay) -> _MoveT | None:
+    """The move that a table has, None where nothing happens; ApiError 409 where it is refused."""
+    match outcome:
+        case Refusal(message, code):
+            raise ApiError(409, message, code)
+        case Stay():
+            return None
+    return outcome

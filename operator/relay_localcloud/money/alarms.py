@@ -1,0 +1,97 @@
+"""What money makes happen by itself: the auto-stop, the auto-recharge, and the monthly settlement.
+
+Below the floor all that an organization runs is stopped (sections 3 and 8). Below the threshold its card is charged
+(section 2): one charge at a time, once a minute, and less and less often while declined. On the 1st at 00:10 UTC the
+month before is settled by one debit of whole cents, the rest carried (assumed).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from typing import Final
+
+from relay_localcloud.kernel.due import DueHandler, DueItem
+from relay_localcloud.kernel.instants import HOUR
+from relay_localcloud.kernel.store import Tx
+from relay_localcloud.money import accrual, billing, payments
+from relay_localcloud.money.ledger import ACCOUNTS, ATTEMPTS, RECHARGE_DEFAULTS, Attempts
+from relay_wire.billing import AutoRecharge, AutoRechargeUpdate
+
+REASON: Final = "The balance ran out: add funds, then restart it."
+
+FIRST_RETRY: Final = HOUR
+"""After a declined recharge (assumed), and twice as long after each further one."""
+
+_MOST_DOUBLINGS: Final = 20
+
+Stop = Callable[[Tx, str, str], None]
+"""Stops all of a kind that an organization runs: its id, and what its people are told."""
+
+
+def handlers(stops: Sequence[Stop]) -> Mapping[str, DueHandler]:
+    """The handlers of all three; the auto-stop stops one kind after the other."""
+
+    def auto_stop(tx: Tx, item: DueItem) -> None:
+        for stop in stops:
+            stop(tx, item.subject, REASON)
+
+    return {billing.AUTO_STOP: auto_stop, billing.AUTO_RECHARGE: _recharge, billing.SETTLEMENT: _settle}
+
+
+def recharge_settings(tx: Tx, organization_id: str) -> AutoRecharge:
+    """The auto-recharge settings; the defaults where they were never set."""
+    row = ACCOUNTS.find(tx, organization_id=organization_id)
+    if row is None:
+        return RECHARGE_DEFAULTS
+    return AutoRecharge(
+        enabled=row.recharge_enabled,
+        threshold_cents=row.recharge_threshold_cents,
+        amount_cents=row.recharge_amount_cents,
+    )
+
+
+def set_recharge(tx: Tx, organization_id: str, settings: AutoRechargeUpdate) -> None:
+    """Keep other settings, which hold at once; ApiError 503 where payments are unconfigured."""
+    payments.require_configured(tx)
+    billing.open_account(tx, organization_id)
+    ACCOUNTS.change(
+        tx,
+        organization_id,
+        recharge_enabled=settings.enabled,
+        recharge_threshold_cents=settings.threshold_cents,
+        recharge_amount_cents=settings.amount_cents,
+    )
+    tx.cancel(billing.AUTO_RECHARGE, organization_id)
+    payments.retry_soon(tx, organization_id)
+    billing.reset_alarms(tx, organization_id)
+
+
+def _recharge(tx: Tx, item: DueItem) -> None:
+    organization_id = item.subject
+    card = payments.default_card(tx, organization_id)
+    charged = None
+    if card is not None and payments.mode(tx) != "unconfigured":
+        amount_cents = recharge_settings(tx, organization_id).amount_cents
+        charged = payments.charge(tx, organization_id, "auto_recharge", amount_cents, card)
+    under_way = None if charged is None or charged.status == "failed" else charged.id
+    attempts = ATTEMPTS.find(tx, organization_id=organization_id) or Attempts(organization_id)
+    ATTEMPTS.put(tx, **asdict(_after(attempts, tx.now, under_way)))
+    billing.reset_alarms(tx, organization_id)
+
+
+def _after(attempts: Attempts, at: int, charge_id: str | None) -> Attempts:
+    """What follows an attempt at an instant; `charge_id` is None where it was declined."""
+    if charge_id is not None:
+        return replace(attempts, charge_id=charge_id, not_before=at + payments.PAUSE)
+    wait = FIRST_RETRY * 2 ** min(attempts.declined, _MOST_DOUBLINGS)
+    return replace(attempts, charge_id=None, declined=attempts.declined + 1, not_before=at + wait)
+
+
+def _settle(tx: Tx, item: DueItem) -> None:
+    has = billing.account(tx, item.subject)
+    ended = datetime.fromtimestamp(has.meter.month_start - 1, UTC)
+    cents = accrual.cents(has.meter.earlier_units)
+    if cents:
+        billing.settle(tx, has, cents, f"Usage of {ended:%Y-%m}")
+    if has.meter.burn or accrual.cents(has.meter.accrued_units) > cents:
+        billing.expect_settlement(tx, item.subject, tx.now + 1)
