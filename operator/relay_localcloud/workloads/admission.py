@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from typing import Final
 
 from relay_localcloud.capacity import addresses, claims, reserved_units
@@ -22,7 +21,7 @@ from relay_localcloud.http.errors import ApiError
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import billing
 from relay_localcloud.workloads import moves
-from relay_localcloud.workloads.workloads import WORKLOADS, Workload
+from relay_localcloud.workloads.workloads import POD, VM, WORKLOADS, Workload
 from relay_wire.clusters import ClusterCreate
 from relay_wire.pods import PodCreate, PodStatus
 from relay_wire.vms import VmCreate
@@ -31,28 +30,6 @@ TIERS: Final = frozenset({"standard", SPOT})
 VM_TIERS: Final = TIERS | {"beta", "production"}
 LARGEST_DISK_GB: Final = 65_536
 GPU_SIZES: Final = tuple(f"gpu-{count}x" for count in EVERY_COUNT)
-
-
-@dataclass(frozen=True, slots=True)
-class Admitted:
-    """What a create asks for, understood; prices are of all of it."""
-
-    kind: str
-    organization_id: str
-    name: str | None
-    gpu_model_id: str | None
-    gpu_count: int
-    price_per_hour_cents: int
-    image: str | None
-    public: bool
-    http_port: int
-    volume_gb: int
-    disk_size_gb: int
-    resource_size: str
-    tier: str
-    capability_tier: str
-    compute_class: str
-    request: str
 
 
 def require_free_name(tx: Tx, organization_id: str, kind: str, name: str | None) -> None:
@@ -156,32 +133,42 @@ def cheapest_with_room(tx: Tx, demand_of: Callable[[GpuModel], Demand]) -> tuple
     raise no_room(tx, demand_of(MODELS_CHEAPEST_FIRST[-1]))
 
 
-def create(tx: Tx, admitted: Admitted, room: NodeRoom | None) -> Workload:
-    """Make the workload, give it its GPUs, and let it start; `room` is its node, None for a CPU VM."""
-    billing.require_funds(tx, admitted.organization_id)
-    workload_id = tx.new_id(admitted.kind)
+def create(
+    tx: Tx,
+    body: PodCreate | VmCreate,
+    organization_id: str,
+    room: NodeRoom | None,
+    gpu_count: int = 0,
+    **fields: object,
+) -> Workload:
+    """Make a pod or VM as its body says, give it its GPUs, and let it start.
+
+    `room` is its node, None for a CPU VM; `fields` are those of its row that the two have from different places.
+    """
+    billing.require_funds(tx, organization_id)
+    kind = POD if isinstance(body, PodCreate) else VM
+    workload_id = tx.new_id(kind)
     addresses.take(tx, workload_id)
     tail = workload_id.rpartition("_")[2]
     if room is not None:
-        claims.claim(tx, room, admitted.gpu_count, workload_id, workload_id)
+        claims.claim(tx, room, gpu_count, workload_id, workload_id)
     placed_at, due_at = moves.arm_start(tx, workload_id)
     return WORKLOADS.insert(
         tx,
-        **asdict(admitted)
-        | {
-            "id": workload_id,
-            "name": admitted.name or f"{admitted.kind}-{tail[:10]}",
-            "status": PodStatus.DEPLOYING,
-            "changed_at": tx.now,
-            "placed_at": placed_at,
-            "due_at": due_at,
-            "created_at": tx.now,
-            "node_id": room.id if room else None,
-            "label": f"{admitted.kind}-{tail}",
-        },
+        id=workload_id,
+        kind=kind,
+        organization_id=organization_id,
+        name=body.name or f"{kind}-{tail[:10]}",
+        status=PodStatus.DEPLOYING,
+        changed_at=tx.now,
+        placed_at=placed_at,
+        due_at=due_at,
+        created_at=tx.now,
+        node_id=room.id if room else None,
+        gpu_count=gpu_count,
+        public=body.public,
+        label=f"{kind}-{tail}",
+        compute_class="on_demand",  # `reserved` is a deprecated alias (section 2)
+        request=json.dumps(body.model_dump(mode="json", exclude_none=True), separators=(",", ":")),
+        **fields,
     )
-
-
-def kept_request(body: PodCreate | VmCreate) -> str:
-    """A create body as the row keeps it."""
-    return json.dumps(body.model_dump(mode="json", exclude_none=True), separators=(",", ":"))

@@ -12,7 +12,6 @@ from relay_localcloud.http.principal import VmReader, VmWriter
 from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.workloads import admission, container
-from relay_localcloud.workloads.admission import Admitted, kept_request
 from relay_localcloud.workloads.records import vm_record
 from relay_localcloud.workloads.ssh_keys import is_public_key
 from relay_localcloud.workloads.workloads import POD
@@ -32,7 +31,22 @@ def create_pod(
     _check(body)
     admission.require_free_name(tx, caller.organization_id, POD, body.name)
     model, room = _place(tx, caller.organization_id, body)
-    pod = admission.create(tx, _admitted(caller.organization_id, body, model, factor), room)
+    pod = admission.create(
+        tx,
+        body,
+        caller.organization_id,
+        room,
+        body.gpu_count,
+        gpu_model_id=model.id,
+        price_per_hour_cents=quotes.locked(model.price_per_hour_cents * body.gpu_count, factor),
+        image=body.image,
+        http_port=body.http_port,
+        volume_gb=body.volume_gb,
+        disk_size_gb=DEFAULT_DISK_GB,
+        resource_size=f"gpu-{body.gpu_count}x",
+        tier="standard",
+        capability_tier="standard",
+    )
     return vm_record(pod, tx.now, cloud.gateway_url)
 
 
@@ -64,27 +78,6 @@ def _place(tx: Tx, organization_id: str, body: PodCreate) -> tuple[GpuModel, Nod
         return admission.cheapest_with_room(tx, demand_of)
     model = admission.known_model(body.gpu_model_id)
     return model, admission.room_for(tx, demand_of(model))
-
-
-def _admitted(organization_id: str, body: PodCreate, model: GpuModel, factor: float) -> Admitted:
-    return Admitted(
-        kind=POD,
-        organization_id=organization_id,
-        name=body.name,
-        gpu_model_id=model.id,
-        gpu_count=body.gpu_count,
-        price_per_hour_cents=quotes.locked(model.price_per_hour_cents * body.gpu_count, factor),
-        image=body.image,
-        public=body.public,
-        http_port=body.http_port,
-        volume_gb=body.volume_gb,
-        disk_size_gb=DEFAULT_DISK_GB,
-        resource_size=f"gpu-{body.gpu_count}x",
-        tier="standard",
-        capability_tier="standard",
-        compute_class="on_demand",  # `reserved` is a deprecated alias (section 2)
-        request=kept_request(body),
-    )
 
 
 def _capacity(model: GpuModel, free_units: int, max_gpu_count: int) -> dict[str, object]:

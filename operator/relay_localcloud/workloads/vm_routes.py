@@ -1,9 +1,12 @@
 """VMs, and what VMs and pods share: the record, stop, restart, terminate, visibility (section 4)."""
 
 from functools import partial
+from typing import Any, Final
 
+from relay_localcloud.capacity import claims, nodes
 from relay_localcloud.capacity.catalog import DEFAULT_CPU_SIZE, DEFAULT_DISK_GB
-from relay_localcloud.capacity.placement import SPOT, Demand, NodeRoom
+from relay_localcloud.capacity.placement import SPOT, Demand
+from relay_localcloud.capacity.reservations import RESERVATIONS, ReservationStatus
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.faults import quotes
 from relay_localcloud.faults.quotes import PriceFactor
@@ -15,8 +18,7 @@ from relay_localcloud.http.principal import OrganizationId, Principal, ResourceI
 from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.tooling import registry_credentials
-from relay_localcloud.workloads import admission, container, guests, moves, ssh_keys, workloads
-from relay_localcloud.workloads.admission import Admitted, kept_request
+from relay_localcloud.workloads import admission, container, moves, ssh_keys, workloads
 from relay_localcloud.workloads.records import BETA, PRODUCTION, guest_record, shown_status, vm_record
 from relay_localcloud.workloads.transitions import Trigger
 from relay_localcloud.workloads.workloads import VM, WORKLOADS, Workload
@@ -26,7 +28,9 @@ from relay_wire.vms import CreatedResource, EndedSpotVm, Visibility, VmCreate, V
 router = Router("VMs and pods")
 list_router = Router("VMs and pods")
 
-DEFAULT_PORT = 80
+DEFAULT_PORT: Final = 80
+
+_BY_OWNER: Final = "It was terminated by the owner of the spot capacity that it ran on."
 
 
 @router.post("/v1/orgs/{orgId}/vms/create", response_model=CreatedResource, summary="Create a VM")
@@ -87,7 +91,7 @@ def terminate_vm(caller: VmWriter, workload_id: ResourceId, cloud: CurrentCloud,
 
     Who lends the units of a spot VM may end it as well, and is answered `{id, status, statusReason, tier}` alone.
     """
-    guest = guests.end_guest(tx, caller, workload_id)
+    guest = _end_guest(tx, caller, workload_id)
     return guest_record(guest) if guest else _act(tx, caller, workload_id, cloud, Trigger.TERMINATE)
 
 
@@ -117,8 +121,8 @@ def _create_cpu_vm(tx: Tx, organization_id: str, body: VmCreate, tier: str, fact
     size = admission.known_cpu_size(body.resource_size or DEFAULT_CPU_SIZE)
     moves.require_cpu_slot(tx)
     price = quotes.locked(size.price_per_hour_cents, factor)
-    admitted = _admitted(organization_id, body, tier, price, size.resource_size)
-    return admission.create(tx, admitted, None)
+    fields = _fields(body, tier, price_per_hour_cents=price, resource_size=size.resource_size)
+    return admission.create(tx, body, organization_id, None, **fields)
 
 
 def _create_gpu_vm(tx: Tx, organization_id: str, body: VmCreate, tier: str, factor: float) -> Workload:
@@ -138,34 +142,50 @@ def _create_gpu_vm(tx: Tx, organization_id: str, body: VmCreate, tier: str, fact
         allow_fallback=body.allow_fallback is not False,
         spot=tier == SPOT,
     )
-    room = _room(tx, body.node_id, demand)
+    room = admission.room_for(tx, demand) if body.node_id is None else admission.room_on(tx, body.node_id, demand)
     price = quotes.locked(model.price_per_hour_cents * gpu_count, factor)
-    admitted = _admitted(organization_id, body, tier, price, size, gpu_count)
-    return admission.create(tx, admitted, room)
+    fields = _fields(body, tier, price_per_hour_cents=price, resource_size=size)
+    return admission.create(tx, body, organization_id, room, gpu_count, **fields)
 
 
-def _room(tx: Tx, node_id: str | None, demand: Demand) -> NodeRoom:
-    return admission.room_for(tx, demand) if node_id is None else admission.room_on(tx, node_id, demand)
+def _fields(body: VmCreate, tier: str, **priced: object) -> dict[str, Any]:
+    return {
+        "gpu_model_id": body.gpu_model_id,
+        "image": body.image_url,
+        "http_port": body.container_port or DEFAULT_PORT,
+        "volume_gb": 0,
+        "disk_size_gb": DEFAULT_DISK_GB if body.disk_size_gb is None else body.disk_size_gb,
+        "tier": tier,
+        "capability_tier": PRODUCTION if tier == PRODUCTION else BETA,
+        **priced,
+    }
 
 
-def _admitted(
-    organization_id: str, body: VmCreate, tier: str, price: int, resource_size: str, gpu_count: int = 0
-) -> Admitted:
-    return Admitted(
-        kind=VM,
-        organization_id=organization_id,
-        name=body.name,
-        gpu_model_id=body.gpu_model_id,
-        gpu_count=gpu_count,
-        price_per_hour_cents=price,
-        image=body.image_url,
-        public=body.public,
-        http_port=body.container_port or DEFAULT_PORT,
-        volume_gb=0,
-        disk_size_gb=DEFAULT_DISK_GB if body.disk_size_gb is None else body.disk_size_gb,
-        resource_size=resource_size,
-        tier=tier,
-        capability_tier=PRODUCTION if tier == PRODUCTION else BETA,
-        compute_class="on_demand",
-        request=kept_request(body),
-    )
+def _end_guest(tx: Tx, caller: Principal, workload_id: str) -> Workload | None:
+    """Terminate a spot VM of somebody else on units that the caller lends; None where it is not the caller's to end.
+
+    That takes the owner of the node, or an organization that manages the reservation. ApiError 403 by role.
+    """
+    workload = workloads.find(tx, workload_id)
+    if workload is None or workload.tier != SPOT or caller.belongs_to(workload.organization_id):
+        return None
+    for organization_id in _lenders(tx, workload):
+        if caller.belongs_to(organization_id):
+            caller.admit(organization_id, "VM", workload_id)
+            return moves.apply(tx, workload, Trigger.RECLAIMED, _BY_OWNER)
+    return None
+
+
+def _lenders(tx: Tx, workload: Workload) -> list[str]:
+    held = claims.units_of(tx.connection, workload.id)
+    if held is None:
+        return []
+    node_id, units = held
+    lending = [
+        reservation
+        for reservation in RESERVATIONS.all(tx, node_id=node_id)
+        if reservation.status is ReservationStatus.RELEASED and not set(units).isdisjoint(reservation.units)
+    ]
+    owner = nodes.get(tx, node_id).owner_id
+    managing = [manager for reservation in lending for manager in reservation.managing_org_ids]
+    return [*([owner] if owner and lending else ()), *managing]
