@@ -104,6 +104,7 @@ def _settings() -> kopf.OperatorSettings:
     settings.posting.enabled = False
     settings.peering.standalone = True
     settings.persistence.diffbase_storage = _NoDiffs()
+    settings.persistence.progress_storage = kopf.MultiProgressStorage([])  # nor do such handlers make any progress
     settings.queueing.idle_timeout = 1.0  # a task an object lives that long after its last event
     settings.watching.chunk_size = 500
     settings.process.ultimate_exiting_timeout = None  # how the process ends is not kopf's to decide

@@ -25,7 +25,7 @@ from relay_operator.engine.passes import Pass
 from relay_operator.engine.persist import Persistence
 from relay_operator.engine.queue import Priority, Queue, Taken
 from relay_operator.engine.report import Return
-from relay_operator.engine.status import dumped, merge_patch
+from relay_operator.engine.status import dumped, status_patch
 from relay_operator.engine.vanished import Vanished
 from relay_operator.observability.logs import log_action, log_context
 
@@ -135,13 +135,13 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
 
     async def _report(self, turn: Turn, told: Told, writer: ObjectWriter, *, paid: bool) -> bool:
         """At most one status write, and only if something changed; what was paid for outlives its object."""
-        after = dumped(told.after)
-        patch = merge_patch(dumped(told.before), after)
+        patch = status_patch(told.before, told.after)
         if not patch:
             return False
         if paid:
             engine = self.engine
             persistence = Persistence(engine.clock, engine.sleep, engine.retry_policy.random)
+            after = dumped(told.after)
             if not await persistence.write(writer, patch, after):
                 engine.vanished.take_over(turn.key, {**writer.latest(), "status": after})
             return True

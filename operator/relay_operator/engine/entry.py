@@ -142,13 +142,13 @@ def _sent_with(intent: CreateIntent | MalformedIntent | None) -> Mapping[str, Js
 def _ready_condition(status: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
     conditions = status.get("conditions")
     for condition in conditions if isinstance(conditions, list) else ():
-        if isinstance(condition, Mapping) and condition.get("type") == "Ready":
+        if isinstance(condition, dict) and condition.get("type") == "Ready":
             return condition
     return {}
 
 
 def _mapping(value: JsonValue) -> Mapping[str, JsonValue]:
-    return value if isinstance(value, Mapping) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _number(value: JsonValue) -> int:

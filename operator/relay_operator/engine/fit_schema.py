@@ -1,11 +1,12 @@
 """What the cloud says, brought within what the CRDs take: nothing odd in it keeps a status from being written. Pure."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
 
 from annotated_types import Ge, Le, MaxLen, MinLen
 from pydantic import AwareDatetime, TypeAdapter, ValidationError
-from pydantic.fields import FieldInfo
 
 from relay_operator.api.meta import Model
 
@@ -17,7 +18,7 @@ _ERA = (datetime(1970, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC))
 
 def fit_schema(model: type[Model], told: Mapping[str, object]) -> dict[str, object]:
     """The values of these fields as the model's bounds have them: texts cut, numbers capped, what is neither absent."""
-    return {name: _fit(model.model_fields[name], value) for name, value in told.items()}
+    return {name: _fit(_bounds(model, name), value) for name, value in told.items()}
 
 
 def moment(text: str | None) -> datetime | None:
@@ -29,27 +30,36 @@ def moment(text: str | None) -> datetime | None:
     return told if _ERA[0] <= told <= _ERA[1] else None
 
 
-def _fit(field: FieldInfo, value: object) -> object:
-    match value:
-        case str():
-            return _text(field, value)
-        case int() if not isinstance(value, bool):
-            return _number(field, value)
-        case _:
-            return value
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    shortest: int
+    longest: int
+    least: int
+    most: int
 
 
-def _text(field: FieldInfo, text: str) -> str | None:
-    longest = next((bound.max_length for bound in field.metadata if isinstance(bound, MaxLen)), len(text))
-    shortest = next((bound.min_length for bound in field.metadata if isinstance(bound, MinLen)), 0)
-    if len(text) < shortest:
-        return None
-    return text if len(text) <= longest else text[: longest - 1] + "…"
-
-
-def _number(field: FieldInfo, number: int) -> int | None:
-    least = next((bound.ge for bound in field.metadata if isinstance(bound, Ge)), -_INT64)
-    most = next((bound.le for bound in field.metadata if isinstance(bound, Le)), _INT64)
+@cache
+def _bounds(model: type[Model], name: str) -> _Bounds:
+    bounds = model.model_fields[name].metadata
+    least = next((bound.ge for bound in bounds if isinstance(bound, Ge)), -_INT64)
+    most = next((bound.le for bound in bounds if isinstance(bound, Le)), _INT64)
     assert isinstance(least, int), "bounds of whole numbers are whole"
     assert isinstance(most, int), "bounds of whole numbers are whole"
-    return min(number, most) if number >= least else None
+    return _Bounds(
+        shortest=next((bound.min_length for bound in bounds if isinstance(bound, MinLen)), 0),
+        longest=next((bound.max_length for bound in bounds if isinstance(bound, MaxLen)), _INT64),
+        least=least,
+        most=most,
+    )
+
+
+def _fit(bounds: _Bounds, value: object) -> object:
+    match value:
+        case str(text) if len(text) < bounds.shortest:
+            return None
+        case str(text) if len(text) > bounds.longest:
+            return text[: bounds.longest - 1] + "…"
+        case int(number) if not isinstance(number, bool):
+            return min(number, bounds.most) if number >= bounds.least else None
+        case _:
+            return value

@@ -87,6 +87,6 @@ def keep_answer(cache: Cache, queue: Queue[ObjectKey], key: ObjectKey, raw: Mapp
 
 def key_of(kind: str, raw: Mapping[str, JsonValue]) -> ObjectKey:
     metadata = raw.get("metadata")
-    if not isinstance(metadata, Mapping):
+    if not isinstance(metadata, dict):
         raise TypeError(f"a {kind} without metadata")
     return ObjectKey(kind, str(metadata.get("namespace") or ""), str(metadata["name"]))

@@ -27,7 +27,7 @@ def owned(metadata: Mapping[str, JsonValue], status: Mapping[str, JsonValue]) ->
     """None where no object of the operator's group controls this one."""
     references = metadata.get("ownerReferences")
     for reference in references if isinstance(references, list) else ():
-        if not isinstance(reference, Mapping) or reference.get("controller") is not True:
+        if not isinstance(reference, dict) or reference.get("controller") is not True:
             continue
         if reference.get("apiVersion") != API_VERSION:
             return None
@@ -41,6 +41,6 @@ def owned(metadata: Mapping[str, JsonValue], status: Mapping[str, JsonValue]) ->
 def _ending(status: Mapping[str, JsonValue]) -> tuple[str, str]:
     conditions = status.get("conditions")
     for condition in conditions if isinstance(conditions, list) else ():
-        if isinstance(condition, Mapping) and condition.get("type") in _OUTCOMES and condition.get("status") == "True":
+        if isinstance(condition, dict) and condition.get("type") in _OUTCOMES and condition.get("status") == "True":
             return str(condition["type"]), str(condition.get("lastTransitionTime") or "")
     return "", ""

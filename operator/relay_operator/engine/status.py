@@ -44,9 +44,12 @@ def whole_seconds(now: datetime, wait: float) -> datetime:
 
 
 def storable(status: StatusT) -> StatusT:
-    """Without what the CRD's bounds refuse: one odd value of the cloud must not keep the id from being written."""
+    """Without what the CRD's bounds refuse: one odd value of the cloud must not keep the id from being written.
+
+    What is a model itself was checked as it was made.
+    """
     try:
-        type(status).model_validate(status.model_dump())
+        type(status).model_validate(vars(status))
     except ValidationError as refused:
         odd = {error["loc"][0] for error in refused.errors(include_input=False)} - {"id"}
         fields = type(status).model_fields.items()
@@ -54,15 +57,17 @@ def storable(status: StatusT) -> StatusT:
     return status
 
 
-def dumped(status: ObjectStatus) -> dict[str, JsonValue]:
-    """As it stands in the API: empty texts are absent."""
-    fields: dict[str, JsonValue] = status.model_dump(mode="json", exclude_none=True)
+def dumped(status: ObjectStatus, only: set[str] | None = None) -> dict[str, JsonValue]:
+    """As it stands in the API, all of it or some fields: empty texts are absent."""
+    fields: dict[str, JsonValue] = status.model_dump(mode="json", exclude_none=True, include=only)
     return {name: value for name, value in fields.items() if value != ""}
 
 
 def status_patch(before: ObjectStatus, after: ObjectStatus) -> dict[str, JsonValue]:
     """The merge patch from one to the other; empty where they are the same."""
-    return merge_patch(dumped(before), dumped(after))
+    known = vars(before)
+    changed = {name for name, value in vars(after).items() if value != known[name]}
+    return merge_patch(dumped(before, changed), dumped(after, changed)) if changed else {}
 
 
 def merge_patch(before: Mapping[str, JsonValue], after: Mapping[str, JsonValue]) -> dict[str, JsonValue]:

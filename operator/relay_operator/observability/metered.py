@@ -3,7 +3,6 @@
 import re
 from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
 from typing import TypeAlias, TypeVar
-from urllib.parse import urlsplit
 
 from relay_client import OPERATIONS, AnyOperation, CallPolicy, ConnectionPool
 from relay_client.answers import Answer
@@ -61,7 +60,7 @@ class MeteredPool(ConnectionPool):
 
 def operation_at(method: str, url: str) -> str:
     """The name of the operation that a request does; ids in paths never become labels."""
-    path = urlsplit(url).path
+    path = url.partition("?")[0]
     candidates = _OPERATIONS.get((method, path.count("/", path.find("/v1/"))), [])
     return next((name for name, pattern in candidates if pattern.search(path)), _OTHER)
 

@@ -30,8 +30,8 @@ from relay_operator.flows.managed.resource import (
     NotSeen,
     ObsT,
     Progress,
-    TakesInputs,
     Unfinished,
+    takes_inputs,
 )
 from relay_wire.base import RESOURCE_ID
 
@@ -117,7 +117,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         read: ReadInputs | MissingInput | None = None
         now, demand = turn.now, predicates.demand(obj)
         gate, note, decided_in = _gate(obj, account, memory, now), sight.note, sight.decided_in
-        refs = self.resource.input_refs(obj) if isinstance(self.resource, TakesInputs) else InputRefs()
+        refs = self.resource.input_refs(obj) if takes_inputs(self.resource) else InputRefs()
         undecided = predicates.undecided(obj, intent, account)
         resend = sight.seen is Seen.UNKNOWABLE and undecided is Undecided.RESEND
         wanted = gate is Gate.OPEN and (sight.seen is Seen.NOTHING or resend)

@@ -11,7 +11,7 @@ from relay_operator.engine.account import AccountReady
 from relay_operator.engine.intent import changed_fields
 from relay_operator.flows.managed.actions import START, STOP
 from relay_operator.flows.managed.plan import Demand, Difference, Gate, Seen, Undecided
-from relay_operator.flows.managed.resource import Change, ExternalResource, ObsT, Powered, Progress, TriesModels
+from relay_operator.flows.managed.resource import Change, ExternalResource, ObsT, Progress, is_powered, tries_models
 from relay_operator.flows.managed.workload import asked, told
 
 Intent = CreateIntent | MalformedIntent | None
@@ -126,7 +126,7 @@ def changes_of(
     """Power first, then the kind's own changes, then the restart that people asked for."""
     running, progress = running_wanted(obj, now), resource.progress(observed)
     changes = resource.changes(obj, observed, running=running)
-    if not isinstance(resource, Powered):
+    if not is_powered(resource):
         return changes
     if running and progress is Progress.STOPPED:
         return (resource.start(observed), *changes)
@@ -143,14 +143,14 @@ def change_named(
     """What the plan calls by this name."""
     if first is not None and first.name == name:
         return first
-    if isinstance(resource, Powered) and name in {STOP, START}:
+    if is_powered(resource) and name in {STOP, START}:
         return resource.stop(observed) if name == STOP else resource.start(observed)
     raise AssertionError(f"the plan makes a change that {resource.definition.kind} does not know: {name}")
 
 
 def models_of(resource: ExternalResource[SpecT, StatusT, ObsT], obj: Resource[SpecT, StatusT]) -> tuple[str, ...]:
     """GPU models to try, in order; empty where the cloud chooses, or the kind has none."""
-    return resource.models(obj) if isinstance(resource, TriesModels) else ()
+    return resource.models(obj) if tries_models(resource) else ()
 
 
 def expired(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> bool:

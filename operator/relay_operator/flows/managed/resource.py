@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
-from typing import Generic, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import Any, Generic, Protocol, TypeAlias, TypeGuard, TypeVar, runtime_checkable
 
 from pydantic import JsonValue
 
@@ -216,3 +216,16 @@ class Powered(Protocol[ObsT_contra]):
     def start(self, observed: ObsT_contra) -> Change: ...
 
     def restart(self, observed: ObsT_contra) -> Change: ...
+
+
+# By the class, whose answer Python remembers: `isinstance` walks through all members of a protocol each time.
+def takes_inputs(resource: object) -> TypeGuard[TakesInputs[Any]]:
+    return issubclass(type(resource), TakesInputs)
+
+
+def tries_models(resource: object) -> TypeGuard[TriesModels[Any]]:
+    return issubclass(type(resource), TriesModels)
+
+
+def is_powered(resource: object) -> TypeGuard[Powered[Any]]:
+    return issubclass(type(resource), Powered)
