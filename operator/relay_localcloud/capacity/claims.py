@@ -1,4 +1,4 @@
-"""Who holds which GPU, and where there is room: claims of whole units, each with one holder.
+"""Who holds which GPU, and where there is room: claims of whole units, each with one holder; what is said if none has.
 
 `free_count` of a node, its units that nobody holds or reserved, is kept beside its claims, so that finding room reads
 a few index entries and no claim.
@@ -6,6 +6,7 @@ a few index entries and no claim.
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
+from typing import Final
 
 from sqlalchemy import (
     Column,
@@ -30,9 +31,13 @@ from relay_localcloud.capacity import nodes as nodes_of
 from relay_localcloud.capacity import reserved_units
 from relay_localcloud.capacity.nodes import ROOM, nodes, room_of
 from relay_localcloud.capacity.placement import Demand, NodeRoom, choose_node, choose_units, could_ever_hold
+from relay_localcloud.http.errors import ApiError
 from relay_localcloud.kernel.prepared import Prepared
 from relay_localcloud.kernel.schema import metadata
 from relay_localcloud.kernel.store import Tx
+
+RETRY_AFTER_SECONDS: Final = 10
+"""The suggested wait for transient saturation; section 7 says an integer, not which."""
 
 claims = Table(
     "claims",
@@ -123,7 +128,7 @@ def room_at(connection: Connection, node_id: str, organization_id: str, *, named
     return _granting(room, organization_id, granted)
 
 
-def any_could_hold(connection: Connection, demand: Demand) -> bool:
+def _any_could_hold(connection: Connection, demand: Demand) -> bool:
     """Whether some node, empty and up, would hold the demand."""
     if demand.node_pool is not None:
         return any(could_ever_hold(room, demand) for room in nodes_of.rooms_for(connection, demand))
@@ -147,7 +152,7 @@ def claim(tx: Tx, room: NodeRoom, gpu_count: int, holder_id: str, workload_id: s
     taken: set[int] = set()
     if wanted and room.free_count < room.gpu_count:
         taken.update(unit for (unit,) in _TAKEN.run(tx.connection, node=room.id))
-        taken.update(reserved_units.on_node(tx.connection, room.id))
+        taken.update(reserved_units.on_node(tx, room.id))
     for unit in (*granted, *choose_units(room.gpu_count, taken, wanted)):
         _CLAIM.run(tx.connection, node_id=room.id, unit=unit, holder_id=holder_id, workload_id=workload_id)
     reserved_units.set_free(tx, room.id, granted, free=False)
@@ -160,7 +165,7 @@ def release(tx: Tx, holder_id: str) -> None:
     if not released:
         return
     node_id = released[0][0]  # a holder's GPUs are all on one node
-    reserved = reserved_units.on_node(tx.connection, node_id)
+    reserved = reserved_units.on_node(tx, node_id)
     returned = [unit for _, unit in released if unit in reserved]
     reserved_units.set_free(tx, node_id, returned, free=True)
     _CHANGE_FREE.run(tx.connection, node=node_id, by=len(released) - len(returned))
@@ -196,3 +201,28 @@ def _shortlist(connection: Connection, demand: Demand) -> Iterator[NodeRoom]:
             ).fetchone()
             if row is not None:
                 yield NodeRoom(*row)
+
+
+def saturated(tx: Tx, code: str, message: str) -> ApiError:
+    """Transient saturation: the request is valid and may be repeated unchanged."""
+    headers = {"Retry-After": str(RETRY_AFTER_SECONDS)}
+    return ApiError(tx.settings.capacity_status, message, code, headers)
+
+
+def no_room(tx: Tx, demand: Demand) -> ApiError:
+    """Why the demand found no node: saturation, or 422 where no node would ever hold it."""
+    rooms = nodes_of.rooms_for(tx.connection, demand)
+    if rooms and not _any_could_hold(tx.connection, demand):
+        return _never(demand, max(room.gpu_count for room in rooms))
+    where = "" if demand.node_pool is None else f" of the pool {demand.node_pool}"
+    wanted = f"{demand.gpu_count} x {demand.gpu_model_id}"
+    return saturated(tx, "INSUFFICIENT_GPU_CAPACITY", f"No node{where} has {wanted} free now: try again later.")
+
+
+def _never(demand: Demand, largest: int) -> ApiError:
+    wanted = f"{demand.gpu_count} x {demand.gpu_model_id}"
+    if demand.gpu_count > largest:
+        message = f"{demand.counted_as}: no node has {wanted}; the largest has {largest}."
+        return ApiError(422, message, "GPU_COUNT_NOT_PLACEABLE")
+    message = f"shmSizeGb: {demand.shm_gb} GiB is over the memory entitlement of {wanted} on every node."
+    return ApiError(422, message, "SHM_OVER_ENTITLEMENT")

@@ -7,46 +7,41 @@ A unit that somebody holds when its reservation begins stays with its holder, an
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from sqlalchemy import (
-    Boolean,
-    Column,
     ColumnElement,
     Connection,
-    ForeignKey,
-    Integer,
+    ForeignKeyConstraint,
     Select,
-    String,
-    Table,
     and_,
-    bindparam,
-    delete,
     exists,
     false,
     func,
-    insert,
     or_,
     select,
     text,
-    update,
 )
 
-from relay_localcloud.capacity.nodes import nodes
+from relay_localcloud.capacity.nodes import NODES, get, nodes
 from relay_localcloud.capacity.reservations import Reservation, reservations
-from relay_localcloud.kernel.prepared import Prepared
-from relay_localcloud.kernel.schema import metadata
+from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx
 
-reserved_units = Table(
-    "reserved_units",
-    metadata,
-    Column("node_id", ForeignKey("nodes.id"), primary_key=True),
-    Column("unit", Integer, primary_key=True),
-    Column("reservation_id", String, nullable=False),
-    Column("lent", Boolean, nullable=False),  # to spot
-    Column("free", Boolean, nullable=False),  # kept beside the claims, as a node's `free_count`
-)
-"""The units of reservations that are active or released."""
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A unit of a reservation that is active or released."""
+
+    node_id: str
+    unit: int
+    reservation_id: str
+    lent: bool  # to spot
+    free: bool  # kept beside the claims, as a node's `free_count`
+
+
+UNITS: Final = Rows(Unit, "reserved_units", ForeignKeyConstraint(["node_id"], ["nodes.id"]), key=("node_id", "unit"))
+reserved_units: Final = UNITS.table
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,53 +55,35 @@ class ReservedUnit:
     allowed: bool
 
 
-_RESERVED = Prepared(select(reserved_units.c.unit).where(reserved_units.c.node_id == bindparam("node")))
-_SET_FREE = Prepared(
-    update(reserved_units)
-    .where(reserved_units.c.node_id == bindparam("node"), reserved_units.c.unit == bindparam("of_unit"))
-    .values(free=bindparam("is_free"))
-)
-
-
 def reserve(tx: Tx, reservation: Reservation, taken: Collection[int]) -> None:
     """Take a reservation's units out of what can be placed freely; `taken` are those that somebody holds."""
-    rows = [
-        {
-            "node_id": reservation.node_id,
-            "unit": unit,
-            "reservation_id": reservation.id,
-            "lent": False,
-            "free": unit not in taken,
-        }
-        for unit in reservation.units
-    ]
-    tx.connection.execute(insert(reserved_units), rows)
-    _change_free(tx, reservation.node_id, -sum(bool(row["free"]) for row in rows))
+    for unit in reservation.units:
+        whose = {"node_id": reservation.node_id, "unit": unit, "reservation_id": reservation.id}
+        UNITS.insert(tx, **whose, lent=False, free=unit not in taken)
+    _change_free(tx, reservation.node_id, -len(set(reservation.units).difference(taken)))
 
 
 def give_back(tx: Tx, reservation: Reservation) -> None:
     """Let a reservation's units be placed freely again."""
-    gone = delete(reserved_units).where(reserved_units.c.reservation_id == reservation.id)
-    free = tx.connection.execute(gone.returning(reserved_units.c.free)).scalars().all()
-    _change_free(tx, reservation.node_id, sum(free))
+    free = sum(unit.free for unit in UNITS.all(tx, reservation_id=reservation.id))
+    UNITS.remove(tx, reservation_id=reservation.id)
+    _change_free(tx, reservation.node_id, free)
 
 
 def lend(tx: Tx, reservation_id: str, lent: bool) -> None:
     """Lend a reservation's units to spot, or take them back."""
-    tx.connection.execute(
-        update(reserved_units).where(reserved_units.c.reservation_id == reservation_id).values(lent=lent)
-    )
+    UNITS.change_all(tx, {"lent": lent}, reservation_id=reservation_id)
 
 
-def on_node(connection: Connection, node_id: str) -> frozenset[int]:
+def on_node(tx: Tx, node_id: str) -> frozenset[int]:
     """The units of a node that are reserved."""
-    return frozenset(unit for (unit,) in _RESERVED.run(connection, node=node_id))
+    return frozenset(unit.unit for unit in UNITS.all(tx, node_id=node_id))
 
 
 def set_free(tx: Tx, node_id: str, units: Sequence[int], free: bool) -> None:
     """Keep that reserved units were claimed or released."""
     for unit in units:
-        _SET_FREE.run(tx.connection, node=node_id, of_unit=unit, is_free=free)
+        UNITS.change_all(tx, {"free": free}, node_id=node_id, unit=unit)
 
 
 def granted_units(
@@ -180,4 +157,4 @@ def _allows(organization_id: str) -> ColumnElement[bool]:
 
 
 def _change_free(tx: Tx, node_id: str, by: int) -> None:
-    tx.connection.execute(update(nodes).where(nodes.c.id == node_id).values(free_count=nodes.c.free_count + by))
+    NODES.change(tx, node_id, free_count=get(tx, node_id).free_count + by)

@@ -76,7 +76,7 @@ class Rows(Generic[_RowT]):
         hints = get_type_hints(row)
         self.columns = {each.name: _column(each, hints[each.name], key, named or {}) for each in fields(row)}
         self.table = Table(name, metadata, *self.columns.values(), *items)
-        self._id = self.columns.get("id", next(iter(self.columns.values())))
+        self._id = "id" if "id" in self.columns else next(iter(self.columns))
         self._order = self.columns.get("sequence", _FIRST_COME)
         decoders = enumerate(_decoder(hints[field]) for field in self.columns)
         self._decoders = [(place, decode) for place, decode in decoders if decode is not None]
@@ -107,19 +107,24 @@ class Rows(Generic[_RowT]):
         statement = self._statement("add", lambda: insert_into(self.table).prefix_with("OR IGNORE"))
         return statement.run(tx.connection, **self._kept(self._defaults | values)).rowcount == 1
 
-    def change(self, tx: Tx, row_id: str, **values: object) -> None:
+    def change(self, tx: Tx, row_id: object, **values: object) -> None:
         """Change fields of the row with this id; where it has none, its first field names it."""
+        self.change_all(tx, values, **{self._id: row_id})
+
+    def change_all(self, tx: Tx, values: Mapping[str, object], **equal: object) -> int:
+        """Change fields of rows; of how many."""
         kept = self._kept(values)
 
         def statement() -> ClauseElement:
-            changed: dict[str, Any] = {name: bindparam(name) for name in kept}
-            return change_in(self.table).where(self._id == bindparam("of_id")).values(changed)
+            written: dict[str, Any] = {name: bindparam(name) for name in kept}
+            return change_in(self.table).where(*self._are(equal)).values(written)
 
-        self._statement(("change", *kept), statement).run(tx.connection, of_id=row_id, **kept)
+        change = self._statement(("change", *kept, None, *_shape(equal)), statement)
+        return change.run(tx.connection, **kept, **_parameters(equal)).rowcount
 
     def changed(self, tx: Tx, row: _RowT, **values: object) -> _RowT:
         """The row with these values, kept."""
-        self.change(tx, getattr(row, self._id.name), **values)
+        self.change(tx, getattr(row, self._id), **values)
         return replace(row, **values)
 
     def updated(self, tx: Tx, row: _RowT, **values: object) -> _RowT:

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Final, Generic, Protocol, TypeVar
 
 from relay_localcloud.capacity import addresses, claims
+from relay_localcloud.capacity.claims import no_room
 from relay_localcloud.capacity.placement import Demand
-from relay_localcloud.capacity.saturation import no_room
 from relay_localcloud.capacity.vacancies import Queue, announce_vacancy
 from relay_localcloud.kernel.due import DueHandler, DueItem
 from relay_localcloud.kernel.instants import seconds

@@ -14,9 +14,9 @@ from relay_localcloud.capacity.catalog import (
     CpuSize,
     GpuModel,
 )
+from relay_localcloud.capacity.claims import no_room, saturated
 from relay_localcloud.capacity.nodes import NODES
 from relay_localcloud.capacity.placement import SPOT, Demand, NodeRoom, could_ever_hold
-from relay_localcloud.capacity.saturation import no_room, saturated
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import billing

@@ -7,8 +7,8 @@ from typing import Final
 from sqlalchemy import func, select
 
 from relay_localcloud.capacity import addresses, claims, nodes
+from relay_localcloud.capacity.claims import saturated
 from relay_localcloud.capacity.placement import SPOT
-from relay_localcloud.capacity.saturation import saturated
 from relay_localcloud.capacity.vacancies import announce_vacancy
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.outcomes import decided
