@@ -14,7 +14,7 @@ from typing import Final
 from pydantic import ValidationError
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from relay_localcloud.http.errors import ApiError
+from relay_localcloud.kernel.refusals import ApiError
 
 PATIENCE_SECONDS: Final = 1.0
 """How long, in real time, after a failure of the disk what was due is tried again."""

@@ -7,16 +7,15 @@ n + 1; it is plain SQL and pure arithmetic, since the rest of the program may ch
 
 import sqlite3
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from sqlalchemy import Column, Connection, Table
 from sqlalchemy.schema import CreateColumn
 from sqlalchemy.sql.schema import ScalarElementColumnDefault
 
-from relay_localcloud.kernel.instants import LAST
+from relay_localcloud.kernel.instants import LAST, SECOND
 from relay_localcloud.kernel.schema import SCHEMA_VERSION, metadata
-from relay_localcloud.money import accrual
-from relay_localcloud.money.accrual import MICROSECONDS, Meter
 
 Migration = Callable[[sqlite3.Connection, frozenset[str]], None]
 """Changes a state's rows, its tables being complete; the second argument names the tables that it lacked."""
@@ -68,20 +67,28 @@ def _cards_settlements_and_recharges(raw: sqlite3.Connection, lacked: frozenset[
     )
     accounts = raw.execute(
         "SELECT organization_id, balance_cents, recharge_enabled, recharge_threshold_cents, "
-        "read_at, month_start, month_units, earlier_units, burn FROM accounts"
+        "read_at, month_units, earlier_units, burn FROM accounts"
     ).fetchall()
-    for organization_id, balance, recharges, threshold, *kept in accounts:
-        meter = Meter(*kept)
-        if meter.burn or meter.accrued_units:
-            _schedule(raw, "billing.settlement", organization_id, accrual.settlement_at(meter.read_at))
-        below = accrual.second_below(meter, balance, threshold) if recharges else None
-        if below is not None:
-            _schedule(raw, "billing.auto_recharge", organization_id, max(below, meter.read_at))
+    for organization_id, balance, recharges, threshold, read_at, month_units, earlier_units, burn in accounts:
+        accrued = month_units + earlier_units  # in 1/3600 cent
+        if burn or accrued:
+            _schedule(raw, "billing.settlement", organization_id, _settlement_at(read_at))
+        missing = max(0, 3600 * (balance - threshold + 1) - accrued)
+        if recharges and (burn or not missing):
+            below = read_at + -(-missing // (burn or 1))
+            _schedule(raw, "billing.auto_recharge", organization_id, below)
+
+
+def _settlement_at(second: int) -> int:
+    """The first time that it is the 1st, 00:10 UTC, not before a second."""
+    before = datetime.fromtimestamp(second - 601, UTC)
+    start = (before.replace(day=1) + timedelta(days=32)).replace(day=1, hour=0, minute=10, second=0)
+    return int(start.timestamp())
 
 
 def _schedule(raw: sqlite3.Connection, kind: str, organization_id: str, second: int) -> None:
-    if second * MICROSECONDS <= LAST:
-        values = (second * MICROSECONDS, kind, organization_id)
+    if second * SECOND <= LAST:
+        values = (second * SECOND, kind, organization_id)
         raw.execute("INSERT INTO due (due_at, kind, subject, payload) VALUES (?, ?, ?, '{}')", values)
 
 

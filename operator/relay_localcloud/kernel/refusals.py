@@ -1,0 +1,43 @@
+"""What refuses a request, wherever that is known: `http/errors.py` makes an answer of it."""
+
+from collections.abc import Mapping
+
+# Section 7 names `not_found` only; the others follow its spelling.
+CODES: Mapping[int, str] = {
+    400: "invalid_request",
+    401: "unauthorized",
+    402: "payment_required",
+    403: "forbidden",
+    404: "not_found",
+    405: "method_not_allowed",
+    408: "request_timeout",
+    409: "conflict",
+    410: "gone",
+    413: "payload_too_large",
+    422: "unprocessable",
+    429: "rate_limited",
+    500: "internal",
+    502: "bad_upstream",
+    503: "unavailable",
+}
+
+
+LONGEST_MESSAGE = 400
+
+
+class ApiError(Exception):
+    """An answer that is an error: its status, a sentence for people, and a code for programs."""
+
+    def __init__(
+        self, status: int, message: str, code: str | None = None, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = shortened(message)
+        self.code: str | None = code or CODES.get(status, "error")
+        self.headers = dict(headers or {})
+
+
+def shortened(message: str) -> str:
+    """A message that repeats something long, without its middle."""
+    return message if len(message) <= LONGEST_MESSAGE else f"{message[:300]} ... {message[-90:]}"
