@@ -3,9 +3,10 @@
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, create_model
 from pydantic.alias_generators import to_camel
 from sqlalchemy import Index
 
@@ -30,109 +31,56 @@ HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$")]
 Delay = Annotated[float, Field(ge=0, le=LONGEST_DELAY_SECONDS, allow_inf_nan=False)]
 
 
-class Effect(BaseModel):
-    """What a fault does."""
-
-    model_config = ConfigDict(
-        alias_generator=to_camel,
-        extra="forbid",
-        frozen=True,
-        strict=True,
-        validate_by_name=True,
-        defer_build=True,
-    )
+_CONFIG: Final = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, strict=True, defer_build=True)
 
 
-class Answer(Effect):
-    """Answered with this status instead of being acted on; without a body it is `{error, code}`."""
+class Answered(BaseModel):
+    """What a request is answered with instead of being acted on; without a body it is `{error, code}`."""
+
+    model_config = _CONFIG
 
     status: Annotated[int, Field(ge=200, le=599)]
     body: JsonValue = None
     headers: dict[HeaderName, HeaderText] = Field(default_factory=dict)
 
 
-class DelaySeconds(Effect):
-    """A request is acted on this much later, in real time; a webhook is sent this much later on the cloud's clock."""
-
-    delay_seconds: Delay
-
-
-class Drop(Effect):
-    """The connection is cut: `before` it is acted on, or `after`, so that only the reply is lost."""
-
-    drop: Literal["before", "after"]
-
-
-class TruncateBytes(Effect):
-    """Acted on; the first n bytes of the body are sent, then the connection breaks."""
-
-    truncate_bytes: Annotated[int, Field(ge=0, le=2**31)]
-
-
-class Html(Effect):
-    """Acted on; a page of HTML takes the body's place, with the same status."""
-
-    html: Literal[True]
-
-
-class StaleSeconds(Effect):
-    """A read answers as it would have so many seconds of the cloud's clock ago."""
-
-    stale_seconds: Annotated[float, Field(gt=0, le=LONGEST_DELAY_SECONDS, allow_inf_nan=False)]
-
-
-class PriceFactor(Effect):
-    """What is created is billed at this multiple of the price that the catalog quotes."""
-
-    price_factor: Annotated[float, Field(ge=0, le=1000, allow_inf_nan=False)]
-
-
-class CutStreamAfter(Effect):
-    """The model breaks after n pieces of content of a stream; what is not streamed is not affected."""
-
-    cut_stream_after: Annotated[int, Field(ge=0, le=2**31)]
-
-
-class Lose(Effect):
-    """The webhook never arrives, and is not retried."""
-
-    lose: Literal[True]
-
-
-class Duplicate(Effect):
-    """The webhook is sent with n extra copies."""
-
-    duplicate: Annotated[int, Field(ge=1, le=1000)]
-
-
-class Reorder(Effect):
-    """The webhook is held back until the subscription's next one went out."""
-
-    reorder: Literal[True]
-
-
-REQUEST_EFFECTS: Mapping[str, type[Effect]] = {
-    "status": Answer,
-    "delaySeconds": DelaySeconds,
-    "drop": Drop,
-    "truncateBytes": TruncateBytes,
-    "html": Html,
+_VALUES: Final[Mapping[str, Any]] = {
+    # A request is acted on this much later, in real time; a webhook is sent this much later on the cloud's clock.
+    "delaySeconds": Delay,
+    # The connection is cut: `before` it is acted on, or `after`, so that only the reply is lost.
+    "drop": Literal["before", "after"],
+    # Acted on; the first n bytes of the body are sent, then the connection breaks.
+    "truncateBytes": Annotated[int, Field(ge=0, le=2**31)],
+    # Acted on; a page of HTML takes the body's place, with the same status.
+    "html": Literal[True],
+    # A read answers as it would have so many seconds of the cloud's clock ago.
+    "staleSeconds": Annotated[float, Field(gt=0, le=LONGEST_DELAY_SECONDS, allow_inf_nan=False)],
+    # What is created is billed at this multiple of the price that the catalog quotes.
+    "priceFactor": Annotated[float, Field(ge=0, le=1000, allow_inf_nan=False)],
+    # The model breaks after n pieces of content of a stream; what is not streamed is not affected.
+    "cutStreamAfter": Annotated[int, Field(ge=0, le=2**31)],
+    # The webhook never arrives, and is not retried.
+    "lose": Literal[True],
+    # The webhook is sent with n extra copies.
+    "duplicate": Annotated[int, Field(ge=1, le=1000)],
+    # The webhook is held back until the subscription's next one went out.
+    "reorder": Literal[True],
 }
-"""By the field that tells them apart."""
+"""The effects but `status` (`Answered`), by the field that tells them apart, which is all that they have."""
 
-READ_EFFECTS: Mapping[str, type[Effect]] = {**REQUEST_EFFECTS, "staleSeconds": StaleSeconds}
-QUOTE_EFFECTS: Mapping[str, type[Effect]] = {**REQUEST_EFFECTS, "priceFactor": PriceFactor}
-STREAM_EFFECTS: Mapping[str, type[Effect]] = {**REQUEST_EFFECTS, "cutStreamAfter": CutStreamAfter}
+REQUEST_EFFECTS: Final = ("status", "delaySeconds", "drop", "truncateBytes", "html")
+WEBHOOK_EFFECTS: Final = ("lose", "duplicate", "delaySeconds", "reorder")
 
 STREAMED: Final = frozenset({"POST /v1/chat/completions", "POST /v1/messages"})
 """The operations that can answer with a stream."""
 
-WEBHOOK_EFFECTS: Mapping[str, type[Effect]] = {
-    "lose": Lose,
-    "duplicate": Duplicate,
-    "delaySeconds": DelaySeconds,
-    "reorder": Reorder,
-}
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """What a fault does: the field that tells it apart, and its value, `Answered` for a `status`."""
+
+    name: str
+    value: object
 
 
 class FaultCreate(ControlRequest):
@@ -175,24 +123,32 @@ class Fault:
     effect: Effect
 
 
-def effects_of(operation: str) -> Mapping[str, type[Effect]]:
+def effects_of(operation: str) -> tuple[str, ...]:
     """The effects that a fault on this operation may have."""
     if operation == WEBHOOK:
         return WEBHOOK_EFFECTS
     if operation in QUOTED:
-        return QUOTE_EFFECTS
+        return *REQUEST_EFFECTS, "priceFactor"
     if operation in STREAMED:
-        return STREAM_EFFECTS
-    return READ_EFFECTS if operation.startswith("GET ") else REQUEST_EFFECTS
+        return *REQUEST_EFFECTS, "cutStreamAfter"
+    return (*REQUEST_EFFECTS, "staleSeconds") if operation.startswith("GET ") else REQUEST_EFFECTS
 
 
 def parse_effect(operation: str, effect: Mapping[str, Any]) -> Effect:
     """Read an effect; pydantic's ValidationError, or ValueError where it has no known field that tells it apart."""
     known = effects_of(operation)
-    for name, model in known.items():
-        if name in effect:
-            return model.model_validate(effect, by_alias=True, by_name=False)
-    raise ValueError(f"effect: give one of {', '.join(known)} for the operation {operation!r}")
+    name = next((name for name in known if name in effect), None)
+    if name is None:
+        raise ValueError(f"effect: give one of {', '.join(known)} for the operation {operation!r}")
+    if name == "status":
+        return Effect(name, Answered.model_validate(effect))
+    return Effect(name, getattr(_shape(name).model_validate(effect), name))
+
+
+@cache
+def _shape(name: str) -> type[BaseModel]:
+    field: dict[str, Any] = {name: (_VALUES[name], ...)}
+    return create_model(name, __config__=ConfigDict(extra="forbid", strict=True), **field)
 
 
 def add(tx: Tx, fault: FaultCreate) -> dict[str, object]:

@@ -9,7 +9,7 @@ import json
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from relay_localcloud.faults import faults
-from relay_localcloud.faults.faults import Fault
+from relay_localcloud.faults.faults import Answered, Effect, Fault
 from relay_localcloud.http.errors import ApiError, ErrorAnswer
 from relay_localcloud.http.exchange import Exchange, exchange_of
 from relay_localcloud.http.servers import ABORT, CLOSE
@@ -64,39 +64,37 @@ class FaultInjection:
         exchange.fault_id = fault.id
         await self._suffer(fault.effect, exchange, scope, receive, send)
 
-    async def _suffer(
-        self, effect: faults.Effect, exchange: Exchange, scope: Scope, receive: Receive, send: Send
-    ) -> None:
+    async def _suffer(self, effect: Effect, exchange: Exchange, scope: Scope, receive: Receive, send: Send) -> None:
         match effect:
-            case faults.Answer():
-                await self._answer(effect, scope, receive, send)
-            case faults.DelaySeconds(delay_seconds=delay):
+            case Effect("status", Answered() as answered):
+                await self._answer(answered, scope, receive, send)
+            case Effect("delaySeconds", float(delay)):
                 await asyncio.sleep(delay)
                 await self._app(scope, receive, send)
-            case faults.Drop(drop="before"):
+            case Effect("drop", "before"):
                 await _cut(scope, receive, ABORT)
-            case faults.Drop():
+            case Effect("drop"):
                 exchange.reply_breaks = True
                 exchange.status = (await self._reply(scope, receive)).status
                 await _cut(scope, receive, ABORT)
-            case faults.TruncateBytes(truncate_bytes=kept):
+            case Effect("truncateBytes", int(kept)):
                 exchange.reply_breaks = True
                 await _truncate(await self._reply(scope, receive), kept, scope, receive, send)
-            case faults.Html():
+            case Effect("html"):
                 await _send_page(await self._reply(scope, receive), send)
-            case faults.StaleSeconds(stale_seconds=behind):
+            case Effect("staleSeconds", float(behind)):
                 with history.reading_as_of(seconds(behind)):
                     await self._app(scope, receive, send)
-            case faults.CutStreamAfter(cut_stream_after=pieces):
+            case Effect("cutStreamAfter", int(pieces)):
                 exchange.cut_stream_after = pieces
                 await self._app(scope, receive, send)
-            case faults.PriceFactor(price_factor=factor):
+            case Effect("priceFactor", float(factor)):
                 exchange.price_factor = factor
                 await self._app(scope, receive, send)
             case _:
                 raise AssertionError(f"{effect} is no effect on requests")
 
-    async def _answer(self, effect: faults.Answer, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _answer(self, effect: Answered, scope: Scope, receive: Receive, send: Send) -> None:
         error = ApiError(effect.status, f"A fault made this {effect.status}.")
         response = self._refused(error, scope)
         if effect.body is not None:

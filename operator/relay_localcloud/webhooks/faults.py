@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from sqlalchemy import bindparam, delete, select, update
 
 from relay_localcloud.faults import faults
-from relay_localcloud.faults.faults import Fault
+from relay_localcloud.faults.faults import Effect, Fault
 from relay_localcloud.kernel import due, tables
 from relay_localcloud.kernel.due import DueItem
 from relay_localcloud.kernel.instants import seconds
@@ -42,15 +42,15 @@ def interfere(tx: Tx, item: DueItem, organization_id: str) -> Interference | Non
 
 def _disturbed(tx: Tx, item: DueItem, fault: Fault) -> Interference | None:
     match fault.effect:
-        case faults.Duplicate(duplicate=extra):
+        case Effect("duplicate", int(extra)):
             return Interference(1 + extra, fault.id)
-        case faults.Lose():
+        case Effect("lose"):
             due.remove(tx.connection, item.id)
             tx.connection.execute(delete(tables.webhook_deliveries).where(_delivery.id == item.subject))
-        case faults.DelaySeconds(delay_seconds=delay):
+        case Effect("delaySeconds", float(delay)):
             payload = {**item.payload, "faultId": fault.id}
             tx.schedule(item.due_at + seconds(delay), ATTEMPT, item.subject, payload, lane=item.lane)
-        case faults.Reorder():
+        case Effect("reorder"):
             due.remove(tx.connection, item.id)
             _hold(tx, item.subject, held=True)
         case _:
