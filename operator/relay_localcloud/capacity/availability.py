@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Connection
 
-from relay_localcloud.capacity import nodes, reserved_units
+from relay_localcloud.capacity import nodes, reservations
 from relay_localcloud.capacity.placement import NodeRoom
-from relay_localcloud.capacity.reserved_units import ReservedUnit
+from relay_localcloud.capacity.reservations import ReservedUnit
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Modes:
 def by_model(connection: Connection, organization_id: str) -> Mapping[str, Modes]:
     """What an organization can have of every model of which there is a node that takes workloads on."""
     reserved: dict[str, list[ReservedUnit]] = {}
-    for unit in reserved_units.every(connection, organization_id):
+    for unit in reservations.every(connection, organization_id):
         reserved.setdefault(unit.node_id, []).append(unit)
     models: defaultdict[str, Modes] = defaultdict(Modes)
     for room in nodes.schedulable_rooms(connection):

@@ -6,12 +6,12 @@ The catalog is fixed; how much of it is free is computed from the nodes (`placem
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
-
-from pydantic.alias_generators import to_camel
+from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
+_EntryT = TypeVar("_EntryT", bound="DataclassInstance")
 
 EVERY_COUNT: Final = (1, 2, 3, 4, 5, 6, 7, 8)
 NVSWITCH_TILES: Final = (1, 2, 4, 8)  # the partitions that an NVSwitch board can be passed through in
@@ -31,21 +31,6 @@ class GpuModel:
     nvlink: bool
     node_ram_gb: int
     vm_tiles: tuple[int, ...]
-
-    @property
-    def shown(self) -> dict[str, object]:
-        """The model as the catalog and the details of clusters have it."""
-        return {
-            "id": self.id,
-            "name": self.name,
-            "memoryGb": self.memory_gb,
-            "pricePerHourCents": self.price_per_hour_cents,
-        }
-
-
-def in_camel_case(entry: "DataclassInstance") -> dict[str, object]:
-    """An entry as it is answered, all of its fields."""
-    return {to_camel(field.name): getattr(entry, field.name) for field in fields(entry)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,52 +62,35 @@ class VmTemplate:
     image_url: str
 
 
-GPU_MODELS: Final[Mapping[str, GpuModel]] = MappingProxyType(
-    {
-        model.id: model
-        for model in (
-            GpuModel("h100", "NVIDIA H100 SXM 80GB", 80, 249, True, 2048, NVSWITCH_TILES),
-            GpuModel("a100", "NVIDIA A100 SXM 80GB", 80, 139, True, 1024, NVSWITCH_TILES),
-            GpuModel("l40s", "NVIDIA L40S 48GB", 48, 89, False, 768, EVERY_COUNT),
-            GpuModel("rtx4090", "NVIDIA GeForce RTX 4090", 24, 39, False, 512, EVERY_COUNT),
-        )
-    }
-)
+def _by_first_field(*entries: _EntryT) -> Mapping[str, _EntryT]:
+    return MappingProxyType({getattr(entry, fields(entry)[0].name): entry for entry in entries})
 
+
+GPU_MODELS: Final = _by_first_field(
+    GpuModel("h100", "NVIDIA H100 SXM 80GB", 80, 249, True, 2048, NVSWITCH_TILES),
+    GpuModel("a100", "NVIDIA A100 SXM 80GB", 80, 139, True, 1024, NVSWITCH_TILES),
+    GpuModel("l40s", "NVIDIA L40S 48GB", 48, 89, False, 768, EVERY_COUNT),
+    GpuModel("rtx4090", "NVIDIA GeForce RTX 4090", 24, 39, False, 512, EVERY_COUNT),
+)
 MODELS_CHEAPEST_FIRST: Final = tuple(sorted(GPU_MODELS.values(), key=lambda model: model.price_per_hour_cents))
+SHOWN_OF_MODEL: Final = ("id", "name", "memory_gb", "price_per_hour_cents")
+"""What the catalog and the details of clusters show of a GPU model."""
 
-CPU_SIZES: Final[Mapping[str, CpuSize]] = MappingProxyType(
-    {
-        size.resource_size: size
-        for size in (
-            CpuSize("small", 2, 4096, 4),
-            CpuSize("medium", 4, 8192, 8),
-            CpuSize("large", 8, 16384, 16),
-            CpuSize("xlarge", 16, 32768, 32),
-        )
-    }
+CPU_SIZES: Final = _by_first_field(
+    CpuSize("small", 2, 4096, 4),
+    CpuSize("medium", 4, 8192, 8),
+    CpuSize("large", 8, 16384, 16),
+    CpuSize("xlarge", 16, 32768, 32),
 )
-
-LOCATIONS: Final[Mapping[str, Location]] = MappingProxyType(
-    {
-        location.id: location
-        for location in (
-            Location("ams1", "Amsterdam", "eu-west"),
-            Location("iad1", "Ashburn", "us-east"),
-            Location("sjc1", "San Jose", "us-west"),
-        )
-    }
+LOCATIONS: Final = _by_first_field(
+    Location("ams1", "Amsterdam", "eu-west"),
+    Location("iad1", "Ashburn", "us-east"),
+    Location("sjc1", "San Jose", "us-west"),
 )
-
-VM_TEMPLATES: Final[Mapping[str, VmTemplate]] = MappingProxyType(
-    {
-        template.id: template
-        for template in (
-            VmTemplate("ubuntu-24-04", "Ubuntu 24.04", "Ubuntu with GPU drivers", "docker.io/library/ubuntu:24.04"),
-            VmTemplate("pytorch", "PyTorch", "Ubuntu with CUDA and PyTorch", "docker.io/pytorch/pytorch:latest"),
-            VmTemplate("vllm", "vLLM", "An OpenAI-compatible model server", "docker.io/vllm/vllm-openai:latest"),
-        )
-    }
+VM_TEMPLATES: Final = _by_first_field(
+    VmTemplate("ubuntu-24-04", "Ubuntu 24.04", "Ubuntu with GPU drivers", "docker.io/library/ubuntu:24.04"),
+    VmTemplate("pytorch", "PyTorch", "Ubuntu with CUDA and PyTorch", "docker.io/pytorch/pytorch:latest"),
+    VmTemplate("vllm", "vLLM", "An OpenAI-compatible model server", "docker.io/vllm/vllm-openai:latest"),
 )
 
 SEEDED_NODE_LOCATIONS: Final = ("ams1", "iad1")

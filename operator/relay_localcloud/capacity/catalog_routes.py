@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 from relay_localcloud.capacity import availability, nodes
 from relay_localcloud.capacity.availability import Modes, NodeCapacity
-from relay_localcloud.capacity.catalog import CPU_SIZES, GPU_MODELS, LOCATIONS, VM_TEMPLATES, Location, in_camel_case
+from relay_localcloud.capacity.catalog import CPU_SIZES, GPU_MODELS, LOCATIONS, SHOWN_OF_MODEL, VM_TEMPLATES, Location
 from relay_localcloud.http.principal import Anyone
 from relay_localcloud.http.routing import Router
+from relay_localcloud.kernel.rows import shown
 from relay_localcloud.kernel.store import Tx
 from relay_wire.catalog import GpuAvailabilityList, GpuModelList, LocationList, Pricing, VmTemplateList
 
@@ -16,7 +17,7 @@ router = Router("Catalog")
 @router.get("/v1/gpu-models", response_model=GpuModelList, summary="GPU models")
 async def gpu_models(_: Anyone) -> dict[str, object]:
     """Answers `{items}`; prices are of one GPU."""
-    return {"items": [model.shown for model in GPU_MODELS.values()]}
+    return {"items": [shown(model, *SHOWN_OF_MODEL) for model in GPU_MODELS.values()]}
 
 
 @router.get("/v1/gpu-availability", response_model=GpuAvailabilityList, summary="Free GPUs per model and mode")
@@ -38,7 +39,7 @@ async def pricing(_: Anyone) -> dict[str, object]:
         {"gpuModelId": model.id, "name": model.name, "pricePerHourCents": model.price_per_hour_cents}
         for model in GPU_MODELS.values()
     ]
-    return {"gpu": gpu, "cpu": [in_camel_case(size) for size in CPU_SIZES.values()]}
+    return {"gpu": gpu, "cpu": [shown(size) for size in CPU_SIZES.values()]}
 
 
 @router.get("/v1/locations", response_model=LocationList, summary="Locations and regions")
@@ -46,15 +47,15 @@ def locations(caller: Anyone, tx: Tx) -> dict[str, object]:
     """Answers `{items}`: the catalog's own, then others where there are nodes for the calling organization."""
     places = nodes.places(tx.connection, caller.organization_id)
     others = [Location(place, place, places[place]) for place in sorted(places) if place not in LOCATIONS]
-    return {"items": [in_camel_case(place) for place in (*LOCATIONS.values(), *others)]}
+    return {"items": [shown(place) for place in (*LOCATIONS.values(), *others)]}
 
 
 @router.get("/v1/vm-templates", response_model=VmTemplateList, summary="VM templates")
 async def vm_templates(_: Anyone) -> dict[str, object]:
     """Answers `{items}`."""
-    return {"items": [in_camel_case(template) for template in VM_TEMPLATES.values()]}
+    return {"items": [shown(template) for template in VM_TEMPLATES.values()]}
 
 
 def _mode(capacities: Sequence[NodeCapacity], tiles: Sequence[int] | None) -> dict[str, object]:
     now = availability.availability(capacities, tiles)
-    return {**in_camel_case(now), "nodes": [in_camel_case(node) for node in capacities]}
+    return {**shown(now), "nodes": [shown(node) for node in capacities]}

@@ -28,7 +28,7 @@ from sqlalchemy import (
 )
 
 from relay_localcloud.capacity import nodes as nodes_of
-from relay_localcloud.capacity import reserved_units
+from relay_localcloud.capacity import reservations
 from relay_localcloud.capacity.nodes import ROOM, nodes, room_of
 from relay_localcloud.capacity.placement import Demand, NodeRoom, choose_node, choose_units, could_ever_hold
 from relay_localcloud.http.errors import ApiError
@@ -124,7 +124,7 @@ def room_at(connection: Connection, node_id: str, organization_id: str, *, named
     room = room_of(connection, node_id)
     if room is None:
         return None
-    granted = reserved_units.granted_units(connection, node_id, organization_id, named=named, spot=spot)
+    granted = reservations.granted_units(connection, node_id, organization_id, named=named, spot=spot)
     return _granting(room, organization_id, granted)
 
 
@@ -134,7 +134,7 @@ def _any_could_hold(connection: Connection, demand: Demand) -> bool:
         return any(could_ever_hold(room, demand) for room in nodes_of.rooms_for(connection, demand))
     n = nodes.c
     is_open = n.organization_id.in_(("", demand.organization_id))
-    lent = reserved_units.nodes_lending(demand.gpu_count)
+    lent = reservations.nodes_lending(demand.gpu_count)
     query = select(n.id).where(
         or_(is_open, n.id.in_(lent)) if demand.spot else is_open,
         n.gpu_model_id == demand.gpu_model_id,
@@ -152,10 +152,10 @@ def claim(tx: Tx, room: NodeRoom, gpu_count: int, holder_id: str, workload_id: s
     taken: set[int] = set()
     if wanted and room.free_count < room.gpu_count:
         taken.update(unit for (unit,) in _TAKEN.run(tx.connection, node=room.id))
-        taken.update(reserved_units.on_node(tx, room.id))
+        taken.update(reservations.on_node(tx, room.id))
     for unit in (*granted, *choose_units(room.gpu_count, taken, wanted)):
         _CLAIM.run(tx.connection, node_id=room.id, unit=unit, holder_id=holder_id, workload_id=workload_id)
-    reserved_units.set_free(tx, room.id, granted, free=False)
+    reservations.set_free(tx, room.id, granted, free=False)
     _CHANGE_FREE.run(tx.connection, node=room.id, by=-wanted)
 
 
@@ -165,9 +165,9 @@ def release(tx: Tx, holder_id: str) -> None:
     if not released:
         return
     node_id = released[0][0]  # a holder's GPUs are all on one node
-    reserved = reserved_units.on_node(tx, node_id)
+    reserved = reservations.on_node(tx, node_id)
     returned = [unit for _, unit in released if unit in reserved]
-    reserved_units.set_free(tx, node_id, returned, free=True)
+    reservations.set_free(tx, node_id, returned, free=True)
     _CHANGE_FREE.run(tx.connection, node=node_id, by=len(released) - len(returned))
 
 
@@ -176,7 +176,7 @@ def _granting(room: NodeRoom, organization_id: str, granted: tuple[int, ...]) ->
 
 
 def _lent_rooms(connection: Connection, demand: Demand) -> Iterator[NodeRoom]:
-    for node_id, units in reserved_units.lent_units(connection, demand.gpu_model_id).items():
+    for node_id, units in reservations.lent_units(connection, demand.gpu_model_id).items():
         room = room_of(connection, node_id)
         assert room is not None, "a node that was removed has no reservation"
         yield _granting(room, demand.organization_id, units)

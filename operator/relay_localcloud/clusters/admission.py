@@ -1,7 +1,7 @@
 """What must hold before a cluster exists, then its row and its first replicas."""
 
 import secrets
-from dataclasses import dataclass, replace
+from typing import Any
 
 from relay_localcloud.capacity.catalog import DEFAULT_CPU_SIZE
 from relay_localcloud.clusters import clusters, moves
@@ -18,16 +18,6 @@ from relay_localcloud.workloads import admission, container
 from relay_wire.clusters import ClusterCreate, ClusterStatus
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaShape:
-    """What each replica is and costs, in cents an hour."""
-
-    gpu_model_id: str | None
-    gpu_count: int
-    price_cents: int
-    resource_size: str
-
-
 def create(tx: Tx, vault: Vault, organization_id: str, body: ClusterCreate, price_factor: float) -> Cluster:
     """Make a cluster and place its replicas; the capacity codes where not even one finds room."""
     tier = body.tier or "standard"
@@ -39,13 +29,30 @@ def create(tx: Tx, vault: Vault, organization_id: str, body: ClusterCreate, pric
     body = container.from_template(body)
     registry_credentials.require_usable(tx, vault, organization_id, body.registry_credential_id)
     admission.require_regions(tx, body)
-    shape = _shape(body)
-    shape = replace(shape, price_cents=quotes.locked(shape.price_cents, price_factor))
+    shape, price_cents = _shape(body)
     named = {"organization_id": organization_id, "name": body.name, "terminated_at": None}
     if clusters.CLUSTERS.find(tx, **named) is not None:
         raise ApiError(409, f"There is a live cluster {body.name!r} already; names are free again after termination.")
     billing.require_funds(tx, organization_id)
-    made = moves.settle(tx, _insert(tx, organization_id, body, shape, tier))
+    cluster_id = tx.new_id("cluster")
+    made = clusters.CLUSTERS.insert(
+        tx,
+        **shape,
+        organization_id=organization_id,
+        name=body.name,
+        id=cluster_id,
+        status=ClusterStatus.PROVISIONING,
+        replica_count=1 if body.replica_count is None else body.replica_count,
+        active_replicas=0,
+        replica_price_cents=quotes.locked(price_cents, price_factor),
+        tier=tier,
+        label=cluster_id.replace("_", "-"),
+        deploy_token=f"dt_{secrets.token_hex(24)}",
+        request=body.model_dump_json(by_alias=True, exclude_none=True),
+        created_at=tx.now,
+        updated_at=tx.now,
+    )
+    made = moves.settle(tx, made)
     REPLICAS.require_more(tx, made, had=0)
     return made
 
@@ -56,38 +63,17 @@ def require_replica_count(replica_count: int) -> None:
         raise ApiError(400, f"replicaCount: at most {MOST_REPLICAS}.")
 
 
-def _shape(body: ClusterCreate) -> ReplicaShape:
+def _shape(body: ClusterCreate) -> tuple[dict[str, Any], int]:
+    """What each replica is, and what the catalog asks for it, in cents an hour."""
     if body.gpu_model_id is None:
         if body.gpus_per_replica:
             raise ApiError(422, "gpusPerReplica: it needs a gpuModelId.")
         size = admission.known_cpu_size(body.resource_size or DEFAULT_CPU_SIZE)
-        return ReplicaShape(None, 0, size.price_per_hour_cents, size.resource_size)
+        return {"gpus_per_replica": 0, "resource_size": size.resource_size}, size.price_per_hour_cents
     model = admission.known_model(body.gpu_model_id)
     count = 1 if body.gpus_per_replica is None else body.gpus_per_replica
     if count < 1:
         raise ApiError(400, "gpusPerReplica: a cluster with a gpuModelId has at least one.")
-    gpu_size = admission.gpu_size(body.resource_size, count)
-    return ReplicaShape(model.id, count, model.price_per_hour_cents * count, gpu_size)
-
-
-def _insert(tx: Tx, organization_id: str, body: ClusterCreate, shape: ReplicaShape, tier: str) -> Cluster:
-    cluster_id = tx.new_id("cluster")
-    return clusters.CLUSTERS.insert(
-        tx,
-        id=cluster_id,
-        organization_id=organization_id,
-        name=body.name,
-        status=ClusterStatus.PROVISIONING,
-        replica_count=1 if body.replica_count is None else body.replica_count,
-        active_replicas=0,
-        gpu_model_id=shape.gpu_model_id,
-        gpus_per_replica=shape.gpu_count,
-        replica_price_cents=shape.price_cents,
-        resource_size=shape.resource_size,
-        tier=tier,
-        label=cluster_id.replace("_", "-"),
-        deploy_token=f"dt_{secrets.token_hex(24)}",
-        request=body.model_dump_json(by_alias=True, exclude_none=True),
-        created_at=tx.now,
-        updated_at=tx.now,
-    )
+    named = {"gpu_model_id": model.id, "resource_size": admission.gpu_size(body.resource_size, count)}
+    shape = {**named, "gpus_per_replica": count}
+    return shape, model.price_per_hour_cents * count

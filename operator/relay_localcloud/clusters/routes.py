@@ -5,7 +5,7 @@ from functools import partial
 from typing import Final
 
 from relay_localcloud.capacity import nodes
-from relay_localcloud.capacity.catalog import DEFAULT_DISK_GB, GPU_MODELS
+from relay_localcloud.capacity.catalog import DEFAULT_DISK_GB, GPU_MODELS, SHOWN_OF_MODEL
 from relay_localcloud.capacity.nodes import Node
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.clusters import admission, clusters, moves
@@ -136,7 +136,7 @@ def _detail(tx: Tx, cluster: Cluster, gateway_url: str) -> dict[str, object]:
             **shown(cluster, "created_at", "updated_at", "deploy_token"),
             "endpointUrl": endpoint_url(cluster.label, gateway_url),
             "envVars": asked.env_vars,
-            "gpuModel": model.shown if model else None,
+            "gpuModel": shown(model, *SHOWN_OF_MODEL) if model else None,
             "gpuModelId": model.id if model else None,
             **shown(asked, "health_check_path", "health_check_port", "health_checks", "image_url"),
             **shown(asked, "preferred_regions", "container_port"),

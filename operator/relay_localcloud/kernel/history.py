@@ -1,7 +1,8 @@
 """What rows were, so that a read can answer as of a while ago (the fault `staleSeconds`).
 
-Temporary triggers keep, in memory, each row of `TRACKED` as it was before a change, with the instant of the change.
-`overlay` then puts views of the tables' names before the tables: whatever reads in that transaction reads the past.
+Temporary triggers keep, in memory, each row as it was before a change, with the instant of the change; not those of
+tables that are `UNREAD`. `overlay` then puts views of the tables' names before the tables: whatever reads in that
+transaction reads the past.
 The newest `KEPT` changes of a table are remembered; before those, and before a restart, all counts as it is.
 """
 
@@ -15,38 +16,29 @@ from sqlalchemy import Table
 
 from relay_localcloud.kernel.schema import metadata
 
-TRACKED: Final = (
-    "workloads",
-    "clusters",
-    "replicas",
-    "nodes",
-    "reservations",
-    "reserved_units",
-    "accounts",
-    "transactions",
-    "usage_records",
-    "payment_methods",
-    "organizations",
-    "users",
-    "profiles",
-    "members",
-    "api_keys",
-    "ssh_keys",
-    "registry_credentials",
-    "runner_pools",
-    "snapshots",
-    "webhooks",
-    "webhook_attempts",
-    "inference_backends",
-    "serving_deployments",
-    "serving_replicas",
-    "inference_usage",
-    "files",
-    "batches",
-    "provider_applications",
-    "provisioning_tokens",
+UNREAD: Final = frozenset(
+    {
+        "addresses",
+        "attached_ssh_keys",
+        "charges",
+        "claims",
+        "due",
+        "faults",
+        "gateway_upstreams",
+        "inference_charges",
+        "invites",
+        "meta",
+        "outbox",
+        "recharge_attempts",
+        "sessions",
+        "transfers",
+        "vm_logs",
+        "waiting_clusters",
+        "waiting_deployments",
+        "webhook_deliveries",
+    }
 )
-"""The tables that reads answer from."""
+"""The tables that no read of the API answers from."""
 
 KEPT: Final = 10_000
 
@@ -94,7 +86,7 @@ def overlay(raw: sqlite3.Connection, then: int) -> Iterator[None]:
 
 
 def _tracked() -> list[Table]:
-    return [metadata.tables[name] for name in TRACKED]
+    return [table for name, table in metadata.tables.items() if name not in UNREAD]
 
 
 def _bookkeeping(table: Table) -> Iterator[str]:

@@ -21,7 +21,7 @@ from typing import IO, cast
 from pydantic import JsonValue
 from sqlalchemy import Connection, StaticPool, Table, bindparam, create_engine, insert, select
 
-from relay_localcloud.kernel import changes, disk, due, history, migrations, tables
+from relay_localcloud.kernel import disk, due, history, migrations, tables
 from relay_localcloud.kernel.disk import StateError
 from relay_localcloud.kernel.due import QueuedCall
 from relay_localcloud.kernel.prepared import Prepared
@@ -168,8 +168,18 @@ class Store:
         self.settings = _read_settings(self._connection)
 
     def watch(self, table: Table, key: str, of: Sequence[str], changed: Callable[[str], None]) -> None:
-        """Call `changed` with the `key` of each row that comes, goes, or is written in `of` (`changes.watch`)."""
-        changes.watch(self._raw, table, key, of, changed)
+        """Call `changed` with a row's `key` when the row goes or comes, or one of the columns `of` is written.
+
+        So what is kept of rows in memory can be forgotten, whoever changed them. It is called inside the transaction,
+        also in one that rolls back: forget, and read anew later. Once for each table.
+        """
+        function = f"{table.name}_changed"
+        self._raw.create_function(function, 1, changed)
+        for event, version in (("INSERT", "NEW"), ("DELETE", "OLD"), (f"UPDATE OF {', '.join(of)}", "OLD")):
+            self._raw.execute(
+                f"CREATE TEMP TRIGGER {function}_{event[:6]} AFTER {event} ON main.{table.name} "
+                f"BEGIN SELECT {function}({version}.{key}); END"
+            )
 
     def change_settings(self, tx: Tx, settings: Settings) -> None:
         """Keep other settings; transactions after this one see them."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
-from relay_localcloud.capacity import claims, nodes, reserved_units
+from relay_localcloud.capacity import claims, nodes, reservations
 from relay_localcloud.capacity.reservations import RESERVATIONS, Reservation, ReservationStatus
 from relay_localcloud.capacity.vacancies import announce_vacancy
 from relay_localcloud.clusters import clusters
@@ -83,21 +83,21 @@ def _require_unused(tx: Tx, reservation: Reservation, _: ReservationTrigger) -> 
 
 def _reserve(tx: Tx, reservation: Reservation, _: ReservationTrigger) -> None:
     taken = claims.holdings(tx.connection, reservation.node_id, reservation.units)
-    reserved_units.reserve(tx, reservation, taken)
+    reservations.reserve(tx, reservation, taken)
 
 
 def _lend(tx: Tx, reservation: Reservation, _: ReservationTrigger) -> None:
-    reserved_units.lend(tx, reservation.id, lent=True)
+    reservations.lend(tx, reservation.id, lent=True)
     _announce(tx, reservation)
 
 
 def _take_back(tx: Tx, reservation: Reservation, trigger: ReservationTrigger) -> None:
-    reserved_units.lend(tx, reservation.id, lent=False)  # first, so that what is evicted does not come back
+    reservations.lend(tx, reservation.id, lent=False)  # first, so that what is evicted does not come back
     _evict(tx, reservation.node_id, reservation.units, _REASONS[trigger])
 
 
 def _give_back(tx: Tx, reservation: Reservation, _: ReservationTrigger) -> None:
-    reserved_units.give_back(tx, reservation)
+    reservations.give_back(tx, reservation)
     _announce(tx, reservation)
 
 

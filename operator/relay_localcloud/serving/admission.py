@@ -1,5 +1,9 @@
 """What must hold before a deployment exists or changes, then what comes of it."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
 from relay_localcloud.capacity.nodes import COMMUNITY
 from relay_localcloud.faults import quotes
 from relay_localcloud.http.errors import ApiError
@@ -8,8 +12,8 @@ from relay_localcloud.kernel.store import Tx
 from relay_localcloud.models.backends import rows_of
 from relay_localcloud.models.built_in import BUILT_IN
 from relay_localcloud.money import billing
-from relay_localcloud.replicas.states import ReplicaState
-from relay_localcloud.serving import lanes, moves, rules
+from relay_localcloud.replicas.states import MOST_REPLICAS, ReplicaState
+from relay_localcloud.serving import lanes, moves
 from relay_localcloud.serving.moves import REPLICAS
 from relay_localcloud.serving.rows import DEPLOYMENTS, Deployment
 from relay_localcloud.serving.states import NOT_READY, TRANSITIONS, Trigger
@@ -18,9 +22,50 @@ from relay_wire.inference import MOST
 from relay_wire.serving import GREEN, DeploymentChange, DeploymentCreate, DeploymentStatus, EngineSettings
 
 
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What must hold, and the sentence of the 400 where it does not."""
+
+    holds: Callable[[DeploymentCreate], bool]
+    otherwise: str
+
+
+LASTING: Final = (
+    Rule(lambda d: d.replicas_max <= MOST_REPLICAS, f"replicasMax: at most {MOST_REPLICAS}."),
+    Rule(lambda d: d.replicas_min <= d.replicas_max, "replicasMin: it cannot be above replicasMax."),
+    Rule(
+        lambda d: d.replicas_min <= d.replicas_desired <= d.replicas_max,
+        "replicasDesired: it lies within replicasMin and replicasMax.",
+    ),
+    Rule(
+        lambda d: not d.max_prompt_bytes or d.min_prompt_bytes < d.max_prompt_bytes,
+        "minPromptBytes: the floor lies below the ceiling maxPromptBytes.",
+    ),
+    Rule(
+        lambda d: not (d.isolated and d.backend_weight),
+        "backendWeight: an isolated deployment is never published, so its weight is 0.",
+    ),
+    Rule(
+        lambda d: not (d.isolated and d.rollout_role),
+        "rolloutRole: an isolated deployment is never published, so it is no green.",
+    ),
+    Rule(lambda d: d.replica_runtime != "pod" or bool(d.weights_ref), "weightsRef: the replicaRuntime pod needs it."),
+)
+"""What holds all along."""
+
+AT_START: Final = (
+    *LASTING,
+    Rule(
+        lambda d: d.rollout_role != GREEN or d.backend_weight == 0,
+        "backendWeight: a green starts at 0; give it weight once it runs.",
+    ),
+)
+"""What holds when a deployment is made."""
+
+
 def create(tx: Tx, spec: DeploymentCreate, price_factor: float) -> Deployment:
     """Make a deployment and place its replicas; the capacity codes where not even one finds room."""
-    rules.require(rules.AT_START, spec)
+    _require(AT_START, spec)
     catalog_id = _catalog_of(tx, spec)
     model = known_model(spec.gpu_model_id)
     lanes.require_entry(spec, lanes.members(tx, catalog_id, spec))
@@ -52,7 +97,7 @@ def change(tx: Tx, deployment: Deployment, asked: DeploymentChange) -> Deploymen
     spec = deployment.spec.model_copy(update=changes)
     if spec.rollout_role == GREEN and deployment.spec.rollout_role != GREEN:
         raise ApiError(400, "rolloutRole: a green is made as one; this deployment is a member of its lane already.")
-    rules.require(rules.LASTING, spec)
+    _require(LASTING, spec)
     trigger = _trigger(deployment, asked, spec)
     decided(TRANSITIONS[deployment.status, trigger])
     had = REPLICAS.staying(tx, deployment)
@@ -67,6 +112,13 @@ def change(tx: Tx, deployment: Deployment, asked: DeploymentChange) -> Deploymen
     if grows:
         REPLICAS.require_more(tx, after, had)
     return after
+
+
+def _require(rules: tuple[Rule, ...], spec: DeploymentCreate) -> None:
+    """Refuse with 400 what breaks a rule, the first of them named."""
+    for rule in rules:
+        if not rule.holds(spec):
+            raise ApiError(400, rule.otherwise)
 
 
 def _promoted(tx: Tx, green: Deployment, spec: DeploymentCreate) -> DeploymentCreate:

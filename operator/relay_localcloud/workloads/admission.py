@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Final
 
-from relay_localcloud.capacity import addresses, claims, reserved_units
+from relay_localcloud.capacity import addresses, claims, reservations
 from relay_localcloud.capacity.catalog import (
     CPU_SIZES,
     EVERY_COUNT,
@@ -106,7 +106,7 @@ def visible_node(tx: Tx, node_id: str, organization_id: str, *, spot: bool = Fal
     room = claims.room_at(tx.connection, node_id, organization_id, named=True, spot=spot)
     if room is not None and (
         room.is_open_to(organization_id)
-        or reserved_units.gives_rights(tx.connection, node_id, organization_id, spot=spot)
+        or reservations.gives_rights(tx.connection, node_id, organization_id, spot=spot)
     ):
         return room
     raise ApiError(404, f"nodeId: there is no node {node_id!r}.")

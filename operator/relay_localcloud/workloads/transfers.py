@@ -10,7 +10,7 @@ from typing import Final
 
 from sqlalchemy import Index, text
 
-from relay_localcloud.capacity import claims, nodes, reserved_units
+from relay_localcloud.capacity import claims, nodes, reservations
 from relay_localcloud.capacity.placement import SPOT
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.http.bodies import OptionalBody
@@ -125,10 +125,8 @@ def _may_sit(tx: Tx, workload: Workload, node_id: str, receiver: str) -> bool:
     is_open = nodes.get(tx, node_id).organization_id in {"", receiver}
     if held is None:
         is_spot = workload.tier == SPOT
-        return is_open or reserved_units.gives_rights(tx.connection, node_id, receiver, spot=is_spot)
-    reserved = {
-        unit.unit: unit.allowed or unit.lent for unit in reserved_units.of_node(tx.connection, node_id, receiver)
-    }
+        return is_open or reservations.gives_rights(tx.connection, node_id, receiver, spot=is_spot)
+    reserved = {unit.unit: unit.allowed or unit.lent for unit in reservations.of_node(tx.connection, node_id, receiver)}
     return all(reserved.get(unit, is_open) for unit in held[1])
 
 
