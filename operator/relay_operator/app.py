@@ -34,12 +34,11 @@ from relay_operator.engine.queue import Priority, Queue, Shares
 from relay_operator.engine.vanished import Vanished
 from relay_operator.engine.workers import Workers
 from relay_operator.flows.batch.transfers import Transfers
-from relay_operator.flows.parts import Parts
+from relay_operator.flows.wiring import Parts
 from relay_operator.http_server import http_server
 from relay_operator.kinds import KINDS
-from relay_operator.leader.election import Election, LeaseLostError
+from relay_operator.leader.election import Election, LeaseLostError, LeaseTimes
 from relay_operator.leader.label import LeaderLabel
-from relay_operator.leader.lease import LeaseTimes
 from relay_operator.objectstores.stores import ObjectStores
 from relay_operator.observability.health import Heartbeat, health_app
 from relay_operator.observability.logs import EXPECTED_ERRORS, configure_logging

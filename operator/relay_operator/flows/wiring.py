@@ -1,33 +1,66 @@
-"""Puts the parts of each flow together, for the lines of `KINDS`."""
+"""What all flows are made from, and how each is put together, for the lines of `KINDS`."""
 
 import asyncio
+import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
-from relay_operator.accounts.accounts import AnyAccount
+from relay_operator.accounts.accounts import Accounts, AnyAccount
 from relay_operator.api.definition import Definition
 from relay_operator.api.workload import SpecT, StatusT
-from relay_operator.engine.controller import Controller
+from relay_operator.engine.confirmation import ConfirmationDelays
+from relay_operator.engine.controller import Controller, Engine
 from relay_operator.engine.passes import KindReconciler
 from relay_operator.flows.account.flow import AccountFlow
 from relay_operator.flows.batch.act import Actor as BatchActor
 from relay_operator.flows.batch.destinations import Destinations
+from relay_operator.flows.batch.files import LostFiles
 from relay_operator.flows.batch.flow import BatchFlow
 from relay_operator.flows.batch.gather import Gatherer as BatchGatherer
-from relay_operator.flows.batch.lost_files import LostFiles
 from relay_operator.flows.batch.polls import BatchPolls
 from relay_operator.flows.batch.publishing import Publishing
 from relay_operator.flows.batch.sending import Sending
 from relay_operator.flows.batch.sources import Sources
+from relay_operator.flows.batch.transfers import Transfers
 from relay_operator.flows.managed.act import Actor
 from relay_operator.flows.managed.connection import ConnectionWriter
 from relay_operator.flows.managed.flow import ManagedFlow
 from relay_operator.flows.managed.gather import Gatherer
 from relay_operator.flows.managed.inputs import InputReader
 from relay_operator.flows.managed.resource import ExternalResource, ObsT
-from relay_operator.flows.parts import Parts
 from relay_operator.flows.schedule.flow import ScheduleFlow
+from relay_operator.objectstores.stores import ObjectStores
+from relay_operator.observability.metrics import Metrics
 from relay_operator.records.pace import Pace
+from relay_operator.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """One process's."""
+
+    settings: Settings
+    engine: Engine
+    accounts: Accounts
+    metrics: Metrics
+    stores: ObjectStores
+    transfers: Transfers
+    leading: Callable[[], bool]
+    """Whether this replica may still send something that is paid for."""
+    plurals: Mapping[str, str]
+    """By kind, of those that use accounts."""
+
+    @property
+    def delays(self) -> ConfirmationDelays:
+        settings = self.settings
+        return ConfirmationDelays(
+            absence=settings.absence_seconds, newborn=settings.newborn_seconds, search=settings.search_seconds
+        )
+
+    def new_token(self) -> str:
+        """Unlike any other."""
+        return secrets.token_hex(16)
 
 
 def accounts(definition: Definition, model: type[AnyAccount]) -> Callable[[Parts], KindReconciler]:

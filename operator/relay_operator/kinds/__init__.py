@@ -6,8 +6,7 @@ from relay_operator.api.cloudaccount import CLOUD_ACCOUNT, CLUSTER_CLOUD_ACCOUNT
 from relay_operator.api.inferencebatch import DEFINITION as BATCH
 from relay_operator.api.inferencebatchschedule import DEFINITION as SCHEDULE
 from relay_operator.engine.kind import Kind
-from relay_operator.flows.parts import Parts
-from relay_operator.flows.wiring import accounts, batches, managed, schedules
+from relay_operator.flows.wiring import Parts, accounts, batches, managed, schedules
 from relay_operator.kinds.gpucluster import DEFINITION as GPU_CLUSTER
 from relay_operator.kinds.gpucluster import clusters
 from relay_operator.kinds.gpupod import DEFINITION as GPU_POD

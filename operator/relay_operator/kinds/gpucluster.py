@@ -30,7 +30,7 @@ from relay_operator.flows.managed.resource import (
     SearchResult,
     power,
 )
-from relay_operator.flows.parts import Parts
+from relay_operator.flows.wiring import Parts
 from relay_operator.kinds.clusterlists import ClusterLists
 from relay_operator.kinds.comparison import differing, env_fields, texts
 from relay_wire.clusters import ClusterCreate, ClusterDetail, ClusterScale, ClusterStatus, ClusterSummary, Replica

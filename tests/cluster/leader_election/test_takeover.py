@@ -12,9 +12,8 @@ import pytest_asyncio
 from kubernetes.aio import client, config
 
 from relay_operator.engine.kube import Kube
-from relay_operator.leader.election import Election, LeaseLostError
+from relay_operator.leader.election import Election, LeaseLostError, LeaseTimes
 from relay_operator.leader.label import LeaderLabel
-from relay_operator.leader.lease import LeaseTimes
 from tests.conftest import OPERATOR_NAMESPACE
 from tests.support.eventually import eventually
 from tests.support.operator import Operator

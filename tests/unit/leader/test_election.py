@@ -18,8 +18,7 @@ from relay_operator.engine.kube import (
     ResourceType,
     Unavailable,
 )
-from relay_operator.leader.election import Election, LeaseLostError
-from relay_operator.leader.lease import Lease, LeaseTimes, claim, may_take
+from relay_operator.leader.election import Election, Lease, LeaseLostError, LeaseTimes, claim, may_take
 
 TIMES = LeaseTimes(duration=15, renew_deadline=10, retry=2)
 

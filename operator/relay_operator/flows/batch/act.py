@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import assert_never
 
+from pydantic import JsonValue
+
 from relay_client import Cloud, CloudError, Conflict, NotFound, Outcome
 from relay_client.operations import CANCEL_BATCH, CREATE_BATCH, GET_FILE
 from relay_operator.api.conditions import Reason
@@ -19,17 +21,28 @@ from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.report import refusal
 from relay_operator.flows.batch import actions, predicates
 from relay_operator.flows.batch.actions import Action, Work
-from relay_operator.flows.batch.clearing import clear
 from relay_operator.flows.batch.destinations import Destinations
 from relay_operator.flows.batch.facts import BatchMemory, Facts
+from relay_operator.flows.batch.files import clear
 from relay_operator.flows.batch.gather import job_of
 from relay_operator.flows.batch.names import PartTag, metadata_of
 from relay_operator.flows.batch.publishing import Publishing, how_to_fetch
-from relay_operator.flows.batch.result import Begun, CancelRefused, Hindered, NotPaid, Paid, Result, Unknown
+from relay_operator.flows.batch.result import (
+    Begun,
+    CancelRefused,
+    Hindered,
+    NotPaid,
+    Paid,
+    Result,
+    StoppedError,
+    Unknown,
+    WorkRefused,
+    WorkResult,
+    WorkTroubled,
+    no_access,
+)
 from relay_operator.flows.batch.sending import Sending
-from relay_operator.flows.batch.status import parts_of
 from relay_operator.flows.batch.transfers import Transfers
-from relay_operator.flows.batch.work import StoppedError, WorkRefused, WorkResult, WorkTroubled, no_access
 from relay_operator.records.ids import NoTemporarySpace
 from relay_wire.batches import BatchCreate
 
@@ -174,10 +187,10 @@ class Actor:
 
     async def _mark(self, facts: Facts, part: PartStatus, writer: ObjectWriter) -> None:
         """In status, before the POST; the object is as it was read, or nothing is sent."""
-        status = facts.status
         sent = part.model_copy(update={"sent_at": facts.now})
-        marked = status.model_copy(update={"parts": [sent if row is part else row for row in status.parts or ()]})
-        await writer.status({"parts": parts_of(marked)})
+        marked = [sent if row is part else row for row in facts.status.parts or ()]
+        rows: list[JsonValue] = [row.model_dump(mode="json", exclude_none=True) for row in marked]
+        await writer.status({"parts": rows})
 
     async def _vanished(self, cloud: Cloud, part: PartStatus) -> bool:
         try:

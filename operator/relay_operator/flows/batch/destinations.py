@@ -10,8 +10,8 @@ from relay_operator.api.inferencebatch import InferenceBatch, OutputStatus
 from relay_operator.api.inferencebatch_spec import OnExisting
 from relay_operator.engine import kube
 from relay_operator.engine.kube import CONFIG_MAPS, JsonObject, Kube
+from relay_operator.flows.batch.result import StoppedError, WorkRefused, WorkTroubled
 from relay_operator.flows.batch.sources import Sources, located
-from relay_operator.flows.batch.work import StoppedError, WorkRefused, WorkTroubled
 from relay_operator.objectstores.credentials import Credentials
 from relay_operator.objectstores.errors import StoreError, StoreReason
 from relay_operator.objectstores.location import Location

@@ -9,7 +9,7 @@ from relay_operator.api.meta import CreateIntent, ObjectKey
 from relay_operator.engine.account import AccountState, UsesAccount
 from relay_operator.engine.memory import Memory
 from relay_operator.flows.batch.plan import View
-from relay_operator.flows.batch.work import WorkResult
+from relay_operator.flows.batch.result import WorkResult
 from relay_wire.batches import Batch
 
 

@@ -14,6 +14,7 @@ from relay_operator.engine.kind import resource_type
 from relay_operator.engine.kube import ResourceType
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.report import Report, Return
+from relay_operator.engine.status import conditions_of, of_every_pass, status_patch, whole_seconds
 from relay_operator.flows.batch import actions, predicates
 from relay_operator.flows.batch.act import Actor
 from relay_operator.flows.batch.actions import Action
@@ -22,9 +23,11 @@ from relay_operator.flows.batch.gather import Gatherer
 from relay_operator.flows.batch.plan import plan
 from relay_operator.flows.batch.report import report_of
 from relay_operator.flows.batch.result import Paid, Result
-from relay_operator.flows.batch.status import is_progress_alone, told
 from relay_operator.flows.batch.transfers import Transfers
 from relay_operator.flows.batch.transitions import after
+
+_PROGRESS = frozenset({"requestCounts", "progressPercent", "usage", "cost", "parts", "conditions"})
+"""What changes with every look at a batch that runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,7 @@ class BatchFlow:
                 Report(None, None, Reason.UPLOADING, "", Return.NEVER) if isinstance(action, actions.Start) else None
             )
             return Told(before, before, begun, status.next_attempt_time, due)
-        status = told(facts, status, report, self.retry_policy)
+        status = _told(facts, status, report, self.retry_policy)
         if isinstance(action, actions.Submit):  # its marker was written since the object was read
             before = before.model_copy(update={"parts": None})
         elif status != before and is_progress_alone(before, status):
@@ -97,3 +100,33 @@ class BatchFlow:
 
     async def forget(self, key: ObjectKey, memory: BatchMemory | None) -> None:
         self.transfers.drop(key)
+
+
+def _told(
+    facts: Facts, status: InferenceBatchStatus, report: Report, retry_policy: RetryPolicy
+) -> InferenceBatchStatus:
+    """The status with conditions and the time of the next attempt."""
+    before, wanted = facts.obj.status, conditions_of(facts.obj.status.conditions, report)
+    always = of_every_pass(before, facts.obj.metadata, wanted, facts.now, looked=facts.error is None)
+    return status.model_copy(update=always | _attempts(facts, report, retry_policy))
+
+
+def _attempts(facts: Facts, report: Report, retry_policy: RetryPolicy) -> dict[str, object]:
+    if report.retry is None:
+        return {"failures": None, "next_attempt_time": None}
+    failures = (facts.obj.status.failures or 0) + 1
+    wait = retry_policy.wait(report.retry, report.retry_after, failures)
+    return {"failures": failures, "next_attempt_time": whole_seconds(facts.now, wait)}
+
+
+def is_progress_alone(before: InferenceBatchStatus, after: InferenceBatchStatus) -> bool:
+    """Whether they differ in nothing but how far a running batch is: that may wait until more has come together."""
+    if not status_patch(before, after).keys() <= _PROGRESS:
+        return False
+    same_words = [(each.type, each.status, each.reason) for each in before.conditions] == [
+        (each.type, each.status, each.reason) for each in after.conditions
+    ]
+    same_parts = [(part.state, part.batch_id, part.input_file_id) for part in before.parts or ()] == [
+        (part.state, part.batch_id, part.input_file_id) for part in after.parts or ()
+    ]
+    return same_words and same_parts

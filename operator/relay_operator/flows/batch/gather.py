@@ -20,8 +20,8 @@ from relay_operator.flows.batch.facts import BatchMemory, Facts
 from relay_operator.flows.batch.names import PartTag
 from relay_operator.flows.batch.plan import BatchDemand, EndingState, Live, Phase, Round, Sight, Transfer, View
 from relay_operator.flows.batch.polls import PAGE, BatchPolls
+from relay_operator.flows.batch.result import WorkResult
 from relay_operator.flows.batch.transfers import Job, Transfers
-from relay_operator.flows.batch.work import WorkResult
 from relay_wire.batches import FINAL, Batch, BatchCounts, BatchStatus
 
 _WORK = {Phase.ACTIVE: Work.SEND, Phase.PUBLISHING: Work.PUBLISH, Phase.FINISHED: Work.CLEAR}

@@ -17,9 +17,8 @@ from relay_operator.api.inferencebatch import (
 )
 from relay_operator.api.meta import CreateIntent
 from relay_operator.flows.batch.destinations import Destinations
-from relay_operator.flows.batch.lost_files import LostFiles
-from relay_operator.flows.batch.selection import files_of, opened, results_of
-from relay_operator.flows.batch.work import Published, StoppedError, WorkRefused, frequent
+from relay_operator.flows.batch.files import LostFiles, files_of, opened, results_of
+from relay_operator.flows.batch.result import Published, StoppedError, WorkRefused, frequent
 from relay_operator.records.ids import Ids
 from relay_operator.records.merge import Merge, PartFiles, Round
 from relay_operator.records.pace import Pace
@@ -92,11 +91,6 @@ def _published(output: OutputStatus, merge: Merge, lost: list[Problem]) -> Publi
 
 def how_to_fetch(obj: InferenceBatch) -> str:
     """The sentence for results that could not be published."""
-    files = [
-        file_id
-        for part in obj.status.parts or ()
-        for file_id in (part.output_file_id, part.error_file_id)
-        if file_id is not None
-    ]
+    files = [file_id for part in obj.status.parts or () for file_id in results_of(part)]
     shown = ", ".join(files[:6]) + (", ... (status.parts)" if len(files) > 6 else "")
     return f"the cloud keeps the results: GET /v1/files/<id>/content of its inference API, with the id {shown}"

@@ -1,12 +1,13 @@
 """What to tell of a batch, and when to come back. Pure."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final, Literal, assert_never
 
 from relay_client import errors
 from relay_client.errors import CloudError
 from relay_operator.api.conditions import ConditionType, Reason
-from relay_operator.api.inferencebatch import InferenceBatchStatus
+from relay_operator.api.inferencebatch import Ending, InferenceBatchStatus
 from relay_operator.api.meta import rfc3339
 from relay_operator.engine.account import AccountReady, AccountRefused, AccountWaiting
 from relay_operator.engine.actions import Keep, Stall, Wait
@@ -26,10 +27,17 @@ from relay_operator.engine.report import (
 from relay_operator.flows.batch import actions
 from relay_operator.flows.batch.actions import Action, Work
 from relay_operator.flows.batch.facts import Facts
-from relay_operator.flows.batch.outcome import because, outcome, why
-from relay_operator.flows.batch.result import CancelRefused, Hindered, NotPaid, Paid, Result, Unknown
+from relay_operator.flows.batch.result import (
+    CancelRefused,
+    Hindered,
+    NotPaid,
+    Paid,
+    Result,
+    Unknown,
+    WorkTroubled,
+    no_access,
+)
 from relay_operator.flows.batch.transitions import is_final
-from relay_operator.flows.batch.work import WorkTroubled, no_access
 
 _ON_THE_WAY: Final = ConditionType.RECONCILING
 _UNKNOWN: Final = Reason.CREATE_OUTCOME_UNKNOWN
@@ -225,3 +233,38 @@ def _ending(facts: Facts, back: Return) -> Report:
 def _finished(facts: Facts, status: InferenceBatchStatus) -> Report:
     at_rest = status.cleared and not facts.view.deleting
     return outcome(status, Return.NEVER if at_rest else Return.SOON)
+
+
+def outcome(status: InferenceBatchStatus, back: Return) -> Report:
+    """Complete, or Failed for a reason."""
+    ending, counts, where = status.ending, status.request_counts, _where(status)
+    if ending is None:
+        answered = f"{counts.completed} of {counts.total} records answered, {counts.failed} failed" if counts else ""
+        message = f"{answered}{why(status)}; published to {where}"
+        complete = Wanted(ConditionType.COMPLETE, "True", Reason.COMPLETED, message)
+        return Report("True", None, Reason.COMPLETED, message, back, extra=(complete,))
+    message = f"{ending.message}; what there is was published to {where}" if where else ending.message
+    message += f"; records failed{why(status)}" if status.failure_reasons else ""
+    failed = Wanted(ConditionType.FAILED, "True", ending.reason, message)
+    extra = (failed, *because(ending))
+    return Report("False", ConditionType.STALLED, Reason(ending.reason), message, back, extra=extra)
+
+
+def because(ending: Ending) -> Iterator[Wanted]:
+    """The conditions that tell of the ending beside Failed."""
+    if ending.reason == Reason.BUDGET_EXCEEDED:
+        yield Wanted(ConditionType.BUDGET_EXCEEDED, "True", ending.reason, ending.message)
+
+
+def why(status: InferenceBatchStatus) -> str:
+    """Why records failed, in brackets."""
+    reasons = ", ".join(f"{reason.code}: {reason.count}" for reason in status.failure_reasons or ())
+    return f" ({reasons})" if reasons else ""
+
+
+def _where(status: InferenceBatchStatus) -> str:
+    """Where the answers are; the failures too, where there are some."""
+    output, counts = status.output, status.request_counts
+    if output is None or not output.answers:
+        return ""
+    return f"{output.answers}; failures: {output.errors}" if counts and counts.failed else output.answers

@@ -1,14 +1,94 @@
-"""What came of an action."""
+"""What came of an action, and what long work came to. Results are types, matched exhaustively."""
 
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from relay_client import CloudError
-from relay_operator.api.inferencebatch import PartStatus
+from relay_client import CloudError, NotFound
+from relay_operator.api.conditions import Reason
+from relay_operator.api.inferencebatch import (
+    SHOWN_REASONS,
+    FailureReason,
+    OutputStatus,
+    PartStatus,
+    Problem,
+    RequestCounts,
+)
 from relay_operator.api.meta import CreateIntent
 from relay_operator.engine.actions import Nothing
-from relay_operator.flows.batch.work import WorkRefused, WorkTroubled
+from relay_operator.records.results import Reasons
 from relay_wire.batches import Batch
+
+
+@dataclass(frozen=True, slots=True)
+class Uploaded:
+    """The round's records are in the cloud; none where nothing may be sent again."""
+
+    parts: tuple[PartStatus, ...]
+    records: int
+    digest: str = ""
+    retried: int = 0
+    """Of a later round: records that had failed before."""
+    reasons: tuple[FailureReason, ...] = ()
+    """Of a later round: why records had failed before, sent again or not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The output is where it belongs."""
+
+    output: OutputStatus
+    counts: RequestCounts
+    unanswered: int
+    lost: int
+    """Files with results that the cloud does not have any more."""
+    problems: tuple[Problem, ...] = ()
+    reasons: tuple[FailureReason, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """Nothing of ours is left in the cloud."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkRefused:
+    """It can never be done; the batch fails for this reason."""
+
+    reason: Reason
+    message: str
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WorkTroubled:
+    """It may be done later: by itself, or, where `stalled`, when somebody mends what the message names."""
+
+    reason: Reason
+    message: str
+    stalled: bool = False
+    retry_after: float | None = None
+
+
+def frequent(reasons: Reasons) -> tuple[FailureReason, ...]:
+    """The reasons that are shown."""
+    return tuple(FailureReason(code=code, count=count) for code, count in reasons.counts.most_common(SHOWN_REASONS))
+
+
+def no_access(error: NotFound) -> WorkTroubled:
+    """What a 404 means where nothing was named that could be absent (section 7, "Batch and file endpoints")."""
+    text = f"{error.message}: the cloud answers so where the organization has no access to batches"
+    return WorkTroubled(Reason.ACCOUNT_FORBIDDEN, text, stalled=True)
+
+
+WorkResult: TypeAlias = Uploaded | Published | Cleared | WorkRefused | WorkTroubled
+
+
+class StoppedError(Exception):
+    """Carries what the work came to out of the middle of it."""
+
+    def __init__(self, came: WorkRefused | WorkTroubled) -> None:
+        super().__init__(came.message)
+        self.came = came
 
 
 @dataclass(frozen=True, slots=True)

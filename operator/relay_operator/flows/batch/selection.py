@@ -1,16 +1,16 @@
 """Picks what is sent another time: records that failed and may pass, and those that have no answer."""
 
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from relay_client import Cloud
-from relay_operator.api.inferencebatch import InferenceBatch, PartStatus
+from relay_operator.api.inferencebatch import InferenceBatch
 from relay_operator.api.inferencebatch_spec import RecordRetry
+from relay_operator.flows.batch.files import opened
 from relay_operator.flows.batch.predicates import counted
 from relay_operator.records.ids import Ids
 from relay_operator.records.lines import lines
 from relay_operator.records.pace import Pace
-from relay_operator.records.resend import picked
 from relay_operator.records.results import LONGEST_RESULT, Open, Reasons, RetryableFailures, custom_id_of, failures
 
 
@@ -60,17 +60,6 @@ def retry_policy(spec: RecordRetry | None) -> RetryableFailures:
 _NEVER = RetryableFailures(frozenset(), frozenset())
 
 
-def opened(cloud: Cloud, file_id: str) -> Open:
-    """Reads a file of the cloud, from its beginning each time."""
-
-    async def pieces() -> AsyncIterator[bytes]:
-        async with cloud.download(file_id) as download:
-            async for piece in download:
-                yield piece
-
-    return pieces
-
-
 async def _note(file: Open, ids: Ids, pace: Pace, *, but: Ids | None = None) -> None:
     """Put in the ids of a file, but those of the other set."""
     async for block in lines(file(), pace, LONGEST_RESULT):
@@ -79,14 +68,11 @@ async def _note(file: Open, ids: Ids, pace: Pace, *, but: Ids | None = None) -> 
         ids.put([custom_id for custom_id, is_held in zip(named, held, strict=True) if not is_held])
 
 
-def results_of(part: PartStatus) -> tuple[str, ...]:
-    """The files that the cloud wrote for a part."""
-    return tuple(file_id for file_id in (part.output_file_id, part.error_file_id) if file_id)
-
-
-def files_of(parts: Iterable[PartStatus]) -> Iterator[str]:
-    """What was sent for the parts, and what the cloud wrote."""
+async def picked(parts: Sequence[Open], ids: Ids, pace: Pace, *, within: bool = True) -> AsyncIterator[list[bytes]]:
+    """The records of these parts whose id is in the set, or is not, unchanged, in order: for a `split.Splitter`."""
     for part in parts:
-        yield from results_of(part)
-        if part.input_file_id:
-            yield part.input_file_id
+        async for block in lines(part(), pace):
+            named = [(line, custom_id) for line in block.lines if (custom_id := custom_id_of(line)) is not None]
+            held = ids.holds([custom_id for _, custom_id in named])
+            if chosen := [line for (line, _), is_held in zip(named, held, strict=True) if is_held is within]:
+                yield chosen

@@ -1,22 +1,21 @@
 """Long work: the records of a round are read, checked and uploaded. Nothing of it is paid."""
 
 import hashlib
-from collections.abc import AsyncIterable, AsyncIterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterable, AsyncIterator, Iterable
+from dataclasses import InitVar, dataclass, field
 
 from relay_client import Cloud, NotFound
 from relay_client.operations import DOWNLOAD_FILE
-from relay_client.paging import files
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import MAX_PARTS, InferenceBatch, PartStatus, Problem
 from relay_operator.api.inferencebatch_spec import BatchSpec, ToolType
 from relay_operator.api.meta import CreateIntent
 from relay_operator.flows.batch.destinations import Destinations
-from relay_operator.flows.batch.lost_files import LostFiles
-from relay_operator.flows.batch.names import file_name, file_prefix
-from relay_operator.flows.batch.selection import files_of, select
+from relay_operator.flows.batch.files import LostFiles, files_of, ours
+from relay_operator.flows.batch.names import file_name
+from relay_operator.flows.batch.result import StoppedError, Uploaded, WorkRefused, frequent
+from relay_operator.flows.batch.selection import select
 from relay_operator.flows.batch.sources import Sources
-from relay_operator.flows.batch.work import StoppedError, Uploaded, WorkRefused, frequent
 from relay_operator.records.check import Expected, tool_config_of
 from relay_operator.records.ids import Ids
 from relay_operator.records.intake import Findings, Intake, RecordsRefused
@@ -25,9 +24,6 @@ from relay_operator.records.pace import Pace
 from relay_operator.records.split import Part, PartMade, Splitter, input_digest
 from relay_wire.batches import ToolConfig
 from relay_wire.files import FileObject
-
-LIST_LIMIT = 200
-_TOOL_TYPES: Mapping[ToolType, str] = {ToolType.HTTP: "http", ToolType.MCP: "mcp"}
 
 
 @dataclass(slots=True)
@@ -57,15 +53,11 @@ class _Found:
     """Files of ours that are in the cloud already, by name: what an earlier attempt uploaded."""
 
     cloud: Cloud
-    by_name: dict[str, FileObject]
+    files: InitVar[Iterable[FileObject]]
+    by_name: dict[str, FileObject] = field(init=False)
 
-    @classmethod
-    async def look(cls, cloud: Cloud, intent: CreateIntent) -> "_Found":
-        prefix, by_name = file_prefix(intent), dict[str, FileObject]()
-        async for file in files(cloud, limit=LIST_LIMIT):
-            if (file.filename or "").startswith(prefix):
-                by_name[file.filename or ""] = file
-        return cls(cloud, by_name)
+    def __post_init__(self, files: Iterable[FileObject]) -> None:
+        self.by_name = {file.filename or "": file for file in files}
 
     async def same(self, name: str, made: PartMade) -> str | None:
         """The id of the file with that name, if it is this very part; else it is forgotten, and uploaded anew."""
@@ -107,7 +99,7 @@ class Sending:
             as_it_is = await self._given(obj, cloud, expected, obj.spec.input.file_id)
             if as_it_is is not None:
                 return as_it_is
-        found = await _Found.look(cloud, intent) if search else _Found(cloud, {})
+        found = _Found(cloud, await ours(cloud, intent) if search else [])
         while True:
             try:
                 return await self._read(obj, cloud, intent, expected, found)
@@ -116,7 +108,7 @@ class Sending:
 
     async def again(self, obj: InferenceBatch, cloud: Cloud, intent: CreateIntent, *, search: bool) -> Uploaded:
         """The records of earlier rounds that failed and may pass, or have no answer, from the files that were sent."""
-        found = await _Found.look(cloud, intent) if search else _Found(cloud, {})
+        found = _Found(cloud, await ours(cloud, intent) if search else [])
         while True:
             try:
                 with Ids() as ids:

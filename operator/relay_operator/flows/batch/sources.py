@@ -15,7 +15,7 @@ from relay_operator.api.inferencebatch import InferenceBatch
 from relay_operator.api.inferencebatch_spec import CredentialsRef, InlineRecord
 from relay_operator.engine import kube
 from relay_operator.engine.kube import CONFIG_MAPS, SECRETS, Kube, ResourceType
-from relay_operator.flows.batch.work import StoppedError, WorkRefused, WorkTroubled
+from relay_operator.flows.batch.result import StoppedError, WorkRefused, WorkTroubled
 from relay_operator.flows.managed.inputs import texts
 from relay_operator.objectstores.credentials import Credentials, read_credentials
 from relay_operator.objectstores.errors import StoreError, StoreReason

@@ -10,7 +10,7 @@ from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.queue import Priority, Queue
 from relay_operator.flows.batch.actions import Work
 from relay_operator.flows.batch.plan import Transfer
-from relay_operator.flows.batch.work import WorkResult, WorkTroubled
+from relay_operator.flows.batch.result import WorkResult, WorkTroubled
 
 logger = logging.getLogger(__name__)
 

@@ -13,8 +13,19 @@ from relay_operator.flows.batch import actions, predicates
 from relay_operator.flows.batch.actions import Action
 from relay_operator.flows.batch.facts import Facts
 from relay_operator.flows.batch.names import PartTag
-from relay_operator.flows.batch.result import Begun, Hindered, NotPaid, Paid, Result, Unknown
-from relay_operator.flows.batch.work import Cleared, Published, Uploaded, WorkRefused, WorkTroubled
+from relay_operator.flows.batch.result import (
+    Begun,
+    Cleared,
+    Hindered,
+    NotPaid,
+    Paid,
+    Published,
+    Result,
+    Unknown,
+    Uploaded,
+    WorkRefused,
+    WorkTroubled,
+)
 from relay_wire.batches import Batch
 
 Fields = dict[str, object]

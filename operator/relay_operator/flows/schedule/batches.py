@@ -1,5 +1,6 @@
 """The batches of a schedule: as they are known, and as they are made. Pure."""
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
@@ -7,12 +8,12 @@ from typing import Final
 from pydantic import JsonValue, TypeAdapter
 
 from relay_operator.api import inferencebatch, meta
+from relay_operator.api.inferencebatchschedule import PLACEHOLDERS
 from relay_operator.api.meta import API_VERSION, ObjectKey, rfc3339
 from relay_operator.engine.entry import Entry
 from relay_operator.engine.kube import JsonObject, ResourceType
 from relay_operator.flows.managed.connection import owner
 from relay_operator.flows.schedule.decide import Child, Outcome, StartBatch
-from relay_operator.flows.schedule.placeholders import filled
 from relay_operator.flows.schedule.timetable import zone_of
 
 KIND: Final = inferencebatch.DEFINITION.kind
@@ -24,6 +25,9 @@ SCHEDULED_AT: Final = f"{meta.ANNOTATION_PREFIX}scheduled-at"
 
 _OBJECT: Final[TypeAdapter[JsonObject]] = TypeAdapter(JsonObject)
 _LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_FORMS: Final = {"date": "%Y-%m-%d", "year": "%Y", "month": "%m", "day": "%d", "hour": "%H", "minute": "%M"}
+_FIELDS: Final = (("input", "url"), ("output", "url"), ("output", "configMapRef", "name"))
+_PLACEHOLDER: Final = re.compile("[{](" + "|".join(PLACEHOLDERS) + ")[}]")
 
 
 def children(entries: Mapping[ObjectKey, Entry]) -> tuple[Child, ...]:
@@ -85,3 +89,24 @@ def controlled_by(raw: Mapping[str, JsonValue], uid: str) -> bool:
 def _part(whole: Mapping[str, JsonValue], name: str) -> JsonObject:
     part = whole.get(name)
     return dict(part) if isinstance(part, dict) else {}
+
+
+def filled(spec: JsonObject, name: str, scheduled: datetime) -> JsonObject:
+    """The spec of one batch: its name and its time stand for what is in braces; what else is, stays as it is.
+
+    `scheduled` is in the schedule's zone.
+    """
+    values = {"name": name} | {word: scheduled.strftime(form) for word, form in _FORMS.items()}
+    for path in _FIELDS:
+        spec = _changed(spec, path, values)
+    return spec
+
+
+def _changed(part: JsonObject, path: tuple[str, ...], values: Mapping[str, str]) -> JsonObject:
+    field, *rest = path
+    found: JsonValue = part.get(field)
+    if isinstance(found, dict) and rest:
+        return {**part, field: _changed(found, tuple(rest), values)}
+    if isinstance(found, str) and not rest:
+        return {**part, field: _PLACEHOLDER.sub(lambda word: values[word[1]], found)}
+    return part

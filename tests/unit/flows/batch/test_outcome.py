@@ -5,8 +5,8 @@ from __future__ import annotations
 from relay_operator.api.conditions import ConditionType
 from relay_operator.api.inferencebatch import Ending, FailureReason, OutputStatus, RequestCounts
 from relay_operator.engine.report import Return
-from relay_operator.flows.batch.outcome import outcome, why
-from relay_operator.flows.batch.work import frequent
+from relay_operator.flows.batch.report import outcome, why
+from relay_operator.flows.batch.result import frequent
 from relay_operator.records.results import Failure, Reasons
 from tests.unit.flows.batch.examples import status
 

@@ -15,12 +15,12 @@ from relay_operator.api.meta import CreateIntent, ObjectKey
 from relay_operator.engine.queue import Queue
 from relay_operator.flows.batch.actions import Work
 from relay_operator.flows.batch.destinations import addresses
+from relay_operator.flows.batch.flow import is_progress_alone
 from relay_operator.flows.batch.names import OBJECT, TAG, PartTag, file_name, file_prefix, metadata_of
 from relay_operator.flows.batch.plan import Transfer
+from relay_operator.flows.batch.result import Cleared, WorkResult, WorkTroubled
 from relay_operator.flows.batch.selection import retry_policy
-from relay_operator.flows.batch.status import is_progress_alone
 from relay_operator.flows.batch.transfers import Job, Transfers
-from relay_operator.flows.batch.work import Cleared, WorkResult, WorkTroubled
 from relay_operator.records.results import Failure
 from tests.unit.flows.batch.examples import NOON, seen, sent, status
 

@@ -26,9 +26,21 @@ from relay_operator.flows.batch.actions import Action
 from relay_operator.flows.batch.facts import Facts
 from relay_operator.flows.batch.names import TAG, PartTag
 from relay_operator.flows.batch.plan import BatchDemand, View
-from relay_operator.flows.batch.result import Begun, Hindered, NotPaid, Paid, Result, Unknown
+from relay_operator.flows.batch.result import (
+    Begun,
+    Cleared,
+    Hindered,
+    NotPaid,
+    Paid,
+    Published,
+    Result,
+    Unknown,
+    Uploaded,
+    WorkRefused,
+    WorkResult,
+    WorkTroubled,
+)
 from relay_operator.flows.batch.transitions import GIVE_UP, after
-from relay_operator.flows.batch.work import Cleared, Published, Uploaded, WorkRefused, WorkResult, WorkTroubled
 from relay_wire.batches import Batch
 from tests.unit.flows.batch.examples import NOON, TOKEN, batch, part, seen, sent, status
 

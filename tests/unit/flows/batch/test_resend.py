@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from relay_operator.flows.batch.selection import picked
 from relay_operator.records.ids import Ids
 from relay_operator.records.pace import Pace
-from relay_operator.records.resend import picked
 from relay_operator.records.split import Splitter
 from tests.unit.records.streams import chunks, file, opens, read, record
 

@@ -1,0 +1,89 @@
+"""The files of batches in the cloud: ours by their names, those that status names, those that are lost."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from relay_client import Cloud, NotFound
+from relay_client.operations import DELETE_FILE, GET_FILE
+from relay_client.paging import files
+from relay_operator.api.inferencebatch import InferenceBatch, PartStatus
+from relay_operator.api.meta import CreateIntent
+from relay_operator.flows.batch.names import file_prefix
+from relay_operator.flows.batch.result import Cleared
+from relay_operator.records.results import Open
+from relay_wire.files import FileObject
+
+LIST_LIMIT = 200
+
+
+async def ours(cloud: Cloud, intent: CreateIntent) -> list[FileObject]:
+    """What was uploaded for an object; an upload whose answer was lost may have a namesake. Raises CloudError."""
+    prefix = file_prefix(intent)
+    return [file async for file in files(cloud, limit=LIST_LIMIT) if (file.filename or "").startswith(prefix)]
+
+
+async def clear(obj: InferenceBatch, cloud: Cloud, intent: CreateIntent, *, search: bool) -> Cleared:
+    """Long work: files of ours are deleted from the cloud; never one that was given.
+
+    By their ids; with `search` also uploads whose answer was lost, by their names. Raises CloudError.
+    """
+    found = [file.id for file in await ours(cloud, intent)] if search else []
+    for file_id in dict.fromkeys([*found, *files_of(obj.status.parts or ())]):
+        if file_id == obj.spec.input.file_id:
+            continue
+        try:
+            await cloud.call(DELETE_FILE, id=file_id)
+        except NotFound:
+            continue
+    return Cleared()
+
+
+def opened(cloud: Cloud, file_id: str) -> Open:
+    """Reads a file of the cloud, from its beginning each time."""
+
+    async def pieces() -> AsyncIterator[bytes]:
+        async with cloud.download(file_id) as download:
+            async for piece in download:
+                yield piece
+
+    return pieces
+
+
+def results_of(part: PartStatus) -> tuple[str, ...]:
+    """The files that the cloud wrote for a part."""
+    return tuple(file_id for file_id in (part.output_file_id, part.error_file_id) if file_id)
+
+
+def files_of(parts: Iterable[PartStatus]) -> Iterator[str]:
+    """What was sent for the parts, and what the cloud wrote."""
+    for part in parts:
+        yield from results_of(part)
+        if part.input_file_id:
+            yield part.input_file_id
+
+
+@dataclass(frozen=True, slots=True)
+class LostFiles:
+    """A 404 is believed when it comes again: what is taken for lost is never published, and deleted."""
+
+    seconds: float
+    """Between the first 404 and the one that is believed."""
+    sleep: Callable[[float], Awaitable[None]]
+
+    async def missing(self, cloud: Cloud, ids: Iterable[str]) -> frozenset[str]:
+        """Those of the files that the cloud does not have. Raises CloudError."""
+        unseen = await _unseen(cloud, ids)
+        if unseen:
+            await self.sleep(self.seconds)
+            unseen = await _unseen(cloud, unseen)
+        return frozenset(unseen)
+
+
+async def _unseen(cloud: Cloud, ids: Iterable[str]) -> list[str]:
+    unseen = []
+    for file_id in ids:
+        try:
+            await cloud.call(GET_FILE, id=file_id)
+        except NotFound:
+            unseen.append(file_id)
+    return unseen
