@@ -11,6 +11,7 @@ from pydantic import JsonValue
 
 from relay_operator.api.meta import GROUP
 from relay_operator.engine.kube import SECRETS, Conflict, JsonObject, Kube, NotFound
+from relay_operator.engine.manifests import part
 
 _DELETION_DOUBT = timedelta(seconds=30)
 """A namespace's end reaches its Secrets and its accounts within this time of each other."""
@@ -40,8 +41,7 @@ def finalizer_of(account_uid: str) -> str:
 
 def api_key_in(secret: JsonObject, name: str, key: str) -> ApiKey | NoKey:
     """The key in a Secret; spaces and line ends around it are nobody's intention. Pure."""
-    data = secret.get("data")
-    encoded = data.get(key) if isinstance(data, dict) else None
+    encoded = part(secret, "data").get(key)
     if not isinstance(encoded, str):
         return NoKey(f"the Secret {name} has no key {key}")
     try:
@@ -51,7 +51,7 @@ def api_key_in(secret: JsonObject, name: str, key: str) -> ApiKey | NoKey:
     if not value:
         return NoKey(f"the key {key} of the Secret {name} is empty")
     digest = hashlib.sha256(value.encode()).hexdigest()
-    return ApiKey(value, f"{_metadata(secret).get('uid')}/{digest}")
+    return ApiKey(value, f"{part(secret, 'metadata').get('uid')}/{digest}")
 
 
 async def read_api_key(kube: Kube, namespace: str, name: str, key: str) -> ApiKey | NoKey:
@@ -72,7 +72,7 @@ async def hold(kube: Kube, namespace: str, name: str, account_uid: str, now: dat
         secret = await kube.get(SECRETS, namespace, name)
     except NotFound:
         return
-    deleted = _metadata(secret).get("deletionTimestamp")
+    deleted = part(secret, "metadata").get("deletionTimestamp")
     if deleted is None:
         await _set(kube, namespace, name, secret, account_uid, held=True)
     elif now - datetime.fromisoformat(str(deleted)) > _DELETION_DOUBT:
@@ -91,7 +91,7 @@ async def release(kube: Kube, namespace: str, name: str, account_uid: str) -> No
 
 
 async def _set(kube: Kube, namespace: str, name: str, secret: JsonObject, account_uid: str, *, held: bool) -> None:
-    metadata, ours = _metadata(secret), finalizer_of(account_uid)
+    metadata, ours = part(secret, "metadata"), finalizer_of(account_uid)
     listed = metadata.get("finalizers")
     before = list(listed) if isinstance(listed, list) else []
     if (ours in before) == held:
@@ -104,8 +104,3 @@ async def _set(kube: Kube, namespace: str, name: str, secret: JsonObject, accoun
         return
     except Conflict:
         return  # somebody wrote in between: the next pass, within a minute, looks again
-
-
-def _metadata(secret: JsonObject) -> dict[str, JsonValue]:
-    metadata = secret.get("metadata")
-    return metadata if isinstance(metadata, dict) else {}

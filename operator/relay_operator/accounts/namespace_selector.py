@@ -7,6 +7,7 @@ from pydantic import ValidationError
 
 from relay_operator.api.cloudaccount import ClusterCloudAccount, LabelOperator, LabelRequirement, LabelSelector
 from relay_operator.engine.kube import NAMESPACES, Kube, NotFound
+from relay_operator.engine.manifests import part, texts
 
 _LABELS_SECONDS = 60.0
 
@@ -73,8 +74,7 @@ class Admission:
 
     async def _read(self, namespace: str) -> Mapping[str, str]:
         try:
-            metadata = (await self.kube.get(NAMESPACES, None, namespace)).get("metadata")
+            found = await self.kube.get(NAMESPACES, None, namespace)
         except NotFound:
             return {}
-        labels = metadata.get("labels") if isinstance(metadata, dict) else None
-        return {name: str(value) for name, value in labels.items()} if isinstance(labels, dict) else {}
+        return texts(part(found, "metadata", "labels"), encoded=False)

@@ -8,6 +8,7 @@ from pydantic import JsonValue
 
 from relay_operator.engine.backoff import Backoff, Random
 from relay_operator.engine.kube import Conflict, KubeError, NotFound
+from relay_operator.engine.manifests import part
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.status import merge_patch
 
@@ -55,8 +56,7 @@ async def _landed(writer: ObjectWriter, patch: Mapping[str, JsonValue], after: M
         raw = await writer.read()
         if raw is None:
             return False
-        status = raw.get("status")
-        rest = merge_patch(status if isinstance(status, dict) else {}, after)
+        rest = merge_patch(part(raw, "status"), after)
         ours = {name: value for name, value in rest.items() if name in after or name in patch}
         if ours:
             await writer.status(ours)

@@ -13,6 +13,7 @@ from relay_operator.api.meta import ABANDON, API_KEY_SECRET, CREATE_INTENT, FINA
 from relay_operator.engine import conditions, finalizer
 from relay_operator.engine.conditions import Wanted
 from relay_operator.engine.kube import JsonObject, NotFound, Refused
+from relay_operator.engine.manifests import part
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.status import merge_patch
 
@@ -28,7 +29,7 @@ async def tell(writer: ObjectWriter, body: bytes, invalid: ValidationError, now:
     Nothing is released that may have something in the cloud, unless people abandon it.
     """
     raw: JsonObject = json.loads(body)
-    metadata, status = ObjectMeta.model_validate(raw["metadata"]), _mapping(raw.get("status"))
+    metadata, status = ObjectMeta.model_validate(raw["metadata"]), part(raw, "status")
     deleting = metadata.deletion_timestamp is not None
     if deleting and FINALIZER not in metadata.finalizers:
         return "Ignore", False
@@ -78,7 +79,3 @@ async def _write(
     except (NotFound, Refused):  # an API server that checks all of the object takes no status for it
         return False
     return True
-
-
-def _mapping(value: JsonValue) -> Mapping[str, JsonValue]:
-    return value if isinstance(value, dict) else {}

@@ -19,6 +19,7 @@ from relay_operator.api.meta import ANNOTATION_PREFIX, CREATE_INTENT, FINALIZER,
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.entry import uid_of
 from relay_operator.engine.kube import CONFIG_MAPS, AlreadyExists, JsonObject, Kube, NotFound, Refused, ResourceType
+from relay_operator.engine.manifests import part
 from relay_operator.engine.queue import Priority, Queue
 
 logger = logging.getLogger(__name__)
@@ -34,10 +35,10 @@ def vanished(raw: Mapping[str, JsonValue]) -> bool:
 
     Where a person forces the finalizer off, or the operator takes it off, the object was being deleted.
     """
-    metadata = _mapping(raw.get("metadata"))
+    metadata = part(raw, "metadata")
     finalizers = metadata.get("finalizers")
     held = isinstance(finalizers, list) and FINALIZER in finalizers
-    return held and CREATE_INTENT in _mapping(metadata.get("annotations")) and "deletionTimestamp" not in metadata
+    return held and CREATE_INTENT in part(metadata.get("annotations")) and "deletionTimestamp" not in metadata
 
 
 @dataclass(slots=True)
@@ -54,10 +55,8 @@ class Vanished:
 
     def take_over(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> None:
         """From here on the object is taken to its end; what is told later of the same one replaces what was known."""
-        metadata = _mapping(raw.get("metadata"))
-        annotations = {
-            name: value for name, value in _mapping(metadata.get("annotations")).items() if name not in _UNDONE
-        }
+        metadata = part(raw, "metadata")
+        annotations = {name: value for name, value in part(metadata.get("annotations")).items() if name not in _UNDONE}
         departed: JsonObject = {
             **raw,
             "metadata": {**metadata, "annotations": annotations, "deletionTimestamp": rfc3339(self.wall_clock())},
@@ -150,7 +149,7 @@ class DepartedObject:
         """A merge patch; the end is reached with the last finalizer. Raises KubeError."""
         before = await self.get(kind, namespace, name)
         after = next_version(_merged(before, body))
-        finalizers = _mapping(after["metadata"]).get("finalizers")
+        finalizers = part(after["metadata"]).get("finalizers")
         if isinstance(finalizers, list) and FINALIZER in finalizers:
             await self.vanished.save(self.key, after)
         else:
@@ -163,7 +162,7 @@ class DepartedObject:
 
 def next_version(raw: Mapping[str, JsonValue]) -> JsonObject:
     """Newer than all that is known: the API server counts no longer."""
-    return {**raw, "metadata": {**_mapping(raw.get("metadata")), "resourceVersion": str(time.monotonic_ns())}}
+    return {**raw, "metadata": {**part(raw, "metadata"), "resourceVersion": str(time.monotonic_ns())}}
 
 
 def _merged(before: Mapping[str, JsonValue], patch: Mapping[str, JsonValue]) -> JsonObject:
@@ -171,7 +170,7 @@ def _merged(before: Mapping[str, JsonValue], patch: Mapping[str, JsonValue]) -> 
     after = {name: value for name, value in before.items() if patch.get(name, value) is not None}
     for name, value in patch.items():
         if isinstance(value, Mapping):
-            after[name] = _merged(_mapping(before.get(name)), value)
+            after[name] = _merged(part(before.get(name)), value)
         elif value is not None:
             after[name] = value
     return after
@@ -179,9 +178,9 @@ def _merged(before: Mapping[str, JsonValue], patch: Mapping[str, JsonValue]) -> 
 
 def _read(config_map: Mapping[str, JsonValue]) -> tuple[ObjectKey, JsonObject] | None:
     """The object that it keeps, with what people answered on the ConfigMap itself; None where it keeps none."""
-    metadata = _mapping(config_map.get("metadata"))
-    text = _mapping(config_map.get("data")).get(_OBJECT)
-    if LABEL not in _mapping(metadata.get("labels")) or not isinstance(text, str):
+    metadata = part(config_map.get("metadata"))
+    text = part(config_map.get("data")).get(_OBJECT)
+    if LABEL not in part(metadata.get("labels")) or not isinstance(text, str):
         return None
     try:
         raw = json.loads(text)
@@ -189,24 +188,20 @@ def _read(config_map: Mapping[str, JsonValue]) -> tuple[ObjectKey, JsonObject] |
         logger.error("the ConfigMap %s cannot be read: what it stands for is left", metadata.get("name"))  # noqa: TRY400
         return None
     raw = _merged(raw, {"metadata": {"annotations": _ours(metadata)}})
-    kept = _mapping(raw.get("metadata"))
+    kept = part(raw, "metadata")
     key = ObjectKey(str(raw.get("kind")), str(kept.get("namespace") or ""), str(kept.get("name")), uid_of(raw))
     return key, raw
 
 
 def _answers(raw: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    return _ours(_mapping(raw.get("metadata")))
+    return _ours(part(raw, "metadata"))
 
 
 def _ours(metadata: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """What people ask for with our annotations."""
-    annotations = _mapping(metadata.get("annotations"))
+    annotations = part(metadata.get("annotations"))
     return {name: value for name, value in annotations.items() if name.startswith(ANNOTATION_PREFIX)}
 
 
 def _name(key: ObjectKey) -> str:
     return f"vanished-{key.kind.lower()}-{key.vanished}"
-
-
-def _mapping(value: JsonValue) -> Mapping[str, JsonValue]:
-    return value if isinstance(value, Mapping) else {}

@@ -16,6 +16,7 @@ from typing import NoReturn, Protocol
 from pydantic import JsonValue
 
 from relay_operator.engine.kube import Conflict, JsonObject, KubeError, NotFound, ResourceType, Unavailable
+from relay_operator.engine.manifests import part
 from relay_operator.observability.logs import log_action
 
 _REPEAT_SECONDS = 60.0
@@ -49,9 +50,7 @@ class Lease:
     @classmethod
     def read(cls, body: Mapping[str, JsonValue], default_duration: float) -> "Lease":
         """Reads the object; what is missing or no number counts as absent."""
-        metadata, spec = body.get("metadata"), body.get("spec")
-        metadata = metadata if isinstance(metadata, dict) else {}
-        spec = spec if isinstance(spec, dict) else {}
+        metadata, spec = part(body, "metadata"), part(body, "spec")
         duration, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
         return cls(
             version=str(metadata.get("resourceVersion") or ""),

@@ -4,12 +4,8 @@ The cloud shows a subscription's secret once. A process that ends between the cr
 leaves a subscription without a known secret: the next pass finds it by its name and rolls its secret.
 """
 
-import base64
-import binascii
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-
-from pydantic import JsonValue
 
 from relay_client import Cloud
 from relay_client.errors import NotFound as CloudNotFound
@@ -22,6 +18,7 @@ from relay_client.operations import (
 )
 from relay_operator.api.meta import API_VERSION, ObjectKey
 from relay_operator.engine.kube import SECRETS, AlreadyExists, JsonObject, Kube, NotFound
+from relay_operator.engine.manifests import as_secret, part, texts
 from relay_wire.events import EventType
 from relay_wire.webhooks import Webhook, WebhookCreate, WebhookToggle
 
@@ -145,19 +142,18 @@ async def _recorded(kube: Kube, who: Subscriber) -> Subscribed:
         secret = await kube.get(SECRETS, who.namespace, who.secret_name)
     except NotFound:
         return Subscribed()
-    metadata, data = secret.get("metadata"), secret.get("data")
-    labels = metadata.get("labels") if isinstance(metadata, dict) else None
-    if not isinstance(labels, dict) or not labels.items() >= _MANAGED_BY.items():
+    if not part(secret, "metadata", "labels").items() >= _MANAGED_BY.items():
         # Found before anything is sent to the cloud: a secret that cannot be kept must not be asked for.
         raise SecretNameTakenError(
             f"the Secret {who.secret_name} in the namespace {who.namespace} is not the operator's: rename it, since "
             "the webhook's signing secret is to be kept there"
         )
-    return Subscribed(_text(data, ID_KEY), _text(data, SECRET_KEY))
+    data = texts(secret.get("data"), encoded=True)
+    return Subscribed(data.get(ID_KEY, ""), data.get(SECRET_KEY, ""))
 
 
 async def _record(kube: Kube, who: Subscriber, subscribed: Subscribed) -> None:
-    data: JsonObject = {ID_KEY: _encoded(subscribed.webhook_id), SECRET_KEY: _encoded(subscribed.secret)}
+    data = as_secret({ID_KEY: subscribed.webhook_id, SECRET_KEY: subscribed.secret})
     metadata: JsonObject = {
         "name": who.secret_name,
         "namespace": who.namespace,
@@ -169,15 +165,3 @@ async def _record(kube: Kube, who: Subscriber, subscribed: Subscribed) -> None:
         await kube.create(SECRETS, who.namespace, body)
     except AlreadyExists:
         await kube.patch(SECRETS, who.namespace, who.secret_name, {"metadata": metadata, "data": data})
-
-
-def _encoded(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()
-
-
-def _text(data: JsonValue, key: str) -> str:
-    encoded = data.get(key) if isinstance(data, dict) else None
-    try:
-        return base64.b64decode(encoded, validate=True).decode() if isinstance(encoded, str) else ""
-    except (binascii.Error, UnicodeDecodeError):
-        return ""

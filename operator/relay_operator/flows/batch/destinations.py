@@ -10,6 +10,7 @@ from relay_operator.api.inferencebatch import InferenceBatch, OutputStatus
 from relay_operator.api.inferencebatch_spec import OnExisting
 from relay_operator.engine import kube
 from relay_operator.engine.kube import CONFIG_MAPS, JsonObject, Kube
+from relay_operator.engine.manifests import part
 from relay_operator.flows.batch.result import StoppedError, WorkRefused, WorkTroubled
 from relay_operator.flows.batch.sources import Sources, located
 from relay_operator.objectstores.credentials import Credentials
@@ -111,8 +112,7 @@ class Destinations:
             "data": {ANSWERS: answers.decode(errors="replace"), ERRORS: errors.decode(errors="replace")},
         }
         raw = await self._put_config_map(obj.metadata.namespace, name, body)
-        metadata = raw.get("metadata")
-        version = str(metadata.get("resourceVersion") or "") if isinstance(metadata, dict) else ""
+        version = str(part(raw, "metadata").get("resourceVersion") or "")
         return OutputStatus(
             answers=f"ConfigMap {name}, key {ANSWERS}",
             answers_version=version or None,
@@ -125,8 +125,7 @@ class Destinations:
             try:
                 return await self.kube.patch(CONFIG_MAPS, namespace, name, body)
             except kube.NotFound:
-                metadata = body["metadata"]
-                named: JsonObject = {**metadata, "name": name} if isinstance(metadata, dict) else {"name": name}
+                named: JsonObject = {**part(body, "metadata"), "name": name}
                 whole = {"apiVersion": "v1", "kind": "ConfigMap", **body, "metadata": named}
                 return await self.kube.create(CONFIG_MAPS, namespace, whole)
         except kube.Refused as refused:
@@ -157,14 +156,11 @@ async def _all_of(pieces: AsyncIterator[bytes], limit: int) -> bytes:
 
 
 def _has_output(raw: JsonObject) -> bool:
-    held = [raw.get(field) for field in ("data", "binaryData")]
-    return any(isinstance(data, dict) and data.keys() & {ANSWERS, ERRORS} for data in held)
+    return any(part(raw, field).keys() & {ANSWERS, ERRORS} for field in ("data", "binaryData"))
 
 
 def _maker(raw: JsonObject) -> str:
-    metadata = raw.get("metadata")
-    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
-    return str(annotations.get(MADE_BY) or "") if isinstance(annotations, dict) else ""
+    return str(part(raw, "metadata", "annotations").get(MADE_BY) or "")
 
 
 def _exists(where: str) -> WorkRefused:

@@ -15,8 +15,8 @@ from relay_operator.api.inferencebatch import InferenceBatch
 from relay_operator.api.inferencebatch_spec import CredentialsRef, InlineRecord
 from relay_operator.engine import kube
 from relay_operator.engine.kube import CONFIG_MAPS, SECRETS, Kube, ResourceType
+from relay_operator.engine.manifests import part, texts
 from relay_operator.flows.batch.result import StoppedError, WorkRefused, WorkTroubled
-from relay_operator.flows.managed.inputs import texts
 from relay_operator.objectstores.credentials import Credentials, read_credentials
 from relay_operator.objectstores.errors import StoreError, StoreReason
 from relay_operator.objectstores.location import Location
@@ -87,8 +87,7 @@ class Sources:
     ) -> bytes:
         raw = await self._get(kind, namespace, name, missing)
         for field, encoded in (("binaryData", True), ("data", kind is SECRETS)):
-            data = raw.get(field)
-            value = data.get(key) if isinstance(data, dict) else None
+            value = part(raw, field).get(key)
             if isinstance(value, str):
                 try:
                     return base64.b64decode(value) if encoded else value.encode()

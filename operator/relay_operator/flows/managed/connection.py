@@ -1,6 +1,5 @@
 """Writes where a workload is reached into a Secret or ConfigMap of its namespace. Never overwrites another's."""
 
-import base64
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ from urllib.parse import urlsplit
 from pydantic import JsonValue
 
 from relay_operator.api.connection import Connection, ConnectionTarget
-from relay_operator.api.meta import API_VERSION, ObjectKey
+from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.kube import (
     CONFIG_MAPS,
     SECRETS,
@@ -19,6 +18,7 @@ from relay_operator.engine.kube import (
     Refused,
     ResourceType,
 )
+from relay_operator.engine.manifests import as_secret, owner, owners, part
 from relay_operator.flows.managed.memory import ManagedMemory
 
 
@@ -59,15 +59,10 @@ def filled(target: ConnectionTarget, values: Mapping[str, str]) -> dict[str, str
 def _fill(template: str, values: Mapping[str, str]) -> str:
     parts = template.split("{{")
     text = parts[0]
-    for part in parts[1:]:
-        name, closed, rest = part.partition("}}")
-        text += values.get(name.strip(), "") + rest if closed else "{{" + part
+    for braced in parts[1:]:
+        name, closed, rest = braced.partition("}}")
+        text += values.get(name.strip(), "") + rest if closed else "{{" + braced
     return text
-
-
-def owner(key: ObjectKey, uid: str) -> JsonObject:
-    """The reference by which Kubernetes deletes what was written together with the object."""
-    return {"apiVersion": API_VERSION, "kind": key.kind, "name": key.name, "uid": uid, "controller": True}
 
 
 @dataclass(slots=True)
@@ -117,7 +112,7 @@ class ConnectionWriter:
         memory: ManagedMemory,
     ) -> str | None:
         labels: dict[str, JsonValue] = dict(target.labels or {})
-        body: JsonObject = {"data": _encoded(data) if kind is SECRETS else dict(data)}
+        body: JsonObject = {"data": as_secret(data) if kind is SECRETS else dict(data)}
         marker = (_hash([target.name, labels, body]), _hash(body["data"]))
         if memory.connections.get(kind.plural) == marker:
             return None
@@ -163,21 +158,10 @@ def _hash(value: JsonValue) -> int:
     return hash(json.dumps(value, sort_keys=True))
 
 
-def _encoded(data: Mapping[str, str]) -> JsonObject:
-    return {key: base64.b64encode(value.encode()).decode() for key, value in data.items()}
-
-
 def _carries(found: Mapping[str, JsonValue], wanted: JsonValue) -> bool:
     """Whether the labels asked for are there; that it is this object's is known."""
-    metadata, asked = found.get("metadata"), wanted.get("labels") if isinstance(wanted, dict) else None
-    labels = metadata.get("labels") if isinstance(metadata, dict) else None
-    known = labels if isinstance(labels, dict) else {}
-    return all(known.get(name) == value for name, value in asked.items()) if isinstance(asked, dict) else True
+    return part(found, "metadata", "labels").items() >= part(wanted, "labels").items()
 
 
 def _owned_by(found: Mapping[str, JsonValue], uid: str) -> bool:
-    metadata = found.get("metadata")
-    references = metadata.get("ownerReferences") if isinstance(metadata, dict) else None
-    if not isinstance(references, list):
-        return False
-    return any(isinstance(item, dict) and item.get("uid") == uid for item in references)
+    return any(reference.get("uid") == uid for reference in owners(found))

@@ -1,17 +1,14 @@
 """Reads the Secrets and ConfigMaps that a create needs: by GET, from the object's own namespace, never kept."""
 
 import asyncio
-import base64
-import binascii
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pydantic import JsonValue
-
 from relay_operator.api.parts import EnvFromSource
 from relay_operator.api.references import ValueSource
 from relay_operator.engine.kube import CONFIG_MAPS, SECRETS, Kube, NotFound, ResourceType
+from relay_operator.engine.manifests import part, texts
 from relay_operator.flows.managed.memory import ManagedMemory
 from relay_operator.flows.managed.resource import InputRefs
 
@@ -58,24 +55,8 @@ class _Sources:
         except NotFound:
             self.versions.append(f"{kind.plural}/{name}=")
             return None
-        metadata = raw.get("metadata")
-        version = metadata.get("resourceVersion") if isinstance(metadata, dict) else None
-        self.versions.append(f"{kind.plural}/{name}={version}")
+        self.versions.append(f"{kind.plural}/{name}={part(raw, 'metadata').get('resourceVersion')}")
         return texts(raw.get("data"), encoded=kind is SECRETS)
-
-
-def texts(data: JsonValue, *, encoded: bool) -> Mapping[str, str]:
-    """The texts of a Secret (base64) or a ConfigMap; what is not text is left out."""
-    if not isinstance(data, dict):
-        return {}
-    found: dict[str, str] = {}
-    for name, value in data.items():
-        if isinstance(value, str):
-            try:
-                found[name] = base64.b64decode(value).decode() if encoded else value
-            except (binascii.Error, UnicodeDecodeError):
-                continue
-    return found
 
 
 class _MissingError(Exception):

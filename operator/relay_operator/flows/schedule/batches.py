@@ -12,7 +12,7 @@ from relay_operator.api.inferencebatchschedule import PLACEHOLDERS
 from relay_operator.api.meta import API_VERSION, ObjectKey, rfc3339
 from relay_operator.engine.entry import Entry
 from relay_operator.engine.kube import JsonObject, ResourceType
-from relay_operator.flows.managed.connection import owner
+from relay_operator.engine.manifests import owner, owners, part
 from relay_operator.flows.schedule.decide import Child, Outcome, StartBatch
 from relay_operator.flows.schedule.timetable import zone_of
 
@@ -58,9 +58,8 @@ def manifest(schedule: ObjectKey, uid: str, body: bytes, start: StartBatch) -> J
     The template is copied as it was written, but for its placeholders: fields that only a later release knows are not
     lost.
     """
-    spec = _part(_OBJECT.validate_json(body), "spec")
-    template = _part(spec, "batchTemplate")
-    metadata, zone = _part(template, "metadata"), spec.get("timeZone")
+    spec = part(_OBJECT.validate_json(body), "spec")
+    template, zone = part(spec, "batchTemplate"), spec.get("timeZone")
     local = start.scheduled.astimezone(zone_of(zone if isinstance(zone, str) else None))
     return {
         "apiVersion": API_VERSION,
@@ -68,27 +67,17 @@ def manifest(schedule: ObjectKey, uid: str, body: bytes, start: StartBatch) -> J
         "metadata": {
             "name": start.name,
             "namespace": schedule.namespace,
-            "labels": _part(metadata, "labels") | {SCHEDULE_LABEL: schedule.name},
-            "annotations": _part(metadata, "annotations") | {SCHEDULED_AT: rfc3339(start.scheduled)},
+            "labels": {**part(template, "metadata", "labels"), SCHEDULE_LABEL: schedule.name},
+            "annotations": {**part(template, "metadata", "annotations"), SCHEDULED_AT: rfc3339(start.scheduled)},
             "ownerReferences": [owner(schedule, uid)],
         },
-        "spec": filled(_part(template, "spec"), start.name, local),
+        "spec": filled({**part(template, "spec")}, start.name, local),
     }
 
 
 def controlled_by(raw: Mapping[str, JsonValue], uid: str) -> bool:
     """Whether the object with this uid controls that one."""
-    metadata = raw.get("metadata")
-    references = metadata.get("ownerReferences") if isinstance(metadata, dict) else None
-    return any(
-        isinstance(reference, dict) and reference.get("uid") == uid and reference.get("controller") is True
-        for reference in (references if isinstance(references, list) else ())
-    )
-
-
-def _part(whole: Mapping[str, JsonValue], name: str) -> JsonObject:
-    part = whole.get(name)
-    return dict(part) if isinstance(part, dict) else {}
+    return any(each.get("uid") == uid and each.get("controller") is True for each in owners(raw))
 
 
 def filled(spec: JsonObject, name: str, scheduled: datetime) -> JsonObject:

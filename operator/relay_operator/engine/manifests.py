@@ -1,0 +1,45 @@
+"""Objects of the Kubernetes API as plain JSON. What is of another shape than it should be counts as absent. Pure."""
+
+import base64
+import binascii
+from collections.abc import Mapping
+
+from pydantic import JsonValue
+
+from relay_operator.api.meta import API_VERSION, ObjectKey
+from relay_operator.engine.kube import JsonObject
+
+
+def part(raw: JsonValue | Mapping[str, JsonValue], *path: str) -> Mapping[str, JsonValue]:
+    """What is there; nothing where the path leads nowhere."""
+    for name in path:
+        raw = raw.get(name) if isinstance(raw, Mapping) else None
+    return raw if isinstance(raw, Mapping) else {}
+
+
+def owner(key: ObjectKey, uid: str) -> JsonObject:
+    """The reference by which Kubernetes deletes what was written together with the object."""
+    return {"apiVersion": API_VERSION, "kind": key.kind, "name": key.name, "uid": uid, "controller": True}
+
+
+def owners(raw: Mapping[str, JsonValue]) -> list[Mapping[str, JsonValue]]:
+    """The references to those that this object is deleted with."""
+    references = part(raw, "metadata").get("ownerReferences")
+    return [item for item in references if isinstance(item, Mapping)] if isinstance(references, list) else []
+
+
+def texts(data: JsonValue | Mapping[str, JsonValue], *, encoded: bool) -> Mapping[str, str]:
+    """The texts of a Secret (base64) or a ConfigMap; what is not text is left out."""
+    found: dict[str, str] = {}
+    for name, value in part(data).items():
+        if isinstance(value, str):
+            try:
+                found[name] = base64.b64decode(value).decode() if encoded else value
+            except (binascii.Error, UnicodeDecodeError):
+                continue
+    return found
+
+
+def as_secret(data: Mapping[str, str]) -> JsonObject:
+    """The data of a Secret with these texts."""
+    return {key: base64.b64encode(value.encode()).decode() for key, value in data.items()}
