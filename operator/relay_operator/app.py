@@ -26,10 +26,12 @@ from relay_operator.collector import Collector
 from relay_operator.engine.backoff import Backoff, PollIntervals, RetryPolicy, jittered
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.controller import Engine
+from relay_operator.engine.entry import uid_of
 from relay_operator.engine.events import Recorder
+from relay_operator.engine.identity import Installation, installation_of
 from relay_operator.engine.informer import Informer
 from relay_operator.engine.kind import Kind, resource_type
-from relay_operator.engine.kube import Kube, KubeError
+from relay_operator.engine.kube import NAMESPACES, Kube, KubeError
 from relay_operator.engine.queue import Priority, Queue, Shares
 from relay_operator.engine.vanished import Vanished
 from relay_operator.engine.workers import Workers
@@ -122,6 +124,7 @@ class App:
     recorder: Recorder
     stores: ObjectStores
     transfers: Transfers
+    installation: Installation
     synced: asyncio.Event = field(default_factory=asyncio.Event)
     standing_by: bool = True
 
@@ -186,6 +189,7 @@ class App:
         failures = 0
         while not self.synced.is_set():
             try:
+                await self._identify()
                 await self._relist()
             except KubeError as error:
                 failures += 1
@@ -196,6 +200,12 @@ class App:
                 gc.freeze()  # what was loaded stays: no later collection needs to walk through it
         plurals = {kind.name: kind.definition.plural for kind in self.kinds}
         await watch(self.informer, plurals, self.settings.watch_namespaces, lambda: _stop_on_signals(stop))
+
+    async def _identify(self) -> None:
+        """Before anything is decided: which cluster's operator this is."""
+        self.installation.name = self.settings.installation or installation_of(
+            uid_of(await self.kube.get(NAMESPACES, None, "kube-system"))
+        )
 
     async def _work(self) -> None:
         await self.synced.wait()
@@ -296,6 +306,7 @@ def _assemble(settings: Settings, api: client.ApiClient, kinds: Sequence[Kind[Pa
         recorder=recorder,
         stores=stores,
         transfers=transfers,
+        installation=engine.installation,
     )
 
 

@@ -89,6 +89,14 @@ class Settings(BaseSettings):
         "default",
         description="The operator's own namespace: its Lease, its Pod and the Secrets of ClusterCloudAccounts.",
     )
+    installation: str = Field(
+        "",
+        max_length=10,
+        pattern="^[a-z0-9]*$",
+        description="Part of the names in the cloud that tells this cluster's operator from those of others, at most "
+        "10 lower-case letters and digits; empty: from the cluster. Set it for a cluster rebuilt from a backup, to "
+        "what the former one had.",
+    )
     allowed_base_urls: Words[Prefix] = Field(
         (),
         description="URL prefixes an account may name, matched on whole scheme, host, port and path segments. "
@@ -150,6 +158,11 @@ class Settings(BaseSettings):
     newborn_seconds: Seconds = Field(30, description="After a create, a 404 means nothing for so long.")
     search_seconds: Seconds = Field(
         60, description="After a create whose answer was lost, a list without its name means nothing for so long."
+    )
+    absence_after_unknown_seconds: Seconds = Field(
+        600,
+        description="A create whose answer was lost is taken for never acted on after so long without a trace of it, "
+        "and is made again. The cloud may act on it late: what is made twice is paid twice.",
     )
     batch_transfers: int = Field(
         4, ge=1, le=64, description="Batches whose records are read, uploaded or published at the same time."

@@ -40,6 +40,7 @@ QUICK = {
     "absence_seconds": "0.5",
     "newborn_seconds": "2",
     "search_seconds": "2",
+    "absence_after_unknown_seconds": "2",
 }
 # Of several replicas.
 LEASE = {

@@ -7,7 +7,7 @@ from pydantic import Field
 from relay_operator.api.conditions import ObjectStatus
 from relay_operator.api.definition import AGE, Column, Definition
 from relay_operator.api.inferencebatch_spec import InferenceBatchSpec
-from relay_operator.api.meta import Model, Resource, Time
+from relay_operator.api.meta import Identity, Model, Resource, Time
 from relay_operator.api.references import AccountRef
 from relay_operator.api.schema import atomic, map_by
 
@@ -103,6 +103,9 @@ class InferenceBatchStatus(ObjectStatus):
 
     id: str | None = Field(None, max_length=253, description="The batch in the cloud that was created last.")
     cloud_name: str | None = Field(None, max_length=63, description="How its files in the cloud begin.")
+    identity: Identity | None = Field(
+        None, description="For which object its batches were made: a copy of this status stands for nothing."
+    )
     create_token: str | None = Field(
         None, max_length=64, description="Token of the intent that this status tells the end of."
     )

@@ -124,6 +124,16 @@ class Resource(Model, Generic[SpecT, StatusT]):
         return ObjectKey(self.kind, self.metadata.namespace, self.metadata.name)
 
 
+class Identity(Model):
+    """For which object something in the cloud is."""
+
+    installation: str = Field("", max_length=32, description="Which cluster's operator made it.")
+    namespace: str = Field(max_length=63, description="The object's namespace.")
+    name: str = Field(max_length=253, description="Its name.")
+    uid: str = Field(max_length=64, description="Its UID.")
+    organization: str = Field("", max_length=253, description="The organization in the cloud that it belongs to.")
+
+
 class MalformedIntent(ValueError):
     """The text of the create-intent annotation is not an intent: somebody edited it."""
 
@@ -142,6 +152,7 @@ class CreateIntent(Model):
     account: str = Field(
         default="", max_length=320, pattern=r"^((Cluster)?CloudAccount/\S+)?$"
     )  # kind/name of the account it is sent with
+    identity: Identity | None = None  # absent in intents of the first release
 
     @property
     def account_parts(self) -> tuple[str, str]:

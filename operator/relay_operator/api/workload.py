@@ -6,7 +6,7 @@ from pydantic import Field
 
 from relay_operator.api.conditions import ObjectStatus
 from relay_operator.api.connection import Connection
-from relay_operator.api.meta import ECHO_CHARS, Model, Time
+from relay_operator.api.meta import ECHO_CHARS, Identity, Model, Time
 from relay_operator.api.parts import (
     DeletionPolicy,
     EnvFromSource,
@@ -82,6 +82,9 @@ class ManagedStatus(ObjectStatus):
 
     id: str | None = Field(None, max_length=253, description="The cloud's identifier.")
     cloud_name: str | None = Field(None, max_length=63, description="The name it has in the cloud.")
+    identity: Identity | None = Field(
+        None, description="For which object the resource was made: a copy of this status stands for nothing."
+    )
     create_token: str | None = Field(
         None, max_length=64, description="Token of the last create whose outcome is known; an other one is still open."
     )

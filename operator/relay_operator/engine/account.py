@@ -5,7 +5,7 @@ from typing import Protocol, TypeAlias
 
 from relay_client import Cloud, CloudError
 from relay_operator.api.conditions import Reason
-from relay_operator.api.meta import CreateIntent, ObjectKey
+from relay_operator.api.meta import CreateIntent, Identity, ObjectKey
 from relay_operator.api.references import AccountKind, AccountRef
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 
@@ -74,6 +74,17 @@ def pinned(ref: AccountRef | None, recorded: AccountRef | None, intent: CreateIn
     if recorded is not None:
         return recorded
     return (sent_with(intent) if intent is not None else None) or ref
+
+
+def elsewhere(recorded: Identity | None, account: AccountReady) -> AccountRefused | None:
+    """What another organization has, this account can tell nothing of: least of all that it is gone."""
+    if recorded is None or recorded.organization in {"", account.organization_id}:
+        return None
+    message = (
+        f"what was created for this object is in the organization {recorded.organization}, and the key of "
+        f"{account.key} is of {account.organization_id}: give the account a key of the former"
+    )
+    return AccountRefused(Reason.IDENTITY_MISMATCH, message)
 
 
 class Accounts(Protocol):

@@ -12,7 +12,9 @@ class ConfirmationDelays:
     newborn: float = 30.0
     """After a create, a 404 means nothing."""
     search: float = 60.0
-    """After a create was sent, a list that lacks its name means nothing; also how long webhooks may yet name it."""
+    """After a create was sent, how long webhooks may yet name it, before people are asked."""
+    unknown: float = 600.0
+    """After a create whose answer was lost, a list that lacks its name means nothing: the cloud may act late."""
     searches: int = 2
     """Complete lists in a row that must lack the name."""
     termination: float = 30.0

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Generic, assert_never
 
@@ -17,6 +17,7 @@ from relay_operator.engine.cache import Cache
 from relay_operator.engine.entry import Entry
 from relay_operator.engine.events import Recorder, noteworthy
 from relay_operator.engine.flow import ActionT, FactsT, Flow, ObjT, ResultT, Told, Turn
+from relay_operator.engine.identity import Installation
 from relay_operator.engine.informer import keep_answer
 from relay_operator.engine.kube import Conflict, JsonObject, Kube, KubeError, NotFound
 from relay_operator.engine.memory import Memories, MemoryT
@@ -48,6 +49,7 @@ class Engine:
     intervals: PollIntervals
     wall_clock: Callable[[], datetime]
     on_pass: Callable[[Pass], None]
+    installation: Installation = field(default_factory=Installation)
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
@@ -99,7 +101,9 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
             raise
 
     async def _carried_out(self, turn: Turn, obj: ObjT, memory: MemoryT, writer: ObjectWriter) -> tuple[str, bool]:
-        flow, metadata, started = self.flow, obj.metadata, self.engine.clock()
+        flow, started, read = self.flow, self.engine.clock(), obj
+        obj = flow.own(obj)
+        metadata = obj.metadata
         facts = await flow.gather(turn, obj, memory)
         action = flow.plan(facts)
         intent = flow.intent(facts)
@@ -114,6 +118,8 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
             case _:
                 pass
         told = flow.tell(turn, facts, action, result, memory)
+        if obj is not read:  # what a copy brought along is replaced by its own
+            told = replace(told, before=read.status)
         wrote = await self._report(turn, told, writer, paid=flow.paid(facts, result))
         if told.once_written is not None:
             told.once_written()

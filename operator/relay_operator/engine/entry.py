@@ -15,6 +15,7 @@ from relay_operator.api.meta import (
     MalformedIntent,
 )
 from relay_operator.engine.account_users import Reference
+from relay_operator.engine.identity import is_recorded_for
 from relay_operator.engine.ownership import Owned, owned
 
 _OURS = frozenset({CREATE_INTENT, API_KEY_SECRET})
@@ -81,10 +82,10 @@ def entry_of(raw: Mapping[str, JsonValue]) -> Entry:
     intent = _open_intent(annotations, status)
     account = _mapping(status.get("account")) or _sent_with(intent) or _mapping(spec.get("accountRef"))
     ready = _ready_condition(status)
-    finalizers = metadata.get("finalizers")
+    finalizers, uid = metadata.get("finalizers"), uid_of(raw)
     return Entry(
         body=_compact(raw, metadata, annotations),
-        uid=uid_of(raw),
+        uid=uid,
         version=version_of(raw),
         generation=_number(metadata.get("generation")),
         deleting="deletionTimestamp" in metadata,
@@ -96,8 +97,8 @@ def entry_of(raw: Mapping[str, JsonValue]) -> Entry:
                 if name.startswith(ANNOTATION_PREFIX) and name not in _OURS
             )
         ),
-        cloud_id=str(status.get("id") or ""),
-        token=str(status.get("createToken") or ""),
+        cloud_id=str(status.get("id") or "") if is_recorded_for(status, uid) else "",
+        token=str(status.get("createToken") or "") if is_recorded_for(status, uid) else "",
         attempted=CREATE_INTENT in annotations,
         searching=not status.get("id") and intent is not None,
         settled=ready.get("status") == "True"

@@ -35,6 +35,8 @@ class Object(Protocol):
 
     @property
     def metadata(self) -> ObjectMeta: ...
+    @property
+    def status(self) -> ObjectStatus: ...
 
 
 class Facts(Protocol):
@@ -81,6 +83,10 @@ class Flow(Protocol[ObjT, FactsT, ActionT, ResultT, MemoryT]):
 
     def parse(self, body: bytes) -> ObjT:
         """The object, unknown fields ignored. Raises pydantic's ValidationError."""
+        ...
+
+    def own(self, obj: ObjT) -> ObjT:
+        """The object without what was recorded for another."""
         ...
 
     def memory(self, uid: str) -> MemoryT:

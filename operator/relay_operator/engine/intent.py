@@ -9,17 +9,23 @@ from functools import lru_cache
 from pydantic import JsonValue
 
 MAX_NAME = 63
-_UID_PART = 10
+UID_PART = 10
 _UNSAFE = re.compile(r"[^a-z0-9]+")
 
 
-def cloud_name(namespace: str, name: str, uid: str, attempt: int) -> str:
+def uid_part(uid: str) -> str:
+    """What names carry of a UID."""
+    return uid.replace("-", "")[:UID_PART]
+
+
+def cloud_name(namespace: str, name: str, uid: str, installation: str, attempt: int) -> str:
     """The name one attempt sends: readable, the same every time it is computed, at most 63 characters.
 
-    The UID keeps two objects apart (also a deleted one and its namesake); the attempt keeps a search for
-    this one from finding what an earlier one left behind.
+    The UID keeps two objects apart (also a deleted one and its namesake), the installation two clusters in one
+    organization; the attempt keeps a search for this one from finding what an earlier one left behind.
     """
-    suffix = "-" + uid.replace("-", "")[:_UID_PART] + (f"-{attempt}" if attempt > 1 else "")
+    parts = (uid_part(uid), installation, str(attempt) if attempt > 1 else "")
+    suffix = "".join(f"-{part}" for part in parts if part)
     readable = _UNSAFE.sub("-", f"{namespace}-{name}".lower()).strip("-")
     return readable[: MAX_NAME - len(suffix)].rstrip("-") + suffix
 

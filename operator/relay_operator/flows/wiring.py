@@ -55,7 +55,10 @@ class Parts:
     def delays(self) -> ConfirmationDelays:
         settings = self.settings
         return ConfirmationDelays(
-            absence=settings.absence_seconds, newborn=settings.newborn_seconds, search=settings.search_seconds
+            absence=settings.absence_seconds,
+            newborn=settings.newborn_seconds,
+            search=settings.search_seconds,
+            unknown=settings.absence_after_unknown_seconds,
         )
 
     def new_token(self) -> str:
@@ -83,7 +86,9 @@ def batches(parts: Parts) -> KindReconciler:
     lost_files = LostFiles(max(delays.absence, delays.newborn), asyncio.sleep)
     polls = BatchPolls(settings.poll_transition_seconds / 2, settings.poll_settled_seconds * 2, time.monotonic)
     flow = BatchFlow(
-        gatherer=BatchGatherer(parts.accounts, engine.cache, polls, transfers, time.monotonic, delays),
+        gatherer=BatchGatherer(
+            parts.accounts, engine.cache, polls, transfers, time.monotonic, delays, engine.installation
+        ),
         actor=BatchActor(
             accounts=parts.accounts,
             transfers=transfers,
@@ -92,10 +97,12 @@ def batches(parts: Parts) -> KindReconciler:
             destinations=destinations,
             clock=time.monotonic,
             new_token=parts.new_token,
+            installation=engine.installation,
             leading=parts.leading,
         ),
         transfers=transfers,
         retry_policy=engine.retry_policy,
+        installation=engine.installation,
         progress_seconds=settings.batch_progress_seconds,
         unreachable_after=settings.unavailable_after_failures,
     )
@@ -112,10 +119,19 @@ def managed(
         flow = ManagedFlow(
             resource=resource,
             accounts=accounts,
-            gatherer=Gatherer(resource, accounts, engine.cache, InputReader(engine.kube), engine.clock, parts.delays),
-            actor=Actor(resource, accounts, engine.clock, parts.new_token, parts.leading),
+            gatherer=Gatherer(
+                resource,
+                accounts,
+                engine.cache,
+                InputReader(engine.kube),
+                engine.clock,
+                parts.delays,
+                engine.installation,
+            ),
+            actor=Actor(resource, accounts, engine.clock, parts.new_token, engine.installation, parts.leading),
             connections=ConnectionWriter(engine.kube),
             retry_policy=engine.retry_policy,
+            installation=engine.installation,
             unreachable_after=parts.settings.unavailable_after_failures,
         )
         return Controller(engine, flow)

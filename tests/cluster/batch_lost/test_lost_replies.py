@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tests.support.workspace import Workspace
 
 ALL = [record(f"r{number}", f"p{number}") for number in range(5)]
-PATIENCE = {**BRISK, "search_seconds": "2"}
+PATIENCE = {**BRISK, "absence_after_unknown_seconds": "2"}
 
 
 async def test_a_batch_whose_answer_was_lost_is_found_by_its_metadata(

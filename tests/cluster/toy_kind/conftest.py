@@ -66,7 +66,10 @@ async def _listed(workspace: Workspace) -> bool:
 @pytest_asyncio.fixture
 async def operator(toys: Workspace, operator_kubeconfig: Path, tmp_path: Path) -> AsyncIterator[Operator]:
     """Running; the test may kill it and start it again."""
-    urls, settings = toys.cloud.ports.urls(), BRISK | {"watch_namespaces": toys.namespace, "search_seconds": "1"}
+    urls, settings = (
+        toys.cloud.ports.urls(),
+        BRISK | {"watch_namespaces": toys.namespace, "absence_after_unknown_seconds": "1"},
+    )
     own = Operator(tmp_path, operator_kubeconfig, OPERATOR_NAMESPACE, urls, settings, _UNDER)
     await own.start()
     yield own

@@ -15,6 +15,7 @@ from relay_operator.api.meta import CreateIntent
 from relay_operator.engine import finalizer, kube
 from relay_operator.engine.account import AccountReady, Accounts
 from relay_operator.engine.actions import Ignore, Nothing, Release, Wait
+from relay_operator.engine.identity import Installation, identity_of
 from relay_operator.engine.intent import cloud_name
 from relay_operator.engine.kube import KubeError
 from relay_operator.engine.object_writer import ObjectWriter
@@ -71,6 +72,7 @@ class Actor:
     destinations: Destinations
     clock: Callable[[], float]
     new_token: Callable[[], str]
+    installation: Installation
     leading: Callable[[], bool]
     """Whether this replica may still send something that is paid for."""
 
@@ -105,11 +107,12 @@ class Actor:
         metadata, account = facts.obj.metadata, facts.usable_account.key
         intent = CreateIntent(
             token=self.new_token(),
-            name=cloud_name(metadata.namespace, metadata.name, metadata.uid, 1),
+            name=cloud_name(metadata.namespace, metadata.name, metadata.uid, self.installation.name, 1),
             attempt=1,
             spec_hash="",  # nothing that was sent can be changed in the spec
             started_at=facts.now,
             account=f"{account.kind}/{account.name}",
+            identity=identity_of(metadata, self.installation.name, facts.usable_account.organization_id),
         )
         await finalizer.guard(writer, metadata, intent)
         return Begun(intent)

@@ -8,8 +8,10 @@ from datetime import datetime
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import DEFINITION, InferenceBatch, InferenceBatchStatus
 from relay_operator.api.meta import CreateIntent, ObjectKey
+from relay_operator.engine import identity
 from relay_operator.engine.backoff import RetryPolicy
 from relay_operator.engine.flow import Told, Turn
+from relay_operator.engine.identity import Installation
 from relay_operator.engine.kind import resource_type
 from relay_operator.engine.kube import ResourceType
 from relay_operator.engine.object_writer import ObjectWriter
@@ -38,6 +40,7 @@ class BatchFlow:
     actor: Actor
     transfers: Transfers
     retry_policy: RetryPolicy
+    installation: Installation
     progress_seconds: float
     """Between two writes that tell of progress alone."""
     unreachable_after: int
@@ -50,6 +53,9 @@ class BatchFlow:
 
     def parse(self, body: bytes) -> InferenceBatch:
         return InferenceBatch.model_validate_json(body)
+
+    def own(self, obj: InferenceBatch) -> InferenceBatch:
+        return identity.own(obj, self.installation.name)
 
     def memory(self, uid: str) -> BatchMemory:
         return BatchMemory(uid)

@@ -7,12 +7,15 @@ from datetime import UTC, datetime
 from relay_client import Cloud, CloudError, Unreadable
 from relay_client.paging import batches
 from relay_operator.api import meta
+from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import InferenceBatch, InferenceBatchStatus, PartStatus
 from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey
-from relay_operator.engine.account import NOT_ASKED, AccountReady, Accounts, pinned
+from relay_operator.engine import identity
+from relay_operator.engine.account import NOT_ASKED, AccountReady, AccountRefused, Accounts, elsewhere, pinned
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.confirmation import ConfirmationDelays
 from relay_operator.engine.flow import Turn
+from relay_operator.engine.identity import Installation, Whose
 from relay_operator.engine.rules import Account
 from relay_operator.flows.batch import predicates
 from relay_operator.flows.batch.actions import Work
@@ -48,6 +51,7 @@ class Gatherer:
     transfers: Transfers
     clock: Callable[[], float]
     delays: ConfirmationDelays
+    installation: Installation
 
     async def gather(self, turn: Turn, obj: InferenceBatch, memory: BatchMemory) -> Facts:
         """One pass over one object. Raises KubeError."""
@@ -62,13 +66,17 @@ class Gatherer:
         account = await self.accounts.resolve(obj.metadata.namespace, ref)
         if not isinstance(account, AccountReady):
             return Facts(key, obj, now, account, replace(view, account=Account.of(account)), obj.status, intent)
+        foreign = elsewhere(obj.status.identity or (intent.identity if intent is not None else None), account)
+        foreign = foreign or self._withheld(obj, intent, account)
+        if foreign is not None and view.phase is not Phase.NEW:
+            return Facts(key, obj, now, foreign, replace(view, account=Account.of(foreign)), obj.status, intent)
         if view.phase is Phase.ACTIVE and isinstance(written, MalformedIntent) and not obj.status.create_token:
             view = replace(view, sight=Sight.UNREADABLE)
             return Facts(key, obj, now, account, view, obj.status, intent, note=str(written))
         try:
             seen = _Sighted()
             if intent is not None and view.phase is Phase.ACTIVE:
-                seen = await self._look(obj, intent, account.cloud, memory, now, exact=turn.exact)
+                seen = await self._look(obj, intent, account.cloud, memory, exact=turn.exact)
         except CloudError as error:
             self.accounts.failed(account, error)
             memory.unanswered += 1
@@ -84,7 +92,7 @@ class Gatherer:
         """What the object says by itself."""
         phase = predicates.phase(obj, written, now)
         is_copy = isinstance(written, CreateIntent) and bool(self.cache.with_token(written.token) - {key})
-        if is_copy and obj.status.create_token is None:
+        if obj.status.create_token is None and (is_copy or self._names_anothers(obj, written)):
             phase = Phase.NEW  # another object's intent came along with its manifest
         due = obj.status.next_attempt_time
         changed = obj.status.observed_generation != obj.metadata.generation
@@ -97,6 +105,27 @@ class Gatherer:
             rested=bool(obj.status.suspended),
             waiting=due is not None and now < due and not changed and not _asked(obj),
         )
+
+    def _names_anothers(self, obj: InferenceBatch, written: CreateIntent | MalformedIntent | None) -> bool:
+        """An intent can be written by hand: it finds nothing but what has a name that this object gave."""
+        if not isinstance(written, CreateIntent):
+            return False
+        uid = written.identity.uid if written.identity is not None else obj.metadata.uid
+        return not identity.gave(obj.metadata, uid, self.installation.name, written.name)
+
+    def _withheld(
+        self, obj: InferenceBatch, intent: CreateIntent | None, account: AccountReady
+    ) -> AccountRefused | None:
+        """What a former object of this name had is taken over only where adoption is allowed."""
+        restored = obj.status.identity or (intent.identity if intent is not None else None)
+        mine = restored is None or identity.whose(restored, obj.metadata, self.installation.name) is Whose.OWN
+        if mine or account.adoption_allowed:
+            return None
+        message = (
+            f"its batches were created for a former object of this name, and {account.key} is shared: they are taken "
+            "over if the account says allowAdoption"
+        )
+        return AccountRefused(Reason.ADOPTION_REFUSED, message)
 
     def _with_the_cloud(self, facts: Facts, sight: Sight, memory: BatchMemory) -> Facts:
         """The view with everything that was looked up."""
@@ -135,17 +164,10 @@ class Gatherer:
         return state, self.transfers.result(facts.key) if state is Transfer.DONE else None
 
     async def _look(
-        self,
-        obj: InferenceBatch,
-        intent: CreateIntent,
-        cloud: Cloud,
-        memory: BatchMemory,
-        now: datetime,
-        *,
-        exact: bool,
+        self, obj: InferenceBatch, intent: CreateIntent, cloud: Cloud, memory: BatchMemory, *, exact: bool
     ) -> _Sighted:
         if intent.token != obj.status.create_token:
-            return await self._search_all(intent, cloud, memory, now)
+            return await self._search_all(intent, cloud, memory)
         lost = predicates.unanswered(obj.status)
         if lost:
             wanted = lost[0]
@@ -153,26 +175,22 @@ class Gatherer:
             found = [each for each in await _tagged(cloud, intent.token) if _place(each, intent.token) == tag]
             if found:
                 return _Sighted(Sight.FOUND, (found[0],))
-            return self._not_seen(f"{intent.token}/{tag}", wanted.sent_at or now, memory, now)
+            return self._not_seen(f"{intent.token}/{tag}", memory)
         return await self._poll(obj, cloud, memory, exact=exact)
 
-    async def _search_all(self, intent: CreateIntent, cloud: Cloud, memory: BatchMemory, now: datetime) -> _Sighted:
+    async def _search_all(self, intent: CreateIntent, cloud: Cloud, memory: BatchMemory) -> _Sighted:
         """Status tells nothing: all that was ever created with this token, once nothing newer can be on its way."""
         found = tuple(await _tagged(cloud, intent.token))
-        newest = min(max((each.created_at or 0 for each in found), default=0), now.timestamp())
-        sent = max(newest, intent.started_at.timestamp())
-        verdict = self._not_seen(intent.token, datetime.fromtimestamp(sent, UTC), memory, now)
+        verdict = self._not_seen(intent.token, memory)
         if verdict.sight is Sight.ABSENT and found:
             return _Sighted(Sight.FOUND, found)
         return verdict
 
-    def _not_seen(self, what: str, sent: datetime, memory: BatchMemory, now: datetime) -> _Sighted:
+    def _not_seen(self, what: str, memory: BatchMemory) -> _Sighted:
         """One more complete list; it takes several, late enough, to be sure."""
         if memory.opened[0] != what:
             memory.opened, memory.not_seen = (what, self.clock()), 0
-        # By either clock: the cloud's may be ahead, or ours was set back.
-        waited = max((now - sent).total_seconds(), self.clock() - memory.opened[1])
-        late = waited >= self.delays.search
+        late = self.clock() - memory.opened[1] >= self.delays.unknown
         if late and (memory.not_seen == 0 or self.clock() - memory.not_seen_at >= self.delays.absence):
             memory.not_seen += 1
             memory.not_seen_at = self.clock()
@@ -229,6 +247,7 @@ def _from_status(obj: InferenceBatch) -> CreateIntent | None:
         spec_hash="",
         started_at=obj.metadata.creation_timestamp or datetime.now(UTC),
         account=f"{status.account.kind}/{status.account.name}" if status.account is not None else "",
+        identity=status.identity,
     )
 
 

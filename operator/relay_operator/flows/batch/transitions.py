@@ -131,6 +131,7 @@ def _owner(intent: CreateIntent) -> Fields:
     return {
         "create_token": intent.token,
         "cloud_name": intent.name,
+        "identity": intent.identity,
         "account": sent_with(intent),
         "start_time": intent.started_at,
     }

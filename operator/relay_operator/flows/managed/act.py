@@ -6,11 +6,12 @@ from typing import Generic
 
 from relay_client import Cloud, CloudError, Conflict, NotFound, Outcome, Unreadable
 from relay_operator.api import meta
-from relay_operator.api.meta import CreateIntent
+from relay_operator.api.meta import CreateIntent, ObjectMeta
 from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine import finalizer, kube
 from relay_operator.engine.account import Accounts
 from relay_operator.engine.actions import Nothing
+from relay_operator.engine.identity import Installation, identity_of
 from relay_operator.engine.intent import MAX_NAME, cloud_name, fingerprints
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.flows.managed import actions, predicates
@@ -29,6 +30,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
     accounts: Accounts
     clock: Callable[[], float]
     new_token: Callable[[], str]
+    installation: Installation
     leading: Callable[[], bool]
     """Whether this replica may still send something that is paid for."""
 
@@ -71,6 +73,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
             spec_hash=status.spec_hash or "",
             started_at=obj.metadata.creation_timestamp or facts.now,
             account=f"{status.account.kind}/{status.account.name}" if status.account is not None else "",
+            identity=status.identity,
         )
 
     async def _open_intent(
@@ -78,7 +81,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
     ) -> CreateIntent:
         obj = facts.obj
         last = max(obj.status.attempt or 0, facts.intent.attempt if facts.intent is not None else 0)
-        intent = self._intent(facts, cloud_name(obj.key.namespace, obj.key.name, obj.metadata.uid, last + 1), last + 1)
+        intent = self._intent(facts, self._name(obj.metadata, last + 1), last + 1)
         memory.unsent.add(intent.token)
         await finalizer.open_intent(writer, obj.metadata, intent)
         return intent
@@ -97,6 +100,9 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         await finalizer.guard(writer, obj.metadata, intent)
         return intent
 
+    def _name(self, metadata: ObjectMeta, attempt: int) -> str:
+        return cloud_name(metadata.namespace, metadata.name, metadata.uid, self.installation.name, attempt)
+
     def _intent(self, facts: Facts[SpecT, StatusT, ObsT], name: str, attempt: int) -> CreateIntent:
         account = facts.usable_account.key
         return CreateIntent(
@@ -106,6 +112,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
             spec_hash=fingerprints(self.resource.immutable(facts.obj)),
             started_at=facts.now,
             account=f"{account.kind}/{account.name}",
+            identity=identity_of(facts.obj.metadata, self.installation.name, facts.usable_account.organization_id),
         )
 
     async def _create(

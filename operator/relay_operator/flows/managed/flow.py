@@ -6,10 +6,12 @@ from typing import Generic
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import CreateIntent, ObjectKey, Resource
 from relay_operator.api.workload import SpecT, StatusT
+from relay_operator.engine import identity
 from relay_operator.engine.account import Accounts
 from relay_operator.engine.actions import Wait
 from relay_operator.engine.backoff import RetryPolicy
 from relay_operator.engine.flow import Told, Turn
+from relay_operator.engine.identity import Installation
 from relay_operator.engine.kind import resource_type
 from relay_operator.engine.kube import ResourceType
 from relay_operator.engine.object_writer import ObjectWriter
@@ -41,6 +43,7 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
     actor: Actor[SpecT, StatusT, ObsT]
     connections: ConnectionWriter
     retry_policy: RetryPolicy
+    installation: Installation
     unreachable_after: int
     """Looks in a row without an answer after which an object says so."""
 
@@ -50,6 +53,9 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
 
     def parse(self, body: bytes) -> Resource[SpecT, StatusT]:
         return parse(self.resource.model, body)
+
+    def own(self, obj: Resource[SpecT, StatusT]) -> Resource[SpecT, StatusT]:
+        return identity.own(obj, self.installation.name)
 
     def memory(self, uid: str) -> ManagedMemory:
         return ManagedMemory(uid)

@@ -1,7 +1,7 @@
 """The one place that looks: object, account, cloud and inputs become `Facts`. Reads only."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Generic, assert_never
 
@@ -9,10 +9,12 @@ from relay_client.errors import CloudError, NotFound, Unreadable
 from relay_operator.api import meta
 from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey, Resource
 from relay_operator.api.workload import SpecT, StatusT
-from relay_operator.engine.account import NOT_ASKED, AccountReady, Accounts, pinned
+from relay_operator.engine import identity
+from relay_operator.engine.account import NOT_ASKED, AccountReady, Accounts, elsewhere, pinned
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.confirmation import ConfirmationDelays
 from relay_operator.engine.flow import Turn
+from relay_operator.engine.identity import Installation, Whose
 from relay_operator.engine.rules import Account
 from relay_operator.flows.managed import predicates, recovery
 from relay_operator.flows.managed.facts import Facts
@@ -68,6 +70,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
     inputs: InputReader
     clock: Callable[[], float]
     delays: ConfirmationDelays
+    installation: Installation
 
     async def gather(
         self, turn: Turn, obj: Resource[SpecT, StatusT], memory: ManagedMemory
@@ -93,6 +96,12 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             seen = Seen.BLIND if obj.status.id or predicates.intent_open(obj, intent) else Seen.NOTHING
             view = View(demand=demand, finalizer=finalizer, account=Account.of(account), seen=seen)
             return Facts(key, obj, now, account, view, known)
+
+        named = obj.status.identity if obj.status.id else sent.identity if sent is not None else None
+        foreign = elsewhere(named, account)
+        if foreign is not None:
+            view = View(demand=demand, finalizer=finalizer, account=Account.of(foreign), seen=Seen.BLIND)
+            return Facts(key, obj, now, foreign, view, known)
 
         sight: _Sight[ObsT]
         try:
@@ -197,6 +206,8 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         is_open = predicates.intent_open(obj, intent)
         adopt_id = obj.metadata.annotations.get(meta.ADOPT_ID, "")
         deleting = predicates.demand(obj) is not Demand.EXIST
+        if identity.whose_status(obj.status, obj.metadata, self.installation.name) is Whose.RESTORED:
+            return await self._look_at_restored(key, obj, account, memory, now)
         if obj.status.id:
             if predicates.demand(obj) is Demand.DELETE_ORPHANING:
                 return _Sight(Seen.PENDING)
@@ -207,7 +218,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             return _Sight(Seen.NOTHING)
         if isinstance(intent, MalformedIntent):
             return _Sight(Seen.UNKNOWABLE, note=str(intent))
-        return await self._search(key, intent, account, memory, now)
+        return await self._search(key, obj, intent, account, memory, now)
 
     async def _look_by_id(
         self, obj: Resource[SpecT, StatusT], account: AccountReady, memory: ManagedMemory, now: datetime, look: Look
@@ -230,6 +241,24 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         if progress is not Progress.GONE and sent_lately:
             return _Sight(Seen.GOING, observed, "a termination was sent; the cloud has not confirmed it")
         return _Sight(_SEEN_BY_PROGRESS[progress], observed)
+
+    async def _look_at_restored(
+        self,
+        key: ObjectKey,
+        obj: Resource[SpecT, StatusT],
+        account: AccountReady,
+        memory: ManagedMemory,
+        now: datetime,
+    ) -> _Sight[ObsT]:
+        """What a former object of this name recorded is taken over, if it may be and nobody else has it."""
+        cloud_id = obj.status.id or ""
+        if not account.adoption_allowed:
+            return _Sight(Seen.WITHHELD, note=f"{cloud_id} {_FORMER} {_WITHHELD}")
+        holders = self.cache.claim(cloud_id, key)
+        if holders:
+            return _Sight(Seen.WITHHELD, note=_belongs(cloud_id, holders))
+        sight = await self._look_by_id(obj, account, memory, now, Look.EXACT)
+        return sight if sight.observed is None or sight.seen is Seen.GONE else replace(sight, seen=Seen.FOUND)
 
     def _missing(self, obj: Resource[SpecT, StatusT], memory: ManagedMemory, now: datetime) -> _Sight[ObsT]:
         """A 404 is believed when it comes again, and never right after the create.
@@ -274,12 +303,16 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
     async def _search(
         self,
         key: ObjectKey,
+        obj: Resource[SpecT, StatusT],
         intent: CreateIntent,
         account: AccountReady,
         memory: ManagedMemory,
         now: datetime,
     ) -> _Sight[ObsT]:
         """Find out what became of a create whose answer is not known."""
+        strange = self._strange(obj, intent, account)
+        if strange is not None:
+            return strange
         if intent.token in memory.unsent:
             return _Sight(Seen.ABSENT, note="the last attempt was written down and not sent")
         originals = self.cache.with_token(intent.token) - {key}
@@ -294,7 +327,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
                     return _Sight(Seen.ABSENT, note=f"the intent was copied from {min(map(str, holders))}")
                 return _Sight(Seen.FOUND, observed)
             case NotSeen():
-                return self._not_seen(intent, memory, early)
+                return self._not_seen(intent, memory)
             case CannotTell():
                 note = f"look in the cloud for a resource named {intent.name!r}"
                 if early > 0:
@@ -305,9 +338,26 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             case _ as never:
                 assert_never(never)
 
-    def _not_seen(self, intent: CreateIntent, memory: ManagedMemory, early: float) -> _Sight[ObsT]:
+    def _strange(
+        self, obj: Resource[SpecT, StatusT], intent: CreateIntent, account: AccountReady
+    ) -> _Sight[ObsT] | None:
+        """An intent finds nothing that `adopt-id` might not: it can be written by hand, and restored from a backup."""
+        if account.adoption_allowed:
+            return None
+        restored = identity.whose_intent(intent, obj.metadata, self.installation.name) is Whose.RESTORED
+        if restored:
+            return _Sight(Seen.WITHHELD, note=f"{intent.name!r} {_FORMER} {_WITHHELD}")
+        uid = intent.identity.uid if intent.identity is not None else obj.metadata.uid
+        given = identity.gave(obj.metadata, uid, self.installation.name, intent.name)
+        if not given:
+            return _Sight(Seen.ABSENT, note=f"the intent names {intent.name!r}, which is no name of this object's")
+        return None
+
+    def _not_seen(self, intent: CreateIntent, memory: ManagedMemory) -> _Sight[ObsT]:
+        """By this process's own clock: the cloud may act on a create long after it was sent."""
         if memory.searched != intent.name:  # what an earlier attempt's lists lacked says nothing about this one
-            memory.searched, memory.not_seen = intent.name, 0
+            memory.searched, memory.not_seen, memory.searched_since = intent.name, 0, self.clock()
+        early = self.delays.unknown - (self.clock() - memory.searched_since)
         if early <= 0 and (memory.not_seen == 0 or self.clock() - memory.not_seen_at >= self.delays.absence):
             memory.not_seen += 1
             memory.not_seen_at = self.clock()
@@ -316,6 +366,10 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             return _Sight(Seen.ABSENT, note=note)
         again = self.delays.absence - (self.clock() - memory.not_seen_at)
         return _Sight(Seen.UNSURE, note=note, decided_in=early if early > 0 else again)
+
+
+_FORMER = "was made for a former object of this name"
+_WITHHELD = "and is not taken over, since the account is shared and does not say allowAdoption"
 
 
 def _belongs(cloud_id: str, holders: frozenset[ObjectKey]) -> str:

@@ -24,6 +24,7 @@ class ManagedMemory(Memory):
     """The id that reads as not found, and since when."""
     searched: str = ""
     """The open intent's name that the lists below were searched for."""
+    searched_since: float = 0.0
     not_seen: int = 0
     """Complete lists in a row that did not have it."""
     not_seen_at: float = 0.0

@@ -53,6 +53,7 @@ class Seen(Enum):
     MISSING = auto()  # reads as not found, not yet often enough to believe it
     GONE = auto()  # confirmed terminated or not found
     FOREIGN = auto()  # the recorded id is a resource of another name: not ours to touch
+    WITHHELD = auto()  # what a former object of this name had, and this one may not take over
     BLIND = auto()  # something of ours may exist, and could not be looked at
 
 
@@ -149,6 +150,13 @@ def _blind(view: View) -> Action | None:
 
 def _foreign(view: View) -> Action | None:
     return Stall(Reason.IDENTITY_MISMATCH) if view.seen is Seen.FOREIGN else None
+
+
+def _withheld(view: View) -> Action | None:
+    """Nothing is created beside it, and nothing of it is touched."""
+    if view.seen is not Seen.WITHHELD:
+        return None
+    return Release() if view.deleting else Stall(Reason.ADOPTION_REFUSED)
 
 
 def _delete_with_open_intent(view: View) -> Action | None:
@@ -274,6 +282,7 @@ RULES: tuple[Rule, ...] = (
     _account,
     _blind,
     _foreign,
+    _withheld,
     _delete_with_open_intent,
     _orphan,
     _delete,

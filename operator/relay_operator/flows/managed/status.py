@@ -26,6 +26,7 @@ _OF_THE_RESOURCE = (
     "id",
     "account",
     "cloud_name",
+    "identity",
     "state",
     "status_reason",
     "endpoint_url",
@@ -100,6 +101,7 @@ def _owned(
     return {
         "id": cloud_id,
         "cloud_name": name or intent.name,
+        "identity": intent.identity,
         "create_token": intent.token,
         "attempt": intent.attempt,
         "spec_hash": intent.spec_hash,

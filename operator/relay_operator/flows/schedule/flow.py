@@ -6,7 +6,11 @@ from datetime import datetime, timedelta
 from typing import Final, assert_never
 
 from relay_operator.api.conditions import Reason
-from relay_operator.api.inferencebatchschedule import DEFINITION, InferenceBatchSchedule
+from relay_operator.api.inferencebatchschedule import (
+    DEFINITION,
+    InferenceBatchSchedule,
+    InferenceBatchScheduleStatus,
+)
 from relay_operator.api.meta import CreateIntent, ObjectKey, ObjectMeta
 from relay_operator.engine.controller import Engine
 from relay_operator.engine.entry import Entry
@@ -48,6 +52,10 @@ class Written:
     def metadata(self) -> ObjectMeta:
         return self.schedule.metadata
 
+    @property
+    def status(self) -> InferenceBatchScheduleStatus:
+        return self.schedule.status
+
 
 @dataclass(frozen=True, slots=True)
 class ScheduleFacts:
@@ -83,6 +91,10 @@ class ScheduleFlow:
 
     def parse(self, body: bytes) -> Written:
         return Written(InferenceBatchSchedule.model_validate_json(body), body)
+
+    def own(self, obj: Written) -> Written:
+        """Nothing that is paid for is recorded."""
+        return obj
 
     def memory(self, uid: str) -> ScheduleMemory:
         return ScheduleMemory(uid)

@@ -48,7 +48,7 @@ async def test_a_crash_around_any_write_loses_nothing(world: World, write: int, 
     world.server.before, world.leading = (lambda _: None), True
     world.server.faults.clear()
     await world.restart()
-    await world.wait(400)
+    await world.wait(700)
     for record in world.pods.live:
         world.pods.become(record.id, "running")
     await world.wait(400)

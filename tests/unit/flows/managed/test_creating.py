@@ -45,7 +45,7 @@ async def test_the_intent_carries_the_finalizer_the_name_and_the_account(world: 
     await world.settle()
     obj, intent = world.obj(), intent_of(world)
     assert obj.metadata.finalizers == [FINALIZER]
-    assert intent.name == cloud_name(NAMESPACE, "train", obj.metadata.uid, 1) == world.pods.created[0]
+    assert intent.name == cloud_name(NAMESPACE, "train", obj.metadata.uid, "c0ffe", 1) == world.pods.created[0]
     assert (intent.attempt, intent.account) == (1, "CloudAccount/default")
     assert intent.token == obj.status.create_token
 
@@ -341,7 +341,7 @@ async def test_create_is_not_repeated_when_the_reply_is_lost(world: World, acted
     await world.settle()
     await world.wait(20)
     assert world.pods.count("create") == 1
-    await world.wait(300)
+    await world.wait(700)
     assert len(world.pods.created) == 1
     assert world.status().id == "pod-1"
     assert world.pods.count("create") == (1 if acted else 2)

@@ -220,7 +220,7 @@ async def test_deleting_with_an_open_intent_that_came_to_nothing_lets_go_in_the_
     world.delete()
     await world.settle()
     assert world.exists()
-    await world.wait(400)
+    await world.wait(700)
     assert (world.exists(), world.pods.created) == (False, [])
 
 

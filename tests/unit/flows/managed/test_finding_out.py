@@ -65,11 +65,11 @@ async def test_it_is_searching_before_it_is_late(world: World) -> None:
     assert world.condition(ConditionType.STALLED) is None
 
 
-@pytest.mark.parametrize(("listable", "seconds"), [(True, 66), (False, 61)])
+@pytest.mark.parametrize(("listable", "seconds"), [(True, 606), (False, 61)])
 async def test_what_became_of_a_create_is_known_as_soon_as_it_can_be(
     world: World, listable: bool, seconds: int
 ) -> None:
-    """A minute after the create; with a list, that and the time between two of them."""
+    """With a list ten minutes after the first look, and the time between two; without one people are asked in one."""
     world.pods.listable = listable
     world.pods.fail("create", lost(acted=False))
     world.apply()

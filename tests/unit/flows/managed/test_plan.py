@@ -94,14 +94,14 @@ INVARIANTS: dict[str, Callable[[View, Action], bool]] = {
         not (view.seen is Seen.BLIND and isinstance(action, (*TOUCHES_THE_CLOUD, Forget, CloseIntent)))
     ),
     "what is not ours is left alone": lambda view, action: (
-        not (view.seen is Seen.FOREIGN and isinstance(action, TOUCHES_THE_CLOUD))
+        not (view.seen in {Seen.FOREIGN, Seen.WITHHELD} and isinstance(action, TOUCHES_THE_CLOUD))
     ),
     "only what was seen alive is changed or ended": lambda view, action: (
         not isinstance(action, ENDS) or view.seen in ALIVE
     ),
     "a live resource is released only where people said so": lambda view, action: (
         not isinstance(action, Release)
-        or view.seen in {Seen.NOTHING, Seen.GONE, Seen.ADOPTEE, Seen.ADOPTEE_REFUSED}
+        or view.seen in {Seen.NOTHING, Seen.GONE, Seen.ADOPTEE, Seen.ADOPTEE_REFUSED, Seen.WITHHELD}
         or view.demand in {Demand.DELETE_ORPHANING, Demand.DELETE_ABANDONING}
         or (view.demand is Demand.DELETE_STOPPING and view.seen in {Seen.STOPPED, Seen.FAILED})
     ),
@@ -150,6 +150,8 @@ SENTENCES: dict[str, tuple[View, Action]] = {
     "a refused account stalls": (replace(LIVE, account=Account.REFUSED), Stall(Reason.ACCOUNT_REFUSED)),
     "a cloud that cannot be asked is waited for": (replace(LIVE, seen=Seen.BLIND), Wait(Reason.CLOUD_UNAVAILABLE)),
     "another's resource is not touched": (replace(LIVE, seen=Seen.FOREIGN), Stall(Reason.IDENTITY_MISMATCH)),
+    "what may not be taken over is left": (replace(LIVE, seen=Seen.WITHHELD), Stall(Reason.ADOPTION_REFUSED)),
+    "what may not be taken over holds nobody": (replace(GOING_AWAY, seen=Seen.WITHHELD), Release()),
     "deleting with an open intent adopts what is found": (replace(GOING_AWAY, seen=Seen.FOUND), Adopt()),
     "deleting with an open intent closes it when surely absent": (replace(GOING_AWAY, seen=Seen.ABSENT), CloseIntent()),
     "deleting with an open intent stalls when nobody can tell": (

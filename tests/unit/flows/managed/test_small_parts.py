@@ -43,23 +43,23 @@ def test_an_interval_is_varied_to_either_side() -> None:
 
 
 NAMES: dict[str, tuple[str, str, int, str]] = {
-    "the first attempt": ("team-a", "train", 1, "team-a-train-1234abcd56"),
-    "a later attempt": ("team-a", "train", 3, "team-a-train-1234abcd56-3"),
-    "dots and capitals": ("Team", "my.Pod_x", 1, "team-my-pod-x-1234abcd56"),
-    "too long": ("n" * 40, "p" * 253, 1, "n" * 40 + "-" + "p" * 11 + "-1234abcd56"),
-    "cut at a hyphen": ("n" * 51, "p", 1, "n" * 51 + "-1234abcd56"),
+    "the first attempt": ("team-a", "train", 1, "team-a-train-1234abcd56-c0ffe"),
+    "a later attempt": ("team-a", "train", 3, "team-a-train-1234abcd56-c0ffe-3"),
+    "dots and capitals": ("Team", "my.Pod_x", 1, "team-my-pod-x-1234abcd56-c0ffe"),
+    "too long": ("n" * 40, "p" * 253, 1, "n" * 40 + "-" + "p" * 5 + "-1234abcd56-c0ffe"),
+    "cut at a hyphen": ("n" * 45, "p", 1, "n" * 45 + "-1234abcd56-c0ffe"),
 }
 
 
 @pytest.mark.parametrize(("namespace", "name", "attempt", "expected"), NAMES.values(), ids=NAMES)
 def test_a_cloud_name_is_readable_safe_and_short(namespace: str, name: str, attempt: int, expected: str) -> None:
-    made = cloud_name(namespace, name, UID, attempt)
+    made = cloud_name(namespace, name, UID, "c0ffe", attempt)
     assert made == expected
     assert len(made) <= MAX_NAME
 
 
 def test_cloud_names_of_namesakes_differ() -> None:
-    assert cloud_name("a", "b", UID, 1) != cloud_name("a", "b", "99" + UID, 1)
+    assert cloud_name("a", "b", UID, "c0ffe", 1) != cloud_name("a", "b", "99" + UID, "c0ffe", 1)
 
 
 def test_fingerprints_name_the_fields_that_changed() -> None:

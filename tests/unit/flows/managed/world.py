@@ -21,6 +21,7 @@ from relay_operator.engine.cache import Cache
 from relay_operator.engine.confirmation import ConfirmationDelays
 from relay_operator.engine.controller import Controller, Engine
 from relay_operator.engine.events import Recorder
+from relay_operator.engine.identity import Installation
 from relay_operator.engine.informer import Informer
 from relay_operator.engine.kube import Kube
 from relay_operator.engine.passes import Pass
@@ -99,6 +100,7 @@ class World:
             intervals=PollIntervals(transition=5.0, settled=300.0, jitter=0.2),
             wall_clock=clock.wall,
             on_pass=self.passes.append,
+            installation=Installation("c0ffe"),
             clock=clock.monotonic,
             sleep=clock.sleep,
         )
@@ -106,17 +108,25 @@ class World:
             resource=self.resource,
             accounts=self.account,
             gatherer=Gatherer(
-                self.resource, self.account, self.cache, InputReader(kube), clock.monotonic, ConfirmationDelays()
+                self.resource,
+                self.account,
+                self.cache,
+                InputReader(kube),
+                clock.monotonic,
+                ConfirmationDelays(),
+                engine.installation,
             ),
             actor=Actor(
                 self.resource,
                 self.account,
                 clock.monotonic,
                 lambda: f"token-{next(self._tokens)}",
+                engine.installation,
                 lambda: self.leading,
             ),
             connections=ConnectionWriter(kube),
             retry_policy=policy,
+            installation=engine.installation,
             unreachable_after=3,
         )
         self.reconciler = Controller(engine, self.flow)

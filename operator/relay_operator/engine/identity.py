@@ -1,0 +1,126 @@
+"""Whose something in the cloud is: what intents and statuses record, and what names tell. Pure."""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Protocol, TypeVar
+
+from pydantic import JsonValue
+
+from relay_operator.api.meta import ADOPT_ID, CREATE_INTENT, CreateIntent, Identity, ObjectMeta
+from relay_operator.engine.intent import UID_PART, cloud_name, uid_part
+
+_INSTALLATION = 5
+_ATTEMPT = re.compile(r"-(\d{1,6})$")
+_GIVEN = re.compile(rf"-(?P<uid>[0-9a-f]{{{UID_PART}}})(-[a-z0-9]{{1,10}})?(-\d{{1,6}})?$")
+"""How a name ends that an operator gave."""
+
+
+@dataclass(slots=True)
+class Installation:
+    """Which cluster's operator this is; known once the cluster was asked."""
+
+    name: str = ""
+
+
+class Whose(Enum):
+    """For which object something was recorded."""
+
+    OWN = auto()
+    RESTORED = auto()  # of this name, and another UID: a backup was restored
+    FOREIGN = auto()  # a copy, or of another installation
+
+
+class Recorded(Protocol):
+    """What a status tells of its resource."""
+
+    @property
+    def id(self) -> str | None: ...
+    @property
+    def cloud_name(self) -> str | None: ...
+    @property
+    def identity(self) -> Identity | None: ...
+
+
+class Recording(Protocol):
+    """An object whose status records something."""
+
+    @property
+    def metadata(self) -> ObjectMeta: ...
+    @property
+    def status(self) -> Recorded: ...
+
+
+ObjT = TypeVar("ObjT", bound=Recording)
+
+
+def installation_of(cluster: str) -> str:
+    """Five characters, from the UID of the namespace kube-system: a cluster keeps it for life."""
+    return hashlib.sha256(cluster.encode()).hexdigest()[:_INSTALLATION]
+
+
+def identity_of(metadata: ObjectMeta, installation: str, organization: str) -> Identity:
+    """What is recorded with everything that is made for this object."""
+    return Identity(
+        installation=installation,
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+        organization=organization,
+    )
+
+
+def whose(recorded: Identity, metadata: ObjectMeta, installation: str) -> Whose:
+    """What a recorded identity says to this object."""
+    here = (installation, metadata.namespace, metadata.name)
+    if (recorded.installation, recorded.namespace, recorded.name) != here:
+        return Whose.FOREIGN
+    return Whose.OWN if recorded.uid == metadata.uid else Whose.RESTORED
+
+
+def whose_status(status: Recorded, metadata: ObjectMeta, installation: str) -> Whose:
+    """Objects of the first release have no identity: the name that was given proves it, by its UID part."""
+    if status.identity is not None:
+        return whose(status.identity, metadata, installation)
+    given = _GIVEN.search(status.cloud_name or "")
+    adopted = metadata.annotations.get(ADOPT_ID) == status.id
+    if not status.id or given is None or adopted or given["uid"] == uid_part(metadata.uid):
+        return Whose.OWN
+    beginning = cloud_name(metadata.namespace, metadata.name, "", "", 1)
+    return Whose.RESTORED if (status.cloud_name or "").startswith(beginning[:30]) else Whose.FOREIGN
+
+
+def whose_intent(intent: CreateIntent, metadata: ObjectMeta, installation: str) -> Whose:
+    """One of the first release has no identity, and is taken at its word."""
+    return Whose.OWN if intent.identity is None else whose(intent.identity, metadata, installation)
+
+
+def own(obj: ObjT, installation: str) -> ObjT:
+    """The object without what its status and its intent record for another: a copy has nothing in the cloud."""
+    metadata, changed = obj.metadata, dict[str, object]()
+    if whose_status(obj.status, metadata, installation) is Whose.FOREIGN:
+        changed["status"] = type(obj.status)()
+    intent = CreateIntent.parse(metadata.annotations.get(CREATE_INTENT))
+    if isinstance(intent, CreateIntent) and whose_intent(intent, metadata, installation) is Whose.FOREIGN:
+        rest = {name: text for name, text in metadata.annotations.items() if name != CREATE_INTENT}
+        changed["metadata"] = metadata.model_copy(update={"annotations": rest})
+    return obj.model_copy(update=changed) if changed else obj  # type: ignore[attr-defined]
+
+
+def gave(metadata: ObjectMeta, uid: str, installation: str, name: str) -> bool:
+    """Whether the object of this UID gives this name to an attempt; the first release named no installation."""
+    last = _ATTEMPT.search(name)
+    attempts = {1, int(last[1])} if last is not None else {1}
+    return any(
+        name == cloud_name(metadata.namespace, metadata.name, uid, where, attempt)
+        for where in {installation, ""}
+        for attempt in attempts
+    )
+
+
+def is_recorded_for(raw_status: Mapping[str, JsonValue], uid: str) -> bool:
+    """Whether a status, as JSON, is about the object of this UID."""
+    identity = raw_status.get("identity")
+    return not isinstance(identity, Mapping) or identity.get("uid") == uid

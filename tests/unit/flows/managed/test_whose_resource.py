@@ -1,0 +1,278 @@
+"""Whose a resource is: what copies, restored objects and hand-written intents say is not taken at its word."""
+
+import copy
+import json
+from dataclasses import replace
+
+import pytest
+from pydantic import JsonValue
+
+from relay_operator.api.conditions import ConditionType
+from relay_operator.api.meta import ADOPT_ID, CREATE_INTENT, CreateIntent, Identity, MalformedIntent, ObjectMeta
+from relay_operator.engine import identity
+from relay_operator.engine.account import AccountReady
+from relay_operator.engine.identity import Whose
+from relay_operator.engine.intent import cloud_name
+from relay_operator.kinds.gpupod import GpuPodStatus
+from tests.unit.engine.apiserver import Json, part
+from tests.unit.flows.managed.cloudpods import lost
+from tests.unit.flows.managed.world import BEGINNING, NAMESPACE, World
+
+UID = "1234abcd-5678-4ef0-9abc-def012345678"
+META = ObjectMeta(name="train", namespace="team-a", uid=UID)
+OWN = Identity(installation="c0ffe", namespace="team-a", name="train", uid=UID, organization="org-1")
+
+
+def _copied(raw: Json, **metadata: JsonValue) -> Json:
+    """What a tool makes of an object that it read: everything but what the API server gives."""
+    new = copy.deepcopy(raw)
+    kept = {name: value for name, value in part(new, "metadata").items() if name not in {"uid", "resourceVersion"}}
+    return {**new, "metadata": {**kept, **metadata}}
+
+
+def _shared(world: World) -> None:
+    """The account is shared, and does not say allowAdoption."""
+    assert isinstance(world.account.state, AccountReady)
+    world.account.state = replace(world.account.state, adoption_allowed=False)
+
+
+def _intent(world: World, name: str = "train") -> CreateIntent:
+    intent = world.intent(name)
+    assert isinstance(intent, CreateIntent)
+    return intent
+
+
+@pytest.mark.parametrize(
+    ("recorded", "said"),
+    [
+        (OWN, Whose.OWN),
+        (OWN.model_copy(update={"uid": "another"}), Whose.RESTORED),
+        (OWN.model_copy(update={"name": "other"}), Whose.FOREIGN),
+        (OWN.model_copy(update={"namespace": "team-b"}), Whose.FOREIGN),
+        (OWN.model_copy(update={"installation": "beef0"}), Whose.FOREIGN),
+        (OWN.model_copy(update={"organization": "org-2"}), Whose.OWN),
+    ],
+    ids=["own", "restored", "another name", "another namespace", "another cluster", "another organization"],
+)
+def test_what_a_recorded_identity_says(recorded: Identity, said: Whose) -> None:
+    assert identity.whose(recorded, META, "c0ffe") is said
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("team-a-train-1234abcd56", Whose.OWN),
+        ("team-a-train-1234abcd56-7", Whose.OWN),
+        ("team-a-train-ffffabcd56", Whose.RESTORED),
+        ("team-b-train-ffffabcd56-2", Whose.FOREIGN),
+        ("people named it so", Whose.OWN),
+    ],
+)
+def test_a_status_of_the_first_release_is_known_by_the_name_that_was_given(name: str, said: Whose) -> None:
+    assert identity.whose_status(GpuPodStatus(id="pod-1", cloud_name=name), META, "c0ffe") is said
+
+
+def test_what_a_person_named_is_the_objects_own_whatever_its_name() -> None:
+    meta = META.model_copy(update={"annotations": {ADOPT_ID: "pod-1"}})
+    given = GpuPodStatus(id="pod-1", cloud_name="team-b-other-ffffabcd56")
+    assert identity.whose_status(given, meta, "c0ffe") is Whose.OWN
+
+
+@pytest.mark.parametrize("where", ["c0ffe", ""], ids=["this release", "the first"])
+@pytest.mark.parametrize("attempt", [1, 2, 31])
+def test_an_object_knows_the_names_that_it_gave(where: str, attempt: int) -> None:
+    name = cloud_name("team-a", "train", UID, where, attempt)
+    assert identity.gave(META, UID, "c0ffe", name)
+    assert not identity.gave(META, "another", "c0ffe", name)
+    assert not identity.gave(META, UID, "c0ffe", cloud_name("team-a", "train", UID, "beef0", attempt))
+
+
+def test_two_clusters_give_two_names_and_one_cluster_the_same() -> None:
+    assert identity.installation_of("a") == identity.installation_of("a") != identity.installation_of("b")
+    assert len(identity.installation_of("a")) == 5
+
+
+async def test_intent_and_status_say_for_whom(world: World) -> None:
+    world.apply()
+    await world.settle()
+    uid = world.obj().metadata.uid
+    recorded = Identity(installation="c0ffe", namespace=NAMESPACE, name="train", uid=uid, organization="org-1")
+    assert (world.status().identity, _intent(world).identity) == (recorded, recorded)
+
+
+@pytest.mark.parametrize("metadata", [{"name": "other"}, {"namespace": "team-b"}], ids=["name", "namespace"])
+async def test_a_copy_has_its_own(world: World, metadata: Json) -> None:
+    world.apply()
+    await world.settle()
+    world.server.put("gpupods", _copied(world.raw(), **metadata))
+    await world.wait(10)
+    assert len(world.pods.live) == 2
+    namespace, name = str(metadata.get("namespace", NAMESPACE)), str(metadata.get("name", "train"))
+    made = part(world.server.objects["gpupods", namespace, name], "status")
+    assert (made["id"], part(made, "identity")["name"]) == ("pod-2", name)
+    world.server.remove("gpupods", namespace, name)
+    await world.wait(10)
+    assert [record.id for record in world.pods.live] == [world.status().id] == ["pod-1"]
+
+
+async def test_a_copy_that_is_deleted_at_once_ends_nothing(world: World) -> None:
+    world.apply()
+    await world.settle()
+    world.annotate(paused="true")
+    await world.settle()
+    world.server.put("gpupods", _copied(world.raw(), name="other"))
+    world.server.remove("gpupods", NAMESPACE, "other")
+    await world.settle()
+    world.annotate("other", paused=None)
+    await world.wait(10)
+    assert not world.exists("other")
+    assert ([record.id for record in world.pods.live], world.pods.count("delete")) == (["pod-1"], 0)
+
+
+async def test_what_a_copy_says_of_an_open_intent_is_nothing(world: World) -> None:
+    """The original's status is lost and its intent open, when a copy that has the status comes."""
+    world.apply()
+    await world.settle()
+    copied = _copied(world.raw(), name="other")
+    cleared: Json = {"status": dict.fromkeys(part(world.raw(), "status")) | {"observedGeneration": -1}}
+    world.server.edit("gpupods", NAMESPACE, "train", cleared, status=True)
+    world.server.put("gpupods", copied)
+    await world.wait(20)
+    assert (world.status().id, world.status("other").id, len(world.pods.live)) == ("pod-1", "pod-2", 2)
+
+
+async def test_a_restored_object_takes_over_what_the_former_one_had(world: World) -> None:
+    world.apply()
+    await world.settle()
+    backup = _copied(world.raw())
+    world.delete(force=True)
+    await world.settle()
+    world.server.put("gpupods", backup)
+    await world.wait(10)
+    assert (world.status().id, len(world.pods.created), world.reason()) == ("pod-1", 1, "Running")
+    recorded = world.status().identity
+    assert recorded is not None
+    assert recorded.uid == world.obj().metadata.uid
+    world.delete()
+    await world.wait(10)
+    assert (world.exists(), world.pods.live) == (False, [])
+
+
+async def test_a_restored_object_that_is_deleted_ends_what_the_former_one_had(world: World) -> None:
+    world.apply()
+    await world.settle()
+    backup = _copied(world.raw(), deletionTimestamp="2026-03-01T12:00:00Z")
+    world.delete(force=True)
+    await world.settle()
+    world.server.put("gpupods", backup)
+    await world.wait(10)
+    assert (world.exists(), world.pods.live) == (False, [])
+
+
+async def test_a_restored_object_finds_what_an_open_intent_led_to(world: World) -> None:
+    world.apply()
+    await world.settle()
+    backup = _copied(world.raw())
+    backup["status"] = {"observedGeneration": -1}
+    world.delete(force=True)
+    await world.settle()
+    world.server.put("gpupods", backup)
+    await world.wait(10)
+    assert (world.status().id, len(world.pods.created)) == ("pod-1", 1)
+
+
+@pytest.mark.parametrize("status", [True, False], ids=["with status", "without"])
+async def test_a_restore_that_may_not_be_taken_over_stalls_and_creates_nothing(world: World, status: bool) -> None:
+    _shared(world)
+    world.apply()
+    await world.settle()
+    backup = _copied(world.raw())
+    if not status:
+        backup["status"] = {"observedGeneration": -1}
+    world.delete(force=True)
+    await world.settle()
+    world.server.put("gpupods", backup)
+    await world.wait(700)
+    assert (world.reason(), len(world.pods.created)) == ("AdoptionRefused", 1)
+    stalled = world.condition(ConditionType.STALLED)
+    assert stalled is not None
+    assert "allowAdoption" in stalled.message
+    world.delete()
+    await world.wait(10)
+    assert (world.exists(), len(world.pods.live)) == (False, 1)
+
+
+async def test_a_restore_takes_nothing_from_whoever_has_it_by_now(world: World) -> None:
+    world.apply()
+    await world.settle()
+    backup = _copied(world.raw())
+    world.delete(force=True)
+    await world.settle()
+    world.apply("heir", annotations={ADOPT_ID: "pod-1"})
+    await world.wait(10)
+    assert world.status("heir").id == "pod-1"
+    world.server.put("gpupods", backup)
+    await world.wait(10)
+    assert (world.reason(), len(world.pods.created)) == ("AdoptionRefused", 1)
+    assert "heir" in str(world.condition(ConditionType.STALLED))
+
+
+async def test_a_restored_object_whose_resource_is_gone_says_so(world: World) -> None:
+    world.apply()
+    await world.settle()
+    backup = _copied(world.raw())
+    world.delete(force=True)
+    world.pods.become("pod-1", "terminated")
+    await world.settle()
+    world.server.put("gpupods", backup)
+    await world.wait(60)
+    assert (world.reason(), len(world.pods.created)) == ("TerminatedExternally", 1)
+
+
+async def test_an_intent_written_by_hand_finds_nothing_of_others(world: World) -> None:
+    _shared(world)
+    world.pods.add("somebody's pod")
+    forged = CreateIntent(token="t", name="somebody's pod", attempt=1, spec_hash="", started_at=world.clock.wall())
+    world.apply(annotations={CREATE_INTENT: forged.to_annotation()})
+    await world.wait(10)
+    assert (world.status().id, len(world.pods.live)) == ("pod-2", 2)
+    world.delete()
+    await world.wait(10)
+    assert [record.id for record in world.pods.live] == ["pod-1"]
+
+
+@pytest.mark.parametrize("sent", [True, False], ids=["an id", "an open intent"])
+async def test_what_is_in_another_organization_is_neither_gone_nor_made_again(world: World, sent: bool) -> None:
+    if not sent:
+        world.pods.fail("create", lost(acted=True))
+    world.apply(recovery={"onTerminated": "Recreate"})
+    await world.one_pass()
+    assert isinstance(world.account.state, AccountReady)
+    former = world.account.state
+    world.account.state = replace(former, organization_id="org-2")
+    hidden = dict(world.pods.records)
+    world.pods.records.clear()
+    await world.wait(700)
+    assert (world.reason() if not sent else world.status().id, world.pods.count("create")) == (
+        ("IdentityMismatch" if not sent else "pod-1"),
+        1,
+    )
+    stalled = world.condition(ConditionType.STALLED)
+    assert stalled is not None
+    assert "org-1" in stalled.message
+    world.delete()
+    await world.wait(700)
+    assert world.exists(), "what is in the other organization is not gone"
+    world.pods.records |= hidden
+    world.account.state = former
+    await world.wait(700)
+    assert (world.exists(), world.pods.live) == (False, [])
+
+
+def test_an_intent_of_the_first_release_is_read_and_one_says_for_whom() -> None:
+    old = CreateIntent(token="t", name="n", attempt=1, spec_hash="", started_at=BEGINNING)
+    assert "identity" not in json.loads(old.to_annotation())
+    assert identity.whose_intent(old, META, "c0ffe") is Whose.OWN
+    new = old.model_copy(update={"identity": OWN})
+    assert CreateIntent.parse(new.to_annotation()) == new
+    assert not isinstance(new, MalformedIntent)
