@@ -9,6 +9,8 @@ from typing import TypeAlias
 from bench import results
 from bench.batches import batch_rows, crowd_rows
 from bench.gateway import gateway_rows
+from bench.gathering import gathering_rows
+from bench.hanging import hanging_rows
 from bench.localcloud import localcloud_rows
 from bench.pods import Extent, pod_rows
 from bench.records import record_rows
@@ -18,6 +20,8 @@ Group: TypeAlias = tuple[str, Callable[[Extent], Coroutine[None, None, list[Row]
 
 GROUPS: dict[str, Group] = {
     "pods": ("GpuPods and GpuClusters", pod_rows),
+    "gathering": ("A pass among many objects, without servers", lambda _: gathering_rows()),
+    "hanging": ("A cloud that hangs for one account", lambda _: hanging_rows()),
     "localcloud": ("The local cloud, alone", lambda _: localcloud_rows()),
     "gateway": ("The gateway of workloads", lambda _: gateway_rows()),
     "records": ("Records of batches, without servers", lambda _: record_rows()),
