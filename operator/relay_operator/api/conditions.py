@@ -77,6 +77,7 @@ class Reason(StrEnum):
     IMMUTABLE_FIELD_CHANGED = "ImmutableFieldChanged"
     SPEC_INVALID = "SpecInvalid"
     UNREADABLE = "Unreadable"
+    OBJECT_TOO_LARGE = "ObjectTooLarge"
     ENV_MISSING = "EnvMissing"
     ENV_CHANGED = "EnvChanged"
     CONNECTION_REFUSED = "ConnectionRefused"

@@ -150,7 +150,10 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         "`updateStrategy` is Never: put them back, or set `updateStrategy.type: Recreate`.",
         Reason.UNREADABLE: "A field holds what this release cannot read; the message names it. Nothing is done for "
         "the object until it is put right.",
-        Reason.SPEC_INVALID: "The cloud refuses the spec, or it cannot be read; the message has the cloud's words.",
+        Reason.OBJECT_TOO_LARGE: "The object has more than 512 KiB, so that a status might not fit any more. Nothing "
+        "is made for it before it is smaller.",
+        Reason.SPEC_INVALID: "The cloud refuses the spec, or status cannot be written: the message has the words of "
+        "the cloud, or of the API server.",
         Reason.ENV_MISSING: "A Secret or ConfigMap that the spec refers to does not exist, or lacks the key.",
         Reason.CONNECTION_REFUSED: "The Secret or ConfigMap of `connection` cannot be written: it is another's, or "
         "the API server refuses it.",

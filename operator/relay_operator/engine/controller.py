@@ -10,20 +10,21 @@ from typing import Generic, assert_never
 
 from pydantic import ValidationError
 
-from relay_operator.api.meta import ObjectKey
+from relay_operator.api.conditions import Reason
+from relay_operator.api.meta import ObjectKey, ObjectMeta
 from relay_operator.engine import actions, finalizer, unreadable
 from relay_operator.engine.backoff import Backoff, PollIntervals, RetryPolicy, jittered
 from relay_operator.engine.cache import Cache
-from relay_operator.engine.entry import Entry
+from relay_operator.engine.entry import LARGEST, Entry
 from relay_operator.engine.events import Recorder, noteworthy
 from relay_operator.engine.flow import ActionT, FactsT, Flow, ObjT, ResultT, Told, Turn
 from relay_operator.engine.identity import Installation
 from relay_operator.engine.informer import keep_answer
-from relay_operator.engine.kube import Conflict, JsonObject, Kube, KubeError, NotFound
+from relay_operator.engine.kube import Conflict, JsonObject, Kube, KubeError, NotFound, Unavailable
 from relay_operator.engine.memory import Memories, MemoryT
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.passes import Pass
-from relay_operator.engine.persist import Persistence
+from relay_operator.engine.persist import Persistence, Unwritten, never_taken
 from relay_operator.engine.queue import Priority, Queue, Taken
 from relay_operator.engine.report import Return
 from relay_operator.engine.status import dumped, status_patch
@@ -68,6 +69,9 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
     async def reconcile(self, taken: Taken[ObjectKey]) -> None:
         """One pass. Failures of the Kubernetes API are retried by the queue; nothing is lost by them."""
         engine, key, started = self.engine, taken.key, self.engine.clock()
+        left = self.memories.get(key)
+        if left is not None and left.unwritten is not None and not await self._recorded_at_last(key, left):
+            return
         entry = engine.cache.get(key)
         if entry is None:
             await self.flow.forget(key, self.memories.drop(key))
@@ -80,19 +84,45 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
                 outcome, wrote = await self._pass(turn, entry, memory)
                 memory.kube_failures = 0
             except KubeError as error:
-                memory.kube_failures += 1
-                delay = _KUBE_BACKOFF.after(memory.kube_failures, engine.retry_policy.random)
-                engine.queue.add_after(key, delay, Priority.RETRY)
-                logger.info("the Kubernetes API did not take it: %s", error)
+                self._not_taken(key, memory, error)
             finally:
                 engine.on_pass(Pass(taken, outcome, engine.clock() - started, wrote))
 
+    def _not_taken(self, key: ObjectKey, memory: MemoryT, error: KubeError) -> None:
+        memory.kube_failures += 1
+        delay = _KUBE_BACKOFF.after(memory.kube_failures, self.engine.retry_policy.random)
+        self.engine.queue.add_after(key, delay, Priority.RETRY)
+        logger.info("the Kubernetes API did not take it: %s", error)
+
+    async def persist(self) -> None:
+        """Before this process ends: until all that was paid for is recorded."""
+        while left := self.memories.unwritten():
+            for key, memory in left:
+                await self._recorded_at_last(key, memory)
+            await self.engine.sleep(_SHORTLY)
+
+    async def _recorded_at_last(self, key: ObjectKey, memory: MemoryT) -> bool:
+        """What was paid for comes before everything else, though its object be gone; False where it has to wait."""
+        try:
+            if memory.unwritten is not None:
+                await self._record(key, memory, memory.unwritten)
+        except KubeError as error:
+            self._not_taken(key, memory, error)
+        return memory.unwritten is None
+
     async def _pass(self, turn: Turn, entry: Entry, memory: MemoryT) -> tuple[str, bool]:
+        if memory.ending and self.engine.cache.get(replace(turn.key, vanished=turn.uid)) is not None:
+            raise Unavailable(0, "Ending", "what could not be recorded is taken to its end first")
+        memory.ending = False
         writer = await self._writer(turn, entry)
+        if len(entry.body) > LARGEST and not (entry.attempted or entry.cloud_id):
+            problem = f"the object has more than {LARGEST} bytes: no status that tells an id would fit for certain"
+            return await unreadable.tell(writer, entry.body, Reason.OBJECT_TOO_LARGE, problem, turn.now)
         try:
             obj = self.flow.parse(entry.body)
         except ValidationError as invalid:
-            return await unreadable.tell(writer, entry.body, invalid, turn.now)
+            problem = unreadable.complaint(invalid)
+            return await unreadable.tell(writer, entry.body, Reason.UNREADABLE, problem, turn.now)
         try:
             return await self._carried_out(turn, obj, memory, writer)
         except Conflict:
@@ -110,17 +140,25 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         if intent is not None and not finalizer.guarded(metadata):
             await finalizer.guard(writer, metadata, intent)
         result = await flow.act(facts, action, memory, writer)
-        match action:
-            case actions.Release():
-                await finalizer.release(writer, metadata)
-            case actions.Expire():
-                await writer.delete()
-            case _:
-                pass
-        told = flow.tell(turn, facts, action, result, memory)
-        if obj is not read:  # what a copy brought along is replaced by its own
-            told = replace(told, before=read.status)
-        wrote = await self._report(turn, told, writer, paid=flow.paid(facts, result))
+        await _let_go(action, writer, metadata)
+
+        def telling(result: ResultT) -> Told:
+            told = flow.tell(turn, facts, action, result, memory)
+            # What a copy brought along is replaced by its own.
+            return told if obj is read else replace(told, before=read.status)
+
+        told = telling(result)
+        if flow.paid(facts, result):
+
+            def instead(refused: KubeError) -> Told:
+                why = f"status cannot be written, and what was made is ended: {refused}"
+                return telling(flow.unrecorded(result, memory, why))
+
+            patch = status_patch(told.before, told.after)
+            memory.unwritten = Unwritten(writer, patch, dumped(told.after), instead)
+            told, wrote = await self._record(turn.key, memory, memory.unwritten) or told, True
+        else:
+            wrote = await self._report(told, writer)
         if told.once_written is not None:
             told.once_written()
         deleting = metadata.deletion_timestamp is not None
@@ -139,18 +177,33 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
             log_action(logger, message or name, action=name, outcome=outcome, duration_seconds=seconds)
         return name, wrote
 
-    async def _report(self, turn: Turn, told: Told, writer: ObjectWriter, *, paid: bool) -> bool:
-        """At most one status write, and only if something changed; what was paid for outlives its object."""
+    async def _record(self, key: ObjectKey, memory: MemoryT, unwritten: Unwritten) -> Told | None:
+        """What was paid for stands in status, or is taken to its end: it outlives its object.
+
+        Answers what was told instead, where its id is never taken. Raises KubeError: the queue comes back for it.
+        """
+        engine, writer, refusal = self.engine, unwritten.writer, None
+        try:
+            written = await Persistence(engine.sleep, engine.retry_policy.random).write(unwritten)
+        except KubeError as error:
+            if not never_taken(error):
+                raise
+            written, refusal = False, error
+        memory.unwritten = None
+        if not written:
+            engine.vanished.take_over(key, {**writer.latest(), "status": dict(unwritten.after)})
+        if refusal is None:
+            return None
+        memory.ending, told = True, unwritten.instead(refusal)
+        logger.error("what was made for %s cannot be recorded, and is ended: %s", key, refusal)
+        await self._report(told, writer)
+        return told
+
+    async def _report(self, told: Told, writer: ObjectWriter) -> bool:
+        """At most one status write, and only if something changed."""
         patch = status_patch(told.before, told.after)
         if not patch:
             return False
-        if paid:
-            engine = self.engine
-            persistence = Persistence(engine.clock, engine.sleep, engine.retry_policy.random)
-            after = dumped(told.after)
-            if not await persistence.write(writer, patch, after):
-                engine.vanished.take_over(turn.key, {**writer.latest(), "status": after})
-            return True
         try:
             await writer.status(patch)
         except NotFound:
@@ -201,3 +254,14 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
 
         objects = await engine.vanished.objects(turn.key, entry.body) if turn.key.vanished else engine.kube
         return ObjectWriter(objects, self.flow.type, turn.key, turn.uid, str(entry.version), keep, entry.body)
+
+
+async def _let_go(action: object, writer: ObjectWriter, metadata: ObjectMeta) -> None:
+    """What an action means for the object itself. Raises KubeError."""
+    match action:
+        case actions.Release():
+            await finalizer.release(writer, metadata)
+        case actions.Expire():
+            await writer.delete()
+        case _:
+            pass

@@ -117,6 +117,10 @@ class Flow(Protocol[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         """Whether something of the object's own is in the cloud that nothing but this result tells of."""
         ...
 
+    def unrecorded(self, result: ResultT, memory: MemoryT, why: str) -> ResultT:
+        """What came of it instead, where status cannot tell what was paid for, and that is ended."""
+        ...
+
     async def forget(self, key: ObjectKey, memory: MemoryT | None) -> None:
         """The object is gone."""
         ...

@@ -47,7 +47,7 @@ class AlreadyExists(Conflict):
 
 
 class Refused(KubeError):
-    """400, 401, 403, 422: the same request will be refused again."""
+    """400, 401, 403, 413, 422: the same request will be refused again."""
 
 
 class Unavailable(KubeError):
@@ -233,6 +233,8 @@ def _error(method: str, status: int, raw: bytes) -> KubeError:
             return Unavailable(status, reason, message)
         case _ if 400 <= status < 500:
             return Refused(status, reason, message)
+        case 500 if "etcdserver: request is too large" in message:
+            return Refused(413, "RequestEntityTooLarge", message)
         case _:
             return Unavailable(status, reason, message)
 

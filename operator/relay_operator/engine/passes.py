@@ -22,3 +22,7 @@ class KindReconciler(Protocol):
     """A reconciler of some kind, whatever its types."""
 
     async def reconcile(self, taken: Taken[ObjectKey]) -> None: ...
+
+    async def persist(self) -> None:
+        """Once no pass is taken any more: until all that was paid for is recorded."""
+        ...

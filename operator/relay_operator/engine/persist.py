@@ -3,51 +3,71 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
 from relay_operator.engine.backoff import Backoff, Random
-from relay_operator.engine.kube import Conflict, KubeError, NotFound
+from relay_operator.engine.kube import Conflict, KubeError, NotFound, Refused
 from relay_operator.engine.manifests import part
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.status import merge_patch
 
-_BACKOFF = Backoff(initial=0.1, limit=5.0)
-_SECONDS = 600.0
-"""How long it is tried. What is not written then is found again by its name."""
+if TYPE_CHECKING:
+    from relay_operator.engine.flow import Told
+
+_BACKOFF = Backoff(initial=0.1, limit=1.0)
+_TRIES = 3
+"""In a row. After that the queue comes back for it, since others wait for the worker."""
+_NEVER_TAKEN = frozenset({400, 413, 422})
+
+
+@dataclass(frozen=True, slots=True)
+class Unwritten:
+    """What status has to tell of something that was paid for, and does not tell yet."""
+
+    writer: ObjectWriter
+    patch: Mapping[str, JsonValue]
+    """Leads from what was read to `after`."""
+    after: Mapping[str, JsonValue]
+    instead: "Callable[[KubeError], Told]"
+    """What is told where that is refused for good, and what was made is ended."""
+
+
+def never_taken(error: KubeError) -> bool:
+    """Whether the API server will refuse this very status again, so that what it tells cannot be recorded."""
+    return isinstance(error, Refused) and error.status in _NEVER_TAKEN
 
 
 @dataclass(frozen=True, slots=True)
 class Persistence:
-    """Writes once and again until it is written, or the object turns out to be gone."""
+    """Writes until it is written, or the object turns out to be gone."""
 
-    clock: Callable[[], float]
     sleep: Callable[[float], Awaitable[None]]
     random: Random
 
-    async def write(self, writer: ObjectWriter, patch: Mapping[str, JsonValue], after: Mapping[str, JsonValue]) -> bool:
-        """`patch` leads from what was read to `after`; False where the object is gone, or another took its name.
+    async def write(self, unwritten: Unwritten) -> bool:
+        """False where the object is gone, or another took its name.
 
-        Goes on though the caller is cancelled. Raises KubeError once it has been tried for long enough.
+        Goes on though the caller is cancelled. Raises KubeError where some tries in a row did not do.
         """
-        return await asyncio.shield(asyncio.ensure_future(self._written(writer, patch, after)))
+        return await asyncio.shield(asyncio.ensure_future(self._written(unwritten)))
 
-    async def _written(
-        self, writer: ObjectWriter, patch: Mapping[str, JsonValue], after: Mapping[str, JsonValue]
-    ) -> bool:
-        deadline, failures = self.clock() + _SECONDS, 0
+    async def _written(self, unwritten: Unwritten) -> bool:
+        failures = 0
         while True:
             try:
-                return await _landed(writer, patch, after)
-            except KubeError:
-                if self.clock() >= deadline:
+                return await _landed(unwritten)
+            except KubeError as error:
+                failures += 1
+                if failures == _TRIES or never_taken(error):
                     raise
-            failures += 1
             await self.sleep(_BACKOFF.after(failures, self.random))
 
 
-async def _landed(writer: ObjectWriter, patch: Mapping[str, JsonValue], after: Mapping[str, JsonValue]) -> bool:
+async def _landed(unwritten: Unwritten) -> bool:
     """False where the object is gone, or another took its name. Raises KubeError."""
+    writer, patch, after = unwritten.writer, unwritten.patch, unwritten.after
     try:
         await writer.status(patch)
     except NotFound:

@@ -23,7 +23,13 @@ Outcome = Literal["Ignore", "Release", "Stall"]
 _CONDITIONS: TypeAdapter[list[Condition]] = TypeAdapter(list[Condition])
 
 
-async def tell(writer: ObjectWriter, body: bytes, invalid: ValidationError, now: datetime) -> tuple[Outcome, bool]:
+def complaint(invalid: ValidationError) -> str:
+    """Which field is to blame."""
+    problem = invalid.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, problem['loc']))} cannot be read: {problem['msg']}"
+
+
+async def tell(writer: ObjectWriter, body: bytes, reason: Reason, message: str, now: datetime) -> tuple[Outcome, bool]:
     """What was done, and whether status was written. Raises KubeError.
 
     Nothing is released that may have something in the cloud, unless people abandon it.
@@ -36,13 +42,11 @@ async def tell(writer: ObjectWriter, body: bytes, invalid: ValidationError, now:
     if deleting and (metadata.annotations.get(ABANDON) == "true" or not _may_own(metadata, status)):
         await finalizer.release(writer, metadata)
         return "Release", False
-    problem = invalid.errors(include_url=False, include_input=False)[0]
-    message = f"{'.'.join(map(str, problem['loc']))} cannot be read: {problem['msg']}"
     if deleting:
         message += "; the deletion waits for it (the annotation abandon lets go without touching the cloud)"
-    wrote = await _write(writer, metadata, status, message, now)
+    wrote = await _write(writer, metadata, status, reason, message, now)
     if wrote:
-        logger.error("the object cannot be read: %s", message)
+        logger.error("nothing can be made of the object: %s", message)
     return "Stall", wrote
 
 
@@ -55,15 +59,20 @@ def _may_own(metadata: ObjectMeta, status: Mapping[str, JsonValue]) -> bool:
 
 
 async def _write(
-    writer: ObjectWriter, metadata: ObjectMeta, status: Mapping[str, JsonValue], message: str, now: datetime
+    writer: ObjectWriter,
+    metadata: ObjectMeta,
+    status: Mapping[str, JsonValue],
+    reason: Reason,
+    message: str,
+    now: datetime,
 ) -> bool:
     try:
         before = _CONDITIONS.validate_python(status.get("conditions") or [])
     except ValidationError:
         before = []
     wanted = (
-        Wanted(ConditionType.READY, "False", Reason.UNREADABLE, message),
-        Wanted(ConditionType.STALLED, "True", Reason.UNREADABLE, message),
+        Wanted(ConditionType.READY, "False", reason, message),
+        Wanted(ConditionType.STALLED, "True", reason, message),
     )
     written = conditions.written(before, wanted, metadata.generation, now)
     after: JsonObject = {

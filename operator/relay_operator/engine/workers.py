@@ -1,6 +1,7 @@
 """A fixed number of workers between the queue and the reconcilers."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -39,12 +40,16 @@ class Workers:
                 task.cancel()
 
     async def drain(self, seconds: float) -> None:
-        """Take nothing new; let passes under way finish, for so long at most."""
+        """Take nothing new; let passes under way finish, and what was paid for be recorded, for so long at most."""
         self._draining = True
+        deadline = asyncio.get_running_loop().time() + seconds
         for task in list(self._idle):
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=seconds)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(deadline):
+                await asyncio.gather(*(reconciler.persist() for reconciler in self.reconcilers.values()))
 
     async def _work(self) -> None:
         me = asyncio.current_task()

@@ -118,6 +118,11 @@ FAILURES: dict[str, tuple[Fault, type[KubeError], str]] = {
     "conflict": (Fault(409), Conflict, "Scripted: scripted"),
     "not found": (Fault(404, body='{"reason": "NotFound"}'), NotFound, "NotFound"),
     "a 404 of something else": (Fault(404, body="404 page not found"), Unavailable, "Unreadable: the API server's"),
+    "more than etcd takes": (
+        Fault(500, body='{"message":"etcdserver: request is too large"}'),
+        Refused,
+        "RequestEntityTooLarge: etcdserver",
+    ),
     "an error": (Fault(500), Unavailable, "Scripted: scripted"),
     "a gateway's page": (Fault(502, body="<html>"), Unavailable, "Unreadable: the API server's answer is not JSON"),
     "a list for an answer": (

@@ -19,6 +19,7 @@ class Passes:
     begun: list[str] = field(default_factory=list)
     ended: list[str] = field(default_factory=list)
     mistakes: set[str] = field(default_factory=set)
+    recorded: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def reconcile(self, taken: Taken[ObjectKey]) -> None:
         self.begun.append(taken.key.name)
@@ -26,6 +27,10 @@ class Passes:
             raise ZeroDivisionError
         await self.go.wait()
         self.ended.append(taken.key.name)
+
+    async def persist(self) -> None:
+        self.ended.append("all that was paid for is recorded")
+        await self.recorded.wait()
 
 
 @dataclass
@@ -96,8 +101,9 @@ async def test_draining_takes_nothing_more_and_waits_for_what_is_under_way() -> 
     await asyncio.sleep(0)
     office.add("b")
     office.passes.go.set()
+    office.passes.recorded.set()
     await asyncio.wait_for(asyncio.gather(draining, office.running), 10)
-    assert (office.passes.begun, office.passes.ended) == (["a"], ["a"])
+    assert (office.passes.begun, office.passes.ended) == (["a"], ["a", "all that was paid for is recorded"])
 
 
 async def test_draining_does_not_wait_for_ever() -> None:
@@ -105,7 +111,7 @@ async def test_draining_does_not_wait_for_ever() -> None:
     office.add("a")
     await office.begun("a")
     await asyncio.wait_for(office.workers.drain(0.01), 10)
-    assert office.passes.ended == []
+    assert "a" not in office.passes.ended
     office.running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await office.running

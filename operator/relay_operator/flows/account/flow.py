@@ -282,6 +282,10 @@ class AccountFlow:
         """Nothing is."""
         return False
 
+    def unrecorded(self, result: Result, memory: AccountMemory, why: str) -> Result:
+        """Nothing is paid for."""
+        return result
+
     async def forget(self, key: ObjectKey, memory: AccountMemory | None) -> None:
         if memory is not None and memory.holds:
             # Somebody took the account's finalizer off by hand: its Secret must not stay behind, undeletable.

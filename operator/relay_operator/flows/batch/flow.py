@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from relay_client import BadRequest
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import DEFINITION, InferenceBatch, InferenceBatchStatus
 from relay_operator.api.meta import CreateIntent, ObjectKey
@@ -24,7 +25,7 @@ from relay_operator.flows.batch.facts import BatchMemory, Facts
 from relay_operator.flows.batch.gather import Gatherer
 from relay_operator.flows.batch.plan import plan
 from relay_operator.flows.batch.report import report_of
-from relay_operator.flows.batch.result import Paid, Result
+from relay_operator.flows.batch.result import NotPaid, Paid, Result
 from relay_operator.flows.batch.transfers import Transfers
 from relay_operator.flows.batch.transitions import after
 
@@ -103,6 +104,9 @@ class BatchFlow:
 
     def paid(self, facts: Facts, result: Result) -> bool:
         return isinstance(result, Paid)
+
+    def unrecorded(self, result: Result, memory: BatchMemory, why: str) -> Result:
+        return NotPaid(result.part, BadRequest("create_batch", why)) if isinstance(result, Paid) else result
 
     async def forget(self, key: ObjectKey, memory: BatchMemory | None) -> None:
         self.transfers.drop(key)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Generic
 
+from relay_client import BadRequest
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import CreateIntent, ObjectKey, Resource
 from relay_operator.api.workload import SpecT, StatusT
@@ -28,7 +29,7 @@ from relay_operator.flows.managed.memory import ManagedMemory
 from relay_operator.flows.managed.plan import Seen, plan
 from relay_operator.flows.managed.report import report_of
 from relay_operator.flows.managed.resource import Connects, ExternalResource, ObsT
-from relay_operator.flows.managed.result import Accepted, Result
+from relay_operator.flows.managed.result import Accepted, Rejected, Result
 from relay_operator.flows.managed.status import new_status
 from relay_operator.flows.managed.workload import asked
 
@@ -138,6 +139,12 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
     def paid(self, facts: Facts[SpecT, StatusT, ObsT], result: Result[ObsT]) -> bool:
         """What `adopt-id` names is not the object's own before status says so."""
         return isinstance(result, Accepted) and facts.view.seen is not Seen.ADOPTEE
+
+    def unrecorded(self, result: Result[ObsT], memory: ManagedMemory, why: str) -> Result[ObsT]:
+        if not isinstance(result, Accepted):
+            return result
+        memory.unsent.add(result.intent.token)
+        return Rejected(BadRequest("create", why), result.intent)
 
     async def forget(self, key: ObjectKey, memory: ManagedMemory | None) -> None:
         """Nothing is kept beside its memory."""

@@ -184,6 +184,9 @@ class ScheduleFlow:
         """Nothing is."""
         return False
 
+    def unrecorded(self, result: Done, memory: ScheduleMemory, why: str) -> Done:
+        return result
+
     async def forget(self, key: ObjectKey, memory: ScheduleMemory | None) -> None:
         """Nothing is kept beside its memory."""
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from relay_client import NotFound
+from relay_operator.api import meta
 from relay_operator.engine.flow import Told
 from relay_operator.flows.managed.flow import ManagedFlow
 from relay_operator.kinds.gpupod import GpuPodSpec, GpuPodStatus
@@ -32,20 +33,109 @@ def at_the_status_write(world: World, happens: object) -> None:
 async def test_the_id_is_written_again_until_it_lands(world: World, status: int) -> None:
     world.server.faults.append(status_fault(status, times=6))
     world.apply()
-    await world.settle()
+    await world.wait(10)
     assert world.status().id == "pod-1"
     assert world.pods.count("create") == 1
 
 
-async def test_an_outage_that_outlasts_all_patience_leaves_the_intent_open(world: World) -> None:
+async def test_an_outage_keeps_no_worker_and_the_id_is_remembered_meanwhile(world: World) -> None:
     world.server.faults.append(status_fault(500, times=100_000))
     world.apply()
     await world.one_pass()
-    assert world.clock.seconds >= 600
-    assert world.status().id is None
+    assert world.clock.seconds < 3
+    await world.wait(1200, step=10)
+    assert (world.status().id, world.pods.count("create")) == (None, 1)
     world.server.faults.clear()
-    await world.wait(300)
-    assert (world.status().id, world.pods.count("create")) == ("pod-1", 1)
+    await world.wait(60)
+    assert (world.status().id, world.pods.count("create"), world.pods.count("find")) == ("pod-1", 1, 0)
+
+
+@pytest.mark.parametrize("go", ["it is forced away", "a namesake takes its place"])
+async def test_an_id_that_is_remembered_outlives_its_object(world: World, go: str) -> None:
+    world.pods.listable = False
+    world.server.faults.append(status_fault(500, times=9))
+    world.apply()
+    await world.one_pass()
+    world.delete(force=True)
+    if go == "a namesake takes its place":
+        world.apply()
+    await world.wait(60)
+    assert world.pods.records["pod-1"].status == "terminated"
+    assert world.left_behind() == []
+    assert [record.id for record in world.pods.live] == ([] if go == "it is forced away" else ["pod-2"])
+
+
+async def test_what_is_remembered_is_written_before_the_process_ends(world: World) -> None:
+    world.server.faults.append(status_fault(500, times=9))
+    world.apply()
+    await world.one_pass()
+    assert world.status().id is None
+    await world.reconciler.persist()
+    assert world.status().id == "pod-1"
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+async def test_what_cannot_be_recorded_is_ended_and_made_again_only_later(world: World, status: int) -> None:
+    world.pods.listable = False
+    world.server.faults.append(status_fault(status))
+    world.apply()
+    await world.settle()
+    assert (world.pods.count("create"), world.pods.live) == (1, [])
+    assert (world.status().id, world.reason(), world.status().failures) == (None, "SpecInvalid", 1)
+    await world.wait(200)
+    assert world.pods.count("create") == 1
+    await world.wait(200)
+    assert [record.id for record in world.pods.live] == [world.status().id] == ["pod-2"]
+
+
+async def test_nothing_is_made_while_no_status_is_taken(world: World) -> None:
+    world.pods.listable = False
+    world.server.faults.append(status_fault(422, times=100_000))
+    world.apply()
+    await world.wait(3600, step=10)
+    assert (world.pods.count("create"), world.pods.live, world.clock.seconds) == (1, [], 3600)
+    world.server.faults.clear()
+    await world.wait(600)
+    assert [record.id for record in world.pods.live] == [world.status().id]
+
+
+async def test_what_cannot_be_recorded_is_ended_before_another_is_made(world: World) -> None:
+    world.pods.fail("delete", *[lost(acted=False)] * 1000)
+    world.server.faults.append(status_fault(422))
+    world.apply()
+    await world.wait(2000, step=10)
+    assert (world.pods.count("create"), len(world.pods.live)) == (1, 1)
+    world.pods.failures.clear()
+    await world.wait(600)
+    assert [record.id for record in world.pods.live] == [world.status().id] == ["pod-2"]
+
+
+async def test_a_right_that_is_lacking_ends_nothing(world: World) -> None:
+    world.server.faults.append(status_fault(403, times=30))
+    world.apply()
+    await world.wait(900)
+    assert (world.pods.count("create"), world.pods.count("delete"), world.status().id) == (1, 0, "pod-1")
+
+
+async def test_nothing_is_made_for_an_object_whose_status_might_not_fit(world: World) -> None:
+    world.apply(annotations={f"example.com/{number}": "x" * 60_000 for number in range(10)})
+    await world.wait(60)
+    assert (world.reason(), world.pods.count("create")) == ("ObjectTooLarge", 0)
+    assert f"{meta.GROUP}/cloud-resource" not in world.obj().metadata.finalizers
+    world.server.edit(
+        "gpupods", NAMESPACE, "train", {"metadata": {"annotations": {f"example.com/{n}": None for n in range(10)}}}
+    )
+    await world.wait(60)
+    assert (world.reason(), world.pods.count("create")) == ("Running", 1)
+
+
+async def test_an_object_that_grew_later_can_be_deleted(world: World) -> None:
+    world.apply()
+    await world.wait(10)
+    world.server.edit("gpupods", NAMESPACE, "train", {"metadata": {"annotations": {"example.com/a": "x" * 600_000}}})
+    world.delete()
+    await world.wait(60)
+    assert (world.exists(), world.pods.live) == (False, [])
 
 
 async def test_what_was_made_for_an_object_that_vanished_is_ended(world: World) -> None:
@@ -91,7 +181,7 @@ async def test_a_look_that_fails_after_a_conflict_is_no_proof_of_anything(world:
 async def test_a_404_of_a_proxy_does_not_end_what_was_made(world: World) -> None:
     world.server.faults.append(Fault(404, method="PATCH", status_write=True, times=3, body="404 page not found"))
     world.apply()
-    await world.settle()
+    await world.wait(10)
     assert (world.status().id, len(world.pods.live)) == ("pod-1", 1)
 
 
