@@ -9,22 +9,16 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from sqlalchemy import (
-    Column,
     ColumnElement,
     Connection,
-    ForeignKey,
+    ForeignKeyConstraint,
     Index,
     Integer,
-    String,
-    Table,
     bindparam,
-    delete,
-    insert,
     literal,
     or_,
     select,
     text,
-    update,
 )
 
 from relay_localcloud.capacity import nodes as nodes_of
@@ -33,22 +27,33 @@ from relay_localcloud.capacity.nodes import ROOM, nodes, room_of
 from relay_localcloud.capacity.placement import Demand, NodeRoom, choose_node, choose_units, could_ever_hold
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.kernel.prepared import Prepared
-from relay_localcloud.kernel.schema import metadata
+from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx
 
 RETRY_AFTER_SECONDS: Final = 10
 """The suggested wait for transient saturation; section 7 says an integer, not which."""
 
-claims = Table(
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A unit that somebody holds."""
+
+    node_id: str
+    unit: int
+    holder_id: str  # a pod, a VM or a replica
+    workload_id: str  # the pod, the VM or the replica's cluster
+
+
+CLAIMS: Final = Rows(
+    Claim,
     "claims",
-    metadata,
-    Column("node_id", ForeignKey("nodes.id"), primary_key=True),
-    Column("unit", Integer, primary_key=True),
-    Column("holder_id", String, nullable=False),  # a pod, a VM or a replica
-    Column("workload_id", String, nullable=False),  # the pod, the VM or the replica's cluster
+    ForeignKeyConstraint(["node_id"], ["nodes.id"]),
     Index("claims_of_holder", "holder_id"),
+    key=("node_id", "unit"),
+    order="unit",
     sqlite_with_rowid=False,
 )
+claims: Final = CLAIMS.table
 
 
 def _entitlement_holds(gpu_count: ColumnElement[int], shm_gb: ColumnElement[int]) -> ColumnElement[bool]:
@@ -71,44 +76,16 @@ def _tightest(*more: ColumnElement[bool]) -> Prepared:
 
 _TIGHTEST = _tightest()
 _TIGHTEST_IN_REGION = _tightest(nodes.c.region == bindparam("region"))
-_TAKEN = Prepared(select(claims.c.unit).where(claims.c.node_id == bindparam("node")))
-_CLAIM = Prepared(insert(claims))
-_RELEASE = Prepared(
-    delete(claims).where(claims.c.holder_id == bindparam("holder")).returning(claims.c.node_id, claims.c.unit)
-)
-_CHANGE_FREE = Prepared(
-    update(nodes).where(nodes.c.id == bindparam("node")).values(free_count=nodes.c.free_count + bindparam("by"))
-)
 
 
-@dataclass(frozen=True, slots=True)
-class Holding:
-    """Somebody who holds units: a pod, a VM, or a replica of the cluster `workload_id`."""
-
-    holder_id: str
-    workload_id: str
+def unit_holders(tx: Tx, **equal: object) -> dict[tuple[str, int], str]:
+    """Who holds each claimed unit, of all nodes or of a `node_id`: (node, unit) to the id of the pod, VM or cluster."""
+    return {(claim.node_id, claim.unit): claim.workload_id for claim in CLAIMS.all(tx, **equal)}
 
 
-def unit_holders(connection: Connection, node_id: str | None = None) -> dict[tuple[str, int], str]:
-    """Who holds each claimed unit, of one node or of all: (node, unit) to the id of the pod, VM or cluster."""
-    query = select(claims.c.node_id, claims.c.unit, claims.c.workload_id)
-    if node_id is not None:
-        query = query.where(claims.c.node_id == node_id)
-    return {(row.node_id, row.unit): row.workload_id for row in connection.execute(query)}
-
-
-def holdings(connection: Connection, node_id: str, units: Collection[int]) -> dict[int, Holding]:
-    """Who holds which of these units of a node."""
-    query = select(claims.c.unit, claims.c.holder_id, claims.c.workload_id).where(claims.c.node_id == node_id)
-    rows = connection.execute(query.order_by(claims.c.unit))
-    return {row.unit: Holding(row.holder_id, row.workload_id) for row in rows if row.unit in units}
-
-
-def units_of(connection: Connection, holder_id: str) -> tuple[str, tuple[int, ...]] | None:
-    """The node and the units that somebody holds; None where none."""
-    query = select(claims.c.node_id, claims.c.unit).where(claims.c.holder_id == holder_id)
-    rows = connection.execute(query).all()
-    return (rows[0].node_id, tuple(row.unit for row in rows)) if rows else None
+def holdings(tx: Tx, node_id: str, units: Collection[int]) -> list[Claim]:
+    """The claims of these units of a node, in the order of the units."""
+    return [claim for claim in CLAIMS.all(tx, node_id=node_id) if claim.unit in units]
 
 
 def find_room(connection: Connection, demand: Demand) -> NodeRoom | None:
@@ -151,24 +128,25 @@ def claim(tx: Tx, room: NodeRoom, gpu_count: int, holder_id: str, workload_id: s
     wanted = gpu_count - len(granted)
     taken: set[int] = set()
     if wanted and room.free_count < room.gpu_count:
-        taken.update(unit for (unit,) in _TAKEN.run(tx.connection, node=room.id))
+        taken.update(claim.unit for claim in CLAIMS.all(tx, node_id=room.id))
         taken.update(reservations.on_node(tx, room.id))
     for unit in (*granted, *choose_units(room.gpu_count, taken, wanted)):
-        _CLAIM.run(tx.connection, node_id=room.id, unit=unit, holder_id=holder_id, workload_id=workload_id)
+        CLAIMS.insert(tx, node_id=room.id, unit=unit, holder_id=holder_id, workload_id=workload_id)
     reservations.set_free(tx, room.id, granted, free=False)
-    _CHANGE_FREE.run(tx.connection, node=room.id, by=-wanted)
+    nodes_of.change_free(tx, room.id, -wanted)
 
 
 def release(tx: Tx, holder_id: str) -> None:
     """Take back every GPU of a holder; none held is fine."""
-    released = _RELEASE.run(tx.connection, holder=holder_id).fetchall()
+    released = CLAIMS.all(tx, holder_id=holder_id)
     if not released:
         return
-    node_id = released[0][0]  # a holder's GPUs are all on one node
+    CLAIMS.remove(tx, holder_id=holder_id)
+    node_id = released[0].node_id  # a holder's GPUs are all on one node
     reserved = reservations.on_node(tx, node_id)
-    returned = [unit for _, unit in released if unit in reserved]
+    returned = [claim.unit for claim in released if claim.unit in reserved]
     reservations.set_free(tx, node_id, returned, free=True)
-    _CHANGE_FREE.run(tx.connection, node=node_id, by=len(released) - len(returned))
+    nodes_of.change_free(tx, node_id, len(released) - len(returned))
 
 
 def _granting(room: NodeRoom, organization_id: str, granted: tuple[int, ...]) -> NodeRoom:

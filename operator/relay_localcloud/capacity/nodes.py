@@ -78,6 +78,9 @@ ROOM: Final = (
     nodes.c.schedulable,
 )
 
+_CHANGE_FREE: Final = Prepared(
+    update(nodes).where(nodes.c.id == bindparam("node")).values(free_count=nodes.c.free_count + bindparam("by"))
+)
 _REPORTS: Final = Prepared(select(nodes.c.reporting).where(nodes.c.id == bindparam("node")))
 
 
@@ -201,6 +204,11 @@ def set_hold(tx: Tx, node_id: str, hold: str | None) -> None:
 def set_removed(tx: Tx, node_id: str) -> None:
     """Take a node off the platform; whatever sat on it must have been terminated before."""
     NODES.change(tx, node_id, reporting=False, schedulable=False, removed_at=tx.now)
+
+
+def change_free(tx: Tx, node_id: str, by: int) -> None:
+    """Keep that so many more units of a node are free, or fewer."""
+    _CHANGE_FREE.run(tx.connection, node=node_id, by=by)
 
 
 def _change_standing(tx: Tx, node_id: str, **columns: object) -> None:

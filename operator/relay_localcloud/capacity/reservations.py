@@ -25,7 +25,7 @@ from sqlalchemy import (
     text,
 )
 
-from relay_localcloud.capacity.nodes import NODES, get, nodes
+from relay_localcloud.capacity.nodes import change_free, nodes
 from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx
 
@@ -100,14 +100,14 @@ def reserve(tx: Tx, reservation: Reservation, taken: Collection[int]) -> None:
     for unit in reservation.units:
         whose = {"node_id": reservation.node_id, "unit": unit, "reservation_id": reservation.id}
         UNITS.insert(tx, **whose, lent=False, free=unit not in taken)
-    _change_free(tx, reservation.node_id, -len(set(reservation.units).difference(taken)))
+    change_free(tx, reservation.node_id, -len(set(reservation.units).difference(taken)))
 
 
 def give_back(tx: Tx, reservation: Reservation) -> None:
     """Let a reservation's units be placed freely again."""
     free = sum(unit.free for unit in UNITS.all(tx, reservation_id=reservation.id))
     UNITS.remove(tx, reservation_id=reservation.id)
-    _change_free(tx, reservation.node_id, free)
+    change_free(tx, reservation.node_id, free)
 
 
 def lend(tx: Tx, reservation_id: str, lent: bool) -> None:
@@ -194,7 +194,3 @@ def _allows(organization_id: str) -> ColumnElement[bool]:
     allowed = func.json_each(r.allowed_org_ids).table_valued("value")
     query = select(r.id).select_from(reservations).join(allowed, text("1"))
     return exists(query.where(r.id == reserved_units.c.reservation_id, allowed.c.value == organization_id))
-
-
-def _change_free(tx: Tx, node_id: str, by: int) -> None:
-    NODES.change(tx, node_id, free_count=get(tx, node_id).free_count + by)

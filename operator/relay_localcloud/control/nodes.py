@@ -49,7 +49,7 @@ class NodeChange(ControlRequest):
 @router.get("/nodes", summary="The nodes, and what sits on them")
 def list_nodes(tx: Tx) -> Answer:
     """Answers `{items}`; removed nodes are left out."""
-    holders = claims.unit_holders(tx.connection)
+    holders = claims.unit_holders(tx)
     return {"items": [_shown(node, holders) for node in NODES.all(tx, removed_at=None)]}
 
 
@@ -105,7 +105,7 @@ def _enrolled(tx: Tx, node: NewNode, provisioning_token: str) -> NewNode:
 
 
 def _shown_now(tx: Tx, node_id: str) -> dict[str, object]:
-    return _shown(nodes.get(tx, node_id), claims.unit_holders(tx.connection, node_id))
+    return _shown(nodes.get(tx, node_id), claims.unit_holders(tx, node_id=node_id))
 
 
 def _shown(node: Node, holders: dict[tuple[str, int], str]) -> dict[str, object]:

@@ -59,7 +59,7 @@ _FIRST_COME: Final[ColumnElement[int]] = literal_column("rowid", Integer)
 
 
 class Rows(Generic[_RowT]):
-    """The rows of a table; `named` gives columns other names than their fields have.
+    """The rows of a table, the oldest first, or by `order`; `named` gives columns other names than their fields have.
 
     Where a method takes `equal`, it is about the rows whose fields have these values, None included.
     """
@@ -70,14 +70,16 @@ class Rows(Generic[_RowT]):
         name: str,
         *items: SchemaItem,
         key: Collection[str] = ("sequence",),
+        order: str = "sequence",
         named: Mapping[str, str] | None = None,
+        **options: Any,  # noqa: ANN401 - of the table
     ) -> None:
         self._row = row
         hints = get_type_hints(row)
         self.columns = {each.name: _column(each, hints[each.name], key, named or {}) for each in fields(row)}
-        self.table = Table(name, metadata, *self.columns.values(), *items)
+        self.table = Table(name, metadata, *self.columns.values(), *items, **options)
         self._id = "id" if "id" in self.columns else next(iter(self.columns))
-        self._order = self.columns.get("sequence", _FIRST_COME)
+        self._order = self.columns.get(order, _FIRST_COME)
         decoders = enumerate(_decoder(hints[field]) for field in self.columns)
         self._decoders = [(place, decode) for place, decode in decoders if decode is not None]
         self._defaults = {each.name: None if each.default is MISSING else each.default for each in fields(row)}

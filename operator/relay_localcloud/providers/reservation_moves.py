@@ -66,8 +66,8 @@ def guests(tx: Tx, reservation: Reservation) -> list[str]:
     """The ids of the VMs and clusters that have lent units of a reservation."""
     if reservation.status is not ReservationStatus.RELEASED:
         return []
-    held = claims.holdings(tx.connection, reservation.node_id, reservation.units)
-    return list(dict.fromkeys(holding.workload_id for holding in held.values()))
+    held = claims.holdings(tx, reservation.node_id, reservation.units)
+    return list(dict.fromkeys(claim.workload_id for claim in held))
 
 
 def end_all(tx: Tx, node_id: str) -> None:
@@ -77,13 +77,13 @@ def end_all(tx: Tx, node_id: str) -> None:
 
 
 def _require_unused(tx: Tx, reservation: Reservation, _: ReservationTrigger) -> None:
-    if claims.holdings(tx.connection, reservation.node_id, reservation.units):
+    if claims.holdings(tx, reservation.node_id, reservation.units):
         raise ApiError(409, "Units of the reservation are in use: stop or terminate what runs on them first.")
 
 
 def _reserve(tx: Tx, reservation: Reservation, _: ReservationTrigger) -> None:
-    taken = claims.holdings(tx.connection, reservation.node_id, reservation.units)
-    reservations.reserve(tx, reservation, taken)
+    held = claims.holdings(tx, reservation.node_id, reservation.units)
+    reservations.reserve(tx, reservation, [claim.unit for claim in held])
 
 
 def _lend(tx: Tx, reservation: Reservation, _: ReservationTrigger) -> None:
@@ -108,13 +108,14 @@ def _announce(tx: Tx, reservation: Reservation) -> None:
 def _evict(tx: Tx, node_id: str, units: Collection[int], reason: str) -> None:
     """End whatever holds these units: VMs for good, replicas to be replaced where there is room."""
     affected: dict[str, Cluster] = {}
-    for holding in dict.fromkeys(claims.holdings(tx.connection, node_id, units).values()):
-        workload = workloads.find(tx, holding.workload_id)
+    held = claims.holdings(tx, node_id, units)
+    for holder_id, workload_id in dict.fromkeys((claim.holder_id, claim.workload_id) for claim in held):
+        workload = workloads.find(tx, workload_id)
         if workload is not None:
             moves.apply(tx, workload, Trigger.RECLAIMED, reason)
             continue
-        replica = cluster_moves.REPLICAS.get(tx, holding.holder_id)
-        cluster = clusters.find(tx, holding.workload_id)
+        replica = cluster_moves.REPLICAS.get(tx, holder_id)
+        cluster = clusters.find(tx, workload_id)
         assert replica is not None, "units are held by VMs, pods and replicas"
         assert cluster is not None, "a live replica belongs to a live cluster"
         affected[cluster.id] = cluster

@@ -201,9 +201,9 @@ def _require_organizations(tx: Tx, field: str, organization_ids: Sequence[str]) 
 
 
 def _require_unused(tx: Tx, node_id: str, units: Sequence[int]) -> None:
-    held = claims.holdings(tx.connection, node_id, units)
+    held = claims.holdings(tx, node_id, units)
     if held:
-        raise ApiError(409, f"unitIds: {unit_id(node_id, min(held))} is in use.")
+        raise ApiError(409, f"unitIds: {unit_id(node_id, held[0].unit)} is in use.")
 
 
 def _require_unreserved(tx: Tx, node_id: str, units: Sequence[int], starts_at: int, ends_at: int | None) -> None:

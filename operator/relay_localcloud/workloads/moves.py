@@ -1,7 +1,7 @@
 """Carries out what `transitions.py` decides: changes the row, claims and releases, bills, tells."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from sqlalchemy import func, select
@@ -38,9 +38,6 @@ TIMER: Final = "workload.timer"
 
 RETENTION: Final = 7 * DAY
 
-_MOVED: Final = ("status", "status_reason", "out_of_funds_at", "changed_at", "placed_at", "due_at", "terminated_at")
-"""The fields that a move writes."""
-
 
 @dataclass(frozen=True, slots=True)
 class Cause:
@@ -71,7 +68,8 @@ def _carry_out(tx: Tx, workload: Workload, move: Move, cause: Cause) -> Workload
     out_of_funds_at = workload.out_of_funds_at if move.to is PodStatus.STOPPED else None
     if cause.trigger is Trigger.BALANCE_RAN_OUT:
         out_of_funds_at = tx.now
-    changed = replace(
+    return WORKLOADS.changed(
+        tx,
         workload,
         status=move.to,
         status_reason=cause.reason or (workload.status_reason if cause.trigger is Trigger.STOPPED else None),
@@ -81,9 +79,6 @@ def _carry_out(tx: Tx, workload: Workload, move: Move, cause: Cause) -> Workload
         due_at=due_at,
         terminated_at=tx.now if move.to is PodStatus.TERMINATED else None,
     )
-    moved = {field: getattr(changed, field) for field in _MOVED}
-    WORKLOADS.change(tx, workload.id, **moved)
-    return changed
 
 
 def _set_timer(tx: Tx, workload: Workload, timer: Timer | None) -> tuple[int | None, int | None]:
@@ -232,8 +227,9 @@ def _funded(tx: Tx, item: DueItem) -> None:
 
 def _timer_ended(tx: Tx, item: DueItem) -> None:
     workload = workloads.find(tx, item.subject)
-    if workload is not None:
-        _AT_TIMER[workload.status](tx, workload)
+    ended = None if workload is None else _AT_TIMER.get(workload.status)
+    if workload is not None and ended is not None:
+        ended(tx, workload)
 
 
 def _start_ended(tx: Tx, workload: Workload) -> None:
@@ -264,18 +260,11 @@ def _was_funded(tx: Tx, workload: Workload) -> bool:
     return stopped_at is not None and funded_at is not None and funded_at >= stopped_at
 
 
-def _nothing(_: Tx, __: Workload) -> None:
-    return
-
-
 _AT_TIMER: Final[Mapping[PodStatus, Callable[[Tx, Workload], None]]] = {
     PodStatus.DEPLOYING: _start_ended,
     PodStatus.STOPPING: _stop_ended,
     PodStatus.STOPPED: _retention_ended,
     PodStatus.INTERRUPTED: _retention_ended,
-    PodStatus.RUNNING: _nothing,
-    PodStatus.FAILED: _nothing,
-    PodStatus.TERMINATED: _nothing,
 }
 
 

@@ -121,13 +121,13 @@ def _require_node(tx: Tx, workload: Workload, receiver: str) -> None:
 
 def _may_sit(tx: Tx, workload: Workload, node_id: str, receiver: str) -> bool:
     """Whether the organization may have every unit that the workload holds, or else some unit of its node."""
-    held = claims.units_of(tx.connection, workload.id)
+    held = claims.CLAIMS.all(tx, holder_id=workload.id)
     is_open = nodes.get(tx, node_id).organization_id in {"", receiver}
-    if held is None:
+    if not held:
         is_spot = workload.tier == SPOT
         return is_open or reservations.gives_rights(tx.connection, node_id, receiver, spot=is_spot)
     reserved = {unit.unit: unit.allowed or unit.lent for unit in reservations.of_node(tx.connection, node_id, receiver)}
-    return all(reserved.get(unit, is_open) for unit in held[1])
+    return all(reserved.get(claim.unit, is_open) for claim in held)
 
 
 def _hand_over(tx: Tx, workload: Workload, receiver: str) -> Workload:

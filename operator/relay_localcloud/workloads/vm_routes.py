@@ -177,14 +177,14 @@ def _end_guest(tx: Tx, caller: Principal, workload_id: str) -> Workload | None:
 
 
 def _lenders(tx: Tx, workload: Workload) -> list[str]:
-    held = claims.units_of(tx.connection, workload.id)
-    if held is None:
+    held = claims.CLAIMS.all(tx, holder_id=workload.id)
+    if not held:
         return []
-    node_id, units = held
+    node_id, units = held[0].node_id, {claim.unit for claim in held}
     lending = [
         reservation
         for reservation in RESERVATIONS.all(tx, node_id=node_id)
-        if reservation.status is ReservationStatus.RELEASED and not set(units).isdisjoint(reservation.units)
+        if reservation.status is ReservationStatus.RELEASED and not units.isdisjoint(reservation.units)
     ]
     owner = nodes.get(tx, node_id).owner_id
     managing = [manager for reservation in lending for manager in reservation.managing_org_ids]

@@ -199,7 +199,7 @@ class History(RuleBasedStateMachine):
     @invariant()
     def free_counts_agree_with_the_claims(self) -> None:
         with self.store.transaction() as tx:
-            holders = claims.unit_holders(tx.connection)
+            holders = claims.unit_holders(tx)
             for row in nodes.NODES.all(tx, removed_at=None):
                 taken = [unit for node_id, unit in holders if node_id == row.id]
                 assert row.free_count == row.gpu_count - len(taken)
