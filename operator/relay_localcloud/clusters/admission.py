@@ -48,7 +48,7 @@ def create(tx: Tx, vault: Vault, organization_id: str, body: ClusterCreate, pric
         tier=tier,
         label=cluster_id.replace("_", "-"),
         deploy_token=f"dt_{secrets.token_hex(24)}",
-        request=body.model_dump_json(by_alias=True, exclude_none=True),
+        created_as=body,
         created_at=tx.now,
         updated_at=tx.now,
     )

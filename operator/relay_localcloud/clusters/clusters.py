@@ -38,28 +38,22 @@ class Cluster:
     tier: str
     label: str
     deploy_token: str
-    request: str  # the body of its create, as JSON
+    created_as: ClusterCreate  # the body of its create
     created_at: int
     updated_at: int
     terminated_at: int | None
-
-    @property
-    def created_as(self) -> ClusterCreate:
-        """The body of its create."""
-        return ClusterCreate.model_validate_json(self.request, extra="ignore")
 
     @property
     def demand(self) -> Demand | None:
         """What each replica needs of a node; None where it takes no GPU."""
         if self.gpu_model_id is None:
             return None
-        created_as = self.created_as
         return Demand(
             organization_id=self.organization_id,
             gpu_model_id=self.gpu_model_id,
             gpu_count=self.gpus_per_replica,
-            preferred_regions=tuple(created_as.preferred_regions or ()),
-            allow_fallback=created_as.allow_fallback is not False,
+            preferred_regions=tuple(self.created_as.preferred_regions or ()),
+            allow_fallback=self.created_as.allow_fallback is not False,
             spot=self.tier == SPOT,
             counted_as="gpusPerReplica",
         )
@@ -68,16 +62,6 @@ class Cluster:
     def intent(self) -> Intent:
         """What is wanted of its replicas now."""
         return Intent(self.replica_count if self.status in SERVING else 0)
-
-    @property
-    def generation(self) -> int:
-        """What its replicas run never changes."""
-        return 1
-
-    @property
-    def engine_image(self) -> str | None:
-        """Deployments alone have one."""
-        return None
 
     @property
     def replica_needs(self) -> str:
@@ -92,6 +76,7 @@ CLUSTERS: Final = Rows(
     UniqueConstraint("label"),
     Index("live_cluster_names", "organization_id", "name", unique=True, sqlite_where=_LIVE),
     Index("live_clusters", "organization_id", "sequence", sqlite_where=_LIVE),
+    named={"created_as": "request"},
 )
 clusters: Final = CLUSTERS.table
 REPLICA_ROWS: Final = replica_rows("replicas", "cluster")

@@ -45,13 +45,6 @@ class Group(Protocol):
         ...
 
     @property
-    def generation(self) -> int:
-        """Of what its replicas are to run; those of an earlier one are replaced."""
-        ...
-
-    @property
-    def engine_image(self) -> str | None: ...
-    @property
     def demand(self) -> Demand | None:
         """What each replica needs of a node; None where it takes no GPU."""
         ...
@@ -211,8 +204,8 @@ class Replicas(Generic[GroupT]):
                 group_id=group.id,
                 node_id=None if room is None else room.id,
                 status=ReplicaState.PROVISIONING,
-                generation=group.generation,
-                engine_image=group.engine_image,
+                generation=group.intent.generation,
+                engine_image=group.intent.engine_image,
                 created_at=tx.now,
             )
             self._set_start_timer(tx, replica_id)
@@ -284,5 +277,5 @@ class Replicas(Generic[GroupT]):
 
 
 def _member(group: Group, replica: Replica) -> Member:
-    outdated = replica.generation < group.generation
+    outdated = replica.generation < group.intent.generation
     return Member(replica.id, replica.status, is_outdated=outdated, is_overdue=replica.replacement_due)

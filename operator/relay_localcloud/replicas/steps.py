@@ -22,11 +22,16 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """What is wanted of a group; `leaving`: it goes, and drains so many at a time, which None does not bound."""
+    """What is wanted of a group; `leaving`: it goes, and drains so many at a time, which None does not bound.
+
+    `generation` counts what its replicas are to run, `engine_image`; those of an earlier one are replaced.
+    """
 
     wanted: int
     max_unavailable: int = 1
     leaving: int | None = None
+    generation: int = 1
+    engine_image: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ class Deployment:
     @property
     def intent(self) -> Intent:
         """What its next steps follow from."""
-        return Intent(self.wanted, self.spec.max_unavailable, self.leaving)
+        return Intent(self.wanted, self.spec.max_unavailable, self.leaving, self.generation, self.spec.engine_image)
 
     @property
     def name(self) -> str:
@@ -57,11 +57,6 @@ class Deployment:
     def gpu_model_id(self) -> str:
         """What each replica runs on."""
         return self.spec.gpu_model_id
-
-    @property
-    def engine_image(self) -> str | None:
-        """What each replica runs."""
-        return self.spec.engine_image
 
     @property
     def demand(self) -> Demand:
