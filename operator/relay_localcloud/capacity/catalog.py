@@ -8,6 +8,8 @@ from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from relay_localcloud.http.errors import ApiError
+
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
@@ -64,6 +66,13 @@ class VmTemplate:
 
 def _by_first_field(*entries: _EntryT) -> Mapping[str, _EntryT]:
     return MappingProxyType({getattr(entry, fields(entry)[0].name): entry for entry in entries})
+
+
+def entry(field: str, entries: Mapping[str, _EntryT], wanted: str, status: int = 422) -> _EntryT:
+    """What a request names; ApiError for what the catalog does not have."""
+    if wanted not in entries:
+        raise ApiError(status, f"{field}: there is no {wanted!r}; there are {', '.join(entries)}.")
+    return entries[wanted]
 
 
 GPU_MODELS: Final = _by_first_field(

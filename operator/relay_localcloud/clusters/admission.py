@@ -3,7 +3,8 @@
 import secrets
 from typing import Any
 
-from relay_localcloud.capacity.catalog import DEFAULT_CPU_SIZE
+from relay_localcloud.capacity import catalog
+from relay_localcloud.capacity.catalog import CPU_SIZES, DEFAULT_CPU_SIZE, GPU_MODELS
 from relay_localcloud.clusters import clusters, moves
 from relay_localcloud.clusters.clusters import Cluster
 from relay_localcloud.clusters.moves import REPLICAS
@@ -68,9 +69,9 @@ def _shape(body: ClusterCreate) -> tuple[dict[str, Any], int]:
     if body.gpu_model_id is None:
         if body.gpus_per_replica:
             raise ApiError(422, "gpusPerReplica: it needs a gpuModelId.")
-        size = admission.known_cpu_size(body.resource_size or DEFAULT_CPU_SIZE)
+        size = catalog.entry("resourceSize", CPU_SIZES, body.resource_size or DEFAULT_CPU_SIZE)
         return {"gpus_per_replica": 0, "resource_size": size.resource_size}, size.price_per_hour_cents
-    model = admission.known_model(body.gpu_model_id)
+    model = catalog.entry("gpuModelId", GPU_MODELS, body.gpu_model_id)
     count = 1 if body.gpus_per_replica is None else body.gpus_per_replica
     if count < 1:
         raise ApiError(400, "gpusPerReplica: a cluster with a gpuModelId has at least one.")

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from relay_localcloud.capacity import claims, nodes
+from relay_localcloud.capacity import catalog, claims, nodes
 from relay_localcloud.capacity.catalog import GPU_MODELS, LOCATIONS, SEEDED_NODE_LOCATIONS
 from relay_localcloud.capacity.nodes import NODES, NewNode, Node
 from relay_localcloud.http.bodies import Answer, ControlBody, ControlRequest
@@ -56,9 +56,7 @@ def list_nodes(tx: Tx) -> Answer:
 @router.post("/nodes", summary="Bring a node in")
 def create_node(body: ControlBody[NodeCreate], tx: Tx) -> Answer:
     """Answers the node; workloads that wait for room get it at once."""
-    model = GPU_MODELS.get(body.gpu_model_id)
-    if model is None:
-        raise ApiError(400, f"gpuModelId: there is no {body.gpu_model_id!r}; there are {', '.join(GPU_MODELS)}.")
+    model = catalog.entry("gpuModelId", GPU_MODELS, body.gpu_model_id, status=400)
     location = body.location or SEEDED_NODE_LOCATIONS[0]
     place = LOCATIONS.get(location)
     node = NewNode(

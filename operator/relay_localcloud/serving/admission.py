@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from relay_localcloud.capacity import catalog
+from relay_localcloud.capacity.catalog import GPU_MODELS
 from relay_localcloud.capacity.nodes import COMMUNITY
 from relay_localcloud.faults import quotes
 from relay_localcloud.http.errors import ApiError
@@ -17,7 +19,6 @@ from relay_localcloud.serving import lanes, moves
 from relay_localcloud.serving.moves import REPLICAS
 from relay_localcloud.serving.rows import DEPLOYMENTS, Deployment
 from relay_localcloud.serving.states import NOT_READY, TRANSITIONS, Trigger
-from relay_localcloud.workloads.admission import known_model
 from relay_wire.inference import MOST
 from relay_wire.serving import GREEN, DeploymentChange, DeploymentCreate, DeploymentStatus, EngineSettings
 
@@ -67,7 +68,7 @@ def create(tx: Tx, spec: DeploymentCreate, price_factor: float) -> Deployment:
     """Make a deployment and place its replicas; the capacity codes where not even one finds room."""
     _require(AT_START, spec)
     catalog_id = _catalog_of(tx, spec)
-    model = known_model(spec.gpu_model_id)
+    model = catalog.entry("gpuModelId", GPU_MODELS, spec.gpu_model_id)
     lanes.require_entry(spec, lanes.members(tx, catalog_id, spec))
     billing.require_funds(tx, spec.organization_id)
     made = DEPLOYMENTS.insert(

@@ -8,10 +8,8 @@ from relay_localcloud.capacity import addresses, claims, reservations
 from relay_localcloud.capacity.catalog import (
     CPU_SIZES,
     EVERY_COUNT,
-    GPU_MODELS,
     LOCATIONS,
     MODELS_CHEAPEST_FIRST,
-    CpuSize,
     GpuModel,
 )
 from relay_localcloud.capacity.claims import no_room, saturated
@@ -37,22 +35,6 @@ def require_free_name(tx: Tx, organization_id: str, kind: str, name: str | None)
     named = {"organization_id": organization_id, "kind": kind, "name": name, "terminated_at": None}
     if name is not None and WORKLOADS.find(tx, **named) is not None:
         raise ApiError(409, f"There is a live {kind} {name!r} already; names are free again after termination.")
-
-
-def known_model(gpu_model_id: str) -> GpuModel:
-    """The model of the catalog; ApiError 422 for an unknown one."""
-    model = GPU_MODELS.get(gpu_model_id)
-    if model is None:
-        raise ApiError(422, f"gpuModelId: there is no {gpu_model_id!r}; there are {', '.join(GPU_MODELS)}.")
-    return model
-
-
-def known_cpu_size(resource_size: str) -> CpuSize:
-    """The size of the catalog; ApiError 422 for an unknown one."""
-    size = CPU_SIZES.get(resource_size)
-    if size is None:
-        raise ApiError(422, f"resourceSize: there is no {resource_size!r}; there are {', '.join(CPU_SIZES)}.")
-    return size
 
 
 def require_disk(disk_size_gb: int | None) -> None:

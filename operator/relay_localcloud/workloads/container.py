@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
 
+from relay_localcloud.capacity import catalog
 from relay_localcloud.capacity.catalog import VM_TEMPLATES
 from relay_localcloud.http.errors import ApiError
 from relay_wire.clusters import ClusterCreate
@@ -68,7 +69,5 @@ def from_template(body: _CreateT) -> _CreateT:
     """The request with what its template says where it says nothing itself; ApiError 422 for an unknown template."""
     if body.template_id is None:
         return body
-    template = VM_TEMPLATES.get(body.template_id)
-    if template is None:
-        raise ApiError(422, f"templateId: there is no {body.template_id!r}; there are {', '.join(VM_TEMPLATES)}.")
+    template = catalog.entry("templateId", VM_TEMPLATES, body.template_id)
     return body if body.image_url is not None else body.model_copy(update={"image_url": template.image_url})

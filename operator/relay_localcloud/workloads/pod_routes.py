@@ -1,6 +1,6 @@
 """Pods (section 2, "Pod"; section 4, "VMs and pods"). They are read and acted on as VMs: `vm_routes.py`."""
 
-from relay_localcloud.capacity import nodes
+from relay_localcloud.capacity import catalog, nodes
 from relay_localcloud.capacity.catalog import DEFAULT_DISK_GB, GPU_MODELS, GpuModel
 from relay_localcloud.capacity.placement import Demand, NodeRoom
 from relay_localcloud.cloud import CurrentCloud
@@ -76,7 +76,7 @@ def _place(tx: Tx, organization_id: str, body: PodCreate) -> tuple[GpuModel, Nod
 
     if body.gpu_model_id is None:
         return admission.cheapest_with_room(tx, demand_of)
-    model = admission.known_model(body.gpu_model_id)
+    model = catalog.entry("gpuModelId", GPU_MODELS, body.gpu_model_id)
     return model, admission.room_for(tx, demand_of(model))
 
 

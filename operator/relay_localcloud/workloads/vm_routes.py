@@ -3,8 +3,8 @@
 from functools import partial
 from typing import Any, Final
 
-from relay_localcloud.capacity import claims, nodes
-from relay_localcloud.capacity.catalog import DEFAULT_CPU_SIZE, DEFAULT_DISK_GB
+from relay_localcloud.capacity import catalog, claims, nodes
+from relay_localcloud.capacity.catalog import CPU_SIZES, DEFAULT_CPU_SIZE, DEFAULT_DISK_GB, GPU_MODELS
 from relay_localcloud.capacity.placement import SPOT, Demand
 from relay_localcloud.capacity.reservations import RESERVATIONS, ReservationStatus
 from relay_localcloud.cloud import CurrentCloud
@@ -118,7 +118,7 @@ def _create_cpu_vm(tx: Tx, organization_id: str, body: VmCreate, tier: str, fact
     if body.node_id is not None:
         admission.visible_node(tx, body.node_id, organization_id, spot=tier == SPOT)
         raise ApiError(422, "nodeId: it needs a gpuModelId; CPU VMs are not placed on nodes.")
-    size = admission.known_cpu_size(body.resource_size or DEFAULT_CPU_SIZE)
+    size = catalog.entry("resourceSize", CPU_SIZES, body.resource_size or DEFAULT_CPU_SIZE)
     moves.require_cpu_slot(tx)
     price = quotes.locked(size.price_per_hour_cents, factor)
     fields = _fields(body, tier, price_per_hour_cents=price, resource_size=size.resource_size)
@@ -126,7 +126,7 @@ def _create_cpu_vm(tx: Tx, organization_id: str, body: VmCreate, tier: str, fact
 
 
 def _create_gpu_vm(tx: Tx, organization_id: str, body: VmCreate, tier: str, factor: float) -> Workload:
-    model = admission.known_model(body.gpu_model_id or "")
+    model = catalog.entry("gpuModelId", GPU_MODELS, body.gpu_model_id or "")
     gpu_count = 1 if body.gpu_count is None else body.gpu_count
     if gpu_count < 1:
         raise ApiError(400, "gpuCount: a VM with a gpuModelId has at least one.")
