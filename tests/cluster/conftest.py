@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import secrets
 from typing import TYPE_CHECKING
 
 import pytest
 import pytest_asyncio
 
 from tests.conftest import OPERATOR_NAMESPACE, SharedOperator
+from tests.support.manifests import SECRET_KEY, api_key_secret, relay_object
 from tests.support.operator import Operator
 from tests.support.workspace import Workspace
 
@@ -99,3 +101,27 @@ async def brisk_private_workspace(
 def _label(request: pytest.FixtureRequest) -> str:
     """The test's name as the beginning of a namespace's name."""
     return re.sub(r"[^a-z0-9]+", "-", request.node.name.lower()).removeprefix("test-")[:40].strip("-")
+
+
+@pytest_asyncio.fixture
+async def shared_account(brisk_workspace: Workspace) -> AsyncIterator[str]:
+    """The name of a ClusterCloudAccount that admits namespaces with the label `team=ml`."""
+    name = f"shared-{secrets.token_hex(3)}"
+    secret = api_key_secret(brisk_workspace.organization.api_key, name)
+    secret["metadata"]["namespace"] = OPERATOR_NAMESPACE
+    await brisk_workspace.kube.apply(secret)
+    await brisk_workspace.kube.apply(
+        relay_object(
+            "ClusterCloudAccount",
+            name,
+            baseUrl=brisk_workspace.cloud.management_url,
+            apiKeySecretRef={"name": name, "key": SECRET_KEY, "namespace": OPERATOR_NAMESPACE},
+            allowedNamespaces={"matchLabels": {"team": "ml"}},
+        )
+    )
+    yield name
+    for kind in ("GpuPod", "GpuCluster"):
+        await brisk_workspace.kube.delete_all(kind)
+    await brisk_workspace.kube.delete("ClusterCloudAccount", name)
+    await brisk_workspace.is_gone("ClusterCloudAccount", name)
+    await brisk_workspace.kube.delete("Secret", name, OPERATOR_NAMESPACE)

@@ -233,6 +233,8 @@ class Accounts:
 
     async def _look(self, key: ObjectKey, entry: Entry, connection: _Connection) -> AccountState:
         connection.fresh_until = self._clock() + self._settings.secret_reread_seconds
+        if connection.seen[0] != entry.uid:  # what was known is of a former account of this name
+            connection.who = connection.last_usable = None
         try:
             account = parse_account(key, entry)
         except ValidationError as invalid:

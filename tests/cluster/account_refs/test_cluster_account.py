@@ -2,41 +2,13 @@
 
 from __future__ import annotations
 
-import secrets
 from typing import TYPE_CHECKING
 
-import pytest_asyncio
-
 from tests.conftest import OPERATOR_NAMESPACE
-from tests.support.manifests import SECRET_KEY, api_key_secret, condition, gpu_pod, ready, relay_object, stalled
+from tests.support.manifests import condition, gpu_pod, ready, stalled
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from tests.support.workspace import Workspace
-
-
-@pytest_asyncio.fixture
-async def shared_account(brisk_workspace: Workspace) -> AsyncIterator[str]:
-    """The name of a ClusterCloudAccount that admits namespaces with the label `team=ml`."""
-    name = f"shared-{secrets.token_hex(3)}"
-    secret = api_key_secret(brisk_workspace.organization.api_key, name)
-    secret["metadata"]["namespace"] = OPERATOR_NAMESPACE
-    await brisk_workspace.kube.apply(secret)
-    await brisk_workspace.kube.apply(
-        relay_object(
-            "ClusterCloudAccount",
-            name,
-            baseUrl=brisk_workspace.cloud.management_url,
-            apiKeySecretRef={"name": name, "key": SECRET_KEY, "namespace": OPERATOR_NAMESPACE},
-            allowedNamespaces={"matchLabels": {"team": "ml"}},
-        )
-    )
-    yield name
-    await brisk_workspace.kube.delete_all("GpuPod")
-    await brisk_workspace.kube.delete("ClusterCloudAccount", name)
-    await brisk_workspace.is_gone("ClusterCloudAccount", name)
-    await brisk_workspace.kube.delete("Secret", name, OPERATOR_NAMESPACE)
 
 
 async def test_an_admitted_namespace_uses_it_and_its_webhooks(brisk_workspace: Workspace, shared_account: str) -> None:

@@ -1,0 +1,167 @@
+"""Whose a resource is, on a real API server: copies, hand-written intents and keys of others touch nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cluster.cloud_log import BY_ITSELF, changes, count
+from tests.support.eventually import eventually
+from tests.support.manifests import api_key_secret, cloud_account, condition, gpu_cluster, gpu_pod, stalled
+
+if TYPE_CHECKING:
+    from tests.support.kube import Manifest
+    from tests.support.workspace import Workspace
+
+INTENT = "gpurelay.dev/create-intent"
+FINALIZER = "gpurelay.dev/cloud-resource"
+KINDS = pytest.mark.parametrize("manifest", [gpu_pod("one"), gpu_cluster("one", replicas=1)], ids=["pod", "cluster"])
+
+
+async def _running(workspace: Workspace, kind: str, cloud_id: str) -> bool:
+    organization = workspace.organization
+    record = await (organization.vm if kind == "GpuPod" else organization.cluster)(cloud_id)
+    return bool(record["status"] == "running")
+
+
+async def _copy(workspace: Workspace, item: Manifest, name: str) -> None:
+    """With all that the original says, its status too; paused until the status is there, as a restore tool does it."""
+    kind, metadata = item["kind"], item["metadata"]
+    annotations = metadata["annotations"] | {"gpurelay.dev/paused": "true"}
+    kept = {"name": name, "annotations": annotations, "finalizers": metadata["finalizers"]}
+    await workspace.kube.create(
+        {"apiVersion": item["apiVersion"], "kind": kind, "metadata": kept, "spec": item["spec"]}
+    )
+    await workspace.kube.patch(kind, name, {"status": item["status"]}, subresource="status")
+    await workspace.kube.annotate(kind, name, {"gpurelay.dev/paused": None})
+
+
+@KINDS
+async def test_a_copy_with_its_status_gets_a_resource_of_its_own(workspace: Workspace, manifest: Manifest) -> None:
+    kind = manifest["kind"]
+    await workspace.apply(manifest)
+    original = await workspace.becomes(kind, "one")
+    recorded = original["status"]["identity"]
+    assert (recorded["name"], recorded["uid"]) == ("one", original["metadata"]["uid"])
+    assert recorded["organization"] == workspace.organization.id
+    assert recorded["installation"] in original["status"]["cloudName"].split("-")
+    await _copy(workspace, original, "two")
+
+    def own(item: Manifest | None) -> bool:
+        return condition(item, "Ready").get("status") == "True" and (item or {})["status"]["identity"]["name"] == "two"
+
+    copied = await workspace.becomes(kind, "two", own)
+    assert copied["status"]["id"] != original["status"]["id"]
+    await workspace.kube.delete(kind, "two")
+    await workspace.is_gone(kind, "two")
+    assert await _running(workspace, kind, original["status"]["id"])
+    create, _, _, _, terminate = BY_ITSELF[kind]
+    assert sorted(await changes(workspace)) == sorted([create, create, terminate])
+
+
+@KINDS
+async def test_a_copy_that_is_deleted_ends_nothing_of_the_originals(workspace: Workspace, manifest: Manifest) -> None:
+    kind = manifest["kind"]
+    await workspace.apply(manifest)
+    original = await workspace.becomes(kind, "one")
+    metadata = original["metadata"]
+    annotations = metadata["annotations"] | {"gpurelay.dev/paused": "true"}
+    kept = {"name": "two", "annotations": annotations, "finalizers": [FINALIZER]}
+    await workspace.kube.create(
+        {"apiVersion": original["apiVersion"], "kind": kind, "metadata": kept, "spec": original["spec"]}
+    )
+    await workspace.kube.patch(kind, "two", {"status": original["status"]}, subresource="status")
+    await workspace.kube.delete(kind, "two")
+    await workspace.kube.annotate(kind, "two", {"gpurelay.dev/paused": None})
+    await workspace.is_gone(kind, "two")
+    assert await _running(workspace, kind, original["status"]["id"])
+    assert await changes(workspace) == [BY_ITSELF[kind][0]]
+
+
+async def _account_anew(workspace: Workspace, api_key: str) -> None:
+    """The account is forced away, with all that it knew, and made again with this key."""
+    kube, cloud = workspace.kube, workspace.cloud
+    await kube.delete("CloudAccount", "default")
+    await kube.patch("CloudAccount", "default", {"metadata": {"finalizers": None}})
+    await workspace.is_gone("CloudAccount", "default")
+    await kube.apply(api_key_secret(api_key))
+    await kube.create(cloud_account(cloud.management_url, cloud.inference_url))
+
+
+async def test_an_account_made_again_with_a_key_of_another_organization_ends_and_recreates_nothing(
+    brisk_workspace: Workspace,
+) -> None:
+    workspace, kube = brisk_workspace, brisk_workspace.kube
+    await workspace.apply(gpu_pod("one", recovery={"onTerminated": "Recreate"}))
+    running = await workspace.becomes("GpuPod", "one")
+    other = await workspace.cloud.control.create_organization(f"{workspace.namespace}-other")
+    await _account_anew(workspace, other.api_key)
+    told = await workspace.becomes("GpuPod", "one", lambda item: stalled(item) == "IdentityMismatch")
+    message = condition(told, "Stalled")["message"]
+    assert workspace.organization.id in message
+    assert other.id in message
+    assert told["status"]["id"] == running["status"]["id"]
+    await kube.delete("GpuPod", "one")
+    waiting = "the deletion waits"
+    held = await workspace.becomes(
+        "GpuPod", "one", lambda item: waiting in condition(item, "Stalled").get("message", "")
+    )
+    assert held["metadata"]["finalizers"] == [FINALIZER]
+    assert await _running(workspace, "GpuPod", running["status"]["id"])
+    log = await workspace.cloud.control.requests(organization=other)
+    assert "POST /v1/pods" not in {one["operation"] for one in log}
+    await _account_anew(workspace, workspace.organization.api_key)
+    await workspace.is_gone("GpuPod", "one")
+    assert not await _running(workspace, "GpuPod", running["status"]["id"])
+
+
+async def test_an_intent_written_by_hand_takes_nothing_over_on_a_shared_account(
+    brisk_workspace: Workspace, shared_account: str
+) -> None:
+    workspace = brisk_workspace
+    await workspace.kube.patch("Namespace", workspace.namespace, {"metadata": {"labels": {"team": "ml"}}})
+    await workspace.apply(gpu_cluster("victim", replicas=1))
+    victim = await workspace.becomes("GpuCluster", "victim")
+    forged = json.loads(victim["metadata"]["annotations"][INTENT])
+    forged |= {"token": "0" * 32, "account": f"ClusterCloudAccount/{shared_account}"}
+    forged.pop("identity")
+    thief = gpu_cluster("thief", replicas=1, accountRef={"kind": "ClusterCloudAccount", "name": shared_account})
+    thief["metadata"]["annotations"] = {INTENT: json.dumps(forged)}
+    await workspace.apply(thief)
+    own = await workspace.becomes("GpuCluster", "thief")
+    assert own["status"]["id"] != victim["status"]["id"]
+    await workspace.kube.delete("GpuCluster", "thief")
+    await workspace.is_gone("GpuCluster", "thief")
+    assert await _running(workspace, "GpuCluster", victim["status"]["id"])
+
+
+async def test_a_namesake_of_another_spec_gets_nothing_of_what_was_forced_away_in_mid_create(
+    workspace: Workspace,
+) -> None:
+    create, _, _, _, _ = BY_ITSELF["GpuPod"]
+    control, organization = workspace.cloud.control, workspace.organization
+    await workspace.becomes("CloudAccount", "default")
+    fault = await control.fault(create, {"delaySeconds": 3}, organizationId=organization.id, count=1)
+    await workspace.apply(gpu_pod("one", count=1))
+
+    def begun(item: Manifest | None) -> bool:
+        return FINALIZER in (item or {"metadata": {}})["metadata"].get("finalizers", [])
+
+    await workspace.becomes("GpuPod", "one", begun)
+    await workspace.kube.delete("GpuPod", "one")
+    await workspace.kube.patch("GpuPod", "one", {"metadata": {"finalizers": None}})
+    await workspace.is_gone("GpuPod", "one")
+    await workspace.apply(gpu_pod("one", count=2))
+    pod = await workspace.becomes("GpuPod", "one")
+    assert pod["status"]["gpuCount"] == 2
+    assert pod["status"]["identity"]["uid"] == pod["metadata"]["uid"]
+    await eventually(lambda: count(workspace, create), lambda asked: asked == 2, what="both creates were sent")
+
+    async def ended() -> int:
+        return (await changes(workspace)).count(BY_ITSELF["GpuPod"][4])
+
+    await eventually(ended, what="what was made for the one that was forced away is ended")
+    assert await _running(workspace, "GpuPod", pod["status"]["id"])
+    await control.call("DELETE", f"/faults/{fault}")
