@@ -28,7 +28,7 @@ from relay_operator.engine.cache import Cache
 from relay_operator.engine.controller import Engine
 from relay_operator.engine.entry import uid_of
 from relay_operator.engine.events import Recorder
-from relay_operator.engine.identity import Installation, installation_of
+from relay_operator.engine.identity import installation_of
 from relay_operator.engine.informer import Informer
 from relay_operator.engine.kind import Kind, resource_type
 from relay_operator.engine.kube import NAMESPACES, Kube, KubeError
@@ -44,7 +44,7 @@ from relay_operator.leader.label import LeaderLabel
 from relay_operator.objectstores.stores import ObjectStores
 from relay_operator.observability.health import Heartbeat, health_app
 from relay_operator.observability.logs import EXPECTED_ERRORS, configure_logging
-from relay_operator.observability.metrics import Metrics, process_metrics
+from relay_operator.observability.metrics import process_metrics
 from relay_operator.settings import Settings
 from relay_operator.watch import WATCH_ERRORS, WatchEndedError, watch
 from relay_operator.webhooks.event_router import EventRouter
@@ -108,38 +108,32 @@ async def _kubernetes() -> client.ApiClient:
 class App:
     """The parts that run; `serve` is their order."""
 
-    settings: Settings
+    parts: Parts
     kinds: Sequence[Kind[Parts]]
-    kube: Kube
     informer: Informer
     workers: Workers
-    accounts: Accounts
     receiver: Receiver
     election: Election
     pulse: Heartbeat
     """Of the election's loop."""
     label: LeaderLabel
-    metrics: Metrics
     collector: Collector
-    recorder: Recorder
-    stores: ObjectStores
-    transfers: Transfers
-    installation: Installation
     synced: asyncio.Event = field(default_factory=asyncio.Event)
     standing_by: bool = True
 
+    @property
+    def settings(self) -> Settings:
+        return self.parts.settings
+
     async def serve(self, stop: asyncio.Event, stack: AsyncExitStack) -> None:
         """Answers health checks at once; reconciles once it leads. Returns when told to stop."""
-        await stack.enter_async_context(
-            http_server(
-                health_app(self.metrics, {"election": self._silence}, {"objects": self._not_ready}),
-                self.settings.metrics_listen,
-            )
-        )
+        parts = self.parts
+        health = health_app(parts.metrics, {"election": self._silence}, {"objects": self._not_ready})
+        await stack.enter_async_context(http_server(health, self.settings.metrics_listen))
         await stack.enter_async_context(http_server(self.receiver.app(), self.settings.webhook_listen))
-        stack.push_async_callback(self.accounts.close)
-        await stack.enter_async_context(self.stores)
-        stack.push_async_callback(self.transfers.close)
+        stack.push_async_callback(parts.accounts.close)
+        await stack.enter_async_context(parts.stores)
+        stack.push_async_callback(parts.transfers.close)
         if not self.settings.leader_election:
             await self._lead(stop)
             return
@@ -165,8 +159,15 @@ class App:
         While it still leads, passes under way may finish: what was just sent to the cloud is worth its answer.
         """
         self.standing_by = False
-        self.metrics.leader.set(1)
-        parts = (*beside, self._watch(stop), self._work(), self._repair(), self.collector.run(), self.recorder.run())
+        self.parts.metrics.leader.set(1)
+        parts = (
+            *beside,
+            self._watch(stop),
+            self._work(),
+            self._repair(),
+            self.collector.run(),
+            self.parts.engine.recorder.run(),
+        )
         tasks = [asyncio.create_task(part) for part in parts]
         mark, told = asyncio.create_task(self._mark()), asyncio.create_task(stop.wait())
         try:
@@ -203,8 +204,8 @@ class App:
 
     async def _identify(self) -> None:
         """Before anything is decided: which cluster's operator this is."""
-        self.installation.name = self.settings.installation or installation_of(
-            uid_of(await self.kube.get(NAMESPACES, None, "kube-system"))
+        self.parts.engine.installation.name = self.settings.installation or installation_of(
+            uid_of(await self.parts.engine.kube.get(NAMESPACES, None, "kube-system"))
         )
 
     async def _work(self) -> None:
@@ -224,7 +225,7 @@ class App:
     async def _relist(self) -> None:
         for kind in self.kinds:
             resource = resource_type(kind.definition)
-            await self.informer.relist(self.kube, kind.name, resource, self.settings.watch_namespaces)
+            await self.informer.relist(self.parts.engine.kube, kind.name, resource, self.settings.watch_namespaces)
         await self.informer.vanished.load()
 
 
@@ -261,7 +262,7 @@ def _assemble(settings: Settings, api: client.ApiClient, kinds: Sequence[Kind[Pa
     accounts = Accounts(settings, kube, cache, queue, metrics)
     pulse = Heartbeat(settings.lease_duration_seconds * 4, time.monotonic)
     election = _election(settings, kube, pulse.beat)
-    leading = election.leading if settings.leader_election else _alone
+    leading = election.leading if settings.leader_election else lambda: True
     collector = Collector(cache, queue, metrics, time.monotonic)
     recorder = Recorder(kube, election.identity, _now)
     stores, transfers = ObjectStores(settings.store_policy()), Transfers(queue, settings.batch_transfers)
@@ -285,12 +286,10 @@ def _assemble(settings: Settings, api: client.ApiClient, kinds: Sequence[Kind[Pa
     parts = Parts(settings, engine, accounts, metrics, stores, transfers, leading, plurals)
     reconcilers = {kind.name: kind.reconciler(parts) for kind in kinds}
     return App(
-        settings=settings,
+        parts=parts,
         kinds=kinds,
-        kube=kube,
         informer=informer,
         workers=Workers(queue, reconcilers, settings.workers, leading),
-        accounts=accounts,
         receiver=Receiver(
             secrets_for=accounts.secrets_for,
             on_event=EventRouter(cache, queue, accounts.unclaimed, accounts.heard).on_event,
@@ -301,21 +300,12 @@ def _assemble(settings: Settings, api: client.ApiClient, kinds: Sequence[Kind[Pa
         election=election,
         pulse=pulse,
         label=LeaderLabel(kube, settings.namespace, os.environ.get("POD_NAME")),
-        metrics=metrics,
         collector=collector,
-        recorder=recorder,
-        stores=stores,
-        transfers=transfers,
-        installation=engine.installation,
     )
 
 
 def _now() -> datetime:
     return datetime.now(UTC)
-
-
-def _alone() -> bool:
-    return True
 
 
 def _election(settings: Settings, kube: Kube, on_turn: Callable[[], None]) -> Election:

@@ -12,6 +12,7 @@ from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine.confirmation import ConfirmationDelays
 from relay_operator.engine.controller import Controller, Engine
 from relay_operator.engine.passes import KindReconciler
+from relay_operator.engine.shared_lists import SharedLists
 from relay_operator.flows.account.flow import AccountFlow
 from relay_operator.flows.batch.act import Actor as BatchActor
 from relay_operator.flows.batch.destinations import Destinations
@@ -34,6 +35,7 @@ from relay_operator.objectstores.stores import ObjectStores
 from relay_operator.observability.metrics import Metrics
 from relay_operator.records.pace import Pace
 from relay_operator.settings import Settings
+from relay_wire.batches import Batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,8 @@ def batches(parts: Parts) -> KindReconciler:
     sources = Sources(engine.kube, parts.stores)
     destinations = Destinations(engine.kube, parts.stores, sources)
     lost_files = LostFiles(max(delays.absence, delays.newborn), asyncio.sleep)
-    polls = BatchPolls(settings.poll_transition_seconds / 2, settings.poll_settled_seconds * 2, time.monotonic)
+    lists = SharedLists[Mapping[str, Batch]](settings.poll_transition_seconds / 2, time.monotonic)
+    polls = BatchPolls(lists, settings.poll_settled_seconds * 2, time.monotonic)
     flow = BatchFlow(
         gatherer=BatchGatherer(
             parts.accounts, engine.cache, polls, transfers, time.monotonic, delays, engine.installation

@@ -14,6 +14,7 @@ from relay_operator.api.parts import Image, Port, ReplicaGpu
 from relay_operator.api.schema import atomic, field_rules, map_by, rules
 from relay_operator.api.workload import SAME_ACCOUNT, WorkloadSpec, WorkloadStatus
 from relay_operator.engine.fit_schema import fit_schema, moment
+from relay_operator.engine.shared_lists import SharedLists
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.actions import RESTART, START, STOP
 from relay_operator.flows.managed.connection import Reached
@@ -31,7 +32,6 @@ from relay_operator.flows.managed.resource import (
     power,
 )
 from relay_operator.flows.wiring import Parts
-from relay_operator.kinds.clusterlists import ClusterLists
 from relay_operator.kinds.comparison import differing, env_fields, texts
 from relay_wire.clusters import ClusterCreate, ClusterDetail, ClusterScale, ClusterStatus, ClusterSummary, Replica
 
@@ -182,13 +182,13 @@ class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster
     model = GpuCluster
     told_by_webhooks = frozenset({ClusterStatus.RUNNING, ClusterStatus.DEGRADED, ClusterStatus.FAILED})
 
-    def __init__(self, lists: ClusterLists) -> None:
+    def __init__(self, lists: SharedLists[Mapping[str, ClusterSummary]]) -> None:
         self._lists = lists
 
     async def observe(self, cloud: Cloud, cloud_id: str, last: GpuClusterStatus, look: Look) -> SeenCluster:
         """A settled cluster that the shared list shows unchanged costs no request of its own."""
         if look is Look.ROUTINE:
-            summary = (await self._lists.recent(cloud)).get(cloud_id)
+            summary = (await self._lists.recent(cloud, lambda: _listed(cloud))).get(cloud_id)
             if summary is not None and _unchanged(summary, last):
                 return SeenCluster(summary)
         return await self._detailed(cloud, cloud_id)
@@ -356,7 +356,11 @@ class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster
 
 def clusters(parts: Parts) -> GpuClusters:
     """With a listing that all settled clusters share."""
-    return GpuClusters(ClusterLists(parts.settings.poll_settled_seconds / 2, parts.engine.clock))
+    return GpuClusters(SharedLists(parts.settings.poll_settled_seconds / 2, parts.engine.clock))
+
+
+async def _listed(cloud: Cloud) -> Mapping[str, ClusterSummary]:
+    return {cluster.id: cluster for cluster in (await list_clusters(cloud, limit=200)).items}
 
 
 def _unchanged(summary: ClusterSummary, last: GpuClusterStatus) -> bool:

@@ -1,6 +1,5 @@
 """Reads the state of batches: one by one, or in one list for all of an account where that is cheaper."""
 
-import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from weakref import WeakKeyDictionary
@@ -8,6 +7,7 @@ from weakref import WeakKeyDictionary
 from relay_client import Cloud, NotFound
 from relay_client.operations import GET_BATCH
 from relay_client.paging import batches
+from relay_operator.engine.shared_lists import SharedLists
 from relay_wire.batches import Batch
 
 PAGE = 100
@@ -16,42 +16,25 @@ _FEW = 3
 
 
 @dataclass(slots=True)
-class _Account:
-    """Of one cloud connection: who was asked for lately, and the last list."""
-
-    asked: dict[str, float] = field(default_factory=dict)
-    begun: float = float("-inf")
-    listing: "asyncio.Task[Mapping[str, Batch]] | None" = None
-
-
-@dataclass(slots=True)
 class BatchPolls:
     """Polls by cloud connection; a connection that ends takes what is known along. Seconds."""
 
-    max_age: float
+    lists: SharedLists[Mapping[str, Batch]]
     memory: float
     """How long a batch counts as one that is asked for."""
     clock: Callable[[], float]
-    _accounts: "WeakKeyDictionary[Cloud, _Account]" = field(default_factory=WeakKeyDictionary)
+    _asked: "WeakKeyDictionary[Cloud, dict[str, float]]" = field(default_factory=WeakKeyDictionary)
+    """Who was asked for lately."""
 
     async def look(self, cloud: Cloud, ids: Iterable[str], *, exact: bool) -> Mapping[str, Batch | None]:
         """Each batch, None where the cloud does not find it. Raises CloudError."""
-        wanted, account, now = list(ids), self._accounts.setdefault(cloud, _Account()), self.clock()
-        account.asked = {each: at for each, at in account.asked.items() if now - at < self.memory}
-        account.asked |= dict.fromkeys(wanted, now)
+        wanted, now = list(ids), self.clock()
+        known = {each: at for each, at in self._asked.get(cloud, {}).items() if now - at < self.memory}
+        asked = self._asked[cloud] = known | dict.fromkeys(wanted, now)
         listed: Mapping[str, Batch] = {}
-        if not exact and len(account.asked) > _FEW:
-            listed = await self._recent(cloud, account)
+        if not exact and len(asked) > _FEW:
+            listed = await self.lists.recent(cloud, lambda: _list(cloud, set(asked)))
         return {each: listed[each] if each in listed else await _one(cloud, each) for each in wanted}
-
-    async def _recent(self, cloud: Cloud, account: _Account) -> Mapping[str, Batch]:
-        task = account.listing
-        failed = task is not None and task.done() and (task.cancelled() or task.exception() is not None)
-        if task is None or failed or self.clock() - account.begun > self.max_age:
-            task = account.listing = asyncio.create_task(_list(cloud, set(account.asked)))
-            account.begun = self.clock()
-        # Shielded: one caller's cancellation must not end what others wait for.
-        return await asyncio.shield(task)
 
 
 async def _list(cloud: Cloud, wanted: set[str]) -> Mapping[str, Batch]:

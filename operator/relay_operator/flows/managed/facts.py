@@ -9,13 +9,14 @@ from relay_operator.api.meta import CreateIntent, ObjectKey, Resource
 from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine.account import AccountState, UsesAccount
 from relay_operator.flows.managed.plan import View
-from relay_operator.flows.managed.resource import Change, Inputs, ObsT
+from relay_operator.flows.managed.resource import Change, ExternalResource, Inputs, ObsT
 
 
 @dataclass(frozen=True, slots=True)
 class Facts(UsesAccount, Generic[SpecT, StatusT, ObsT]):
     """Gathered once; what follows is decided from it alone."""
 
+    resource: ExternalResource[SpecT, StatusT, ObsT]
     key: ObjectKey
     obj: Resource[SpecT, StatusT]
     now: datetime

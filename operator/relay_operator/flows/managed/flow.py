@@ -117,10 +117,10 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
     ) -> Told:
         obj, status = facts.obj, facts.obj.status
         unreachable = memory.unanswered >= self.unreachable_after
-        report = report_of(self.resource, facts, action, result, unreachable=unreachable)
+        report = report_of(facts, action, result, unreachable=unreachable)
         if report is not None:
             report = self._with_looks(facts, action, result, _with_connection(report, memory))
-            status = new_status(self.resource, facts, action, result, report, self.retry_policy)
+            status = new_status(facts, action, result, report, self.retry_policy)
         known = predicates.deadlines(obj.spec, obj.status)
         # A moment that had passed before was part of this decision.
         due = tuple(at for at in predicates.deadlines(obj.spec, status) if at > facts.now or at not in known)

@@ -86,7 +86,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         )
         unread = View(demand=demand, finalizer=finalizer, paused=paused, seen=Seen.BLIND)
         if paused or demand is Demand.DELETE_ABANDONING or (unread.deleting and not finalizer):
-            return Facts(key, obj, now, NOT_ASKED, unread, known)
+            return Facts(self.resource, key, obj, now, NOT_ASKED, unread, known)
 
         recorded = obj.status.account if obj.status.id else None
         sent = known if predicates.intent_open(obj, intent) else None
@@ -95,13 +95,13 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         if not isinstance(account, AccountReady):
             seen = Seen.BLIND if obj.status.id or predicates.intent_open(obj, intent) else Seen.NOTHING
             view = View(demand=demand, finalizer=finalizer, account=Account.of(account), seen=seen)
-            return Facts(key, obj, now, account, view, known)
+            return Facts(self.resource, key, obj, now, account, view, known)
 
         named = obj.status.identity if obj.status.id else sent.identity if sent is not None else None
         foreign = elsewhere(named, account)
         if foreign is not None:
             view = View(demand=demand, finalizer=finalizer, account=Account.of(foreign), seen=Seen.BLIND)
-            return Facts(key, obj, now, foreign, view, known)
+            return Facts(self.resource, key, obj, now, foreign, view, known)
 
         sight: _Sight[ObsT]
         try:
@@ -162,6 +162,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             model_id=predicates.model_id(predicates.models_of(self.resource, obj), obj.status.failures),
         )
         return Facts(
+            resource=self.resource,
             key=turn.key,
             obj=obj,
             now=now,

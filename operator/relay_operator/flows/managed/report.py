@@ -27,66 +27,57 @@ from relay_operator.flows.managed import actions, predicates, recovery
 from relay_operator.flows.managed.actions import Action
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.plan import Recovery, Seen
-from relay_operator.flows.managed.resource import Change, ExternalResource, ObsT, Progress
+from relay_operator.flows.managed.resource import Change, ObsT, Progress
 from relay_operator.flows.managed.result import Accepted, OutcomeUnknown, Rejected, Result, Sent
 
 
 def report_of(
-    resource: ExternalResource[SpecT, StatusT, ObsT],
-    facts: Facts[SpecT, StatusT, ObsT],
-    action: Action,
-    result: Result[ObsT],
-    *,
-    unreachable: bool,
+    facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result[ObsT], *, unreachable: bool
 ) -> Report | None:
     """What to write; None leaves status as it is. `unreachable`: the cloud has not answered too often in a row."""
     match result:
         case Rejected(error):
-            return _rejected(resource, facts, error)
+            return _rejected(facts, error)
         case OutcomeUnknown(error) if isinstance(action, actions.Resend):
             return _resent(facts, error)
         case OutcomeUnknown(error):
             message = f"{error}; finding out whether it was created"
             return unknown(Reason.CREATE_OUTCOME_UNKNOWN, message, Return.SOON)
         case Accepted(observed) if isinstance(action, actions.Adopt):
-            return _adopted(facts, resource.detail(observed))
+            return _adopted(facts, facts.resource.detail(observed))
         case Accepted(observed):
-            return _created(resource, facts, observed)
+            return _created(facts, observed)
         case Sent(change):
             return _sent(facts, change)
         case Nothing():
-            return _decided(resource, facts, action, unreachable=unreachable)
+            return _decided(facts, action, unreachable=unreachable)
         case _ as never:
             assert_never(never)
 
 
-def _rejected(
-    resource: ExternalResource[SpecT, StatusT, ObsT], facts: Facts[SpecT, StatusT, ObsT], error: CloudError
-) -> Report:
+def _rejected(facts: Facts[SpecT, StatusT, ObsT], error: CloudError) -> Report:
     report = refused(error)
     if isinstance(error, errors.CapacityExhausted):
         text = f"{error.code}: {error.message}"
         return replace(report, extra=(Wanted(ConditionType.CAPACITY_AVAILABLE, "False", report.reason, text),))
-    return _unfunded(resource, facts, report) if isinstance(error, errors.PaymentRequired) else report
+    return _unfunded(facts, report) if isinstance(error, errors.PaymentRequired) else report
 
 
-def _unfunded(
-    resource: ExternalResource[SpecT, StatusT, ObsT], facts: Facts[SpecT, StatusT, ObsT], refusal: Report
-) -> Report:
+def _unfunded(facts: Facts[SpecT, StatusT, ObsT], refusal: Report) -> Report:
     """What is stopped for want of funds may have a deadline."""
     if facts.view.seen is not Seen.STOPPED:
         return unfunded(refusal)
-    deadline, told = _kept(resource, predicates.since_in(facts.obj, "stopped", facts.now))
+    deadline, told = _kept(facts, predicates.since_in(facts.obj, "stopped", facts.now))
     message = refusal.message.rstrip(". ") + told
     exceeded = unfunded(refusal, refusal.reason).extra
     return replace(refusal, message=message, extra=exceeded, deletion_deadline=deadline)
 
 
-def _kept(resource: ExternalResource[SpecT, StatusT, ObsT], since: datetime) -> tuple[datetime | None, str]:
+def _kept(facts: Facts[SpecT, StatusT, ObsT], since: datetime) -> tuple[datetime | None, str]:
     """Until when the cloud keeps it, and how that is told; neither where it does not say."""
-    if resource.retention is None:
+    if facts.resource.retention is None:
         return None, ""
-    deadline = since + resource.retention
+    deadline = since + facts.resource.retention
     return deadline, f"; deleted by the cloud with its volume on {rfc3339(deadline)} unless it runs again"
 
 
@@ -99,13 +90,11 @@ def _resent(facts: Facts[SpecT, StatusT, ObsT], error: CloudError) -> Report:
     return replace(unknown(Reason.CREATE_OUTCOME_UNKNOWN, f"{error}; it is sent again"), retry=RetryKind.QUICK)
 
 
-def _created(
-    resource: ExternalResource[SpecT, StatusT, ObsT], facts: Facts[SpecT, StatusT, ObsT], observed: ObsT
-) -> Report:
+def _created(facts: Facts[SpecT, StatusT, ObsT], observed: ObsT) -> Report:
     """Ready at once only where nothing is left to be changed, as it is where it was asked for stopped."""
-    if not predicates.changes_of(resource, facts.obj, observed, facts.now):
-        return _progressing(resource, facts, observed)
-    return Report("False", ConditionType.RECONCILING, Reason.CREATING, resource.detail(observed), Return.SOON)
+    if not predicates.changes_of(facts.resource, facts.obj, observed, facts.now):
+        return _progressing(facts, observed)
+    return Report("False", ConditionType.RECONCILING, Reason.CREATING, facts.resource.detail(observed), Return.SOON)
 
 
 def _adopted(facts: Facts[SpecT, StatusT, ObsT], detail: str) -> Report:
@@ -123,16 +112,10 @@ def _sent(facts: Facts[SpecT, StatusT, ObsT], change: Change | None) -> Report:
     return Report("False", ConditionType.RECONCILING, reason, "termination sent to the cloud")
 
 
-def _decided(
-    resource: ExternalResource[SpecT, StatusT, ObsT],
-    facts: Facts[SpecT, StatusT, ObsT],
-    action: Action,
-    *,
-    unreachable: bool,
-) -> Report | None:
+def _decided(facts: Facts[SpecT, StatusT, ObsT], action: Action, *, unreachable: bool) -> Report | None:
     match action:
         case Wait(reason):
-            return _waiting(resource, facts, reason, unreachable=unreachable)
+            return _waiting(facts, reason, unreachable=unreachable)
         case Stall(reason):
             return _stalled(facts, reason)
         case actions.Replace():
@@ -146,18 +129,12 @@ def _decided(
         case Keep():
             if facts.observed is None:
                 return None
-            return _progressing(resource, facts, facts.observed)
+            return _progressing(facts, facts.observed)
         case _:
             return None
 
 
-def _waiting(
-    resource: ExternalResource[SpecT, StatusT, ObsT],
-    facts: Facts[SpecT, StatusT, ObsT],
-    reason: Reason,
-    *,
-    unreachable: bool,
-) -> Report | None:
+def _waiting(facts: Facts[SpecT, StatusT, ObsT], reason: Reason, *, unreachable: bool) -> Report | None:
     match reason:
         case Reason.WAITING_FOR_RETRY:
             return None
@@ -168,16 +145,16 @@ def _waiting(
         case Reason.WAITING_FOR_ACCOUNT if not isinstance(facts.account, AccountReady):
             return _without_account(facts, facts.account)
         case Reason.BACK_OFF:
-            return _backing_off(resource, facts)
+            return _backing_off(facts)
         case Reason.SEARCHING if not facts.obj.status.id:
             return unknown(reason, facts.note)
         case _:
             return Report("False", ConditionType.RECONCILING, reason, facts.note)
 
 
-def _backing_off(resource: ExternalResource[SpecT, StatusT, ObsT], facts: Facts[SpecT, StatusT, ObsT]) -> Report:
+def _backing_off(facts: Facts[SpecT, StatusT, ObsT]) -> Report:
     seen = facts.view.seen
-    said = facts.note or ("" if facts.observed is None else resource.detail(facts.observed))
+    said = facts.note or ("" if facts.observed is None else facts.resource.detail(facts.observed))
     word = "restarted" if facts.view.recovery is Recovery.RESTART else "made anew"
     times, due = recovery.in_a_row(facts.obj, seen, facts.now), recovery.due(facts.obj, seen, facts.now)
     message = (
@@ -214,12 +191,10 @@ def _outcome_unknown(facts: Facts[SpecT, StatusT, ObsT], clue: str) -> Report:
     return unknown(Reason.CREATE_OUTCOME_UNKNOWN, message, Return.SETTLED, stalled=True)
 
 
-def _progressing(
-    resource: ExternalResource[SpecT, StatusT, ObsT], facts: Facts[SpecT, StatusT, ObsT], observed: ObsT
-) -> Report:
+def _progressing(facts: Facts[SpecT, StatusT, ObsT], observed: ObsT) -> Report:
     """The resource is left to itself: its own state speaks."""
-    detail = resource.detail(observed)
-    match resource.progress(observed):
+    detail = facts.resource.detail(observed)
+    match facts.resource.progress(observed):
         case Progress.READY:
             return Report("True", None, Reason.RUNNING, detail, Return.SETTLED)
         case Progress.STOPPED:
@@ -231,7 +206,7 @@ def _progressing(
             return Report("False", ConditionType.RECONCILING, Reason.DEGRADED, detail)
         case Progress.INTERRUPTED:
             since = predicates.since_in(facts.obj, "interrupted", facts.now)
-            deadline, told = _kept(resource, since)
+            deadline, told = _kept(facts, since)
             message = f"{detail}; interrupted since {rfc3339(since)}{told}"
             return Report("False", ConditionType.RECONCILING, Reason.INTERRUPTED, message, deletion_deadline=deadline)
         case Progress.FAILED:

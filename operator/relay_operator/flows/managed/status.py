@@ -16,7 +16,7 @@ from relay_operator.flows.managed import actions, predicates, recovery
 from relay_operator.flows.managed.actions import RESTART, START, Action
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.plan import Difference, Recovery, Seen
-from relay_operator.flows.managed.resource import ExternalResource, ObsT, Progress
+from relay_operator.flows.managed.resource import ObsT, Progress
 from relay_operator.flows.managed.result import Accepted, Rejected, Result, Sent
 from relay_operator.flows.managed.workload import told
 
@@ -40,23 +40,18 @@ _OF_THE_RESOURCE = (
 
 
 def new_status(
-    resource: ExternalResource[SpecT, StatusT, ObsT],
-    facts: Facts[SpecT, StatusT, ObsT],
-    action: Action,
-    result: Result[ObsT],
-    report: Report,
-    retry_policy: RetryPolicy,
+    facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result[ObsT], report: Report, retry_policy: RetryPolicy
 ) -> StatusT:
     """What status should say after this pass."""
     obj, observed = facts.obj, result.resource if isinstance(result, Accepted) else facts.observed
-    mirrored = obj.status if observed is None else resource.status(obj, observed)
+    mirrored = obj.status if observed is None else facts.resource.status(obj, observed)
     if observed is None and facts.view.seen is Seen.GONE:
         mirrored = mirrored.model_copy(update={"state": "terminated"})
     wanted, looked = _conditions(facts, report), facts.error is None
     changed = of_every_pass(obj.status, obj.metadata, wanted, facts.now, looked=looked)
-    changed |= _protocol(resource, facts, action, result)
-    changed |= _clocks(resource, facts, action, result, observed)
-    changed |= _attempts(resource, facts, result, report, retry_policy)
+    changed |= _protocol(facts, action, result)
+    changed |= _clocks(facts, action, result, observed)
+    changed |= _attempts(facts, result, report, retry_policy)
     changed["recoveries"] = _recoveries(facts, action, result, report)
     if mirrored.state != obj.status.state and "state" not in changed:
         changed["state_since"] = facts.now
@@ -65,16 +60,11 @@ def new_status(
     return storable(mirrored.model_copy(update={name: value for name, value in changed.items() if name in fields}))
 
 
-def _protocol(
-    resource: ExternalResource[SpecT, StatusT, ObsT],
-    facts: Facts[SpecT, StatusT, ObsT],
-    action: Action,
-    result: Result[ObsT],
-) -> Fields:
+def _protocol(facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result[ObsT]) -> Fields:
     """Id and token: which intent is closed, and what it led to."""
     match result:
         case Accepted(resource=observed, intent=intent):
-            return _owned(resource, facts, observed, intent)
+            return _owned(facts, observed, intent)
         case Rejected(intent=CreateIntent() as intent):
             return {"create_token": intent.token, "attempt": intent.attempt}
         case _:
@@ -91,13 +81,8 @@ def _protocol(
     return {}
 
 
-def _owned(
-    resource: ExternalResource[SpecT, StatusT, ObsT],
-    facts: Facts[SpecT, StatusT, ObsT],
-    observed: ObsT,
-    intent: CreateIntent,
-) -> Fields:
-    cloud_id, name = resource.identity(observed)
+def _owned(facts: Facts[SpecT, StatusT, ObsT], observed: ObsT, intent: CreateIntent) -> Fields:
+    cloud_id, name = facts.resource.identity(observed)
     return {
         "id": cloud_id,
         "cloud_name": name or intent.name,
@@ -110,13 +95,7 @@ def _owned(
     }
 
 
-def _clocks(
-    resource: ExternalResource[SpecT, StatusT, ObsT],
-    facts: Facts[SpecT, StatusT, ObsT],
-    action: Action,
-    result: Result[ObsT],
-    observed: ObsT | None,
-) -> Fields:
+def _clocks(facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result[ObsT], observed: ObsT | None) -> Fields:
     """Echo of the restart, and since when the workload has been running or stopped."""
     metadata, status = facts.obj.metadata, facts.obj.status
     changed: Fields = {}
@@ -129,7 +108,7 @@ def _clocks(
         changed["restarted_at"] = metadata.echo(meta.RESTARTED_AT)
         changed["running_since"] = None
     if observed is not None and not isinstance(result, Sent):
-        progress = resource.progress(observed)
+        progress = facts.resource.progress(observed)
         if progress is Progress.READY and (begun or told(status).running_since is None):
             changed["running_since"] = facts.now
         if progress is Progress.STOPPED and not predicates.runtime_used_up(facts.obj, facts.now):
@@ -138,11 +117,7 @@ def _clocks(
 
 
 def _attempts(
-    resource: ExternalResource[SpecT, StatusT, ObsT],
-    facts: Facts[SpecT, StatusT, ObsT],
-    result: Result[ObsT],
-    report: Report,
-    retry_policy: RetryPolicy,
+    facts: Facts[SpecT, StatusT, ObsT], result: Result[ObsT], report: Report, retry_policy: RetryPolicy
 ) -> Fields:
     """Failures in a row, and the earliest next attempt."""
     status = facts.obj.status
@@ -155,7 +130,7 @@ def _attempts(
     failures = (status.failures or 0) + 1
     wait = retry_policy.wait(report.retry, report.retry_after, failures)
     create_refused = isinstance(result, Rejected) and result.intent is not None
-    untried = create_refused and failures % max(len(predicates.models_of(resource, facts.obj)), 1) != 0
+    untried = create_refused and failures % max(len(predicates.models_of(facts.resource, facts.obj)), 1) != 0
     if report.reason is Reason.WAITING_FOR_CAPACITY and untried:
         wait = 0.0
     return {"failures": failures, "next_attempt_time": whole_seconds(facts.now, wait) if wait else None}

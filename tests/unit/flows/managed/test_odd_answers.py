@@ -14,12 +14,12 @@ from relay_operator.crds.structural import structural
 from relay_operator.engine.actions import Keep, Nothing
 from relay_operator.engine.backoff import Backoff, RetryPolicy
 from relay_operator.engine.fit_schema import fit_schema, moment
+from relay_operator.engine.shared_lists import SharedLists
 from relay_operator.engine.status import dumped
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.plan import View
 from relay_operator.flows.managed.report import report_of
 from relay_operator.flows.managed.status import new_status
-from relay_operator.kinds.clusterlists import ClusterLists
 from relay_operator.kinds.gpucluster import (
     GpuCluster,
     GpuClusters,
@@ -36,7 +36,7 @@ from tests.unit.engine.structural import problems
 from tests.unit.flows.managed.facts import INTENT, NOW, PODS, PodFacts, account, pod
 
 PACING = RetryPolicy(Backoff(1.0, 300.0), lambda: 0.0)
-CLUSTERS = GpuClusters(ClusterLists(60.0, lambda: 0.0))
+CLUSTERS = GpuClusters(SharedLists(60.0, lambda: 0.0))
 CLUSTER = GpuCluster.model_validate({"metadata": {"name": "serve", "namespace": "team-a"}, "spec": {"replicas": 2}})
 
 MOMENTS = ["0001-01-01T00:00:00Z", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00", "2026-03-01T12:00:00"]
@@ -77,10 +77,10 @@ def test_every_pod_has_a_status_that_is_taken(answer: dict[str, object]) -> None
     seen = VmRecord.model_validate(answer)
     obj = pod(status={"id": seen.id})
     assert refused(PODS.status(obj, seen)) == []
-    facts: PodFacts = Facts(obj.key, obj, NOW, account(), View(), INTENT, seen)
-    report = report_of(PODS, facts, Keep(), Nothing(), unreachable=False)
+    facts: PodFacts = Facts(PODS, obj.key, obj, NOW, account(), View(), INTENT, seen)
+    report = report_of(facts, Keep(), Nothing(), unreachable=False)
     assert report is not None
-    assert refused(new_status(PODS, facts, Keep(), Nothing(), report, PACING)) == []
+    assert refused(new_status(facts, Keep(), Nothing(), report, PACING)) == []
     assert PODS.reached(seen).values(secret=True)["id"] == seen.id
 
 
@@ -92,11 +92,11 @@ def test_every_cluster_has_a_status_that_is_taken(answer: dict[str, object], hea
     for seen in (SeenCluster(summary), SeenCluster(summary, detail)):
         assert refused(CLUSTERS.status(CLUSTER, seen)) == []
         facts: Facts[GpuClusterSpec, GpuClusterStatus, SeenCluster] = Facts(
-            CLUSTER.key, CLUSTER, NOW, account(), View(), INTENT, seen
+            CLUSTERS, CLUSTER.key, CLUSTER, NOW, account(), View(), INTENT, seen
         )
-        report = report_of(CLUSTERS, facts, Keep(), Nothing(), unreachable=False)
+        report = report_of(facts, Keep(), Nothing(), unreachable=False)
         assert report is not None
-        assert refused(new_status(CLUSTERS, facts, Keep(), Nothing(), report, PACING)) == []
+        assert refused(new_status(facts, Keep(), Nothing(), report, PACING)) == []
 
 
 CUT: dict[str, tuple[type[Model], str, object, object]] = {

@@ -84,6 +84,7 @@ def test_a_change_of_power_that_it_does_not_have_is_a_mistake() -> None:
 
 def test_its_status_has_nothing_of_what_runs() -> None:
     facts = Facts(
+        KEYS,
         ObjectKey("Key", "team-a", "mine"),
         KEY,
         NOW,
@@ -91,9 +92,9 @@ def test_its_status_has_nothing_of_what_runs() -> None:
         View(seen=Seen.READY),
         observed="key-1",
     )
-    report = report_of(KEYS, facts, Keep(), Nothing(), unreachable=False)
+    report = report_of(facts, Keep(), Nothing(), unreachable=False)
     assert report is not None
     policy = RetryPolicy(Backoff(1.0, 300.0), lambda: 0.5)
-    status = new_status(KEYS, facts, Keep(), Nothing(), report, policy)
+    status = new_status(facts, Keep(), Nothing(), report, policy)
     dumped = status.model_dump(mode="json", exclude_none=True, exclude={"conditions"})
     assert dumped == {"observedGeneration": 1}

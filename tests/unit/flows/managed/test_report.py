@@ -25,6 +25,7 @@ from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.engine.account import AccountRefused, AccountState, AccountWaiting
 from relay_operator.engine.actions import Expire, Ignore, Keep, Nothing, Release, Stall, Wait
 from relay_operator.engine.report import Report, RetryKind, Return, refusal
+from relay_operator.engine.shared_lists import SharedLists
 from relay_operator.flows.managed import actions
 from relay_operator.flows.managed.actions import RESTART, START, STOP, Action
 from relay_operator.flows.managed.facts import Facts
@@ -32,7 +33,6 @@ from relay_operator.flows.managed.plan import Demand, Recovery, Seen, View
 from relay_operator.flows.managed.report import report_of
 from relay_operator.flows.managed.resource import Change, power
 from relay_operator.flows.managed.result import Accepted, OutcomeUnknown, Rejected, Result, Sent
-from relay_operator.kinds.clusterlists import ClusterLists
 from relay_operator.kinds.gpucluster import GpuCluster, GpuClusters, GpuClusterSpec, GpuClusterStatus, SeenCluster
 from relay_operator.kinds.gpupod import GpuPod
 from relay_wire.clusters import ClusterSummary
@@ -54,13 +54,13 @@ def facts(
     state: AccountState | None = None,
 ) -> PodFacts:
     made = obj or pod()
-    return Facts(made.key, made, NOW, state or account(), view or View(), INTENT, observed, error, note)
+    return Facts(PODS, made.key, made, NOW, state or account(), view or View(), INTENT, observed, error, note)
 
 
 def report(
     known: PodFacts, action: Action, result: Result[VmRecord] | None = None, *, unreachable: bool = False
 ) -> Report:
-    told = report_of(PODS, known, action, result or Nothing(), unreachable=unreachable)
+    told = report_of(known, action, result or Nothing(), unreachable=unreachable)
     assert told is not None
     return told
 
@@ -289,7 +289,7 @@ SILENT: dict[str, tuple[PodFacts, Action]] = {
 
 @pytest.mark.parametrize(("known", "action"), SILENT.values(), ids=SILENT)
 def test_status_stays_as_it_is_at(known: PodFacts, action: Action) -> None:
-    assert report_of(PODS, known, action, Nothing(), unreachable=False) is None
+    assert report_of(known, action, Nothing(), unreachable=False) is None
 
 
 MADE = pod(status={"id": "pod-1"})
@@ -387,7 +387,7 @@ def test_an_account_that_is_subscribed_just_now_is_waited_for_on_the_way() -> No
     assert (told.message, told.back) == ("is being subscribed", Return.TRANSITION)
 
 
-CLUSTERS = GpuClusters(ClusterLists(60.0, lambda: 0.0))
+CLUSTERS = GpuClusters(SharedLists(60.0, lambda: 0.0))
 
 
 def cluster_facts(view: View, status: str) -> Facts[GpuClusterSpec, GpuClusterStatus, SeenCluster]:
@@ -395,11 +395,11 @@ def cluster_facts(view: View, status: str) -> Facts[GpuClusterSpec, GpuClusterSt
     summary = ClusterSummary(
         id="cl-1", organization_id="org-1", name="n", status=status, replica_count=2, active_replicas=1
     )
-    return Facts(obj.key, obj, NOW, account(), view, INTENT, SeenCluster(summary))
+    return Facts(CLUSTERS, obj.key, obj, NOW, account(), view, INTENT, SeenCluster(summary))
 
 
 def test_a_degraded_cluster_is_not_ready_and_says_how_many_are() -> None:
-    told = report_of(CLUSTERS, cluster_facts(View(), "degraded"), Keep(), Nothing(), unreachable=False)
+    told = report_of(cluster_facts(View(), "degraded"), Keep(), Nothing(), unreachable=False)
     assert told is not None
     assert (told.ready, told.trouble, told.reason) == ("False", RECONCILING, Reason.DEGRADED)
     assert told.message == "the cloud says degraded, 1 of 2 replicas healthy"
@@ -408,7 +408,7 @@ def test_a_degraded_cluster_is_not_ready_and_says_how_many_are() -> None:
 def test_a_cluster_without_funds_has_no_day_on_which_it_is_deleted() -> None:
     known = cluster_facts(View(seen=Seen.STOPPED), "stopped")
     refused = Rejected(PaymentRequired("c", "balance too low"))
-    told = report_of(CLUSTERS, known, actions.Update(START), refused, unreachable=False)
+    told = report_of(known, actions.Update(START), refused, unreachable=False)
     assert told is not None
     assert (told.trouble, told.reason, told.deletion_deadline) == (STALLED, Reason.BALANCE_EXHAUSTED, None)
     assert told.message == "balance too low"

@@ -17,7 +17,7 @@ from relay_operator.engine.memory import Memories, Memory
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.plan import View
-from relay_operator.kinds.gpupod import GpuPod, GpuPodSpec, GpuPodStatus
+from relay_operator.kinds.gpupod import GpuPod, GpuPods, GpuPodSpec, GpuPodStatus
 from relay_wire.vms import VmRecord
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -189,6 +189,6 @@ def test_the_account_to_ask(
 def test_nothing_is_done_in_the_cloud_without_an_account() -> None:
     obj = GpuPod.model_validate({"metadata": {"name": "train"}, "spec": {"image": "x"}})
     waiting = AccountWaiting(Reason.ACCOUNT_MISSING, "none")
-    facts: Facts[GpuPodSpec, GpuPodStatus, VmRecord] = Facts(obj.key, obj, NOW, waiting, View())
+    facts: Facts[GpuPodSpec, GpuPodStatus, VmRecord] = Facts(GpuPods(), obj.key, obj, NOW, waiting, View())
     with pytest.raises(AssertionError, match="without an account"):
         _ = facts.usable_account

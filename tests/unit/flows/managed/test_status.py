@@ -42,8 +42,8 @@ def written(
     error: CloudError | None = None,
     env_digest: str = "",
 ) -> GpuPodStatus:
-    facts = Facts(obj.key, obj, NOW, account(), view or View(), INTENT, observed, error, env_digest=env_digest)
-    return new_status(PODS, facts, action, result, report, PACING)
+    facts = Facts(PODS, obj.key, obj, NOW, account(), view or View(), INTENT, observed, error, env_digest=env_digest)
+    return new_status(facts, action, result, report, PACING)
 
 
 def test_an_id_is_recorded_with_all_that_is_needed_to_find_it_again() -> None:
@@ -77,8 +77,8 @@ def test_an_intent_is_closed_by(
 
 def test_an_intent_that_cannot_be_read_is_closed_all_the_same() -> None:
     obj = pod()
-    facts: PodFacts = Facts(obj.key, obj, NOW, account(), View(), None)
-    status = new_status(PODS, facts, actions.CloseIntent(), NOTHING, READY, PACING)
+    facts: PodFacts = Facts(PODS, obj.key, obj, NOW, account(), View(), None)
+    status = new_status(facts, actions.CloseIntent(), NOTHING, READY, PACING)
     assert (status.create_token, status.attempt) == ("-", 1)
 
 

@@ -1,0 +1,30 @@
+"""One list of an account at a time, shared by all who ask about the same time."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+from weakref import WeakKeyDictionary
+
+from relay_client import Cloud
+
+ListT = TypeVar("ListT")
+
+
+@dataclass(slots=True)
+class SharedLists(Generic[ListT]):
+    """Lists by cloud connection; a connection that ends takes its list along. Monotonic seconds."""
+
+    max_age: float
+    clock: Callable[[], float]
+    _shared: "WeakKeyDictionary[Cloud, tuple[float, asyncio.Task[ListT]]]" = field(default_factory=WeakKeyDictionary)
+
+    async def recent(self, cloud: Cloud, read: Callable[[], Coroutine[None, None, ListT]]) -> ListT:
+        """What was begun to be read at most `max_age` seconds ago. Raises CloudError; a failed list is not kept."""
+        begun, task = self._shared.get(cloud, (float("-inf"), None))
+        failed = task is not None and task.done() and (task.cancelled() or task.exception() is not None)
+        if task is None or failed or self.clock() - begun > self.max_age:
+            task = asyncio.create_task(read())
+            self._shared[cloud] = self.clock(), task
+        # Shielded: one caller's cancellation must not end what others wait for.
+        return await asyncio.shield(task)
