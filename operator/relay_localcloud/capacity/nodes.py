@@ -5,8 +5,8 @@ enrolled it with a provisioning token (`provider_id`), whose capacity everybody 
 """
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from typing import Final
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Index, Select, bindparam, func, or_, select, text, update
 
@@ -67,21 +67,12 @@ NODES: Final = Rows(
     Index("nodes_with_room", "organization_id", "gpu_model_id", "schedulable", "free_count", "sequence"),
 )
 nodes: Final = NODES.table
-ROOM: Final = (
-    nodes.c.id,
-    nodes.c.gpu_model_id,
-    nodes.c.gpu_count,
-    nodes.c.free_count,
-    nodes.c.ram_gb,
-    nodes.c.region,
-    nodes.c.organization_id,
-    nodes.c.schedulable,
-)
+ROOM: Final = tuple(nodes.c[field.name] for field in fields(NodeRoom) if field.name in nodes.c)
+"""The columns of a node as placement sees it."""
 
 _CHANGE_FREE: Final = Prepared(
     update(nodes).where(nodes.c.id == bindparam("node")).values(free_count=nodes.c.free_count + bindparam("by"))
 )
-_REPORTS: Final = Prepared(select(nodes.c.reporting).where(nodes.c.id == bindparam("node")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +112,6 @@ def get(tx: Tx, node_id: str) -> Node:
     node = NODES.find(tx, id=node_id)
     assert node is not None, "nothing outlives its node, whose row stays for good"
     return node
-
-
-def reports(connection: Connection, node_id: str) -> bool:
-    """Whether a node reports; one that was removed does not."""
-    row = _REPORTS.run(connection, node=node_id).fetchone()
-    return row is not None and bool(row[0])
 
 
 def owned_by(organization_id: str) -> ColumnElement[bool]:
@@ -191,14 +176,14 @@ def room_of(connection: Connection, node_id: str) -> NodeRoom | None:
     return next(iter(_rooms(connection, query)), None)
 
 
-def set_reporting(tx: Tx, node_id: str, reporting: bool) -> None:
-    """Make a node fall silent or report again; a silent one takes nothing on."""
-    _change_standing(tx, node_id, reporting=reporting)
+def set_standing(tx: Tx, node_id: str, **standing: Any) -> None:  # noqa: ANN401 - of its fields
+    """Say whether a node is `reporting`, or what its owner wants to `hold` it for; what it carries goes on.
 
-
-def set_hold(tx: Tx, node_id: str, hold: str | None) -> None:
-    """Hold a node back from new workloads, or None to let it have them again; what it carries goes on."""
-    _change_standing(tx, node_id, hold=hold)
+    One that is silent or held takes nothing on.
+    """
+    node = replace(get(tx, node_id), **standing)
+    if node.removed_at is None:
+        NODES.change(tx, node_id, **standing, schedulable=node.reporting and node.hold is None)
 
 
 def set_removed(tx: Tx, node_id: str) -> None:
@@ -211,11 +196,5 @@ def change_free(tx: Tx, node_id: str, by: int) -> None:
     _CHANGE_FREE.run(tx.connection, node=node_id, by=by)
 
 
-def _change_standing(tx: Tx, node_id: str, **columns: object) -> None:
-    alive = update(nodes).where(nodes.c.id == node_id, nodes.c.removed_at.is_(None))
-    tx.connection.execute(alive.values(**columns))
-    tx.connection.execute(alive.values(schedulable=nodes.c.reporting & nodes.c.hold.is_(None)))
-
-
-def _rooms(connection: Connection, query: Select[str, str, int, int, int, str, str, bool]) -> list[NodeRoom]:
+def _rooms(connection: Connection, query: Select[Any]) -> list[NodeRoom]:
     return [NodeRoom(*row) for row in connection.execute(query)]

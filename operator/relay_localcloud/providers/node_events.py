@@ -33,14 +33,14 @@ def came(tx: Tx, gpu_model_id: str) -> None:
 
 def fell_silent(tx: Tx, node_id: str) -> None:
     """The node stopped reporting: replicas on it are unhealthy at once, pods and VMs have the grace."""
-    nodes.set_reporting(tx, node_id, reporting=False)
+    nodes.set_standing(tx, node_id, reporting=False)
     tx.schedule(tx.now + seconds(tx.settings.interruption_grace_seconds), GRACE, node_id)
     _to_replicas(tx, node_id, ReplicaTrigger.NODE_SILENT, "Its node does not report.")()
 
 
 def returned(tx: Tx, node_id: str) -> None:
     """The node reports again: everything on it goes on."""
-    nodes.set_reporting(tx, node_id, reporting=True)
+    nodes.set_standing(tx, node_id, reporting=True)
     tx.cancel(GRACE, node_id)
     for workload in workloads.on_node(tx, node_id):
         start_is_overdue = workload.status is PodStatus.DEPLOYING and workload.due_at is None
@@ -63,10 +63,10 @@ def set_by_owner(tx: Tx, node_id: str, status: NodeStatus) -> None:
     elif status == "removed":
         was_removed(tx, node_id)
     elif status == "online":
-        nodes.set_hold(tx, node_id, None)
+        nodes.set_standing(tx, node_id, hold=None)
         announce_vacancy(tx, node.gpu_model_id)
     else:
-        nodes.set_hold(tx, node_id, status)
+        nodes.set_standing(tx, node_id, hold=status)
 
 
 def was_removed(tx: Tx, node_id: str) -> None:

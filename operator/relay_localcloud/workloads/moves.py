@@ -233,7 +233,7 @@ def _timer_ended(tx: Tx, item: DueItem) -> None:
 
 
 def _start_ended(tx: Tx, workload: Workload) -> None:
-    if node_is_silent(tx, workload):
+    if workload.node_id is not None and not nodes.get(tx, workload.node_id).reporting:
         WORKLOADS.change(tx, workload.id, due_at=None)  # it runs as soon as the node is back
     else:
         apply(tx, workload, Trigger.STARTED)
@@ -266,11 +266,6 @@ _AT_TIMER: Final[Mapping[PodStatus, Callable[[Tx, Workload], None]]] = {
     PodStatus.STOPPED: _retention_ended,
     PodStatus.INTERRUPTED: _retention_ended,
 }
-
-
-def node_is_silent(tx: Tx, workload: Workload) -> bool:
-    """Whether the node that the workload sits on does not report."""
-    return workload.node_id is not None and not nodes.reports(tx.connection, workload.node_id)
 
 
 HANDLERS: Final[Mapping[str, DueHandler]] = {TIMER: _timer_ended, billing.FUNDED: _funded}

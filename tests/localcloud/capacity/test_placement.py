@@ -156,7 +156,7 @@ class History(RuleBasedStateMachine):
     @rule(node_id=known_nodes, reporting=st.booleans())
     def node_reports(self, node_id: str, reporting: bool) -> None:
         with self.store.transaction() as tx:
-            nodes.set_reporting(tx, node_id, reporting=reporting)
+            nodes.set_standing(tx, node_id, reporting=reporting)
 
     @rule(target=holders, gpu_count=st.integers(1, 8))
     def holder_comes(self, gpu_count: int) -> Held:
