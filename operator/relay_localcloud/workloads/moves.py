@@ -12,8 +12,8 @@ from relay_localcloud.capacity.placement import SPOT
 from relay_localcloud.capacity.vacancies import announce_vacancy
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.outcomes import decided
+from relay_localcloud.identity import organizations
 from relay_localcloud.identity.notices import tell_owners
-from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.due import DueHandler, DueItem
 from relay_localcloud.kernel.instants import DAY, seconds
 from relay_localcloud.kernel.store import Tx
@@ -136,17 +136,12 @@ def _claim_at_home(tx: Tx, workload: Workload, node_id: str) -> None:
     node = nodes.get(tx, node_id)
     assert room is not None, "a workload does not outlive its node"
     home = Home(node.reporting, room.placeable_count, node.infiniband_agent, node.hold)
-    refusal = start_refusal(home, workload.gpu_count, _infiniband(tx, workload.organization_id))
+    infiniband = bool(organizations.organization(tx, workload.organization_id)["infiniband"])
+    refusal = start_refusal(home, workload.gpu_count, infiniband)
     if refusal is not None:
         raise ApiError(409, refusal.message, refusal.code)
     if workload.gpu_count:
         claims.claim(tx, room, workload.gpu_count, workload.id, workload.id)
-
-
-def _infiniband(tx: Tx, organization_id: str) -> bool:
-    organization = tables.organizations.c
-    query = select(organization.infiniband).where(organization.id == organization_id)
-    return bool(tx.connection.execute(query).scalar())
 
 
 def _release_gpus(tx: Tx, workload: Workload, _: Cause) -> None:
@@ -154,10 +149,6 @@ def _release_gpus(tx: Tx, workload: Workload, _: Cause) -> None:
     claims.release(tx, workload.id)
     if workload.gpu_model_id is not None:
         announce_vacancy(tx, workload.gpu_model_id)
-
-
-def _start_billing(tx: Tx, workload: Workload, _: Cause) -> None:
-    billing.start_billing(tx, workload.billed)
 
 
 def _stop_billing(tx: Tx, workload: Workload, _: Cause) -> None:
@@ -170,10 +161,6 @@ def _send_email(tx: Tx, workload: Workload, cause: Cause) -> None:
     subject = f"{workload.name} is being deleted"
     body = f"The {workload.kind} {workload.name} ({workload.id}) is being deleted with its volume. "
     tell_owners(tx, workload.organization_id, subject, body + (cause.reason or "It was terminated."))
-
-
-def _boot(tx: Tx, workload: Workload, _: Cause) -> None:
-    vm_logs.boot(tx, workload)
 
 
 def _delete_disk(tx: Tx, workload: Workload, _: Cause) -> None:
@@ -193,10 +180,10 @@ def _tell(event: EventType, status: PodStatus) -> Callable[[Tx, Workload, Cause]
 _EFFECTS: Final[Mapping[Effect, Callable[[Tx, Workload, Cause], None]]] = {
     Effect.CLAIM_GPUS: _claim_gpus,
     Effect.RELEASE_GPUS: _release_gpus,
-    Effect.START_BILLING: _start_billing,
+    Effect.START_BILLING: lambda tx, workload, _: billing.start_billing(tx, workload.billed),
     Effect.STOP_BILLING: _stop_billing,
     Effect.SEND_EMAIL: _send_email,
-    Effect.BOOT: _boot,
+    Effect.BOOT: lambda tx, workload, _: vm_logs.boot(tx, workload),
     Effect.DELETE_DISK: _delete_disk,
     Effect.TELL_RUNNING: _tell(EventType.VM_RUNNING, PodStatus.RUNNING),
     Effect.TELL_STOPPED: _tell(EventType.VM_STOPPED, PodStatus.STOPPED),
@@ -227,9 +214,8 @@ def _funded(tx: Tx, item: DueItem) -> None:
 
 def _timer_ended(tx: Tx, item: DueItem) -> None:
     workload = workloads.find(tx, item.subject)
-    ended = None if workload is None else _AT_TIMER.get(workload.status)
-    if workload is not None and ended is not None:
-        ended(tx, workload)
+    if workload is not None and workload.status in _AT_TIMER:
+        _AT_TIMER[workload.status](tx, workload)
 
 
 def _start_ended(tx: Tx, workload: Workload) -> None:
@@ -237,10 +223,6 @@ def _start_ended(tx: Tx, workload: Workload) -> None:
         WORKLOADS.change(tx, workload.id, due_at=None)  # it runs as soon as the node is back
     else:
         apply(tx, workload, Trigger.STARTED)
-
-
-def _stop_ended(tx: Tx, workload: Workload) -> None:
-    apply(tx, workload, Trigger.STOPPED)
 
 
 def _retention_ended(tx: Tx, workload: Workload) -> None:
@@ -260,9 +242,9 @@ def _was_funded(tx: Tx, workload: Workload) -> bool:
     return stopped_at is not None and funded_at is not None and funded_at >= stopped_at
 
 
-_AT_TIMER: Final[Mapping[PodStatus, Callable[[Tx, Workload], None]]] = {
+_AT_TIMER: Final[Mapping[PodStatus, Callable[[Tx, Workload], object]]] = {
     PodStatus.DEPLOYING: _start_ended,
-    PodStatus.STOPPING: _stop_ended,
+    PodStatus.STOPPING: lambda tx, workload: apply(tx, workload, Trigger.STOPPED),
     PodStatus.STOPPED: _retention_ended,
     PodStatus.INTERRUPTED: _retention_ended,
 }
