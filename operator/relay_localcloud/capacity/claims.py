@@ -76,6 +76,7 @@ def _tightest(*more: ColumnElement[bool]) -> Prepared:
 
 _TIGHTEST = _tightest()
 _TIGHTEST_IN_REGION = _tightest(nodes.c.region == bindparam("region"))
+_TAKEN = Prepared(select(claims.c.unit).where(claims.c.node_id == bindparam("node")))  # of a node of thousands, maybe
 
 
 def unit_holders(tx: Tx, **equal: object) -> dict[tuple[str, int], str]:
@@ -128,7 +129,7 @@ def claim(tx: Tx, room: NodeRoom, gpu_count: int, holder_id: str, workload_id: s
     wanted = gpu_count - len(granted)
     taken: set[int] = set()
     if wanted and room.free_count < room.gpu_count:
-        taken.update(claim.unit for claim in CLAIMS.all(tx, node_id=room.id))
+        taken.update(unit for (unit,) in _TAKEN.run(tx.connection, node=room.id))
         taken.update(reservations.on_node(tx, room.id))
     for unit in (*granted, *choose_units(room.gpu_count, taken, wanted)):
         CLAIMS.insert(tx, node_id=room.id, unit=unit, holder_id=holder_id, workload_id=workload_id)

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 
 _RowT = TypeVar("_RowT", bound="DataclassInstance")
 _TYPES: Final = {int: BigInteger, str: String, bool: Boolean, float: String}
+_PLAIN: Final = frozenset({str, int, bool, NoneType})
 _FIRST_COME: Final[ColumnElement[int]] = literal_column("rowid", Integer)
 
 
@@ -237,6 +238,8 @@ def _decoder(hint: Any) -> Callable[[Any], object] | None:  # noqa: ANN401
 
 
 def _encoded(value: object) -> object:
+    if type(value) in _PLAIN:
+        return value
     if isinstance(value, tuple | dict | float):
         return json.dumps(value)
     if isinstance(value, BaseModel):
