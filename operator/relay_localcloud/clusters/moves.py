@@ -19,7 +19,7 @@ from relay_localcloud.kernel.instants import seconds
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import billing
 from relay_localcloud.replicas.census import Census, degradation
-from relay_localcloud.replicas.engine import Kind, Replicas
+from relay_localcloud.replicas.engine import Replicas
 from relay_localcloud.replicas.states import ReplicaTrigger
 from relay_wire.clusters import ClusterStatus
 from relay_wire.events import EventType
@@ -153,15 +153,13 @@ def _grace_over(tx: Tx, item: DueItem) -> None:
 
 
 REPLICAS: Final = Replicas(
-    Kind(
-        noun="cluster",
-        rows=clusters.REPLICA_ROWS,
-        queue=vacancies.CLUSTERS,
-        start="replica.start",
-        surplus=(ReplicaTrigger.TERMINATE, "The cluster was scaled down."),
-    ),
-    clusters.find,
-    settle,
+    noun="cluster",
+    rows=clusters.REPLICA_ROWS,
+    queue=vacancies.CLUSTERS,
+    start="replica.start",
+    find=clusters.find,
+    settle=settle,
+    surplus=(ReplicaTrigger.TERMINATE, "The cluster was scaled down."),
 )
 
 HANDLERS: Final[Mapping[str, DueHandler]] = {**REPLICAS.handlers(), STOP: _stopped, GRACE: _grace_over}

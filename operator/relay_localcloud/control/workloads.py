@@ -153,7 +153,7 @@ def _to_deployment(tx: Tx, deployment: Deployment, body: WorkloadEvent) -> Deplo
 
 
 def _to_replicas(tx: Tx, replicas: Replicas[GroupT], group: GroupT, body: WorkloadEvent) -> GroupT:
-    noun = replicas.kind.noun
+    noun = replicas.noun
     members = [each for each in replicas.of(tx, group.id) if body.replica_id in (None, each.id)]
     if body.replica_id is not None and not members:
         raise ApiError(404, f"replicaId: the {noun} has no replica {body.replica_id!r}.")

@@ -57,14 +57,17 @@ GroupT = TypeVar("GroupT", bound=Group)
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """What differs between the replicas of clusters and those of deployments."""
+class Replicas(Generic[GroupT]):
+    """The replicas of clusters, or those of deployments, and what differs between the two."""
 
     noun: str
     rows: Rows[Replica]
     queue: Queue
     start: str
     """The due item of a replica that starts."""
+    find: Callable[[Tx, str], GroupT | None]
+    settle: Callable[[Tx, GroupT], GroupT]
+    """Brings a group in step with its replicas, which begins with `fill`."""
     drained: str | None = None
     """The due item of a replica that stops by itself; None: its group ends it."""
     surplus: tuple[ReplicaTrigger, str | None] = (ReplicaTrigger.STOP, None)
@@ -72,31 +75,21 @@ class Kind:
     stopping: str = ReplicaState.STOPPING.value
     """The status word of one that stops."""
 
-
-@dataclass(frozen=True, slots=True)
-class Replicas(Generic[GroupT]):
-    """The replicas of a kind; `find` and `settle` are what the engine needs of their groups."""
-
-    kind: Kind
-    find: Callable[[Tx, str], GroupT | None]
-    settle: Callable[[Tx, GroupT], GroupT]
-    """Brings a group in step with its replicas, which begins with `fill`."""
-
     def of(self, tx: Tx, group_id: str) -> list[Replica]:
         """The live replicas of a group, the oldest first."""
-        return self.kind.rows.all(tx, group_id=group_id, terminated_at=None)
+        return self.rows.all(tx, group_id=group_id, terminated_at=None)
 
     def on(self, tx: Tx, node_id: str) -> list[Replica]:
         """The live replicas on a node, the oldest first."""
-        return self.kind.rows.all(tx, node_id=node_id, terminated_at=None)
+        return self.rows.all(tx, node_id=node_id, terminated_at=None)
 
     def get(self, tx: Tx, replica_id: str) -> Replica | None:
         """A live replica by its id."""
-        return self.kind.rows.find(tx, id=replica_id, terminated_at=None)
+        return self.rows.find(tx, id=replica_id, terminated_at=None)
 
     def shown_status(self, replica: Replica) -> str:
         """The status word: a replica on a silent node is unhealthy."""
-        shown = {ReplicaState.LOST: ReplicaState.UNHEALTHY.value, ReplicaState.STOPPING: self.kind.stopping}
+        shown = {ReplicaState.LOST: ReplicaState.UNHEALTHY.value, ReplicaState.STOPPING: self.stopping}
         return shown.get(replica.status, replica.status.value)
 
     def staying(self, tx: Tx, group: GroupT) -> int:
@@ -121,7 +114,7 @@ class Replicas(Generic[GroupT]):
             self._do(tx, group, after, effect, reason)
         healthy = move.to is ReplicaState.HEALTHY
         failing = move.to in {ReplicaState.UNHEALTHY, ReplicaState.LOST}
-        self.kind.rows.change(
+        self.rows.change(
             tx,
             replica.id,
             status=move.to,
@@ -148,7 +141,7 @@ class Replicas(Generic[GroupT]):
         """The node is still silent: what it had is replaced elsewhere where there is room."""
         lost = [replica for replica in self.on(tx, node_id) if replica.status is ReplicaState.LOST]
         for replica in lost:
-            self.kind.rows.change(tx, replica.id, replacement_due=True)
+            self.rows.change(tx, replica.id, replacement_due=True)
         self.settle_all(tx, [replica.group_id for replica in lost])
 
     def settle_all(self, tx: Tx, group_ids: Iterable[str]) -> None:
@@ -165,27 +158,27 @@ class Replicas(Generic[GroupT]):
             return members
         by_id = {replica.id: replica for replica in members}
         for replica_id in steps.drained:
-            self.apply(tx, group, by_id[replica_id], *self.kind.surplus)
+            self.apply(tx, group, by_id[replica_id], *self.surplus)
         wanted = steps.missing + len(steps.overdue)
         placed = self._place(tx, group, wanted)
         for replica_id in steps.overdue[: max(0, placed - steps.missing)]:
             reason = "Replaced: its node does not report."
             self.apply(tx, group, by_id[replica_id], ReplicaTrigger.TERMINATE, reason)
         if placed < wanted:
-            self.kind.queue.join(tx, group.sequence, group.id, group.gpu_model_id)
+            self.queue.join(tx, group.sequence, group.id, group.gpu_model_id)
         else:
             self.wait_no_longer(tx, group)
         return self.of(tx, group.id)
 
     def wait_no_longer(self, tx: Tx, group: GroupT) -> None:
         """Leave the queue for room."""
-        self.kind.queue.leave(tx, group.id)
+        self.queue.leave(tx, group.id)
 
     def handlers(self) -> Mapping[str, DueHandler]:
         """What happens to replicas of this kind when something falls due."""
         started, drained = self._at(ReplicaTrigger.STARTED), self._at(ReplicaTrigger.TERMINATE)
-        ends = {} if self.kind.drained is None else {self.kind.drained: drained}
-        return {self.kind.start: started, self.kind.queue.fill: self._room_was_freed, **ends}
+        ends = {} if self.drained is None else {self.drained: drained}
+        return {self.start: started, self.queue.fill: self._room_was_freed, **ends}
 
     def _place(self, tx: Tx, group: GroupT, count: int) -> int:
         """Place up to `count` more replicas and let them start; how many found room."""
@@ -198,7 +191,7 @@ class Replicas(Generic[GroupT]):
             if room is not None and demand is not None:
                 claims.claim(tx, room, demand.gpu_count, replica_id, group.id)
             addresses.take(tx, replica_id)
-            self.kind.rows.insert(
+            self.rows.insert(
                 tx,
                 id=replica_id,
                 group_id=group.id,
@@ -222,8 +215,8 @@ class Replicas(Generic[GroupT]):
             case ReplicaEffect.SET_START_TIMER:
                 self._set_start_timer(tx, replica.id)
             case ReplicaEffect.SET_DRAIN_TIMER:
-                if self.kind.drained is not None:
-                    tx.schedule(tx.now + seconds(tx.settings.stop_seconds), self.kind.drained, replica.id)
+                if self.drained is not None:
+                    tx.schedule(tx.now + seconds(tx.settings.stop_seconds), self.drained, replica.id)
             case ReplicaEffect.TELL_HEALTHY | ReplicaEffect.TELL_UNHEALTHY | ReplicaEffect.TELL_TERMINATED:
                 self._tell(tx, group, replica, _EVENTS[effect], reason)
 
@@ -232,7 +225,7 @@ class Replicas(Generic[GroupT]):
             organization_id=group.organization_id,
             holder_id=replica.id,
             resource_id=group.id,
-            kind=self.kind.noun,
+            kind=self.noun,
             name=group.name,
             gpu_model_id=group.gpu_model_id,
             rate_cents=group.replica_price_cents,
@@ -240,9 +233,9 @@ class Replicas(Generic[GroupT]):
         )
 
     def _give_back(self, tx: Tx, group: GroupT, replica: Replica) -> None:
-        tx.cancel(self.kind.start, replica.id)
-        if self.kind.drained is not None:
-            tx.cancel(self.kind.drained, replica.id)
+        tx.cancel(self.start, replica.id)
+        if self.drained is not None:
+            tx.cancel(self.drained, replica.id)
         addresses.give_back(tx, replica.id)
         claims.release(tx, replica.id)
         if group.gpu_model_id is not None:
@@ -250,10 +243,10 @@ class Replicas(Generic[GroupT]):
 
     def _set_start_timer(self, tx: Tx, replica_id: str) -> None:
         due_at = tx.now + seconds(tx.settings.placement_seconds) + seconds(tx.settings.start_seconds)
-        tx.schedule(due_at, self.kind.start, replica_id)
+        tx.schedule(due_at, self.start, replica_id)
 
     def _tell(self, tx: Tx, group: GroupT, replica: Replica, event: EventType, reason: str | None) -> None:
-        named = {f"{self.kind.noun}Id": group.id, "organizationId": group.organization_id, "name": group.name}
+        named = {f"{self.noun}Id": group.id, "organizationId": group.organization_id, "name": group.name}
         said = {"replicaId": replica.id, "status": self.shown_status(replica), "reason": reason}
         tx.emit(group.organization_id, event.value, {**named, **said})
 
@@ -268,7 +261,7 @@ class Replicas(Generic[GroupT]):
         return at
 
     def _room_was_freed(self, tx: Tx, item: DueItem) -> None:
-        self.settle_all(tx, self.kind.queue.waiting_for(tx, item.subject))
+        self.settle_all(tx, self.queue.waiting_for(tx, item.subject))
 
     def _found(self, tx: Tx, group_id: str) -> GroupT:
         group = self.find(tx, group_id)

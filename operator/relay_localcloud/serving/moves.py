@@ -8,7 +8,7 @@ from relay_localcloud.http.outcomes import decided
 from relay_localcloud.kernel.due import DueHandler
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.replicas.census import Census, degradation
-from relay_localcloud.replicas.engine import Kind, Replicas
+from relay_localcloud.replicas.engine import Replicas
 from relay_localcloud.serving import rows
 from relay_localcloud.serving.rows import DEPLOYMENTS, Deployment
 from relay_localcloud.serving.states import SERVING, TRANSITIONS, Trigger, derived_status
@@ -51,16 +51,14 @@ def balance_ran_out(tx: Tx, organization_id: str, reason: str) -> None:
 
 
 REPLICAS: Final = Replicas(
-    Kind(
-        noun="deployment",
-        rows=rows.REPLICA_ROWS,
-        queue=vacancies.DEPLOYMENTS,
-        start="serving.start",
-        drained="serving.drained",
-        stopping="draining",
-    ),
-    rows.find,
-    settle,
+    noun="deployment",
+    rows=rows.REPLICA_ROWS,
+    queue=vacancies.DEPLOYMENTS,
+    start="serving.start",
+    find=rows.find,
+    settle=settle,
+    drained="serving.drained",
+    stopping="draining",
 )
 
 HANDLERS: Final[Mapping[str, DueHandler]] = REPLICAS.handlers()
