@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Connection, Index, Select, bindparam, func, or_, select, text, update
 
-from relay_localcloud.capacity.catalog import GPU_MODELS, LARGEST_NODE, LOCATIONS, SEEDED_NODE_LOCATIONS, GpuModel
+from relay_localcloud.capacity.catalog import GPU_MODELS, LARGEST_NODE, LOCATIONS, SEEDED_NODE_LOCATIONS
 from relay_localcloud.capacity.placement import Demand, NodeRoom
 from relay_localcloud.kernel.prepared import Prepared
 from relay_localcloud.kernel.rows import Rows
@@ -93,12 +93,8 @@ def seed_nodes(tx: Tx) -> None:
     """The nodes that a fresh cloud starts with: two of eight GPUs of every model, in two places."""
     for model in GPU_MODELS.values():
         for location in SEEDED_NODE_LOCATIONS:
-            add_node(tx, platform_node(model, location))
-
-
-def platform_node(model: GpuModel, location: str) -> NewNode:
-    """A node of the usual size at a location of the catalog."""
-    return NewNode(model.id, LARGEST_NODE, location, LOCATIONS[location].region, model.node_ram_gb)
+            region = LOCATIONS[location].region
+            add_node(tx, NewNode(model.id, LARGEST_NODE, location, region, model.node_ram_gb))
 
 
 def add_node(tx: Tx, node: NewNode) -> str:

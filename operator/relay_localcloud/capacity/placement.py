@@ -57,17 +57,15 @@ class NodeRoom:
         return self.organization_id in ("", organization_id)
 
 
-def memory_entitlement_gb(room: NodeRoom, gpu_count: int) -> int:
-    """The GPU-proportional share of the node's RAM, which bounds shared memory (section 2, `shmSizeGb`)."""
-    return room.ram_gb * gpu_count // room.gpu_count
-
-
 def could_ever_hold(room: NodeRoom, demand: Demand) -> bool:
-    """Whether the node, empty and up, would hold the demand."""
+    """Whether the node, empty and up, would hold the demand.
+
+    Shared memory is bounded by the GPU-proportional share of the node's RAM (section 2, `shmSizeGb`).
+    """
     return (
         room.gpu_model_id == demand.gpu_model_id
         and room.gpu_count >= demand.gpu_count
-        and memory_entitlement_gb(room, demand.gpu_count) >= demand.shm_gb
+        and room.ram_gb * demand.gpu_count // room.gpu_count >= demand.shm_gb
     )
 
 

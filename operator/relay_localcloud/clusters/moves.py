@@ -119,16 +119,14 @@ def _place_replicas(tx: Tx, cluster: Cluster) -> None:
     REPLICAS.require_more(tx, cluster, had=0)
 
 
-def _set_stop_timer(tx: Tx, cluster: Cluster) -> None:
-    tx.schedule(tx.now + seconds(tx.settings.stop_seconds), STOP, cluster.id)
-
-
 _EFFECTS: Final[Mapping[ClusterEffect, Callable[[Tx, Cluster], None]]] = {
     ClusterEffect.PLACE_REPLICAS: _place_replicas,
     ClusterEffect.RESTART_REPLICAS: _to_all(ReplicaTrigger.RESTART),
     ClusterEffect.STOP_REPLICAS: _to_all(ReplicaTrigger.STOP),
     ClusterEffect.TERMINATE_REPLICAS: _to_all(ReplicaTrigger.TERMINATE),
-    ClusterEffect.SET_STOP_TIMER: _set_stop_timer,
+    ClusterEffect.SET_STOP_TIMER: lambda tx, cluster: tx.schedule(
+        tx.now + seconds(tx.settings.stop_seconds), STOP, cluster.id
+    ),
     ClusterEffect.TELL_FAILED: _tell,
 }
 

@@ -121,14 +121,9 @@ def _evict(tx: Tx, node_id: str, units: Collection[int], reason: str) -> None:
         affected[cluster.id] = cluster
         cluster_moves.REPLICAS.apply(tx, cluster, replica, ReplicaTrigger.TERMINATE, reason)
     for cluster in affected.values():
-        _send_notice(tx, cluster, reason)
+        body = f"Replicas of the cluster {cluster.name} ({cluster.id}) are being terminated. {reason}"
+        tell_owners(tx, cluster.organization_id, f"{cluster.name} is losing replicas", body)
         cluster_moves.settle(tx, cluster)
-
-
-def _send_notice(tx: Tx, cluster: Cluster, reason: str) -> None:
-    subject = f"{cluster.name} is losing replicas"
-    body = f"Replicas of the cluster {cluster.name} ({cluster.id}) are being terminated. {reason}"
-    tell_owners(tx, cluster.organization_id, subject, body)
 
 
 _EFFECTS: Final[Mapping[ReservationEffect, Callable[[Tx, Reservation, ReservationTrigger], None]]] = {

@@ -93,7 +93,8 @@ def _accept(tx: Tx, caller: Principal, transfer_id: str, ssh_key_ids: list[str])
     receiver = transfer.to_organization_id
     admission.require_free_name(tx, receiver, workload.kind, workload.name)
     ssh_keys.require_known(tx, receiver, ssh_key_ids)
-    _require_node(tx, workload, receiver)
+    if workload.node_id is not None and not _may_sit(tx, workload, workload.node_id, receiver):
+        raise ApiError(409, f"It is on the node {workload.node_id}, which that organization may not use.")
     if workload.status in HOLDS_GPUS - {PodStatus.STOPPING}:
         billing.require_funds(tx, receiver)
     moved = _hand_over(tx, workload, receiver)
@@ -112,11 +113,6 @@ def _visible(tx: Tx, caller: Principal, transfer_id: str) -> Transfer:
     if row.accepted_at is not None:
         raise ApiError(409, "This transfer was accepted before.")
     return row
-
-
-def _require_node(tx: Tx, workload: Workload, receiver: str) -> None:
-    if workload.node_id is not None and not _may_sit(tx, workload, workload.node_id, receiver):
-        raise ApiError(409, f"It is on the node {workload.node_id}, which that organization may not use.")
 
 
 def _may_sit(tx: Tx, workload: Workload, node_id: str, receiver: str) -> bool:
