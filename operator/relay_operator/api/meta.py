@@ -1,10 +1,9 @@
 """What every object has: its metadata, its place in the API, and the annotations that people and the operator use."""
 
 import hashlib
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, Generic, NamedTuple, TypeVar
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, PlainSerializer, ValidationError
 from pydantic.alias_generators import to_camel
@@ -65,9 +64,8 @@ SpecT = TypeVar("SpecT", bound=Model)
 StatusT = TypeVar("StatusT", bound=Model)
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectKey:
-    """Which object; the namespace of a cluster-scoped one is empty."""
+class ObjectKey(NamedTuple):
+    """Which object; the namespace of a cluster-scoped one is empty. Hashed some ninety times while a pod is created."""
 
     kind: str
     namespace: str

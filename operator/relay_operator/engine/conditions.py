@@ -22,7 +22,10 @@ class Wanted:
 
 
 def find(conditions: Iterable[Condition], wanted: ConditionType) -> Condition | None:
-    return next((condition for condition in conditions if condition.type == wanted), None)
+    for condition in conditions:
+        if condition.type == wanted:
+            return condition
+    return None
 
 
 def written(before: Sequence[Condition], wanted: Iterable[Wanted], generation: int, now: datetime) -> list[Condition]:

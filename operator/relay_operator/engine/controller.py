@@ -111,7 +111,7 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         return memory.unwritten is None
 
     async def _pass(self, turn: Turn, entry: Entry, memory: MemoryT) -> tuple[str, bool]:
-        if memory.ending and self.engine.cache.get(replace(turn.key, vanished=turn.uid)) is not None:
+        if memory.ending and self.engine.cache.get(turn.key._replace(vanished=turn.uid)) is not None:
             raise Unavailable(0, "Ending", "what could not be recorded is taken to its end first")
         memory.ending = False
         writer = await self._writer(turn, entry)

@@ -86,6 +86,7 @@ def entry_of(raw: Mapping[str, JsonValue]) -> Entry:
     account = _mapping(status.get("account")) or _sent_with(intent) or _mapping(spec.get("accountRef"))
     ready = _ready_condition(status)
     finalizers, uid = metadata.get("finalizers"), uid_of(raw)
+    recorded = status if is_recorded_for(status, uid) else {}
     return Entry(
         body=_compact(raw, metadata, annotations),
         uid=uid,
@@ -100,8 +101,8 @@ def entry_of(raw: Mapping[str, JsonValue]) -> Entry:
                 if name.startswith(ANNOTATION_PREFIX) and name not in _OURS
             )
         ),
-        cloud_id=str(status.get("id") or "") if is_recorded_for(status, uid) else "",
-        token=str(status.get("createToken") or "") if is_recorded_for(status, uid) else "",
+        cloud_id=str(recorded.get("id") or ""),
+        token=str(recorded.get("createToken") or ""),
         attempted=CREATE_INTENT in annotations,
         searching=not status.get("id") and intent is not None,
         settled=ready.get("status") == "True"

@@ -123,4 +123,4 @@ def gave(metadata: ObjectMeta, uid: str, installation: str, name: str) -> bool:
 def is_recorded_for(raw_status: Mapping[str, JsonValue], uid: str) -> bool:
     """Whether a status, as JSON, is about the object of this UID."""
     identity = raw_status.get("identity")
-    return not isinstance(identity, Mapping) or identity.get("uid") == uid
+    return not isinstance(identity, dict) or identity.get("uid") == uid

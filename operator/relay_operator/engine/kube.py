@@ -5,6 +5,7 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 from urllib.parse import quote
 
@@ -23,6 +24,11 @@ THROTTLED_ATTEMPTS = 5
 """How often a request that API priority and fairness turned away (429) is sent; it was not processed."""
 
 _TIMEOUT = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT)
+
+
+@lru_cache(maxsize=1024)  # the same ones are asked for again and again
+def _quoted(part: str) -> str:
+    return quote(part, safe="")
 
 
 class KubeError(Exception):
@@ -67,9 +73,9 @@ class ResourceType:
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         parts = [root]
         if self.namespaced and namespace is not None:
-            parts += ["namespaces", quote(namespace, safe="")]
+            parts += ["namespaces", _quoted(namespace)]
         parts.append(self.plural)
-        parts += [quote(part, safe="") for part in (name, subresource) if part is not None]
+        parts += [_quoted(part) for part in (name, subresource) if part is not None]
         return "/".join(parts)
 
 
@@ -107,7 +113,7 @@ class Kube:
         """All objects of a kind, page by page; a failure midway raises, so a finished loop was complete."""
         token = ""
         while True:
-            query = f"?limit={PAGE_SIZE}" + (f"&continue={quote(token, safe='')}" if token else "")
+            query = f"?limit={PAGE_SIZE}" + (f"&continue={_quoted(token)}" if token else "")
             page = await self._request("GET", kind.path(namespace) + query)
             items = page.get("items")
             yield [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []

@@ -10,7 +10,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from pydantic import JsonValue
@@ -61,7 +61,7 @@ class Vanished:
             **raw,
             "metadata": {**metadata, "annotations": annotations, "deletionTimestamp": rfc3339(self.wall_clock())},
         }
-        own = replace(key, vanished=uid_of(raw))
+        own = key._replace(vanished=uid_of(raw))
         logger.warning("%s is gone, and what it has in the cloud is not: going on with its end", key)
         self._saved.discard(own)
         self._put(own, departed)
