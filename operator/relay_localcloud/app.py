@@ -37,7 +37,7 @@ from relay_localcloud.faults.layer import FaultInjection, FaultRegistry
 from relay_localcloud.gateway import directory
 from relay_localcloud.http import errors, openapi
 from relay_localcloud.http.application import Application
-from relay_localcloud.http.authentication import Authentication
+from relay_localcloud.http.authentication import Authentication, bearer
 from relay_localcloud.http.exchange import Operations
 from relay_localcloud.http.openapi import Api
 from relay_localcloud.http.ratelimit import RateLimit, RateLimiter
@@ -177,7 +177,7 @@ def _management_app(cloud: Cloud, options: Options, reset: Reset) -> ASGIApp:
     )
     layered: ASGIApp = FaultInjection(app, cloud.faults, errors.management_error)
     layered = RateLimit(layered, cloud.store, cloud.rate_limiter, errors.management_error)
-    layered = Authentication(layered, cloud.store, credentials.authenticate)
+    layered = Authentication(layered, cloud.store, bearer, credentials.authenticate, errors.management_error)
     layered = ControlAccess(layered, anywhere=options.public_control)
     layered = EndedByReplacement(layered, cloud.under_way, errors.management_error)
     return RequestLogging(layered, app.operations, cloud.requests)

@@ -13,11 +13,11 @@ from relay_localcloud.cloud import Cloud
 from relay_localcloud.faults.layer import FaultInjection
 from relay_localcloud.http import openapi
 from relay_localcloud.http.application import Application
+from relay_localcloud.http.authentication import Authentication
 from relay_localcloud.http.openapi import Api
 from relay_localcloud.http.requestlog import RequestLogging
 from relay_localcloud.http.under_way import EndedByReplacement
-from relay_localcloud.inference import routes
-from relay_localcloud.inference.authentication import InferenceAuthentication
+from relay_localcloud.inference import callers, routes
 from relay_localcloud.inference.errors import error_response
 from relay_wire.errors import InferenceErrorBody
 
@@ -35,6 +35,6 @@ def application(cloud: Cloud) -> ASGIApp:
     description = cache(lambda: openapi.described([API]))
     app = Application(API.routes, parts, cloud.store.transaction, error_response, description)
     layers: ASGIApp = FaultInjection(app, cloud.faults, error_response)
-    layers = InferenceAuthentication(layers, cloud.store)
+    layers = Authentication(layers, cloud.store, callers.credential, callers.holder, error_response)
     layers = EndedByReplacement(layers, cloud.under_way, error_response)
     return RequestLogging(layers, app.operations, cloud.requests)

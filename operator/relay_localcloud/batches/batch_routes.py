@@ -2,13 +2,10 @@
 
 import json
 
-from relay_localcloud.batches import file_rows, rows
-from relay_localcloud.batches.access import BatchCaller, PayingBatchCaller
+from relay_localcloud.batches import rows
 from relay_localcloud.batches.listing import ListingRequest
-from relay_localcloud.batches.rows import Order
-from relay_localcloud.batches.schedule import PHASE, schedule
+from relay_localcloud.batches.rows import BATCHES, PHASE, schedule
 from relay_localcloud.batches.states import Trigger
-from relay_localcloud.batches.tables import batches
 from relay_localcloud.batches.upload import needing_room
 from relay_localcloud.cloud import Cloud, CurrentCloud
 from relay_localcloud.http.errors import ApiError
@@ -16,6 +13,7 @@ from relay_localcloud.http.openapi import ASSUMED
 from relay_localcloud.http.principal import ResourceId
 from relay_localcloud.http.routing import Router
 from relay_localcloud.inference.bodies import InferenceBody
+from relay_localcloud.inference.callers import BatchCaller, PayingBatchCaller
 from relay_localcloud.kernel.store import Tx
 from relay_wire.batches import Batch, BatchCreate, BatchList, BatchStatus
 from relay_wire.files import INPUT
@@ -33,37 +31,35 @@ def create_batch(
     """Takes the id of an uploaded file, or the records inline; what is wrong with them is found in validation."""
     endpoint = _endpoint(body)
     input_file_id = body.input_file_id or _keep_inline(tx, cloud, caller.organization_id, body)
-    file = file_rows.find(tx, caller.organization_id, input_file_id)
-    if file["purpose"] != INPUT:
-        raise ApiError(400, f"input_file_id: the purpose of this file is {file['purpose']}, not {INPUT}.")
-    batch_id = rows.make(tx, Order(caller.organization_id, endpoint, input_file_id, body.metadata))
-    schedule(tx, batch_id, tx.now + PHASE)
-    return rows.shown(rows.find(tx, caller.organization_id, batch_id))
+    file = rows.find_file(tx, caller.organization_id, input_file_id)
+    if file.purpose != INPUT:
+        raise ApiError(400, f"input_file_id: the purpose of this file is {file.purpose}, not {INPUT}.")
+    batch = rows.make(tx, caller.organization_id, endpoint, input_file_id, body.metadata)
+    schedule(tx, batch.id, tx.now + PHASE)
+    return batch.as_json()
 
 
 @router.get("/v1/batches", response_model=BatchList, summary="List batches", openapi_extra=ASSUMED)
 def list_batches(caller: BatchCaller, listing: ListingRequest, tx: Tx) -> dict[str, object]:
     """Answers a page, newest first."""
-    return listing.of(tx, batches, caller.organization_id, rows.shown)
+    return listing.of(tx, BATCHES, caller.organization_id)
 
 
 @router.get("/v1/batches/{id}", response_model=Batch, summary="Get a batch", openapi_extra=ASSUMED)
 def get_batch(caller: BatchCaller, batch_id: ResourceId, tx: Tx) -> dict[str, object]:
     """Answers the batch with its counts and usage so far."""
-    return rows.shown(rows.find(tx, caller.organization_id, batch_id))
+    return rows.find(tx, caller.organization_id, batch_id).as_json()
 
 
 @router.post("/v1/batches/{id}/cancel", response_model=Batch, summary="Cancel a batch", openapi_extra=ASSUMED)
 def cancel_batch(caller: BatchCaller, batch_id: ResourceId, tx: Tx) -> dict[str, object]:
     """The record under way is finished and counts; what was done keeps its results; 409 once it is too late."""
-    status = rows.find(tx, caller.organization_id, batch_id)["status"]
-    batch = rows.at_work(tx, batch_id)
-    assert batch is not None
+    batch = rows.find(tx, caller.organization_id, batch_id)
     under_way = 1 if batch.status is BatchStatus.IN_PROGRESS else 0
     if not rows.move(tx, batch, Trigger.CANCEL, records_wanted=batch.records_done + under_way):
-        raise ApiError(409, f"The batch {batch_id!r} is {status}: it cannot be cancelled any more.")
+        raise ApiError(409, f"The batch {batch_id!r} is {batch.status}: it cannot be cancelled any more.")
     schedule(tx, batch_id, tx.now + PHASE)
-    return rows.shown(rows.find(tx, caller.organization_id, batch_id))
+    return rows.find(tx, caller.organization_id, batch_id).as_json()
 
 
 def _endpoint(body: BatchCreate) -> Family:
@@ -89,5 +85,5 @@ def _keep_inline(tx: Tx, cloud: Cloud, organization_id: str, body: BatchCreate) 
     content = b"".join(lines)
     with needing_room():
         cloud.files.write(file_id, content)
-    file_rows.keep(tx, organization_id, file_id, "requests.jsonl", INPUT, len(content))
+    rows.keep_file(tx, organization_id, file_id, "requests.jsonl", INPUT, len(content))
     return file_id

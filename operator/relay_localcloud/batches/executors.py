@@ -1,17 +1,27 @@
-"""Tool executors: who answers the calls that a model makes between its turns."""
+"""Tool executors: who answers the calls that a model makes between its turns. Imports aiohttp: loaded when needed."""
 
+import asyncio
+import socket
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
 import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.connector import AddrInfoType
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+from yarl import URL
 
-from relay_localcloud.batches import connections
 from relay_localcloud.batches.records import RecordFailure
-from relay_localcloud.batches.tool_config import Tools
+from relay_localcloud.batches.tool_config import AddressRefusedError, Reach, Tools, check
 
 ToolCall = Mapping[str, Any]
 """A call as the model made it: `{id, type, function: {name, arguments}}`."""
+
+LARGEST_ANSWER: Final = 10 * 1024 * 1024
+
+_LEEWAY_SECONDS: Final = 1.0
+"""Whoever waits for a round gives up first; this bounds what is left then, such as the farewell of a session."""
+_LONGEST_LOOKUP_SECONDS: Final = 5.0
 
 
 class ToolRoundError(Exception):
@@ -69,11 +79,11 @@ class HttpExecutor:
 
     async def __aenter__(self) -> Self:
         """Open a session; nothing is connected yet."""
-        self._session = connections.session(self._tools)
+        self._session = session(self._tools)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Close the connections."""
+        """Close the"""
         await self._session.close()
 
     async def run(self, calls: Sequence[ToolCall]) -> list[str]:
@@ -89,7 +99,7 @@ class HttpExecutor:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             if isinstance(error, TimeoutError):
                 raise
-            if connections.was_refused(error):
+            if was_refused(error):
                 raise refused_address() from error
             raise executor_error(f"{type(error).__name__} while it was called") from error
         if not 200 <= response.status < 300:
@@ -101,8 +111,8 @@ async def _bounded(response: aiohttp.ClientResponse) -> bytes:
     raw = bytearray()
     async for piece in response.content.iter_any():
         raw += piece
-        if len(raw) > connections.LARGEST_ANSWER:
-            raise executor_error(f"its answer is over {connections.LARGEST_ANSWER} bytes")
+        if len(raw) > LARGEST_ANSWER:
+            raise executor_error(f"its answer is over {LARGEST_ANSWER} bytes")
     return bytes(raw)
 
 
@@ -114,3 +124,71 @@ def _contents(raw: bytes, calls: Sequence[ToolCall]) -> list[str]:
         raise executor_error('its answer is not {"results": [{"tool_call_id", "content"}]}') from error
     except KeyError as error:
         raise executor_error("its answer has no result for one of the calls") from error
+
+
+class _Resolver(AbstractResolver):
+    """Resolves a name afresh for each connection, and refuses it where any of its addresses is not allowed."""
+
+    def __init__(self, reach: Reach) -> None:
+        self._reach = reach
+        self._resolver = aiohttp.ThreadedResolver()
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """Raises AddressRefusedError."""
+        results = await self._resolver.resolve(host, port, family)
+        for result in results:
+            check(self._reach, result["host"])
+        return results
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+def session(tools: Tools) -> aiohttp.ClientSession:
+    """A session for one record; whatever it connects to is checked by its address, which a name cannot hide."""
+
+    def checked_socket(address: AddrInfoType) -> socket.socket:
+        family, kind, protocol, _, destination = address
+        check(tools.reach, str(destination[0]))
+        return socket.socket(family, kind, protocol)
+
+    connector = aiohttp.TCPConnector(
+        resolver=_Resolver(tools.reach),
+        use_dns_cache=False,
+        force_close=True,
+        socket_factory=checked_socket,
+        # Only loopback is let in by that setting, and executors on a laptop have certificates of their own making.
+        ssl=not tools.reach.loopback,
+    )
+    headers = {} if tools.authorization is None else {"Authorization": tools.authorization}
+    return aiohttp.ClientSession(
+        connector=connector,
+        headers=headers,
+        cookie_jar=aiohttp.DummyCookieJar(),
+        timeout=aiohttp.ClientTimeout(total=tools.timeout_seconds + _LEEWAY_SECONDS),
+        trust_env=False,
+    )
+
+
+async def leads_astray(tools: Tools) -> bool:
+    """Whether the name resolves to an address that is not allowed, or over plain http to none at all.
+
+    With https, a name that does not resolve may never be called, or resolve by then.
+    """
+    url = URL(tools.url)
+    try:
+        async with asyncio.timeout(_LONGEST_LOOKUP_SECONDS):
+            await _Resolver(tools.reach).resolve(url.host or "", url.port or 0, socket.AF_UNSPEC)
+    except AddressRefusedError:
+        return True
+    except (OSError, TimeoutError):
+        return not tools.reach.public
+    return False
+
+
+def was_refused(error: BaseException) -> bool:
+    """Whether a connection failed because its address is not allowed."""
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    return isinstance(cause, AddressRefusedError)

@@ -1,19 +1,17 @@
 """Files (assumed: OpenAI's paths; section 4, "Unlisted operations")."""
 
+import re
 from collections.abc import AsyncIterator, Iterator
 from typing import Annotated
 
 from pydantic import Field
-from sqlalchemy import ColumnElement
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from relay_localcloud.batches import file_rows, ranges, rows, upload
-from relay_localcloud.batches.access import BatchCaller
+from relay_localcloud.batches import rows, upload
 from relay_localcloud.batches.listing import ListingRequest
-from relay_localcloud.batches.multipart import MultipartError, boundary_of
+from relay_localcloud.batches.rows import FILES
 from relay_localcloud.batches.storage import pieces
-from relay_localcloud.batches.tables import files
 from relay_localcloud.cloud import Cloud, CurrentCloud
 from relay_localcloud.http.arguments import Query
 from relay_localcloud.http.bodies import answer
@@ -21,12 +19,14 @@ from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.openapi import ASSUMED
 from relay_localcloud.http.principal import ResourceId
 from relay_localcloud.http.routing import Router
+from relay_localcloud.inference.callers import BatchCaller
 from relay_localcloud.inference.errors import InferenceError
 from relay_localcloud.kernel.store import Tx
 from relay_wire.files import INPUT, FileDeleted, FileList, FileObject
 
 router = Router("Files")
 
+_SINGLE = re.compile(r"bytes=\s*(\d{0,18})-(\d{0,18})\s*", re.IGNORECASE | re.ASCII)
 
 _UPLOAD = {
     "type": "object",
@@ -60,17 +60,12 @@ async def upload_file(caller: BatchCaller, request: Request, cloud: CurrentCloud
 
 
 async def _receive(organization_id: str, content_type: str, body: AsyncIterator[bytes], cloud: Cloud) -> Response:
-    try:
-        boundary = boundary_of(content_type)
-    except MultipartError as error:
-        await upload.drain(body)
-        raise ApiError(400, f"Nothing was uploaded: {error}.") from None
     with cloud.store.transaction() as tx:
         file_id = tx.new_id("file")
-    received = await upload.receive(cloud.files, file_id, boundary, body)
+    filename, size = await upload.receive(cloud.files, file_id, content_type, body)
     with cloud.store.transaction() as tx:
-        row = file_rows.keep(tx, organization_id, file_id, received.filename, INPUT, received.size)
-    return answer(file_rows.shown(row))
+        file = rows.keep_file(tx, organization_id, file_id, filename, INPUT, size)
+    return answer(file.as_json())
 
 
 @router.get("/v1/files", response_model=FileList, summary="List files", openapi_extra=ASSUMED)
@@ -82,25 +77,23 @@ def list_files(
     tx: Tx,
 ) -> dict[str, object]:
     """Answers a page, newest first."""
-    conditions: list[ColumnElement[bool]] = [files.c.deleted_at.is_(None)]
-    if purpose is not None:
-        conditions.append(files.c.purpose == purpose)
-    return listing.of(tx, files, caller.organization_id, file_rows.shown, *conditions)
+    wanted = {} if purpose is None else {"purpose": purpose}
+    return listing.of(tx, FILES, caller.organization_id, deleted_at=None, **wanted)
 
 
 @router.get("/v1/files/{id}", response_model=FileObject, summary="Get a file", openapi_extra=ASSUMED)
 def get_file(caller: BatchCaller, file_id: ResourceId, tx: Tx) -> dict[str, object]:
     """Answers the file object."""
-    return file_rows.shown(file_rows.find(tx, caller.organization_id, file_id))
+    return rows.find_file(tx, caller.organization_id, file_id).as_json()
 
 
 @router.delete("/v1/files/{id}", response_model=FileDeleted, summary="Delete a file", openapi_extra=ASSUMED)
 def delete_file(caller: BatchCaller, file_id: ResourceId, cloud: CurrentCloud, tx: Tx) -> dict[str, object]:
     """Removes its content; 409 while a live batch reads it."""
-    file_rows.find(tx, caller.organization_id, file_id)
+    rows.find_file(tx, caller.organization_id, file_id)
     if rows.is_input_of_live_batch(tx, file_id):
         raise ApiError(409, f"The file {file_id!r} is the input of a batch that has not ended.")
-    file_rows.delete(tx, file_id)
+    FILES.change(tx, file_id, deleted_at=tx.now)
     tx.after_commit(lambda: cloud.files.discard(file_id))
     return {"id": file_id, "object": "file", "deleted": True}
 
@@ -117,14 +110,13 @@ def delete_file(caller: BatchCaller, file_id: ResourceId, cloud: CurrentCloud, t
 async def get_content(caller: BatchCaller, file_id: ResourceId, request: Request, cloud: CurrentCloud) -> Response:
     """Answers the bytes, or those of a single range."""
     with cloud.store.transaction() as tx:
-        row = file_rows.find(tx, caller.organization_id, file_id)
-    etag, size = f'"{file_id}"', int(row["bytes"])
+        size = rows.find_file(tx, caller.organization_id, file_id).bytes
+    etag = f'"{file_id}"'
     asked = request.headers.get("range") if request.headers.get("if-range", etag) == etag else None
-    try:
-        chosen = ranges.requested(asked, size)
-    except ranges.UnsatisfiableError as error:
+    chosen = _range(asked, size)
+    if chosen is not None and not chosen:
         headers = {"Content-Range": f"bytes */{size}"}
-        raise InferenceError(416, "invalid_request_error", None, f"Range: {error}.", headers) from None
+        raise InferenceError(416, "invalid_request_error", None, f"Range: the content has {size} bytes.", headers)
     headers = {"Accept-Ranges": "bytes", "ETag": etag}
     if chosen is not None:
         headers["Content-Range"] = f"bytes {chosen.start}-{chosen.stop - 1}/{size}"
@@ -138,3 +130,19 @@ async def get_content(caller: BatchCaller, file_id: ResourceId, request: Request
 async def _each(body: Iterator[bytes]) -> AsyncIterator[bytes]:
     for piece in body:
         yield piece
+
+
+def _range(header: str | None, size: int) -> range | None:
+    """The bytes that a Range header with a single range asks for (RFC 9110, section 14); None for all of them.
+
+    An empty range is one that the content does not have; a header of another form asks for all.
+    """
+    match = None if header is None else _SINGLE.fullmatch(header)
+    if match is None or match.groups() == ("", ""):
+        return None
+    first, last = match.groups()
+    if not first:
+        return range(max(size - int(last), 0), size)
+    if last and int(last) < int(first):
+        return None
+    return range(int(first), min(int(last) + 1, size) if last else size)

@@ -14,8 +14,15 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, RequestParamsMeta, TextContent
 from yarl import URL
 
-from relay_localcloud.batches import connections
-from relay_localcloud.batches.executors import ToolCall, ToolRoundError, executor_error, refused_address
+from relay_localcloud.batches.executors import (
+    LARGEST_ANSWER,
+    ToolCall,
+    ToolRoundError,
+    executor_error,
+    refused_address,
+    session,
+    was_refused,
+)
 from relay_localcloud.batches.tool_config import Tools
 
 # What goes wrong is the record's failure, not the cloud's; and an executor's URL may have a secret in it.
@@ -58,8 +65,8 @@ class McpExecutor:
 
     async def _connected(self) -> Client:
         if self._client is None:
-            session = await self._stack.enter_async_context(connections.session(self._tools))
-            http = httpx2.AsyncClient(transport=_Transport(session, self._note_refusal), max_redirects=0, timeout=None)
+            opened = await self._stack.enter_async_context(session(self._tools))
+            http = httpx2.AsyncClient(transport=_Transport(opened, self._note_refusal), max_redirects=0, timeout=None)
             http = await self._stack.enter_async_context(http)
             transport = streamable_http_client(self._tools.url, http_client=http)
             self._client = await self._stack.enter_async_context(Client(transport))
@@ -99,7 +106,7 @@ class _Transport(httpx2.AsyncBaseTransport):
                 allow_redirects=False,
             )
         except (aiohttp.ClientError, TimeoutError) as error:
-            if connections.was_refused(error):
+            if was_refused(error):
                 self._on_refusal()
             raise httpx2.ConnectError(type(error).__name__) from error
         kept = [(name, value) for name, value in answer.headers.items() if name.lower() != "content-encoding"]
@@ -117,8 +124,8 @@ class _Body(httpx2.AsyncByteStream):
         try:
             async for piece in self._answer.content.iter_any():
                 read += len(piece)
-                if read > connections.LARGEST_ANSWER:
-                    raise httpx2.ReadError(f"over {connections.LARGEST_ANSWER} bytes")
+                if read > LARGEST_ANSWER:
+                    raise httpx2.ReadError(f"over {LARGEST_ANSWER} bytes")
                 yield piece
         except (aiohttp.ClientError, TimeoutError) as error:
             raise httpx2.ReadError(type(error).__name__) from error

@@ -1,11 +1,16 @@
-"""Batch request records (section 2): reading a line, and what is wrong with it; without I/O."""
+"""Records of batches (section 2), and the lines of what became of them (assumed: OpenAI's); without I/O."""
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from pydantic import JsonValue
 from pydantic_core import from_json
 
+from relay_localcloud.inference.charges import NOTHING, Usage
+from relay_localcloud.inference.errors import InferenceError
+from relay_localcloud.inference.invoke import Answer
 from relay_wire.inference import Family
 
 LONGEST_LINE: Final = 10 * 1024 * 1024
@@ -85,3 +90,78 @@ def failure_of(record: Record) -> RecordFailure | None:
 def sent_to_model(body: Mapping[str, Any]) -> dict[str, Any]:
     """The body as the model gets it: without the key that the worker owns."""
     return {name: value for name, value in body.items() if name != OWNED_KEY}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a record: what the model answered with its status, or why it was not asked or not listened to.
+
+    `usage` is of every invocation that answered, also where the record failed after it, at the batch's price.
+    """
+
+    status: int | None
+    body: JsonValue
+    failure: RecordFailure | None = None
+    usage: Usage = NOTHING
+
+    @classmethod
+    def answered(cls, answer: Answer) -> "Outcome":
+        """The model answered."""
+        return cls(200, answer.body, usage=answer.usage.halved)
+
+    @classmethod
+    def refused(cls, error: InferenceError, endpoint: Family, usage: Usage = NOTHING) -> "Outcome":
+        """The model refused, after what it had answered before."""
+        return cls(error.status, error.body(endpoint), usage=usage)
+
+    @classmethod
+    def failed(cls, failure: RecordFailure, usage: Usage = NOTHING) -> "Outcome":
+        """It was not asked, or not listened to any more."""
+        return cls(None, None, failure, usage)
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it belongs into the output file."""
+        return self.failure is None and self.status is not None and self.status < 400
+
+
+@dataclass
+class Progress:
+    """What a slice of the work adds: a line for each record in one of both files, counts, and what is charged."""
+
+    output: bytearray = field(default_factory=bytearray)
+    errors: bytearray = field(default_factory=bytearray)
+    done: int = 0
+    completed: int = 0
+    failed: int = 0
+    usage: Usage = NOTHING  # each record that was not expired is one request
+    end: int = 0
+    """Where in the input the next record begins."""
+
+    def add(self, identifier: str, custom_id: str, outcome: Outcome, end: int) -> None:
+        """A record was done; its line ended at `end`."""
+        self._write(identifier, custom_id, outcome, end)
+        self.completed += outcome.succeeded
+        self.failed += not outcome.succeeded
+        self.usage += replace(outcome.usage, requests=1)
+
+    def expire(self, identifier: str, custom_id: str, end: int) -> None:
+        """A record was not done in time: it gets its line, and counts neither as completed nor as failed."""
+        failure = RecordFailure("batch_expired", "The batch's completion window ended before this record was done.")
+        self._write(identifier, custom_id, Outcome.failed(failure), end)
+
+    def _write(self, identifier: str, custom_id: str, outcome: Outcome, end: int) -> None:
+        target = self.output if outcome.succeeded else self.errors
+        target += _line(identifier, custom_id, outcome)
+        self.done += 1
+        self.end = end
+
+
+def _line(identifier: str, custom_id: str, outcome: Outcome) -> bytes:
+    response, error = None, None
+    if outcome.failure is not None:
+        error = {"code": outcome.failure.code, "message": outcome.failure.message}
+    else:
+        response = {"status_code": outcome.status, "request_id": f"req_{identifier}", "body": outcome.body}
+    line = {"id": f"batch_req_{identifier}", "custom_id": custom_id, "response": response, "error": error}
+    return json.dumps(line, separators=(",", ":")).encode() + b"\n"

@@ -1,46 +1,220 @@
-"""Rows of batches, and the batch objects that they are shown as (section 2, "Batch job")."""
+"""Files and batches as they are kept, and the objects that they are shown as (section 2; files are assumed)."""
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import Final
 
-from sqlalchemy import ColumnElement, RowMapping, insert, select, update
+from sqlalchemy import Index, select
 
-from relay_localcloud.batches.records import Problem
-from relay_localcloud.batches.result_lines import Progress
+from relay_localcloud.batches.records import Problem, Progress
 from relay_localcloud.batches.states import ENDINGS, MOVES, Trigger
-from relay_localcloud.batches.tables import batches
 from relay_localcloud.http.errors import not_found
 from relay_localcloud.kernel import tables
-from relay_localcloud.kernel.instants import HOUR, SECOND
+from relay_localcloud.kernel.instants import HOUR, SECOND, seconds
+from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx
 from relay_wire.batches import FINAL, BatchStatus
 from relay_wire.inference import Family
 
-WINDOW = 24 * HOUR
+WINDOW: Final = 24 * HOUR
 """How long a batch has (section 8, "Batch completion window")."""
+
+STEP: Final = "batch.step"
+PHASE: Final = SECOND
+"""How long validating, finalizing and cancelling take (assumed)."""
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file; its content is on the disk (`storage.py`)."""
+
+    sequence: int
+    id: str
+    organization_id: str
+    filename: str
+    purpose: str
+    bytes: int
+    created_at: int
+    deleted_at: int | None = None  # the row stays: a list may go on after a file that is gone
+
+    def as_json(self) -> dict[str, object]:
+        """The file object."""
+        return {
+            "id": self.id,
+            "object": "file",
+            "bytes": self.bytes,
+            "created_at": self.created_at // SECOND,
+            "filename": self.filename,
+            "purpose": self.purpose,
+            "status": "processed",
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What the work on a batch needs to know of it."""
+    """A batch, and how far the work on it has got: what lies behind these places in its files was not acknowledged."""
 
+    sequence: int
     id: str
     organization_id: str
     status: BatchStatus
     endpoint: Family
     input_file_id: str
     model: str | None
+    metadata: dict[str, str] | None
+    problems: str | None  # a JSON array: what validation found
+    created_at: int
     expires_at: int
-    ending: BatchStatus | None
-    records_done: int
-    records_wanted: int
-    total: int
-    input_offset: int
-    output_bytes: int
-    error_bytes: int
+    ended_at: int | None
+    ending: BatchStatus | None  # how finalizing or cancelling ends
     output_file_id: str
     error_file_id: str
+    total: int = 0
+    completed: int = 0
+    failed: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_nano_usd: int = 0
+    records_done: int = 0
+    records_wanted: int = 0  # the total, or fewer once it is cancelled
+    input_offset: int = 0
+    output_bytes: int = 0
+    error_bytes: int = 0
+
+    def as_json(self) -> dict[str, object]:
+        """The batch object; optional fields that it does not have are left out."""
+        ended = {} if self.ended_at is None else {f"{self.status}_at": self.ended_at // SECOND}
+        usage = {name: getattr(self, name) for name in ("input_tokens", "output_tokens", "cost_nano_usd")}
+        optional = {
+            "model": self.model,
+            "metadata": self.metadata,
+            "output_file_id": self.output_file_id if self.status in FINAL and self.output_bytes else None,
+            "error_file_id": self.error_file_id if self.status in FINAL and self.error_bytes else None,
+            "usage": usage if self.completed + self.failed else None,
+            "errors": None if self.problems is None else {"object": "list", "data": json.loads(self.problems)},
+        }
+        return {
+            "id": self.id,
+            "object": "batch",
+            "endpoint": self.endpoint,
+            "input_file_id": self.input_file_id,
+            "completion_window": "24h",
+            "status": self.status,
+            "created_at": self.created_at // SECOND,
+            "expires_at": self.expires_at // SECOND,
+            **ended,
+            "request_counts": {name: getattr(self, name) for name in ("total", "completed", "failed")},
+            **{name: value for name, value in optional.items() if value is not None},
+        }
+
+
+FILES: Final = Rows(File, "files", Index("files_of_organization", "organization_id", "sequence"))
+BATCHES: Final = Rows(
+    Batch,
+    "batches",
+    Index("batches_of_organization", "organization_id", "sequence"),
+    Index("batches_of_input", "input_file_id"),
+)
+_LIVE: Final = BATCHES.columns["status"].not_in(FINAL)
+
+
+def keep_file(tx: Tx, organization_id: str, file_id: str, filename: str, purpose: str, size: int) -> File:
+    """Make a file whose content is on the disk."""
+    named = {"filename": filename, "purpose": purpose, "bytes": size}
+    return FILES.insert(tx, id=file_id, organization_id=organization_id, **named, created_at=tx.now)
+
+
+def find_file(tx: Tx, organization_id: str, file_id: str) -> File:
+    """A file; ApiError 404 where this organization has none of that id."""
+    file = FILES.find(tx, id=file_id, organization_id=organization_id, deleted_at=None)
+    if file is None:
+        raise not_found("file", file_id)
+    return file
+
+
+def known_files(tx: Tx) -> set[str]:
+    """The ids of all files of all organizations."""
+    return {file.id for file in FILES.all(tx, deleted_at=None)}
+
+
+def make(
+    tx: Tx, organization_id: str, endpoint: Family, input_file_id: str, metadata: Mapping[str, str] | None
+) -> Batch:
+    """Make a batch that waits for its validation."""
+    return BATCHES.insert(
+        tx,
+        id=tx.new_id("batch"),
+        organization_id=organization_id,
+        status=BatchStatus.VALIDATING,
+        endpoint=endpoint,
+        input_file_id=input_file_id,
+        metadata=None if metadata is None else dict(metadata),
+        created_at=tx.now,
+        expires_at=tx.now + WINDOW,
+        output_file_id=tx.new_id("file"),
+        error_file_id=tx.new_id("file"),
+    )
+
+
+def find(tx: Tx, organization_id: str, batch_id: str) -> Batch:
+    """A batch; ApiError 404 where this organization has none of that id."""
+    batch = BATCHES.find(tx, id=batch_id, organization_id=organization_id)
+    if batch is None:
+        raise not_found("batch", batch_id)
+    return batch
+
+
+def move(tx: Tx, batch: Batch, trigger: Trigger, **values: object) -> bool:
+    """Go to the next status with these values; False where this trigger moves nothing."""
+    following = MOVES.get((batch.status, trigger))
+    if following is None:
+        return False
+    ended_at = {"ended_at": tx.now} if following in FINAL else {}
+    BATCHES.change(tx, batch.id, status=following, ending=ENDINGS.get(trigger), **ended_at, **values)
+    return True
+
+
+def end(tx: Tx, batch: Batch) -> None:
+    """Go to the final status that was settled with finalizing or cancelling."""
+    assert batch.ending is not None
+    BATCHES.change(tx, batch.id, status=batch.ending, ended_at=tx.now)
+
+
+def add(tx: Tx, batch: Batch, progress: Progress) -> None:
+    """Count what was done."""
+    BATCHES.change(
+        tx,
+        batch.id,
+        records_done=batch.records_done + progress.done,
+        input_offset=progress.end,
+        output_bytes=batch.output_bytes + len(progress.output),
+        error_bytes=batch.error_bytes + len(progress.errors),
+        completed=batch.completed + progress.completed,
+        failed=batch.failed + progress.failed,
+        input_tokens=batch.input_tokens + progress.usage.input_tokens,
+        output_tokens=batch.output_tokens + progress.usage.output_tokens,
+        cost_nano_usd=batch.cost_nano_usd + progress.usage.cost_nano_usd,
+    )
+
+
+def is_input_of_live_batch(tx: Tx, file_id: str) -> bool:
+    """Whether a batch that has not ended reads this file."""
+    return bool(BATCHES.all(tx, _LIVE, input_file_id=file_id))
+
+
+def contents_at_work(tx: Tx) -> dict[str, int]:
+    """The files that live batches write and that are not in the table of files yet: their sizes by id."""
+    places = [
+        ((batch.output_file_id, batch.output_bytes), (batch.error_file_id, batch.error_bytes))
+        for batch in BATCHES.all(tx, _LIVE)
+    ]
+    return {file_id: size for both in places for file_id, size in both}
+
+
+def problems_as_json(problems: Sequence[Problem]) -> str:
+    """Problems as the column keeps them."""
+    return json.dumps([asdict(problem) for problem in problems])
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,148 +227,25 @@ class Step:
     time_is_up: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
-    """What a batch is created from."""
-
-    organization_id: str
-    endpoint: Family
-    input_file_id: str
-    metadata: Mapping[str, str] | None
-
-
-_COLUMNS = [batches.c[name] for name in Batch.__dataclass_fields__]
-
-
-def make(tx: Tx, order: Order) -> str:
-    """Make a batch that waits for its validation, and answer its id."""
-    values = {
-        "id": tx.new_id("batch"),
-        "status": BatchStatus.VALIDATING,
-        "created_at": tx.now,
-        "expires_at": tx.now + WINDOW,
-        "output_file_id": tx.new_id("file"),
-        "error_file_id": tx.new_id("file"),
-        **asdict(order),
-        "metadata": None if order.metadata is None else json.dumps(order.metadata),
-    }
-    tx.connection.execute(insert(batches), values)
-    return str(values["id"])
-
-
-def find(tx: Tx, organization_id: str, batch_id: str) -> RowMapping:
-    """A batch's row; ApiError 404 where this organization has none of that id."""
-    query = select(batches).where(batches.c.id == batch_id, batches.c.organization_id == organization_id)
-    row = tx.connection.execute(query).mappings().first()
-    if row is None:
-        raise not_found("batch", batch_id)
-    return row
-
-
-def at_work(tx: Tx, batch_id: str) -> Batch | None:
-    """A batch as its work sees it; None where there is none of that id."""
-    return _read(tx, batches.c.id == batch_id)
-
-
 def step(tx: Tx, item_id: int) -> Step | None:
     """The step that a due item stands for; None if it was replaced."""
     item = tables.due.c
     found = tx.connection.execute(select(item.subject, item.due_at, item.payload).where(item.id == item_id)).first()
-    batch = None if found is None else at_work(tx, found.subject)
+    batch = None if found is None else BATCHES.find(tx, id=found.subject)
     if found is None or batch is None:
         return None
     return Step(item_id, batch, found.due_at, time_is_up=bool(json.loads(found.payload)))
 
 
-def change(tx: Tx, batch_id: str, **values: object) -> None:
-    """Write other values."""
-    tx.connection.execute(update(batches).where(batches.c.id == batch_id).values(**values))
+def schedule(tx: Tx, batch_id: str, due_at: int, *, time_is_up: bool = False) -> None:
+    """Make the one next step of a batch that has not ended fall due; replaces the one that was."""
+    tx.schedule(due_at, STEP, batch_id, {"time_is_up": True} if time_is_up else None, lane=batch_id)
 
 
-def move(tx: Tx, batch: Batch, trigger: Trigger, **values: object) -> bool:
-    """Go to the next status with these values; False where this trigger moves nothing."""
-    following = MOVES.get((batch.status, trigger))
-    if following is None:
-        return False
-    ended_at = {"ended_at": tx.now} if following in FINAL else {}
-    change(tx, batch.id, status=following, ending=ENDINGS.get(trigger), **ended_at, **values)
-    return True
-
-
-def end(tx: Tx, batch: Batch) -> None:
-    """Go to the final status that was settled with finalizing or cancelling."""
-    assert batch.ending is not None
-    change(tx, batch.id, status=batch.ending, ended_at=tx.now)
-
-
-def add(tx: Tx, batch: Batch, progress: Progress) -> None:
-    """Count what was done."""
-    counted = ("completed", "failed", "input_tokens", "output_tokens", "cost_nano_usd")
-    change(
-        tx,
-        batch.id,
-        records_done=batch.records_done + progress.done,
-        input_offset=progress.end,
-        output_bytes=batch.output_bytes + len(progress.output),
-        error_bytes=batch.error_bytes + len(progress.errors),
-        **{name: batches.c[name] + getattr(progress, name) for name in counted},
-    )
-
-
-def is_input_of_live_batch(tx: Tx, file_id: str) -> bool:
-    """Whether a batch that has not ended reads this file."""
-    query = select(batches.c.id).where(batches.c.input_file_id == file_id, batches.c.status.not_in(FINAL)).limit(1)
-    return tx.connection.execute(query).first() is not None
-
-
-def contents_at_work(tx: Tx) -> dict[str, int]:
-    """The files that live batches write and that are not in the table of files yet: their sizes by id."""
-    batch = batches.c
-    query = select(batch.output_file_id, batch.output_bytes, batch.error_file_id, batch.error_bytes)
-    found = tx.connection.execute(query.where(batch.status.not_in(FINAL))).all()
-    return {file_id: size for row in found for file_id, size in (row[:2], row[2:])}
-
-
-def problems_as_json(problems: Sequence[Problem]) -> str:
-    """Problems as the column keeps them."""
-    return json.dumps([asdict(problem) for problem in problems])
-
-
-def shown(row: RowMapping) -> dict[str, object]:
-    """The batch object; optional fields that it does not have are left out."""
-    status = BatchStatus(row["status"])
-    ended = {} if row["ended_at"] is None else {f"{status}_at": row["ended_at"] // SECOND}
-    optional = {
-        "model": row["model"],
-        "metadata": None if row["metadata"] is None else json.loads(row["metadata"]),
-        "output_file_id": row["output_file_id"] if status in FINAL and row["output_bytes"] else None,
-        "error_file_id": row["error_file_id"] if status in FINAL and row["error_bytes"] else None,
-        "usage": _usage(row) if row["completed"] + row["failed"] else None,
-        "errors": None if row["problems"] is None else {"object": "list", "data": json.loads(row["problems"])},
-    }
-    return {
-        "id": row["id"],
-        "object": "batch",
-        "endpoint": row["endpoint"],
-        "input_file_id": row["input_file_id"],
-        "completion_window": "24h",
-        "status": status,
-        "created_at": row["created_at"] // SECOND,
-        "expires_at": row["expires_at"] // SECOND,
-        **ended,
-        "request_counts": {name: row[name] for name in ("total", "completed", "failed")},
-        **{name: value for name, value in optional.items() if value is not None},
-    }
-
-
-def _usage(row: RowMapping) -> dict[str, int]:
-    return {name: row[name] for name in ("input_tokens", "output_tokens", "cost_nano_usd")}
-
-
-def _read(tx: Tx, condition: ColumnElement[bool]) -> Batch | None:
-    row = tx.connection.execute(select(*_COLUMNS).where(condition)).mappings().first()
-    if row is None:
-        return None
-    ending = None if row["ending"] is None else BatchStatus(row["ending"])
-    values = {**row, "status": BatchStatus(row["status"]), "endpoint": Family(row["endpoint"]), "ending": ending}
-    return Batch(**values)
+def schedule_record(tx: Tx, batch: Batch, after: int) -> None:
+    """Make the next record be done its time after `after`, or the batch's time be up before that."""
+    done_at = after + seconds(tx.settings.batch_record_seconds)
+    if done_at > batch.expires_at:
+        schedule(tx, batch.id, batch.expires_at, time_is_up=True)
+    else:
+        schedule(tx, batch.id, done_at)

@@ -16,10 +16,9 @@ from itertools import islice
 from types import TracebackType
 from typing import Final, Self
 
-from relay_localcloud.batches import file_rows, records, rows, validation
-from relay_localcloud.batches.result_lines import Progress
-from relay_localcloud.batches.rows import Batch, Step
-from relay_localcloud.batches.schedule import PHASE, STEP, schedule, schedule_record
+from relay_localcloud.batches import records, rows, validation
+from relay_localcloud.batches.records import Progress
+from relay_localcloud.batches.rows import BATCHES, PHASE, STEP, Batch, Step, schedule, schedule_record
 from relay_localcloud.batches.states import Trigger
 from relay_localcloud.batches.storage import FileStorage
 from relay_localcloud.batches.work import Worker
@@ -186,7 +185,7 @@ class BatchRunner(Outbound):
 
     def _keep(self, tx: Tx, step: Step, progress: Progress, at: int) -> None:
         """Write down what was done by `at`, charge it, and make the next step due."""
-        batch = rows.at_work(tx, step.batch.id)
+        batch = BATCHES.find(tx, id=step.batch.id)
         if batch is None or batch.records_done != step.batch.records_done:
             return
         self._storage.append(batch.output_file_id, batch.output_bytes, progress.output)
@@ -222,7 +221,7 @@ class BatchRunner(Outbound):
             for name, (file_id, size) in contents.items():
                 if size:
                     self._storage.cut(file_id, size)
-                    file_rows.keep(tx, batch.organization_id, file_id, f"{batch.id}_{name}.jsonl", OUTPUT, size)
+                    rows.keep_file(tx, batch.organization_id, file_id, f"{batch.id}_{name}.jsonl", OUTPUT, size)
                 else:
                     tx.after_commit(partial(self._storage.discard, file_id))
             rows.end(tx, batch)

@@ -1,13 +1,21 @@
 """The contents of files: one file on the disk each, in the state directory, or in a temporary one.
 
-The table is the truth. What is on the disk without being in it was never acknowledged, and `keep_only` removes it.
+The table is the truth. What is on the disk without being in it was never acknowledged, and `keep_only` removes it. An
+exported state has the contents beside its tables: `{files: {id: base64}}`.
 """
 
 import base64
+import binascii
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import IO
+
+from pydantic import JsonValue
+
+from relay_localcloud.batches import rows
+from relay_localcloud.kernel.disk import StateFileError
+from relay_localcloud.kernel.store import Tx
 
 _PART = ".part"
 
@@ -83,11 +91,6 @@ class FileStorage:
         whole = (path for path in sorted(self._directory.iterdir()) if not path.name.endswith(_PART))
         return {path.name: base64.b64encode(path.read_bytes()).decode() for path in whole}
 
-    def put(self, contents: Mapping[str, bytes]) -> None:
-        """Keep these contents as well."""
-        for file_id, content in contents.items():
-            self.write(file_id, content)
-
     def _opened(self) -> Path:
         if self._directory is None:
             self._temporary = tempfile.TemporaryDirectory(prefix="relay-localcloud-")
@@ -103,3 +106,36 @@ def pieces(file: IO[bytes], count: int, size: int = 256 * 1024) -> Iterator[byte
         while count > 0 and (piece := file.read(min(count, size))):
             count -= len(piece)
             yield piece
+
+
+def restore(tx: Tx, storage: FileStorage, document: JsonValue) -> None:
+    """Put a document's contents onto the disk, after its tables; StateFileError where one is missing or unreadable."""
+    given = document.get("files", {}) if isinstance(document, dict) else {}
+    if not isinstance(given, dict):
+        raise StateFileError("files is no object")
+    written = {file_id for file_id, size in rows.contents_at_work(tx).items() if size}
+    missing = sorted((rows.known_files(tx) | written) - given.keys())
+    if missing:
+        raise StateFileError(f"files has no content of {missing[0]!r}")
+    contents = {file_id: _decoded(given, file_id) for file_id in _known(tx) & given.keys()}
+    for file_id, content in contents.items():
+        storage.write(file_id, content)
+
+
+def sweep(tx: Tx, storage: FileStorage) -> None:
+    """Remove every content that no file and no batch at work has."""
+    storage.keep_only(_known(tx))
+
+
+def _known(tx: Tx) -> set[str]:
+    return rows.known_files(tx) | rows.contents_at_work(tx).keys()
+
+
+def _decoded(given: Mapping[str, JsonValue], file_id: str) -> bytes:
+    content = given[file_id]
+    try:
+        if isinstance(content, str):
+            return base64.b64decode(content, validate=True)
+    except (binascii.Error, ValueError):
+        pass
+    raise StateFileError(f"the content of {file_id!r} is no base64")

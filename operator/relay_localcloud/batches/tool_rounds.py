@@ -2,17 +2,20 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from pydantic import JsonValue
-
-from relay_localcloud.batches import connections
-from relay_localcloud.batches.executors import Executor, HttpExecutor, ToolCall, ToolRoundError, refused_address
-from relay_localcloud.batches.records import OWNED_KEY, Record, RecordFailure, sent_to_model
-from relay_localcloud.batches.result_lines import Outcome
+from relay_localcloud.batches.executors import (
+    Executor,
+    HttpExecutor,
+    ToolCall,
+    ToolRoundError,
+    leads_astray,
+    refused_address,
+)
+from relay_localcloud.batches.records import OWNED_KEY, Outcome, Record, sent_to_model
 from relay_localcloud.batches.tool_config import Tools
+from relay_localcloud.inference.charges import NOTHING, Usage
 from relay_localcloud.inference.errors import InferenceError
 from relay_localcloud.inference.invoke import Answer
 from relay_wire.inference import Family
@@ -21,45 +24,32 @@ AskModel = Callable[[Mapping[str, Any]], Awaitable[Answer]]
 """Asks the record's model with a body; raises InferenceError."""
 
 
-@dataclass
-class _Used:
-    """What the invocations that answered have used."""
-
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cost_nano_usd: int = 0
-
-    def add(self, answer: Answer) -> None:
-        self.input_tokens += answer.input_tokens
-        self.output_tokens += answer.output_tokens
-        self.cost_nano_usd += answer.cost_nano_usd // 2
-
-    def outcome(self, status: int | None, body: JsonValue, failure: RecordFailure | None = None) -> Outcome:
-        return Outcome(status, body, failure, self.input_tokens, self.output_tokens, self.cost_nano_usd)
-
-
 async def take_turns(ask: AskModel, tools: Tools, record: Record) -> Outcome:
     """Do a record with a tool config: at most `most_rounds` rounds, and one invocation more."""
-    used = _Used()
+    answers: list[Answer] = []
     try:
-        if await connections.leads_astray(tools):
+        if await leads_astray(tools):
             raise refused_address()
         async with await _executor(tools, record.custom_id) as executor:
-            return await _turns(ask, executor, tools, sent_to_model(record.body), used)
+            body = await _turns(ask, executor, tools, sent_to_model(record.body), answers)
+        return Outcome(200, body, usage=_used(answers))
     except ToolRoundError as error:
-        return used.outcome(None, None, error.failure)
+        return Outcome.failed(error.failure, _used(answers))
     except InferenceError as error:
-        return used.outcome(error.status, error.body(Family.CHAT_COMPLETIONS))
+        return Outcome.refused(error, Family.CHAT_COMPLETIONS, _used(answers))
 
 
-async def _turns(ask: AskModel, executor: Executor, tools: Tools, body: dict[str, Any], used: _Used) -> Outcome:
+async def _turns(
+    ask: AskModel, executor: Executor, tools: Tools, body: dict[str, Any], answers: list[Answer]
+) -> dict[str, Any]:
+    """The last answer; each is added to `answers`, so that it is charged whatever comes after it."""
     rounds = 0
     while True:
         answer = await ask(body)
-        used.add(answer)
+        answers.append(answer)
         message, calls = _turn(answer.body)
         if not calls or rounds == tools.most_rounds:
-            return used.outcome(200, {**answer.body, OWNED_KEY: {"tool_rounds": rounds}})
+            return {**answer.body, OWNED_KEY: {"tool_rounds": rounds}}
         results = await _round(executor, tools, calls)
         rounds += 1
         told = [
@@ -67,6 +57,10 @@ async def _turns(ask: AskModel, executor: Executor, tools: Tools, body: dict[str
             for call, result in zip(calls, results, strict=True)
         ]
         body = {**body, "messages": [*body["messages"], message, *told]}
+
+
+def _used(answers: Sequence[Answer]) -> Usage:
+    return sum((answer.usage.halved for answer in answers), NOTHING)
 
 
 async def _round(executor: Executor, tools: Tools, calls: Sequence[ToolCall]) -> list[str]:

@@ -1,19 +1,22 @@
-"""Uploads: written to the disk while they arrive, and a file only once they are whole."""
+"""Uploads (multipart/form-data): written to the disk while they arrive, and a file only once they are whole."""
 
 import asyncio
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import IO
 
-from relay_localcloud.batches.multipart import MultipartError, MultipartUpload
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import MultipartParser, parse_options_header
+
 from relay_localcloud.batches.storage import FileStorage
 from relay_localcloud.http.errors import ApiError
 from relay_wire.files import BATCH_UPLOAD_LIMIT, INPUT
 
 LONGEST_NAME = 255
+_LARGEST_FIELD = 1024
+_MOST_PARTS = 20
 
 _log = logging.getLogger(__name__)
 
@@ -37,25 +40,97 @@ class Uploads:
             self._under_way[organization_id] -= 1
 
 
-@dataclass
-class _Sink:
-    """Takes the file's bytes, up to the limit."""
-
-    file: IO[bytes]
-    size: int = 0
-
-    def take(self, data: bytes) -> None:
-        self.size += len(data)
-        if self.size <= BATCH_UPLOAD_LIMIT:
-            self.file.write(data)
+class MultipartError(ValueError):
+    """The body is no upload; the message says what is wrong."""
 
 
-@dataclass(frozen=True)
-class Received:
-    """A file that has arrived, its content in the storage under the id that it was received for."""
+class MultipartUpload:
+    """Push the body in with `feed`, then call `finish`; the file's bytes are written to `file`, up to the limit."""
 
-    filename: str
-    size: int
+    def __init__(self, content_type: str, file: IO[bytes]) -> None:
+        """Raises MultipartError where the Content-Type is another one, or has no boundary that is one."""
+        kind, options = parse_options_header(content_type)
+        if kind != b"multipart/form-data" or not options.get(b"boundary"):
+            raise MultipartError("the Content-Type must be multipart/form-data with its boundary")
+        self.filename: str | None = None
+        """None as long as no file came."""
+        self.size = 0
+        self.fields: dict[str, str] = {}
+        self._file = file
+        self._header = (bytearray(), bytearray())
+        self._disposition = b""
+        self._name, self._value = "", bytearray()
+        self._in_file, self._ended = False, False
+        self._parts = 0
+        try:
+            self._parser = MultipartParser(
+                options[b"boundary"],
+                {
+                    "on_part_begin": self._part_begins,
+                    "on_header_field": lambda data, start, end: self._header[0].extend(data[start:end]),
+                    "on_header_value": lambda data, start, end: self._header[1].extend(data[start:end]),
+                    "on_header_end": self._header_ends,
+                    "on_headers_finished": self._headers_end,
+                    "on_part_data": self._part_data,
+                    "on_part_end": self._part_ends,
+                    "on_end": self._body_ends,
+                },
+            )
+        except FormParserError as error:
+            raise MultipartError(f"the boundary is not usable: {error}") from error
+
+    def feed(self, data: bytes) -> None:
+        """Read on; MultipartError where this cannot be a part of an upload."""
+        try:
+            self._parser.write(data)
+        except FormParserError as error:
+            raise MultipartError(f"the body is no multipart/form-data: {error}") from error
+
+    def finish(self) -> None:
+        """The body has ended; MultipartError where it ended too early or had no file."""
+        if not self._ended:
+            raise MultipartError("the body ends before its last boundary")
+        if self.filename is None:
+            raise MultipartError("file: this part is missing")
+
+    def _part_begins(self) -> None:
+        self._parts += 1
+        if self._parts > _MOST_PARTS:
+            raise MultipartError(f"the body has more than {_MOST_PARTS} parts")
+        self._disposition, self._value = b"", bytearray()
+
+    def _header_ends(self) -> None:
+        name, value = self._header
+        if bytes(name).lower() == b"content-disposition":
+            self._disposition = bytes(value)
+        name.clear()
+        value.clear()
+
+    def _headers_end(self) -> None:
+        _, options = parse_options_header(self._disposition)
+        self._name = options.get(b"name", b"").decode(errors="replace")
+        self._in_file = self._name == "file"
+        if self._in_file:
+            if self.filename is not None:
+                raise MultipartError("file: there is more than one")
+            self.filename = options.get(b"filename", b"").decode(errors="replace")
+
+    def _part_data(self, data: bytes, start: int, end: int) -> None:
+        if self._in_file:
+            self.size += end - start
+            if self.size <= BATCH_UPLOAD_LIMIT:
+                self._file.write(data[start:end])
+            return
+        self._value += data[start:end]
+        if len(self._value) > _LARGEST_FIELD:
+            raise MultipartError(f"{self._name}: this field is over {_LARGEST_FIELD} bytes")
+
+    def _part_ends(self) -> None:
+        if not self._in_file:
+            self.fields[self._name] = self._value.decode(errors="replace")
+
+    def _body_ends(self) -> None:
+        self._ended = True
 
 
 @contextmanager
@@ -68,10 +143,14 @@ def needing_room() -> Iterator[None]:
         raise ApiError(503, "The file could not be written: there may be no room on the disk.") from error
 
 
-async def receive(storage: FileStorage, file_id: str, boundary: bytes, body: AsyncIterator[bytes]) -> Received:
-    """Read an upload to its end. ApiError 400 and 413, and whatever breaks the connection, leave nothing behind."""
+async def receive(storage: FileStorage, file_id: str, content_type: str, body: AsyncIterator[bytes]) -> tuple[str, int]:
+    """Read an upload to its end: the file's name and size, its content in the storage.
+
+    ApiError 400 and 413, and whatever breaks the connection, leave nothing behind.
+    """
     try:
-        received = await _read(storage, file_id, boundary, body)
+        with storage.begin(file_id) as file:
+            received = await _read(file, content_type, body)
         storage.complete(file_id)
     except BaseException:
         storage.discard(file_id)
@@ -99,19 +178,17 @@ async def drain(body: AsyncIterator[bytes]) -> None:
         pass
 
 
-async def _read(storage: FileStorage, file_id: str, boundary: bytes, body: AsyncIterator[bytes]) -> Received:
-    with storage.begin(file_id) as file:
-        sink = _Sink(file)
-        try:
-            upload = MultipartUpload(boundary, sink.take)
-            async for data in body:
-                upload.feed(data)
-            upload.finish()
-        except MultipartError as error:
-            await drain(body)
-            raise ApiError(400, f"Nothing was uploaded: {error}.") from None
+async def _read(file: IO[bytes], content_type: str, body: AsyncIterator[bytes]) -> tuple[str, int]:
+    try:
+        upload = MultipartUpload(content_type, file)
+        async for data in body:
+            upload.feed(data)
+        upload.finish()
+    except MultipartError as error:
+        await drain(body)
+        raise ApiError(400, f"Nothing was uploaded: {error}.") from None
     if upload.fields.get("purpose") != INPUT:
         raise ApiError(400, f"purpose: it must be {INPUT!r}.")
-    if sink.size > BATCH_UPLOAD_LIMIT:
-        raise ApiError(413, f"The file has {sink.size} bytes; at most {BATCH_UPLOAD_LIMIT} can be uploaded.")
-    return Received((upload.filename or "upload.jsonl")[:LONGEST_NAME], sink.size)
+    if upload.size > BATCH_UPLOAD_LIMIT:
+        raise ApiError(413, f"The file has {upload.size} bytes; at most {BATCH_UPLOAD_LIMIT} can be uploaded.")
+    return (upload.filename or "upload.jsonl")[:LONGEST_NAME], upload.size

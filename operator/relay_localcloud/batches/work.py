@@ -7,8 +7,7 @@ from importlib import import_module
 
 from pydantic import JsonValue
 
-from relay_localcloud.batches.records import Record, RecordFailure, failure_of, sent_to_model
-from relay_localcloud.batches.result_lines import Outcome
+from relay_localcloud.batches.records import Outcome, Record, RecordFailure, failure_of, sent_to_model
 from relay_localcloud.batches.tool_config import Tools, tools_of
 from relay_localcloud.inference.catalog import find_model
 from relay_localcloud.inference.errors import MODEL_NOT_FOUND, InferenceError
@@ -40,48 +39,32 @@ class Worker:
         """Do a record at once; None where it takes real time."""
         failure = failure_of(record)
         if failure is not None:
-            return Outcome(None, None, failure)
+            return Outcome.failed(failure)
         tools = self._tools(record, endpoint)
         if isinstance(tools, RecordFailure):
-            return Outcome(None, None, tools)
+            return Outcome.failed(tools)
         if tools is not None:
             return None
         try:
             answer = invoke_now(tx, organization_id, endpoint, sent_to_model(record.body))
         except InferenceError as error:
-            return refused(error, endpoint)
-        return None if answer is None else answered(answer)
+            return Outcome.refused(error, endpoint)
+        return None if answer is None else Outcome.answered(answer)
 
     async def later(self, organization_id: str, endpoint: Family, record: Record) -> Outcome:
         """Do a record that takes real time."""
         tools = self._tools(record, endpoint)
         if isinstance(tools, RecordFailure):
-            return Outcome(None, None, tools)
+            return Outcome.failed(tools)
         if tools is not None:
             # aiohttp takes a fifth of the start to load, and most batches have no use for it.
             rounds = await asyncio.to_thread(import_module, "relay_localcloud.batches.tool_rounds")
             outcome: Outcome = await rounds.take_turns(partial(self._ask, organization_id, endpoint), tools, record)
             return outcome
         try:
-            return answered(await self._ask(organization_id, endpoint, sent_to_model(record.body)))
+            return Outcome.answered(await self._ask(organization_id, endpoint, sent_to_model(record.body)))
         except InferenceError as error:
-            return refused(error, endpoint)
+            return Outcome.refused(error, endpoint)
 
     def _tools(self, record: Record, endpoint: Family) -> Tools | RecordFailure | None:
         return tools_of(record.body, endpoint, allow_loopback=self._store.settings.allow_loopback_executors)
-
-
-def refused(error: InferenceError, endpoint: Family) -> Outcome:
-    """What becomes of a record that the model refused."""
-    return Outcome(error.status, error.body(endpoint))
-
-
-def answered(answer: Answer) -> Outcome:
-    """What becomes of a record that the model answered; a batch pays half (assumed)."""
-    return Outcome(
-        200,
-        answer.body,
-        input_tokens=answer.input_tokens,
-        output_tokens=answer.output_tokens,
-        cost_nano_usd=answer.cost_nano_usd // 2,
-    )

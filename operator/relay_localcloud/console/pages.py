@@ -10,7 +10,7 @@ from typing import Final
 from pydantic import JsonValue
 from sqlalchemy import func, select
 
-from relay_localcloud.batches.tables import batches, files
+from relay_localcloud.batches.rows import BATCHES, FILES
 from relay_localcloud.console import money, nodes, workloads
 from relay_localcloud.console.chart import Chart
 from relay_localcloud.console.reading import Reading
@@ -70,8 +70,8 @@ def _overview(reading: Reading) -> dict[str, object]:
 def _batches(reading: Reading) -> dict[str, object]:
     """Batches with how far they are, and files; newest first."""
     return {
-        "batches": reading.page(batches, _ON_A_PAGE, place="batches-before"),
-        "files": reading.page(files, _ON_A_PAGE, files.c.deleted_at.is_(None), place="files-before"),
+        "batches": reading.page(BATCHES.table, _ON_A_PAGE, place="batches-before"),
+        "files": reading.page(FILES.table, _ON_A_PAGE, FILES.table.c.deleted_at.is_(None), place="files-before"),
     }
 
 

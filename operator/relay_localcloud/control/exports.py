@@ -1,6 +1,6 @@
 """The state as one JSON document: `{schemaVersion, tables: {name: [row, ...]}, files}`, rows as objects.
 
-`batches/contents.py` has the contents of files.
+`batches/storage.py` has the contents of files.
 """
 
 import sqlite3

@@ -2,7 +2,7 @@
 
 from pydantic import JsonValue
 
-from relay_localcloud.batches import contents
+from relay_localcloud.batches import storage
 from relay_localcloud.capacity import nodes
 from relay_localcloud.cloud import Cloud
 from relay_localcloud.control import exports
@@ -19,9 +19,9 @@ def seed(cloud: Cloud, document: JsonValue, announced: Founded | None = None) ->
     with cloud.store.transaction(at=0) as tx:
         if document is not None and exports.is_fresh(tx):
             exports.replace(tx, document)
-            contents.restore(tx, cloud.files, document)
+            storage.restore(tx, cloud.files, document)
         backends.seal_keys(tx, cloud.vault)
-        contents.sweep(tx, cloud.files)
+        storage.sweep(tx, cloud.files)
     cloud.begin_anew()
     with cloud.store.transaction() as tx:
         founded, made = organizations.seed(tx, announced)

@@ -5,7 +5,7 @@ from pydantic_core import from_json
 from starlette.requests import Request
 from starlette.responses import Response
 
-from relay_localcloud.batches import contents
+from relay_localcloud.batches import storage
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.control import exports
 from relay_localcloud.control.seeding import Reset
@@ -38,13 +38,13 @@ async def import_state(request: Request, cloud: CurrentCloud) -> Response:
     try:
         with cloud.store.transaction() as tx:
             counts = exports.replace(tx, document)
-            contents.restore(tx, cloud.files, document)
+            storage.restore(tx, cloud.files, document)
             backends.seal_keys(tx, cloud.vault)
     except StateFileError as error:
         raise ApiError(400, f"Nothing was imported: {error}.") from error
     cloud.begin_anew()
     with cloud.store.transaction() as tx:
-        contents.sweep(tx, cloud.files)
+        storage.sweep(tx, cloud.files)
     await cloud.under_way.others_ended()
     return answer({"rows": counts})
 

@@ -1,11 +1,15 @@
-"""Who may use the inference API, declared by an endpoint's first parameter, so that it comes before the body.
+"""Who may use the inference API: the key that is sent (section 5, rule 8), and what its organization must be.
 
-`InferenceReader`: a key with the scope `inference`, 403 otherwise. `InferenceCaller`: also an organization in good
-standing, 403 otherwise. `PayingCaller`: also one with funds, 402 otherwise.
+An endpoint declares it with its first parameter, so that it comes before the body. `InferenceReader`: a key with the
+scope `inference`, 403 otherwise. `InferenceCaller`: also an organization in good standing, 403 otherwise.
+`PayingCaller`: also one whose available balance is not below the spending floor, 402 otherwise. For batches it must
+have access to them as well, 404 otherwise.
 """
 
-from typing import Annotated
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Annotated, Final
 
+from starlette.datastructures import Headers
 from starlette.requests import Request
 
 from relay_localcloud.cloud import CurrentCloud
@@ -13,44 +17,56 @@ from relay_localcloud.http.arguments import Depends
 from relay_localcloud.http.exchange import exchange_of
 from relay_localcloud.http.principal import Principal
 from relay_localcloud.identity import organizations
-from relay_localcloud.inference.charges import require_funds
+from relay_localcloud.identity.credentials import KEY_PREFIX, LEGACY_KEY_PREFIX, RefusedKey, authenticate
 from relay_localcloud.inference.errors import (
     ACCOUNT_SUSPENDED,
     ACCOUNT_UNAVAILABLE,
+    EXPIRED_API_KEY,
+    INSUFFICIENT_BALANCE,
     INSUFFICIENT_SCOPE,
+    INVALID_API_KEY,
+    MISSING_API_KEY,
+    NOT_FOUND,
+    REVOKED_API_KEY,
     InferenceError,
+    Row,
 )
 from relay_localcloud.kernel.store import Tx
+from relay_localcloud.money import billing
 
-SCOPE = "inference"
+SCOPE: Final = "inference"
 
-
-async def _reader(request: Request) -> Principal:
-    return _in_scope(request)
-
-
-async def _caller(request: Request, cloud: CurrentCloud) -> Principal:
-    caller = _in_scope(request)
-    with cloud.store.transaction() as tx:
-        require_standing(tx, caller.organization_id)
-    return caller
+_REFUSALS: Final[Mapping[str, Row]] = {
+    "invalid": INVALID_API_KEY,
+    "revoked": REVOKED_API_KEY,
+    "expired": EXPIRED_API_KEY,
+}
 
 
-async def _payer(request: Request, cloud: CurrentCloud) -> Principal:
-    caller = _in_scope(request)
-    with cloud.store.transaction() as tx:
-        require_standing(tx, caller.organization_id)
-        require_funds(tx, caller.organization_id)
-    return caller
+def credential(headers: Headers) -> str:
+    """The API key that is sent, as bearer token or as `x-api-key`; the bearer token goes first. InferenceError 401."""
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    bearer = token.strip() if scheme.lower() == "bearer" else ""
+    key = bearer or headers.get("x-api-key", "").strip()
+    if not key:
+        raise InferenceError(
+            *MISSING_API_KEY,
+            "Send an API key in a header: Authorization: Bearer <API key>, or x-api-key: <API key>.",
+        )
+    if not key.startswith((KEY_PREFIX, LEGACY_KEY_PREFIX)):
+        raise InferenceError(*INVALID_API_KEY, "This is no API key.")
+    return key
 
 
-InferenceReader = Annotated[Principal, Depends(_reader)]
-InferenceCaller = Annotated[Principal, Depends(_caller)]
-PayingCaller = Annotated[Principal, Depends(_payer)]
+def holder(tx: Tx, key: str) -> Principal:
+    """Whose API key this is; InferenceError 401."""
+    try:
+        return authenticate(tx, key)
+    except RefusedKey as refused:
+        raise InferenceError(*_REFUSALS[refused.reason], refused.message) from None
 
 
-def require_standing(tx: Tx, organization_id: str) -> None:
-    """Refuse with 403 while the organization is suspended for its balance, or under review (section 7)."""
+def _in_good_standing(tx: Tx, organization_id: str) -> None:
     match organizations.standing_of(tx, organization_id):
         case None:
             return
@@ -60,9 +76,42 @@ def require_standing(tx: Tx, organization_id: str) -> None:
             raise InferenceError(*ACCOUNT_SUSPENDED, "This account is suspended for its balance: add funds.")
 
 
-def _in_scope(request: Request) -> Principal:
-    principal = exchange_of(request.scope).principal
-    assert principal is not None  # InferenceAuthentication let nobody else through
-    if SCOPE not in principal.scopes:
-        raise InferenceError(*INSUFFICIENT_SCOPE, f"This needs a key with the scope {SCOPE}.")
-    return principal
+def _with_funds(tx: Tx, organization_id: str) -> None:
+    has = billing.account(tx, organization_id)
+    override = tx.settings.inference_floor_cents
+    floor_cents = has.floor_cents if override is None else override
+    if has.available_cents < floor_cents:
+        raise InferenceError(
+            *INSUFFICIENT_BALANCE,
+            f"The available balance of {has.available_cents} cents is below the spending floor of {floor_cents}: "
+            "add funds, then try again.",
+        )
+
+
+def _with_batch_access(tx: Tx, organization_id: str) -> None:
+    if not organizations.organization(tx, organization_id)["batch_access"]:
+        raise InferenceError(*NOT_FOUND, "This organization has no access to batches.")
+
+
+def _caller(*conditions: Callable[[Tx, str], None]) -> Callable[[Request, CurrentCloud], Awaitable[Principal]]:
+    """A dependency that lets the caller pass under these conditions, the first that does not hold being told."""
+
+    async def caller(request: Request, cloud: CurrentCloud) -> Principal:
+        principal = exchange_of(request.scope).principal
+        assert principal is not None  # Authentication let nobody else through
+        if SCOPE not in principal.scopes:
+            raise InferenceError(*INSUFFICIENT_SCOPE, f"This needs a key with the scope {SCOPE}.")
+        if conditions:
+            with cloud.store.transaction() as tx:
+                for require in conditions:
+                    require(tx, principal.organization_id)
+        return principal
+
+    return caller
+
+
+InferenceReader = Annotated[Principal, Depends(_caller())]
+InferenceCaller = Annotated[Principal, Depends(_caller(_in_good_standing))]
+PayingCaller = Annotated[Principal, Depends(_caller(_in_good_standing, _with_funds))]
+BatchCaller = Annotated[Principal, Depends(_caller(_in_good_standing, _with_batch_access))]
+PayingBatchCaller = Annotated[Principal, Depends(_caller(_in_good_standing, _with_batch_access, _with_funds))]

@@ -1,20 +1,22 @@
 """What tokens cost: summed exactly in nano-USD, debited in whole cents, the rest carried to the next charge.
 
 A debit is a transaction of its own at once, so tokens are never accrued usage: `availableCents` is `balanceCents` less
-what workloads accrued, as section 2 has it.
+what workloads accrued, as section 2 has it. What was asked is counted by organization and day; batches count as well,
+each record as a request.
 """
 
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Final
 
-from sqlalchemy import BigInteger, Column, String, Table, bindparam
+from sqlalchemy import BigInteger, Column, String, Table, bindparam, select
 from sqlalchemy.dialects.sqlite import insert
 
-from relay_localcloud.inference import usage
-from relay_localcloud.inference.errors import INSUFFICIENT_BALANCE, InferenceError
-from relay_localcloud.inference.usage import Usage
+from relay_localcloud.kernel.instants import DAY, timestamp
 from relay_localcloud.kernel.prepared import Prepared
 from relay_localcloud.kernel.schema import metadata
 from relay_localcloud.kernel.store import Tx
+from relay_localcloud.models.built_in import NANO_USD_PER_TOKEN
 from relay_localcloud.money import billing
 
 NANO_USD_PER_CENT: Final = 10_000_000
@@ -26,38 +28,93 @@ inference_charges = Table(
     Column("charged_nano_usd", BigInteger, nullable=False),  # ever
 )
 
-_opened = insert(inference_charges).values(
-    organization_id=bindparam("organization"), charged_nano_usd=bindparam("nano_usd")
+inference_usage = Table(
+    "inference_usage",
+    metadata,
+    Column("organization_id", String, primary_key=True),
+    Column("day", BigInteger, primary_key=True),  # its first instant, in UTC
+    Column("requests", BigInteger, nullable=False),
+    Column("input_tokens", BigInteger, nullable=False),
+    Column("output_tokens", BigInteger, nullable=False),
+    Column("cost_nano_usd", BigInteger, nullable=False),
 )
-_CHARGE = Prepared(
-    _opened.on_conflict_do_update(
-        index_elements=[inference_charges.c.organization_id],
-        set_={"charged_nano_usd": inference_charges.c.charged_nano_usd + _opened.excluded.charged_nano_usd},
-    ).returning(inference_charges.c.charged_nano_usd)
-)
+
+
+def _adding(table: Table, *keys: str) -> Prepared:
+    """Adds to the counts of the row with these keys, and gives the counts as they are then."""
+    counts = [column for column in table.c if column.name not in keys]
+    row = insert(table).values({column.name: bindparam(f"new_{column.name}") for column in table.c})
+    more = {column.name: column + row.excluded[column.name] for column in counts}
+    return Prepared(row.on_conflict_do_update(index_elements=keys, set_=more).returning(*counts))
+
+
+_CHARGE = _adding(inference_charges, "organization_id")
+_USE = _adding(inference_usage, "organization_id", "day")
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Requests that were answered, the tokens that they took, and what those cost."""
+
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_nano_usd: int = 0
+
+    @classmethod
+    def of(cls, input_tokens: int, output_tokens: int) -> "Usage":
+        """One online request that took these tokens."""
+        return cls(1, input_tokens, output_tokens, (input_tokens + output_tokens) * NANO_USD_PER_TOKEN)
+
+    @property
+    def halved(self) -> "Usage":
+        """For what a batch pays (assumed)."""
+        return replace(self, cost_nano_usd=self.cost_nano_usd // 2)
+
+    def __add__(self, other: "Usage") -> "Usage":
+        """Both together."""
+        return Usage(*map(sum, zip(_counts(self), _counts(other), strict=True)))
+
+    def as_json(self) -> dict[str, int]:
+        """As answers show it."""
+        return dict(zip(("requests", "inputTokens", "outputTokens", "costNanoUsd"), _counts(self), strict=True))
+
+
+NOTHING: Final = Usage()
+
+
+def _counts(used: Usage) -> tuple[int, ...]:
+    return used.requests, used.input_tokens, used.output_tokens, used.cost_nano_usd
 
 
 def charge(tx: Tx, organization_id: str, used: Usage) -> None:
     """Charge an organization for tokens; debits the whole cents that are full."""
     if used.requests:
-        usage.record(tx, organization_id, used)
+        _run(_USE, tx, {"organization_id": organization_id, "day": _day(tx.now), **asdict(used)})
     nano_usd = used.cost_nano_usd
     if nano_usd == 0:
         return
-    charged = int(_CHARGE.run(tx.connection, organization=organization_id, nano_usd=nano_usd).fetchone()[0])
+    charged = _run(_CHARGE, tx, {"organization_id": organization_id, "charged_nano_usd": nano_usd})
     cents = charged // NANO_USD_PER_CENT - (charged - nano_usd) // NANO_USD_PER_CENT
     if cents:
         billing.debit(tx, organization_id, cents, "Inference tokens")
 
 
-def require_funds(tx: Tx, organization_id: str) -> None:
-    """Refuse with 402 what costs money while the available balance is below the spending floor (section 7)."""
-    has = billing.account(tx, organization_id)
-    override = tx.settings.inference_floor_cents
-    floor_cents = has.floor_cents if override is None else override
-    if has.available_cents < floor_cents:
-        raise InferenceError(
-            *INSUFFICIENT_BALANCE,
-            f"The available balance of {has.available_cents} cents is below the spending floor of {floor_cents}: "
-            "add funds, then try again.",
-        )
+def daily(tx: Tx, organization_id: str, days: int) -> list[tuple[str, Usage]]:
+    """The last `days` days with their dates, the oldest first, today included."""
+    today, usage = _day(tx.now), inference_usage.c
+    since = today - (days - 1) * DAY
+    query = select(usage.day, usage.requests, usage.input_tokens, usage.output_tokens, usage.cost_nano_usd).where(
+        usage.organization_id == organization_id, usage.day >= since
+    )
+    known = {row[0]: Usage(*row[1:]) for row in tx.connection.execute(query)}
+    return [(timestamp(day)[:10], known.get(day, NOTHING)) for day in range(max(since, 0), today + DAY, DAY)]
+
+
+def _run(statement: Prepared, tx: Tx, values: Mapping[str, object]) -> int:
+    row = statement.run(tx.connection, **{f"new_{name}": value for name, value in values.items()}).fetchone()
+    return int(row[0])
+
+
+def _day(instant: int) -> int:
+    return instant - instant % DAY

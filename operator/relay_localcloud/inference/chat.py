@@ -1,11 +1,17 @@
 """The chat completions family: what a request says to a built-in model, and its answer in OpenAI's shapes."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import aclosing
+from typing import Any, ClassVar, Final
 
-from relay_localcloud.inference.engine import Finish, Prompt, Turn, pieces, words
-from relay_localcloud.inference.frames import Frame, Part
-from relay_wire.inference import ChatRequest, Content
+from pydantic import JsonValue
+
+from relay_localcloud.inference.charges import Usage
+from relay_localcloud.inference.dialects import Json, data_event, strings, text_of, usage_in
+from relay_localcloud.inference.engine import Finish, Prompt, Turn, pieces
+from relay_localcloud.inference.frames import DONE, Frame, Part, Source
+from relay_localcloud.inference.upstreams import cut, parsed_event
+from relay_wire.inference import ChatRequest, Family
 
 FINISH_REASONS: Final[Mapping[Finish, str]] = {
     Finish.STOP: "stop",
@@ -15,79 +21,94 @@ FINISH_REASONS: Final[Mapping[Finish, str]] = {
 }
 
 
-def text_of(content: Content | None) -> str:
-    """The text of a message's content; its parts are lines."""
-    if isinstance(content, str):
-        return content
-    texts = (part.text if part.text is not None else text_of(part.content) for part in content or ())
-    return "\n".join(text for text in texts if text)
+class Chat:
+    """`POST /v1/chat/completions`."""
+
+    family: ClassVar = Family.CHAT_COMPLETIONS
+    request = ChatRequest
+    prefix: ClassVar = "chatcmpl"
+    counts: ClassVar = ("prompt_tokens", "completion_tokens")
+    stream_options: ClassVar[Json] = {"stream_options": {"include_usage": True}}
+    end: ClassVar = DONE
+
+    def prompt(self, request: ChatRequest) -> Prompt:
+        """What a built-in model reads of the request."""
+        texts = [(message, text_of(message.content)) for message in request.messages]
+        limits = [limit for limit in (request.max_tokens, request.max_completion_tokens) if limit is not None]
+        return Prompt(
+            said=next((text for message, text in reversed(texts) if message.role == "user"), texts[-1][1]),
+            texts=[text for _, text in texts],
+            limit=min(limits, default=None),
+            choices=request.n or 1,
+            stops=[request.stop] if isinstance(request.stop, str) else request.stop or (),
+            offered_tool=_offered(request),
+            turns_with_calls=sum(bool(message.tool_calls) for message in request.messages),
+            tool_results=[text for message, text in texts if message.role == "tool"],
+        )
+
+    def whole(self, request: ChatRequest, turn: Turn, identifier: str, created: int) -> Json:
+        """The answer as one object."""
+        choices = [
+            {
+                "index": index,
+                "message": _message(turn, _call_id(identifier, index)),
+                "logprobs": None,
+                "finish_reason": FINISH_REASONS[turn.finish],
+            }
+            for index in range(turn.choices)
+        ]
+        base = {"id": identifier, "object": "chat.completion", "created": created, "model": request.model}
+        return {**base, "choices": choices, "usage": _usage(turn)}
+
+    def frames(self, request: ChatRequest, turn: Turn, identifier: str, created: int) -> Iterator[Frame]:
+        """The answer as the chunks of a stream, one a word; the usage last where it was asked for."""
+        asked = _wants_usage(request)
+        base = {"id": identifier, "object": "chat.completion.chunk", "created": created, "model": request.model}
+        # Where usage is asked for, every chunk but the last says that it has none.
+        rest: Json = {"usage": None} if asked else {}
+        for index in range(turn.choices):
+            for part, delta in _deltas(turn, _call_id(identifier, index)):
+                yield Frame(part, {**base, **_choice(index, delta, None), **rest})
+            yield Frame(Part.TAIL, {**base, **_choice(index, {}, FINISH_REASONS[turn.finish]), **rest})
+        if asked:
+            yield Frame(Part.TAIL, {**base, "choices": [], "usage": _usage(turn)})
+
+    async def relayed(self, request: ChatRequest, prompt: Prompt, events: AsyncGenerator[str, None]) -> Source:
+        """A server's stream; InferenceError where it ends without `[DONE]`."""
+        used, spoken = None, 0
+        async with aclosing(events):
+            async for data in events:
+                if data == "[DONE]":
+                    yield used or Usage.of(prompt.input_tokens, spoken)
+                    return
+                chunk = {**parsed_event(data), "model": request.model}
+                used = usage_in(chunk.get("usage"), self.counts) or used
+                part = _part_of_chunk(chunk)
+                spoken += part is Part.CONTENT
+                if not _wants_usage(request):
+                    usage = chunk.pop("usage", None)
+                    if usage is not None and not chunk.get("choices"):
+                        continue
+                yield Frame(part, chunk)
+        raise cut()
+
+    def said(self, document: Json) -> JsonValue:
+        """The contents and the calls of every choice."""
+        return _said(document, "message")
+
+    def event(self, data: Mapping[str, Any]) -> bytes:
+        """A chunk."""
+        return data_event(data)
 
 
-def prompt(request: ChatRequest) -> Prompt:
-    """What a built-in model reads of the request."""
-    texts = [(message, text_of(message.content)) for message in request.messages]
-    said = next((text for message, text in reversed(texts) if message.role == "user"), texts[-1][1])
-    stops = [request.stop] if isinstance(request.stop, str) else request.stop or ()
-    limits = [limit for limit in (request.max_tokens, request.max_completion_tokens) if limit is not None]
-    return Prompt(
-        said=said,
-        input_tokens=sum(words(text) for _, text in texts),
-        limit=min(limits, default=None),
-        stops=stops,
-        offered_tool=_offered(request),
-        turns_with_calls=sum(bool(message.tool_calls) for message in request.messages),
-        tool_results=[text for message, text in texts if message.role == "tool"],
-    )
-
-
-def completion(request: ChatRequest, turn: Turn, identifier: str, created: int) -> dict[str, Any]:
-    """The answer as one object."""
-    choices = [
-        {
-            "index": index,
-            "message": _message(turn, _call_id(identifier, index)),
-            "logprobs": None,
-            "finish_reason": FINISH_REASONS[turn.finish],
-        }
-        for index in range(request.n or 1)
-    ]
-    return {
-        "id": identifier,
-        "object": "chat.completion",
-        "created": created,
-        "model": request.model,
-        "choices": choices,
-        "usage": usage(turn.input_tokens, turn.output_tokens * len(choices)),
-    }
-
-
-def frames(request: ChatRequest, turn: Turn, identifier: str, created: int) -> Iterator[Frame]:
-    """The answer as the chunks of a stream, one a word; the usage last where it was asked for."""
-    asked = wants_usage(request)
-    base = {"id": identifier, "object": "chat.completion.chunk", "created": created, "model": request.model}
-    # Where usage is asked for, every chunk but the last says that it has none.
-    rest: dict[str, Any] = {"usage": None} if asked else {}
-    for index in range(request.n or 1):
-        for part, delta in _deltas(turn, _call_id(identifier, index)):
-            yield Frame(part, {**base, **_choice(index, delta, None), **rest})
-        yield Frame(Part.TAIL, {**base, **_choice(index, {}, FINISH_REASONS[turn.finish]), **rest})
-    if asked:
-        whole = usage(turn.input_tokens, turn.output_tokens * (request.n or 1))
-        yield Frame(Part.TAIL, {**base, "choices": [], "usage": whole})
-
-
-def wants_usage(request: ChatRequest) -> bool:
+def _wants_usage(request: ChatRequest) -> bool:
     """Whether a stream ends with its usage."""
     return request.stream_options is not None and bool(request.stream_options.include_usage)
 
 
-def usage(input_tokens: int, output_tokens: int) -> dict[str, int]:
-    """Tokens as OpenAI counts them."""
-    return {
-        "prompt_tokens": input_tokens,
-        "completion_tokens": output_tokens,
-        "total_tokens": input_tokens + output_tokens,
-    }
+def _usage(turn: Turn) -> dict[str, int]:
+    taken, given = turn.input_tokens, turn.output_tokens
+    return {"prompt_tokens": taken, "completion_tokens": given, "total_tokens": taken + given}
 
 
 def _offered(request: ChatRequest) -> str | None:
@@ -100,14 +121,14 @@ def _call_id(identifier: str, index: int) -> str:
     return f"call-{identifier.rpartition('-')[2]}-{index}"
 
 
-def _message(turn: Turn, call_id: str) -> dict[str, Any]:
+def _message(turn: Turn, call_id: str) -> Json:
     if turn.called_tool is None:
         return {"role": "assistant", "content": turn.text, "refusal": None}
     call = {"id": call_id, "type": "function", "function": {"name": turn.called_tool, "arguments": turn.text}}
     return {"role": "assistant", "content": None, "refusal": None, "tool_calls": [call]}
 
 
-def _deltas(turn: Turn, call_id: str) -> Iterator[tuple[Part, dict[str, Any]]]:
+def _deltas(turn: Turn, call_id: str) -> Iterator[tuple[Part, Json]]:
     if turn.called_tool is None:
         yield Part.HEAD, {"role": "assistant", "content": "", "refusal": None}
         for piece in pieces(turn.text):
@@ -120,5 +141,21 @@ def _deltas(turn: Turn, call_id: str) -> Iterator[tuple[Part, dict[str, Any]]]:
         yield Part.CONTENT, {"tool_calls": [{"index": 0, "function": {"arguments": piece}}]}
 
 
-def _choice(index: int, delta: dict[str, Any], finish_reason: str | None) -> dict[str, Any]:
+def _choice(index: int, delta: Json, finish_reason: str | None) -> Json:
     return {"choices": [{"index": index, "delta": delta, "logprobs": None, "finish_reason": finish_reason}]}
+
+
+def _part_of_chunk(chunk: Json) -> Part:
+    if any(strings(_said(chunk, "delta"))):
+        return Part.CONTENT
+    choices = chunk.get("choices")
+    begins = isinstance(choices, list) and any(
+        isinstance(choice, dict) and choice.get("finish_reason") is None for choice in choices
+    )
+    return Part.HEAD if begins else Part.TAIL
+
+
+def _said(document: Json, field: str) -> list[JsonValue]:
+    choices = document.get("choices")
+    spoken = [choice.get(field) for choice in choices if isinstance(choice, dict)] if isinstance(choices, list) else []
+    return [each for said in spoken if isinstance(said, dict) for each in (said.get("content"), said.get("tool_calls"))]

@@ -10,6 +10,7 @@ from enum import Enum, auto
 from itertools import islice
 
 from relay_localcloud.http.errors import ApiError
+from relay_localcloud.inference.charges import Usage
 from relay_localcloud.inference.errors import of_api_error
 from relay_localcloud.models.built_in import BuiltInModel
 
@@ -28,27 +29,49 @@ class Finish(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What of a request a built-in model reads."""
+    """What of a request a built-in model reads, and how large that is for the bounds of serving deployments.
+
+    Section 2 names bytes and leaves open of what. Counted is what was said, as UTF-8: the text of every message, and of
+    `system` in the Messages family, where the text parts of one content are lines. Roles, tools, images and the JSON
+    around it all count nothing.
+    """
 
     said: str  # the last user message
-    input_tokens: int
+    texts: Sequence[str]  # of every message
     limit: int | None = None
+    choices: int = 1
     stops: Sequence[str] = ()
     offered_tool: str | None = None
     turns_with_calls: int = 0
     tool_results: Sequence[str] = ()
 
+    @property
+    def input_tokens(self) -> int:
+        """How many tokens were said."""
+        return sum(words(text) for text in self.texts)
+
+    @property
+    def size(self) -> int:
+        """How many bytes."""
+        return sum(len(text.encode()) for text in self.texts)
+
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What a model answers: a text, or the call of a tool with its arguments as JSON."""
+    """What a model answers, in each of its choices: a text, or the call of a tool with its arguments as JSON."""
 
     finish: Finish
     text: str
     input_tokens: int
-    output_tokens: int
+    output_tokens: int  # of all choices
+    choices: int = 1
     called_tool: str | None = None
     stop_sequence: str | None = None
+
+    @property
+    def usage(self) -> Usage:
+        """The request that it answers."""
+        return Usage.of(self.input_tokens, self.output_tokens)
 
 
 def turn(model: BuiltInModel, prompt: Prompt) -> Turn:
@@ -63,7 +86,8 @@ def turn(model: BuiltInModel, prompt: Prompt) -> Turn:
     if prompt.offered_tool is None:
         return _spoken(prompt, prompt.said)
     arguments = f'{{"round": {prompt.turns_with_calls + 1}}}'
-    return Turn(Finish.TOOL_CALLS, arguments, prompt.input_tokens, words(arguments), prompt.offered_tool)
+    taken = words(arguments) * prompt.choices
+    return Turn(Finish.TOOL_CALLS, arguments, prompt.input_tokens, taken, prompt.choices, prompt.offered_tool)
 
 
 def words(text: str) -> int:
@@ -93,4 +117,5 @@ def _spoken(prompt: Prompt, text: str) -> Turn:
     if prompt.limit is not None and spoken > prompt.limit:
         *_, last = islice(_WORD.finditer(text), prompt.limit)
         finish, stop_sequence, text, spoken = Finish.LENGTH, None, text[: last.end()], prompt.limit
-    return Turn(finish, text, prompt.input_tokens, spoken, stop_sequence=stop_sequence)
+    taken = spoken * prompt.choices
+    return Turn(finish, text, prompt.input_tokens, taken, prompt.choices, stop_sequence=stop_sequence)

@@ -1,6 +1,6 @@
 """Streams as server-sent events (section 7, "Streaming"): what a source says, until it ends or is cut.
 
-A source yields frames and, last, the tokens that they took. A stream that is cut ends with an error frame and `[DONE]`,
+A source yields frames and, last, what they took. A stream that is cut ends with an error frame and `[DONE]`,
 and is not billed; one that is whole is billed before its last event is sent.
 """
 
@@ -10,19 +10,19 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
+from relay_localcloud.inference.charges import Usage
 from relay_localcloud.inference.errors import UPSTREAM_ERROR, InferenceError
 from relay_wire.inference import Family
 
-_DONE: Final = b"data: [DONE]\n\n"
-_END: Final[Mapping[Family, bytes]] = {
-    Family.CHAT_COMPLETIONS: _DONE,
-    Family.MESSAGES: b'event: message_stop\ndata: {"type":"message_stop"}\n\n',
-}
+if TYPE_CHECKING:
+    from relay_localcloud.inference.dialects import Dialect
+
+DONE: Final = b"data: [DONE]\n\n"
 _IN_A_ROW = 64
 
 
@@ -42,24 +42,16 @@ class Frame:
     data: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Tokens:
-    """What a whole answer took."""
-
-    input: int
-    output: int
+Source = AsyncGenerator[Frame | Usage, None]
 
 
-Source = AsyncGenerator[Frame | Tokens, None]
-
-
-async def told(frames: Iterator[Frame], tokens: Tokens) -> Source:
+async def told(frames: Iterator[Frame], usage: Usage) -> Source:
     """A source whose frames are there already."""
     for number, frame in enumerate(frames, 1):
         yield frame
         if number % _IN_A_ROW == 0:
             await asyncio.sleep(0)  # others get a turn, and a client that went away is noticed
-    yield tokens
+    yield usage
 
 
 async def broken_after(source: Source, pieces: int) -> Source:
@@ -72,19 +64,21 @@ async def broken_after(source: Source, pieces: int) -> Source:
             yield said
 
 
-async def events(source: Source, family: Family, whole: Callable[[Tokens], None]) -> AsyncGenerator[bytes, None]:
-    """The source as bytes on the wire; `whole` is called with the tokens once nothing can cut it any more."""
+async def events(
+    source: Source, dialect: "Dialect[Any]", whole: Callable[[Usage], None]
+) -> AsyncGenerator[bytes, None]:
+    """The source as bytes on the wire; `whole` is called with what it took once nothing can cut it any more."""
     try:
         async for said in source:
-            if isinstance(said, Tokens):
+            if isinstance(said, Usage):
                 whole(said)
             else:
-                yield _event(family, said.data)
+                yield dialect.event(said.data)
     except InferenceError as error:
-        name = b"event: error\n" if family is Family.MESSAGES else b""
-        yield name + b"data: " + json.dumps(error.body(family)).encode() + b"\n\n" + _DONE
+        name = b"event: error\n" if dialect.family is Family.MESSAGES else b""
+        yield name + b"data: " + json.dumps(error.body(dialect.family)).encode() + b"\n\n" + DONE
     else:
-        yield _END[family]
+        yield dialect.end
 
 
 class EventStream(StreamingResponse):
@@ -102,10 +96,3 @@ class EventStream(StreamingResponse):
         finally:
             await self._content.aclose()
             await self._source.aclose()
-
-
-def _event(family: Family, data: Mapping[str, Any]) -> bytes:
-    text = json.dumps(data, separators=(",", ":")).encode()
-    if family is Family.MESSAGES:
-        return b"event: " + str(data["type"]).encode() + b"\ndata: " + text + b"\n\n"
-    return b"data: " + text + b"\n\n"

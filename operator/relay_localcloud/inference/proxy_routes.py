@@ -10,8 +10,9 @@ from relay_localcloud.http.principal import OrganizationId, ProxyReader
 from relay_localcloud.http.routing import Router
 from relay_localcloud.identity import credentials
 from relay_localcloud.identity.api_key_routes import summary
-from relay_localcloud.inference import usage
+from relay_localcloud.inference import charges
 from relay_localcloud.inference.callers import SCOPE
+from relay_localcloud.inference.charges import NOTHING
 from relay_localcloud.kernel.store import Tx
 from relay_wire.account import AiProxy, ProxyUsage
 
@@ -38,6 +39,6 @@ def read_proxy_usage(
 ) -> dict[str, object]:
     """Answers every day, also those without a request, and the totals; days begin at midnight UTC."""
     del caller
-    items = usage.daily(tx, organization_id, days)
-    totals = usage.sum_of(used for _, used in items)
+    items = charges.daily(tx, organization_id, days)
+    totals = sum((used for _, used in items), NOTHING)
     return {"items": [{"date": date, **used.as_json()} for date, used in items], "totals": totals.as_json()}

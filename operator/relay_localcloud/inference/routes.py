@@ -16,12 +16,11 @@ from relay_localcloud.http.routing import Router
 from relay_localcloud.inference import frames, invoke
 from relay_localcloud.inference.bodies import AskedBody
 from relay_localcloud.inference.callers import InferenceReader, PayingCaller
-from relay_localcloud.inference.catalog import find_model
-from relay_localcloud.inference.charges import charge
+from relay_localcloud.inference.catalog import find_model, listed
+from relay_localcloud.inference.charges import Usage, charge
 from relay_localcloud.inference.errors import MODEL_NOT_FOUND, InferenceError
-from relay_localcloud.inference.frames import EventStream, Tokens
-from relay_localcloud.inference.invoke import ModelRequest
-from relay_localcloud.inference.listing import listed
+from relay_localcloud.inference.frames import EventStream
+from relay_localcloud.inference.invoke import Question, Streaming
 from relay_localcloud.kernel.store import Tx
 from relay_wire.inference import (
     ChatCompletion,
@@ -50,7 +49,7 @@ async def complete_chat(
     request: Request,
 ) -> Response:
     """Answers one object; with `stream: true` server-sent events that end with `data: [DONE]`."""
-    return await _answered(cloud, caller.organization_id, Family.CHAT_COMPLETIONS, body, request)
+    return await _answered(cloud, caller.organization_id, Question(Family.CHAT_COMPLETIONS, body), request)
 
 
 @router.post(
@@ -67,7 +66,7 @@ async def answer_messages(
     request: Request,
 ) -> Response:
     """Answers one object; with `stream: true` server-sent events from `message_start` to `message_stop`."""
-    return await _answered(cloud, caller.organization_id, Family.MESSAGES, body, request)
+    return await _answered(cloud, caller.organization_id, Question(Family.MESSAGES, body), request)
 
 
 @router.get("/v1/models", response_model=ModelList, summary="List models")
@@ -87,16 +86,15 @@ def get_model(caller: InferenceReader, model_id: ResourceId, tx: Tx) -> dict[str
     return model
 
 
-async def _answered(
-    cloud: Cloud, organization_id: str, family: Family, asked: ModelRequest, request: Request
-) -> Response:
-    if asked.stream:
-        return await _streamed(cloud, organization_id, family, asked, request)
+async def _answered(cloud: Cloud, organization_id: str, asked: Question, request: Request) -> Response:
     with cloud.store.transaction() as tx:
-        model, now = find_model(tx, organization_id, asked.model, family), tx.now
-        answered = invoke.answer_now(model, asked, now)
+        model, now = find_model(tx, organization_id, asked.request.model, asked.dialect.family), tx.now
+        answered = None if asked.request.stream else invoke.answer_now(model, asked, now)
         if answered is not None:
             charge(tx, organization_id, answered.usage)
+    if asked.request.stream:
+        streaming = await _unless_left(request, invoke.stream(cloud.upstreams, model, asked, now))
+        return _streamed(cloud, organization_id, asked, request, streaming)
     if answered is None:
         answered = await _unless_left(request, invoke.answer(cloud.upstreams, model, asked, now))
         with cloud.store.transaction() as tx:
@@ -104,23 +102,17 @@ async def _answered(
     return answer(answered.body, headers=answered.headers)
 
 
-async def _streamed(
-    cloud: Cloud, organization_id: str, family: Family, asked: ModelRequest, request: Request
-) -> Response:
-    with cloud.store.transaction() as tx:
-        model, now = find_model(tx, organization_id, asked.model, family), tx.now
-    exchange = exchange_of(request.scope)
-    streaming = await _unless_left(request, invoke.stream(cloud.upstreams, model, asked, now))
-    source = streaming.source
+def _streamed(cloud: Cloud, organization_id: str, asked: Question, request: Request, streaming: Streaming) -> Response:
+    exchange, source = exchange_of(request.scope), streaming.source
     if exchange.cut_stream_after is not None:
         source = frames.broken_after(source, exchange.cut_stream_after)
 
-    def whole(tokens: Tokens) -> None:
+    def whole(used: Usage) -> None:
         if not exchange.reply_breaks:
             with cloud.store.transaction() as tx:
-                charge(tx, organization_id, invoke.usage_of(tokens))
+                charge(tx, organization_id, used)
 
-    return EventStream(source, frames.events(source, family, whole), streaming.headers)
+    return EventStream(source, frames.events(source, asked.dialect, whole), streaming.headers)
 
 
 async def _unless_left(request: Request, asking: Coroutine[None, None, _Answer]) -> _Answer:

@@ -1,12 +1,20 @@
-"""What of a model answers a request (section 2, "Inference catalog backend" and "Serving deployment"): pure."""
+"""What of a model answers a request (section 2, "Inference catalog backend" and "Serving deployment"): pure.
+
+`POST /_localcloud/upstreams {image, url}` says which server stands for an `engineImage`; it is asked as a replica would
+be, at `/v1/chat/completions` or `/v1/messages` below that URL, for the deployment's `servedModelId`.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from relay_localcloud.inference.catalog import Model
 from relay_localcloud.models.backends import Server
-from relay_localcloud.models.built_in import BuiltInModel
+from relay_localcloud.models.built_in import BOTH, BUILT_IN, BuiltInModel
 from relay_localcloud.serving.traffic import Published
+
+DEPLOYMENT_HEADER = "x-relay-deployment"
+REPLICA_HEADER = "x-relay-replica"
+"""Response headers of the local cloud that say which deployment answered, and which replica of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +23,21 @@ class Turn:
 
     deployment: Published
     replica_id: str
+
+    @property
+    def behind(self) -> Server | BuiltInModel:
+        """The server that stands for its image, under the replica's id; else the built-in model, or the echo."""
+        deployment = self.deployment
+        url = deployment.replicas[self.replica_id]
+        if url is None:
+            return BUILT_IN.get(deployment.model_id) or BuiltInModel(deployment.model_id, BOTH)
+        endpoint, ref = url.rstrip("/").removesuffix("/v1") + "/v1", deployment.served_model_id
+        return Server(self.replica_id, ref, endpoint, deployment.apis, "none", deployment.weight, deployment.cap)
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers that name who answered."""
+        return {DEPLOYMENT_HEADER: self.deployment.id, REPLICA_HEADER: self.replica_id}
 
 
 Chosen = Server | BuiltInModel | Turn

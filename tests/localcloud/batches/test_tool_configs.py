@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from relay_localcloud.batches.addresses import Reach
-from relay_localcloud.batches.tool_config import Tools, tools_of
+from relay_localcloud.batches.tool_config import Reach, Tools, tools_of
 from relay_wire.inference import Family
 
 PUBLIC = Reach(public=True, loopback=False)
