@@ -44,14 +44,7 @@ from relay_localcloud.http.ratelimit import RateLimit, RateLimiter
 from relay_localcloud.http.requestlog import RequestLog, RequestLogging
 from relay_localcloud.http.routing import Route, Router
 from relay_localcloud.http.under_way import EndedByReplacement, UnderWay
-from relay_localcloud.identity import (
-    account_routes,
-    api_key_routes,
-    credentials,
-    invite_routes,
-    member_routes,
-    organization_routes,
-)
+from relay_localcloud.identity import account_routes, api_key_routes, credentials, organization_routes
 from relay_localcloud.inference import backend_routes, proxy_routes
 from relay_localcloud.inference.invoke import invoke
 from relay_localcloud.inference.upstreams import Upstreams
@@ -64,7 +57,7 @@ from relay_localcloud.providers import applications, node_events, reservation_mo
 from relay_localcloud.providers import routes as provider_routes
 from relay_localcloud.serving import moves as serving_moves
 from relay_localcloud.serving import routes as serving_routes
-from relay_localcloud.tooling import registry_credential_routes, runner_pool_routes
+from relay_localcloud.tooling import registry_credentials, runner_pools
 from relay_localcloud.webhooks import routes as webhook_routes
 from relay_localcloud.webhooks.deliveries import Deliveries
 from relay_localcloud.workloads import log_routes, moves, pod_routes, snapshots, ssh_keys, transfers, vm_routes
@@ -86,13 +79,11 @@ HANDLERS: Mapping[str, DueHandler] = {
 ROUTERS: tuple[Router, ...] = (
     account_routes.router,
     organization_routes.router,
-    member_routes.router,
-    invite_routes.router,
     proxy_routes.router,
     api_key_routes.router,
     ssh_keys.router,
-    registry_credential_routes.router,
-    runner_pool_routes.router,
+    registry_credentials.router,
+    runner_pools.router,
     webhook_routes.router,
     catalog_routes.router,
     pod_routes.router,

@@ -17,6 +17,7 @@ from relay_localcloud.console.reading import Reading
 from relay_localcloud.faults import faults
 from relay_localcloud.http.requestlog import LoggedRequest
 from relay_localcloud.kernel import tables
+from relay_localcloud.webhooks.webhooks import WEBHOOKS
 
 _ON_A_PAGE: Final = 25
 _REQUESTS_ON_A_PAGE: Final = 50
@@ -79,9 +80,9 @@ def _webhooks(reading: Reading) -> dict[str, object]:
     """Subscriptions, and attempts, newest first; those that no receiver took where asked."""
     only = "failed" if reading.requested.word("only") == "failed" else None
     not_taken = ~func.coalesce(tables.webhook_attempts.c.status_code, 0).between(200, 299)
-    query = select(tables.webhooks).order_by(tables.FIRST_COME.desc()).limit(_SUBSCRIPTIONS_SHOWN)
+    query = select(WEBHOOKS.table).order_by(tables.FIRST_COME.desc()).limit(_SUBSCRIPTIONS_SHOWN)
     if reading.requested.organization_id is not None:
-        query = query.where(tables.webhooks.c.organization_id == reading.requested.organization_id)
+        query = query.where(WEBHOOKS.table.c.organization_id == reading.requested.organization_id)
     return {
         "only": only,
         "attempts": reading.page(tables.webhook_attempts, _ON_A_PAGE, *[not_taken] if only else [], only=only),

@@ -1,5 +1,8 @@
 """The OpenAPI description of everything that is served, at `/openapi.json`; it is made when somebody first asks.
 
+The models of `relay_wire` read answers leniently, so that a client survives an odd one; what is served is exact: every
+field is there unless it is named here, and none is null unless it is named here.
+
 Routes declare what is theirs: `openapi_extra=ASSUMED` for an operation that the specification does not show,
 `response_model` for an answer that the endpoint's annotation does not name. Request bodies are those of `bodies.py`.
 """
@@ -7,12 +10,11 @@ Routes declare what is theirs: `openapi_extra=ASSUMED` for an operation that the
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import cleandoc, get_annotations
-from typing import Any
+from typing import Any, Final
 
 from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
-from relay_localcloud.http import answers
 from relay_localcloud.http.arguments import Call, Source, Value
 from relay_localcloud.http.bodies import BodyReader
 from relay_localcloud.http.routing import Route
@@ -36,6 +38,43 @@ _ERRORS = {"4XX": "The request cannot be granted (section 7).", "5XX": "Try agai
 _SUCCESS = "Successful Response"
 _REF = "#/components/schemas/{model}"
 
+_AS_MODELLED: Final = (
+    *("Batch", "BatchCounts", "BatchList", "BatchProblem", "BatchProblems", "BatchUsage"),
+    *("ClusterDetail", "FileDeleted", "FileList", "FileObject", "Replica"),
+)
+"""Answers that have at least the fields which their models require."""
+
+_MAY_BE_ABSENT: Final[Mapping[str, str]] = {
+    "ApiKeySummary": "expiresAt lastUsedAt revokedAt",
+    "ClassAvailability": "tileLattice",  # VM view only
+    "ClusterSummary": "gpuModelId",
+    "Deployment": "version dtype quantization maxModelLen engineImage env extraArgs weightsRef statusReason",
+    "Member": "fullName",
+    "Organization": "billingEmail monthlySpendLimitCents slug",
+    "Page": "nextCursor",
+    "RunnerPool": "vcsOwner vcsOwnerType",
+    "ServingReplica": "engineImage startedAt",
+    "Snapshot": "readyAt statusReason",
+    "User": "avatarUrl defaultOrganizationId fullName",
+    "VmRecord": "gpuModelId gpuModelName imageUrl provisioningStage statusReason",
+}
+"""Fields that are not always there, by the name of the answer's schema; of all others, all are."""
+
+_MAY_BE_NULL: Final[Mapping[str, str]] = {
+    "Balance": "monthlySpendLimitCents",
+    "BatchList": "first_id last_id",
+    "BillingBreakdownItem": "gpuModelId",
+    "CurrentUsage": "projectedRunwayHours",
+    "FileList": "first_id last_id",
+    "InferenceError": "code",
+    "MessageAnswer": "stop_sequence",
+    "ProviderStanding": "applicationStatus appliedAt decidedAt",
+    "ProvisioningToken": "nodeType",
+    "ProvisioningTokenCreated": "nodeType",
+    "Reservation": "endsAt contractRef reason",
+    "WebhookDelivery": "statusCode error",
+}
+
 
 @dataclass(frozen=True)
 class Api:
@@ -57,7 +96,7 @@ def described(apis: Sequence[Api]) -> Json:
     by_model = {key: shape for (key, _), shape in shapes.items()}
     schemas = definitions.get("$defs", {})
     for name, schema in schemas.items():
-        answers.sharpen(name, schema)
+        _sharpen(name, schema)
     schemas |= _bodies([reader for route, _ in routes if (reader := _body_of(route.call)) is not None])
     paths: dict[str, Json] = {}
     for route, api in routes:
@@ -68,6 +107,25 @@ def described(apis: Sequence[Api]) -> Json:
         }
     components = {"schemas": schemas, "securitySchemes": _SECURITY_SCHEMES}
     return {"openapi": "3.1.0", "info": _INFO, "paths": paths, "components": components}
+
+
+def _sharpen(name: str, schema: Json) -> None:
+    """Say in an answer's schema what is always there and never null."""
+    properties: dict[str, Json] = schema.get("properties", {})
+    absent = _MAY_BE_ABSENT.get("Page" if name.startswith("Page_") else name, "").split()
+    if properties and name not in _AS_MODELLED:
+        schema["required"] = [field for field in properties if field not in absent]
+    for field in properties.keys() - _MAY_BE_NULL.get(name, "").split():
+        _without_null(properties[field])
+
+
+def _without_null(shape: Json) -> None:
+    if shape.get("default", "") is None:
+        del shape["default"]
+    kept = [branch for branch in shape.get("anyOf", ()) if branch != {"type": "null"}]
+    if len(kept) == 1:
+        del shape["anyOf"]
+        shape.update(kept[0])
 
 
 def _operation(route: Route, shape: Json, errors: Json) -> Json:

@@ -12,9 +12,9 @@ unless the caller's organization owns it, 403 where the role does not suffice. W
 organization takes `SessionUser` instead, which is the user's id; a key gets 403 there.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from starlette.requests import Request
 
@@ -56,26 +56,8 @@ class Rule:
     scopes: frozenset[str]
     roles: frozenset[str]
 
-    def allows_scopes(self, scopes: frozenset[str]) -> bool:
-        """Whether a key with these scopes may do it."""
-        return not self.scopes or not self.scopes.isdisjoint(scopes)
 
-
-ANYONE = Rule(frozenset(), ROLES)
-VMS_READ = Rule(frozenset({"vms:read"}), ROLES)
-VMS_WRITE = Rule(frozenset({"vms:write"}), WORKERS)
-CLUSTERS_READ = Rule(frozenset({"clusters:read"}), ROLES)
-CLUSTERS_WRITE = Rule(frozenset({"clusters:write"}), WORKERS)
-BILLING_READ = Rule(frozenset({"billing:read"}), ROLES)
-ORGANIZATION_WRITE = Rule(frozenset({"org:write"}), ADMINS)
-SERVING_READ = Rule(frozenset({"clusters:read", "org:write"}), ROLES)
-MEMBERS_READ = Rule(frozenset({"org:write"}), ROLES)
-PROVIDER_READ = Rule(frozenset({"org:write"}), ROLES)
-EARNINGS_READ = Rule(frozenset({"billing:read", "org:write"}), ROLES)
-PROXY_READ = Rule(frozenset({"inference"}), ROLES)
-# Webhooks, SSH keys, registry credentials, runner pools: an operator has only a key, with the scopes of its workloads.
-TOOLING_READ = Rule(frozenset({"clusters:write", "vms:write"}), ROLES)
-TOOLING_WRITE = Rule(frozenset({"clusters:write", "vms:write"}), WORKERS)
+ANYONE: Final = Rule(frozenset(), ROLES)
 
 
 @dataclass(frozen=True)
@@ -112,8 +94,9 @@ class Principal:
         if not self.organization_id:
             raise ApiError(403, "You belong to no organization: POST /v1/onboarding/bootstrap makes your first one.")
         if organization_id is not None and not self.belongs_to(organization_id):
-            raise ApiError(403, f"This {self._name()} is not of the organization {organization_id!r}.")
-        if self.kind == "api_key" and not rule.allows_scopes(self.scopes):
+            named = {"api_key": "key", "user": "session"}[self.kind]
+            raise ApiError(403, f"This {named} is not of the organization {organization_id!r}.")
+        if self.kind == "api_key" and rule.scopes and rule.scopes.isdisjoint(self.scopes):
             raise ApiError(403, f"This needs a key with the scope {' or '.join(sorted(rule.scopes))}.")
         acting = replace(self, rule=rule)
         if self.kind == "user" and organization_id is not None:
@@ -126,16 +109,14 @@ class Principal:
         if role not in self.rule.roles:
             raise ApiError(403, f"A {role} may not do this; it takes one of: {', '.join(sorted(self.rule.roles))}.")
 
-    def _name(self) -> str:
-        return {"api_key": "key", "user": "session"}[self.kind]
 
-
-def require(rule: Rule, *, at_home: bool = False) -> Callable[[Request], Awaitable[Principal]]:
+def require(*scopes: str, roles: frozenset[str] = ROLES, at_home: bool = False) -> Depends:
     """A dependency that lets the caller pass by this rule, and gives the endpoint the caller.
 
     `at_home` is for paths whose parameters name nothing that another organization could own: a session's role counts
     in the organization it acts in, as it does where a path has no parameters.
     """
+    rule = Rule(frozenset(scopes), roles)
 
     async def caller(request: Request) -> Principal:
         principal = exchange_of(request.scope).principal
@@ -143,7 +124,7 @@ def require(rule: Rule, *, at_home: bool = False) -> Callable[[Request], Awaitab
         named = request.path_params.get("orgId")
         return principal.check(rule, principal.organization_id if at_home or not request.path_params else named)
 
-    return caller
+    return Depends(caller)
 
 
 async def _session_user(request: Request) -> str:
@@ -156,21 +137,22 @@ async def _session_user(request: Request) -> str:
 
 SessionUser = Annotated[str, Depends(_session_user)]
 
-Anyone = Annotated[Principal, Depends(require(ANYONE))]
-VmReader = Annotated[Principal, Depends(require(VMS_READ))]
-VmWriter = Annotated[Principal, Depends(require(VMS_WRITE))]
-ClusterReader = Annotated[Principal, Depends(require(CLUSTERS_READ))]
-ClusterWriter = Annotated[Principal, Depends(require(CLUSTERS_WRITE))]
-BillingReader = Annotated[Principal, Depends(require(BILLING_READ))]
-OrganizationWriter = Annotated[Principal, Depends(require(ORGANIZATION_WRITE))]
-CatalogWriter = Annotated[Principal, Depends(require(ORGANIZATION_WRITE, at_home=True))]
-ServingReader = Annotated[Principal, Depends(require(SERVING_READ))]
-MemberReader = Annotated[Principal, Depends(require(MEMBERS_READ))]
-ProviderReader = Annotated[Principal, Depends(require(PROVIDER_READ))]
-EarningsReader = Annotated[Principal, Depends(require(EARNINGS_READ))]
-ProxyReader = Annotated[Principal, Depends(require(PROXY_READ))]
-ToolingReader = Annotated[Principal, Depends(require(TOOLING_READ))]
-ToolingWriter = Annotated[Principal, Depends(require(TOOLING_WRITE))]
+Anyone = Annotated[Principal, require()]
+VmReader = Annotated[Principal, require("vms:read")]
+VmWriter = Annotated[Principal, require("vms:write", roles=WORKERS)]
+ClusterReader = Annotated[Principal, require("clusters:read")]
+ClusterWriter = Annotated[Principal, require("clusters:write", roles=WORKERS)]
+BillingReader = Annotated[Principal, require("billing:read")]
+OrganizationWriter = Annotated[Principal, require("org:write", roles=ADMINS)]
+CatalogWriter = Annotated[Principal, require("org:write", roles=ADMINS, at_home=True)]
+ServingReader = Annotated[Principal, require("clusters:read", "org:write")]
+MemberReader = Annotated[Principal, require("org:write")]
+ProviderReader = Annotated[Principal, require("org:write")]
+EarningsReader = Annotated[Principal, require("billing:read", "org:write")]
+ProxyReader = Annotated[Principal, require("inference")]
+# Webhooks, SSH keys, registry credentials, runner pools: an operator has only a key, with the scopes of its workloads.
+ToolingReader = Annotated[Principal, require("clusters:write", "vms:write")]
+ToolingWriter = Annotated[Principal, require("clusters:write", "vms:write", roles=WORKERS)]
 
 OrganizationId = Annotated[str, Path("orgId")]
 ResourceId = Annotated[str, Path("id")]

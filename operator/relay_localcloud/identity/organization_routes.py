@@ -1,4 +1,4 @@
-"""Organizations (section 4, "Organizations")."""
+"""Organizations, their people and roles (section 4, "Organizations"); the control interface sends invites."""
 
 from typing import Annotated
 
@@ -6,17 +6,29 @@ from sqlalchemy import RowMapping
 from starlette.requests import Request
 
 from relay_localcloud.cloud import CurrentCloud
-from relay_localcloud.http.arguments import Depends
-from relay_localcloud.http.bodies import Body
+from relay_localcloud.http.arguments import Depends, Path
+from relay_localcloud.http.bodies import Answer, Body
 from relay_localcloud.http.exchange import exchange_of
-from relay_localcloud.http.principal import ANYONE, OrganizationId, OrganizationWriter, Principal, SessionUser, require
+from relay_localcloud.http.openapi import ASSUMED
+from relay_localcloud.http.principal import (
+    ANYONE,
+    MemberReader,
+    OrganizationId,
+    OrganizationWriter,
+    Principal,
+    SessionUser,
+)
 from relay_localcloud.http.routing import Router
-from relay_localcloud.identity import organizations
+from relay_localcloud.identity import invites, members, organizations
 from relay_localcloud.kernel.instants import timestamp
 from relay_localcloud.kernel.store import Tx
-from relay_wire.orgs import Organization, OrganizationCreate, OrganizationUpdate
+from relay_wire.account import Joined
+from relay_wire.base import Items
+from relay_wire.orgs import Member, MemberAdd, MemberUpdate, Organization, OrganizationCreate, OrganizationUpdate
 
 router = Router("Organizations")
+
+UserId = Annotated[str, Path("userId")]
 
 
 @router.post("/v1/orgs", summary="Create an organization")
@@ -28,10 +40,11 @@ def create_organization(user_id: SessionUser, body: Body[OrganizationCreate], tx
 async def _reader(request: Request, organization_id: OrganizationId, cloud: CurrentCloud) -> Principal:
     """ApiError 404 for a session that asks for an organization that is none; a key is of another one then: 403."""
     caller = exchange_of(request.scope).principal
-    if caller is not None and caller.kind == "user":
+    assert caller is not None  # Authentication let nobody else through
+    if caller.kind == "user":
         with cloud.store.transaction() as tx:
             organizations.organization(tx, organization_id)
-    return await require(ANYONE)(request)
+    return caller.check(ANYONE, organization_id)
 
 
 @router.get("/v1/orgs/{orgId}", summary="An organization")
@@ -51,5 +64,42 @@ def update_organization(
     return _shown(organizations.organization(tx, organization_id))
 
 
+@router.get("/v1/orgs/{orgId}/members", response_model=Items[Member], summary="List members")
+def list_members(_: MemberReader, organization_id: OrganizationId, tx: Tx) -> Answer:
+    """Answers `{items}` in the order in which they joined; every role may read it."""
+    return {"items": [_member(row) for row in members.every(tx, organization_id)]}
+
+
+@router.post("/v1/orgs/{orgId}/members/add", summary="Add a member")
+def add_member(_: OrganizationWriter, organization_id: OrganizationId, body: Body[MemberAdd], tx: Tx) -> Member:
+    """Takes the e-mail of somebody who has signed up, 404 otherwise; 409 for a member."""
+    return _member(members.add(tx, organization_id, body.email, body.role))
+
+
+@router.patch("/v1/orgs/{orgId}/members/{userId}", summary="Change a member's role")
+def update_member(
+    _: OrganizationWriter, organization_id: OrganizationId, user_id: UserId, body: Body[MemberUpdate], tx: Tx
+) -> Member:
+    """Counts for sessions that are open, too. 409 for the last owner."""
+    return _member(members.change_role(tx, organization_id, user_id, body.role))
+
+
+@router.delete("/v1/orgs/{orgId}/members/{userId}", summary="Remove a member")
+def remove_member(_: OrganizationWriter, organization_id: OrganizationId, user_id: UserId, tx: Tx) -> None:
+    """Counts for sessions that are open, too; keys stay, they are the organization's. 409 for the last owner."""
+    members.remove(tx, organization_id, user_id)
+
+
+@router.post("/v1/invites/{token}/accept", summary="Accept an invite", openapi_extra=ASSUMED)
+def accept_invite(user_id: SessionUser, token: Annotated[str, Path()], tx: Tx) -> Joined:
+    """Sessions only. 410 for an invite that expired or was used, 409 for who is a member already."""
+    organization_id, role = invites.accept(tx, token, user_id)
+    return Joined(organization_id=organization_id, role=role)
+
+
 def _shown(row: RowMapping) -> Organization:
     return Organization.model_validate({**row, "created_at": timestamp(row["created_at"])})
+
+
+def _member(row: RowMapping) -> Member:
+    return Member.model_validate({**row, "joined_at": timestamp(row["joined_at"])})

@@ -127,21 +127,6 @@ api_keys = Table(
     Index("api_keys_of_organization", "organization_id", "created_at"),
 )
 
-webhooks = Table(
-    "webhooks",
-    metadata,
-    Column("id", String, primary_key=True),
-    Column("organization_id", ForeignKey("organizations.id"), nullable=False),
-    Column("name", String, nullable=False),
-    Column("url", Text, nullable=False),
-    Column("events", Text, nullable=False),  # a JSON array; empty means all
-    Column("secret_prefix", String, nullable=False),
-    Column("signing_key", String, nullable=False),  # lowercase hex SHA-256 of the secret, which itself is not kept
-    Column("enabled", Boolean, nullable=False, default=True),
-    Column("created_at", BigInteger, nullable=False),
-    Index("webhooks_of_organization", "organization_id", "created_at"),
-)
-
 webhook_deliveries = Table(
     "webhook_deliveries",
     metadata,

@@ -1,61 +1,82 @@
-"""Runner pools as they are kept (section 2, "Create runner pool"); nothing runs in them here, and they cost nothing."""
+"""Runner pools (sections 2 and 4; all but create are assumed); nothing runs in them here, and they cost nothing."""
 
-from sqlalchemy import BigInteger, Column, Index, Integer, RowMapping, String, Table, Text, insert
+from dataclasses import dataclass
+from typing import Final
+
+from sqlalchemy import Index
 
 from relay_localcloud.capacity.catalog import DEFAULT_DISK_GB
-from relay_localcloud.http import owned
-from relay_localcloud.kernel.schema import metadata
+from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.http.bodies import Answer, Body
+from relay_localcloud.http.errors import ApiError, not_found
+from relay_localcloud.http.openapi import ASSUMED
+from relay_localcloud.http.principal import OrganizationId, ResourceId, ToolingReader, ToolingWriter
+from relay_localcloud.http.routing import Router
+from relay_localcloud.kernel.rows import Rows, shown
 from relay_localcloud.kernel.store import Tx
-from relay_localcloud.kernel.vault import Vault, owner_of
-from relay_wire.runner_pools import RunnerPoolCreate
+from relay_localcloud.kernel.vault import owner_of
+from relay_wire.runner_pools import RunnerPool, RunnerPoolCreate, RunnerPoolList
 
-runner_pools = Table(
-    "runner_pools",
-    metadata,
-    Column("sequence", Integer, primary_key=True),
-    Column("id", String, nullable=False, unique=True),
-    Column("organization_id", String, nullable=False),
-    Column("name", String, nullable=False),
-    Column("installation_id", BigInteger, nullable=False),
-    Column("vcs_owner", String),
-    Column("vcs_owner_type", String),
-    Column("pool_ram_gb", Integer, nullable=False),
-    Column("disk_size_gb", Integer, nullable=False),
-    Column("sealed_grant", Text),  # encrypted (`kernel/vault.py`)
-    Column("created_at", BigInteger, nullable=False),
-    Index("runner_pool_names", "organization_id", "name", unique=True),
-)
+router = Router("Runner pools")
 
 
-def create(tx: Tx, vault: Vault, organization_id: str, body: RunnerPoolCreate) -> RowMapping:
-    """Keep a pool; ApiError 409 where its name is taken."""
-    owned.require_free_name(tx, runner_pools, organization_id, body.name, "a runner pool")
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """A pool; its grant is encrypted (`kernel/vault.py`)."""
+
+    sequence: int
+    id: str
+    organization_id: str
+    name: str
+    installation_id: int
+    vcs_owner: str | None
+    vcs_owner_type: str | None
+    pool_ram_gb: int
+    sealed_grant: str | None
+    created_at: int
+    disk_size_gb: int = DEFAULT_DISK_GB
+
+
+POOLS: Final = Rows(Pool, "runner_pools", Index("runner_pool_names", "organization_id", "name", unique=True))
+
+
+@router.post("/v1/orgs/{orgId}/runner-pools", summary="Create a runner pool")
+def create_runner_pool(
+    _: ToolingWriter, organization_id: OrganizationId, body: Body[RunnerPoolCreate], cloud: CurrentCloud, tx: Tx
+) -> RunnerPool:
+    """Answers it without its grant; 409 where the organization has one of this name."""
+    if POOLS.find(tx, organization_id=organization_id, name=body.name) is not None:
+        raise ApiError(409, f"There is a runner pool {body.name!r} already.")
     pool_id = tx.new_id("rnp")
-    values = {
-        "id": pool_id,
-        "organization_id": organization_id,
-        "name": body.name,
-        "installation_id": body.installation_id,
-        "vcs_owner": body.vcs_owner,
-        "vcs_owner_type": body.vcs_owner_type,
-        "pool_ram_gb": body.pool_ram_gb,
-        "disk_size_gb": DEFAULT_DISK_GB if body.disk_size_gb is None else body.disk_size_gb,
-        "sealed_grant": None if body.grant is None else vault.seal(body.grant, owner_of(organization_id, pool_id)),
-        "created_at": tx.now,
-    }
-    return tx.connection.execute(insert(runner_pools).returning(runner_pools), values).mappings().one()
+    given = body.model_dump(by_alias=False, exclude={"grant"}, exclude_none=True)
+    sealed = None if body.grant is None else cloud.vault.seal(body.grant, owner_of(organization_id, pool_id))
+    kept = {"id": pool_id, "organization_id": organization_id, "sealed_grant": sealed, "created_at": tx.now}
+    return _shown(POOLS.insert(tx, **kept, **given))
 
 
-def rows_of(tx: Tx, organization_id: str) -> list[RowMapping]:
-    """Every pool of an organization, the oldest first."""
-    return owned.every(tx, runner_pools, organization_id)
+@router.get(
+    "/v1/orgs/{orgId}/runner-pools", response_model=RunnerPoolList, summary="List runner pools", openapi_extra=ASSUMED
+)
+def list_runner_pools(_: ToolingReader, organization_id: OrganizationId, tx: Tx) -> Answer:
+    """Answers `{items}`, oldest first."""
+    return {"items": [_shown(pool) for pool in POOLS.all(tx, organization_id=organization_id)]}
 
 
-def row_of(tx: Tx, organization_id: str, pool_id: str) -> RowMapping:
-    """A pool; ApiError 404 where the organization has none of this id."""
-    return owned.get(tx, runner_pools, organization_id, pool_id, "runner pool")
+@router.get("/v1/orgs/{orgId}/runner-pools/{id}", summary="Get a runner pool", openapi_extra=ASSUMED)
+def get_runner_pool(_: ToolingReader, organization_id: OrganizationId, pool_id: ResourceId, tx: Tx) -> RunnerPool:
+    """Answers it without its grant."""
+    pool = POOLS.find(tx, id=pool_id, organization_id=organization_id)
+    if pool is None:
+        raise not_found("runner pool", pool_id)
+    return _shown(pool)
 
 
-def remove(tx: Tx, organization_id: str, pool_id: str) -> None:
-    """Delete a pool; ApiError 404 where the organization has none of this id."""
-    owned.remove(tx, runner_pools, organization_id, pool_id, "runner pool")
+@router.delete("/v1/orgs/{orgId}/runner-pools/{id}", summary="Delete a runner pool", openapi_extra=ASSUMED)
+def delete_runner_pool(_: ToolingWriter, organization_id: OrganizationId, pool_id: ResourceId, tx: Tx) -> None:
+    """Its name is free again."""
+    if not POOLS.remove(tx, id=pool_id, organization_id=organization_id):
+        raise not_found("runner pool", pool_id)
+
+
+def _shown(pool: Pool) -> RunnerPool:
+    return RunnerPool.model_validate(shown(pool))

@@ -9,7 +9,7 @@ from relay_localcloud.http.pages import Page
 from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.instants import timestamp
 from relay_localcloud.kernel.store import Tx
-from relay_localcloud.webhooks.webhooks import ATTEMPT
+from relay_localcloud.webhooks.webhooks import ATTEMPT, WEBHOOKS
 
 
 def page_of_webhook(tx: Tx, webhook_id: str, organization_id: str, page: Page) -> dict[str, object]:
@@ -46,7 +46,7 @@ def replay(tx: Tx, identifier: str) -> str | None:
     delivery, attempt = tables.webhook_deliveries.c, tables.webhook_attempts.c
     named_by_attempt = select(attempt.delivery_id).where(attempt.id == identifier).scalar_subquery()
     query = select(delivery.id, delivery.webhook_id).join_from(
-        tables.webhook_deliveries, tables.webhooks, delivery.webhook_id == tables.webhooks.c.id
+        tables.webhook_deliveries, WEBHOOKS.table, delivery.webhook_id == WEBHOOKS.table.c.id
     )
     row = tx.connection.execute(query.where(or_(delivery.id == identifier, delivery.id == named_by_attempt))).first()
     if row is None:

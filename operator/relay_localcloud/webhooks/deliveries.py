@@ -23,7 +23,7 @@ from relay_localcloud.kernel.prepared import Prepared
 from relay_localcloud.kernel.store import Store, Tx
 from relay_localcloud.webhooks import faults as webhook_faults
 from relay_localcloud.webhooks.faults import Interference
-from relay_localcloud.webhooks.webhooks import ATTEMPT, emit, signature
+from relay_localcloud.webhooks.webhooks import ATTEMPT, WEBHOOKS, emit, signature
 
 if TYPE_CHECKING:
     from relay_localcloud.webhooks.receivers import Caller, Outcome
@@ -43,7 +43,7 @@ PER_RECEIVER = 8
 ATTEMPTS_KEPT = 20_000
 _PRUNED_EVERY = 1_000
 
-_item, _delivery, _webhook = tables.due.c, tables.webhook_deliveries.c, tables.webhooks.c
+_item, _delivery, _webhook = tables.due.c, tables.webhook_deliveries.c, WEBHOOKS.table.c
 _FIND = Prepared(
     select(
         _item.due_at,
@@ -59,7 +59,7 @@ _FIND = Prepared(
         _webhook.enabled,
     )
     .join_from(tables.due, tables.webhook_deliveries, _item.subject == _delivery.id)
-    .join(tables.webhooks, _delivery.webhook_id == _webhook.id)
+    .join(WEBHOOKS.table, _delivery.webhook_id == _webhook.id)
     .where(_item.id == bindparam("of_item"))
 )
 _RECORD_ATTEMPT = Prepared(insert(tables.webhook_attempts))

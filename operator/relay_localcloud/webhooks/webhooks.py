@@ -4,31 +4,64 @@ import hashlib
 import hmac
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
 
 from pydantic import JsonValue
-from sqlalchemy import bindparam, insert, select
+from sqlalchemy import ForeignKeyConstraint, Index, insert
 
 from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.instants import timestamp
 from relay_localcloud.kernel.prepared import Prepared
+from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx
+
+EVENT_TYPES = (
+    "cluster.running",
+    "cluster.degraded",
+    "cluster.failed",
+    "replica.healthy",
+    "replica.unhealthy",
+    "replica.terminated",
+    "vm.running",
+    "vm.stopped",
+    "vm.terminated",
+)
+"""The events of section 6, as subscriptions may name them."""
 
 ATTEMPT = "webhook.attempt"
 """The kind of the due items that are calls to receivers; their subject is the delivery, their lane the webhook."""
 
-_webhook = tables.webhooks.c
-_ENABLED = Prepared(
-    select(_webhook.id, _webhook.events)
-    .where(_webhook.organization_id == bindparam("of_organization"), _webhook.enabled.is_(True))
-    .order_by(tables.FIRST_COME)
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """Where an organization's events go."""
+
+    id: str
+    organization_id: str
+    name: str
+    url: str
+    events: tuple[str, ...]  # none: all
+    secret_prefix: str
+    signing_key: str  # lowercase hex SHA-256 of the secret, which itself is not kept
+    created_at: int
+    enabled: bool = True
+
+
+WEBHOOKS: Final = Rows(
+    Subscription,
+    "webhooks",
+    ForeignKeyConstraint(["organization_id"], ["organizations.id"]),
+    Index("webhooks_of_organization", "organization_id", "created_at"),
+    key=("id",),
 )
 _RECORD = Prepared(insert(tables.webhook_deliveries))
 
 
 def emit(tx: Tx, organization_id: str, event_type: str, data: Mapping[str, JsonValue]) -> None:
     """Record an event once for every subscription of the organization that wants it; paused ones never get it."""
-    enabled = _ENABLED.run(tx.connection, of_organization=organization_id).fetchall()
-    subscribers = [webhook_id for webhook_id, events in enabled if _wants(events, event_type)]
+    enabled = WEBHOOKS.all(tx, organization_id=organization_id, enabled=True)
+    subscribers = [each.id for each in enabled if not each.events or event_type in each.events]
     if not subscribers:
         return
     event_id = tx.new_id("evt")
@@ -56,8 +89,3 @@ def signing_key(secret: str) -> str:
 def signature(key: str, body: bytes) -> str:
     """The X-Relay-Signature of exactly these bytes (section 6)."""
     return "sha256=" + hmac.new(key.encode(), body, hashlib.sha256).hexdigest()
-
-
-def _wants(events: str, event_type: str) -> bool:
-    wanted = json.loads(events)
-    return not wanted or event_type in wanted
