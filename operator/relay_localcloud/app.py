@@ -164,7 +164,7 @@ def _management_app(cloud: Cloud, options: Options, reset: Reset) -> ASGIApp:
         return openapi.described([api, inference_app.API])
 
     app = Application(
-        api.routes, {Cloud: cloud, Reset: reset}, cloud.store.transaction, errors.management_error, cache(description)
+        api.routes, {Cloud: cloud, Reset: reset}, cloud.store, errors.management_error, cache(description)
     )
     layered: ASGIApp = FaultInjection(app, cloud.faults, errors.management_error)
     layered = RateLimit(layered, cloud.store, cloud.rate_limiter, errors.management_error)

@@ -33,7 +33,7 @@ def application(cloud: Cloud) -> ASGIApp:
     """What answers at the inference port."""
     parts: dict[type, object] = {Cloud: cloud}
     description = cache(lambda: openapi.described([API]))
-    app = Application(API.routes, parts, cloud.store.transaction, error_response, description)
+    app = Application(API.routes, parts, cloud.store, error_response, description)
     layers: ASGIApp = FaultInjection(app, cloud.faults, error_response)
     layers = Authentication(layers, cloud.store, callers.credential, callers.holder, error_response)
     layers = EndedByReplacement(layers, cloud.under_way, error_response)

@@ -1,6 +1,5 @@
 """Uploads (multipart/form-data): written to the disk while they arrive, and a file only once they are whole."""
 
-import asyncio
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
@@ -156,20 +155,6 @@ async def receive(storage: FileStorage, file_id: str, content_type: str, body: A
         storage.discard(file_id)
         raise
     return received
-
-
-async def unstalled(body: AsyncIterator[bytes], seconds: float) -> AsyncIterator[bytes]:
-    """A body as it comes; ApiError 408, which ends the connection, where nothing of it comes for so long."""
-    while True:
-        try:
-            async with asyncio.timeout(seconds):
-                piece = await anext(body, None)
-        except TimeoutError:
-            closed = {"Connection": "close"}
-            raise ApiError(408, f"Nothing came of the body for {seconds:g} seconds.", headers=closed) from None
-        if piece is None:
-            return
-        yield piece
 
 
 async def drain(body: AsyncIterator[bytes]) -> None:

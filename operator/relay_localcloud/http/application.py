@@ -6,9 +6,11 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import Receive, Scope, Send
 
+from relay_localcloud.http.bodies import unstalled
 from relay_localcloud.http.errors import ApiError, ErrorAnswer
 from relay_localcloud.http.exchange import Operations, exchange_of
-from relay_localcloud.http.routing import Route, Transaction
+from relay_localcloud.http.routing import Route
+from relay_localcloud.kernel.store import Store
 
 OPENAPI = "/openapi.json"
 
@@ -20,14 +22,14 @@ class Application:
         self,
         routes: Iterable[Route],
         parts: Mapping[type, object],
-        transaction: Transaction,
+        store: Store,
         refused: ErrorAnswer,
         description: Callable[[], object],
     ) -> None:
         self.routes = {route.operation: route for route in routes}
         self.operations = Operations(self.routes)
         self.parts = parts
-        self._transaction = transaction
+        self._store = store
         self._refused = refused
         self._description = description
 
@@ -36,8 +38,9 @@ class Application:
         scope["app"] = self
         exchange = exchange_of(scope)
         scope["path_params"] = exchange.path_params
+        body = unstalled(receive, self._store.settings.stalled_body_seconds)
         try:
-            response = await self._response(exchange.operation, Request(scope, receive))
+            response = await self._response(exchange.operation, Request(scope, body))
         except ApiError as error:
             response = self._refused(error, scope)
         except ClientDisconnect:
@@ -51,7 +54,7 @@ class Application:
     async def _response(self, operation: str | None, request: Request) -> Response:
         route = self.routes.get(operation or "")
         if route is not None:
-            return await route.respond(request, self._transaction)
+            return await route.respond(request, self._store.transaction)
         path, method = request.url.path, request.method
         allowed = ["GET", "HEAD"] if path == OPENAPI else self.operations.allowed(path)
         if path == OPENAPI and method in allowed:

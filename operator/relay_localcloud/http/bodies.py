@@ -9,6 +9,7 @@ before an invalid body (400). The Content-Type is not looked at; JSON is not coe
 unknown fields are accepted and shown as `unreadFields` in the request log.
 """
 
+import asyncio
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails, from_json
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Message, Receive
 
 from relay_localcloud.http.arguments import Source
 from relay_localcloud.http.errors import ApiError, sentence
@@ -111,6 +113,26 @@ class ControlRequest(BaseModel):
     """What a control call takes."""
 
     model_config = ConfigDict(alias_generator=to_camel, frozen=True, strict=True, defer_build=True)
+
+
+def unstalled(receive: Receive, seconds: float) -> Receive:
+    """Receives a body; ApiError 408, which ends the connection, where nothing of it comes for so long."""
+    whole = False
+
+    async def receive_more() -> Message:
+        nonlocal whole
+        if whole:  # what comes then is that the client has gone, however long that takes
+            return await receive()
+        try:
+            async with asyncio.timeout(seconds):
+                message = await receive()
+        except TimeoutError:
+            closed = {"Connection": "close"}
+            raise ApiError(408, f"Nothing came of the body for {seconds:g} seconds.", headers=closed) from None
+        whole = not message.get("more_body", False)
+        return message
+
+    return receive_more
 
 
 async def read_body(request: Request, largest: int = LARGEST_BODY) -> bytes:
