@@ -17,7 +17,7 @@ from relay_localcloud.console.reading import Reading
 from relay_localcloud.faults import faults
 from relay_localcloud.http.requestlog import LoggedRequest
 from relay_localcloud.kernel import tables
-from relay_localcloud.webhooks.webhooks import WEBHOOKS
+from relay_localcloud.webhooks.webhooks import ATTEMPTS, WEBHOOKS
 
 _ON_A_PAGE: Final = 25
 _REQUESTS_ON_A_PAGE: Final = 50
@@ -63,7 +63,7 @@ def _overview(reading: Reading) -> dict[str, object]:
         "faults": len(faults.every(reading.tx)),
         "unread": sum(1 for logged in _newest_requests(reading, _LOOKED_THROUGH) if logged.unread_fields),
         "workloads": workloads.newest(reading, _NEWEST_SHOWN),
-        "attempts": reading.newest(tables.webhook_attempts, _NEWEST_SHOWN),
+        "attempts": reading.newest(ATTEMPTS.table, _NEWEST_SHOWN),
         "requests": _newest_requests(reading, _NEWEST_SHOWN),
     }
 
@@ -79,13 +79,13 @@ def _batches(reading: Reading) -> dict[str, object]:
 def _webhooks(reading: Reading) -> dict[str, object]:
     """Subscriptions, and attempts, newest first; those that no receiver took where asked."""
     only = "failed" if reading.requested.word("only") == "failed" else None
-    not_taken = ~func.coalesce(tables.webhook_attempts.c.status_code, 0).between(200, 299)
+    not_taken = ~func.coalesce(ATTEMPTS.table.c.status_code, 0).between(200, 299)
     query = select(WEBHOOKS.table).order_by(tables.FIRST_COME.desc()).limit(_SUBSCRIPTIONS_SHOWN)
     if reading.requested.organization_id is not None:
         query = query.where(WEBHOOKS.table.c.organization_id == reading.requested.organization_id)
     return {
         "only": only,
-        "attempts": reading.page(tables.webhook_attempts, _ON_A_PAGE, *[not_taken] if only else [], only=only),
+        "attempts": reading.page(ATTEMPTS.table, _ON_A_PAGE, *[not_taken] if only else [], only=only),
         "subscriptions": reading.tx.connection.execute(query).mappings().all(),
     }
 

@@ -15,7 +15,7 @@ from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.instants import timestamp
 from relay_localcloud.kernel.store import Tx
-from relay_localcloud.webhooks import attempts
+from relay_localcloud.webhooks import webhooks
 
 router = Router()
 
@@ -35,14 +35,14 @@ async def list_requests(
 @router.get("/deliveries", summary="Every webhook attempt")
 def list_deliveries(tx: Tx, organization_id: OrganizationFilter = None) -> Answer:
     """Answers `{items}`, oldest first; the newest 20,000 are kept."""
-    items = attempts.every(tx, organization_id)
+    items = webhooks.every_attempt(tx, organization_id)
     return {"items": items}
 
 
 @router.post("/deliveries/{id}/replay", summary="Send a delivery again")
 def replay_delivery(delivery_id: ResourceId, tx: Tx) -> Answer:
     """Takes the id of a delivery or of one of its attempts; sends the same bytes under the same delivery id."""
-    found = attempts.replay(tx, delivery_id)
+    found = webhooks.replay(tx, delivery_id)
     if found is None:
         raise not_found("delivery", delivery_id)
     return {"deliveryId": found}

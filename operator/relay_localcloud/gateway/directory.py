@@ -6,7 +6,7 @@ when it is next asked for.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, assert_never
+from typing import Final, Literal, assert_never
 
 from sqlalchemy import select, update
 
@@ -69,10 +69,10 @@ class Directory:
         """The live workload that is meant; None where there is none, or not at such a host."""
         match target:
             case LabelTarget(label, port):
-                found = self._found(label, endpoints.with_label)
+                found = self._found(label, "label")
                 return found if found is not None and found.per_port == (port is not None) else None
             case IdTarget(workload_id):
-                return self._found(workload_id, endpoints.with_id)
+                return self._found(workload_id, "id")
             case _ as never:
                 assert_never(never)
 
@@ -96,12 +96,12 @@ class Directory:
                 self._upstreams = images.every(tx)
         return None if image is None else self._upstreams.get(image)
 
-    def _found(self, name: str, read: Callable[[Tx, str], Endpoint | None]) -> Endpoint | None:
+    def _found(self, name: str, field: Literal["label", "id"]) -> Endpoint | None:
         known = self._endpoints.get(name)
         if known is not None:
             return known
         with self._store.transaction() as tx:
-            endpoint = read(tx, name)
+            endpoint = endpoints.find(tx, **{field: name})
         if endpoint is not None:
             if len(self._endpoints) >= _REMEMBERED:
                 self._endpoints.clear()

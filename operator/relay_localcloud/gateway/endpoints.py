@@ -3,20 +3,18 @@
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import ColumnElement, select
-
-from relay_localcloud.clusters.clusters import clusters
+from relay_localcloud.clusters.clusters import CLUSTERS
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.workloads.records import PRODUCTION
-from relay_localcloud.workloads.workloads import POD, workloads
-from relay_wire.clusters import ClusterCreate, ClusterStatus
+from relay_localcloud.workloads.workloads import POD, WORKLOADS
+from relay_wire.clusters import ClusterStatus
 from relay_wire.pods import PodStatus
 
 WORKLOAD_COLUMNS: Final = ("status", "public", "organization_id", "image", "terminated_at")
 CLUSTER_COLUMNS: Final = ("status", "active_replicas", "organization_id", "terminated_at")
 """The columns of either table that an endpoint is made of and that may change."""
 
-_SERVING: Final = (ClusterStatus.RUNNING.value, ClusterStatus.DEGRADED.value)
+_SERVING: Final = (ClusterStatus.RUNNING, ClusterStatus.DEGRADED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,52 +34,32 @@ class Endpoint:
     deploy_token: str | None = None
 
 
-def with_label(tx: Tx, label: str) -> Endpoint | None:
-    """The live workload whose endpoint has this label."""
-    return _workload(tx, workloads.c.label == label) or _cluster(tx, clusters.c.label == label)
-
-
-def with_id(tx: Tx, workload_id: str) -> Endpoint | None:
-    """The live workload with this id."""
-    return _workload(tx, workloads.c.id == workload_id) or _cluster(tx, clusters.c.id == workload_id)
-
-
-def _workload(tx: Tx, named: ColumnElement[bool]) -> Endpoint | None:
-    query = select(workloads).where(named, workloads.c.terminated_at.is_(None))
-    row = tx.connection.execute(query).mappings().first()
-    if row is None:
+def find(tx: Tx, **named: str) -> Endpoint | None:
+    """The live workload that has this `label`, or this `id`."""
+    workload = WORKLOADS.find(tx, terminated_at=None, **named)
+    if workload is not None:
+        return Endpoint(
+            workload_id=workload.id,
+            label=workload.label,
+            noun="pod" if workload.kind == POD else "VM",
+            organization_id=workload.organization_id,
+            public=workload.public,
+            per_port=workload.capability_tier == PRODUCTION,
+            unready=None if workload.status is PodStatus.RUNNING else f"is {workload.status}",
+            image=workload.image,
+        )
+    cluster = CLUSTERS.find(tx, terminated_at=None, **named)
+    if cluster is None:
         return None
+    healthy = None if cluster.active_replicas else "has no healthy replica"
     return Endpoint(
-        workload_id=row["id"],
-        label=row["label"],
-        noun="pod" if row["kind"] == POD else "VM",
-        organization_id=row["organization_id"],
-        public=row["public"],
-        per_port=row["capability_tier"] == PRODUCTION,
-        unready=None if row["status"] == PodStatus.RUNNING.value else f"is {row['status']}",
-        image=row["image"],
-    )
-
-
-def _cluster(tx: Tx, named: ColumnElement[bool]) -> Endpoint | None:
-    query = select(clusters).where(named, clusters.c.terminated_at.is_(None))
-    row = tx.connection.execute(query).mappings().first()
-    if row is None:
-        return None
-    return Endpoint(
-        workload_id=row["id"],
-        label=row["label"],
+        workload_id=cluster.id,
+        label=cluster.label,
         noun="cluster",
-        organization_id=row["organization_id"],
+        organization_id=cluster.organization_id,
         public=False,
         per_port=False,
-        unready=_cluster_unready(row["status"], row["active_replicas"]),
-        image=ClusterCreate.model_validate_json(row["request"], extra="ignore").image_url,
-        deploy_token=row["deploy_token"],
+        unready=healthy if cluster.status in _SERVING else f"is {cluster.status}",
+        image=cluster.created_as.image_url,
+        deploy_token=cluster.deploy_token,
     )
-
-
-def _cluster_unready(status: str, healthy_replicas: int) -> str | None:
-    if status not in _SERVING:
-        return f"is {status}"
-    return None if healthy_replicas else "has no healthy replica"

@@ -6,14 +6,13 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
-from relay_localcloud.gateway.admission import admit
 from relay_localcloud.gateway.answers import refusal
 from relay_localcloud.gateway.directory import Directory
 from relay_localcloud.gateway.echo import echo
 from relay_localcloud.gateway.endpoints import Endpoint
 from relay_localcloud.gateway.forwarding import forward, open_session
 from relay_localcloud.gateway.headers import to_workload
-from relay_localcloud.gateway.passages import Passage, Passages
+from relay_localcloud.gateway.passages import Passage, Passages, admit
 from relay_localcloud.gateway.targets import IdTarget, target_of
 from relay_localcloud.gateway.websockets import bridge, echo_messages, is_handshake
 from relay_localcloud.http.errors import ApiError

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from pydantic import JsonValue
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from relay_localcloud.clock.clock import Clock
 from relay_localcloud.http.exchange import Exchange, Operations, attach
 from relay_localcloud.kernel.instants import timestamp
+from relay_localcloud.kernel.rows import shown
 
 KEPT = 50_000
 LONGEST_PATH = 4096
@@ -30,19 +30,9 @@ class LoggedRequest:
     unread_fields: tuple[str, ...]
     fault_id: str | None
 
-    def as_json(self) -> dict[str, JsonValue]:
+    def as_json(self) -> dict[str, object]:
         """The item as the control interface shows it."""
-        return {
-            "seq": self.seq,
-            "at": timestamp(self.at),
-            "method": self.method,
-            "path": self.path,
-            "operation": self.operation,
-            "status": self.status,
-            "organizationId": self.organization_id,
-            "unreadFields": list(self.unread_fields),
-            "faultId": self.fault_id,
-        }
+        return {**shown(self), "at": timestamp(self.at)}
 
 
 class RequestLog:

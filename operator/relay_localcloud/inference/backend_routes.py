@@ -4,11 +4,9 @@ Sessions of owners and admins, and keys with `org:write`, may register them, eac
 engine and the deployments that the organization has published are shown beside them, under their own ids.
 """
 
-import json
 from typing import Annotated, Final
 
 from pydantic import Field
-from sqlalchemy import RowMapping, delete
 
 from relay_localcloud.cloud import CurrentCloud
 from relay_localcloud.http.arguments import Path
@@ -19,9 +17,10 @@ from relay_localcloud.http.principal import CatalogWriter, Principal, ResourceId
 from relay_localcloud.http.routing import Router
 from relay_localcloud.http.web_addresses import is_base_address
 from relay_localcloud.kernel.instants import timestamp
+from relay_localcloud.kernel.rows import shown
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.models import backends
-from relay_localcloud.models.backends import BUILT_IN_ENDPOINT, inference_backends
+from relay_localcloud.models.backends import BACKENDS, BUILT_IN_ENDPOINT, Registered
 from relay_localcloud.models.built_in import BUILT_IN, BuiltInModel
 from relay_localcloud.serving import traffic
 from relay_localcloud.serving.traffic import Published
@@ -43,17 +42,13 @@ def create_backend(
 ) -> Backend:
     """Makes the model where there is none; weight 0 keeps the server in the overflow tail."""
     _require_base_address(body.endpoint)
-    backend_id = backends.add(tx, cloud.vault, caller.organization_id, model_id, body)
-    return _shown(_row(tx, caller, model_id, backend_id))
+    return _shown(backends.add(tx, cloud.vault, caller.organization_id, model_id, body))
 
 
 @router.get(_BACKENDS, summary="The servers behind a model", openapi_extra=ASSUMED)
 def list_backends(caller: CatalogWriter, model_id: ModelId, tx: Tx) -> Items[Backend]:
     """Answers `{items}`: the built-in engine, servers, then deployments, each the oldest first."""
-    built_in = BUILT_IN.get(model_id)
-    items = [] if built_in is None else [_shown_built_in(built_in)]
-    items += [_shown(row) for row in backends.rows_of(tx, caller.organization_id, model_id)]
-    items += [_shown_deployment(each) for each in _published(tx, caller, model_id)]
+    items = _behind(tx, caller, model_id)
     if not items:
         raise not_found("model", model_id)
     return Items(items=items)
@@ -62,10 +57,10 @@ def list_backends(caller: CatalogWriter, model_id: ModelId, tx: Tx) -> Items[Bac
 @router.get(_BACKEND, summary="A server behind a model", openapi_extra=ASSUMED)
 def get_backend(caller: CatalogWriter, model_id: ModelId, backend_id: ResourceId, tx: Tx) -> Backend:
     """Answers it without its key."""
-    if backend_id == _built_in_id(model_id) and model_id in BUILT_IN:
-        return _shown_built_in(BUILT_IN[model_id])
-    found = next((each for each in _published(tx, caller, model_id) if each.id == backend_id), None)
-    return _shown(_row(tx, caller, model_id, backend_id)) if found is None else _shown_deployment(found)
+    found = next((each for each in _behind(tx, caller, model_id) if each.id == backend_id), None)
+    if found is None:
+        raise not_found("backend", backend_id)
+    return found
 
 
 @router.patch(_BACKEND, summary="Change a server behind a model", openapi_extra=ASSUMED)
@@ -80,9 +75,7 @@ def change_backend(
     """Counts from the next request on; 409 for the built-in engine and for deployments, as DELETE."""
     if body.endpoint is not None:
         _require_base_address(body.endpoint)
-    _require_registered(tx, caller, model_id, backend_id)
-    backends.change(tx, cloud.vault, caller.organization_id, backend_id, body)
-    return _shown(_row(tx, caller, model_id, backend_id))
+    return _shown(backends.change(tx, cloud.vault, _registered(tx, caller, model_id, backend_id), body))
 
 
 @router.delete(_BACKEND, status_code=204, summary="Take a server from behind a model", openapi_extra=ASSUMED)
@@ -91,28 +84,26 @@ def delete_backend(caller: CatalogWriter, model_id: ModelId, backend_id: Resourc
 
     409 for the built-in engine, and for deployments, which have a DELETE of their own.
     """
-    _require_registered(tx, caller, model_id, backend_id)
-    tx.connection.execute(delete(inference_backends).where(inference_backends.c.id == backend_id))
+    BACKENDS.remove(tx, id=_registered(tx, caller, model_id, backend_id).id)
 
 
-def _row(tx: Tx, caller: Principal, model_id: str, backend_id: str) -> RowMapping:
-    rows = backends.rows_of(tx, caller.organization_id, model_id)
-    row = next((row for row in rows if row["id"] == backend_id), None)
-    if row is None:
+def _behind(tx: Tx, caller: Principal, model_id: str) -> list[Backend]:
+    items = [_shown_built_in(BUILT_IN[model_id])] if model_id in BUILT_IN else []
+    items += [_shown(row) for row in BACKENDS.all(tx, organization_id=caller.organization_id, model_id=model_id)]
+    published = traffic.of_organization(tx, caller.organization_id)
+    return items + [_shown_deployment(each) for each in published if each.model_id == model_id]
+
+
+def _registered(tx: Tx, caller: Principal, model_id: str, backend_id: str) -> Registered:
+    found = BACKENDS.find(tx, id=backend_id, organization_id=caller.organization_id, model_id=model_id)
+    if found is not None:
+        return found
+    other = next((each for each in _behind(tx, caller, model_id) if each.id == backend_id), None)
+    if other is None:
         raise not_found("backend", backend_id)
-    return row
-
-
-def _require_registered(tx: Tx, caller: Principal, model_id: str, backend_id: str) -> None:
-    if backend_id == _built_in_id(model_id) and model_id in BUILT_IN:
+    if other.endpoint == BUILT_IN_ENDPOINT:
         raise ApiError(409, "The built-in engine stays as it is; give another backend a weight instead.")
-    if any(each.id == backend_id for each in _published(tx, caller, model_id)):
-        raise ApiError(409, f"A deployment publishes it: change /v1/serving/deployments/{backend_id} instead.")
-    _row(tx, caller, model_id, backend_id)
-
-
-def _published(tx: Tx, caller: Principal, model_id: str) -> list[Published]:
-    return [each for each in traffic.of_organization(tx, caller.organization_id) if each.model_id == model_id]
+    raise ApiError(409, f"A deployment publishes it: change /v1/serving/deployments/{backend_id} instead.")
 
 
 def _require_base_address(endpoint: str) -> None:
@@ -124,13 +115,8 @@ def _require_base_address(endpoint: str) -> None:
         )
 
 
-def _built_in_id(model_id: str) -> str:
-    return f"bke_{model_id}"
-
-
-def _shown(row: RowMapping) -> Backend:
-    families = json.loads(row["native_families"])
-    return Backend.model_validate({**row, "native_families": families, "created_at": timestamp(row["created_at"])})
+def _shown(row: Registered) -> Backend:
+    return Backend.model_validate(shown(row))
 
 
 def _shown_deployment(deployment: Published) -> Backend:
@@ -151,7 +137,7 @@ def _shown_deployment(deployment: Published) -> Backend:
 
 def _shown_built_in(model: BuiltInModel) -> Backend:
     return Backend(
-        id=_built_in_id(model.id),
+        id=f"bke_{model.id}",
         model_id=model.id,
         provider="openai_compatible",
         ref=model.id,

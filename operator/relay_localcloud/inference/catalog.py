@@ -4,7 +4,6 @@ A model is there for an organization that has a backend for it; the built-in one
 deployments of those.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,8 +11,7 @@ from typing import Any, Final
 from relay_localcloud.inference.errors import MODEL_NOT_FOUND, UNSUPPORTED_API, InferenceError
 from relay_localcloud.kernel.instants import SECOND, timestamp
 from relay_localcloud.kernel.store import Tx
-from relay_localcloud.models import backends
-from relay_localcloud.models.backends import Server
+from relay_localcloud.models.backends import BACKENDS, Server
 from relay_localcloud.models.built_in import BUILT_IN, BuiltInModel
 from relay_localcloud.serving import traffic
 from relay_localcloud.serving.traffic import Published
@@ -41,7 +39,7 @@ class Model:
 
 def find_model(tx: Tx, organization_id: str, model_id: str, family: Family) -> Model:
     """The model as it serves the family; InferenceError 404 model_not_found, 400 unsupported_api."""
-    behind = backends.behind(tx, organization_id, model_id)
+    behind = [row.server for row in BACKENDS.all(tx, organization_id=organization_id, model_id=model_id)]
     built_in = BUILT_IN.get(model_id)
     published = traffic.behind(tx, organization_id if built_in is None else "", model_id)
     if built_in is None and not behind and not published:
@@ -59,9 +57,9 @@ def listed(tx: Tx, organization_id: str) -> list[dict[str, Any]]:
     """The built-in models, then those that the organization registered a server for or deployed, oldest first."""
     apis = {model.id: {family.api for family in model.families} for model in BUILT_IN.values()}
     since = dict.fromkeys(apis, _BUILT_IN_SINCE)
-    for row in backends.rows_of(tx, organization_id):
-        apis.setdefault(row["model_id"], set()).update(json.loads(row["native_families"]))
-        since.setdefault(row["model_id"], row["created_at"])
+    for row in BACKENDS.all(tx, organization_id=organization_id):
+        apis.setdefault(row.model_id, set()).update(row.native_families)
+        since.setdefault(row.model_id, row.created_at)
     for each in (*traffic.of_built_in_models(tx), *traffic.of_organization(tx, organization_id)):
         apis.setdefault(each.model_id, set()).update(each.apis)
         since.setdefault(each.model_id, each.created_at)

@@ -127,37 +127,6 @@ api_keys = Table(
     Index("api_keys_of_organization", "organization_id", "created_at"),
 )
 
-webhook_deliveries = Table(
-    "webhook_deliveries",
-    metadata,
-    Column("id", String, primary_key=True),  # the X-Relay-Delivery header, the same on every attempt
-    Column("webhook_id", String, nullable=False),
-    Column("event_id", String, nullable=False),
-    Column("event_type", String, nullable=False),
-    Column("body", Text, nullable=False),  # the exact bytes that are signed and sent
-    Column("held", Boolean, nullable=False, default=False),  # by a `reorder` fault, until the next one went out
-    Index("deliveries_of_webhook", "webhook_id"),
-    Index("deliveries_held", "webhook_id", sqlite_where=text("held IS 1")),
-)
-
-webhook_attempts = Table(
-    "webhook_attempts",
-    metadata,
-    Column("sequence", Integer, primary_key=True),
-    Column("id", String, nullable=False, unique=True),
-    Column("delivery_id", String, nullable=False),
-    Column("webhook_id", String, nullable=False),
-    Column("organization_id", String, nullable=False),
-    Column("event_type", String, nullable=False),
-    Column("attempt", Integer, nullable=False),
-    Column("status_code", Integer),
-    Column("error", Text),
-    Column("fault_id", String),
-    Column("requested_at", BigInteger, nullable=False),
-    Column("duration_ms", Integer, nullable=False),
-    Index("attempts_of_webhook", "webhook_id", "sequence"),
-)
-
 outbox = Table(
     "outbox",
     metadata,

@@ -11,7 +11,7 @@ from relay_localcloud.faults import quotes
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.outcomes import decided
 from relay_localcloud.kernel.store import Tx
-from relay_localcloud.models.backends import rows_of
+from relay_localcloud.models.backends import BACKENDS
 from relay_localcloud.models.built_in import BUILT_IN
 from relay_localcloud.money import billing
 from relay_localcloud.replicas.states import MOST_REPLICAS, ReplicaState
@@ -151,7 +151,8 @@ def _kept(spec: DeploymentCreate) -> DeploymentCreate:
 def _catalog_of(tx: Tx, spec: DeploymentCreate) -> str:
     """Whose model it is, empty for a built-in one; 422 for an unknown model, or a ref that no backend of it has."""
     built_in = spec.public_model_id in BUILT_IN
-    refs = [row["ref"] for row in rows_of(tx, spec.organization_id, spec.public_model_id)]
+    registered = BACKENDS.all(tx, organization_id=spec.organization_id, model_id=spec.public_model_id)
+    refs = [row.ref for row in registered]
     if built_in:
         refs.insert(0, spec.public_model_id)
     if not refs:

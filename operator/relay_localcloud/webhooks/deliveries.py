@@ -11,7 +11,7 @@ from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from sqlalchemy import bindparam, delete, insert, select
+from sqlalchemy import bindparam, delete, select
 
 from relay_localcloud.clock.outbound import Outbound
 from relay_localcloud.faults.faults import WEBHOOK
@@ -23,7 +23,7 @@ from relay_localcloud.kernel.prepared import Prepared
 from relay_localcloud.kernel.store import Store, Tx
 from relay_localcloud.webhooks import faults as webhook_faults
 from relay_localcloud.webhooks.faults import Interference
-from relay_localcloud.webhooks.webhooks import ATTEMPT, WEBHOOKS, emit, signature
+from relay_localcloud.webhooks.webhooks import ATTEMPT, ATTEMPTS, DELIVERIES, WEBHOOKS, emit, signature
 
 if TYPE_CHECKING:
     from relay_localcloud.webhooks.receivers import Caller, Outcome
@@ -43,7 +43,7 @@ PER_RECEIVER = 8
 ATTEMPTS_KEPT = 20_000
 _PRUNED_EVERY = 1_000
 
-_item, _delivery, _webhook = tables.due.c, tables.webhook_deliveries.c, WEBHOOKS.table.c
+_item, _delivery, _webhook = tables.due.c, DELIVERIES.table.c, WEBHOOKS.table.c
 _FIND = Prepared(
     select(
         _item.due_at,
@@ -58,11 +58,10 @@ _FIND = Prepared(
         _webhook.signing_key,
         _webhook.enabled,
     )
-    .join_from(tables.due, tables.webhook_deliveries, _item.subject == _delivery.id)
+    .join_from(tables.due, DELIVERIES.table, _item.subject == _delivery.id)
     .join(WEBHOOKS.table, _delivery.webhook_id == _webhook.id)
     .where(_item.id == bindparam("of_item"))
 )
-_RECORD_ATTEMPT = Prepared(insert(tables.webhook_attempts))
 
 
 @dataclass(frozen=True)
@@ -188,9 +187,8 @@ def _conclude(tx: Tx, call: Call, outcomes: "list[Outcome]") -> None:
 
 def record_attempt(tx: Tx, call: Call, outcome: "Outcome") -> None:
     """Keep the record that deliveries lists show; the newest 20,000 stay."""
-    written = _RECORD_ATTEMPT.run(
-        tx.connection,
-        sequence=None,
+    written = ATTEMPTS.insert(
+        tx,
         id=tx.new_id("wha"),
         delivery_id=call.item.subject,
         webhook_id=call.webhook_id,
@@ -203,19 +201,16 @@ def record_attempt(tx: Tx, call: Call, outcome: "Outcome") -> None:
         requested_at=call.at,
         duration_ms=outcome.duration_ms,
     )
-    newest = written.lastrowid or 0
-    if newest % _PRUNED_EVERY == 0:
-        _prune(tx, newest - ATTEMPTS_KEPT)
+    if written.sequence % _PRUNED_EVERY == 0:
+        _prune(tx, written.sequence - ATTEMPTS_KEPT)
 
 
 def _prune(tx: Tx, last_dropped: int) -> None:
-    attempt, delivery = tables.webhook_attempts.c, tables.webhook_deliveries.c
+    attempt, delivery = ATTEMPTS.table.c, DELIVERIES.table.c
     dropped = select(attempt.delivery_id).where(attempt.sequence <= last_dropped)
     kept = select(attempt.delivery_id).where(attempt.sequence > last_dropped)
     queued = select(tables.due.c.subject).where(tables.due.c.kind == ATTEMPT)
     tx.connection.execute(
-        delete(tables.webhook_deliveries).where(
-            delivery.id.in_(dropped), delivery.id.not_in(kept), delivery.id.not_in(queued)
-        )
+        delete(DELIVERIES.table).where(delivery.id.in_(dropped), delivery.id.not_in(kept), delivery.id.not_in(queued))
     )
-    tx.connection.execute(delete(tables.webhook_attempts).where(attempt.sequence <= last_dropped))
+    tx.connection.execute(delete(ATTEMPTS.table).where(attempt.sequence <= last_dropped))

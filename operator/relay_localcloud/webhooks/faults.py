@@ -2,16 +2,16 @@
 
 from dataclasses import dataclass
 
-from sqlalchemy import bindparam, delete, select, update
+from sqlalchemy import bindparam, select
 
 from relay_localcloud.faults import faults
 from relay_localcloud.faults.faults import Effect, Fault
-from relay_localcloud.kernel import due, tables
+from relay_localcloud.kernel import due
 from relay_localcloud.kernel.due import DueItem
 from relay_localcloud.kernel.instants import seconds
 from relay_localcloud.kernel.prepared import Prepared
 from relay_localcloud.kernel.store import Tx
-from relay_localcloud.webhooks.webhooks import ATTEMPT
+from relay_localcloud.webhooks.webhooks import ATTEMPT, DELIVERIES
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Interference:
 
 UNDISTURBED = Interference()
 
-_delivery = tables.webhook_deliveries.c
+_delivery = DELIVERIES.table.c
 _HELD = Prepared(
     select(_delivery.id).where(
         _delivery.webhook_id == bindparam("of_webhook"), _delivery.held.is_(True), _delivery.id != bindparam("but")
@@ -46,13 +46,13 @@ def _disturbed(tx: Tx, item: DueItem, fault: Fault) -> Interference | None:
             return Interference(1 + extra, fault.id)
         case Effect("lose"):
             due.remove(tx.connection, item.id)
-            tx.connection.execute(delete(tables.webhook_deliveries).where(_delivery.id == item.subject))
+            DELIVERIES.remove(tx, id=item.subject)
         case Effect("delaySeconds", float(delay)):
             payload = {**item.payload, "faultId": fault.id}
             tx.schedule(item.due_at + seconds(delay), ATTEMPT, item.subject, payload, lane=item.lane)
         case Effect("reorder"):
             due.remove(tx.connection, item.id)
-            _hold(tx, item.subject, held=True)
+            DELIVERIES.change(tx, item.subject, held=True)
         case _:
             raise AssertionError(f"{fault.effect} is no effect on webhooks")
     return None
@@ -62,10 +62,5 @@ def release_held(tx: Tx, webhook_id: str, delivery_id: str) -> None:
     """Send what a `reorder` fault held back, since another one of the subscription went out."""
     held = _HELD.run(tx.connection, of_webhook=webhook_id, but=delivery_id).fetchall()
     for (held_id,) in held:
-        _hold(tx, held_id, held=False)
+        DELIVERIES.change(tx, held_id, held=False)
         tx.schedule(tx.now, ATTEMPT, held_id, {"attempt": 1, "faultId": "reorder"}, lane=webhook_id)
-
-
-def _hold(tx: Tx, delivery_id: str, *, held: bool) -> None:
-    row = tables.webhook_deliveries
-    tx.connection.execute(update(row).where(row.c.id == delivery_id).values(held=held))

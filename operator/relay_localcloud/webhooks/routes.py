@@ -1,7 +1,5 @@
 """Webhook subscriptions (section 4, "Webhook management"); all but create are assumed."""
 
-from sqlalchemy import delete
-
 from relay_localcloud.http.bodies import Answer, Body, OptionalBody
 from relay_localcloud.http.errors import ApiError, not_found
 from relay_localcloud.http.openapi import ASSUMED
@@ -10,11 +8,10 @@ from relay_localcloud.http.principal import OrganizationId, ResourceId, ToolingR
 from relay_localcloud.http.routing import Router
 from relay_localcloud.http.web_addresses import web_address
 from relay_localcloud.identity import credentials
-from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.rows import shown
 from relay_localcloud.kernel.store import Tx
-from relay_localcloud.webhooks import attempts, deliveries
-from relay_localcloud.webhooks.webhooks import EVENT_TYPES, WEBHOOKS, Subscription, signing_key
+from relay_localcloud.webhooks import deliveries, webhooks
+from relay_localcloud.webhooks.webhooks import ATTEMPTS, DELIVERIES, EVENT_TYPES, WEBHOOKS, Subscription, signing_key
 from relay_wire.base import Page as PageOf
 from relay_wire.webhooks import (
     Webhook,
@@ -64,8 +61,8 @@ def delete_webhook(_: ToolingWriter, organization_id: OrganizationId, webhook_id
     """Ends its retries as well."""
     _row(tx, organization_id, webhook_id)
     tx.cancel_lane(webhook_id)
-    for table in (tables.webhook_deliveries, tables.webhook_attempts):
-        tx.connection.execute(delete(table).where(table.c.webhook_id == webhook_id))
+    for rows in (DELIVERIES, ATTEMPTS):
+        rows.remove(tx, webhook_id=webhook_id)
     WEBHOOKS.remove(tx, id=webhook_id)
 
 
@@ -104,7 +101,7 @@ def list_deliveries(
 ) -> Answer:
     """Answers a page of attempts, newest first."""
     _row(tx, organization_id, webhook_id)
-    return attempts.page_of_webhook(tx, webhook_id, organization_id, page)
+    return webhooks.page_of_attempts(tx, webhook_id, organization_id, page)
 
 
 def _check(body: WebhookCreate) -> None:

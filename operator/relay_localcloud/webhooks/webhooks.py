@@ -1,4 +1,4 @@
-"""Webhook subscriptions, and the recording of events for them (section 6); `deliveries.py` sends what is recorded."""
+"""Webhook subscriptions, the events recorded for them, and what was delivered (section 6); `deliveries.py` sends."""
 
 import hashlib
 import hmac
@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from pydantic import JsonValue
-from sqlalchemy import ForeignKeyConstraint, Index, insert
+from sqlalchemy import ForeignKeyConstraint, Index, text
 
-from relay_localcloud.kernel import tables
+from relay_localcloud.http.pages import Page
 from relay_localcloud.kernel.instants import timestamp
-from relay_localcloud.kernel.prepared import Prepared
-from relay_localcloud.kernel.rows import Rows
+from relay_localcloud.kernel.rows import Rows, shown
 from relay_localcloud.kernel.store import Tx
 
 EVENT_TYPES = (
@@ -55,7 +54,49 @@ WEBHOOKS: Final = Rows(
     Index("webhooks_of_organization", "organization_id", "created_at"),
     key=("id",),
 )
-_RECORD = Prepared(insert(tables.webhook_deliveries))
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """An event for a subscription."""
+
+    id: str  # the X-Relay-Delivery header, the same on every attempt
+    webhook_id: str
+    event_id: str
+    event_type: str
+    body: str  # the exact bytes that are signed and sent
+    held: bool = False  # by a `reorder` fault, until the next one went out
+
+
+DELIVERIES: Final = Rows(
+    Delivery,
+    "webhook_deliveries",
+    Index("deliveries_of_webhook", "webhook_id"),
+    Index("deliveries_held", "webhook_id", sqlite_where=text("held IS 1")),
+    key=("id",),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A call to a receiver, and what became of it."""
+
+    sequence: int
+    id: str
+    delivery_id: str
+    webhook_id: str
+    organization_id: str
+    event_type: str
+    attempt: int
+    status_code: int | None
+    error: str | None
+    fault_id: str | None
+    requested_at: int
+    duration_ms: int
+
+
+ATTEMPTS: Final = Rows(Attempt, "webhook_attempts", Index("attempts_of_webhook", "webhook_id", "sequence"))
+_SHOWN: Final = ("id", "delivery_id", "event_type", "attempt", "status_code", "error", "requested_at", "duration_ms")
 
 
 def emit(tx: Tx, organization_id: str, event_type: str, data: Mapping[str, JsonValue]) -> None:
@@ -69,16 +110,34 @@ def emit(tx: Tx, organization_id: str, event_type: str, data: Mapping[str, JsonV
     body = json.dumps(payload, separators=(",", ":"))
     for webhook_id in subscribers:
         delivery_id = tx.new_id("whd")
-        _RECORD.run(
-            tx.connection,
-            id=delivery_id,
-            webhook_id=webhook_id,
-            event_id=event_id,
-            event_type=event_type,
-            body=body,
-            held=False,
-        )
+        sent = {"webhook_id": webhook_id, "event_id": event_id, "event_type": event_type, "body": body}
+        DELIVERIES.insert(tx, id=delivery_id, **sent)
         tx.schedule(tx.now, ATTEMPT, delivery_id, {"attempt": 1}, lane=webhook_id)
+
+
+def page_of_attempts(tx: Tx, webhook_id: str, organization_id: str, page: Page) -> dict[str, object]:
+    """One page of a subscription's attempts, newest first."""
+
+    def rows(before: int | None, count: int) -> list[Attempt]:
+        return ATTEMPTS.page(tx, before, count, webhook_id=webhook_id)
+
+    return page.newest(f"deliveries of {webhook_id}", organization_id, rows, lambda row: shown(row, *_SHOWN))
+
+
+def every_attempt(tx: Tx, organization_id: str | None) -> list[dict[str, object]]:
+    """All attempts that are kept, oldest first, with whose they are."""
+    found = ATTEMPTS.all(tx, **({} if organization_id is None else {"organization_id": organization_id}))
+    return [shown(row, *_SHOWN, "webhook_id", "organization_id", "fault_id") for row in found]
+
+
+def replay(tx: Tx, identifier: str) -> str | None:
+    """Send a delivery again, named by its own id or an attempt's; its id, or None where there is none."""
+    attempt = ATTEMPTS.find(tx, id=identifier)
+    delivery = DELIVERIES.find(tx, id=identifier if attempt is None else attempt.delivery_id)
+    if delivery is None or WEBHOOKS.find(tx, id=delivery.webhook_id) is None:
+        return None
+    tx.schedule(tx.now, ATTEMPT, delivery.id, {"attempt": 1, "replay": True}, lane=delivery.webhook_id)
+    return delivery.id
 
 
 def signing_key(secret: str) -> str:
