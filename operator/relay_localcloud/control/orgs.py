@@ -103,8 +103,8 @@ def change_organization(organization_id: OrganizationId, body: ControlBody[Organ
 def create_legacy_key(organization_id: OrganizationId, tx: Tx) -> Answer:
     """Answers `{apiKey}` with a `vl_` key of every scope."""
     organizations.organization(tx, organization_id)
-    key = credentials.create_key(tx, organization_id, "legacy", SCOPES, prefix=LEGACY_KEY_PREFIX)
-    return {"apiKey": key.plaintext}
+    _, key = credentials.create_key(tx, organization_id, "legacy", SCOPES, prefix=LEGACY_KEY_PREFIX)
+    return {"apiKey": key}
 
 
 @router.post("/orgs/{orgId}/session", summary="Open a user session")

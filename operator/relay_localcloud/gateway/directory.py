@@ -8,14 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, assert_never
 
-from sqlalchemy import select, update
-
 from relay_localcloud.clusters.clusters import clusters
 from relay_localcloud.gateway import endpoints
 from relay_localcloud.gateway.endpoints import CLUSTER_COLUMNS, WORKLOAD_COLUMNS, Endpoint
 from relay_localcloud.gateway.targets import IdTarget, LabelTarget, Target
-from relay_localcloud.identity.credentials import KEY_PREFIX, LEGACY_KEY_PREFIX, RefusedKey, authenticate, digest
-from relay_localcloud.kernel import tables
+from relay_localcloud.identity.credentials import KEY_PREFIX, KEYS, LEGACY_KEY_PREFIX, RefusedKey, authenticate, digest
 from relay_localcloud.kernel.due import DueHandler, DueItem
 from relay_localcloud.kernel.instants import MINUTE
 from relay_localcloud.kernel.store import Store, Tx
@@ -34,8 +31,9 @@ _KEY_EXPIRES: Final = "gateway.key_expires"
 
 def _forget_expired(tx: Tx, item: DueItem) -> None:
     # Written as it is: whoever watches keys hears of it.
-    key = tables.api_keys.c
-    tx.connection.execute(update(tables.api_keys).where(key.id == item.subject).values(expires_at=key.expires_at))
+    key = KEYS.find(tx, id=item.subject)
+    if key is not None:
+        KEYS.change(tx, key.id, expires_at=key.expires_at)
 
 
 HANDLERS: Final[Mapping[str, DueHandler]] = {_KEY_EXPIRES: _forget_expired}
@@ -62,7 +60,7 @@ class Directory:
         """Called in the transaction, with a workload's id where its endpoint changed, with None where a key did."""
         store.watch(workloads, "id", WORKLOAD_COLUMNS, self._forget_endpoint)
         store.watch(clusters, "id", CLUSTER_COLUMNS, self._forget_endpoint)
-        store.watch(tables.api_keys, "digest", ("revoked_at", "expires_at", "organization_id"), self._forget_key)
+        store.watch(KEYS.table, "digest", ("revoked_at", "expires_at", "organization_id"), self._forget_key)
         store.watch(images.gateway_upstreams, "image", ("url",), self._forget_upstreams)
 
     def endpoint(self, target: Target) -> Endpoint | None:
@@ -112,13 +110,12 @@ class Directory:
         self._keys.pop(fingerprint, None)
         try:
             with self._store.transaction() as tx:
-                organization_id = authenticate(tx, credential).organization_id
-                column = tables.api_keys.c
-                found = select(column.id, column.expires_at).where(column.digest == fingerprint)
-                key_id, expires_at = tx.connection.execute(found).one()
-                if expires_at is not None:
-                    tx.schedule(expires_at, _KEY_EXPIRES, key_id)
-                key = _Key(organization_id, expires_at, tx.now)
+                authenticate(tx, credential)
+                found = KEYS.find(tx, digest=fingerprint)
+                assert found is not None
+                if found.expires_at is not None:
+                    tx.schedule(found.expires_at, _KEY_EXPIRES, found.id)
+                key = _Key(found.organization_id, found.expires_at, tx.now)
         except RefusedKey:
             return None
         if len(self._keys) >= _REMEMBERED:

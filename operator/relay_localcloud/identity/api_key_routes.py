@@ -1,14 +1,12 @@
 """API keys (section 4, "API keys"): an owner's or admin's session, or a key with `org:write` (assumed)."""
 
-from sqlalchemy import RowMapping, select, update
-
 from relay_localcloud.http.bodies import Answer, Body
 from relay_localcloud.http.errors import ApiError, not_found
 from relay_localcloud.http.principal import SCOPES, OrganizationId, OrganizationWriter, Principal, ResourceId
 from relay_localcloud.http.routing import Router
 from relay_localcloud.identity import credentials
-from relay_localcloud.kernel import tables
-from relay_localcloud.kernel.instants import optional_timestamp, timestamp
+from relay_localcloud.identity.credentials import KEYS, ApiKey
+from relay_localcloud.kernel.rows import shown
 from relay_localcloud.kernel.store import Tx
 from relay_wire.api_keys import ApiKeyCreate, ApiKeyCreated, ApiKeySummary
 
@@ -25,37 +23,24 @@ def create_api_key(
     if len(body.name) > LONGEST_NAME:
         raise ApiError(400, f"name: at most {LONGEST_NAME} characters.")
     scopes = granted_scopes(caller, body.scopes)
-    key = credentials.create_key(tx, organization_id, body.name, scopes, body.expires_in_seconds)
-    created_at = timestamp(tx.now)
-    return ApiKeyCreated(
-        id=key.id,
-        key=key.plaintext,
-        key_prefix=key.prefix,
-        name=body.name,
-        scopes=scopes,
-        created_at=created_at,
-        organization_id=organization_id,
-    )
+    key, plaintext = credentials.create_key(tx, organization_id, body.name, scopes, body.expires_in_seconds)
+    return ApiKeyCreated.model_validate({**shown(key), "key": plaintext})
 
 
 @router.get("/v1/orgs/{orgId}/api-keys", response_model=list[ApiKeySummary], summary="List API keys")
 def list_api_keys(_: OrganizationWriter, organization_id: OrganizationId, tx: Tx) -> Answer:
     """Answers a bare array, oldest first, revoked keys included."""
-    query = select(tables.api_keys).where(tables.api_keys.c.organization_id == organization_id)
-    query = query.order_by(tables.FIRST_COME)
-    rows = tx.connection.execute(query).mappings().all()
-    return [summary(row) for row in rows]
+    return [summary(key) for key in KEYS.all(tx, organization_id=organization_id)]
 
 
 @router.delete("/v1/orgs/{orgId}/api-keys/{id}", summary="Revoke an API key")
 def revoke_api_key(_: OrganizationWriter, organization_id: OrganizationId, key_id: ResourceId, tx: Tx) -> None:
     """The key stops authenticating at once; revoking it again changes nothing."""
-    key = tables.api_keys.c
-    of_organization = (key.id == key_id, key.organization_id == organization_id)
-    if tx.connection.execute(select(key.id).where(*of_organization)).first() is None:
+    key = KEYS.find(tx, id=key_id, organization_id=organization_id)
+    if key is None:
         raise not_found("API key", key_id)
-    revoked = update(tables.api_keys).where(*of_organization, key.revoked_at.is_(None)).values(revoked_at=tx.now)
-    tx.connection.execute(revoked)
+    if key.revoked_at is None:
+        KEYS.change(tx, key_id, revoked_at=tx.now)
 
 
 def granted_scopes(creator: Principal, scopes: list[str] | None) -> list[str]:
@@ -73,15 +58,6 @@ def granted_scopes(creator: Principal, scopes: list[str] | None) -> list[str]:
     return [scope for scope in SCOPES if scope in wanted]
 
 
-def summary(row: RowMapping) -> ApiKeySummary:
+def summary(key: ApiKey) -> ApiKeySummary:
     """A key as lists show it."""
-    return ApiKeySummary(
-        id=row["id"],
-        name=row["name"],
-        key_prefix=row["key_prefix"],
-        scopes=credentials.scopes_of(row),
-        created_at=timestamp(row["created_at"]),
-        expires_at=optional_timestamp(row["expires_at"]),
-        last_used_at=optional_timestamp(row["last_used_at"]),
-        revoked_at=optional_timestamp(row["revoked_at"]),
-    )
+    return ApiKeySummary.model_validate(shown(key))

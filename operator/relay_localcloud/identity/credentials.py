@@ -1,20 +1,19 @@
 """API keys and user sessions: made, found again, revoked. Only digests are kept (section 5)."""
 
 import hashlib
-import json
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
-from sqlalchemy import RowMapping, bindparam, insert, or_, select, update
+from sqlalchemy import ForeignKeyConstraint, Index, UniqueConstraint, insert, select
 
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.principal import Principal
 from relay_localcloud.identity import members, users
 from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.instants import DAY, LAST, MINUTE, SECOND
-from relay_localcloud.kernel.prepared import Prepared
+from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx
 
 KEY_PREFIX = "or_"
@@ -25,26 +24,31 @@ SESSION_LIFE = DAY
 _SHOWN = 11  # the prefix and 8 characters, which say nothing about the other 40
 _USE_IS_WRITTEN_EVERY = MINUTE
 
-_FIND_KEY = Prepared(
-    select(
-        tables.api_keys.c.id,
-        tables.api_keys.c.organization_id,
-        tables.api_keys.c.scopes,
-        tables.api_keys.c.expires_at,
-        tables.api_keys.c.last_used_at,
-        tables.api_keys.c.revoked_at,
-    ).where(tables.api_keys.c.digest == bindparam("digest"))
-)
 
-
-@dataclass(frozen=True)
-class NewKey:
-    """A key that was just made; nothing else ever has its plain text."""
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """An API key of an organization, without its plain text."""
 
     id: str
-    plaintext: str
-    prefix: str
+    organization_id: str
+    name: str
+    key_prefix: str
+    digest: str  # SHA-256 of the key
+    scopes: tuple[str, ...]
+    created_at: int
     expires_at: int | None
+    last_used_at: int | None
+    revoked_at: int | None
+
+
+KEYS: Final = Rows(
+    ApiKey,
+    "api_keys",
+    ForeignKeyConstraint(["organization_id"], ["organizations.id"]),
+    UniqueConstraint("digest"),
+    Index("api_keys_of_organization", "organization_id", "created_at"),
+    key=("id",),
+)
 
 
 class RefusedKey(ApiError):
@@ -69,41 +73,31 @@ def create_key(
     prefix: str = KEY_PREFIX,
     *,
     plaintext: str | None = None,
-) -> NewKey:
-    """Make an API key; `expires_in_seconds` absent or not above 0 means that it never expires (section 2)."""
+) -> tuple[ApiKey, str]:
+    """Make an API key: what is kept of it, and its plain text, which nothing else ever has.
+
+    `expires_in_seconds` absent or not above 0 means that it never expires (section 2).
+    """
     plaintext = plaintext or new_secret(prefix)
     lives = expires_in_seconds if expires_in_seconds is not None and expires_in_seconds > 0 else None
-    expires_at = None if lives is None else min(tx.now + lives * SECOND, LAST)
-    key = NewKey(tx.new_id("key"), plaintext, plaintext[:_SHOWN], expires_at)
-    values = {
-        "id": key.id,
-        "organization_id": organization_id,
-        "name": name,
-        "key_prefix": key.prefix,
-        "digest": digest(plaintext),
-        "scopes": json.dumps(list(scopes)),
-        "created_at": tx.now,
-        "expires_at": expires_at,
-    }
-    tx.connection.execute(insert(tables.api_keys), values)
-    return key
-
-
-def live_keys(tx: Tx, organization_id: str) -> list[RowMapping]:
-    """The organization's keys that authenticate now, oldest first."""
-    key = tables.api_keys.c
-    query = select(tables.api_keys).where(
-        key.organization_id == organization_id,
-        key.revoked_at.is_(None),
-        or_(key.expires_at.is_(None), key.expires_at > tx.now),
+    key = KEYS.insert(
+        tx,
+        id=tx.new_id("key"),
+        organization_id=organization_id,
+        name=name,
+        key_prefix=plaintext[:_SHOWN],
+        digest=digest(plaintext),
+        scopes=tuple(scopes),
+        created_at=tx.now,
+        expires_at=None if lives is None else min(tx.now + lives * SECOND, LAST),
     )
-    return list(tx.connection.execute(query.order_by(tables.FIRST_COME)).mappings())
+    return key, plaintext
 
 
-def scopes_of(row: RowMapping) -> list[str]:
-    """The scopes of a key."""
-    scopes: list[str] = json.loads(row["scopes"])
-    return scopes
+def live_keys(tx: Tx, organization_id: str) -> list[ApiKey]:
+    """The organization's keys that authenticate now, oldest first."""
+    keys = KEYS.all(tx, organization_id=organization_id, revoked_at=None)
+    return [key for key in keys if key.expires_at is None or key.expires_at > tx.now]
 
 
 def create_session(tx: Tx, user_id: str, organization_id: str = "", *, token: str | None = None) -> str:
@@ -132,18 +126,16 @@ def authenticate(tx: Tx, credential: str) -> Principal:
 
 
 def _key_holder(tx: Tx, credential: str) -> Principal:
-    key = _FIND_KEY.run(tx.connection, digest=digest(credential)).fetchone()
+    key = KEYS.find(tx, digest=digest(credential))
     if key is None:
         raise RefusedKey("invalid", "This API key is not valid.")
-    key_id, organization_id, scopes, expires_at, last_used_at, revoked_at = key
-    if revoked_at is not None:
+    if key.revoked_at is not None:
         raise RefusedKey("revoked", "This API key was revoked.")
-    if expires_at is not None and expires_at <= tx.now:
+    if key.expires_at is not None and key.expires_at <= tx.now:
         raise RefusedKey("expired", "This API key has expired.")
-    if last_used_at is None or tx.now - last_used_at >= _USE_IS_WRITTEN_EVERY:
-        used = update(tables.api_keys).where(tables.api_keys.c.id == key_id).values(last_used_at=tx.now)
-        tx.connection.execute(used)
-    return Principal("api_key", organization_id, frozenset(json.loads(scopes)))
+    if key.last_used_at is None or tx.now - key.last_used_at >= _USE_IS_WRITTEN_EVERY:
+        KEYS.change(tx, key.id, last_used_at=tx.now)
+    return Principal("api_key", key.organization_id, frozenset(key.scopes))
 
 
 def _session_user(tx: Tx, credential: str) -> Principal:

@@ -110,7 +110,7 @@ def seed(tx: Tx, announced: Founded | None = None) -> tuple[Founded, bool]:
     key = founded.api_key if announced is None else announced.api_key
     if not _works(tx, key):
         new = None if announced is None else key
-        key = credentials.create_key(tx, founded.organization_id, "default", SCOPES, plaintext=new).plaintext
+        _, key = credentials.create_key(tx, founded.organization_id, "default", SCOPES, plaintext=new)
     said = None if announced is None else announced.user_session_token
     token = credentials.create_session(tx, founded.user_id, founded.organization_id, token=said)
     founded = Founded(founded.organization_id, key, token, founded.user_id)

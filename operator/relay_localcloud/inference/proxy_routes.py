@@ -25,7 +25,7 @@ MOST_DAYS: Final = 365
 def read_proxy(caller: ProxyReader, organization_id: OrganizationId, cloud: CurrentCloud, tx: Tx) -> dict[str, object]:
     """Answers the base URL and the live keys with the scope `inference`; a key's plain text was shown at its create."""
     del caller
-    keys = [row for row in credentials.live_keys(tx, organization_id) if SCOPE in credentials.scopes_of(row)]
+    keys = [row for row in credentials.live_keys(tx, organization_id) if SCOPE in row.scopes]
     return {"baseUrl": f"{cloud.inference_url}/v1", "keys": [summary(row) for row in keys]}
 
 

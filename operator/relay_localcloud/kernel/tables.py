@@ -111,22 +111,6 @@ sessions = Table(
     Column("expires_at", BigInteger, nullable=False),
 )
 
-api_keys = Table(
-    "api_keys",
-    metadata,
-    Column("id", String, primary_key=True),
-    Column("organization_id", ForeignKey("organizations.id"), nullable=False),
-    Column("name", String, nullable=False),
-    Column("key_prefix", String, nullable=False),
-    Column("digest", String, nullable=False, unique=True),  # SHA-256 of the key
-    Column("scopes", Text, nullable=False),  # a JSON array
-    Column("created_at", BigInteger, nullable=False),
-    Column("expires_at", BigInteger),
-    Column("last_used_at", BigInteger),
-    Column("revoked_at", BigInteger),
-    Index("api_keys_of_organization", "organization_id", "created_at"),
-)
-
 outbox = Table(
     "outbox",
     metadata,
