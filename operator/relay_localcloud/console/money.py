@@ -6,8 +6,7 @@ from typing import Final
 
 from sqlalchemy import select
 
-from relay_localcloud.console.balance_series import Point, series
-from relay_localcloud.console.chart import Chart
+from relay_localcloud.console.balance import Chart, Point, series
 from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.wording import span
 from relay_localcloud.identity import organizations

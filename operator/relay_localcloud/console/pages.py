@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 
 from relay_localcloud.batches.rows import BATCHES, FILES
 from relay_localcloud.console import money, nodes, workloads
-from relay_localcloud.console.chart import Chart
+from relay_localcloud.console.balance import Chart
 from relay_localcloud.console.reading import Reading
 from relay_localcloud.faults import faults
 from relay_localcloud.http.requestlog import LoggedRequest

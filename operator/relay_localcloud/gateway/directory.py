@@ -10,8 +10,14 @@ from typing import Final, Literal, assert_never
 
 from relay_localcloud.clusters.clusters import clusters
 from relay_localcloud.gateway import endpoints
-from relay_localcloud.gateway.endpoints import CLUSTER_COLUMNS, WORKLOAD_COLUMNS, Endpoint
-from relay_localcloud.gateway.targets import IdTarget, LabelTarget, Target
+from relay_localcloud.gateway.endpoints import (
+    CLUSTER_COLUMNS,
+    WORKLOAD_COLUMNS,
+    Endpoint,
+    IdTarget,
+    LabelTarget,
+    Target,
+)
 from relay_localcloud.identity.credentials import KEY_PREFIX, KEYS, LEGACY_KEY_PREFIX, RefusedKey, authenticate, digest
 from relay_localcloud.kernel.due import DueHandler, DueItem
 from relay_localcloud.kernel.instants import MINUTE

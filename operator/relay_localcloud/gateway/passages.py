@@ -9,8 +9,7 @@ from typing import Final
 from aiohttp import web
 
 from relay_localcloud.gateway.directory import Directory
-from relay_localcloud.gateway.endpoints import Endpoint
-from relay_localcloud.gateway.targets import Target
+from relay_localcloud.gateway.endpoints import Endpoint, Target
 from relay_localcloud.http.errors import ApiError
 
 _API_KEY: Final = frozenset({"x-api-key"})

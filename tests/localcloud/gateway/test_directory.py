@@ -8,7 +8,7 @@ import pytest
 
 from relay_localcloud import app
 from relay_localcloud.gateway.directory import Directory
-from relay_localcloud.gateway.targets import IdTarget, LabelTarget
+from relay_localcloud.gateway.endpoints import IdTarget, LabelTarget
 from relay_localcloud.identity import credentials, organizations
 from relay_localcloud.kernel.store import Store
 from relay_localcloud.workloads import images, workloads
