@@ -5,6 +5,7 @@ import hmac
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from pydantic import JsonValue
@@ -117,10 +118,7 @@ def emit(tx: Tx, organization_id: str, event_type: str, data: Mapping[str, JsonV
 
 def page_of_attempts(tx: Tx, webhook_id: str, organization_id: str, page: Page) -> dict[str, object]:
     """One page of a subscription's attempts, newest first."""
-
-    def rows(before: int | None, count: int) -> list[Attempt]:
-        return ATTEMPTS.page(tx, before, count, webhook_id=webhook_id)
-
+    rows = partial(ATTEMPTS.page, tx, webhook_id=webhook_id)
     return page.newest(f"deliveries of {webhook_id}", organization_id, rows, lambda row: shown(row, *_SHOWN))
 
 
