@@ -115,6 +115,7 @@ async def shared_account(brisk_workspace: Workspace) -> AsyncIterator[str]:
             "ClusterCloudAccount",
             name,
             baseUrl=brisk_workspace.cloud.management_url,
+            inferenceUrl=brisk_workspace.cloud.inference_url,
             apiKeySecretRef={"name": name, "key": SECRET_KEY, "namespace": OPERATOR_NAMESPACE},
             allowedNamespaces={"matchLabels": {"team": "ml"}},
         )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.cluster.batch_side import CREATE_BATCH, KIND, NAME, batch
+from tests.cluster.cloud_log import count
 from tests.conftest import OPERATOR_NAMESPACE
 from tests.support.manifests import condition, gpu_pod, ready, stalled
 
@@ -53,3 +55,17 @@ async def test_a_secret_outside_the_operators_namespace_is_not_read(
         "ClusterCloudAccount", shared_account, lambda item: stalled(item) == "AccountNotAllowed"
     )
     assert OPERATOR_NAMESPACE in condition(told, "Stalled")["message"]
+
+
+async def test_a_file_of_the_cloud_could_be_anybodys_and_is_not_read(
+    brisk_workspace: Workspace, shared_account: str
+) -> None:
+    kube = brisk_workspace.kube
+    await kube.patch("Namespace", brisk_workspace.namespace, {"metadata": {"labels": {"team": "ml"}}})
+    reference = {"kind": "ClusterCloudAccount", "name": shared_account}
+    await brisk_workspace.apply(batch(accountRef=reference, input={"fileId": "file_of_another"}))
+    told = await brisk_workspace.becomes(KIND, NAME, lambda item: stalled(item) == "AdoptionRefused")
+    assert "allowAdoption" in condition(told, "Stalled")["message"]
+    assert await count(brisk_workspace, "GET /v1/files/{id}/content", "GET /v1/files/{id}", CREATE_BATCH) == 0
+    await kube.delete(KIND, NAME)
+    await brisk_workspace.is_gone(KIND, NAME)

@@ -133,6 +133,9 @@ class Actor:
         match work:
             case Work.SEND if (obj.status.round or 1) > 1:
                 return await self.sending.again(obj, account.cloud, intent, search=search)
+            case Work.SEND if obj.spec.input.file_id is not None and not account.adoption_allowed:
+                text = "the account is shared and does not say allowAdoption: input.fileId could name anybody's file"
+                return WorkTroubled(Reason.ADOPTION_REFUSED, text, stalled=True)
             case Work.SEND:
                 return await self.sending.first(obj, account.cloud, intent, search=search)
             case Work.PUBLISH:
