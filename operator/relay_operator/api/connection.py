@@ -20,6 +20,7 @@ _ONLY_IN_SECRETS = (
     "!has(self.configMap) || !has(self.configMap.keys) || "
     "self.configMap.keys.all(key, !self.configMap.keys[key].contains('{{deployToken}}'))"
 )
+_NONE_OF_OURS = "self.all(key, !key.startsWith('gpurelay.dev/') && key != 'app.kubernetes.io/managed-by')"
 
 
 class ConnectionTarget(Model):
@@ -36,7 +37,14 @@ class ConnectionTarget(Model):
         description="Keys and what they hold, with {{endpointUrl}}, {{host}}, {{id}} and, in a Secret, {{deployToken}} "
         "filled in. Absent: one key for each of these that is known.",
     )
-    labels: dict[LabelKey, LabelValue] | None = Field(None, max_length=32, description="Labels put on it.")
+    labels: dict[LabelKey, LabelValue] | None = Field(
+        None,
+        max_length=32,
+        json_schema_extra=field_rules(
+            (_NONE_OF_OURS, "labels of gpurelay.dev and app.kubernetes.io/managed-by are the operator's")
+        ),
+        description="Labels put on it.",
+    )
 
 
 class Connection(Model):

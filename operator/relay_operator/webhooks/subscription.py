@@ -18,7 +18,7 @@ from relay_client.operations import (
 )
 from relay_operator.api.meta import API_VERSION, ObjectKey
 from relay_operator.engine.kube import SECRETS, AlreadyExists, JsonObject, Kube, NotFound
-from relay_operator.engine.manifests import as_secret, part, texts
+from relay_operator.engine.manifests import as_secret, owners, part, texts
 from relay_wire.events import EventType
 from relay_wire.webhooks import Webhook, WebhookCreate, WebhookToggle
 
@@ -142,14 +142,23 @@ async def _recorded(kube: Kube, who: Subscriber) -> Subscribed:
         secret = await kube.get(SECRETS, who.namespace, who.secret_name)
     except NotFound:
         return Subscribed()
-    if not part(secret, "metadata", "labels").items() >= _MANAGED_BY.items():
+    if not _is_of(who, secret):
         # Found before anything is sent to the cloud: a secret that cannot be kept must not be asked for.
-        raise SecretNameTakenError(
-            f"the Secret {who.secret_name} in the namespace {who.namespace} is not the operator's: rename it, since "
-            "the webhook's signing secret is to be kept there"
-        )
+        raise SecretNameTakenError(_taken(who))
     data = texts(secret.get("data"), encoded=True)
     return Subscribed(data.get(ID_KEY, ""), data.get(SECRET_KEY, ""))
+
+
+def _taken(who: Subscriber) -> str:
+    return (
+        f"the Secret {who.secret_name} in the namespace {who.namespace} is not this account's: rename it, since "
+        "the webhook's signing secret is to be kept there"
+    )
+
+
+def _is_of(who: Subscriber, secret: JsonObject) -> bool:
+    """By the account object that owns it: a label may be on anybody's."""
+    return any(each.get("uid") == who.uid for each in owners(secret))
 
 
 async def _record(kube: Kube, who: Subscriber, subscribed: Subscribed) -> None:
@@ -164,4 +173,8 @@ async def _record(kube: Kube, who: Subscriber, subscribed: Subscribed) -> None:
     try:
         await kube.create(SECRETS, who.namespace, body)
     except AlreadyExists:
+        found = await kube.get(SECRETS, who.namespace, who.secret_name)
+        if not _is_of(who, found):
+            raise SecretNameTakenError(_taken(who)) from None
+        metadata["resourceVersion"] = part(found, "metadata").get("resourceVersion")
         await kube.patch(SECRETS, who.namespace, who.secret_name, {"metadata": metadata, "data": data})

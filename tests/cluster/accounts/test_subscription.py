@@ -156,12 +156,27 @@ async def test_creates_wait_for_no_subscription_that_nobody_wants(bench: Bench) 
 
 
 async def test_a_secret_that_may_not_be_kept_is_told_and_holds_nothing_back(bench: Bench) -> None:
-    labels = {"app.kubernetes.io/managed-by": "relay-operator"}
-    kept = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "default-webhook", "labels": labels}}
-    await bench.admin.create({**kept, "immutable": True})
+    account = await bench.admin.get("CloudAccount", "default")
+    uid = account["metadata"]["uid"]
+    owner = {"apiVersion": account["apiVersion"], "kind": "CloudAccount", "name": "default", "uid": uid}
+    metadata = {"name": "default-webhook", "ownerReferences": [owner]}
+    await bench.admin.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "immutable": True})
     account = await bench.run()
     assert bench.accounts.deaf_for(await _usable(bench)) == 0
     assert "may not keep the signing secret" in condition(account, "WebhookReady")["message"]
+
+
+async def test_a_secret_of_somebody_else_is_not_overwritten_whatever_labels_it_has(bench: Bench) -> None:
+    labels = {"app.kubernetes.io/managed-by": "relay-operator"}
+    metadata = {"name": "default-webhook", "labels": labels}
+    theirs = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": {"endpointUrl": "precious"}}
+    before = await bench.admin.create(theirs)
+    account = await bench.run()
+    assert condition(account, "WebhookReady")["status"] == "False"
+    assert "is not this account's: rename it" in condition(account, "WebhookReady")["message"]
+    after = await bench.admin.get("Secret", "default-webhook")
+    assert after["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
+    assert await bench.webhooks() == []
 
 
 def _webhook_ready(account: Manifest) -> tuple[str, str]:

@@ -6,7 +6,10 @@ from base64 import b64decode, b64encode
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+import pytest
+
 from tests.support.eventually import eventually
+from tests.support.kube import KubeError
 from tests.support.manifests import condition, gpu_cluster, gpu_pod, stalled
 
 if TYPE_CHECKING:
@@ -102,3 +105,10 @@ async def test_after_a_recreation_it_tells_the_new_endpoint(workspace: Workspace
         return url
 
     await eventually(told, lambda url: url == after["status"]["endpointUrl"], what="the new endpoint is told")
+
+
+@pytest.mark.parametrize("label", ["app.kubernetes.io/managed-by", "gpurelay.dev/cluster"])
+async def test_labels_of_the_operators_own_are_refused(workspace: Workspace, label: str) -> None:
+    secret = {"name": "default-webhook", "labels": {label: "relay-operator"}}
+    with pytest.raises(KubeError, match="are the operator's"):
+        await workspace.apply(gpu_pod(connection={"secret": secret}))
