@@ -127,8 +127,8 @@ class BatchOutput(Model):
     )
     on_existing: OnExisting = Field(
         OnExisting.FAIL,
-        description="What to do where the output exists already and is not this batch's. Fail: before anything is "
-        "paid. Replace: overwrite it.",
+        description="What to do where the output exists already and is not this batch's; of a ConfigMap, whatever "
+        "is in it. Fail: before anything is paid. Replace: overwrite it.",
     )
 
 

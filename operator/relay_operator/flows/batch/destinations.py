@@ -1,8 +1,11 @@
 """Where the answers go: two objects of a store, or two keys of a ConfigMap."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
+
+from pydantic import JsonValue
 
 from relay_operator.api import meta
 from relay_operator.api.conditions import Reason
@@ -10,7 +13,7 @@ from relay_operator.api.inferencebatch import InferenceBatch, OutputStatus
 from relay_operator.api.inferencebatch_spec import OnExisting
 from relay_operator.engine import kube
 from relay_operator.engine.kube import CONFIG_MAPS, JsonObject, Kube
-from relay_operator.engine.manifests import part
+from relay_operator.engine.manifests import owner, owners, part
 from relay_operator.flows.batch.result import StoppedError, WorkRefused, WorkTroubled
 from relay_operator.flows.batch.sources import Sources, located
 from relay_operator.objectstores.credentials import Credentials
@@ -101,8 +104,23 @@ class Destinations:
         if raw.get("immutable"):
             text = f"ConfigMap {name} is immutable"
             raise StoppedError(WorkTroubled(Reason.OUTPUT_UNAVAILABLE, text, stalled=True))
-        if obj.spec.output.on_existing is OnExisting.FAIL and _has_output(raw) and _maker(raw) != token:
+        if obj.spec.output.on_existing is OnExisting.FAIL and _maker(raw) != token:
             raise StoppedError(_exists(f"ConfigMap {name}"))
+
+    async def claim(self, obj: InferenceBatch, token: str) -> None:
+        """Before anything is paid: of several batches with one output, one goes on. Raises StoppedError, KubeError.
+
+        What is claimed goes with the object, as long as nothing is published there.
+        """
+        ref = obj.spec.output.config_map_ref
+        if ref is None or obj.spec.output.on_existing is not OnExisting.FAIL:
+            return
+        held = {**owner(obj.key, obj.metadata.uid), "controller": False}
+        metadata: JsonObject = {"name": ref.name, "annotations": {MADE_BY: token}, "ownerReferences": [held]}
+        try:
+            await self._created(obj.metadata.namespace, ref.name, {"metadata": metadata})
+        except kube.AlreadyExists:
+            await self._check_config_map(obj, ref.name, token)
 
     async def _write_config_map(self, obj: InferenceBatch, name: str, merge: Merge, token: str) -> OutputStatus:
         answers = await _all_of(merge.outputs(), CONFIG_MAP_LIMIT)
@@ -111,7 +129,7 @@ class Destinations:
             "metadata": {"annotations": {MADE_BY: token}},
             "data": {ANSWERS: answers.decode(errors="replace"), ERRORS: errors.decode(errors="replace")},
         }
-        raw = await self._put_config_map(obj.metadata.namespace, name, body)
+        raw = await self._put_config_map(obj, name, body, token)
         version = str(part(raw, "metadata").get("resourceVersion") or "")
         return OutputStatus(
             answers=f"ConfigMap {name}, key {ANSWERS}",
@@ -120,20 +138,37 @@ class Destinations:
             errors_version=version or None,
         )
 
-    async def _put_config_map(self, namespace: str, name: str, body: JsonObject) -> JsonObject:
+    async def _put_config_map(self, obj: InferenceBatch, name: str, body: JsonObject, token: str) -> JsonObject:
+        namespace = obj.metadata.namespace
         try:
-            try:
-                return await self.kube.patch(CONFIG_MAPS, namespace, name, body)
-            except kube.NotFound:
-                named: JsonObject = {**part(body, "metadata"), "name": name}
-                whole = {"apiVersion": "v1", "kind": "ConfigMap", **body, "metadata": named}
-                return await self.kube.create(CONFIG_MAPS, namespace, whole)
-        except kube.Refused as refused:
-            if "being terminated" in str(refused):
-                text = f"the namespace {namespace} is being deleted, so ConfigMap {name} cannot be written"
-                raise StoppedError(WorkRefused(Reason.OUTPUT_UNAVAILABLE, text)) from None
-            text = f"ConfigMap {name} cannot be written: {refused}"
-            raise StoppedError(WorkTroubled(Reason.OUTPUT_UNAVAILABLE, text, stalled=True)) from None
+            found = await self.kube.get(CONFIG_MAPS, namespace, name)
+        except kube.NotFound:
+            return await self._created(namespace, name, body)
+        await self._check_config_map(obj, name, token)
+        kept: list[JsonValue] = [dict(each) for each in owners(found) if each.get("uid") != obj.metadata.uid]
+        bound: JsonObject = {"resourceVersion": part(found, "metadata").get("resourceVersion"), "ownerReferences": kept}
+        metadata: JsonObject = {**part(body, "metadata"), **bound}
+        with _told_of(namespace, name):
+            return await self.kube.patch(CONFIG_MAPS, namespace, name, {**body, "metadata": metadata})
+
+    async def _created(self, namespace: str, name: str, body: JsonObject) -> JsonObject:
+        metadata: JsonObject = {**part(body, "metadata"), "name": name}
+        whole: JsonObject = {"apiVersion": "v1", "kind": "ConfigMap", **body, "metadata": metadata}
+        with _told_of(namespace, name):
+            return await self.kube.create(CONFIG_MAPS, namespace, whole)
+
+
+@contextmanager
+def _told_of(namespace: str, name: str) -> Iterator[None]:
+    """Raises StoppedError where the API server will not take it."""
+    try:
+        yield
+    except kube.Refused as refused:
+        if "being terminated" in str(refused):
+            text = f"the namespace {namespace} is being deleted, so ConfigMap {name} cannot be written"
+            raise StoppedError(WorkRefused(Reason.OUTPUT_UNAVAILABLE, text)) from None
+        text = f"ConfigMap {name} cannot be written: {refused}"
+        raise StoppedError(WorkTroubled(Reason.OUTPUT_UNAVAILABLE, text, stalled=True)) from None
 
 
 def addresses(url: str) -> tuple[str, str]:

@@ -91,9 +91,17 @@ class Sending:
     ) -> Uploaded | WorkRefused:
         """All records; with `search`, some of them may be in the cloud already.
 
-        Raises StoppedError, CloudError, KubeError, NoTemporarySpace.
+        The output is this batch's own then. Raises StoppedError, CloudError, KubeError, NoTemporarySpace.
         """
         await self.destinations.check(obj, intent.token)
+        sent = await self._all(obj, cloud, intent, search=search)
+        if isinstance(sent, Uploaded):
+            await self.destinations.claim(obj, intent.token)
+        return sent
+
+    async def _all(
+        self, obj: InferenceBatch, cloud: Cloud, intent: CreateIntent, *, search: bool
+    ) -> Uploaded | WorkRefused:
         expected = await self._expected(obj)
         if obj.spec.input.file_id is not None and expected.tool_config is None:
             as_it_is = await self._given(obj, cloud, expected, obj.spec.input.file_id)
