@@ -1,13 +1,19 @@
 """What a webhook leads to: the objects it may be about are looked at. A hint is never believed."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.queue import Priority, Queue
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_wire.events import Event
+
+_BURST = 10.0
+"""Seconds' worth of wakes that one object may have at once."""
+_INTERVAL = 1.0
+"""Between two wakes of one object in the long run; what comes sooner is put off, and not lost."""
+_REMEMBERED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +26,19 @@ class EventRouter:
     """An account's."""
     heard: Callable[[ObjectKey], None] = lambda _account: None
     """Told of every account that a webhook came from."""
+    _spent: dict[ObjectKey, float] = field(default_factory=dict)
+    """Until when each object has used up its wakes."""
 
     def on_event(self, account: ObjectKey, event: Event) -> None:
-        """Wake who records one of the ids; one that nobody records may answer an open intent of this account."""
+        """Wake who records one of the ids; one that nobody records may answer an open intent of this account.
+
+        Who signs for one account makes nobody look with the key of another.
+        """
         self.heard(account)
         owners = {key for cloud_id in event.resource_ids for key in self.cache.with_cloud_id(cloud_id)}
         for key in owners:
-            self.queue.add(key, Priority.EVENT)
+            if self.cache.account_of(key) == account:
+                self._wake(key)
         if owners:
             return
         unclaimed = self.unclaimed(account)
@@ -35,4 +47,16 @@ class EventRouter:
         for key in self.cache.searching(account):
             # What is being created at this moment learns of the id when its answer is in.
             if not self.queue.is_working(key):
-                self.queue.add(key, Priority.EVENT)
+                self._wake(key)
+
+    def _wake(self, key: ObjectKey) -> None:
+        now = self.queue.clock()
+        spent = max(self._spent.get(key, now), now)
+        if spent - now > _BURST:
+            self.queue.add_after(key, spent - now - _BURST, Priority.EVENT)
+            return
+        if len(self._spent) >= _REMEMBERED:
+            for other in [other for other, until in self._spent.items() if until <= now]:
+                del self._spent[other]
+        self._spent[key] = spent + _INTERVAL
+        self.queue.add(key, Priority.EVENT)

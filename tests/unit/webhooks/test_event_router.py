@@ -19,7 +19,8 @@ class Router:
     """Two namespaces with an account each; what was woken, and which ids nobody owns."""
 
     def __init__(self) -> None:
-        self.cache, self.queue = Cache(), Queue[ObjectKey](lambda: 0.0)
+        self.now = 0.0
+        self.cache, self.queue = Cache(), Queue[ObjectKey](lambda: self.now)
         self.unclaimed = {ACCOUNT: UnclaimedIds(), ANOTHER: UnclaimedIds()}
         self.router = EventRouter(self.cache, self.queue, self.unclaimed.__getitem__)
         for account in self.unclaimed:
@@ -68,3 +69,34 @@ async def test_what_is_being_created_is_not_woken_since_its_answer_tells(router:
     router.queue.add(creating, Priority.CHANGE)
     await router.queue.take()
     assert router.tell("pod-9") == set()
+
+
+def test_who_signs_for_one_account_wakes_nobody_of_another(router: Router) -> None:
+    router.put(pod("elsewhere", "team-b"), {"id": "pod-1"})
+    assert router.tell("pod-1") == set()
+    assert list(router.unclaimed[ACCOUNT].nameless()) == []
+
+
+async def test_a_storm_of_events_wakes_an_object_only_so_often_and_the_last_is_not_lost(router: Router) -> None:
+    records = router.put(pod("records"), {"id": "pod-1"})
+    wakes, last = 0, 0.0
+    for number in range(10_000):
+        router.now = number / 100
+        router.tell("pod-1")
+        while records in router.queue._pending:
+            taken = await router.queue.take()
+            router.queue.done(taken.key)
+            wakes, last = wakes + 1, router.now
+        router.queue._promote()
+    assert 100 <= wakes <= 220
+    router.now += 10
+    router.queue._promote()
+    assert records in router.queue._pending or last >= 99.99
+
+
+def test_what_is_remembered_of_storms_has_a_bound(router: Router) -> None:
+    for number in range(12_000):
+        router.now = float(number)
+        router.put(pod(f"pod-{number}"), {"id": f"id-{number}"})
+        router.tell(f"id-{number}")
+    assert len(router.router._spent) <= 10_000
