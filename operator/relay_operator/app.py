@@ -291,7 +291,7 @@ def _assemble(settings: Settings, api: client.ApiClient, kinds: Sequence[Kind[Pa
         informer=informer,
         workers=Workers(queue, reconcilers, settings.workers, leading),
         receiver=Receiver(
-            secrets_for=accounts.secrets_for,
+            secrets_for=accounts.webhook_secrets.of,
             on_event=EventRouter(cache, queue, accounts.unclaimed, accounts.heard).on_event,
             deliveries=metrics.webhook_deliveries,
             body_limit=settings.webhook_body_limit_bytes,

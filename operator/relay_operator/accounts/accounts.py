@@ -86,7 +86,8 @@ class Accounts:
         self._pool = MeteredPool(metrics.on_cloud_request, clock)
         self._connections: dict[ObjectKey, _Connection] = {}
         self._admission = Admission(kube, clock)
-        self._webhook_secrets = SigningSecrets(settings.webhook_secret_overlap_seconds, clock)
+        self.webhook_secrets = SigningSecrets(settings.webhook_secret_overlap_seconds, clock)
+        """The secrets that webhook deliveries may be signed with."""
 
     async def close(self) -> None:
         """Closes the connections to all clouds."""
@@ -184,19 +185,10 @@ class Accounts:
         """Ids that webhooks of this account named and nobody records."""
         return self._connection(key).unclaimed
 
-    @property
-    def webhook_secrets(self) -> SigningSecrets:
-        """The secrets that webhook deliveries may be signed with."""
-        return self._webhook_secrets
-
-    def secrets_for(self, account: ObjectKey) -> tuple[str, ...] | None:
-        """The receiver's question; answered from memory."""
-        return self._webhook_secrets.of(account)
-
     def forget(self, key: ObjectKey) -> None:
         """The account object is gone."""
         self._connections.pop(key, None)
-        self._webhook_secrets.drop(key)
+        self.webhook_secrets.drop(key)
 
     def _wake(self, key: ObjectKey, *, first: bool) -> None:
         """The account became usable, or stopped being so: what waits for it, or trusts in it, looks again."""

@@ -17,13 +17,13 @@ from relay_operator.api.inferencebatch_spec import (
     OutputConfigMapRef,
 )
 from relay_operator.api.meta import Model, Resource, Time
+from relay_operator.api.parts import DAY
 from relay_operator.api.references import LabelKey, LabelValue
 from relay_operator.api.schema import atomic, field_rules, rules
 
 SHOWN_ACTIVE: Final = 100
 MAX_NAME: Final = 52
 """What the minutes since 1970, put behind it, leave of a label's 63 characters, as with CronJob."""
-_YEAR: Final = 366 * 86_400
 
 
 class ConcurrencyPolicy(StrEnum):
@@ -62,7 +62,7 @@ class TemplateInput(BatchInput):
 
     url: TemplateUrl | None = Field(
         None,
-        description=f"An object that holds the records as JSONL: s3://, gs://, az://, https:// or file://. {_REPLACED}",
+        description=f"{BatchInput.model_fields['url'].description} {_REPLACED}",
     )
 
 
@@ -73,8 +73,7 @@ class TemplateConfigMapRef(OutputConfigMapRef):
         min_length=1,
         max_length=253,
         pattern=f"^([-a-z0-9.]|[{{]({_WORDS})[}}])+$",
-        description="Name of the ConfigMap. Keys: output.jsonl and errors.jsonl. It stays when the batch is deleted. "
-        f"{_REPLACED}",
+        description=f"{OutputConfigMapRef.model_fields['name'].description} {_REPLACED}",
     )
 
 
@@ -83,11 +82,10 @@ class TemplateOutput(BatchOutput):
 
     url: TemplateUrl | None = Field(
         None,
-        description="A folder, in which output.jsonl and errors.jsonl are written; or, where it ends in .jsonl, the "
-        f"object for the answers, with the errors beside it in one that ends in .errors.jsonl. {_REPLACED}",
+        description=f"{BatchOutput.model_fields['url'].description} {_REPLACED}",
     )
     config_map_ref: TemplateConfigMapRef | None = Field(
-        None, description="A ConfigMap; it holds 1 MiB at most, so for small batches."
+        None, description=BatchOutput.model_fields["config_map_ref"].description
     )
 
 
@@ -144,7 +142,7 @@ class ScheduleSpec(Model):
     starting_deadline_seconds: int | None = Field(
         None,
         ge=1,
-        le=_YEAR,
+        le=366 * DAY,
         description="How late a batch may start; a time that was missed by more is left out. Absent: however late.",
     )
     concurrency_policy: ConcurrencyPolicy = Field(

@@ -10,6 +10,8 @@ from prometheus_client import Counter
 
 from relay_client.signature import InvalidPayload, InvalidSignature, verify
 from relay_operator.api.meta import ObjectKey
+from relay_operator.api.references import AccountKind
+from relay_operator.engine.account_users import named_account
 from relay_operator.observability.metrics import WebhookOutcome
 from relay_wire.events import DELIVERY_HEADER, SIGNATURE_HEADER, Event
 
@@ -105,9 +107,8 @@ _STATUS = {
 
 def account_at(namespace: str, name: str) -> ObjectKey:
     """The account that the two segments of a webhook URL name."""
-    if namespace == CLUSTER_SEGMENT:
-        return ObjectKey("ClusterCloudAccount", "", name)
-    return ObjectKey("CloudAccount", namespace, name)
+    shared = namespace == CLUSTER_SEGMENT
+    return named_account(namespace, AccountKind.CLUSTER_CLOUD_ACCOUNT if shared else AccountKind.CLOUD_ACCOUNT, name)
 
 
 def webhook_url(public_url: str, account: ObjectKey) -> str:

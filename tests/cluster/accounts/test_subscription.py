@@ -35,7 +35,7 @@ async def test_a_subscription_is_made_once_and_its_secret_is_kept_in_a_secret_of
     assert kept["metadata"]["ownerReferences"][0]["uid"] == account["metadata"]["uid"]
     assert account["status"]["webhook"]["id"] == hook["id"]
     assert condition(account, "WebhookReady")["status"] == "True"
-    assert bench.accounts.secrets_for(bench.key) == (await _secret(bench),)
+    assert bench.accounts.webhook_secrets.of(bench.key) == (await _secret(bench),)
     await bench.later(400)
     bench.restart()
     await bench.run()
@@ -48,7 +48,7 @@ async def test_a_subscription_whose_create_was_never_recorded_is_found_and_its_s
     )
     await bench.run()
     (made,) = await bench.webhooks()
-    assert bench.accounts.secrets_for(bench.key) is None
+    assert bench.accounts.webhook_secrets.of(bench.key) is None
     bench.restart()
     await bench.run()
     (hook,) = await bench.webhooks()
@@ -82,7 +82,7 @@ async def test_a_lost_secret_a_paused_and_a_duplicate_subscription_are_repaired(
     assert set(left) == {hook["id"], foreign["id"]}
     assert left[hook["id"]]["enabled"]
     assert (await _secret(bench)).startswith(left[hook["id"]]["secretPrefix"])
-    assert len(bench.accounts.secrets_for(bench.key) or ()) == 2
+    assert len(bench.accounts.webhook_secrets.of(bench.key) or ()) == 2
     assert condition(repaired, "Ready")["status"] == "True"
     assert repaired["metadata"]["uid"] == account["metadata"]["uid"]
 
@@ -111,7 +111,7 @@ async def test_webhooks_that_are_switched_off_are_unsubscribed(bench: Bench) -> 
     account = await bench.run()
     assert await bench.webhooks() == []
     assert "webhook" not in account["status"]
-    assert bench.accounts.secrets_for(bench.key) is None
+    assert bench.accounts.webhook_secrets.of(bench.key) is None
 
 
 async def _usable(bench: Bench) -> AccountReady:
@@ -236,7 +236,7 @@ async def test_changes_that_only_polling_finds_are_told_until_a_webhook_comes(be
 async def test_a_delivery_of_the_cloud_wakes_the_object_it_is_about(bench: Bench) -> None:
     settings = bench.settings
     receiver = Receiver(
-        bench.accounts.secrets_for,
+        bench.accounts.webhook_secrets.of,
         lambda account, event: EventRouter(bench.cache, bench.queue, bench.accounts.unclaimed).on_event(account, event),
         bench.metrics.webhook_deliveries,
         settings.webhook_body_limit_bytes,

@@ -297,10 +297,7 @@ class AccountFlow:
         self.metrics.forget_account(key.namespace, key.name)
 
     def _observer(self) -> AccountObserver:
-        accounts, public_url = self.accounts, self.settings.webhook_public_url
-        return AccountObserver(
-            self.engine.kube, accounts.webhook_secrets, public_url, accounts.listening, accounts.evidence
-        )
+        return AccountObserver(self.engine.kube, self.accounts, self.settings.webhook_public_url)
 
     @property
     def _random(self) -> Callable[[], float]:

@@ -1,20 +1,18 @@
 """One look at an account's organization: money, auto-recharge, webhook subscription."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import TypeVar
 
 from relay_client import BadRequest, Cloud, Conflict, Forbidden, Gone, NotFound, PaymentRequired
 from relay_client.operations import GET_AUTO_RECHARGE, GET_BALANCE, GET_CURRENT_USAGE, PUT_AUTO_RECHARGE
-from relay_operator.accounts.accounts import AnyAccount, secret_namespace
+from relay_operator.accounts.accounts import Accounts, AnyAccount, secret_namespace
 from relay_operator.api.cloudaccount import WebhookSpec, WebhookStatus
-from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.fit_schema import fit_schema
 from relay_operator.engine.kube import Kube, Refused
 from relay_operator.flows.account.report import OrganizationSeen
-from relay_operator.webhooks.deliveries import Evidence, why_missing
+from relay_operator.webhooks.deliveries import why_missing
 from relay_operator.webhooks.receiver import webhook_url
-from relay_operator.webhooks.signing_secrets import SigningSecrets
 from relay_operator.webhooks.subscription import SecretNameTakenError, Subscribed, Subscriber, subscribe, unsubscribe
 from relay_wire.billing import AutoRechargeUpdate
 
@@ -30,13 +28,10 @@ class AccountObserver:
     """Looks at accounts, and keeps their subscription and auto-recharge as asked."""
 
     kube: Kube
-    secrets: SigningSecrets
+    accounts: Accounts
+    """Told as soon as there is a subscription, or will be none."""
     public_url: str
     """Empty: no subscriptions."""
-    on_listening: Callable[[ObjectKey], None]
-    """Told as soon as there is a subscription, or will be none."""
-    evidence: Callable[[ObjectKey], Evidence]
-    """An account's."""
 
     async def look(self, account: AnyAccount, cloud: Cloud, *, read_only: bool) -> OrganizationSeen:
         """Raises CloudError where the cloud did not answer or refuses the key, KubeError."""
@@ -44,10 +39,10 @@ class AccountObserver:
         webhook, trouble = account.status.webhook, ""
         if not read_only:  # first, since creates wait for it
             webhook, trouble = await self._subscription(account, cloud)
-        self.on_listening(account.key)
+        self.accounts.listening(account.key)
         missing = None
         if webhook is not None and webhook.id:
-            missing = await why_missing(cloud, webhook.id, self.evidence(account.key))
+            missing = await why_missing(cloud, webhook.id, self.accounts.evidence(account.key))
         balance = await _unless_refused(cloud.call(GET_BALANCE), "the balance cannot be read", notes)
         usage = await _unless_refused(cloud.call(GET_CURRENT_USAGE), "the usage cannot be read", notes)
         if not read_only:
@@ -57,7 +52,7 @@ class AccountObserver:
     async def end(self, account: AnyAccount, cloud: Cloud) -> None:
         """Removes the subscription of an account that goes. Raises CloudError."""
         await unsubscribe(cloud, subscriber(account), webhook_url(self.public_url, account.key))
-        self.secrets.drop(account.key)
+        self.accounts.webhook_secrets.drop(account.key)
 
     async def _subscription(self, account: AnyAccount, cloud: Cloud) -> tuple[WebhookStatus | None, str]:
         """The subscription, and why there is none though one is wanted."""
@@ -75,7 +70,7 @@ class AccountObserver:
             return None, refused.message
         except Refused as refused:
             return None, f"the operator may not keep the signing secret in {who.namespace}/{who.secret_name}: {refused}"
-        self.secrets.put(account.key, subscribed.secret)
+        self.accounts.webhook_secrets.put(account.key, subscribed.secret)
         return _shown(who, subscribed, url), ""
 
 

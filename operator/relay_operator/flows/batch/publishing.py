@@ -18,7 +18,7 @@ from relay_operator.api.inferencebatch import (
 from relay_operator.api.meta import CreateIntent
 from relay_operator.flows.batch.destinations import Destinations
 from relay_operator.flows.batch.files import LostFiles, files_of, opened, results_of
-from relay_operator.flows.batch.result import Published, StoppedError, WorkRefused, frequent
+from relay_operator.flows.batch.result import Published, StoppedError, WorkRefused, frequent, shown
 from relay_operator.records.ids import Ids
 from relay_operator.records.merge import Merge, PartFiles, Round
 from relay_operator.records.pace import Pace
@@ -74,17 +74,13 @@ def _files(part: PartStatus, cloud: Cloud, gone: Collection[str]) -> PartFiles:
 
 def _published(output: OutputStatus, merge: Merge, lost: list[Problem]) -> Published:
     merged = merge.merged
-    odd = [
-        Problem(line=problem.line or None, code=problem.code, message=problem.message[:512])
-        for problem in merged.problems.first
-    ]
     lines = merged.succeeded + merged.failed
     return Published(
         output=output.model_copy(update={"lines": lines}),
         counts=RequestCounts(total=merged.records, completed=merged.succeeded, failed=merged.failed),
         unanswered=merged.unanswered,
         lost=len(lost),
-        problems=tuple([*lost, *odd][:SHOWN_PROBLEMS]),
+        problems=tuple([*lost, *shown(merged.problems)][:SHOWN_PROBLEMS]),
         reasons=frequent(merged.reasons),
     )
 

@@ -15,6 +15,7 @@ from relay_operator.api.inferencebatch import (
 )
 from relay_operator.api.meta import CreateIntent
 from relay_operator.engine.actions import Nothing
+from relay_operator.records.problems import Problems
 from relay_operator.records.results import Reasons
 from relay_wire.batches import Batch
 
@@ -72,6 +73,11 @@ class WorkTroubled:
 def frequent(reasons: Reasons) -> tuple[FailureReason, ...]:
     """The reasons that are shown."""
     return tuple(FailureReason(code=code, count=count) for code, count in reasons.counts.most_common(SHOWN_REASONS))
+
+
+def shown(problems: Problems) -> tuple[Problem, ...]:
+    """The first problems, as status tells them."""
+    return tuple(Problem(line=each.line or None, code=each.code, message=each.message[:512]) for each in problems.first)
 
 
 def no_access(error: NotFound) -> WorkTroubled:

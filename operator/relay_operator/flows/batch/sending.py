@@ -7,13 +7,13 @@ from dataclasses import InitVar, dataclass, field
 from relay_client import Cloud, NotFound
 from relay_client.operations import DOWNLOAD_FILE
 from relay_operator.api.conditions import Reason
-from relay_operator.api.inferencebatch import MAX_PARTS, InferenceBatch, PartStatus, Problem
+from relay_operator.api.inferencebatch import MAX_PARTS, InferenceBatch, PartStatus
 from relay_operator.api.inferencebatch_spec import BatchSpec, ToolType
 from relay_operator.api.meta import CreateIntent
 from relay_operator.flows.batch.destinations import Destinations
 from relay_operator.flows.batch.files import LostFiles, files_of, ours
 from relay_operator.flows.batch.names import file_name
-from relay_operator.flows.batch.result import StoppedError, Uploaded, WorkRefused, frequent
+from relay_operator.flows.batch.result import StoppedError, Uploaded, WorkRefused, frequent, shown
 from relay_operator.flows.batch.selection import select
 from relay_operator.flows.batch.sources import Sources
 from relay_operator.records.check import Expected, tool_config_of
@@ -236,10 +236,6 @@ def _part(number: int, made: PartMade, file_id: str) -> PartStatus:
 
 def _refused(findings: Findings) -> WorkRefused:
     problems = findings.problems
-    shown = tuple(
-        Problem(line=problem.line or None, code=problem.code, message=problem.message[:512])
-        for problem in problems.first
-    )
     first = str(problems.first[0])
     more = f", and {problems.total - 1} more problems" if problems.total > 1 else ""
-    return WorkRefused(Reason.INPUT_INVALID, f"{first}{more}; nothing was sent", shown)
+    return WorkRefused(Reason.INPUT_INVALID, f"{first}{more}; nothing was sent", shown(problems))

@@ -1,0 +1,68 @@
+"""One list serves all who ask about the same time, and a failed one serves nobody later."""
+
+import asyncio
+from dataclasses import dataclass, field
+
+import pytest
+
+from relay_client import Cloud
+from relay_operator.engine.shared_lists import SharedLists
+
+CLOUD = Cloud("https://cloud.example", "or_test_key", organization_id="org-1")
+
+
+@dataclass
+class _Reader:
+    """Counts what it is asked to read; waits to be told to answer."""
+
+    now: float = 0.0
+    reads: int = 0
+    fails: bool = False
+    answers: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def read(self) -> int:
+        self.reads += 1
+        number = self.reads
+        await self.answers.wait()
+        if self.fails:
+            raise OSError("no answer")
+        return number
+
+
+def _lists(reader: _Reader) -> SharedLists[int]:
+    return SharedLists(max_age=60.0, clock=lambda: reader.now)
+
+
+async def test_all_who_ask_about_the_same_time_share_one_list() -> None:
+    reader = _Reader()
+    lists = _lists(reader)
+    askers = [asyncio.create_task(lists.recent(CLOUD, reader.read)) for _ in range(3)]
+    await asyncio.sleep(0)
+    reader.answers.set()
+    assert await asyncio.gather(*askers) == [1, 1, 1]
+    reader.now = 60.0
+    assert await lists.recent(CLOUD, reader.read) == 1
+    reader.now = 60.1
+    assert await lists.recent(CLOUD, reader.read) == 2
+
+
+async def test_a_list_that_failed_is_read_again() -> None:
+    reader = _Reader(fails=True)
+    lists = _lists(reader)
+    reader.answers.set()
+    with pytest.raises(OSError, match="no answer"):
+        await lists.recent(CLOUD, reader.read)
+    reader.fails = False
+    assert await lists.recent(CLOUD, reader.read) == 2
+
+
+async def test_one_who_gives_up_does_not_end_what_others_wait_for() -> None:
+    reader = _Reader()
+    lists = _lists(reader)
+    hasty, patient = (asyncio.create_task(lists.recent(CLOUD, reader.read)) for _ in range(2))
+    await asyncio.sleep(0)
+    hasty.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await hasty
+    reader.answers.set()
+    assert await patient == 1
