@@ -5,6 +5,7 @@ import gc
 import logging
 import os
 import random
+import resource
 import secrets
 import signal
 import socket
@@ -54,6 +55,7 @@ logger = logging.getLogger(__name__)
 
 EXPECTED = (*EXPECTED_ERRORS, *WATCH_ERRORS, KubeError, CloudError)
 _ENDING_SECONDS = 6.0
+_DESCRIPTORS = 8192
 _FIRST_LIST_BACKOFF = Backoff(initial=0.2, limit=10.0)
 
 
@@ -63,6 +65,7 @@ async def run(settings: Settings, kinds: Sequence[Kind[Parts]] = KINDS) -> int:
     0 where it was told to stop; 1 where it cannot go on (a lost Lease, a broken watch) and has to be started again.
     """
     configure_logging(settings.log_format, settings.log_level, sys.stderr, EXPECTED)
+    _take_descriptors()
     stop = asyncio.Event()
     _stop_on_signals(stop)
     status = 0
@@ -76,6 +79,14 @@ async def run(settings: Settings, kinds: Sequence[Kind[Parts]] = KINDS) -> int:
             logger.error("ending: %s", error)  # noqa: TRY400 - a failure of the world: the sentence says enough
         status = 1
     return status
+
+
+def _take_descriptors() -> None:
+    """As many as may be had without asking: connections of strangers must not leave none for our own."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    enough = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
+    if soft < enough:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (enough, hard))
 
 
 def _stop_on_signals(stop: asyncio.Event) -> None:

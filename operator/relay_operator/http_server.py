@@ -1,24 +1,70 @@
-"""An aiohttp app on an address, for as long as a block runs."""
+"""An aiohttp app on an address, for as long as a block runs; strangers can take up no more than their share of it."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from weakref import WeakSet
 
 from aiohttp import web
+from aiohttp.typedefs import Handler
+from aiohttp.web_protocol import RequestHandler
 
 from relay_operator.settings import ListenAddress
 
 _SHUTDOWN_SECONDS = 2.0
+_IDLE_SECONDS = 15.0
+"""Until the head of the first request, and between two requests."""
+_MAX_CONNECTIONS = 256
+
+
+class _Refusal(asyncio.Protocol):
+    """Of a connection that is one too many."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport), "TCP is a stream"
+        transport.abort()
 
 
 @asynccontextmanager
-async def http_server(app: web.Application, listen: ListenAddress) -> AsyncIterator[ListenAddress]:
+async def http_server(
+    app: web.Application,
+    listen: ListenAddress,
+    *,
+    max_connections: int = _MAX_CONNECTIONS,
+    idle_seconds: float = _IDLE_SECONDS,
+) -> AsyncIterator[ListenAddress]:
     """Serves the app until the block ends; yields the address in use. Raises OSError where it is taken."""
+    loop, heard = asyncio.get_running_loop(), WeakSet[asyncio.BaseTransport]()
+
+    @web.middleware
+    async def hear(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.transport is not None:
+            heard.add(request.transport)
+        return await handler(request)
+
+    app.middlewares.append(hear)
     # Nobody is told of single requests here: outcomes are counted where they are known.
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN_SECONDS, keepalive_timeout=idle_seconds)
     await runner.setup()
+    serving = runner.server
+    assert serving is not None, "it is set up"
+
+    def drop_if_silent(connection: RequestHandler) -> None:
+        if connection.transport is not None and connection.transport not in heard:
+            connection.transport.abort()
+
+    def connected() -> asyncio.Protocol:
+        if len(serving.connections) >= max_connections:
+            return _Refusal()
+        connection = serving()
+        loop.call_later(idle_seconds, drop_if_silent, connection)
+        return connection
+
     try:
-        await web.TCPSite(runner, listen.host, listen.port).start()
-        port = runner.addresses[0][1]
-        yield ListenAddress(listen.host, port)
+        server = await loop.create_server(connected, listen.host, listen.port)
+        try:
+            yield ListenAddress(listen.host, server.sockets[0].getsockname()[1])
+        finally:
+            server.close()
     finally:
         await runner.cleanup()

@@ -24,6 +24,7 @@ class WebhookOutcome(StrEnum):
     BAD_SIGNATURE = "bad_signature"
     DUPLICATE = "duplicate"
     TOO_LARGE = "too_large"
+    BUSY = "busy"
     UNKNOWN_ACCOUNT = "unknown_account"
     MALFORMED = "malformed"
     """The signature held, and yet the body is no event; or the sender never finished it."""

@@ -19,6 +19,8 @@ CLUSTER_SEGMENT = "_cluster"
 """Stands for the namespace in the URL of a ClusterCloudAccount; no namespace can have this name."""
 
 _READ_SECONDS = 10.0
+_UNPROVEN_BYTES = 16 * 1024 * 1024
+"""Of bodies that nobody has proven yet, all together."""
 _MAX_DELIVERY_ID_CHARS = 256
 
 
@@ -35,6 +37,9 @@ class Receiver:
     body_limit: int
     deduplication_size: int
     read_seconds: float = _READ_SECONDS
+    unproven_limit: int = _UNPROVEN_BYTES
+    _unproven: int = 0
+    """Bytes of all bodies that are being read."""
     _seen: dict[ObjectKey, OrderedDict[str, None]] = field(default_factory=dict)
 
     def app(self) -> web.Application:
@@ -59,26 +64,34 @@ class Receiver:
             return WebhookOutcome.UNKNOWN_ACCOUNT
         if "Content-Encoding" in request.headers:
             return WebhookOutcome.MALFORMED  # the signature is over the raw bytes, which aiohttp has unpacked
+        signatures = request.headers.getall(SIGNATURE_HEADER, [])
+        if len(signatures) != 1 or not signatures[0].isascii():
+            return WebhookOutcome.BAD_SIGNATURE  # no body could make it a good one
+        if (request.content_length or 0) > self.body_limit:
+            return WebhookOutcome.TOO_LARGE
+        body = bytearray()
         try:
-            body = await self._body(request)
+            unread = await self._read(request, body)
         except (TimeoutError, OSError, web.RequestPayloadError):
             return WebhookOutcome.MALFORMED
-        if body is None:
-            return WebhookOutcome.TOO_LARGE
-        event = _proven(request, body, secrets)
+        finally:
+            self._unproven -= len(body)
+        if unread is not None:
+            return unread
+        event = _proven(signatures[0], bytes(body), secrets)
         return self._accept(request, account, event) if isinstance(event, Event) else event
 
-    async def _body(self, request: web.Request) -> bytes | None:
-        """None where the body is over the limit, whatever Content-Length says."""
-        if (request.content_length or 0) > self.body_limit:
-            return None
-        body = bytearray()
+    async def _read(self, request: web.Request, body: bytearray) -> WebhookOutcome | None:
+        """Why it is not read to its end, whatever Content-Length says: too large alone, or together with others."""
         async with asyncio.timeout(self.read_seconds):
             async for chunk in request.content.iter_any():
                 body += chunk
+                self._unproven += len(chunk)
                 if len(body) > self.body_limit:
-                    return None
-        return bytes(body)
+                    return WebhookOutcome.TOO_LARGE
+                if self._unproven > self.unproven_limit:
+                    return WebhookOutcome.BUSY
+        return None
 
     def _accept(self, request: web.Request, account: ObjectKey, event: Event) -> WebhookOutcome:
         # Without the header nothing can be told apart; twice is harmless, since an event is a hint.
@@ -98,7 +111,8 @@ class Receiver:
 _STATUS = {
     WebhookOutcome.ACCEPTED: 204,
     WebhookOutcome.DUPLICATE: 204,
-    WebhookOutcome.UNKNOWN_ACCOUNT: 404,
+    WebhookOutcome.UNKNOWN_ACCOUNT: 401,  # as one that is not signed: a stranger learns of no account
+    WebhookOutcome.BUSY: 503,
     WebhookOutcome.TOO_LARGE: 413,
     WebhookOutcome.BAD_SIGNATURE: 401,
     WebhookOutcome.MALFORMED: 400,
@@ -116,14 +130,11 @@ def webhook_url(public_url: str, account: ObjectKey) -> str:
     return f"{public_url.rstrip('/')}/webhooks/{account.namespace or CLUSTER_SEGMENT}/{account.name}"
 
 
-def _proven(request: web.Request, body: bytes, secrets: tuple[str, ...]) -> Event | WebhookOutcome:
+def _proven(signature: str, body: bytes, secrets: tuple[str, ...]) -> Event | WebhookOutcome:
     """The event, if one of the secrets signed it."""
-    signatures = request.headers.getall(SIGNATURE_HEADER, [])
-    if len(signatures) != 1 or not signatures[0].isascii():
-        return WebhookOutcome.BAD_SIGNATURE
     for secret in secrets:
         try:
-            return verify({SIGNATURE_HEADER: signatures[0]}, body, secret)
+            return verify({SIGNATURE_HEADER: signature}, body, secret)
         except InvalidSignature:
             continue
         except InvalidPayload:

@@ -1,6 +1,7 @@
 """The webhook receiver, over real connections; signatures are computed here with hashlib and hmac alone."""
 
 import asyncio
+import contextlib
 import hashlib
 import hmac
 import json
@@ -8,7 +9,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 import pytest
-from aiohttp import ClientSession
+from aiohttp import ClientError, ClientSession
 from prometheus_client import CollectorRegistry
 
 from relay_operator.api.meta import ObjectKey
@@ -16,6 +17,7 @@ from relay_operator.http_server import http_server
 from relay_operator.observability.metrics import Metrics, WebhookOutcome
 from relay_operator.settings import ListenAddress
 from relay_operator.webhooks.receiver import Receiver, account_at, webhook_url
+from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
     from relay_wire.events import Event
@@ -24,6 +26,7 @@ TEAM = ObjectKey("CloudAccount", "team-a", "default")
 SHARED = ObjectKey("ClusterCloudAccount", "", "shared")
 OLD, CURRENT = "whsec_old-0123456789", "whsec_current-0123456789"
 LIMIT = 2_000
+HEAD = b"POST /webhooks/team-a/default HTTP/1.1\r\nHost: relay\r\nX-Relay-Signature: x\r\n"
 
 
 def _body(**data: str) -> bytes:
@@ -183,18 +186,93 @@ async def test_deliveries_without_an_id_are_never_taken_for_duplicates(endpoint:
 @pytest.mark.parametrize("path", ["/webhooks/team-b/default", "/webhooks/_cluster/default", "/webhooks/team-a/other"])
 async def test_an_unknown_account_is_refused_before_the_body_is_read(endpoint: _Endpoint, path: str) -> None:
     head = f"POST {path} HTTP/1.1\r\nHost: relay\r\nContent-Length: 1000\r\n\r\n"
-    assert b" 404 " in await endpoint.raw(head.encode())
+    assert b" 401 " in await endpoint.raw(head.encode())
     assert endpoint.count(WebhookOutcome.UNKNOWN_ACCOUNT) == 1
 
 
+@pytest.mark.parametrize("header", ["", "X-Relay-Signature: a\r\nX-Relay-Signature: b\r\n"], ids=["none", "two"])
+async def test_what_no_body_could_make_good_is_refused_before_the_body_is_read(
+    endpoint: _Endpoint, header: str
+) -> None:
+    head = f"POST /webhooks/team-a/default HTTP/1.1\r\nHost: relay\r\nContent-Length: 1000\r\n{header}\r\n"
+    assert b" 401 " in await endpoint.raw(head.encode())
+    assert endpoint.count(WebhookOutcome.BAD_SIGNATURE) == 1
+
+
+async def test_a_stranger_cannot_tell_whether_there_is_an_account(endpoint: _Endpoint) -> None:
+    async with ClientSession() as session:
+        told = []
+        for path in ("/webhooks/team-a/default", "/webhooks/team-a/nobodys"):
+            url, headers = f"http://{endpoint.address}{path}", {"X-Relay-Signature": "sha256=" + "0" * 64}
+            async with session.post(url, data=_body(), headers=headers) as answer:
+                told.append((answer.status, await answer.read(), answer.headers["Content-Length"]))
+    assert told[0] == told[1]
+
+
+async def test_unproven_bodies_have_a_bound_all_together_and_it_is_given_back(endpoint: _Endpoint) -> None:
+    endpoint.receiver.unproven_limit = 1_000
+    endpoint.receiver.read_seconds = 5
+    held = await asyncio.open_connection(*endpoint.address)
+    head = (
+        b"POST /webhooks/team-a/default HTTP/1.1\r\nHost: relay\r\nX-Relay-Signature: x\r\nContent-Length: 1900\r\n\r\n"
+    )
+    held[1].write(head + b"x" * 900)
+    await held[1].drain()
+
+    async def read() -> int:
+        return endpoint.receiver._unproven
+
+    await eventually(read, lambda seen: seen == 900, every=0.01)
+    assert b" 503 " in await endpoint.raw(head + b"x" * 900)
+    assert endpoint.count(WebhookOutcome.BUSY) == 1
+    held[1].close()
+    await eventually(read, lambda seen: seen == 0, every=0.01)
+    body = _body()
+    assert await endpoint.deliver(body, _signature(body)) == 204
+
+
+@pytest.mark.parametrize("sent", [b"", b"POST /webhooks/team-a/default HTT"], ids=["nothing", "half a head"])
+async def test_a_connection_that_asks_for_nothing_is_closed(sent: bytes) -> None:
+    async with http_server(_Endpoint().receiver.app(), ListenAddress("127.0.0.1", 0), idle_seconds=0.1) as address:
+        reader, writer = await asyncio.open_connection(*address)
+        writer.write(sent)
+        with contextlib.suppress(ConnectionError):
+            assert await asyncio.wait_for(reader.read(), 10) == b""
+        writer.close()
+
+
+async def test_connections_have_a_bound_and_room_is_made_when_one_ends() -> None:
+    endpoint = _Endpoint()
+    listen, body = ListenAddress("127.0.0.1", 0), _body()
+    async with http_server(endpoint.receiver.app(), listen, max_connections=3, idle_seconds=60) as address:
+        endpoint.address = address
+        idle = [await asyncio.open_connection(*address) for _ in range(3)]
+
+        async def refused() -> bool:
+            try:
+                return await endpoint.deliver(body, _signature(body)) != 204
+            except ClientError:
+                return True
+
+        await eventually(refused, every=0.01, what="there is no room")
+        idle[0][1].close()
+
+        async def taken() -> bool:
+            return not await refused()
+
+        await eventually(taken, every=0.01, what="there is room again")
+        for _, writer in idle[1:]:
+            writer.close()
+
+
 async def test_a_body_that_announces_too_much_is_refused_before_it_is_read(endpoint: _Endpoint) -> None:
-    head = f"POST /webhooks/team-a/default HTTP/1.1\r\nHost: relay\r\nContent-Length: {LIMIT + 1}\r\n\r\n"
-    assert b" 413 " in await endpoint.raw(head.encode())
+    head = HEAD + b"Content-Length: %d\r\n\r\n" % (LIMIT + 1)
+    assert b" 413 " in await endpoint.raw(head)
     assert endpoint.count(WebhookOutcome.TOO_LARGE) == 1
 
 
 async def test_a_body_without_a_length_is_refused_once_it_is_too_large(endpoint: _Endpoint) -> None:
-    head = b"POST /webhooks/team-a/default HTTP/1.1\r\nHost: relay\r\nTransfer-Encoding: chunked\r\n\r\n"
+    head = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
     assert b" 413 " in await endpoint.raw(head + b"%x\r\n" % (LIMIT + 1) + b"x" * (LIMIT + 1) + b"\r\n")
 
 
@@ -204,7 +282,7 @@ async def test_a_body_of_exactly_the_limit_is_taken(endpoint: _Endpoint) -> None
 
 
 async def test_a_body_that_never_ends_is_given_up(endpoint: _Endpoint) -> None:
-    head = b"POST /webhooks/team-a/default HTTP/1.1\r\nHost: relay\r\nContent-Length: 100\r\n\r\n{"
+    head = HEAD + b"Content-Length: 100\r\n\r\n{"
     assert b" 400 " in await endpoint.raw(head)
 
 
