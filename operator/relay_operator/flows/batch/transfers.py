@@ -1,9 +1,10 @@
-"""Long work beside the queue: bounded in number, one at a time for an object, ended cleanly."""
+"""Long work beside the queue: bounded in number and for each namespace, one at a time for an object, ended cleanly."""
 
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from weakref import WeakValueDictionary
 
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import ObjectKey
@@ -42,6 +43,8 @@ class Transfers:
     _running: dict[ObjectKey, _Running] = field(default_factory=dict)
     _ending: set[asyncio.Task[WorkResult]] = field(default_factory=set)
     _places: asyncio.Semaphore = field(init=False)
+    _shares: "WeakValueDictionary[str, asyncio.Semaphore]" = field(default_factory=WeakValueDictionary)
+    """Half of the places, for each namespace: slow inputs of one leave room for the others."""
 
     def __post_init__(self) -> None:
         self._places = asyncio.Semaphore(self.limit)
@@ -52,7 +55,7 @@ class Transfers:
         if running is not None and running.job == job:
             return
         self.drop(key)
-        task = asyncio.create_task(self._run(work), name=f"{job.work.name.lower()} {key}")
+        task = asyncio.create_task(self._run(key.namespace, work), name=f"{job.work.name.lower()} {key}")
         self._running[key] = _Running(job, task)
         task.add_done_callback(lambda done: self._ended(key, done))
 
@@ -85,8 +88,9 @@ class Transfers:
         if tasks:
             await asyncio.wait(tasks)
 
-    async def _run(self, work: Callable[[], Coroutine[None, None, WorkResult]]) -> WorkResult:
-        async with self._places:
+    async def _run(self, namespace: str, work: Callable[[], Coroutine[None, None, WorkResult]]) -> WorkResult:
+        share = self._shares.setdefault(namespace, asyncio.Semaphore(max(self.limit // 2, 1)))
+        async with share, self._places:
             try:
                 return await work()
             except asyncio.CancelledError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from typing import TYPE_CHECKING
 
@@ -142,6 +143,22 @@ async def test_long_work_is_bounded_and_what_waits_gets_its_turn() -> None:
     assert transfers.state(other, _job(uid="other")) is Transfer.BUSY
     transfers.drop(KEY)
     assert (await queue.take()).key == other
+
+
+async def test_slow_work_of_one_namespace_leaves_places_to_the_others() -> None:
+    queue = Queue[ObjectKey](time.monotonic)
+    transfers = Transfers(queue, 4)
+    slow = [ObjectKey("InferenceBatch", "slow", f"b{number}") for number in range(8)]
+    for number, key in enumerate(slow):
+        transfers.start(key, _job(uid=str(number)), _forever)
+    await asyncio.sleep(0)
+    for number in range(3):
+        transfers.start(ObjectKey("InferenceBatch", "quick", f"b{number}"), _job(uid=f"quick-{number}"), _done)
+    assert {(await queue.take()).key.namespace for _ in range(3)} == {"quick"}
+    await transfers.close()
+    transfers._running.clear()
+    gc.collect()
+    assert dict(transfers._shares) == {}
 
 
 async def test_other_work_for_the_same_object_drops_what_was_under_way() -> None:
