@@ -22,7 +22,6 @@ from relay_localcloud.replicas.engine import GroupT, Replicas
 from relay_localcloud.replicas.states import REPLICA_TRANSITIONS, ReplicaTrigger
 from relay_localcloud.serving import moves as serving_moves
 from relay_localcloud.serving import rows as deployments
-from relay_localcloud.serving.rows import Deployment
 from relay_localcloud.workloads import images, moves, transfers, vm_logs, workloads
 from relay_localcloud.workloads.transitions import TRANSITIONS, Trigger
 from relay_localcloud.workloads.workloads import Workload
@@ -78,7 +77,9 @@ def workload_event(workload_id: ResourceId, body: ControlBody[WorkloadEvent], tx
     elif cluster is not None:
         status = _to_cluster(tx, cluster, body).status.value
     elif (deployment := deployments.find(tx, workload_id)) is not None:
-        status = _to_deployment(tx, deployment, body).status.value
+        if body.event == "fail":
+            raise ApiError(409, "A deployment does not fail as a whole: let its replicas become unhealthy.")
+        status = _to_replicas(tx, serving_moves.REPLICAS, deployment, body).status.value
     else:
         raise ApiError(404, f"There is no workload {workload_id!r}.")
     return {"id": workload_id, "status": status}
@@ -144,12 +145,6 @@ def _to_cluster(tx: Tx, cluster: Cluster, body: WorkloadEvent) -> Cluster:
             raise ApiError(409, f"A cluster that is {cluster.status.value} cannot fail.")
         return cluster_moves.apply(tx, cluster, ClusterTrigger.FAILED, body.reason or DEFAULT_REASON)
     return _to_replicas(tx, cluster_moves.REPLICAS, cluster, body)
-
-
-def _to_deployment(tx: Tx, deployment: Deployment, body: WorkloadEvent) -> Deployment:
-    if body.event == "fail":
-        raise ApiError(409, "A deployment does not fail as a whole: let its replicas become unhealthy.")
-    return _to_replicas(tx, serving_moves.REPLICAS, deployment, body)
 
 
 def _to_replicas(tx: Tx, replicas: Replicas[GroupT], group: GroupT, body: WorkloadEvent) -> GroupT:

@@ -54,13 +54,7 @@ def set_recharge(tx: Tx, organization_id: str, settings: AutoRechargeUpdate) -> 
     """Keep other settings, which hold at once; ApiError 503 where payments are unconfigured."""
     payments.require_configured(tx)
     billing.open_account(tx, organization_id)
-    ACCOUNTS.change(
-        tx,
-        organization_id,
-        recharge_enabled=settings.enabled,
-        recharge_threshold_cents=settings.threshold_cents,
-        recharge_amount_cents=settings.amount_cents,
-    )
+    ACCOUNTS.change(tx, organization_id, **{f"recharge_{name}": value for name, value in settings})
     tx.cancel(billing.AUTO_RECHARGE, organization_id)
     payments.retry_soon(tx, organization_id)
     billing.reset_alarms(tx, organization_id)
