@@ -32,7 +32,7 @@ from relay_localcloud.control import records as control_records
 from relay_localcloud.control import state as control_state
 from relay_localcloud.control import workloads as control_workloads
 from relay_localcloud.control.access import ControlAccess
-from relay_localcloud.control.seeding import Reset
+from relay_localcloud.control.state import Reset
 from relay_localcloud.faults.layer import FaultInjection, FaultRegistry
 from relay_localcloud.gateway import directory
 from relay_localcloud.http import errors, openapi

@@ -20,7 +20,7 @@ from pydantic_core import from_json
 from relay_localcloud import app
 from relay_localcloud.app import Options
 from relay_localcloud.cloud import Cloud
-from relay_localcloud.control.seeding import Reset, seed
+from relay_localcloud.control.state import Reset, seed
 from relay_localcloud.gateway.directory import Directory
 from relay_localcloud.gateway.server import GatewayServer
 from relay_localcloud.http.servers import ListenError, Server, listen

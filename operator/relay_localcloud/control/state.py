@@ -1,4 +1,4 @@
-"""`/_localcloud/export` and `/import`: the whole state as one JSON file; `/reset`: a fresh one."""
+"""`/_localcloud/export`, `/import`: the whole state as one JSON file; `/reset`: a fresh one, what it begins with."""
 
 from pydantic import JsonValue
 from pydantic_core import from_json
@@ -6,12 +6,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from relay_localcloud.batches import storage
-from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.capacity import nodes
+from relay_localcloud.cloud import Cloud, CurrentCloud
 from relay_localcloud.control import exports
-from relay_localcloud.control.seeding import Reset
 from relay_localcloud.http.bodies import Answer, answer, no_content
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.routing import Router
+from relay_localcloud.identity import organizations
+from relay_localcloud.identity.organizations import Founded
 from relay_localcloud.kernel.disk import StateFileError
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.models import backends
@@ -19,6 +21,43 @@ from relay_localcloud.models import backends
 router = Router()
 
 LARGEST_FILE = 512 * 1024 * 1024
+
+
+def seed(cloud: Cloud, document: JsonValue, announced: Founded | None = None) -> Founded:
+    """Fill a fresh state, from an exported one where given; the credentials of the seeded organization.
+
+    They are those that were announced, where some were. StateFileError where the document is no exported state.
+    """
+    with cloud.store.transaction(at=0) as tx:
+        if document is not None and exports.is_fresh(tx):
+            exports.replace(tx, document)
+            storage.restore(tx, cloud.files, document)
+        backends.seal_keys(tx, cloud.vault)
+        storage.sweep(tx, cloud.files)
+    cloud.begin_anew()
+    with cloud.store.transaction() as tx:
+        founded, made = organizations.seed(tx, announced)
+        if made:
+            nodes.seed_nodes(tx)
+    return founded
+
+
+class Reset:
+    """Brings a cloud back to what its start made of an empty state; what the ready line announced stays true."""
+
+    def __init__(self, document: JsonValue, announced: Founded) -> None:
+        self._document = document
+        self._announced = announced
+
+    async def __call__(self, cloud: Cloud) -> None:
+        """Every other request under way ends with 503."""
+        # Nothing is awaited here, so nothing of the former state can write into the fresh one.
+        with cloud.store.transaction(at=0) as tx:
+            exports.clear(tx)
+        seed(cloud, self._document, self._announced)
+        await cloud.under_way.others_ended()
+        cloud.requests.forget()
+        cloud.rate_limiter.forget()
 
 
 @router.get("/export", summary="The whole state as one file")

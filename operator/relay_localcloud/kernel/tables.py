@@ -1,4 +1,4 @@
-"""Tables of identity, webhooks, faults and the core; workloads, nodes and billing declare theirs beside their code."""
+"""Tables of the core, and of what rooms below identity know of it; others are rows beside their rules (`rows.py`)."""
 
 from sqlalchemy import (
     BigInteger,
