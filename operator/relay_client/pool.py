@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterable, Mapping
+from collections.abc import AsyncIterable, Callable, Mapping
 
 import aiohttp
 
@@ -67,6 +67,7 @@ class BrokenOffError(Exception):
 class ConnectionPool:
     """The connections of one process; it may be shared by many `Cloud`s, since it keeps neither keys nor cookies.
 
+    `may_write` is asked right before the first byte of each request but a GET: where it says no, nothing is sent.
     Raises ValueError where `proxy` is not the URL of an HTTP proxy.
     """
 
@@ -76,7 +77,9 @@ class ConnectionPool:
         max_connections: int = 100,
         ssl_context: ssl.SSLContext | None = None,
         proxy: str | None = None,
+        may_write: Callable[[], bool] | None = None,
     ) -> None:
+        self._may_write = _always if may_write is None else may_write
         self._transport = Transport(
             max_connections=max_connections,
             keepalive_seconds=_KEEPALIVE_SECONDS,
@@ -88,6 +91,10 @@ class ConnectionPool:
         """Closes all connections."""
         await self._transport.aclose()
 
+    def _sending(self, method: str, policy: CallPolicy) -> Sending:
+        may_begin = _always if method == "GET" else self._may_write
+        return Sending(policy.pool_seconds, policy.connect_seconds, may_begin)
+
     async def exchange(
         self,
         method: str,
@@ -98,7 +105,7 @@ class ConnectionPool:
         policy: CallPolicy,
     ) -> Answer:
         """One request, one answer, within `seconds`; redirects are answers. Raises NoAnswerError."""
-        sending = Sending(policy.pool_seconds, policy.connect_seconds)
+        sending = self._sending(method, policy)
         # Kept aside: what fails once the head is there is an answer that broke off, whatever it fails of.
         response: aiohttp.ClientResponse | None = None
         body, broken = None, None
@@ -131,12 +138,16 @@ class ConnectionPool:
 
         Content is sent as it comes; an answer that comes before its end ends the sending.
         """
-        sending = Sending(policy.pool_seconds, policy.connect_seconds)
+        sending = self._sending(method, policy)
         try:
             async with asyncio.timeout(seconds):
                 return OpenAnswer(await self._transport.send(method, url, headers, content, sending), policy)
         except _FAILURES as error:
             raise NoAnswerError(_reason(error, seconds), begun=sending.begun) from None
+
+
+def _always() -> bool:
+    return True
 
 
 def _end(response: aiohttp.ClientResponse) -> None:

@@ -28,6 +28,8 @@ class Sending:
 
     pool_seconds: float
     connect_seconds: float
+    may_begin: Callable[[], bool]
+    """Asked with the connection in hand, right before the first byte."""
     connection: Connection | None = None
     """The one that it is sent on: from here on bytes of it may have left."""
 
@@ -144,6 +146,7 @@ class _Connector(aiohttp.TCPConnector):
         await self._take_place(sending.pool_seconds)
         try:
             connection = await self._usable(req, traces, timeout)
+            _checked(connection, sending)
         except BaseException:
             self._free.release()
             raise
@@ -175,6 +178,13 @@ class _Connector(aiohttp.TCPConnector):
             if not protocol.should_close and not _is_readable(connection.transport):
                 return connection
             connection.close()
+
+
+def _checked(connection: Connection, sending: Sending) -> None:
+    """Raises ConnectionFailedError where nothing may be sent on it any more."""
+    if not sending.may_begin():
+        connection.release()
+        raise ConnectionFailedError("not sent: whoever sends it may not do so any more")
 
 
 def _is_readable(transport: asyncio.Transport | None) -> bool:

@@ -144,7 +144,6 @@ class App:
         await stack.enter_async_context(http_server(self.receiver.app(), self.settings.webhook_listen))
         stack.push_async_callback(parts.accounts.close)
         await stack.enter_async_context(parts.stores)
-        stack.push_async_callback(parts.transfers.close)
         if not self.settings.leader_election:
             await self._lead(stop)
             return
@@ -167,7 +166,8 @@ class App:
     async def _lead(self, stop: asyncio.Event, *beside: Coroutine[None, None, None]) -> None:
         """Runs until told to stop, or until a part fails: then all end with it.
 
-        While it still leads, passes under way may finish: what was just sent to the cloud is worth its answer.
+        Passes under way may finish: what was just sent to the cloud is worth its answer. One that leads no longer sends
+        nothing more, and what it writes is taken only where nobody decided on the object meanwhile.
         """
         self.standing_by = False
         self.parts.metrics.leader.set(1)
@@ -183,14 +183,21 @@ class App:
         mark, told = asyncio.create_task(self._mark()), asyncio.create_task(stop.wait())
         try:
             ended, _ = await asyncio.wait((*tasks, told), return_when=asyncio.FIRST_COMPLETED)
-            if self.workers.leading():
-                await self.workers.drain(self.settings.shutdown_seconds)
+            await self.workers.drain(self.settings.shutdown_seconds if self.workers.leading() else _ENDING_SECONDS)
         finally:
             for task in (*tasks, mark, told):
                 task.cancel()
             await asyncio.wait((*tasks, mark, told), timeout=_ENDING_SECONDS)
+            await self._finish()
         for task in ended - {told}:
             task.result()
+
+    async def _finish(self) -> None:
+        """What the Lease is given back after: ids that are being written, and transfers."""
+        recording = self.parts.engine.recording
+        if recording:
+            await asyncio.wait(recording, timeout=_ENDING_SECONDS)
+        await self.parts.transfers.close()
 
     async def _mark(self) -> None:
         if self.settings.leader_election:
@@ -270,10 +277,10 @@ def _assemble(settings: Settings, api: client.ApiClient, kinds: Sequence[Kind[Pa
     queue = Queue[ObjectKey](time.monotonic, _shares(settings.workers, cache, kinds))
     vanished = Vanished(kube, settings.namespace, cache, queue, _now)
     informer = Informer(cache, queue, vanished, random.random, settings.poll_settled_seconds)
-    accounts = Accounts(settings, kube, cache, queue, metrics)
     pulse = Heartbeat(settings.lease_duration_seconds * 4, time.monotonic)
     election = _election(settings, kube, pulse.beat)
     leading = election.leading if settings.leader_election else lambda: True
+    accounts = Accounts(settings, kube, cache, queue, metrics, leading=leading)
     collector = Collector(cache, queue, metrics, time.monotonic)
     recorder = Recorder(kube, election.identity, _now)
     stores, transfers = ObjectStores(settings.store_policy()), Transfers(queue, settings.batch_transfers)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import aiohttp
@@ -10,6 +13,7 @@ import aiohttp
 from tests.faults.ground import Site
 from tests.faults.grounds import prepared
 from tests.faults.run import Played, Run
+from tests.support.eventually import eventually
 from tests.support.faultproxy import FaultProxy, Held
 from tests.support.faultrules import Deed, Side
 from tests.support.kube import Kube
@@ -147,6 +151,14 @@ class Stage:
                 stopping = asyncio.ensure_future((await self._leader()).stop())
                 held.release()
                 await stopping
+            case Deed.FREEZE_OPERATOR:
+                frozen = await self._leader()
+                os.kill(frozen.process.pid, signal.SIGSTOP)
+                try:
+                    await eventually(partial(self._another_leads, frozen), within=60, what="another operator leads")
+                    held.release()
+                finally:
+                    os.kill(frozen.process.pid, signal.SIGCONT)
             case Deed.RESTART_API_SERVER:
                 assert self._api_server is not None, "this stage's API server is shared: nobody may kill it"
                 await self._api_server.kill()
@@ -166,6 +178,10 @@ class Stage:
             except aiohttp.ClientError:
                 continue
         raise AssertionError("no operator leads")
+
+    async def _another_leads(self, frozen: Operator) -> bool:
+        others = [operator for operator in self.operators if operator is not frozen]
+        return any([await operator.metric("gpurelay_leader") == 1 for operator in others])
 
     async def _keep_running(self) -> None:
         """Starts an operator again whenever it has ended, as Kubernetes does."""

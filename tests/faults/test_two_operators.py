@@ -54,6 +54,15 @@ async def test_the_leader_is_killed_in_mid_creation_of_a_pod_that_nobody_tells_o
     await pair.holds(Plan("pod leader killed and webhooks lost", "pod", (rule,), lost, Word.ADOPT_ID))
 
 
+@pytest.mark.parametrize("when", [Moment.BEFORE, Moment.ACTED])
+@pytest.mark.parametrize("scenario", SCENARIOS)
+async def test_the_leader_is_frozen_in_mid_creation_and_wakes_when_another_leads(
+    pair: Plays, scenario: str, when: Moment
+) -> None:
+    rule = Rule(Side.CLOUD, SCENARIOS[scenario].kind.create, Hold(when, Deed.FREEZE_OPERATOR))
+    await pair.holds(Plan(f"{scenario} leader frozen {when} the create", scenario, (rule,)))
+
+
 @pytest.mark.parametrize("scenario", SCENARIOS)
 async def test_the_leader_hands_over_in_order_during_a_create(pair: Plays, scenario: str) -> None:
     rule = Rule(Side.CLOUD, SCENARIOS[scenario].kind.create, Hold(Moment.ACTED, Deed.TERMINATE_OPERATOR))

@@ -40,6 +40,7 @@ class Deed(StrEnum):
 
     KILL_OPERATOR = "kill-operator"  # SIGKILL
     TERMINATE_OPERATOR = "terminate-operator"  # SIGTERM
+    FREEZE_OPERATOR = "freeze-operator"  # SIGSTOP until another one leads and the call goes on, then SIGCONT
     RESTART_API_SERVER = "restart-api-server"  # SIGKILL, and started again
     NONE = "none"
 

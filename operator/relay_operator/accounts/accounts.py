@@ -76,6 +76,7 @@ class Accounts:
         queue: Queue[ObjectKey],
         metrics: Metrics,
         clock: Callable[[], float] = time.monotonic,
+        leading: Callable[[], bool] = lambda: True,
     ) -> None:
         self._settings = settings
         self._allowed = settings.allowed_prefixes()
@@ -83,7 +84,7 @@ class Accounts:
         self._cache = cache
         self._queue = queue
         self._clock = clock
-        self._pool = MeteredPool(metrics.on_cloud_request, clock)
+        self._pool = MeteredPool(metrics.on_cloud_request, clock, leading)
         self._connections: dict[ObjectKey, _Connection] = {}
         self._admission = Admission(kube, clock)
         self.webhook_secrets = SigningSecrets(settings.webhook_secret_overlap_seconds, clock)

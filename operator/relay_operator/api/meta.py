@@ -71,7 +71,7 @@ class ObjectKey(NamedTuple):
     namespace: str
     name: str
     vanished: str = ""
-    """The UID of one that the API server does not have any more; its name may be another's by now."""
+    """The UID of one that the API server does not have any more, or not with what is told here."""
 
     def __str__(self) -> str:
         path = "/".join(part for part in (self.kind, self.namespace, self.name) if part)

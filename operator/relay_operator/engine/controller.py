@@ -24,7 +24,7 @@ from relay_operator.engine.kube import Conflict, JsonObject, Kube, KubeError, No
 from relay_operator.engine.memory import Memories, MemoryT
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.passes import Pass
-from relay_operator.engine.persist import Persistence, Unwritten, never_taken
+from relay_operator.engine.persist import Persistence, Recorded, Unwritten, never_taken
 from relay_operator.engine.queue import Priority, Queue, Taken
 from relay_operator.engine.report import Return
 from relay_operator.engine.status import dumped, status_patch
@@ -50,6 +50,8 @@ class Engine:
     intervals: PollIntervals
     wall_clock: Callable[[], datetime]
     on_pass: Callable[[Pass], None]
+    recording: set[asyncio.Task[KubeError | None]] = field(default_factory=set)
+    """Writes of ids that are under way."""
     installation: Installation = field(default_factory=Installation)
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -148,14 +150,15 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
             return told if obj is read else replace(told, before=read.status)
 
         told = telling(result)
-        if flow.paid(facts, result):
+        paid = flow.paid(facts, result)
+        if paid is not None:
 
             def instead(refused: KubeError) -> Told:
                 why = f"status cannot be written, and what was made is ended: {refused}"
                 return telling(flow.unrecorded(result, memory, why))
 
             patch = status_patch(told.before, told.after)
-            memory.unwritten = Unwritten(writer, patch, dumped(told.after), instead)
+            memory.unwritten = Unwritten(writer, patch, dumped(told.after), paid, instead)
             told, wrote = await self._record(turn.key, memory, memory.unwritten) or told, True
         else:
             wrote = await self._report(told, writer)
@@ -182,22 +185,42 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
 
         Answers what was told instead, where its id is never taken. Raises KubeError: the queue comes back for it.
         """
-        engine, writer, refusal = self.engine, unwritten.writer, None
-        try:
-            written = await Persistence(engine.sleep, engine.retry_policy.random).write(unwritten)
-        except KubeError as error:
-            if not never_taken(error):
-                raise
-            written, refusal = False, error
-        memory.unwritten = None
-        if not written:
-            engine.vanished.take_over(key, {**writer.latest(), "status": dict(unwritten.after)})
+        task = asyncio.create_task(self._recorded(key, memory, unwritten))
+        self.engine.recording.add(task)
+        task.add_done_callback(self.engine.recording.discard)
+        refusal = await asyncio.shield(task)  # goes on though the pass is cancelled
+        writer = unwritten.writer
         if refusal is None:
             return None
         memory.ending, told = True, unwritten.instead(refusal)
         logger.error("what was made for %s cannot be recorded, and is ended: %s", key, refusal)
         await self._report(told, writer)
         return told
+
+    async def _recorded(self, key: ObjectKey, memory: MemoryT, unwritten: Unwritten) -> KubeError | None:
+        """Answers why the id is never taken. Raises KubeError."""
+        engine, paid, refusal = self.engine, unwritten.paid, None
+        raw, after = unwritten.writer.latest(), unwritten.after
+        try:
+            recorded = await Persistence(engine.sleep, engine.retry_policy.random).write(unwritten)
+        except KubeError as error:
+            if not never_taken(error):
+                raise
+            recorded, refusal = Recorded.REFUSED, error
+        memory.unwritten = None
+        match recorded:
+            case Recorded.WRITTEN:
+                return None
+            case Recorded.GONE:
+                await engine.vanished.hand_over(key, {**raw, "status": dict(after)})
+            case Recorded.SUPERSEDED:
+                await engine.vanished.hand_over(key, paid.alone(raw, after), paid.cloud_id)
+                engine.queue.add(key, Priority.CHANGE)  # what the other one decided is to be looked at
+            case Recorded.REFUSED:
+                await engine.vanished.hand_over(key, paid.alone(raw, after))
+            case _ as never:
+                assert_never(never)
+        return refusal
 
     async def _report(self, told: Told, writer: ObjectWriter) -> bool:
         """At most one status write, and only if something changed."""

@@ -11,6 +11,7 @@ from relay_operator.api.meta import CreateIntent, ObjectKey, ObjectMeta
 from relay_operator.engine.kube import ResourceType
 from relay_operator.engine.memory import MemoryT
 from relay_operator.engine.object_writer import ObjectWriter
+from relay_operator.engine.persist import PaidFor
 from relay_operator.engine.queue import Priority
 from relay_operator.engine.report import Report
 
@@ -113,8 +114,8 @@ class Flow(Protocol[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         """What to say of it, and when to come back."""
         ...
 
-    def paid(self, facts: FactsT, result: ResultT) -> bool:
-        """Whether something of the object's own is in the cloud that nothing but this result tells of."""
+    def paid(self, facts: FactsT, result: ResultT) -> PaidFor | None:
+        """What of the object's own is in the cloud that nothing but this result tells of."""
         ...
 
     def unrecorded(self, result: ResultT, memory: MemoryT, why: str) -> ResultT:

@@ -1,14 +1,15 @@
 """The one way to write the id of what was paid for: through conflicts, outages and the end of the process."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
+from relay_operator.api.meta import CREATE_INTENT
 from relay_operator.engine.backoff import Backoff, Random
-from relay_operator.engine.kube import Conflict, KubeError, NotFound, Refused
+from relay_operator.engine.kube import Conflict, JsonObject, KubeError, NotFound, Refused
 from relay_operator.engine.manifests import part
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.status import merge_patch
@@ -22,6 +23,32 @@ _TRIES = 3
 _NEVER_TAKEN = frozenset({400, 413, 422})
 
 
+class Recorded(Enum):
+    """What became of the write of an id."""
+
+    WRITTEN = auto()
+    GONE = auto()  # the object is, or another has its name
+    SUPERSEDED = auto()  # another process decided on the object meanwhile: what was made is not its own any more
+    REFUSED = auto()  # it will never be taken
+
+
+@dataclass(frozen=True, slots=True)
+class PaidFor:
+    """What nothing but a status that is to be written tells of."""
+
+    cloud_id: str
+    deletion_policy: str
+    """The one that ends it, and does nothing else."""
+
+    def alone(self, raw: Mapping[str, JsonValue], after: Mapping[str, JsonValue]) -> JsonObject:
+        """The object as if it had nothing but this, and its end were asked for."""
+        parts = after.get("parts")
+        status: JsonObject = dict(after)
+        if isinstance(parts, list):
+            status["parts"] = [each for each in parts if isinstance(each, dict) and self.cloud_id in each.values()]
+        return {**raw, "spec": {**part(raw, "spec"), "deletionPolicy": self.deletion_policy}, "status": status}
+
+
 @dataclass(frozen=True, slots=True)
 class Unwritten:
     """What status has to tell of something that was paid for, and does not tell yet."""
@@ -30,6 +57,7 @@ class Unwritten:
     patch: Mapping[str, JsonValue]
     """Leads from what was read to `after`."""
     after: Mapping[str, JsonValue]
+    paid: PaidFor
     instead: "Callable[[KubeError], Told]"
     """What is told where that is refused for good, and what was made is ended."""
 
@@ -46,14 +74,8 @@ class Persistence:
     sleep: Callable[[float], Awaitable[None]]
     random: Random
 
-    async def write(self, unwritten: Unwritten) -> bool:
-        """False where the object is gone, or another took its name.
-
-        Goes on though the caller is cancelled. Raises KubeError where some tries in a row did not do.
-        """
-        return await asyncio.shield(asyncio.ensure_future(self._written(unwritten)))
-
-    async def _written(self, unwritten: Unwritten) -> bool:
+    async def write(self, unwritten: Unwritten) -> Recorded:
+        """Raises KubeError where some tries in a row did not do, or the API server will never take it."""
         failures = 0
         while True:
             try:
@@ -65,19 +87,42 @@ class Persistence:
             await self.sleep(_BACKOFF.after(failures, self.random))
 
 
-async def _landed(unwritten: Unwritten) -> bool:
-    """False where the object is gone, or another took its name. Raises KubeError."""
+async def _landed(unwritten: Unwritten) -> Recorded:
+    """After a conflict it is written only where nobody decided on the object meanwhile. Raises KubeError."""
     writer, patch, after = unwritten.writer, unwritten.patch, unwritten.after
+    known = _records(writer.latest())
     try:
         await writer.status(patch)
     except NotFound:
-        return False
+        return Recorded.GONE
     except Conflict:
         raw = await writer.read()
         if raw is None:
-            return False
+            return Recorded.GONE
+        found = _records(raw)
+        if unwritten.paid.cloud_id in found.ids:
+            return Recorded.WRITTEN
+        if (found.ids, found.token) != (known.ids, known.token) or found.intent not in {known.intent, ""}:
+            return Recorded.SUPERSEDED
         rest = merge_patch(part(raw, "status"), after)
         ours = {name: value for name, value in rest.items() if name in after or name in patch}
         if ours:
             await writer.status(ours)
-    return True
+    return Recorded.WRITTEN
+
+
+@dataclass(frozen=True, slots=True)
+class _Records:
+    """What an object says of what is paid for."""
+
+    intent: str
+    token: str
+    ids: tuple[str, ...]
+
+
+def _records(raw: Mapping[str, JsonValue]) -> _Records:
+    status = part(raw, "status")
+    intent = part(part(raw, "metadata"), "annotations").get(CREATE_INTENT)
+    rows = status.get("parts")
+    batches = [str(row.get("batchId") or "") for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
+    return _Records(str(intent or ""), str(status.get("createToken") or ""), (str(status.get("id") or ""), *batches))

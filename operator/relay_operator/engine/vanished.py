@@ -6,6 +6,8 @@ flow takes it to its end as it would any other. A ConfigMap of the operator's ow
 process goes on with it; whoever deletes that ConfigMap lets go of what it stands for.
 """
 
+import contextlib
+import hashlib
 import json
 import logging
 import time
@@ -18,7 +20,16 @@ from pydantic import JsonValue
 from relay_operator.api.meta import ANNOTATION_PREFIX, CREATE_INTENT, FINALIZER, PAUSED, ObjectKey, rfc3339
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.entry import uid_of
-from relay_operator.engine.kube import CONFIG_MAPS, AlreadyExists, JsonObject, Kube, NotFound, Refused, ResourceType
+from relay_operator.engine.kube import (
+    CONFIG_MAPS,
+    AlreadyExists,
+    JsonObject,
+    Kube,
+    KubeError,
+    NotFound,
+    Refused,
+    ResourceType,
+)
 from relay_operator.engine.manifests import part
 from relay_operator.engine.queue import Priority, Queue
 
@@ -26,6 +37,7 @@ logger = logging.getLogger(__name__)
 
 LABEL = f"{ANNOTATION_PREFIX}vanished"
 _OBJECT = "object.json"
+_PREFIX = "vanished-"
 _UNDONE = frozenset({PAUSED})
 """Nobody can take them back where there is no object."""
 
@@ -53,18 +65,31 @@ class Vanished:
     wall_clock: Callable[[], datetime]
     _saved: set[ObjectKey] = field(default_factory=set)
 
-    def take_over(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> None:
-        """From here on the object is taken to its end; what is told later of the same one replaces what was known."""
+    async def hand_over(self, key: ObjectKey, raw: Mapping[str, JsonValue], surplus: str = "") -> None:
+        """As `take_over`, and saved at once if it can be: whoever hands it over may not lead any more."""
+        own = self.take_over(key, raw, surplus)
+        entry = self.cache.get(own)
+        with contextlib.suppress(KubeError):  # its first pass tries again
+            await self.objects(own, b"" if entry is None else entry.body)
+
+    def take_over(self, key: ObjectKey, raw: Mapping[str, JsonValue], surplus: str = "") -> ObjectKey:
+        """From here on the object is taken to its end; what is told later of the same one replaces what was known.
+
+        `surplus` is the id of what was made for an object that lives on, and has another.
+        """
         metadata = part(raw, "metadata")
         annotations = {name: value for name, value in part(metadata.get("annotations")).items() if name not in _UNDONE}
         departed: JsonObject = {
             **raw,
             "metadata": {**metadata, "annotations": annotations, "deletionTimestamp": rfc3339(self.wall_clock())},
         }
-        own = key._replace(vanished=uid_of(raw))
-        logger.warning("%s is gone, and what it has in the cloud is not: going on with its end", key)
+        number = f"-{hashlib.sha256(surplus.encode()).hexdigest()[:8]}" if surplus else ""
+        own = key._replace(vanished=uid_of(raw) + number)
+        what = f"has another by now, and {surplus} was made for it" if surplus else "is gone, what it has is not"
+        logger.warning("%s %s: that is taken to its end", key, what)
         self._saved.discard(own)
         self._put(own, departed)
+        return own
 
     async def objects(self, key: ObjectKey, body: bytes) -> "DepartedObject":
         """What takes the place of the API server for this one, once it is saved. Raises KubeError."""
@@ -189,8 +214,9 @@ def _read(config_map: Mapping[str, JsonValue]) -> tuple[ObjectKey, JsonObject] |
         return None
     raw = _merged(raw, {"metadata": {"annotations": _ours(metadata)}})
     kept = part(raw, "metadata")
-    key = ObjectKey(str(raw.get("kind")), str(kept.get("namespace") or ""), str(kept.get("name")), uid_of(raw))
-    return key, raw
+    kind, name = str(raw.get("kind")), str(metadata.get("name"))
+    vanished_uid = name.removeprefix(_PREFIX + kind.lower() + "-")
+    return ObjectKey(kind, str(kept.get("namespace") or ""), str(kept.get("name")), vanished_uid), raw
 
 
 def _answers(raw: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
@@ -204,4 +230,4 @@ def _ours(metadata: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 
 def _name(key: ObjectKey) -> str:
-    return f"vanished-{key.kind.lower()}-{key.vanished}"
+    return f"{_PREFIX}{key.kind.lower()}-{key.vanished}"

@@ -19,8 +19,8 @@ RequestObserver: TypeAlias = Callable[[str, int | None, float], None]
 class MeteredPool(ConnectionPool):
     """A pool that tells of every request."""
 
-    def __init__(self, on_request: RequestObserver, clock: Callable[[], float]) -> None:
-        super().__init__()
+    def __init__(self, on_request: RequestObserver, clock: Callable[[], float], may_write: Callable[[], bool]) -> None:
+        super().__init__(may_write=may_write)
         self._on_request = on_request
         self._clock = clock
 

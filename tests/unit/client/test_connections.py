@@ -48,6 +48,26 @@ async def test_an_answer_that_came_unasked_and_was_read_is_not_the_answer_to_a_c
     assert server.connections == 3
 
 
+@pytest.mark.parametrize("warm", [True, False], ids=["on a connection that is there", "on a new one"])
+async def test_whoever_may_not_write_any_more_sends_nothing_but_reads(warm: bool, server: ScriptedServer) -> None:
+    """Asked with the connection in hand: the place in the pool is given back, and so is the connection."""
+    may = [True]
+    async with contextlib.aclosing(ConnectionPool(max_connections=1, may_write=lambda: may[0])) as pool:
+        cloud = Cloud(server.url, KEY, pool=pool, policy=ONCE)
+        server.will(*[FOUND] * warm, FOUND, CREATED)
+        if warm:
+            await cloud.call(GET_VM, id="pod_1")
+        may[0] = False
+        for _ in range(2):
+            with pytest.raises(CloudUnavailable, match="not sent") as refused:
+                await cloud.call(CREATE_POD, POD)
+            assert refused.value.outcome is Outcome.NOT_SENT
+        assert (await cloud.call(GET_VM, id="pod_1")).id == "pod_1"
+        may[0] = True
+        assert (await cloud.call(CREATE_POD, POD)).id == "pod_1"
+    assert server.targets == [*["GET /v1/vms/pod_1"] * (1 + warm), "POST /v1/pods"]
+
+
 async def test_what_follows_an_answer_is_not_the_next_one(cloud: Cloud, server: ScriptedServer) -> None:
     server.will(Reply(200, BODY + UNASKED, announced=len(BODY), linger=True), CREATED)
     await cloud.call(GET_VM, id="pod_1")

@@ -20,7 +20,7 @@ async def chunks() -> AsyncIterator[bytes]:
 async def test_calls_uploads_and_each_request_of_a_download_are_told() -> None:
     told: list[tuple[str, int | None, float]] = []
     ticks = count()
-    pool = MeteredPool(lambda *request: told.append(request), lambda: float(next(ticks)))
+    pool = MeteredPool(lambda *request: told.append(request), lambda: float(next(ticks)), lambda: True)
     async with scripted_server() as server, contextlib.aclosing(pool):
         server.will(Reply(200, b'{"id":"x"}'), Reply(200, b'{"id":"file_1"}'), Drop(), CUT, REST)
         cloud = Cloud(server.url, "or_test_key_0123456789", inference_url=server.url, pool=pool)

@@ -278,9 +278,8 @@ class AccountFlow:
         counts = {self.plurals[kind]: number for kind, number in in_use.items()}
         return InUse.model_validate({fields[plural]: number for plural, number in counts.items() if plural in fields})
 
-    def paid(self, facts: AccountFacts, result: Result) -> bool:
+    def paid(self, facts: AccountFacts, result: Result) -> None:
         """Nothing is."""
-        return False
 
     def unrecorded(self, result: Result, memory: AccountMemory, why: str) -> Result:
         """Nothing is paid for."""

@@ -8,6 +8,7 @@ from datetime import datetime
 from relay_client import BadRequest
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import DEFINITION, InferenceBatch, InferenceBatchStatus
+from relay_operator.api.inferencebatch_spec import BatchDeletionPolicy
 from relay_operator.api.meta import CreateIntent, ObjectKey
 from relay_operator.engine import identity
 from relay_operator.engine.backoff import RetryPolicy
@@ -16,6 +17,7 @@ from relay_operator.engine.identity import Installation
 from relay_operator.engine.kind import resource_type
 from relay_operator.engine.kube import ResourceType
 from relay_operator.engine.object_writer import ObjectWriter
+from relay_operator.engine.persist import PaidFor
 from relay_operator.engine.report import Report, Return
 from relay_operator.engine.status import conditions_of, of_every_pass, status_patch, whole_seconds
 from relay_operator.flows.batch import actions, predicates
@@ -102,8 +104,8 @@ class BatchFlow:
         moments = (predicates.deadline(spec, status), predicates.expires_at(spec, status), status.retry_time)
         return tuple(moment for moment in moments if moment is not None and moment > facts.now)
 
-    def paid(self, facts: Facts, result: Result) -> bool:
-        return isinstance(result, Paid)
+    def paid(self, facts: Facts, result: Result) -> PaidFor | None:
+        return PaidFor(result.batch.id, BatchDeletionPolicy.DISCARD) if isinstance(result, Paid) else None
 
     def unrecorded(self, result: Result, memory: BatchMemory, why: str) -> Result:
         return NotPaid(result.part, BadRequest("create_batch", why)) if isinstance(result, Paid) else result

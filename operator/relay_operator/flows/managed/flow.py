@@ -6,6 +6,7 @@ from typing import Generic
 from relay_client import BadRequest
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import CreateIntent, ObjectKey, Resource
+from relay_operator.api.parts import DeletionPolicy
 from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine import identity
 from relay_operator.engine.account import Accounts
@@ -16,6 +17,7 @@ from relay_operator.engine.identity import Installation
 from relay_operator.engine.kind import resource_type
 from relay_operator.engine.kube import ResourceType
 from relay_operator.engine.object_writer import ObjectWriter
+from relay_operator.engine.persist import PaidFor
 from relay_operator.engine.queue import Priority
 from relay_operator.engine.report import Report, Return
 from relay_operator.flows.managed import predicates
@@ -136,9 +138,11 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
             return replace(report, looks=((facts.decided_in, Priority.RETRY),))
         return report
 
-    def paid(self, facts: Facts[SpecT, StatusT, ObsT], result: Result[ObsT]) -> bool:
+    def paid(self, facts: Facts[SpecT, StatusT, ObsT], result: Result[ObsT]) -> PaidFor | None:
         """What `adopt-id` names is not the object's own before status says so."""
-        return isinstance(result, Accepted) and facts.view.seen is not Seen.ADOPTEE
+        if not isinstance(result, Accepted) or facts.view.seen is Seen.ADOPTEE:
+            return None
+        return PaidFor(self.resource.identity(result.resource)[0], DeletionPolicy.DELETE)
 
     def unrecorded(self, result: Result[ObsT], memory: ManagedMemory, why: str) -> Result[ObsT]:
         if not isinstance(result, Accepted):

@@ -180,9 +180,8 @@ class ScheduleFlow:
         if decision.next is not None:
             yield min((decision.next - turn.now).total_seconds(), _LONGEST_WAIT), Priority.CHANGE
 
-    def paid(self, facts: ScheduleFacts, result: Done) -> bool:
+    def paid(self, facts: ScheduleFacts, result: Done) -> None:
         """Nothing is."""
-        return False
 
     def unrecorded(self, result: Done, memory: ScheduleMemory, why: str) -> Done:
         return result

@@ -7,6 +7,7 @@ import pytest
 
 from relay_client import NotFound
 from relay_operator.api import meta
+from relay_operator.api.meta import CREATE_INTENT, CreateIntent
 from relay_operator.engine.flow import Told
 from relay_operator.flows.managed.flow import ManagedFlow
 from relay_operator.kinds.gpupod import GpuPodSpec, GpuPodStatus
@@ -258,6 +259,67 @@ async def test_what_others_write_while_the_id_is_on_its_way_stays(world: World) 
     status = world.raw()["status"]
     assert isinstance(status, dict)
     assert (status["id"], status["aFieldOfALaterRelease"]) == ("pod-1", 1)
+
+
+def _intent_of(world: World, **changed: str | int) -> Json:
+    """The annotation with another intent, as another process writes it."""
+    intent = world.intent()
+    assert isinstance(intent, CreateIntent)
+    text = intent.model_copy(update=changed).to_annotation()
+    return {"metadata": {"annotations": {CREATE_INTENT: text}}}
+
+
+async def test_an_id_that_another_process_recorded_meanwhile_stays_and_what_was_made_besides_is_ended(
+    world: World,
+) -> None:
+    """This process was frozen; the next one took the create for lost, and made another attempt."""
+
+    def decide() -> None:
+        second = world.pods.add(world.pods.created[0] + "-2")
+        world.server.edit("gpupods", NAMESPACE, "train", _intent_of(world, token="token-9", attempt=2))
+        recorded: Json = {"status": {"id": second.id, "cloudName": second.name, "createToken": "token-9"}}
+        world.server.edit("gpupods", NAMESPACE, "train", recorded, status=True)
+
+    at_the_status_write(world, decide)
+    world.apply(deletionPolicy="Orphan")
+    await world.wait(60)
+    assert [record.id for record in world.pods.live] == [world.status().id] == ["pod-2"]
+    assert (world.pods.records["pod-1"].status, world.left_behind()) == ("terminated", [])
+
+
+async def test_an_intent_that_another_process_closed_meanwhile_stays_closed(world: World) -> None:
+    def close() -> None:
+        intent = world.intent()
+        assert isinstance(intent, CreateIntent)
+        world.server.edit("gpupods", NAMESPACE, "train", {"status": {"createToken": intent.token}}, status=True)
+
+    at_the_status_write(world, close)
+    world.apply()
+    await world.wait(60)
+    assert [record.id for record in world.pods.live] == [world.status().id] == ["pod-2"]
+    assert world.pods.records["pod-1"].status == "terminated"
+
+
+async def test_an_id_that_another_process_found_meanwhile_is_the_objects_own(world: World) -> None:
+    def find() -> None:
+        intent = world.intent()
+        assert isinstance(intent, CreateIntent)
+        recorded: Json = {"status": {"id": "pod-1", "createToken": intent.token}}
+        world.server.edit("gpupods", NAMESPACE, "train", recorded, status=True)
+
+    at_the_status_write(world, find)
+    world.apply()
+    await world.wait(60)
+    assert [record.id for record in world.pods.live] == [world.status().id] == ["pod-1"]
+    assert world.pods.count("delete") == 0
+
+
+async def test_an_intent_that_is_wiped_while_the_id_is_on_its_way_is_put_back(world: World) -> None:
+    at_the_status_write(world, lambda: world.annotate(create_intent=None))
+    world.apply()
+    await world.wait(60)
+    assert [record.id for record in world.pods.live] == [world.status().id] == ["pod-1"]
+    assert isinstance(world.intent(), CreateIntent)
 
 
 @dataclass
