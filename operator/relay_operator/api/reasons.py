@@ -142,10 +142,12 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         Reason.CREATE_OUTCOME_UNKNOWN: "A create was sent, its answer was lost, and the cloud offers no way to find "
         "out. Look for `status.cloudName` in the cloud's console; then set gpurelay.dev/adopt-id to its id, or, where "
         "there is none, gpurelay.dev/retry-create to the token that the message names.",
-        Reason.ADOPTION_REFUSED: "The resource of gpurelay.dev/adopt-id does not exist, differs from the spec, "
-        "belongs to another object, or the account does not allow adoption; the message says which.",
-        Reason.IDENTITY_MISMATCH: "The resource of `status.id` does not have this object's name in the cloud: "
-        "`status` was edited or copied. It is neither changed nor deleted.",
+        Reason.ADOPTION_REFUSED: "The resource of gpurelay.dev/adopt-id, or of a former object of this name that was "
+        "restored, does not exist, differs from the spec, belongs to another object, or the account does not allow "
+        "adoption; the message says which.",
+        Reason.IDENTITY_MISMATCH: "What is recorded is not this object's to touch: the resource of `status.id` has "
+        "another name in the cloud, since `status` was edited, or it is in another organization than the account's "
+        "key. It is neither changed, deleted nor created again; the message says what to put right.",
         Reason.IMMUTABLE_FIELD_CHANGED: "The cloud cannot change these fields of a living resource, and "
         "`updateStrategy` is Never: put them back, or set `updateStrategy.type: Recreate`.",
         Reason.UNREADABLE: "A field holds what this release cannot read; the message names it. Nothing is done for "

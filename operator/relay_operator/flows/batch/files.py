@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from relay_client import Cloud, NotFound
+from relay_client import Cloud, NoInferenceUrl, NotFound
 from relay_client.operations import DELETE_FILE, GET_FILE
 from relay_client.paging import files
 from relay_operator.api.inferencebatch import InferenceBatch, PartStatus
@@ -27,8 +27,14 @@ async def clear(obj: InferenceBatch, cloud: Cloud, intent: CreateIntent, *, sear
 
     By their ids; with `search` also uploads whose answer was lost, by their names. Raises CloudError.
     """
-    found = [file.id for file in await ours(cloud, intent)] if search else []
-    for file_id in dict.fromkeys([*found, *files_of(obj.status.parts or ())]):
+    recorded = list(files_of(obj.status.parts or ()))
+    try:
+        found = [file.id for file in await ours(cloud, intent)] if search else []
+    except NoInferenceUrl:
+        if recorded:
+            raise
+        return Cleared()  # no upload ever left
+    for file_id in dict.fromkeys([*found, *recorded]):
         if file_id == obj.spec.input.file_id:
             continue
         try:
