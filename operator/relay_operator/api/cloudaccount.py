@@ -7,7 +7,7 @@ from pydantic import Field
 
 from relay_operator.api.conditions import ObjectStatus
 from relay_operator.api.definition import AGE, READY, REASON, Column, Definition
-from relay_operator.api.meta import Model, Resource
+from relay_operator.api.meta import Model, Resource, Time
 from relay_operator.api.references import LabelKey, LabelValue, NamespaceName, SecretKeyRef
 from relay_operator.api.schema import as_set, atomic, field_rules, rules
 
@@ -140,12 +140,27 @@ class ClusterCloudAccountSpec(AccountSpec):
     )
 
 
+MAX_UNCLAIMED = 64
+
+
 class InUse(Model):
     """How many objects depend on the account."""
 
     gpu_pods: int = Field(0, ge=0, description="GpuPods.")
     gpu_clusters: int = Field(0, ge=0, description="GpuClusters.")
     inference_batches: int = Field(0, ge=0, description="InferenceBatches that are not finished.")
+
+
+class Unclaimed(Model):
+    """Something in the cloud whose object is gone, or has another by now: it is taken to its end."""
+
+    kind: str = Field(max_length=63, description="The object's kind.")
+    of: str = Field(max_length=320, description="Its namespace and name.")
+    id: str | None = Field(
+        None, max_length=253, description="The cloud's identifier; absent as long as it is searched."
+    )
+    name: str | None = Field(None, max_length=63, description="The name it has in the cloud.")
+    since: Time | None = Field(None, description="Since when it has had no owner.")
 
 
 class WebhookStatus(Model):
@@ -174,6 +189,12 @@ class AccountStatus(ObjectStatus):
     runway_hours: int | None = Field(None, ge=0, description="Whole hours until then; absent while nothing burns.")
     in_use: InUse | None = Field(None, description="Objects that depend on the account.")
     webhook: WebhookStatus | None = Field(None, description="The webhook subscription.")
+    unclaimed: list[Unclaimed] | None = Field(
+        None,
+        max_length=MAX_UNCLAIMED,
+        json_schema_extra=atomic(),
+        description="What is in the cloud and belongs to no object any more: the operator takes it to its end.",
+    )
 
 
 class CloudAccount(Resource[CloudAccountSpec, AccountStatus]):

@@ -64,6 +64,7 @@ class Vanished:
     queue: Queue[ObjectKey]
     wall_clock: Callable[[], datetime]
     _saved: set[ObjectKey] = field(default_factory=set)
+    _known: set[ObjectKey] = field(default_factory=set)
 
     async def hand_over(self, key: ObjectKey, raw: Mapping[str, JsonValue], surplus: str = "") -> None:
         """As `take_over`, and saved at once if it can be: whoever hands it over may not lead any more."""
@@ -133,14 +134,31 @@ class Vanished:
             await self.kube.delete(CONFIG_MAPS, self.namespace, _name(key))
         self.drop(key)
 
+    def of(self, account: ObjectKey) -> tuple[JsonObject, ...]:
+        """Those that this account has in the cloud, as they are known."""
+        return tuple(
+            {"kind": key.kind, **self._body(key)}
+            for key in sorted(self._known)
+            if self.cache.account_of(key) == account
+        )
+
     def drop(self, key: ObjectKey) -> None:
         self._saved.discard(key)
+        self._known.discard(key)
+        self._tell_account(key)
         self.cache.drop(key)
         self.queue.add(key, Priority.REPAIR)  # for the flow to forget what it remembers of it
 
     def _put(self, key: ObjectKey, raw: JsonObject) -> None:
         self.cache.put(key, next_version(raw))
+        self._known.add(key)
+        self._tell_account(key)
         self.queue.add(key, Priority.DELETE)
+
+    def _tell_account(self, key: ObjectKey) -> None:
+        account = self.cache.account_of(key)
+        if account is not None:
+            self.queue.add(account, Priority.CHANGE)
 
     def _body(self, key: ObjectKey) -> JsonObject:
         entry = self.cache.get(key)

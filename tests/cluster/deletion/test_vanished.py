@@ -35,6 +35,10 @@ async def test_what_it_had_is_terminated(workspace: Workspace, tmp_path: Path, m
     await eventually(lambda: _left_behind(workspace), lambda kept: kept == [], what="nothing is remembered of it")
 
 
+def unclaimed(account: Manifest | None) -> object:
+    return (account or {}).get("status", {}).get("unclaimed")
+
+
 async def test_the_next_process_goes_on_with_it(
     unattended_workspace: Workspace, start_operator: StartOperator, tmp_path: Path
 ) -> None:
@@ -43,9 +47,15 @@ async def test_the_next_process_goes_on_with_it(
     fault = await control.fault(terminate, {"status": 503}, organizationId=workspace.organization.id)
     await go_at_once(workspace, tmp_path, gpu_pod("one"))
     await eventually(lambda: _left_behind(workspace), what="it is written down")
+    cloud_id = (await left(workspace))[0]
+    told = await workspace.becomes("CloudAccount", "default", unclaimed)
+    (one,) = told["status"]["unclaimed"]
+    assert (one["kind"], one["of"], one["id"]) == ("GpuPod", f"{workspace.namespace}/one", cloud_id)
+    assert one["name"].startswith(workspace.namespace[:20])
     await operator.kill()
     await control.call("DELETE", f"/faults/{fault}")
     assert len(await left(workspace)) == 1
     await operator.start()
     await eventually(lambda: left(workspace), lambda alive: alive == [], what="nothing is left in the cloud")
     await eventually(lambda: _left_behind(workspace), lambda kept: kept == [], what="nothing is remembered of it")
+    await workspace.becomes("CloudAccount", "default", lambda account: not unclaimed(account))

@@ -10,7 +10,7 @@ from relay_client import CloudError, Unauthorized
 from relay_operator.accounts import key_secret
 from relay_operator.accounts.accounts import Accounts, AnyAccount
 from relay_operator.api import meta
-from relay_operator.api.cloudaccount import CloudAccount, InUse
+from relay_operator.api.cloudaccount import MAX_UNCLAIMED, CloudAccount, InUse, Unclaimed
 from relay_operator.api.conditions import Reason
 from relay_operator.api.definition import Definition
 from relay_operator.api.meta import CreateIntent, ObjectKey
@@ -29,7 +29,7 @@ from relay_operator.engine.queue import Priority
 from relay_operator.engine.report import Report, Return
 from relay_operator.flows.account.observer import AccountObserver
 from relay_operator.flows.account.plan import Action, End, Look, View, plan
-from relay_operator.flows.account.report import AccountFinding, OrganizationSeen, new_status
+from relay_operator.flows.account.report import AccountFinding, OrganizationSeen, new_status, unclaimed_of
 from relay_operator.observability.metrics import Metrics
 from relay_operator.settings import Settings
 
@@ -251,6 +251,7 @@ class AccountFlow:
             # The `reconcile-at` was heeded by a look, and by nothing less.
             reconcile_at=before.reconcile_at if seen is None else account.metadata.echo(meta.RECONCILE_AT),
             paused=view.paused,
+            unclaimed=self._unclaimed(facts.key),
             deaf=memory.deaf,
         )
         after = new_status(before, finding)
@@ -271,6 +272,10 @@ class AccountFlow:
         if tries:
             return Backoff(transition, reread).after(tries, self._random), Priority.RETRY
         return jittered(reread, self.engine.intervals.jitter, self._random), Priority.POLL
+
+    def _unclaimed(self, key: ObjectKey) -> tuple[Unclaimed, ...]:
+        """What vanished with something of this account's in the cloud."""
+        return tuple(unclaimed_of(raw) for raw in self.engine.vanished.of(key)[:MAX_UNCLAIMED])
 
     def _shown(self, in_use: Counter[str]) -> InUse:
         """`inUse` has a field for each kind that uses accounts, named as the plural is."""

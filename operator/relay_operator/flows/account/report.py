@@ -1,16 +1,20 @@
 """What an account's status says. Pure; a balance that drifts is not worth a write."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from relay_operator.api.cloudaccount import AccountStatus, InUse, WebhookStatus
+from pydantic import JsonValue
+
+from relay_operator.api.cloudaccount import AccountStatus, InUse, Unclaimed, WebhookStatus
 from relay_operator.api.conditions import Condition, ConditionType, Reason
+from relay_operator.api.meta import CREATE_INTENT, CreateIntent
 from relay_operator.engine import conditions
 from relay_operator.engine.account import AccountReady, AccountState
 from relay_operator.engine.conditions import Wanted
 from relay_operator.engine.fit_schema import fit_schema
+from relay_operator.engine.manifests import part
 from relay_operator.engine.report import PAUSED
 from relay_wire.account import Whoami
 from relay_wire.billing import Balance, CurrentUsage
@@ -54,6 +58,7 @@ class AccountFinding:
     deleting: bool = False
     reconcile_at: str | None = None
     paused: bool = False
+    unclaimed: tuple[Unclaimed, ...] = ()
     deaf: str = ""
     """Why there is no webhook subscription, where the cloud did not answer."""
 
@@ -61,6 +66,7 @@ class AccountFinding:
 def new_status(before: AccountStatus, finding: AccountFinding) -> AccountStatus:
     """What status should say after the pass."""
     changed: dict[str, object] = {"observed_generation": finding.generation, "reconcile_at": finding.reconcile_at}
+    changed["unclaimed"] = list(finding.unclaimed) or None
     if isinstance(finding.state, AccountReady) and finding.who is not None:
         organization = finding.who.organization_id
         # A part of an id is another id: what does not fit is not told.
@@ -163,3 +169,17 @@ def _webhook(before: AccountStatus, finding: AccountFinding) -> Iterator[Wanted]
 
 def _as_it_was(condition: Condition) -> Wanted:
     return Wanted(ConditionType(condition.type), condition.status, Reason(condition.reason), condition.message)
+
+
+def unclaimed_of(raw: Mapping[str, JsonValue]) -> Unclaimed:
+    """What is told of one that vanished."""
+    metadata, status = part(raw, "metadata"), part(raw, "status")
+    intent = CreateIntent.parse(str(part(metadata, "annotations").get(CREATE_INTENT) or ""))
+    told: dict[str, object] = {
+        "kind": raw.get("kind"),
+        "of": f"{metadata.get('namespace')}/{metadata.get('name')}",
+        "id": status.get("id"),
+        "name": status.get("cloudName") or (intent.name if isinstance(intent, CreateIntent) else None),
+        "since": metadata.get("deletionTimestamp"),
+    }
+    return Unclaimed.model_validate(fit_schema(Unclaimed, told))
