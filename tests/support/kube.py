@@ -47,6 +47,7 @@ RESOURCES = {
     "Namespace": Resource("/api/v1", "namespaces", namespaced=False),
     "Secret": Resource("/api/v1", "secrets"),
     "ConfigMap": Resource("/api/v1", "configmaps"),
+    "ResourceQuota": Resource("/api/v1", "resourcequotas"),
     "Service": Resource("/api/v1", "services"),
     "ServiceAccount": Resource("/api/v1", "serviceaccounts"),
     "Pod": Resource("/api/v1", "pods"),

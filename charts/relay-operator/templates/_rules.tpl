@@ -60,6 +60,13 @@
   - get
   - create
   - patch
+# the place that a batch claimed and had no answers for
+- apiGroups:
+  - ''
+  resources:
+  - configmaps
+  verbs:
+  - delete
 # what happened, for people
 - apiGroups:
   - events.k8s.io

@@ -63,6 +63,7 @@ def in_watched_namespaces(definitions: Iterable[Definition]) -> tuple[Rule, ...]
         *own_kinds(definition for definition in definitions if definition.namespaced),
         Rule("keys and env are read; connections and webhook secrets are written", "", ("secrets",), _KEEP),
         Rule("env and batch input are read; connections and answers are written", "", ("configmaps",), _KEEP),
+        Rule("the place that a batch claimed and had no answers for", "", ("configmaps",), ("delete",)),
         Rule("what happened, for people", "events.k8s.io", ("events",), ("create",)),
     )
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from tests.cluster.batch_side import (
     CREATE_BATCH,
     KIND,
@@ -122,12 +124,17 @@ async def test_a_finished_batch_is_deleted_at_once_though_the_cloud_is_down(bris
     await workspace.is_gone(KIND, NAME)
 
 
-async def test_a_namespace_goes_with_a_batch_that_runs(brisk_private_workspace: Workspace) -> None:
-    workspace = brisk_private_workspace
-    await _half_done(workspace)
+@pytest.mark.parametrize("on_existing", ["Fail", "Replace"])
+async def test_a_namespace_goes_with_a_batch_that_runs(brisk_private_workspace: Workspace, on_existing: str) -> None:
+    workspace, output = brisk_private_workspace, {"configMapRef": {"name": "answers"}, "onExisting": on_existing}
+    if on_existing == "Replace":  # which claims nothing
+        await workspace.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "answers"}})
+    await _half_done(workspace, output=output)
+    await workspace.kube.patch("ConfigMap", "answers", {"metadata": {"finalizers": ["example.com/held"]}})
     await workspace.kube.delete("Namespace", workspace.namespace)
     await workspace.kube.delete(KIND, NAME)  # as the namespace's controller does
     await _gone(workspace)
+    await workspace.kube.patch("ConfigMap", "answers", {"metadata": {"finalizers": None}})
     assert [each["status"] for each in await batches_in_cloud(workspace)] == ["cancelled"]
     kept = {each["purpose"] for each in await files_in_cloud(workspace)}
     assert "batch_output" in kept, "what could not be published stays in the cloud"

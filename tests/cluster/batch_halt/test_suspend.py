@@ -65,7 +65,7 @@ async def test_suspending_keeps_the_answers_and_resuming_sends_the_rest_alone(
     held = await workspace.becomes(KIND, NAME, tells("Suspended"))
     kept = held["status"]["requestCounts"]["completed"]
     assert 2 <= kept < 5
-    assert await workspace.kube.find("ConfigMap", "answers") is None
+    assert "data" not in await workspace.kube.get("ConfigMap", "answers")
 
     await control.settings(batchRecordSeconds=0.01)
     await control.clock(mode="real")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.cluster.batch_side import CREATE_BATCH, KIND, batch, complete, put_prompts, record, tells
+from tests.cluster.batch_side import CREATE_BATCH, KIND, batch, complete, failed, put_prompts, record, tells
 from tests.cluster.cloud_log import count
 from tests.support.manifests import condition
 
@@ -58,3 +58,36 @@ async def test_what_was_claimed_goes_with_a_batch_that_publishes_nothing(brisk_p
     await control.clock(mode="real")
     await workspace.kube.delete(KIND, "one")
     await workspace.is_gone("ConfigMap", "answers")
+
+
+async def test_what_was_claimed_is_free_once_a_batch_has_failed_without_answers(
+    brisk_private_workspace: Workspace,
+) -> None:
+    workspace, control = brisk_private_workspace, brisk_private_workspace.cloud.control
+    await control.clock(mode="frozen")
+    await control.settings(batchRecordSeconds=1000)
+    await put_prompts(workspace, [record("r1")])
+    await workspace.apply(batch("one", activeDeadlineSeconds=1))
+    await workspace.becomes(KIND, "one", tells("Cancelling"))
+    await control.clock(mode="real")
+    await workspace.becomes(KIND, "one", failed("DeadlineExceeded"))
+    assert await workspace.kube.find("ConfigMap", "answers") is None
+    await control.settings(batchRecordSeconds=0)
+    await workspace.apply(batch("two"))
+    await workspace.becomes(KIND, "two", complete)
+
+
+async def test_answers_are_written_to_what_was_claimed_though_a_quota_is_used_up(
+    brisk_private_workspace: Workspace,
+) -> None:
+    workspace, control = brisk_private_workspace, brisk_private_workspace.cloud.control
+    await control.clock(mode="frozen")
+    await put_prompts(workspace, [record("r1")])
+    await workspace.apply(batch("one"))
+    await workspace.becomes(KIND, "one", tells("Running"))
+    hard = {"count/configmaps": "1"}
+    await workspace.apply(
+        {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "full"}, "spec": {"hard": hard}}
+    )
+    await control.clock(mode="real")
+    await workspace.becomes(KIND, "one", complete)

@@ -141,6 +141,7 @@ class Actor:
             case Work.PUBLISH:
                 return await self.publishing.publish(obj, account.cloud, intent)
             case Work.CLEAR:
+                await self.destinations.release(obj, intent.token)
                 return await clear(obj, account.cloud, intent, search=search)
             case _ as never:
                 assert_never(never)

@@ -1,7 +1,7 @@
 """Where the answers go: two objects of a store, or two keys of a ConfigMap."""
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,6 +30,8 @@ CONFIG_MAP_LIMIT: Final = 1024 * 1024
 """Bytes that Kubernetes lets a ConfigMap hold."""
 SHORTEST_RESULT: Final = 64
 """Bytes that the line of any result has: custom_id, response and error with their names."""
+_TERMINATED: Final = "being terminated"
+"""What the API server says of a namespace in which it creates nothing more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,8 @@ class Destinations:
     async def check(self, obj: InferenceBatch, token: str) -> None:
         """Raises StoppedError where the output could not be written, or would overwrite what it must not."""
         if obj.spec.output.config_map_ref is not None:
-            await self._check_config_map(obj, obj.spec.output.config_map_ref.name, token)
+            with suppress(kube.NotFound):
+                await self._allowed(obj, obj.spec.output.config_map_ref.name, token)
             return
         replace = obj.spec.output.on_existing is OnExisting.REPLACE
         for location, credentials in await self._objects(obj):
@@ -96,40 +99,61 @@ class Destinations:
         credentials = await self.sources.credentials(obj.metadata.namespace, answers, output.credentials_secret_ref)
         return (answers, credentials), (errors, credentials)
 
-    async def _check_config_map(self, obj: InferenceBatch, name: str, token: str) -> None:
-        try:
-            raw = await self.kube.get(CONFIG_MAPS, obj.metadata.namespace, name)
-        except kube.NotFound:
-            return
-        if raw.get("immutable"):
-            text = f"ConfigMap {name} is immutable"
-            raise StoppedError(WorkTroubled(Reason.OUTPUT_UNAVAILABLE, text, stalled=True))
-        if obj.spec.output.on_existing is OnExisting.FAIL and _maker(raw) != token:
-            raise StoppedError(_exists(f"ConfigMap {name}"))
-
     async def claim(self, obj: InferenceBatch, token: str) -> None:
         """Before anything is paid: of several batches with one output, one goes on. Raises StoppedError, KubeError.
 
         What is claimed goes with the object, as long as nothing is published there.
         """
         ref = obj.spec.output.config_map_ref
-        if ref is None or obj.spec.output.on_existing is not OnExisting.FAIL:
+        if ref is not None and obj.spec.output.on_existing is OnExisting.FAIL:
+            await self._claimed(obj, ref.name, token)
+
+    async def release(self, obj: InferenceBatch, token: str) -> None:
+        """What was claimed and never written to is deleted, so that the place is free for the next. Raises KubeError.
+
+        If the right to do so is gone, as it may be with a namespace, Kubernetes deletes it after the object.
+        """
+        ref, namespace = obj.spec.output.config_map_ref, obj.metadata.namespace
+        if ref is None:
             return
+        with suppress(kube.NotFound, kube.Refused):
+            raw = await self.kube.get(CONFIG_MAPS, namespace, ref.name)
+            if _maker(raw) == token and any(each.get("uid") == obj.metadata.uid for each in owners(raw)):
+                await self.kube.delete(CONFIG_MAPS, namespace, ref.name, uid=str(part(raw, "metadata").get("uid")))
+
+    async def _allowed(self, obj: InferenceBatch, name: str, token: str) -> JsonObject:
+        """What is there, if it may be written to. Raises StoppedError, KubeError."""
+        raw = await self.kube.get(CONFIG_MAPS, obj.metadata.namespace, name)
+        if raw.get("immutable"):
+            text = f"ConfigMap {name} is immutable"
+            raise StoppedError(WorkTroubled(Reason.OUTPUT_UNAVAILABLE, text, stalled=True))
+        if obj.spec.output.on_existing is OnExisting.FAIL and _maker(raw) != token:
+            raise StoppedError(_exists(f"ConfigMap {name}"))
+        return raw
+
+    async def _claimed(self, obj: InferenceBatch, name: str, token: str) -> JsonObject:
+        """What may be written to, created if it is not there. Raises StoppedError, KubeError.
+
+        The create comes first: it alone tells that the namespace is being deleted, with all that is written there.
+        """
+        namespace = obj.metadata.namespace
         held = {**owner(obj.key, obj.metadata.uid), "controller": False}
-        metadata: JsonObject = {"name": ref.name, "annotations": {MADE_BY: token}, "ownerReferences": [held]}
-        try:
-            await self._created(obj.metadata.namespace, ref.name, {"metadata": metadata})
-        except kube.AlreadyExists:
-            await self._check_config_map(obj, ref.name, token)
+        metadata: JsonObject = {"name": name, "annotations": {MADE_BY: token}, "ownerReferences": [held]}
+        with _told_of(namespace, name):
+            try:
+                body: JsonObject = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+                return await self.kube.create(CONFIG_MAPS, namespace, body)
+            except (kube.AlreadyExists, kube.Refused) as refused:
+                if _TERMINATED not in str(refused):  # a quota may be used up though the ConfigMap is there
+                    with suppress(kube.NotFound):
+                        return await self._allowed(obj, name, token)
+                raise
 
     async def _write_config_map(self, obj: InferenceBatch, name: str, merge: Merge, token: str) -> OutputStatus:
         answers = await _all_of(merge.outputs(), CONFIG_MAP_LIMIT)
         errors = await _all_of(merge.errors(), CONFIG_MAP_LIMIT - len(answers))
-        body: JsonObject = {
-            "metadata": {"annotations": {MADE_BY: token}},
-            "data": {ANSWERS: answers.decode(errors="replace"), ERRORS: errors.decode(errors="replace")},
-        }
-        raw = await self._put_config_map(obj, name, body, token)
+        data: JsonObject = {ANSWERS: answers.decode(errors="replace"), ERRORS: errors.decode(errors="replace")}
+        raw = await self._put_config_map(obj, name, data, token)
         version = str(part(raw, "metadata").get("resourceVersion") or "")
         return OutputStatus(
             answers=f"ConfigMap {name}, key {ANSWERS}",
@@ -138,24 +162,17 @@ class Destinations:
             errors_version=version or None,
         )
 
-    async def _put_config_map(self, obj: InferenceBatch, name: str, body: JsonObject, token: str) -> JsonObject:
-        namespace = obj.metadata.namespace
-        try:
-            found = await self.kube.get(CONFIG_MAPS, namespace, name)
-        except kube.NotFound:
-            return await self._created(namespace, name, body)
-        await self._check_config_map(obj, name, token)
+    async def _put_config_map(self, obj: InferenceBatch, name: str, data: JsonObject, token: str) -> JsonObject:
+        found = await self._claimed(obj, name, token)
         kept: list[JsonValue] = [dict(each) for each in owners(found) if each.get("uid") != obj.metadata.uid]
-        bound: JsonObject = {"resourceVersion": part(found, "metadata").get("resourceVersion"), "ownerReferences": kept}
-        metadata: JsonObject = {**part(body, "metadata"), **bound}
+        metadata: JsonObject = {
+            "annotations": {MADE_BY: token},
+            "resourceVersion": part(found, "metadata").get("resourceVersion"),
+            "ownerReferences": kept,
+        }
+        namespace = obj.metadata.namespace
         with _told_of(namespace, name):
-            return await self.kube.patch(CONFIG_MAPS, namespace, name, {**body, "metadata": metadata})
-
-    async def _created(self, namespace: str, name: str, body: JsonObject) -> JsonObject:
-        metadata: JsonObject = {**part(body, "metadata"), "name": name}
-        whole: JsonObject = {"apiVersion": "v1", "kind": "ConfigMap", **body, "metadata": metadata}
-        with _told_of(namespace, name):
-            return await self.kube.create(CONFIG_MAPS, namespace, whole)
+            return await self.kube.patch(CONFIG_MAPS, namespace, name, {"metadata": metadata, "data": data})
 
 
 @contextmanager
@@ -164,7 +181,7 @@ def _told_of(namespace: str, name: str) -> Iterator[None]:
     try:
         yield
     except kube.Refused as refused:
-        if "being terminated" in str(refused):
+        if _TERMINATED in str(refused):
             text = f"the namespace {namespace} is being deleted, so ConfigMap {name} cannot be written"
             raise StoppedError(WorkRefused(Reason.OUTPUT_UNAVAILABLE, text)) from None
         text = f"ConfigMap {name} cannot be written: {refused}"
