@@ -152,13 +152,13 @@ class Kube:
         items: list[Manifest] = (await self.call("GET", path, params=params))["items"]
         return items
 
-    async def watch(self, kind: str, namespace: str | None = None) -> AsyncIterator[Manifest]:
-        """Watch events `{type, object}` from now on, until the caller leaves off."""
+    async def watch(self, kind: str, namespace: str | None = None, **params: str) -> AsyncIterator[Manifest]:
+        """Watch events `{type, object}` from now on or after `resourceVersion=...`, until the caller leaves off."""
         if self._session is None:
             raise RuntimeError("Kube is used outside `async with`")
         path = RESOURCES[kind].path(self.namespace if namespace is None else namespace)
         forever = aiohttp.ClientTimeout(total=None)
-        async with self._session.get(path, params={"watch": "true"}, timeout=forever) as stream:
+        async with self._session.get(path, params={"watch": "true", **params}, timeout=forever) as stream:
             async for line in stream.content:
                 yield json.loads(line)
 

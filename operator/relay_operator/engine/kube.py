@@ -135,7 +135,10 @@ class Kube:
         *,
         subresource: str | None = None,
     ) -> JsonObject:
-        """A merge patch; `metadata.resourceVersion` and `metadata.uid` in it are preconditions (Conflict)."""
+        """A merge patch; `metadata.resourceVersion` in it is a precondition (Conflict).
+
+        `metadata.uid` is none: another than the object's is Refused, and ignored in a patch of a status.
+        """
         return await self._write("PATCH", kind, kind.path(namespace, name, subresource), body)
 
     async def delete(self, kind: ResourceType, namespace: str | None, name: str, *, uid: str = "") -> None:

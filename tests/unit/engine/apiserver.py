@@ -1,7 +1,11 @@
-"""A small API server on a real socket: objects in memory, the rules of Kubernetes that the engine relies on, faults."""
+"""A small API server on a real socket: objects in memory, the rules of Kubernetes that the engine relies on, faults.
+
+tests/cluster/harness/test_fake_api_server.py asks it and a real one the same. What it does not do, and the real one
+does: watches, selectors, server-side apply, managedFields, the dropping of fields that the CRD does not know; and the
+real one stores the default of a status with the first patch, which therefore gives a new version in any case.
+"""
 
 import copy
-import itertools
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,9 +14,18 @@ from datetime import UTC, datetime
 from aiohttp import web
 from pydantic import JsonValue
 
+from relay_operator.crds import DEFINITIONS
+
 Json = dict[str, JsonValue]
 Validate = Callable[[Json], str | None]
 """Why the object cannot be stored; None where it can."""
+MERGE_PATCH, JSON_PATCH = "application/merge-patch+json", "application/json-patch+json"
+Answer = tuple[int, Json]
+_OURS = frozenset(definition.plural for definition in DEFINITIONS)
+"""Kinds of CRDs: they have a generation, and a status of its own with a default."""
+_IMMUTABLE = ("uid", "deletionTimestamp", "deletionGracePeriodSeconds")
+_BY_THE_SERVER = ("resourceVersion", "generation", "creationTimestamp")
+_LEFT_OUT_IF_EMPTY = ("annotations", "finalizers", "labels", "ownerReferences")
 
 
 @dataclass
@@ -77,8 +90,8 @@ class ApiServer:
         self.answers: list[int] = []
         self._now = now
         self._validate = validate
-        self._revision = itertools.count(100)
-        self._uids = itertools.count(1)
+        self._revision = 100
+        self._uids = 0
 
     async def start(self) -> web.AppRunner:
         """Listens on a free port of this machine; the caller cleans the runner up."""
@@ -101,37 +114,44 @@ class ApiServer:
         ]
 
     def put(self, plural: str, raw: Json) -> Json:
-        """What somebody else creates."""
+        """What somebody else creates; its status and what the server sets are as it says, if it does."""
         raw = copy.deepcopy(raw)
         metadata = part(raw, "metadata")
-        metadata.setdefault("uid", f"0000000{next(self._uids)}-aaaa-bbbb-cccc-dddddddddddd")
-        metadata.setdefault("generation", 1)
+        self._uids += 1
+        metadata.setdefault("uid", f"0000000{self._uids}-aaaa-bbbb-cccc-dddddddddddd")
         metadata.setdefault("creationTimestamp", _text(self._now()))
+        if plural in _OURS:
+            metadata.setdefault("generation", 1)
         return self._store(_key(plural, raw), raw, "ADDED")
 
     def edit(self, plural: str, namespace: str, name: str, patch: Json, *, status: bool = False) -> Json:
-        """What somebody else changes, without preconditions."""
-        return self._patched((plural, namespace, name), patch, status=status)
+        """What somebody else changes, whether or not the CRD would take it."""
+        key = (plural, namespace, name)
+        code, answer = self._changed(key, _merged(self.objects[key], patch), status=status)
+        assert code == 200, answer
+        return answer
 
     def remove(self, plural: str, namespace: str, name: str, *, force: bool = False) -> None:
         """What somebody else deletes; finalizers hold it, unless they are forced off."""
         key = (plural, namespace, name)
-        raw = self.objects[key]
+        raw = copy.deepcopy(self.objects[key])
         metadata = part(raw, "metadata")
-        if metadata.get("finalizers"):
-            metadata["deletionTimestamp"] = _text(self._now())
-            metadata["generation"] = number(metadata["generation"]) + 1
+        held = bool(metadata.get("finalizers"))
+        if held and "deletionTimestamp" not in metadata:
+            metadata |= {"deletionTimestamp": _text(self._now()), "deletionGracePeriodSeconds": 0}
+            if plural in _OURS:
+                metadata["generation"] = number(metadata["generation"]) + 1
             self._store(key, raw, "MODIFIED")
-            if not force:
-                return
-        self.vanish(*key)
+        if force or not held:
+            self.vanish(*key)
 
     def vanish(self, plural: str, namespace: str, name: str) -> None:
-        """It goes at once: so does what is deleted in the very moment in which its finalizer is written."""
-        key = (plural, namespace, name)
-        raw = self.objects[key]
-        del self.objects[key]
-        self.on_change("DELETED", copy.deepcopy(raw))
+        """It goes at once: so does what is deleted in the very moment in which its finalizer is written.
+
+        What is told of it is how it was stored last, with a version of its own.
+        """
+        raw = self.objects.pop((plural, namespace, name))
+        self.on_change("DELETED", _merged(raw, {"metadata": {"resourceVersion": self._next_version()}}))
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         call = await _call(request)
@@ -150,31 +170,37 @@ class ApiServer:
         self.answers.append(answer[0])
         return web.json_response(answer[1], status=answer[0])
 
-    def _act(self, call: Call) -> tuple[int, Json]:
+    def _act(self, call: Call) -> Answer:
         key = (call.plural, call.namespace, call.name)
-        body: Json = json.loads(call.body) if call.body else {}
         if call.method == "POST":
-            return self._create(call, body)
+            return self._create(call, json.loads(call.body))
         if call.method == "GET" and not call.name:
             return 200, self._list(call)
         if key not in self.objects:
             return _refusal(404, "NotFound", f"{call.plural} {call.name!r} not found")
-        if call.method == "GET":
-            return 200, self.objects[key]
-        conflict = self._conflict(key, body, call)
-        if conflict is not None:
-            return _refusal(409, "Conflict", conflict)
-        if call.method == "DELETE":
-            self.remove(*key)
-            return 200, {"kind": "Status", "status": "Success"}
-        invalid = self._validate(_merged(self.objects[key], body))
-        if invalid is not None and self._validate(self.objects[key]) is None:  # what was invalid before is let be
-            return _refusal(422, "Invalid", invalid)
-        return 200, self._patched(key, body, status=call.status_write)
+        match call.method:
+            case "GET":
+                return 200, self.objects[key]
+            case "DELETE":
+                return self._delete(key, json.loads(call.body or "{}"))
+            case _:
+                return self._patch(key, call)
 
-    def _create(self, call: Call, body: Json) -> tuple[int, Json]:
-        part(body, "metadata").setdefault("namespace", call.namespace)
+    def _create(self, call: Call, body: Json) -> Answer:
+        metadata = part(body, "metadata")
+        metadata.setdefault("namespace", call.namespace)
         key = _key(call.plural, body)
+        if ("namespaces", "", call.namespace) not in self.objects:
+            return _refusal(404, "NotFound", f"namespaces {call.namespace!r} not found")
+        if "resourceVersion" in metadata:
+            return _refusal(500, "", "resourceVersion should not be set on objects to be created")
+        for name in (*_IMMUTABLE, *_BY_THE_SERVER):
+            metadata.pop(name, None)
+        if call.plural in _OURS:
+            body.pop("status", None)
+        invalid = self._validate(body)
+        if invalid is not None:
+            return _refusal(422, "Invalid", invalid)
         if key in self.objects:
             return _refusal(409, "AlreadyExists", f"{call.plural} {key[2]!r} already exists")
         return 201, self.put(call.plural, body)
@@ -182,45 +208,102 @@ class ApiServer:
     def _list(self, call: Call) -> Json:
         query = dict(call.query)
         found = [
-            raw
-            for (plural, namespace, _), raw in self.objects.items()
+            copy.deepcopy(raw)
+            for (plural, namespace, _), raw in sorted(self.objects.items())
             if plural == call.plural and call.namespace in ("", namespace)
         ]
-        start, limit = int(query.get("continue", "0")), int(query.get("limit", "500"))
-        rest = start + limit < len(found)
-        items: list[JsonValue] = [copy.deepcopy(raw) for raw in found[start : start + limit]]
-        return {"metadata": {"continue": str(start + limit)} if rest else {}, "items": items}
+        if call.plural not in _OURS:
+            for raw in found:
+                raw.pop("kind", None)
+                raw.pop("apiVersion", None)
+        start = int(query.get("continue", "0"))
+        end = start + int(query.get("limit", len(found)))
+        items: list[JsonValue] = [*found[start:end]]
+        token = str(end) if end < len(found) else ""
+        return {"metadata": {"resourceVersion": str(self._revision), "continue": token}, "items": items}
 
-    def _conflict(self, key: tuple[str, str, str], body: Json, call: Call) -> str | None:
+    def _delete(self, key: tuple[str, str, str], body: Json) -> Answer:
         metadata = part(self.objects[key], "metadata")
-        asked = part(body, "preconditions") if call.method == "DELETE" else part(body, "metadata")
-        for name in ("resourceVersion", "uid"):
-            if name in asked and asked[name] != metadata[name]:
-                return f"{name} in precondition: {asked[name]}, in object meta: {metadata[name]}"
-        return None
+        for name, asked in part(body, "preconditions").items():
+            if asked != metadata[name]:
+                return _refusal(409, "Conflict", f"{name} in precondition: {asked}, in object meta: {metadata[name]}")
+        self.remove(*key)
+        return 200, self.objects.get(key, {"kind": "Status", "status": "Success"})
 
-    def _patched(self, key: tuple[str, str, str], patch: Json, *, status: bool) -> Json:
+    def _patch(self, key: tuple[str, str, str], call: Call) -> Answer:
+        before, patch = self.objects[key], json.loads(call.body)
+        kind = {name.lower(): value for name, value in call.headers}.get("content-type")
+        if kind not in (MERGE_PATCH, JSON_PATCH):
+            return _refusal(415, "UnsupportedMediaType", f"{kind} is not a patch")
+        asked = _merged(before, patch) if kind == MERGE_PATCH else _operated(before, patch)
+        if asked is None:
+            return _refusal(422, "Invalid", "the server rejected our request due to an error in our request")
+        return self._changed(key, asked, status=call.status_write, validate=self._validate)
+
+    def _changed(
+        self, key: tuple[str, str, str], asked: Json, *, status: bool, validate: Validate = lambda _: None
+    ) -> Answer:
+        """Stores what is asked for, as far as it may be changed. Of a patch of a status, the uid is ignored."""
         before = self.objects[key]
-        relevant = {"status": patch.get("status", {})} if status else {k: v for k, v in patch.items() if k != "status"}
-        after = _merged(before, relevant)
-        metadata = part(after, "metadata")
-        for name in ("resourceVersion", "uid", "generation"):
-            metadata[name] = part(before, "metadata")[name]
+        metadata, known = part(asked, "metadata"), part(before, "metadata")
+        if key[0] in _OURS and "resourceVersion" not in metadata:
+            return _refusal(422, "Invalid", "metadata.resourceVersion: must be specified for an update")
+        if metadata.get("resourceVersion", known["resourceVersion"]) != known["resourceVersion"]:
+            return _refusal(409, "Conflict", "the object has been modified; please apply your changes")
+        if status:
+            after = copy.deepcopy(before) | {"status": asked.get("status", {})}
+        else:
+            after = asked | ({"status": before["status"]} if "status" in before else {})
+            immutable = _settled_metadata(metadata, known)
+            if immutable:
+                return _refusal(422, "Invalid", immutable)
+        if key[0] in _OURS:
+            part(after, "status").setdefault("observedGeneration", -1)
+            if after.get("spec") != before.get("spec"):
+                part(after, "metadata")["generation"] = number(known["generation"]) + 1
+        invalid = validate(after)
+        if invalid is not None and validate(before) is None:  # what was invalid before is let be
+            return _refusal(422, "Invalid", invalid)
         if after == before:
-            return copy.deepcopy(before)
-        if after.get("spec") != before.get("spec"):
-            metadata["generation"] = number(metadata["generation"]) + 1
-        if "deletionTimestamp" in metadata and not metadata.get("finalizers"):
-            del self.objects[key]
-            self.on_change("DELETED", copy.deepcopy(after))
-            return after
-        return self._store(key, after, "MODIFIED")
+            return 200, copy.deepcopy(before)
+        if "deletionTimestamp" in known and not _finalizers(part(after, "metadata")):
+            self.vanish(*key)
+            return 200, after
+        return 200, self._store(key, after, "MODIFIED")
 
     def _store(self, key: tuple[str, str, str], raw: Json, event: str) -> Json:
-        part(raw, "metadata")["resourceVersion"] = str(next(self._revision))
+        part(raw, "metadata")["resourceVersion"] = self._next_version()
+        if key[0] in _OURS:
+            part(raw, "status").setdefault("observedGeneration", -1)
         self.objects[key] = raw
         self.on_change(event, copy.deepcopy(raw))
         return copy.deepcopy(raw)
+
+    def _next_version(self) -> str:
+        self._revision += 1
+        return str(self._revision)
+
+
+def _settled_metadata(metadata: Json, known: Json) -> str:
+    """Puts what only the server sets into metadata as it is known; why it cannot be changed, or nothing."""
+    for name in _IMMUTABLE:
+        if name in known:
+            metadata.setdefault(name, known[name])
+        if metadata.get(name) != known.get(name):
+            return f"metadata.{name}: field is immutable"
+    metadata |= {name: known[name] for name in _BY_THE_SERVER if name in known}
+    added = [one for one in _finalizers(metadata) if one not in _finalizers(known)]
+    if "deletionTimestamp" in known and added:
+        return f"metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted: {added}"
+    for name in _LEFT_OUT_IF_EMPTY:
+        if not metadata.get(name, True):
+            del metadata[name]
+    return ""
+
+
+def _finalizers(metadata: Json) -> list[JsonValue]:
+    value = metadata.get("finalizers")
+    return value if isinstance(value, list) else []
 
 
 async def _call(request: web.Request) -> Call:
@@ -272,8 +355,33 @@ def _merged(before: Json, patch: Json) -> Json:
     return after
 
 
-def _refusal(status: int, reason: str, message: str) -> tuple[int, Json]:
-    return status, {"kind": "Status", "status": "Failure", "reason": reason, "message": message, "code": status}
+def _operated(before: Json, operations: list[dict[str, JsonValue]]) -> Json | None:
+    """RFC 6902 for paths through mappings, as the API server reads it: what is missing equals null, and is replaced."""
+    after = copy.deepcopy(before)
+    for operation in operations:
+        *parents, last = [one.replace("~1", "/").replace("~0", "~") for one in str(operation["path"]).split("/")[1:]]
+        inside: JsonValue = after
+        for name in parents:
+            inside = inside.get(name) if isinstance(inside, dict) else None
+        if not isinstance(inside, dict):
+            return None
+        match operation["op"]:
+            case "test" if inside.get(last) != operation["value"]:
+                return None
+            case "remove" if last not in inside:
+                return None
+            case "remove":
+                del inside[last]
+            case "add" | "replace":
+                inside[last] = operation["value"]
+            case _:
+                pass
+    return after
+
+
+def _refusal(status: int, reason: str, message: str) -> Answer:
+    known: Json = {"reason": reason} if reason else {}
+    return status, {"kind": "Status", "status": "Failure", "message": message, "code": status, **known}
 
 
 def _text(moment: datetime) -> str:

@@ -73,14 +73,22 @@ async def test_a_status_write_leaves_the_spec_alone(world: World) -> None:
     assert (world.status().state, world.obj().spec.image) == ("running", "pytorch/pytorch")
 
 
-@pytest.mark.parametrize("name", ["resourceVersion", "uid"])
-async def test_a_precondition_that_does_not_hold_is_a_conflict(world: World, name: str) -> None:
+async def test_a_precondition_that_does_not_hold_is_a_conflict(world: World) -> None:
     await world.kube.create(SECRETS, NAMESPACE, SECRET)
     with pytest.raises(Conflict) as caught:
-        await world.kube.patch(SECRETS, NAMESPACE, "keys", {"metadata": {name: "another"}, "data": {}})
+        await world.kube.patch(SECRETS, NAMESPACE, "keys", {"metadata": {"resourceVersion": "another"}, "data": {}})
     assert not isinstance(caught.value, AlreadyExists)
     with pytest.raises(Conflict):
         await world.kube.delete(SECRETS, NAMESPACE, "keys", uid="another")
+
+
+async def test_the_uid_of_a_patch_is_no_precondition(world: World) -> None:
+    world.apply()
+    other: Json = {"metadata": {"uid": "another"}, "status": {"state": "running"}}
+    with pytest.raises(Refused):
+        await world.kube.patch(PODS, NAMESPACE, "train", other)
+    await world.kube.patch(PODS, NAMESPACE, "train", other, subresource="status")
+    assert world.status().state == "running"
 
 
 async def test_a_list_is_read_to_its_end_page_by_page(world: World) -> None:

@@ -253,6 +253,8 @@ async def running_world() -> AsyncIterator[World]:
     """A world whose API server listens."""
     clock = Clock()
     server = ApiServer(now=clock.wall, validate=pod_problem)
+    for namespace in (NAMESPACE, OPERATOR_NAMESPACE, "default"):
+        server.put("namespaces", {"metadata": {"name": namespace}})
     runner = await server.start()
     configuration = client.Configuration()
     configuration.host = server.url

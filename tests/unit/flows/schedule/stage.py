@@ -139,6 +139,7 @@ async def running_stage() -> AsyncIterator[Stage]:
     """A stage whose API server listens."""
     clock = Clock()
     server = ApiServer(now=clock.wall)
+    server.put("namespaces", {"metadata": {"name": NAMESPACE}})
     runner = await server.start()
     configuration = client.Configuration()
     configuration.host = server.url
