@@ -7,14 +7,21 @@ import os
 import subprocess
 from typing import TYPE_CHECKING
 
+import pytest_asyncio
+
 from relay_operator.crds import DEFINITIONS
 from tests.support.binaries import helm
 from tests.support.chart import CHART, RELEASE, rendered
+from tests.support.controlplane import ControlPlane
 from tests.support.kube import Kube
 from tests.support.kubectl import Kubectl
 
 if TYPE_CHECKING:
-    from tests.support.controlplane import ControlPlane
+    from collections.abc import AsyncIterator
+
+    import pytest
+
+    from tests.support.binaries import ServerBinaries
 
 NAMESPACE = "relay-system"
 EVERYTHING_BUILT_IN = (
@@ -54,6 +61,26 @@ MAY_NOT = [
 ]
 
 
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def bare_plane(
+    server_binaries: ServerBinaries, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[ControlPlane]:
+    """A control plane of this module's own: in the shared one nobody else may install the CRDs."""
+    plane = await ControlPlane.start(tmp_path_factory.mktemp("controlplane"), server_binaries)
+    kubectl = Kubectl(plane.kubeconfig)
+    for name in ("team", "lab", "ending"):
+        await kubectl("create", "namespace", name)
+    yield plane
+    await plane.stop()
+
+
+@pytest_asyncio.fixture
+async def plane(bare_plane: ControlPlane) -> AsyncIterator[ControlPlane]:
+    """The same, in which a release lasts no longer than its test; the CRDs stay, and the next release takes them."""
+    yield bare_plane
+    await run_helm(bare_plane, "uninstall", RELEASE, "--ignore-not-found")
+
+
 async def run_helm(plane: ControlPlane, *arguments: str) -> str:
     """Runs helm in the operator's namespace; raises AssertionError with what it said where it failed."""
     command = [str(helm()), *arguments, "--namespace", NAMESPACE]
@@ -69,45 +96,39 @@ def sets(*values: str) -> list[str]:
     return [part for value in values for part in ("--set", value)]
 
 
-async def test_it_installs_upgrades_and_leaves_the_crds_behind(private_controlplane: ControlPlane) -> None:
+async def test_it_installs_upgrades_and_leaves_the_crds_behind(plane: ControlPlane) -> None:
     values = sets(*EVERYTHING_BUILT_IN)
-    await run_helm(private_controlplane, "install", RELEASE, str(CHART), "--create-namespace", *values)
-    shown = await run_helm(private_controlplane, "upgrade", RELEASE, str(CHART), *values, "--set", "replicas=3")
+    await run_helm(plane, "install", RELEASE, str(CHART), "--create-namespace", *values)
+    shown = await run_helm(plane, "upgrade", RELEASE, str(CHART), *values, "--set", "replicas=3")
     assert "REVISION: 2" in shown
-    kubectl = Kubectl(private_controlplane.kubeconfig)
+    kubectl = Kubectl(plane.kubeconfig)
     await kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd", "--all")
     assert "gpupods" in await kubectl("api-resources", "--categories=gpurelay", "--output=name")
-    await run_helm(private_controlplane, "uninstall", RELEASE)
+    await run_helm(plane, "uninstall", RELEASE)
     assert (await kubectl("get", "crds", "--output=name")).count("gpurelay.dev") == len(DEFINITIONS)
     assert not await kubectl("get", "clusterroles", "--selector=helm.sh/chart", "--output=name")
 
 
-async def test_its_pods_are_admitted_where_the_restricted_standard_is_enforced(
-    private_controlplane: ControlPlane,
-) -> None:
-    async with Kube(private_controlplane.kubeconfig, NAMESPACE) as kube:
-        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE, "labels": RESTRICTED}}
+async def test_its_pods_are_admitted_where_the_restricted_standard_is_enforced(plane: ControlPlane) -> None:
+    async with Kube(plane.kubeconfig, "restricted") as kube:
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "restricted", "labels": RESTRICTED}}
         await kube.create(namespace)
-        manifests = {one["kind"]: one for one in await rendered(NAMESPACE)}
+        manifests = {one["kind"]: one for one in await rendered("restricted")}
         await kube.create(manifests["ServiceAccount"])
         template = manifests["Deployment"]["spec"]["template"]
         pod = {"apiVersion": "v1", "kind": "Pod", **template, "metadata": {"name": "a", **template["metadata"]}}
         await kube.create(pod)
 
 
-async def test_the_service_account_may_do_what_it_needs_and_nothing_else(private_controlplane: ControlPlane) -> None:
-    await run_helm(private_controlplane, "install", RELEASE, str(CHART), "--create-namespace")
-    await Kubectl(private_controlplane.kubeconfig)("create", "namespace", "team")
-    answers = await allowed(private_controlplane, [*MAY, *MAY_NOT])
+async def test_the_service_account_may_do_what_it_needs_and_nothing_else(plane: ControlPlane) -> None:
+    await run_helm(plane, "install", RELEASE, str(CHART), "--create-namespace")
+    answers = await allowed(plane, [*MAY, *MAY_NOT])
     assert [right for right, yes in answers.items() if yes] == MAY
 
 
-async def test_rights_in_one_namespace_end_there(private_controlplane: ControlPlane) -> None:
-    kubectl = Kubectl(private_controlplane.kubeconfig)
-    for name in ("team", "lab"):
-        await kubectl("create", "namespace", name)
+async def test_rights_in_one_namespace_end_there(plane: ControlPlane) -> None:
     values = sets("watchNamespaces[0]=team")
-    await run_helm(private_controlplane, "install", RELEASE, str(CHART), "--create-namespace", *values)
+    await run_helm(plane, "install", RELEASE, str(CHART), "--create-namespace", *values)
     rights = [
         ("get", "secrets", "team"),
         ("create", "secrets", "team"),
@@ -115,22 +136,21 @@ async def test_rights_in_one_namespace_end_there(private_controlplane: ControlPl
         ("delete", "gpupods.gpurelay.dev", "team"),
     ]
     elsewhere = [(verb, resource, "lab") for verb, resource, _ in rights]
-    answers = await allowed(private_controlplane, [*rights, *elsewhere])
+    answers = await allowed(plane, [*rights, *elsewhere])
     assert [right for right, yes in answers.items() if yes] == rights
     follows = [("list", "gpupods.gpurelay.dev", "lab"), ("patch", "gpupods.gpurelay.dev", "lab")]
-    assert await allowed(private_controlplane, follows) == dict.fromkeys(follows, True)
+    assert await allowed(plane, follows) == dict.fromkeys(follows, True)
 
 
-async def test_an_upgrade_passes_while_a_watched_namespace_is_ending(private_controlplane: ControlPlane) -> None:
-    kubectl = Kubectl(private_controlplane.kubeconfig)
-    await kubectl("create", "namespace", "team")
-    values = sets("watchNamespaces[0]=team")
-    await run_helm(private_controlplane, "install", RELEASE, str(CHART), "--create-namespace", *values)
-    await kubectl("create", "configmap", "held", "--namespace", "team")
-    await kubectl("patch", "configmap", "held", "--namespace", "team", "--patch", HELD)
-    await kubectl("delete", "namespace", "team", "--wait=false")
-    await kubectl("wait", "--for=delete", "--timeout=30s", "--namespace", "team", f"role/{NAMESPACE}-{RELEASE}")
-    shown = await run_helm(private_controlplane, "upgrade", RELEASE, str(CHART), *values, "--set", "replicas=3")
+async def test_an_upgrade_passes_while_a_watched_namespace_is_ending(plane: ControlPlane) -> None:
+    kubectl = Kubectl(plane.kubeconfig)
+    values = sets("watchNamespaces[0]=ending")
+    await run_helm(plane, "install", RELEASE, str(CHART), "--create-namespace", *values)
+    await kubectl("create", "configmap", "held", "--namespace", "ending")
+    await kubectl("patch", "configmap", "held", "--namespace", "ending", "--patch", HELD)
+    await kubectl("delete", "namespace", "ending", "--wait=false")
+    await kubectl("wait", "--for=delete", "--timeout=30s", "--namespace", "ending", f"role/{NAMESPACE}-{RELEASE}")
+    shown = await run_helm(plane, "upgrade", RELEASE, str(CHART), *values, "--set", "replicas=3")
     assert "REVISION: 2" in shown
 
 
