@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from tests.cluster.batch_side import CREATE_BATCH, KIND, batch, complete, failed, put_prompts, record, tells
 from tests.cluster.cloud_log import count
+from tests.support.eventually import eventually
+from tests.support.kube import KubeError
 from tests.support.manifests import condition
 
 if TYPE_CHECKING:
@@ -15,6 +17,15 @@ if TYPE_CHECKING:
 
 def _refused(item: Manifest | None) -> bool:
     return condition(item, "Failed").get("reason") == "OutputExists"
+
+
+async def _takes_another(workspace: Workspace) -> bool:
+    """Whether the namespace has room for one ConfigMap more; if so, it is there afterwards."""
+    try:
+        await workspace.kube.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "more-"}})
+    except KubeError:
+        return False
+    return True
 
 
 async def test_what_is_not_the_batchs_is_not_written_to_though_it_holds_no_answers(brisk_workspace: Workspace) -> None:
@@ -85,9 +96,10 @@ async def test_answers_are_written_to_what_was_claimed_though_a_quota_is_used_up
     await put_prompts(workspace, [record("r1")])
     await workspace.apply(batch("one"))
     await workspace.becomes(KIND, "one", tells("Running"))
-    hard = {"count/configmaps": "1"}
-    await workspace.apply(
-        {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "full"}, "spec": {"hard": hard}}
-    )
+    full = {"count/configmaps": "2"}
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "full"}, "spec": {"hard": full}}
+    await workspace.apply(quota)
+    await workspace.kube.patch("ResourceQuota", "full", {"status": {"hard": full, "used": full}}, subresource="status")
+    await eventually(lambda: _takes_another(workspace), lambda takes: not takes, what="the quota holds")
     await control.clock(mode="real")
     await workspace.becomes(KIND, "one", complete)
