@@ -72,7 +72,7 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         """One pass. Failures of the Kubernetes API are retried by the queue; nothing is lost by them."""
         engine, key, started = self.engine, taken.key, self.engine.clock()
         left = self.memories.get(key)
-        if left is not None and left.unwritten is not None and not await self._recorded_at_last(key, left):
+        if left is not None and not await self._recorded_at_last(key, left):
             return
         entry = engine.cache.get(key)
         if entry is None:
@@ -188,8 +188,8 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         task = asyncio.create_task(self._recorded(key, memory, unwritten))
         self.engine.recording.add(task)
         task.add_done_callback(self.engine.recording.discard)
-        refusal = await asyncio.shield(task)  # goes on though the pass is cancelled
-        writer = unwritten.writer
+        await asyncio.wait({task})  # which goes on though the pass is cancelled
+        refusal, writer = task.result(), unwritten.writer
         if refusal is None:
             return None
         memory.ending, told = True, unwritten.instead(refusal)

@@ -105,9 +105,7 @@ async def _landed(unwritten: Unwritten) -> Recorded:
         if (found.ids, found.token) != (known.ids, known.token) or found.intent not in {known.intent, ""}:
             return Recorded.SUPERSEDED
         rest = merge_patch(part(raw, "status"), after)
-        ours = {name: value for name, value in rest.items() if name in after or name in patch}
-        if ours:
-            await writer.status(ours)
+        await writer.status({name: value for name, value in rest.items() if name in after or name in patch})
     return Recorded.WRITTEN
 
 

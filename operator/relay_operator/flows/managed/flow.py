@@ -145,10 +145,10 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
         return PaidFor(self.resource.identity(result.resource)[0], DeletionPolicy.DELETE)
 
     def unrecorded(self, result: Result[ObsT], memory: ManagedMemory, why: str) -> Result[ObsT]:
-        if not isinstance(result, Accepted):
-            return result
-        memory.unsent.add(result.intent.token)
-        return Rejected(BadRequest("create", why), result.intent)
+        if isinstance(result, Accepted):
+            memory.unsent.add(result.intent.token)
+            return Rejected(BadRequest("create", why), result.intent)
+        return result
 
     async def forget(self, key: ObjectKey, memory: ManagedMemory | None) -> None:
         """Nothing is kept beside its memory."""

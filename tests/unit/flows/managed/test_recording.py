@@ -4,12 +4,16 @@ import asyncio
 from dataclasses import dataclass, replace
 
 import pytest
+from pydantic import JsonValue
 
 from relay_client import NotFound
 from relay_operator.api import meta
 from relay_operator.api.meta import CREATE_INTENT, CreateIntent
+from relay_operator.engine.actions import Nothing
 from relay_operator.engine.flow import Told
+from relay_operator.engine.persist import PaidFor
 from relay_operator.flows.managed.flow import ManagedFlow
+from relay_operator.flows.managed.memory import ManagedMemory
 from relay_operator.kinds.gpupod import GpuPodSpec, GpuPodStatus
 from relay_wire.vms import VmRecord
 from tests.support.eventually import eventually
@@ -349,3 +353,15 @@ async def test_what_status_is_to_tell_is_forgotten_only_once_it_does(world: Worl
     await world.settle()
     await world.wait(1)
     assert flow.forgot > 0
+
+
+def test_of_several_batches_only_the_one_that_cannot_be_recorded_is_ended() -> None:
+    parts: list[JsonValue] = [{"part": 1, "batchId": "batch-1"}, {"part": 2, "batchId": "batch-2"}]
+    raw: Json = {"spec": {"model": "echo", "deletionPolicy": "Orphan"}, "status": {"parts": parts[:1]}}
+    left = PaidFor("batch-2", "Discard").alone(raw, {"createToken": "t", "parts": parts})
+    assert left["spec"] == {"model": "echo", "deletionPolicy": "Discard"}
+    assert left["status"] == {"createToken": "t", "parts": parts[1:]}
+
+
+def test_what_made_nothing_is_told_as_it_is(world: World) -> None:
+    assert world.flow.unrecorded(Nothing(), ManagedMemory("uid"), "too large") == Nothing()

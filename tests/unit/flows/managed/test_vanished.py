@@ -200,3 +200,14 @@ async def test_what_was_let_go_of_meanwhile_cannot_be_written_to(world: World) -
 def test_a_key_says_that_it_is_of_one_that_vanished() -> None:
     key = ObjectKey("GpuPod", "team-a", "train", "uid-1")
     assert str(key) == "GpuPod/team-a/train (vanished)"
+
+
+async def test_an_account_knows_what_it_has_in_the_cloud_for_objects_that_vanished(ending: World) -> None:
+    account = ObjectKey("CloudAccount", NAMESPACE, "default")
+    await _vanished(ending)
+    await ending.settle()
+    (left,) = ending.informer.vanished.of(account)
+    assert (left["kind"], part(left, "status")["id"]) == ("GpuPod", "pod-1")
+    assert ending.informer.vanished.of(account._replace(name="another")) == ()
+    await ending.wait(60)
+    assert ending.informer.vanished.of(account) == ()

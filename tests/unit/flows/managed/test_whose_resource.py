@@ -276,3 +276,36 @@ def test_an_intent_of_the_first_release_is_read_and_one_says_for_whom() -> None:
     new = old.model_copy(update={"identity": OWN})
     assert CreateIntent.parse(new.to_annotation()) == new
     assert not isinstance(new, MalformedIntent)
+
+
+async def test_an_intent_of_the_first_release_that_was_copied_finds_nothing_of_the_original(world: World) -> None:
+    world.apply()
+    await world.settle()
+    copied = _intent(world).model_copy(update={"identity": None})
+    world.apply("other", annotations={CREATE_INTENT: copied.to_annotation()})
+    await world.wait(10)
+    assert (world.status().id, world.status("other").id, world.pods.count("find")) == ("pod-1", "pod-2", 0)
+
+
+async def test_an_intent_written_by_hand_takes_nothing_from_whoever_has_it(world: World) -> None:
+    found = world.pods.add("somebody's pod")
+    world.apply("heir", annotations={ADOPT_ID: found.id})
+    await world.wait(10)
+    forged = CreateIntent(token="t", name=found.name, attempt=1, spec_hash="", started_at=world.clock.wall())
+    world.apply(annotations={CREATE_INTENT: forged.to_annotation()})
+    await world.wait(10)
+    assert (world.status("heir").id, world.status().id, world.pods.count("find")) == ("pod-1", "pod-2", 1)
+
+
+async def test_on_a_shared_account_an_object_finds_what_its_own_create_led_to(world: World) -> None:
+    _shared(world)
+    world.pods.fail("create", lost(acted=True))
+    world.apply()
+    await world.wait(60)
+    assert (world.status().id, len(world.pods.created)) == ("pod-1", 1)
+
+
+async def test_what_is_no_id_is_neither_sent_nor_adopted(world: World) -> None:
+    world.apply(annotations={ADOPT_ID: "pod-1/../../keys"})
+    await world.wait(10)
+    assert (world.reason(), world.pods.calls) == ("AdoptionRefused", [])
