@@ -25,7 +25,7 @@ _PASSING = frozenset(
 )
 _MOMENT = re.compile(r"(Time|Since|At|Deadline)$")
 # Of an account, who it is, and what follows from how long something has run.
-_IDENTITY = frozenset({"organizationId", "organizationName", "organization", "namespace", "uid", "secretPrefix", "url"})
+_IDENTITY = frozenset({"organizationId", "organizationName", "identity", "secretPrefix", "url"})
 _MONEY = frozenset({"balanceCents", "availableCents", "burnPerHourCents", "runwayHours", "inUse"})
 CANARY, _WEBHOOK_SECRET = "canary-", "whsec_"
 
