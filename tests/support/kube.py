@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
@@ -43,6 +44,7 @@ class Resource:
 
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 _RELAY = "/apis/gpurelay.dev/v1alpha1"
+_THROTTLED_ATTEMPTS = 10
 RESOURCES = {
     "Namespace": Resource("/api/v1", "namespaces", namespaced=False),
     "Secret": Resource("/api/v1", "secrets"),
@@ -118,14 +120,18 @@ class Kube:
         if self._session is None:
             raise RuntimeError("Kube is used outside `async with`")
         data = None if body is None else json.dumps(body)
-        async with self._session.request(
-            method, path, data=data, params=params, headers={"Content-Type": content_type}
-        ) as reply:
-            text = await reply.text()
-            answer: Manifest = json.loads(text) if text.startswith("{") else {"message": text}
-            if reply.status >= 400:
-                raise KubeError(reply.status, answer.get("reason", ""), answer.get("message", ""))
-            return answer
+        for _ in range(_THROTTLED_ATTEMPTS):
+            async with self._session.request(
+                method, path, data=data, params=params, headers={"Content-Type": content_type}
+            ) as reply:
+                text = await reply.text()
+                answer: Manifest = json.loads(text) if text.startswith("{") else {"message": text}
+            if reply.status != 429:
+                break
+            await asyncio.sleep(1)  # as kubectl does: what was turned away was not processed
+        if reply.status >= 400:
+            raise KubeError(reply.status, answer.get("reason", ""), answer.get("message", ""))
+        return answer
 
     async def get(self, kind: str, name: str, namespace: str | None = None) -> Manifest:
         """The object; KubeError 404 where there is none."""
