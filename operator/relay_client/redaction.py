@@ -30,6 +30,8 @@ def presentable(text: str, secrets: Iterable[str] = ()) -> str:
 def legible(result: T, body: bytes) -> T:
     """The result that was read from `body`, its texts without control characters and no longer than `MAX_TEXT_CHARS`.
 
+    A tab does no harm, and what the cloud says is mirrored word for word.
+
     Those in fields that a model keeps out of its `repr` are secrets, shown to nobody, and stay as they are.
     """
     # Nearly all answers are plain; what is not printable is escaped in JSON, or beyond ASCII.
@@ -42,7 +44,9 @@ def legible(result: T, body: bytes) -> T:
 def _legible(value: object) -> object:
     match value:
         case str():
-            return _cut(value if value.isprintable() else _line(value), MAX_TEXT_CHARS)
+            parts = value.split("\t")
+            shown = parts if all(part.isprintable() for part in parts) else map(_line, parts)
+            return _cut("\t".join(shown), MAX_TEXT_CHARS)
         case BaseModel():
             fields = {name: getattr(value, name) for name, field in type(value).model_fields.items() if field.repr}
             return value.model_copy(update={name: _legible(each) for name, each in fields.items()})

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from tests.conftest import SharedOperator
+
 PODS, CONFIG_MAPS = (
     "/apis/gpurelay.dev/v1alpha1/namespaces/{namespace}/gpupods",
     "/api/v1/namespaces/{namespace}/configmaps",
@@ -297,9 +299,10 @@ async def fake() -> AsyncIterator[ApiServer]:
 
 
 @pytest_asyncio.fixture
-async def real(operator_kubeconfig: Path, kube: Kube) -> AsyncIterator[Kube]:
-    """The API server as its administrator, with the CRDs and a namespace of the test's own."""
+async def real(operator_kubeconfig: Path, shared_operator: SharedOperator, kube: Kube) -> AsyncIterator[Kube]:
+    """The API server as its administrator, with the CRDs, a namespace of the test's own, and nobody else at work."""
     assert operator_kubeconfig
+    await shared_operator.operator.stop()
     kube.namespace = f"contract-{secrets.token_hex(3)}"
     await kube.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": kube.namespace}})
     yield kube

@@ -88,6 +88,8 @@ ODD = {
     "a rubbed out letter": ("a\x7fb", "a b"),
     "a novel": ("x" * 5000, "x" * (MAX_TEXT_CHARS - 1) + "…"),
     "another alphabet": ("größer \u0436", "größer \u0436"),
+    "a tab": ("denied;\texit 137", "denied;\texit 137"),
+    "a tab among others": ("a\x1b\tb", "a\tb"),
     "quotes": ('a "word" \\ n', 'a "word" \\ n'),
 }
 
