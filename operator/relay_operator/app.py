@@ -275,7 +275,7 @@ def _assemble(settings: Settings, api: client.ApiClient, kinds: Sequence[Kind[Pa
         without_account=frozenset(kind.name for kind in kinds if not kind.uses_account),
     )
     queue = Queue[ObjectKey](time.monotonic, _shares(settings.workers, cache, kinds))
-    vanished = Vanished(kube, settings.namespace, cache, queue, _now)
+    vanished = Vanished(kube, settings.namespace, cache, queue, _now, frozenset(kind.name for kind in kinds))
     informer = Informer(cache, queue, vanished, random.random, settings.poll_settled_seconds)
     pulse = Heartbeat(settings.lease_duration_seconds * 4, time.monotonic)
     election = _election(settings, kube, pulse.beat)

@@ -96,7 +96,7 @@ class ManagedStatus(ObjectStatus):
     state: str | None = Field(None, max_length=64, description="The cloud's word for its state.")
     state_since: Time | None = Field(None, description="When `state` was first seen.")
     status_reason: str | None = Field(None, max_length=1024, description="The cloud's own explanation.")
-    replacing: bool | None = Field(None, description="True while it is deleted to be made anew.")
+    replacing: bool | None = Field(None, description="True while it is deleted to be recreated.")
     failures: int | None = Field(None, ge=0, description="Attempts that failed in a row.")
     next_attempt_time: Time | None = Field(None, description="When the next attempt is made, where one is waited for.")
 

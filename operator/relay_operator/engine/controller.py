@@ -275,7 +275,7 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         def keep(raw: JsonObject) -> None:
             keep_answer(engine.cache, engine.queue, turn.key, raw)
 
-        objects = await engine.vanished.objects(turn.key, entry.body) if turn.key.vanished else engine.kube
+        objects = await engine.vanished.objects(turn.key) if turn.key.vanished else engine.kube
         return ObjectWriter(objects, self.flow.type, turn.key, turn.uid, str(entry.version), keep, entry.body)
 
 

@@ -10,12 +10,12 @@ from relay_operator.api.meta import (
     ANNOTATION_PREFIX,
     API_KEY_SECRET,
     CREATE_INTENT,
-    FINALIZER,
     CreateIntent,
     MalformedIntent,
 )
 from relay_operator.engine.account_users import Reference
 from relay_operator.engine.identity import is_recorded_for
+from relay_operator.engine.manifests import held, part
 from relay_operator.engine.ownership import Owned, owned
 
 LARGEST = 512 * 1024
@@ -79,13 +79,13 @@ def needs_work(before: Entry | None, after: Entry) -> bool:
 
 def entry_of(raw: Mapping[str, JsonValue]) -> Entry:
     """The object as JSON says it; what is of another shape than it should be counts as absent."""
-    metadata = _mapping(raw.get("metadata"))
-    annotations = _mapping(metadata.get("annotations"))
-    spec, status = _mapping(raw.get("spec")), _mapping(raw.get("status"))
+    metadata = part(raw, "metadata")
+    annotations = part(metadata, "annotations")
+    spec, status = part(raw, "spec"), part(raw, "status")
     intent = _open_intent(annotations, status)
-    account = _mapping(status.get("account")) or _sent_with(intent) or _mapping(spec.get("accountRef"))
+    account = part(status, "account") or _sent_with(intent) or part(spec, "accountRef")
     ready = _ready_condition(status)
-    finalizers, uid = metadata.get("finalizers"), uid_of(raw)
+    uid = uid_of(raw)
     recorded = status if is_recorded_for(status, uid) else {}
     return Entry(
         body=_compact(raw, metadata, annotations),
@@ -93,7 +93,7 @@ def entry_of(raw: Mapping[str, JsonValue]) -> Entry:
         version=version_of(raw),
         generation=_number(metadata.get("generation")),
         deleting="deletionTimestamp" in metadata,
-        protected=CREATE_INTENT in annotations and isinstance(finalizers, list) and FINALIZER in finalizers,
+        protected=CREATE_INTENT in annotations and held(metadata),
         asked=tuple(
             sorted(
                 (name, str(value))
@@ -152,19 +152,15 @@ def _ready_condition(status: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]
     return {}
 
 
-def _mapping(value: JsonValue) -> Mapping[str, JsonValue]:
-    return value if isinstance(value, dict) else {}
-
-
 def _number(value: JsonValue) -> int:
     return value if isinstance(value, int) else 0
 
 
 def uid_of(raw: Mapping[str, JsonValue]) -> str:
-    return str(_mapping(raw.get("metadata")).get("uid", ""))
+    return str(part(raw, "metadata").get("uid", ""))
 
 
 def version_of(raw: Mapping[str, JsonValue]) -> int:
     """Resource versions are comparable integers (Kubernetes 1.35 and later; etcd revisions before)."""
-    value = _mapping(raw.get("metadata")).get("resourceVersion")
+    value = part(raw, "metadata").get("resourceVersion")
     return int(value) if isinstance(value, str) and value.isdigit() else 0

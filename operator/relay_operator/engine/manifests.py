@@ -6,15 +6,21 @@ from collections.abc import Mapping
 
 from pydantic import JsonValue
 
-from relay_operator.api.meta import API_VERSION, ObjectKey
+from relay_operator.api.meta import API_VERSION, FINALIZER, ObjectKey
 from relay_operator.engine.kube import JsonObject
 
 
 def part(raw: JsonValue | Mapping[str, JsonValue], *path: str) -> Mapping[str, JsonValue]:
     """What is there; nothing where the path leads nowhere."""
     for name in path:
-        raw = raw.get(name) if isinstance(raw, Mapping) else None
-    return raw if isinstance(raw, Mapping) else {}
+        raw = raw.get(name) if isinstance(raw, dict) else None
+    return raw if isinstance(raw, dict) else {}
+
+
+def held(metadata: Mapping[str, JsonValue]) -> bool:
+    """Whether our finalizer is on the object."""
+    finalizers = metadata.get("finalizers")
+    return isinstance(finalizers, list) and FINALIZER in finalizers
 
 
 def owner(key: ObjectKey, uid: str) -> JsonObject:

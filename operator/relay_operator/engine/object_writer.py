@@ -55,13 +55,15 @@ class ObjectWriter:
 
     async def metadata(self, change: Mapping[str, JsonValue]) -> None:
         """A merge patch of metadata. Raises Conflict where somebody else wrote meanwhile."""
-        body: JsonObject = {"metadata": {"resourceVersion": self.version, **change}}
-        self.answered(await self.objects.patch(self.type, self.key.namespace, self.key.name, body))
+        self.answered(await self._metadata(change))
 
     async def last(self, change: Mapping[str, JsonValue]) -> None:
         """The same where the object goes with it: what is answered then is not there any more."""
+        await self._metadata(change)
+
+    async def _metadata(self, change: Mapping[str, JsonValue]) -> JsonObject:
         body: JsonObject = {"metadata": {"resourceVersion": self.version, **change}}
-        await self.objects.patch(self.type, self.key.namespace, self.key.name, body)
+        return await self.objects.patch(self.type, self.key.namespace, self.key.name, body)
 
     async def status(self, patch: Mapping[str, JsonValue]) -> None:
         """A merge patch of status. Raises NotFound, and Conflict where somebody else wrote meanwhile."""

@@ -120,7 +120,7 @@ class _Records:
 
 def _records(raw: Mapping[str, JsonValue]) -> _Records:
     status = part(raw, "status")
-    intent = part(part(raw, "metadata"), "annotations").get(CREATE_INTENT)
+    intent = part(raw, "metadata", "annotations").get(CREATE_INTENT)
     rows = status.get("parts")
     batches = [str(row.get("batchId") or "") for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
     return _Records(str(intent or ""), str(status.get("createToken") or ""), (str(status.get("id") or ""), *batches))

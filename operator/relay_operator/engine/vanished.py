@@ -17,7 +17,7 @@ from datetime import datetime
 
 from pydantic import JsonValue
 
-from relay_operator.api.meta import ANNOTATION_PREFIX, CREATE_INTENT, FINALIZER, PAUSED, ObjectKey, rfc3339
+from relay_operator.api.meta import ANNOTATION_PREFIX, CREATE_INTENT, PAUSED, ObjectKey, rfc3339
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.entry import uid_of
 from relay_operator.engine.kube import (
@@ -30,7 +30,7 @@ from relay_operator.engine.kube import (
     Refused,
     ResourceType,
 )
-from relay_operator.engine.manifests import part
+from relay_operator.engine.manifests import held, part
 from relay_operator.engine.queue import Priority, Queue
 
 logger = logging.getLogger(__name__)
@@ -48,9 +48,7 @@ def vanished(raw: Mapping[str, JsonValue]) -> bool:
     Where a person forces the finalizer off, or the operator takes it off, the object was being deleted.
     """
     metadata = part(raw, "metadata")
-    finalizers = metadata.get("finalizers")
-    held = isinstance(finalizers, list) and FINALIZER in finalizers
-    return held and CREATE_INTENT in part(metadata.get("annotations")) and "deletionTimestamp" not in metadata
+    return held(metadata) and CREATE_INTENT in part(metadata, "annotations") and "deletionTimestamp" not in metadata
 
 
 @dataclass(slots=True)
@@ -63,15 +61,16 @@ class Vanished:
     cache: Cache
     queue: Queue[ObjectKey]
     wall_clock: Callable[[], datetime]
+    kinds: frozenset[str]
+    """Those that this release knows: what another one left is left to it."""
     _saved: set[ObjectKey] = field(default_factory=set)
     _known: set[ObjectKey] = field(default_factory=set)
 
     async def hand_over(self, key: ObjectKey, raw: Mapping[str, JsonValue], surplus: str = "") -> None:
         """As `take_over`, and saved at once if it can be: whoever hands it over may not lead any more."""
         own = self.take_over(key, raw, surplus)
-        entry = self.cache.get(own)
         with contextlib.suppress(KubeError):  # its first pass tries again
-            await self.objects(own, b"" if entry is None else entry.body)
+            await self.objects(own)
 
     def take_over(self, key: ObjectKey, raw: Mapping[str, JsonValue], surplus: str = "") -> ObjectKey:
         """From here on the object is taken to its end; what is told later of the same one replaces what was known.
@@ -79,7 +78,7 @@ class Vanished:
         `surplus` is the id of what was made for an object that lives on, and has another.
         """
         metadata = part(raw, "metadata")
-        annotations = {name: value for name, value in part(metadata.get("annotations")).items() if name not in _UNDONE}
+        annotations = {name: value for name, value in part(metadata, "annotations").items() if name not in _UNDONE}
         departed: JsonObject = {
             **raw,
             "metadata": {**metadata, "annotations": annotations, "deletionTimestamp": rfc3339(self.wall_clock())},
@@ -92,10 +91,10 @@ class Vanished:
         self._put(own, departed)
         return own
 
-    async def objects(self, key: ObjectKey, body: bytes) -> "DepartedObject":
+    async def objects(self, key: ObjectKey) -> "DepartedObject":
         """What takes the place of the API server for this one, once it is saved. Raises KubeError."""
         if key not in self._saved:
-            await self.save(key, json.loads(body))
+            await self.save(key, self.body(key))
         return DepartedObject(self, key)
 
     async def load(self) -> None:
@@ -103,12 +102,12 @@ class Vanished:
         known_before, found = set(self._saved), set[ObjectKey]()
         async for page in self.kube.pages(CONFIG_MAPS, self.namespace):
             for config_map in page:
-                known = _read(config_map)
+                known = self._read(config_map)
                 if known is not None:
                     key, raw = known
                     found.add(key)
                     self._saved.add(key)
-                    if self.cache.get(key) is None or _answers(raw) != _answers(self._body(key)):
+                    if self.cache.get(key) is None or _answers(raw) != _answers(self.body(key)):
                         self._put(key, raw)
         for key in (known_before & self._saved) - found:
             logger.warning("the ConfigMap of %s is deleted: letting go of what it has in the cloud", key)
@@ -137,9 +136,7 @@ class Vanished:
     def of(self, account: ObjectKey) -> tuple[JsonObject, ...]:
         """Those that this account has in the cloud, as they are known."""
         return tuple(
-            {"kind": key.kind, **self._body(key)}
-            for key in sorted(self._known)
-            if self.cache.account_of(key) == account
+            {"kind": key.kind, **self.body(key)} for key in sorted(self._known) if self.cache.account_of(key) == account
         )
 
     def drop(self, key: ObjectKey) -> None:
@@ -149,8 +146,26 @@ class Vanished:
         self.cache.drop(key)
         self.queue.add(key, Priority.REPAIR)  # for the flow to forget what it remembers of it
 
+    def _read(self, config_map: Mapping[str, JsonValue]) -> tuple[ObjectKey, JsonObject] | None:
+        """The object that it keeps, with what people answered on the ConfigMap itself; None where it keeps none."""
+        metadata, text = part(config_map, "metadata"), part(config_map, "data").get(_OBJECT)
+        if LABEL not in part(metadata, "labels") or not isinstance(text, str):
+            return None
+        try:
+            raw = part(json.loads(text))
+        except ValueError:
+            raw = {}
+        if raw.get("kind") not in self.kinds:
+            logger.error("the ConfigMap %s cannot be read: what it stands for is left", metadata.get("name"))
+            return None
+        raw = _merged(part(raw), {"metadata": {"annotations": _ours(metadata)}})
+        kept = part(raw, "metadata")
+        kind, name = str(raw.get("kind")), str(metadata.get("name"))
+        vanished_uid = name.removeprefix(_PREFIX + kind.lower() + "-")
+        return ObjectKey(kind, str(kept.get("namespace") or ""), str(kept.get("name")), vanished_uid), raw
+
     def _put(self, key: ObjectKey, raw: JsonObject) -> None:
-        self.cache.put(key, next_version(raw))
+        self.cache.put(key, _next_version(raw))
         self._known.add(key)
         self._tell_account(key)
         self.queue.add(key, Priority.DELETE)
@@ -160,9 +175,13 @@ class Vanished:
         if account is not None:
             self.queue.add(account, Priority.CHANGE)
 
-    def _body(self, key: ObjectKey) -> JsonObject:
+    def body(self, key: ObjectKey) -> JsonObject:
+        """The object as it was left. Raises NotFound once it reached its end."""
         entry = self.cache.get(key)
-        return {} if entry is None else json.loads(entry.body)
+        if entry is None:
+            raise NotFound(404, "NotFound", f"{key} was taken to its end")
+        body: JsonObject = json.loads(entry.body)
+        return body
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,12 +192,8 @@ class DepartedObject:
     key: ObjectKey
 
     async def get(self, kind: ResourceType, namespace: str | None, name: str) -> JsonObject:
-        """The object as it was left. Raises NotFound once it reached its end."""
-        entry = self.vanished.cache.get(self.key)
-        if entry is None:
-            raise NotFound(404, "NotFound", f"{self.key} was taken to its end")
-        body: JsonObject = json.loads(entry.body)
-        return body
+        """Raises NotFound once it reached its end."""
+        return self.vanished.body(self.key)
 
     async def patch(
         self,
@@ -191,9 +206,8 @@ class DepartedObject:
     ) -> JsonObject:
         """A merge patch; the end is reached with the last finalizer. Raises KubeError."""
         before = await self.get(kind, namespace, name)
-        after = next_version(_merged(before, body))
-        finalizers = part(after["metadata"]).get("finalizers")
-        if isinstance(finalizers, list) and FINALIZER in finalizers:
+        after = _next_version(_merged(before, body))
+        if held(part(after, "metadata")):
             await self.vanished.save(self.key, after)
         else:
             await self.vanished.let_go(self.key)
@@ -203,7 +217,7 @@ class DepartedObject:
         """It is being deleted."""
 
 
-def next_version(raw: Mapping[str, JsonValue]) -> JsonObject:
+def _next_version(raw: Mapping[str, JsonValue]) -> JsonObject:
     """Newer than all that is known: the API server counts no longer."""
     return {**raw, "metadata": {**part(raw, "metadata"), "resourceVersion": str(time.monotonic_ns())}}
 
@@ -213,28 +227,10 @@ def _merged(before: Mapping[str, JsonValue], patch: Mapping[str, JsonValue]) -> 
     after = {name: value for name, value in before.items() if patch.get(name, value) is not None}
     for name, value in patch.items():
         if isinstance(value, Mapping):
-            after[name] = _merged(part(before.get(name)), value)
+            after[name] = _merged(part(before, name), value)
         elif value is not None:
             after[name] = value
     return after
-
-
-def _read(config_map: Mapping[str, JsonValue]) -> tuple[ObjectKey, JsonObject] | None:
-    """The object that it keeps, with what people answered on the ConfigMap itself; None where it keeps none."""
-    metadata = part(config_map.get("metadata"))
-    text = part(config_map.get("data")).get(_OBJECT)
-    if LABEL not in part(metadata.get("labels")) or not isinstance(text, str):
-        return None
-    try:
-        raw = json.loads(text)
-    except ValueError:
-        logger.error("the ConfigMap %s cannot be read: what it stands for is left", metadata.get("name"))  # noqa: TRY400
-        return None
-    raw = _merged(raw, {"metadata": {"annotations": _ours(metadata)}})
-    kept = part(raw, "metadata")
-    kind, name = str(raw.get("kind")), str(metadata.get("name"))
-    vanished_uid = name.removeprefix(_PREFIX + kind.lower() + "-")
-    return ObjectKey(kind, str(kept.get("namespace") or ""), str(kept.get("name")), vanished_uid), raw
 
 
 def _answers(raw: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
@@ -243,8 +239,7 @@ def _answers(raw: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
 
 def _ours(metadata: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
     """What people ask for with our annotations."""
-    annotations = part(metadata.get("annotations"))
-    return {name: value for name, value in annotations.items() if name.startswith(ANNOTATION_PREFIX)}
+    return {name: value for name, value in part(metadata, "annotations").items() if name.startswith(ANNOTATION_PREFIX)}
 
 
 def _name(key: ObjectKey) -> str:

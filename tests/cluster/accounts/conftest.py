@@ -80,7 +80,7 @@ class Bench:
             cache=self.cache,
             queue=self.queue,
             recorder=Recorder(self.kube, "test", self.wall),
-            vanished=Vanished(self.kube, OPERATOR_NAMESPACE, self.cache, self.queue, self.wall),
+            vanished=Vanished(self.kube, OPERATOR_NAMESPACE, self.cache, self.queue, self.wall, frozenset()),
             retry_policy=RetryPolicy(Backoff(1.0, 300.0), random.random),
             intervals=PollIntervals(settings.poll_transition_seconds, settings.poll_settled_seconds, 0),
             wall_clock=self.wall,

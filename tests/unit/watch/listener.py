@@ -19,9 +19,8 @@ class Listener(Informer):
 
     def __init__(self) -> None:
         cache, queue = Cache(), Queue[ObjectKey](lambda: 0.0)
-        vanished = Vanished(
-            Kube(client.ApiClient(client.Configuration())), "relay-system", cache, queue, lambda: datetime.now(UTC)
-        )
+        kube = Kube(client.ApiClient(client.Configuration()))
+        vanished = Vanished(kube, "relay-system", cache, queue, lambda: datetime.now(UTC), frozenset({"GpuPod"}))
         super().__init__(cache, queue, vanished, lambda: 0.5, 300.0)
         self.told: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
 

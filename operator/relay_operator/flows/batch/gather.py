@@ -9,7 +9,7 @@ from relay_client.paging import batches
 from relay_operator.api import meta
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import InferenceBatch, InferenceBatchStatus, PartStatus
-from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey
+from relay_operator.api.meta import CreateIntent, Identity, MalformedIntent, ObjectKey
 from relay_operator.engine import identity
 from relay_operator.engine.account import NOT_ASKED, AccountReady, AccountRefused, Accounts, elsewhere, pinned
 from relay_operator.engine.cache import Cache
@@ -66,8 +66,8 @@ class Gatherer:
         account = await self.accounts.resolve(obj.metadata.namespace, ref)
         if not isinstance(account, AccountReady):
             return Facts(key, obj, now, account, replace(view, account=Account.of(account)), obj.status, intent)
-        foreign = elsewhere(obj.status.identity or (intent.identity if intent is not None else None), account)
-        foreign = foreign or self._withheld(obj, intent, account)
+        made_for = obj.status.identity or (intent.identity if intent is not None else None)
+        foreign = elsewhere(made_for, account) or self._withheld(obj, made_for, account)
         if foreign is not None and view.phase is not Phase.NEW:
             return Facts(key, obj, now, foreign, replace(view, account=Account.of(foreign)), obj.status, intent)
         if view.phase is Phase.ACTIVE and isinstance(written, MalformedIntent) and not obj.status.create_token:
@@ -113,12 +113,9 @@ class Gatherer:
         uid = written.identity.uid if written.identity is not None else obj.metadata.uid
         return not identity.gave(obj.metadata, uid, self.installation.name, written.name)
 
-    def _withheld(
-        self, obj: InferenceBatch, intent: CreateIntent | None, account: AccountReady
-    ) -> AccountRefused | None:
+    def _withheld(self, obj: InferenceBatch, made_for: Identity | None, account: AccountReady) -> AccountRefused | None:
         """What a former object of this name had is taken over only where adoption is allowed."""
-        restored = obj.status.identity or (intent.identity if intent is not None else None)
-        mine = restored is None or identity.whose(restored, obj.metadata, self.installation.name) is Whose.OWN
+        mine = made_for is None or identity.whose(made_for, obj.metadata, self.installation.name) is Whose.OWN
         if mine or account.adoption_allowed:
             return None
         message = (

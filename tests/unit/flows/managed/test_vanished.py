@@ -170,7 +170,17 @@ async def test_people_answer_on_the_config_map(world: World) -> None:
     assert (world.left_behind(), world.pods.count("create")) == ([], 1)
 
 
-@pytest.mark.parametrize("data", [{}, {"object.json": "{"}, {"object.json": 7}], ids=["empty", "torn", "odd"])
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        {"object.json": "{"},
+        {"object.json": 7},
+        {"object.json": "[]"},
+        {"object.json": '{"kind": "GpuShip", "metadata": {"name": "a", "uid": "b"}}'},
+    ],
+    ids=["empty", "torn", "odd", "a list", "of a later release"],
+)
 async def test_a_config_map_that_cannot_be_read_is_left_alone(world: World, data: JsonValue) -> None:
     label: Json = {"gpurelay.dev/vanished": "true"}
     metadata: Json = {"name": "vanished-x", "namespace": OPERATOR_NAMESPACE, "labels": label}

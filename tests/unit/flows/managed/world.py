@@ -86,7 +86,7 @@ class World:
         clock, kube = self.clock, self.kube
         self.resource = MemoryPods(self.pods)
         self.cache, self.queue = Cache(), Queue[ObjectKey](clock.monotonic)
-        vanished = Vanished(kube, OPERATOR_NAMESPACE, self.cache, self.queue, clock.wall)
+        vanished = Vanished(kube, OPERATOR_NAMESPACE, self.cache, self.queue, clock.wall, frozenset({"GpuPod"}))
         self.informer = Informer(self.cache, self.queue, vanished, self.random, 300.0)
         self.recorder = Recorder(kube, "test", clock.wall)
         policy = RetryPolicy(Backoff(1.0, 300.0), self.random)

@@ -46,7 +46,7 @@ class Stage:
         """A process that remembers nothing, and has read every list."""
         self.queue = Queue[ObjectKey](self.clock.monotonic)
         self.cache = Cache(on_owned=lambda owner: self.queue.add(owner, Priority.CHANGE))
-        vanished = Vanished(self.kube, "relay-system", self.cache, self.queue, self.now)
+        vanished = Vanished(self.kube, "relay-system", self.cache, self.queue, self.now, frozenset({"GpuPod"}))
         self.informer = Informer(self.cache, self.queue, vanished, lambda: 0.5, 300.0)
         self.recorder = Recorder(self.kube, "test", self.clock.wall)
         engine = Engine(
