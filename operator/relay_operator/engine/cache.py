@@ -8,13 +8,15 @@ from pydantic import JsonValue
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.account_users import AccountUsers, Reference
 from relay_operator.engine.entry import Entry, entry_of, uid_of, version_of
+from relay_operator.engine.identity import gave, uids_in
 from relay_operator.engine.index import Index
+from relay_operator.engine.intent import uid_part
 from relay_operator.engine.tombstones import Tombstones
 
 
 @dataclass(slots=True)
 class Cache:
-    """All known objects, with indexes by account, token, owner and cloud id. O(1) per event, and per object found."""
+    """All known objects, with indexes by account, token, UID, owner and cloud id. O(1) per event, and object found."""
 
     on_owned: Callable[[ObjectKey], None] = lambda _owner: None
     """Told the owner of an object that came, went, began to be deleted or finished."""
@@ -25,6 +27,7 @@ class Cache:
     _by_cloud_id: Index[str] = field(default_factory=Index)
     _by_token: Index[str] = field(default_factory=Index)
     _by_owner: Index[str] = field(default_factory=Index)
+    _by_uid: Index[str] = field(default_factory=Index)
     _by_claim: Index[str] = field(default_factory=Index)
     _claims: dict[ObjectKey, str] = field(default_factory=dict)
     _users: AccountUsers = field(init=False)
@@ -72,6 +75,11 @@ class Cache:
     def with_cloud_id(self, cloud_id: str) -> frozenset[ObjectKey]:
         """Who records this cloud id in status."""
         return self._by_cloud_id.of(cloud_id)
+
+    def with_name(self, cloud_name: str, installation: str, *, but: str) -> frozenset[ObjectKey]:
+        """Who gives this name to what is made for it in the cloud, `but` the object of that UID."""
+        known = [(key, self._entries[key].uid) for uid in uids_in(cloud_name) for key in self._by_uid.of(uid)]
+        return frozenset(key for key, uid in known if uid != but and gave(key, uid, installation, cloud_name))
 
     def owned_by(self, uid: str) -> dict[ObjectKey, Entry]:
         """What the object with this uid controls."""
@@ -123,7 +131,7 @@ class Cache:
         return len(self._entries)
 
     def _index(self, key: ObjectKey, before: Entry | None, after: Entry | None) -> None:
-        indexes = (self._by_cloud_id, self._by_token, self._by_owner)
+        indexes = (self._by_cloud_id, self._by_token, self._by_uid, self._by_owner)
         for index, former, present in zip(indexes, _names(before), _names(after), strict=True):
             index.move(key, former, present)
         for users, left, joined in zip(
@@ -137,11 +145,12 @@ class Cache:
                 self.on_owned(owner)
 
 
-def _names(entry: Entry | None) -> tuple[str | None, str | None, str | None]:
-    """Cloud id, token, and owner's UID: what it is found by."""
+def _names(entry: Entry | None) -> tuple[str | None, str | None, str | None, str | None]:
+    """Cloud id, token, its own UID's part in names, and its owner's UID: what it is found by."""
     if entry is None:
-        return None, None, None
-    return entry.cloud_id or None, entry.token or None, entry.owned.owner_uid if entry.owned is not None else None
+        return None, None, None, None
+    owner = entry.owned.owner_uid if entry.owned is not None else None
+    return entry.cloud_id or None, entry.token or None, uid_part(entry.uid), owner
 
 
 def _accounts(entry: Entry | None) -> tuple[Reference | None, Reference | None]:

@@ -9,13 +9,14 @@ from typing import Protocol, TypeVar
 
 from pydantic import JsonValue
 
-from relay_operator.api.meta import ADOPT_ID, CREATE_INTENT, CreateIntent, Identity, ObjectMeta
+from relay_operator.api.meta import ADOPT_ID, CREATE_INTENT, CreateIntent, Identity, ObjectKey, ObjectMeta
 from relay_operator.engine.intent import UID_PART, cloud_name, uid_part
 
 _INSTALLATION = 5
 _ATTEMPT = re.compile(r"-(\d{1,6})$")
-_GIVEN = re.compile(rf"-(?P<uid>[0-9a-f]{{{UID_PART}}})(-[a-z0-9]{{1,10}})?(-\d{{1,6}})?$")
-"""How a name ends that an operator gave."""
+_UID = re.compile(rf"[0-9a-f]{{{UID_PART}}}")
+_LAST_WORDS = 3
+"""Of a name that an operator gave: UID, installation and attempt, of which the last two may be missing."""
 
 
 @dataclass(slots=True)
@@ -84,9 +85,9 @@ def whose_status(status: Recorded, metadata: ObjectMeta, installation: str) -> W
     """Objects of the first release have no identity: the name that was given proves it, by its UID part."""
     if status.identity is not None:
         return whose(status.identity, metadata, installation)
-    given = _GIVEN.search(status.cloud_name or "")
+    given = uids_in(status.cloud_name or "")
     adopted = metadata.annotations.get(ADOPT_ID) == status.id
-    if not status.id or given is None or adopted or given["uid"] == uid_part(metadata.uid):
+    if not status.id or not given or adopted or uid_part(metadata.uid) in given:
         return Whose.OWN
     beginning = cloud_name(metadata.namespace, metadata.name, "", "", 1)
     return Whose.RESTORED if (status.cloud_name or "").startswith(beginning[:30]) else Whose.FOREIGN
@@ -109,7 +110,12 @@ def own(obj: ObjT, installation: str) -> ObjT:
     return obj.model_copy(update=changed) if changed else obj  # type: ignore[attr-defined]
 
 
-def gave(metadata: ObjectMeta, uid: str, installation: str, name: str) -> bool:
+def uids_in(name: str) -> tuple[str, ...]:
+    """What may be the UID part of a name that an operator gave; none where people gave it."""
+    return tuple(word for word in name.split("-")[-_LAST_WORDS:] if _UID.fullmatch(word))
+
+
+def gave(metadata: ObjectMeta | ObjectKey, uid: str, installation: str, name: str) -> bool:
     """Whether the object of this UID gives this name to an attempt; the first release named no installation."""
     last = _ATTEMPT.search(name)
     attempts = {1, int(last[1])} if last is not None else {1}

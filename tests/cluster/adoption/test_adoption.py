@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from tests.cluster.cloud_log import CREATE_CLUSTER, CREATE_POD, READ_VM, SCALE_CLUSTER, TERMINATE_VM, changes, count
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from tests.support.localcloud import Json
     from tests.support.workspace import Workspace
 
-ADOPT_ID = "gpurelay.dev/adopt-id"
+ADOPT_ID, INTENT = "gpurelay.dev/adopt-id", "gpurelay.dev/create-intent"
 
 
 def _adopting(manifest: Manifest, cloud_id: str) -> Manifest:
@@ -84,6 +85,30 @@ async def test_what_belongs_to_another_object_is_refused_by_its_name(workspace: 
     refused = await workspace.becomes("GpuPod", "thief", _refused)
     assert f"belongs to GpuPod/{workspace.namespace}/owner" in _message(refused)
     assert await count(workspace, CREATE_POD) == 1
+
+
+async def test_what_was_made_for_another_is_refused_though_that_one_does_not_know_its_id_yet(
+    workspace: Workspace,
+) -> None:
+    """The answer to the owner's create is lost, and webhooks too: only the name in the cloud tells whose it is."""
+    await workspace.becomes("CloudAccount", "default")
+    control, organization = workspace.cloud.control, workspace.organization
+    await control.fault("webhook", {"lose": True}, organizationId=organization.id)
+    await control.fault(CREATE_POD, {"drop": "after"}, count=1, organizationId=organization.id)
+    await workspace.apply(gpu_pod("owner"))
+    unknown = await workspace.becomes("GpuPod", "owner", lambda item: condition(item, "CreateOutcomeUnknown"))
+    (made,) = [row["resourceId"] for row in await eventually(organization.billed, what="the cloud acted on it")]
+    await workspace.apply(_adopting(gpu_pod("thief"), made))
+    refused = await workspace.becomes("GpuPod", "thief", _refused)
+    assert f"belongs to GpuPod/{workspace.namespace}/owner" in _message(refused)
+    await workspace.kube.annotate("GpuPod", "owner", {ADOPT_ID: made})
+    owner = await workspace.becomes("GpuPod", "owner")
+    assert owner["status"]["id"] == made
+    assert owner["status"]["createToken"] == json.loads(unknown["metadata"]["annotations"][INTENT])["token"]
+    await workspace.kube.delete("GpuPod", "thief")
+    await workspace.is_gone("GpuPod", "thief")
+    assert (await organization.vm(made))["status"] == "running"
+    assert await changes(workspace) == [CREATE_POD]
 
 
 async def test_of_two_objects_that_ask_at_once_one_gets_it(workspace: Workspace, pod_id: str) -> None:

@@ -255,11 +255,14 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         cloud_id = obj.status.id or ""
         if not account.adoption_allowed:
             return _Sight(Seen.WITHHELD, note=f"{cloud_id} {_FORMER} {_WITHHELD}")
-        holders = self.cache.claim(cloud_id, key)
+        holders = self.cache.with_cloud_id(cloud_id) - {key}
         if holders:
             return _Sight(Seen.WITHHELD, note=_belongs(cloud_id, holders))
         sight = await self._look_by_id(obj, account, memory, now, Look.EXACT)
-        return sight if sight.observed is None or sight.seen is Seen.GONE else replace(sight, seen=Seen.FOUND)
+        if sight.observed is None or sight.seen is Seen.GONE:
+            return sight
+        others = self._others(key, obj, sight.observed)
+        return _Sight(Seen.WITHHELD, note=_belongs(cloud_id, others)) if others else replace(sight, seen=Seen.FOUND)
 
     def _missing(self, obj: Resource[SpecT, StatusT], memory: ManagedMemory, now: datetime) -> _Sight[ObsT]:
         """A 404 is believed when it comes again, and never right after the create.
@@ -291,6 +294,9 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             observed = await self.resource.observe(account.cloud, cloud_id, obj.status, Look.EXACT)
         except NotFound:
             return _Sight(refused, note=f"the cloud does not find {cloud_id}")
+        givers = self._givers(obj, observed)
+        if givers:
+            return _Sight(refused, note=_belongs(cloud_id, givers))
         if self.resource.progress(observed) is Progress.GONE:
             return _Sight(refused, note=f"{cloud_id} is terminated")
         differs = self.resource.differences(obj, observed)
@@ -318,15 +324,12 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             return _Sight(Seen.ABSENT, note="the last attempt was written down and not sent")
         originals = self.cache.with_token(intent.token) - {key}
         if originals:
-            return _Sight(Seen.ABSENT, note=f"the intent was copied from {min(map(str, originals))}")
+            return _Sight(Seen.ABSENT, note=f"the intent was copied from {_first(originals)}")
         finding = await self.resource.find(account.cloud, intent.name, account.unclaimed)
         early = self.delays.search - (now - intent.started_at).total_seconds()
         match finding:
             case Found(observed):
-                holders = self.cache.claim(self.resource.identity(observed)[0], key)
-                if holders:
-                    return _Sight(Seen.ABSENT, note=f"the intent was copied from {min(map(str, holders))}")
-                return _Sight(Seen.FOUND, observed)
+                return self._found(key, obj, intent, observed)
             case NotSeen():
                 return self._not_seen(intent, memory)
             case CannotTell():
@@ -339,18 +342,42 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             case _ as never:
                 assert_never(never)
 
+    def _found(
+        self, key: ObjectKey, obj: Resource[SpecT, StatusT], intent: CreateIntent, observed: ObsT
+    ) -> _Sight[ObsT]:
+        """What has the intent's name is the object's, unless another has it: then the intent is a copy."""
+        others = self._others(key, obj, observed)
+        if not others:
+            return _Sight(Seen.FOUND, observed)
+        if self._restored(obj, intent) or self._gave(obj, obj.metadata.uid, intent):
+            return _Sight(Seen.WITHHELD, note=_belongs(self.resource.identity(observed)[0], others))
+        return _Sight(Seen.ABSENT, note=f"the intent was copied from {_first(others)}")
+
+    def _others(self, key: ObjectKey, obj: Resource[SpecT, StatusT], observed: ObsT) -> frozenset[ObjectKey]:
+        """Who else has it; if nobody has, it is claimed for this object."""
+        return self._givers(obj, observed) or self.cache.claim(self.resource.identity(observed)[0], key)
+
+    def _givers(self, obj: Resource[SpecT, StatusT], observed: ObsT) -> frozenset[ObjectKey]:
+        """Other objects whose name it has: the answer to such a one's create may be on its way."""
+        _, name = self.resource.identity(observed)
+        return self.cache.with_name(name, self.installation.name, but=obj.metadata.uid)
+
+    def _restored(self, obj: Resource[SpecT, StatusT], intent: CreateIntent) -> bool:
+        return identity.whose_intent(intent, obj.metadata, self.installation.name) is Whose.RESTORED
+
+    def _gave(self, obj: Resource[SpecT, StatusT], uid: str, intent: CreateIntent) -> bool:
+        return identity.gave(obj.metadata, uid, self.installation.name, intent.name)
+
     def _strange(
         self, obj: Resource[SpecT, StatusT], intent: CreateIntent, account: AccountReady
     ) -> _Sight[ObsT] | None:
         """An intent finds nothing that `adopt-id` might not: it can be written by hand, and restored from a backup."""
         if account.adoption_allowed:
             return None
-        restored = identity.whose_intent(intent, obj.metadata, self.installation.name) is Whose.RESTORED
-        if restored:
+        if self._restored(obj, intent):
             return _Sight(Seen.WITHHELD, note=f"{intent.name!r} {_FORMER} {_WITHHELD}")
         uid = intent.identity.uid if intent.identity is not None else obj.metadata.uid
-        given = identity.gave(obj.metadata, uid, self.installation.name, intent.name)
-        if not given:
+        if not self._gave(obj, uid, intent):
             return _Sight(Seen.ABSENT, note=f"the intent names {intent.name!r}, which is no name of this object's")
         return None
 
@@ -374,7 +401,11 @@ _WITHHELD = "and is not taken over, since the account is shared and does not say
 
 
 def _belongs(cloud_id: str, holders: frozenset[ObjectKey]) -> str:
-    return f"{cloud_id} belongs to {min(map(str, holders))}"
+    return f"{cloud_id} belongs to {_first(holders)}"
+
+
+def _first(holders: frozenset[ObjectKey]) -> str:
+    return min(map(str, holders))
 
 
 def _gate(obj: Resource[SpecT, StatusT], account: AccountReady, memory: ManagedMemory, now: datetime) -> Gate:

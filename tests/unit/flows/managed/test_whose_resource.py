@@ -36,6 +36,12 @@ def _shared(world: World) -> None:
     world.account.state = replace(world.account.state, adoption_allowed=False)
 
 
+def _parsed(raw: Json) -> Json:
+    """What the intent on it says."""
+    said: Json = json.loads(str(part(part(raw, "metadata"), "annotations")[CREATE_INTENT]))
+    return said
+
+
 def _intent(world: World, name: str = "train") -> CreateIntent:
     intent = world.intent(name)
     assert isinstance(intent, CreateIntent)
@@ -65,6 +71,8 @@ def test_what_a_recorded_identity_says(recorded: Identity, said: Whose) -> None:
         ("team-a-train-1234abcd56-7", Whose.OWN),
         ("team-a-train-ffffabcd56", Whose.RESTORED),
         ("team-b-train-ffffabcd56-2", Whose.FOREIGN),
+        ("team-a-train-deadbeef00-1234abcd56", Whose.OWN),
+        ("team-a-train-deadbeef00-1234abcd56-2", Whose.OWN),
         ("people named it so", Whose.OWN),
     ],
 )
@@ -217,6 +225,34 @@ async def test_a_restore_takes_nothing_from_whoever_has_it_by_now(world: World) 
     assert "heir" in str(world.condition(ConditionType.STALLED))
 
 
+@pytest.mark.parametrize("status", [True, False], ids=["with status", "without"])
+async def test_a_restore_takes_nothing_that_was_made_for_another(world: World, status: bool) -> None:
+    """The heir's create was acted on, its answer is lost, and what the backup says names the very resource."""
+    world.apply()
+    await world.settle()
+    backup = _copied(world.raw())
+    world.delete()
+    await world.wait(10)
+    world.pods.listable = False
+    world.pods.fail("create", lost(acted=True))
+    world.apply("heir")
+    await world.settle()
+    if status:
+        backup["status"] = part(backup, "status") | {"id": "pod-2", "cloudName": world.pods.records["pod-2"].name}
+    else:
+        backup["status"] = {"observedGeneration": -1}
+        told = _parsed(backup) | {"name": world.pods.records["pod-2"].name}
+        part(part(backup, "metadata"), "annotations")[CREATE_INTENT] = json.dumps(told)
+    world.pods.listable = True
+    world.server.put("gpupods", backup)
+    await world.wait(2)
+    assert (world.reason(), world.status("heir").id) == ("AdoptionRefused", None)
+    world.pods.listable = True
+    assert "pod-2 belongs to GpuPod/team-a/heir" in str(world.condition(ConditionType.STALLED))
+    await world.wait(60)
+    assert (world.reason(), world.status("heir").id, world.pods.count("create")) == ("AdoptionRefused", "pod-2", 2)
+
+
 async def test_a_restored_object_whose_resource_is_gone_says_so(world: World) -> None:
     world.apply()
     await world.settle()
@@ -295,6 +331,61 @@ async def test_an_intent_written_by_hand_takes_nothing_from_whoever_has_it(world
     world.apply(annotations={CREATE_INTENT: forged.to_annotation()})
     await world.wait(10)
     assert (world.status("heir").id, world.status().id, world.pods.count("find")) == ("pod-1", "pod-2", 1)
+
+
+async def test_an_intent_written_by_hand_takes_nothing_whose_id_is_on_its_way(world: World) -> None:
+    world.pods.listable = False
+    world.pods.fail("create", lost(acted=True))
+    world.apply("heir")
+    await world.settle()
+    world.pods.listable = True
+    name = world.pods.records["pod-1"].name
+    forged = CreateIntent(token="t", name=name, attempt=1, spec_hash="", started_at=world.clock.wall())
+    world.apply(annotations={CREATE_INTENT: forged.to_annotation()})
+    await world.wait(10)
+    assert (world.status("heir").id, world.status().id, len(world.pods.live)) == ("pod-1", "pod-2", 2)
+
+
+async def test_adopt_id_refuses_what_was_made_for_another_that_does_not_know_its_id_yet(world: World) -> None:
+    world.pods.listable = False
+    world.pods.fail("create", lost(acted=True))
+    world.apply("owner")
+    await world.settle()
+    world.apply(annotations={ADOPT_ID: "pod-1"})
+    await world.wait(10)
+    assert (world.reason(), world.status().id) == ("AdoptionRefused", None)
+    assert "pod-1 belongs to GpuPod/team-a/owner" in str(world.condition(ConditionType.STALLED))
+    world.pods.listable = True
+    await world.wait(120)
+    assert (world.status("owner").id, world.status().id, len(world.pods.live)) == ("pod-1", None, 1)
+    world.annotate(adopt_id=None)
+    await world.wait(10)
+    assert (world.status().id, len(world.pods.live)) == ("pod-2", 2)
+
+
+async def test_what_a_create_led_to_is_not_made_again_if_another_object_records_it(world: World) -> None:
+    """The status of the other one was forged, or is of a release that did not look at names."""
+    world.pods.listable = False
+    world.pods.fail("create", lost(acted=True))
+    world.apply()
+    await world.settle()
+    world.apply("other", annotations={ADOPT_ID: world.pods.add("by-hand").id})
+    await world.wait(10)
+    world.server.edit("gpupods", NAMESPACE, "other", {"status": {"id": "pod-1", "cloudName": None}}, status=True)
+    world.pods.listable = True
+    await world.wait(120)
+    assert (world.reason(), world.status().id, world.pods.count("create")) == ("AdoptionRefused", None, 1)
+    assert "pod-1 belongs to GpuPod/team-a/other" in str(world.condition(ConditionType.STALLED))
+
+
+async def test_adopt_id_takes_what_was_made_for_an_object_that_is_gone(world: World) -> None:
+    world.apply("owner")
+    await world.settle()
+    world.delete("owner", force=True)
+    await world.settle()
+    world.apply(annotations={ADOPT_ID: "pod-1"})
+    await world.wait(10)
+    assert (world.status().id, len(world.pods.created)) == ("pod-1", 1)
 
 
 async def test_on_a_shared_account_an_object_finds_what_its_own_create_led_to(world: World) -> None:
