@@ -30,6 +30,11 @@ def cloud_name(namespace: str, name: str, uid: str, installation: str, attempt: 
     return readable[: MAX_NAME - len(suffix)].rstrip("-") + suffix
 
 
+def named(cloud_id: str, name: str) -> str:
+    """What an intent calls a resource that is adopted: people name things in the cloud as they like, and as long."""
+    return (name or cloud_id)[:MAX_NAME]
+
+
 def fingerprints(fields: Mapping[str, JsonValue]) -> str:
     """A short, stable hash of every field, so that a later difference can be named; secrets must not be in it."""
     return ",".join(f"{name}={_digest(value)}" for name, value in sorted(fields.items()))

@@ -87,17 +87,45 @@ async def test_what_belongs_to_another_object_is_refused_by_its_name(workspace: 
     assert await count(workspace, CREATE_POD) == 1
 
 
-async def test_what_was_made_for_another_is_refused_though_that_one_does_not_know_its_id_yet(
-    workspace: Workspace,
-) -> None:
-    """The answer to the owner's create is lost, and webhooks too: only the name in the cloud tells whose it is."""
+async def _made_unheard(workspace: Workspace, name: str) -> tuple[Manifest, str]:
+    """A pod whose create was acted on, with no answer and no webhook, and its id."""
     await workspace.becomes("CloudAccount", "default")
     control, organization = workspace.cloud.control, workspace.organization
     await control.fault("webhook", {"lose": True}, organizationId=organization.id)
+    known = {row["resourceId"] for row in await organization.billed()}
     await control.fault(CREATE_POD, {"drop": "after"}, count=1, organizationId=organization.id)
-    await workspace.apply(gpu_pod("owner"))
-    unknown = await workspace.becomes("GpuPod", "owner", lambda item: condition(item, "CreateOutcomeUnknown"))
-    (made,) = [row["resourceId"] for row in await eventually(organization.billed, what="the cloud acted on it")]
+    await workspace.apply(gpu_pod(name))
+    item = await workspace.becomes("GpuPod", name, lambda item: condition(item, "CreateOutcomeUnknown"))
+
+    async def made() -> list[str]:
+        return [row["resourceId"] for row in await organization.billed() if row["resourceId"] not in known]
+
+    (cloud_id,) = await eventually(made, what="the cloud acted on it")
+    return item, cloud_id
+
+
+async def test_while_a_create_is_searched_for_nothing_else_is_adopted(workspace: Workspace, pod_id: str) -> None:
+    _, made = await _made_unheard(workspace, "trainer")
+    await workspace.kube.annotate("GpuPod", "trainer", {ADOPT_ID: pod_id})
+
+    def refused(item: Manifest | None) -> bool:
+        return f"{pod_id} is named 'by-hand'" in condition(item, "CreateOutcomeUnknown").get("message", "")
+
+    waiting = await workspace.becomes("GpuPod", "trainer", refused)
+    assert "id" not in waiting["status"]
+    await workspace.kube.annotate("GpuPod", "trainer", {ADOPT_ID: made})
+    assert (await workspace.becomes("GpuPod", "trainer"))["status"]["id"] == made
+    await workspace.kube.delete("GpuPod", "trainer")
+    await workspace.is_gone("GpuPod", "trainer")
+    assert (await workspace.organization.vm(pod_id))["status"] == "running"
+
+
+async def test_what_was_made_for_another_is_refused_though_that_one_does_not_know_its_id_yet(
+    workspace: Workspace,
+) -> None:
+    """Only the name in the cloud tells whose it is."""
+    organization = workspace.organization
+    unknown, made = await _made_unheard(workspace, "owner")
     await workspace.apply(_adopting(gpu_pod("thief"), made))
     refused = await workspace.becomes("GpuPod", "thief", _refused)
     assert f"belongs to GpuPod/{workspace.namespace}/owner" in _message(refused)

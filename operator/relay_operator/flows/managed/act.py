@@ -12,7 +12,7 @@ from relay_operator.engine import finalizer, kube
 from relay_operator.engine.account import Accounts
 from relay_operator.engine.actions import Nothing
 from relay_operator.engine.identity import Installation, identity_of
-from relay_operator.engine.intent import MAX_NAME, cloud_name, fingerprints
+from relay_operator.engine.intent import cloud_name, fingerprints, named
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.flows.managed import actions, predicates
 from relay_operator.flows.managed.actions import Action
@@ -68,7 +68,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
             return None
         return facts.intent or CreateIntent(
             token=status.create_token or self.new_token(),
-            name=(status.cloud_name or status.id)[:MAX_NAME],
+            name=named(status.id, status.cloud_name or ""),
             attempt=max(status.attempt or 0, 1),
             spec_hash=status.spec_hash or "",
             started_at=obj.metadata.creation_timestamp or facts.now,
@@ -95,8 +95,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         if known is not None and known.token != obj.status.create_token and guarded:
             return known
         cloud_id, name = self.resource.identity(observed)
-        # People name things in the cloud as they like, and as long.
-        intent = self._intent(facts, (name or cloud_id)[:MAX_NAME], max(obj.status.attempt or 0, 1))
+        intent = self._intent(facts, named(cloud_id, name), max(obj.status.attempt or 0, 1))
         await finalizer.guard(writer, obj.metadata, intent)
         return intent
 

@@ -15,6 +15,7 @@ from relay_operator.engine.cache import Cache
 from relay_operator.engine.confirmation import ConfirmationDelays
 from relay_operator.engine.flow import Turn
 from relay_operator.engine.identity import Installation, Whose
+from relay_operator.engine.intent import named
 from relay_operator.engine.rules import Account
 from relay_operator.flows.managed import predicates, recovery
 from relay_operator.flows.managed.facts import Facts
@@ -213,13 +214,18 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             if predicates.demand(obj) is Demand.DELETE_ORPHANING:
                 return _Sight(Seen.PENDING)
             return await self._look_by_id(obj, account, memory, now, look)
+        refused = ""
         if adopt_id and (is_open or not deleting):
-            return await self._look_at_adoptee(key, obj, adopt_id, account, is_open=is_open)
+            answer = await self._look_at_adoptee(key, obj, adopt_id, account, intent if is_open else None)
+            if not is_open or answer.seen is Seen.FOUND:
+                return answer
+            refused = f"; {meta.ADOPT_ID}: {answer.note}"
         if not is_open or intent is None:
             return _Sight(Seen.NOTHING)
         if isinstance(intent, MalformedIntent):
-            return _Sight(Seen.UNKNOWABLE, note=str(intent))
-        return await self._search(key, obj, intent, account, memory, now)
+            return _Sight(Seen.UNKNOWABLE, note=f"{intent}{refused}")
+        found = await self._search(key, obj, intent, account, memory, now)
+        return replace(found, note=f"{found.note}{refused}")
 
     async def _look_by_id(
         self, obj: Resource[SpecT, StatusT], account: AccountReady, memory: ManagedMemory, now: datetime, look: Look
@@ -280,9 +286,15 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         return _Sight(Seen.GONE, note=f"the cloud does not find {obj.status.id} any more")
 
     async def _look_at_adoptee(
-        self, key: ObjectKey, obj: Resource[SpecT, StatusT], cloud_id: str, account: AccountReady, *, is_open: bool
+        self,
+        key: ObjectKey,
+        obj: Resource[SpecT, StatusT],
+        cloud_id: str,
+        account: AccountReady,
+        intent: CreateIntent | MalformedIntent | None,
     ) -> _Sight[ObsT]:
-        refused = Seen.UNKNOWABLE if is_open else Seen.ADOPTEE_REFUSED
+        """While an intent is open, only what it may have led to is adopted: else that would run on, unknown."""
+        refused = Seen.UNKNOWABLE if intent is not None else Seen.ADOPTEE_REFUSED
         if not account.adoption_allowed:
             return _Sight(refused, note="the account is shared and does not say allowAdoption")
         if not RESOURCE_ID.fullmatch(cloud_id):
@@ -299,13 +311,23 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             return _Sight(refused, note=_belongs(cloud_id, givers))
         if self.resource.progress(observed) is Progress.GONE:
             return _Sight(refused, note=f"{cloud_id} is terminated")
+        if intent is not None and not self._answers(obj, intent, observed):
+            _, name = self.resource.identity(observed)
+            return _Sight(refused, note=f"{cloud_id} is named {name!r} in the cloud, so the create did not make it")
         differs = self.resource.differences(obj, observed)
-        if differs and not is_open:
+        if differs and intent is None:
             return _Sight(refused, note="make the spec say what the resource is: " + "; ".join(differs))
         holders = self.cache.claim(cloud_id, key)
         if holders:
             return _Sight(refused, note=_belongs(cloud_id, holders))
-        return _Sight(Seen.FOUND if is_open else Seen.ADOPTEE, observed)
+        return _Sight(Seen.FOUND if intent is not None else Seen.ADOPTEE, observed)
+
+    def _answers(self, obj: Resource[SpecT, StatusT], intent: CreateIntent | MalformedIntent, observed: ObsT) -> bool:
+        """Whether the intent may have led to it; of one that cannot be read, its name being the object's must do."""
+        cloud_id, name = self.resource.identity(observed)
+        if isinstance(intent, CreateIntent):
+            return intent.name == named(cloud_id, name)
+        return identity.gave(obj.metadata, obj.metadata.uid, self.installation.name, name)
 
     async def _search(
         self,

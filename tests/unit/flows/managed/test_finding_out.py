@@ -8,8 +8,9 @@ from pydantic import JsonValue
 from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.engine.account import AccountReady
+from relay_operator.engine.intent import cloud_name
 from relay_operator.engine.kube import SECRETS
-from tests.unit.engine.apiserver import metadata_fault
+from tests.unit.engine.apiserver import metadata_fault, status_fault
 from tests.unit.flows.managed.cloudpods import lost
 from tests.unit.flows.managed.world import NAMESPACE, World
 
@@ -103,12 +104,73 @@ async def test_a_persons_word_closes_the_intent_and_makes_another(world: World) 
 
 
 async def test_adopt_id_answers_an_open_intent_although_the_image_differs(world: World) -> None:
-    await unknown(world, acted=False)
-    found = world.pods.add("made-by-hand", fields={"imageUrl": "another"})
+    await unknown(world, acted=True)
+    world.change(image="another")
+    world.annotate(adopt_id="pod-1")
+    await world.wait(10)
+    assert world.status().id == "pod-1"
+    assert world.pods.count("create") == 1
+
+
+async def test_adopt_id_of_something_else_leaves_the_intent_open(world: World) -> None:
+    await unknown(world, acted=True)
+    intent, found = world.intent(), world.pods.add("made-by-hand", fields=POD)
+    assert isinstance(intent, meta.CreateIntent)
     world.annotate(adopt_id=found.id)
     await world.wait(10)
-    assert world.status().id == found.id
-    assert world.pods.count("create") == 1
+    assert "pod-2 is named 'made-by-hand' in the cloud, so the create did not make it" in message_of(world)
+    assert f"retry-create={intent.token}" in message_of(world)
+    assert (world.status().id, world.reason()) == (None, "CreateOutcomeUnknown")
+    world.delete()
+    await world.wait(700)
+    assert world.exists(), "what was created may run"
+    world.annotate(adopt_id="pod-1")
+    await world.wait(10)
+    assert (world.exists(), [record.id for record in world.pods.live]) == (False, ["pod-2"])
+
+
+async def test_what_adopt_id_names_is_adopted_once_the_create_is_known_to_have_come_to_nothing(world: World) -> None:
+    await unknown(world, acted=False)
+    found = world.pods.add("made-by-hand", fields=POD)
+    world.annotate(adopt_id=found.id)
+    world.pods.listable = True
+    await world.wait(700)
+    assert (world.status().id, world.reason(), world.pods.count("create")) == (found.id, "Running", 1)
+
+
+async def test_the_search_goes_on_whatever_adopt_id_names(world: World) -> None:
+    await unknown(world, acted=True)
+    world.annotate(adopt_id="pod-99")
+    world.pods.listable = True
+    world.hint()
+    await world.wait(10)
+    assert (world.status().id, world.pods.count("create")) == ("pod-1", 1)
+
+
+@pytest.mark.parametrize(("name", "taken"), [("own", True), ("made-by-hand", False)])
+async def test_of_an_intent_that_cannot_be_read_adopt_id_takes_what_has_a_name_of_the_object(
+    world: World, name: str, taken: bool
+) -> None:
+    world.apply(annotations={meta.CREATE_INTENT: "{broken"})
+    await world.wait(10)
+    own = cloud_name(NAMESPACE, "train", world.obj().metadata.uid, "c0ffe", 3)
+    found = world.pods.add(own if name == "own" else name, fields=POD)
+    world.annotate(adopt_id=found.id)
+    await world.wait(10)
+    assert world.status().id == (found.id if taken else None)
+    assert world.pods.count("create") == 0
+
+
+async def test_an_adoption_that_was_cut_off_is_gone_on_with(world: World) -> None:
+    """Of what has no name, or a long one."""
+    found = world.pods.add("a" * 80, fields=POD)
+    world.server.faults.append(status_fault(500, times=3))
+    world.apply(annotations={meta.ADOPT_ID: found.id})
+    await world.one_pass()
+    assert (world.status().id, isinstance(world.intent(), meta.CreateIntent)) == (None, True)
+    await world.restart()
+    await world.wait(10)
+    assert (world.status().id, world.pods.count("create")) == (found.id, 0)
 
 
 async def test_adopt_id_of_something_that_is_not_there_keeps_the_intent_open(world: World) -> None:
