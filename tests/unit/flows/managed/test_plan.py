@@ -1,4 +1,4 @@
-"""The plan, rule by rule; over the whole product of its inputs: `test_every_managed_view.py`, beside this folder."""
+"""The plan, rule by rule; over the whole product of its inputs: `test_every_view.py`."""
 
 from dataclasses import replace
 
