@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 import pytest_asyncio
+from hypothesis import HealthCheck, settings
 
 from tests.support import binaries, chart
 from tests.support.controlplane import Cluster, ControlPlane
@@ -29,6 +30,8 @@ QUICK = {"placementSeconds": 0.2, "startSeconds": 0.2, "stopSeconds": 0.2}
 _LONGEST_FIRST = ("faults", "cluster", "chart", "objectstores", "localcloud", "localcloud_client", "unit")
 _MODES = (frozenset({"brisk"}), frozenset({"start_operator", "unattended_workspace"}), frozenset({"operator"}))
 """The fixtures that tell under which operator a test runs: the brisk one, one of its own, the shared one."""
+settings.register_profile("however busy the machine is", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("however busy the machine is")
 session_fixture = pytest_asyncio.fixture(scope="session", loop_scope="session")
 
 

@@ -6,6 +6,7 @@ import asyncio
 import http.client
 import json
 import resource
+import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -188,7 +189,7 @@ async def test_a_range_of_another_content_is_the_whole(organization: Organizatio
 
 
 class SlowUpload:
-    """An upload whose end is held back."""
+    """An upload whose end is held back; once this is made, it has its place or was refused one."""
 
     def __init__(self, organization: Organization) -> None:
         parts = urlsplit(organization.server.ready["inferenceUrl"])
@@ -199,7 +200,10 @@ class SlowUpload:
         self._connection.putheader("Authorization", f"Bearer {organization.api_key}")
         self._connection.putheader("Content-Type", f"multipart/form-data; boundary={BOUNDARY}")
         self._connection.putheader("Content-Length", str(len(self._body)))
-        self._connection.endheaders(self._body[:500])
+        self._connection.putheader("Expect", "100-continue")
+        self._connection.endheaders()
+        self._connection.sock.recv(1, socket.MSG_PEEK)  # "100 Continue" comes once the body is read
+        self._connection.send(self._body[:500])
 
     def finish(self) -> int:
         self._connection.send(self._body[500:])
@@ -217,19 +221,11 @@ class SlowUpload:
         self._connection.close()
 
 
-async def until_refused(organization: Organization) -> None:
-    """Return once uploads under way are counted."""
-    async with asyncio.timeout(30):
-        while (await post_file(organization, multipart(b"x"))).status == 200:
-            pass
-
-
 async def test_too_many_uploads_at_once_are_429(organization: Organization) -> None:
     server = organization.server
     await server.ok("PATCH", "/settings", {"maxConcurrentUploads": 2})
     try:
         held = [SlowUpload(organization), SlowUpload(organization)]
-        await until_refused(organization)
         answer = await post_file(organization, multipart(b"x"))
         assert refusal(answer) == (429, "rate_limit_error", "rate_limit_error")
         assert int(answer.headers["retry-after"]) >= 1
@@ -263,7 +259,6 @@ async def test_an_upload_that_is_cut_leaves_nothing(start_server: StartServer, t
     await server.ok("PATCH", "/settings", {"maxConcurrentUploads": 1})
     organization = server.seeded()
     slow = SlowUpload(organization)
-    await until_refused(organization)
     slow.cut()
     async with asyncio.timeout(30):
         while (await post_file(organization, multipart(b"x"))).status != 200:
@@ -279,7 +274,6 @@ async def test_an_upload_that_a_kill_cut_leaves_nothing(start_server: StartServe
     await server.ok("PATCH", "/settings", {"maxConcurrentUploads": 1})
     kept = await upload(server.seeded(), b"kept")
     held = SlowUpload(server.seeded())
-    await until_refused(server.seeded())
     before = {file["id"] for file in (await ok(server.seeded(), "GET", "/v1/files"))["data"]}
     server.kill()
     held.cut()

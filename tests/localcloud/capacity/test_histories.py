@@ -426,7 +426,7 @@ def world(pool: Pool) -> Iterator[World]:
     pool.give_back(server)
 
 
-@settings(max_examples=15, deadline=None, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=15, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(seed=st.integers(0, 2**64))
 def test_every_history_gives_each_unit_once_and_counts_what_is_free(world: World, seed: int) -> None:
     history = History(world, seed)

@@ -211,4 +211,4 @@ class History(RuleBasedStateMachine):
 
 
 TestHistory = History.TestCase
-TestHistory.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
+TestHistory.settings = settings(max_examples=40, stateful_step_count=25)

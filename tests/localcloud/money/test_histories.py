@@ -236,7 +236,7 @@ LOSSES = [
 
 @example(steps=[*LOSSES, ("node", 0), ("stop", 0), ("advance", 181), ("terminate", 0)])
 @example(steps=[*LOSSES, ("pod", 1), ("node", 0), ("advance", 8 * DAY), ("node", 0), ("month", 600)])
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(steps=st.lists(STEPS, min_size=1, max_size=14))
 def test_every_history_costs_what_a_straightforward_computation_says(server: Server, steps: list[Any]) -> None:
     asyncio.run(_play(server, steps))

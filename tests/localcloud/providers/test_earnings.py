@@ -197,7 +197,7 @@ class History:
         assert [(payout["amountCents"], payout["paidAt"]) for payout in shown["payouts"]] == settled
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(steps=st.lists(STEPS, min_size=1, max_size=16))
 def test_every_cent_of_any_history_is_earned_and_paid_out_once(server: Server, steps: list[tuple[str, int]]) -> None:
     asyncio.run(_play(server, steps))

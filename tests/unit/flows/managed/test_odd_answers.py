@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import cast
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 from pydantic.fields import FieldInfo
@@ -71,7 +71,7 @@ def refused(status: GpuPodStatus | GpuClusterStatus) -> list[str]:
     return list(problems(SCHEMAS[type(status)], cast("JsonValue", dumped(status))))
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(told(VmRecord))
 def test_every_pod_has_a_status_that_is_taken(answer: dict[str, object]) -> None:
     seen = VmRecord.model_validate(answer)
@@ -84,7 +84,7 @@ def test_every_pod_has_a_status_that_is_taken(answer: dict[str, object]) -> None
     assert PODS.reached(seen).values(secret=True)["id"] == seen.id
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=60)
 @given(told(ClusterDetail, replicas=REPLICAS), NUMBERS)
 def test_every_cluster_has_a_status_that_is_taken(answer: dict[str, object], healthy: int) -> None:
     detail = ClusterDetail.model_validate(answer)

@@ -93,7 +93,7 @@ class Chaos:
         await world.wait(3000, step=10)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(max_examples=25, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(seed=st.integers(min_value=0, max_value=2**32), steps=st.integers(min_value=1, max_value=12))
 async def test_no_object_ever_has_two_and_none_is_left_when_all_are_gone(seed: int, steps: int) -> None:
     async with running_world() as world:

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from relay_operator.api.inferencebatchschedule import ConcurrencyPolicy
@@ -255,7 +255,6 @@ class Cluster:
 steps = st.lists(st.tuples(st.integers(0, 90), st.booleans(), st.none() | st.integers(0, 4)), max_size=40)
 
 
-@settings(deadline=None)
 @given(
     policy=st.sampled_from(ConcurrencyPolicy),
     deadline=st.none() | st.timedeltas(timedelta(seconds=1), timedelta(hours=2)),

@@ -153,7 +153,6 @@ def told(schedule: str, zone: str) -> Timetable | None:
         return None
 
 
-@settings(deadline=None)
 @given(schedule=schedules, zone=st.sampled_from(ZONES), begin=moments)
 def test_the_next_moment_shows_a_time_of_the_schedule_and_none_before_it_does(
     schedule: str, zone: str, begin: datetime
@@ -174,7 +173,7 @@ def test_the_next_moment_shows_a_time_of_the_schedule_and_none_before_it_does(
         assert not shows(schedule, passed.astimezone(ZoneInfo(zone)))
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(
     schedule=schedules, zone=st.sampled_from(ZONES), begin=moments, span=st.timedeltas(timedelta(), timedelta(days=40))
 )
