@@ -7,6 +7,8 @@ BIN    := $(VENV)/bin
 WORKERS ?= $(if $(RELAY_TEST_KUBECONFIG),0,$(shell $(PYTHON) -c 'import os; print(min(8, 2 * (os.cpu_count() or 1)))'))
 # Which fault plans `make test` plays.
 SEED ?= $(shell $(PYTHON) -c 'import random; print(random.randrange(10**6))')
+# Some machines switch byte code off; then each worker and each of hundreds of servers would compile all of it again.
+unexport PYTHONDONTWRITEBYTECODE
 PASSED := .pytest_cache/passed
 COVERED := tests/unit/engine tests/unit/flows/managed
 COMPILE = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

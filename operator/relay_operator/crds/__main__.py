@@ -2,18 +2,18 @@
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from relay_operator.crds.files import GENERATED_FOLDERS, generated_files
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Writes or checks the files below the current folder."""
     parser = argparse.ArgumentParser(prog="python -m relay_operator.crds", description=__doc__)
     parser.add_argument("--check", action="store_true", help="change nothing; exit 1 if a file is not up to date")
     parser.add_argument("--root", type=Path, default=Path(), help="the repository's root (default: here)")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     root: Path = options.root
     if not (root / "pyproject.toml").is_file():
         parser.error(f"{root.resolve()} is not the root of the repository; run this there, or say --root")

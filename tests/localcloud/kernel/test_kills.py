@@ -226,7 +226,7 @@ async def play(start_server: StartServer, folder: Path, receiver: Receiver, seed
 async def test_kills_under_load_lose_nothing_and_leave_nothing_half_done(
     start_server: StartServer, tmp_path: Path, receiver: Receiver
 ) -> None:
-    await play(start_server, tmp_path / "state", receiver, seed=1, kills=12)
+    await play(start_server, tmp_path / "state", receiver, seed=1, kills=8)
 
 
 @pytest.mark.long

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +10,7 @@ import pytest
 import yaml
 
 from relay_operator.crds import DEFINITIONS, crds_as_yaml, custom_resource_definition
+from relay_operator.crds.__main__ import main
 from relay_operator.crds.access import for_cluster_accounts, for_people, in_own_namespace, in_watched_namespaces
 from relay_operator.crds.files import generated_files
 
@@ -158,24 +157,24 @@ def test_printed_crds_are_those_in_the_folder() -> None:
     assert printed == {one["metadata"]["name"]: one for one in stored}
 
 
-def test_the_check_names_what_drifted_and_writing_repairs_it(tmp_path: Path) -> None:
+def test_the_check_names_what_drifted_and_writing_repairs_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "pyproject.toml").touch()
 
-    def generate(*options: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "relay_operator.crds", "--root", str(tmp_path), *options]
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    def generate(*options: str) -> int:
+        return main(["--root", str(tmp_path), *options])
 
-    assert generate().returncode == 0
-    assert generate("--check").returncode == 0
+    assert generate() == 0
+    assert generate("--check") == 0
     (tmp_path / "crds/gpurelay.dev_gpupods.yaml").write_text("edited")
     (tmp_path / "docs/reference/conditions.md").unlink()
     (tmp_path / "crds/stray.yaml").touch()
-    checked = generate("--check")
-    assert checked.returncode == 1
-    assert checked.stderr.splitlines() == [
+    assert generate("--check") == 1
+    assert capsys.readouterr().err.splitlines() == [
         "crds/gpurelay.dev_gpupods.yaml differs: run `make generate` and commit the result",
         "docs/reference/conditions.md is missing: run `make generate` and commit the result",
         "crds/stray.yaml belongs to no kind: run `make generate` and commit the result",
     ]
-    assert generate().returncode == 0
-    assert generate("--check").returncode == 0
+    assert generate() == 0
+    assert generate("--check") == 0
