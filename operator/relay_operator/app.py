@@ -272,7 +272,6 @@ def _assemble(settings: Settings, api: client.ApiClient, kinds: Sequence[Kind[Pa
     wakers = {kind.name for kind in kinds if kind.wakes_with_owned}
     cache = Cache(
         on_owned=lambda owner: queue.add(owner, Priority.CHANGE) if owner.kind in wakers else None,
-        on_shared=lambda holder: queue.add(holder, Priority.CHANGE),
         without_account=frozenset(kind.name for kind in kinds if not kind.uses_account),
     )
     queue = Queue[ObjectKey](time.monotonic, _shares(settings.workers, cache, kinds))
@@ -282,7 +281,7 @@ def _assemble(settings: Settings, api: client.ApiClient, kinds: Sequence[Kind[Pa
     election = _election(settings, kube, pulse.beat)
     leading = election.leading if settings.leader_election else lambda: True
     accounts = Accounts(settings, kube, cache, queue, metrics, leading=leading)
-    collector = Collector(cache, queue, metrics, time.monotonic)
+    collector = Collector(cache, queue, metrics, vanished.leftovers, time.monotonic)
     recorder = Recorder(kube, election.identity, _now)
     stores, transfers = ObjectStores(settings.store_policy()), Transfers(queue, settings.batch_transfers)
     backoff = Backoff(settings.backoff_initial_seconds, settings.backoff_max_seconds)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.cache import Cache
+from relay_operator.engine.leftovers import Fate, Leftovers
 from relay_operator.engine.passes import Pass
 from relay_operator.engine.queue import Priority, Queue
 from relay_operator.observability.metrics import Metrics
@@ -23,6 +24,7 @@ class Collector:
     cache: Cache
     queue: Queue[ObjectKey]
     metrics: Metrics
+    leftovers: Leftovers
     clock: Callable[[], float]
 
     async def run(self) -> None:
@@ -39,6 +41,9 @@ class Collector:
             self.metrics.objects.labels(kind, reason).set(number)
             if reason == Reason.CREATE_OUTCOME_UNKNOWN:
                 self.metrics.creates_unknown.labels(kind).set(number)
+        counts = self.leftovers.counts()
+        for fate in Fate:
+            self.metrics.leftovers.labels(fate).set(counts[fate])
         oldest = self.queue.oldest
         self.metrics.queue_depth.set(len(self.queue))
         self.metrics.queue_oldest_seconds.set(0 if oldest is None else self.clock() - oldest)

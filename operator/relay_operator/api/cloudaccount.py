@@ -50,6 +50,13 @@ class CreateRecovery(StrEnum):
     RETRY_BY_NAME = "RetryByName"
 
 
+class Orphans(StrEnum):
+    """What becomes of resources that carry a name of this cluster and belong to no object."""
+
+    REPORT = "Report"
+    DELETE = "Delete"
+
+
 class AccountSpec(Model):
     """What both kinds of account have."""
 
@@ -69,6 +76,11 @@ class AccountSpec(Model):
         CreateRecovery.HOLD,
         description="What to do about a create whose answer was lost, where the cloud cannot tell. Hold: wait for a "
         "person. RetryByName: send the same name again, at the risk of paying twice.",
+    )
+    orphans: Orphans = Field(
+        Orphans.REPORT,
+        description="What becomes of resources that carry a name of this cluster and belong to no object. Report: they "
+        "are told in status.orphans. Delete: they are ended as well, a day later.",
     )
 
 
@@ -140,7 +152,7 @@ class ClusterCloudAccountSpec(AccountSpec):
     )
 
 
-MAX_UNCLAIMED = 64
+MAX_OWNERLESS = 64
 
 
 class InUse(Model):
@@ -151,11 +163,11 @@ class InUse(Model):
     inference_batches: int = Field(0, ge=0, description="InferenceBatches that are not finished.")
 
 
-class Unclaimed(Model):
-    """Something in the cloud whose object is gone, or has another by now: it is taken to its end."""
+class Ownerless(Model):
+    """Something in the cloud that belongs to no object."""
 
-    kind: str = Field(max_length=63, description="The object's kind.")
-    of: str = Field(max_length=320, description="Its namespace and name.")
+    kind: str = Field(max_length=63, description="The kind that it would be an object of.")
+    of: str | None = Field(None, max_length=320, description="Namespace and name of the object, if that is known.")
     id: str | None = Field(
         None, max_length=253, description="The cloud's identifier; absent as long as it is searched."
     )
@@ -189,11 +201,24 @@ class AccountStatus(ObjectStatus):
     runway_hours: int | None = Field(None, ge=0, description="Whole hours until then; absent while nothing burns.")
     in_use: InUse | None = Field(None, description="Objects that depend on the account.")
     webhook: WebhookStatus | None = Field(None, description="The webhook subscription.")
-    unclaimed: list[Unclaimed] | None = Field(
+    unclaimed: list[Ownerless] | None = Field(
         None,
-        max_length=MAX_UNCLAIMED,
+        max_length=MAX_OWNERLESS,
         json_schema_extra=atomic(),
         description="What is in the cloud and belongs to no object any more: the operator takes it to its end.",
+    )
+    orphans: list[Ownerless] | None = Field(
+        None,
+        max_length=MAX_OWNERLESS,
+        json_schema_extra=atomic(),
+        description="What is in the cloud under a name of this cluster, and whose object is gone: see spec.orphans.",
+    )
+    kept: list[Ownerless] | None = Field(
+        None,
+        max_length=MAX_OWNERLESS,
+        json_schema_extra=atomic(),
+        description="What was left in the cloud on purpose, by deletionPolicy or the annotation abandon: it is never "
+        "ended.",
     )
 
 

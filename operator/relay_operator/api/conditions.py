@@ -25,6 +25,7 @@ class ConditionType(StrEnum):
     COMPLETE = "Complete"
     FAILED = "Failed"
     SUSPENDED = "Suspended"
+    LATE_CREATE = "LateCreate"
 
 
 class Reason(StrEnum):
@@ -74,6 +75,7 @@ class Reason(StrEnum):
     CREATE_OUTCOME_UNKNOWN = "CreateOutcomeUnknown"
     ADOPTION_REFUSED = "AdoptionRefused"
     IDENTITY_MISMATCH = "IdentityMismatch"
+    LATE_CREATE = "LateCreate"
     IMMUTABLE_FIELD_CHANGED = "ImmutableFieldChanged"
     SPEC_INVALID = "SpecInvalid"
     UNREADABLE = "Unreadable"

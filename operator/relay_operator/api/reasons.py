@@ -95,6 +95,11 @@ TYPES: Final[dict[ConditionType, TypeDoc]] = {
         "only while True; batches",
         "It ended without being Complete; the reason says why, and what there was is published. It is final.",
     ),
+    ConditionType.LATE_CREATE: TypeDoc(
+        Polarity.NEGATIVE,
+        "only while True",
+        "The cloud acted on a create that had been given up for lost: what it made is ended, and paid for until then.",
+    ),
     ConditionType.SUSPENDED: TypeDoc(
         Polarity.NEUTRAL, "only while True; batches", "`spec.suspend` holds it back; nothing runs in the cloud."
     ),
@@ -126,6 +131,8 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         Reason.RETRYING: "Records failed that `retryPolicy` sends again, or have no answer; they alone are sent, "
         "failures not before `status.retryTime`.",
         Reason.PUBLISHING: "The answers are being read from the cloud and written where `output` says.",
+        Reason.LATE_CREATE: "The cloud acted long after its answer was given up; the message has the id of what it "
+        "made, which is being ended.",
         Reason.INPUT_CHANGED: "The input was replaced while it was read; it is read again from its beginning.",
     },
     Resolver.AUTHOR: {

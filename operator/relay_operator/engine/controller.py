@@ -10,9 +10,11 @@ from typing import Generic, assert_never
 
 from pydantic import ValidationError
 
-from relay_operator.api.conditions import Reason
+from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import ObjectKey, ObjectMeta
-from relay_operator.engine import actions, finalizer, unreadable
+from relay_operator.api.references import AccountKind
+from relay_operator.engine import actions, conditions, finalizer, unreadable
+from relay_operator.engine.account_users import DEFAULT_NAME
 from relay_operator.engine.backoff import Backoff, PollIntervals, RetryPolicy, jittered
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.entry import LARGEST, Entry
@@ -21,12 +23,13 @@ from relay_operator.engine.flow import ActionT, FactsT, Flow, ObjT, ResultT, Tol
 from relay_operator.engine.identity import Installation
 from relay_operator.engine.informer import keep_answer
 from relay_operator.engine.kube import Conflict, JsonObject, Kube, KubeError, NotFound, Unavailable
+from relay_operator.engine.leftovers import Left, Leftover, Leftovers
 from relay_operator.engine.memory import Memories, MemoryT
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.passes import Pass
 from relay_operator.engine.persist import Persistence, Recorded, Unwritten, never_taken
 from relay_operator.engine.queue import Priority, Queue, Taken
-from relay_operator.engine.report import Return
+from relay_operator.engine.report import Return, late_create
 from relay_operator.engine.status import dumped, status_patch
 from relay_operator.engine.vanished import Vanished
 from relay_operator.observability.logs import log_action, log_context
@@ -55,6 +58,11 @@ class Engine:
     installation: Installation = field(default_factory=Installation)
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+    @property
+    def leftovers(self) -> Leftovers:
+        """What lives in the cloud without an object."""
+        return self.vanished.leftovers
 
 
 @dataclass(slots=True)
@@ -142,10 +150,10 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         if intent is not None and not finalizer.guarded(metadata):
             await finalizer.guard(writer, metadata, intent)
         result = await flow.act(facts, action, memory, writer)
-        await _let_go(action, writer, metadata)
+        await self._let_go(turn, facts, action, writer, metadata)
 
         def telling(result: ResultT) -> Told:
-            told = flow.tell(turn, facts, action, result, memory)
+            told = self._with_late(turn, metadata, flow.tell(turn, facts, action, result, memory))
             # What a copy brought along is replaced by its own.
             return told if obj is read else replace(told, before=read.status)
 
@@ -179,6 +187,44 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
             seconds = self.engine.clock() - started
             log_action(logger, message or name, action=name, outcome=outcome, duration_seconds=seconds)
         return name, wrote
+
+    async def _let_go(
+        self, turn: Turn, facts: FactsT, action: ActionT, writer: ObjectWriter, metadata: ObjectMeta
+    ) -> None:
+        """What an action means for the object itself. Raises KubeError."""
+        match action:
+            case actions.Release():
+                await self._leave(turn, self.flow.leaves(facts))
+                await finalizer.release(writer, metadata)
+            case actions.Expire():
+                await writer.delete()
+            case _:
+                pass
+
+    async def _leave(self, turn: Turn, left: tuple[Left, ...]) -> None:
+        """What stays in the cloud is written down before the finalizer goes. Raises KubeError."""
+        key, leftovers = turn.key, self.engine.leftovers
+        account = self.engine.cache.account_of(key) or ObjectKey(AccountKind.CLOUD_ACCOUNT, key.namespace, DEFAULT_NAME)
+        of = f"{key.namespace}/{key.name}"
+        for each in left:
+            told = {"id": each.id, "name": each.name, "organization": each.organization, "of": of, "uid": turn.uid}
+            leftovers.note(Leftover(fate=each.fate, kind=key.kind, account=account, since=turn.now, **told))
+        await leftovers.save()
+        if left:
+            self.engine.queue.add(account, Priority.CHANGE)
+        leftovers.lets_go(turn.uid)
+
+    def _with_late(self, turn: Turn, metadata: ObjectMeta, told: Told) -> Told:
+        """The condition `LateCreate`, as long as what was created too late is there."""
+        late = self.engine.leftovers.late(turn.uid)
+        before, others = (
+            told.before.conditions,
+            [c for c in told.after.conditions if c.type != ConditionType.LATE_CREATE],
+        )
+        if not late and len(others) == len(told.after.conditions):
+            return told
+        shown = conditions.written(before, map(late_create, late[:1]), metadata.generation, turn.now)
+        return replace(told, after=told.after.model_copy(update={"conditions": [*others, *shown]}))
 
     async def _record(self, key: ObjectKey, memory: MemoryT, unwritten: Unwritten) -> Told | None:
         """What was paid for stands in status, or is taken to its end: it outlives its object.
@@ -277,14 +323,3 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
 
         objects = await engine.vanished.objects(turn.key) if turn.key.vanished else engine.kube
         return ObjectWriter(objects, self.flow.type, turn.key, turn.uid, str(entry.version), keep, entry.body)
-
-
-async def _let_go(action: object, writer: ObjectWriter, metadata: ObjectMeta) -> None:
-    """What an action means for the object itself. Raises KubeError."""
-    match action:
-        case actions.Release():
-            await finalizer.release(writer, metadata)
-        case actions.Expire():
-            await writer.delete()
-        case _:
-            pass

@@ -7,7 +7,6 @@ import orjson
 from pydantic import JsonValue
 
 from relay_operator.api.meta import (
-    ADOPT_ID,
     ANNOTATION_PREFIX,
     API_KEY_SECRET,
     CREATE_INTENT,
@@ -44,7 +43,7 @@ class Entry:
     attempted: bool
     """An intent is there, open or closed: something of it is, or may be, in the cloud."""
     searching: bool
-    """An intent is open, and no id is known: what became of it is to be found out."""
+    """An intent is open, or a part's create has no answer, and no id is known: it is to be found out."""
     settled: bool
     """Ready, status is about this very spec, and nothing comes due by the clock."""
     reason: str
@@ -87,7 +86,7 @@ def entry_of(raw: Mapping[str, JsonValue]) -> Entry:
     account = part(status, "account") or _sent_with(intent) or part(spec, "accountRef")
     ready = _ready_condition(status)
     uid = uid_of(raw)
-    recorded = status if is_recorded_for(status, uid, str(annotations.get(ADOPT_ID) or "")) else {}
+    recorded = status if is_recorded_for(status, uid) else {}
     return Entry(
         body=_compact(raw, metadata, annotations),
         uid=uid,
@@ -105,7 +104,7 @@ def entry_of(raw: Mapping[str, JsonValue]) -> Entry:
         cloud_id=str(recorded.get("id") or ""),
         token=str(recorded.get("createToken") or ""),
         attempted=CREATE_INTENT in annotations,
-        searching=not status.get("id") and intent is not None,
+        searching=(not status.get("id") and intent is not None) or _lacks_a_batch(status),
         settled=ready.get("status") == "True"
         and status.get("observedGeneration") == metadata.get("generation")
         and "nextScheduleTime" not in status,
@@ -135,6 +134,12 @@ def _open_intent(
     intent = CreateIntent.parse(text)
     closed = intent.token == ended if isinstance(intent, CreateIntent) else bool(ended)
     return None if closed else intent
+
+
+def _lacks_a_batch(status: Mapping[str, JsonValue]) -> bool:
+    parts = status.get("parts")
+    rows = [row for row in parts if isinstance(row, dict)] if isinstance(parts, list) else []
+    return any("sentAt" in row and "batchId" not in row for row in rows)
 
 
 def _sent_with(intent: CreateIntent | MalformedIntent | None) -> Mapping[str, JsonValue]:

@@ -9,6 +9,7 @@ from relay_client import CloudError
 from relay_operator.api.conditions import ObjectStatus
 from relay_operator.api.meta import CreateIntent, ObjectKey, ObjectMeta
 from relay_operator.engine.kube import ResourceType
+from relay_operator.engine.leftovers import Left
 from relay_operator.engine.memory import MemoryT
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.persist import PaidFor
@@ -116,6 +117,10 @@ class Flow(Protocol[ObjT, FactsT, ActionT, ResultT, MemoryT]):
 
     def paid(self, facts: FactsT, result: ResultT) -> PaidFor | None:
         """What of the object's own is in the cloud that nothing but this result tells of."""
+        ...
+
+    def leaves(self, facts: FactsT) -> tuple[Left, ...]:
+        """What stays in the cloud if the object is let go now."""
         ...
 
     def unrecorded(self, result: ResultT, memory: MemoryT, why: str) -> ResultT:

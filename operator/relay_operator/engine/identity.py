@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
+from itertools import pairwise
 from typing import Protocol, TypeVar
 
 from pydantic import JsonValue
@@ -126,10 +127,13 @@ def gave(metadata: ObjectMeta | ObjectKey, uid: str, installation: str, name: st
     )
 
 
-def is_recorded_for(raw_status: Mapping[str, JsonValue], uid: str, adopt_id: str) -> bool:
-    """Whether a status, as JSON, is about the object of this UID, which has this `adopt-id`."""
+def of_here(name: str, installation: str) -> bool:
+    """Whether an object of this installation gave the name, be it there or gone."""
+    words = name.split("-")[-_LAST_WORDS:]
+    return any(_UID.fullmatch(uid) and where == installation for uid, where in pairwise(words))
+
+
+def is_recorded_for(raw_status: Mapping[str, JsonValue], uid: str) -> bool:
+    """Whether a status, as JSON, is about the object of this UID."""
     identity = raw_status.get("identity")
-    if isinstance(identity, dict):
-        return identity.get("uid") == uid
-    given = uids_in(str(raw_status.get("cloudName") or ""))
-    return not given or uid_part(uid) in given or adopt_id == raw_status.get("id")
+    return not isinstance(identity, dict) or identity.get("uid") == uid

@@ -9,8 +9,11 @@ from pydantic import JsonValue
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.backoff import Random
 from relay_operator.engine.cache import Cache
-from relay_operator.engine.entry import needs_work, others_wrote, uid_of, version_of
+from relay_operator.engine.entry import entry_of, needs_work, others_wrote, uid_of, version_of
+from relay_operator.engine.intent import intent_of
 from relay_operator.engine.kube import Kube, ResourceType
+from relay_operator.engine.leftovers import Fate, Leftover
+from relay_operator.engine.manifests import part
 from relay_operator.engine.queue import Priority, Queue
 from relay_operator.engine.vanished import Vanished, vanished
 
@@ -51,7 +54,32 @@ class Informer:
         key = key_of(kind, raw)
         if vanished(raw):
             self.vanished.take_over(key, raw)
+        elif not self.vanished.leftovers.was_let_go(uid_of(raw)):
+            self._forced_away(key, raw)
         self._drop(key, uid_of(raw), version_of(raw))
+
+    def _forced_away(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> None:
+        """Somebody took the finalizer off: what the object had belongs to nobody, and is told until it is gone."""
+        entry, account = entry_of(raw), self.cache.account_of(key)
+        if account is None or not (entry.cloud_id or entry.searching):
+            return
+        status, intent = part(raw, "status"), intent_of(raw)
+        sent = intent.identity if intent is not None else None
+        recorded = part(status, "identity").get("organization") or (sent.organization if sent is not None else "")
+        self.vanished.leftovers.note(
+            Leftover(
+                fate=Fate.ORPHAN,
+                kind=key.kind,
+                account=account,
+                organization=str(recorded),
+                id=entry.cloud_id,
+                name=str(status.get("cloudName") or (intent.name if intent is not None else "")),
+                of=f"{key.namespace}/{key.name}",
+                uid=entry.uid,
+                since=self.vanished.wall_clock(),
+            )
+        )
+        self.queue.add(account, Priority.CHANGE)
 
     async def relist(self, kube: Kube, kind: str, resource: ResourceType, namespaces: tuple[str, ...]) -> None:
         """Read all objects of a kind: drops ghosts that no event told of, and repairs what is stale.

@@ -8,6 +8,9 @@ from functools import lru_cache
 
 from pydantic import JsonValue
 
+from relay_operator.api.meta import CREATE_INTENT, CreateIntent
+from relay_operator.engine.manifests import part
+
 MAX_NAME = 63
 UID_PART = 10
 _UNSAFE = re.compile(r"[^a-z0-9]+")
@@ -33,6 +36,13 @@ def cloud_name(namespace: str, name: str, uid: str, installation: str, attempt: 
 def named(cloud_id: str, name: str) -> str:
     """What an intent calls a resource that is adopted: people name things in the cloud as they like, and as long."""
     return (name or cloud_id)[:MAX_NAME]
+
+
+def intent_of(raw: Mapping[str, JsonValue]) -> CreateIntent | None:
+    """The intent of an object as JSON; None where it has none that can be read."""
+    text = part(raw, "metadata", "annotations").get(CREATE_INTENT)
+    intent = CreateIntent.parse(text) if isinstance(text, str) else None
+    return intent if isinstance(intent, CreateIntent) else None
 
 
 def fingerprints(fields: Mapping[str, JsonValue]) -> str:

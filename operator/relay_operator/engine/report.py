@@ -11,6 +11,7 @@ from relay_client.errors import CloudError
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.engine.account import AccountRefused, AccountWaiting
 from relay_operator.engine.conditions import Wanted
+from relay_operator.engine.leftovers import Leftover
 from relay_operator.engine.queue import Priority
 
 
@@ -108,6 +109,12 @@ def unknown(reason: Reason, message: str, back: Return = Return.TRANSITION, *, s
     extra = (Wanted(ConditionType.CREATE_OUTCOME_UNKNOWN, "True", reason, message),)
     trouble: Trouble = ConditionType.STALLED if stalled else ConditionType.RECONCILING
     return Report("False", trouble, reason, message, back, extra=extra)
+
+
+def late_create(late: Leftover) -> Wanted:
+    """What people are told of it."""
+    message = f"the cloud acted on a create that had been given up: {late.id}, named {late.name!r}, is being ended"
+    return Wanted(ConditionType.LATE_CREATE, "True", Reason.LATE_CREATE, message)
 
 
 PAUSED = Wanted(ConditionType.PAUSED, "True", Reason.PAUSED, "the annotation paused is set")

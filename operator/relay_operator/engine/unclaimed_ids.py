@@ -37,6 +37,10 @@ class UnclaimedIds:
         """The id known by this name."""
         return next((cloud_id for cloud_id, known in self._names.items() if known == name), None)
 
+    def names(self) -> Iterator[tuple[str, str]]:
+        """Ids with their names, of those that somebody looked up."""
+        return iter([(cloud_id, name) for cloud_id, name in self._names.items() if name])
+
     def nameless(self) -> Iterator[str]:
         """Ids nobody has looked up yet, newest first."""
         return iter([cloud_id for cloud_id, known in reversed(self._names.items()) if known is None])

@@ -30,6 +30,7 @@ from relay_operator.engine.kube import (
     Refused,
     ResourceType,
 )
+from relay_operator.engine.leftovers import Leftovers
 from relay_operator.engine.manifests import held, part
 from relay_operator.engine.queue import Priority, Queue
 
@@ -63,8 +64,13 @@ class Vanished:
     wall_clock: Callable[[], datetime]
     kinds: frozenset[str]
     """Those that this release knows: what another one left is left to it."""
+    leftovers: Leftovers = field(init=False)
+    """What stays on purpose is not taken to its end."""
     _saved: set[ObjectKey] = field(default_factory=set)
     _known: set[ObjectKey] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.leftovers = Leftovers(self.kube, self.namespace)
 
     async def hand_over(self, key: ObjectKey, raw: Mapping[str, JsonValue], surplus: str = "") -> None:
         """As `take_over`, and saved at once if it can be: whoever hands it over may not lead any more."""
@@ -83,6 +89,10 @@ class Vanished:
             **raw,
             "metadata": {**metadata, "annotations": annotations, "deletionTimestamp": rfc3339(self.wall_clock())},
         }
+        if self._stays(departed):
+            logger.info("%s: what it had in the cloud stays there on purpose", key)
+            return key
+        self.leftovers.retract(uid_of(raw))
         number = f"-{hashlib.sha256(surplus.encode()).hexdigest()[:8]}" if surplus else ""
         own = key._replace(vanished=uid_of(raw) + number)
         what = f"has another by now, and {surplus} was made for it" if surplus else "is gone, what it has is not"
@@ -99,19 +109,28 @@ class Vanished:
 
     async def load(self) -> None:
         """Go on with what other processes left, and let go of what people deleted. Raises KubeError."""
-        known_before, found = set(self._saved), set[ObjectKey]()
+        known_before, found, left = set(self._saved), set[ObjectKey](), set[str]()
         async for page in self.kube.pages(CONFIG_MAPS, self.namespace):
             for config_map in page:
-                known = self._read(config_map)
+                known = None if self.leftovers.read(config_map, left) else self._read(config_map)
                 if known is not None:
                     key, raw = known
                     found.add(key)
                     self._saved.add(key)
                     if self.cache.get(key) is None or _answers(raw) != _answers(self.body(key)):
                         self._put(key, raw)
+        self.leftovers.only(left)
+        for key in [key for key in found if self._stays(self.body(key))]:
+            await self.let_go(key)
         for key in (known_before & self._saved) - found:
             logger.warning("the ConfigMap of %s is deleted: letting go of what it has in the cloud", key)
             self.drop(key)
+
+    def _stays(self, raw: Mapping[str, JsonValue]) -> bool:
+        """Whether another process kept it on purpose."""
+        status = part(raw, "status")
+        organization, cloud_id = part(status, "identity").get("organization"), status.get("id")
+        return self.leftovers.kept(str(organization or ""), str(cloud_id or ""), str(status.get("cloudName") or ""))
 
     async def save(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> None:
         """Raises KubeError, but where it can never be saved: it goes on in this process alone then."""

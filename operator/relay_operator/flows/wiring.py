@@ -4,16 +4,20 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import cast
 
 from relay_operator.accounts.accounts import Accounts, AnyAccount
 from relay_operator.api.definition import Definition
+from relay_operator.api.inferencebatch import DEFINITION as BATCH
 from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine.confirmation import ConfirmationDelays
 from relay_operator.engine.controller import Controller, Engine
 from relay_operator.engine.passes import KindReconciler
 from relay_operator.engine.shared_lists import SharedLists
+from relay_operator.engine.traces import Traces
 from relay_operator.flows.account.flow import AccountFlow
+from relay_operator.flows.account.sweep import Sweeper
 from relay_operator.flows.batch.act import Actor as BatchActor
 from relay_operator.flows.batch.destinations import Destinations
 from relay_operator.flows.batch.files import LostFiles
@@ -23,6 +27,7 @@ from relay_operator.flows.batch.polls import BatchPolls
 from relay_operator.flows.batch.publishing import Publishing
 from relay_operator.flows.batch.sending import Sending
 from relay_operator.flows.batch.sources import Sources
+from relay_operator.flows.batch.traces import BatchTraces
 from relay_operator.flows.batch.transfers import Transfers
 from relay_operator.flows.managed.act import Actor
 from relay_operator.flows.managed.connection import ConnectionWriter
@@ -30,6 +35,7 @@ from relay_operator.flows.managed.flow import ManagedFlow
 from relay_operator.flows.managed.gather import Gatherer
 from relay_operator.flows.managed.inputs import InputReader
 from relay_operator.flows.managed.resource import ExternalResource, ObsT
+from relay_operator.flows.managed.traces import ManagedTraces
 from relay_operator.flows.schedule.flow import ScheduleFlow
 from relay_operator.objectstores.stores import ObjectStores
 from relay_operator.observability.metrics import Metrics
@@ -52,6 +58,8 @@ class Parts:
     """Whether this replica may still send something that is paid for."""
     plurals: Mapping[str, str]
     """By kind, of those that use accounts."""
+    traces: dict[str, Traces] = field(default_factory=dict)
+    """By kind: each controller adds its own."""
 
     @property
     def delays(self) -> ConfirmationDelays:
@@ -72,16 +80,17 @@ def accounts(definition: Definition, model: type[AnyAccount]) -> Callable[[Parts
     """The controller of one of both kinds of account."""
 
     def controller(parts: Parts) -> KindReconciler:
-        flow = AccountFlow(
-            definition, model, parts.engine, parts.settings, parts.accounts, parts.metrics, parts.plurals
-        )
-        return Controller(parts.engine, flow)
+        engine, settings, metrics = parts.engine, parts.settings, parts.metrics
+        sweeper = Sweeper(engine, parts.traces, not settings.watch_namespaces, metrics.on_late_create)
+        flow = AccountFlow(definition, model, engine, settings, parts.accounts, metrics, parts.plurals, sweeper)
+        return Controller(engine, flow)
 
     return controller
 
 
 def batches(parts: Parts) -> KindReconciler:
     """The controller of batches."""
+    parts.traces[BATCH.kind] = BatchTraces(parts.engine.cache)
     engine, settings, delays, transfers, pace = parts.engine, parts.settings, parts.delays, parts.transfers, Pace()
     sources = Sources(engine.kube, parts.stores)
     destinations = Destinations(engine.kube, parts.stores, sources)
@@ -102,7 +111,6 @@ def batches(parts: Parts) -> KindReconciler:
             new_token=parts.new_token,
             installation=engine.installation,
             leading=parts.leading,
-            cache=engine.cache,
         ),
         transfers=transfers,
         retry_policy=engine.retry_policy,
@@ -120,6 +128,9 @@ def managed(
 
     def controller(parts: Parts) -> KindReconciler:
         engine, accounts, resource = parts.engine, parts.accounts, make(parts)
+        parts.traces[resource.definition.kind] = ManagedTraces(
+            resource, cast("StatusT", resource.definition.status()), engine.cache, engine.installation
+        )
         flow = ManagedFlow(
             resource=resource,
             accounts=accounts,
@@ -132,9 +143,7 @@ def managed(
                 parts.delays,
                 engine.installation,
             ),
-            actor=Actor(
-                resource, accounts, engine.clock, parts.new_token, engine.installation, parts.leading, engine.cache
-            ),
+            actor=Actor(resource, accounts, engine.clock, parts.new_token, engine.installation, parts.leading),
             connections=ConnectionWriter(engine.kube),
             retry_policy=engine.retry_policy,
             installation=engine.installation,

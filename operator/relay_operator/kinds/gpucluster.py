@@ -216,6 +216,10 @@ class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster
             return Found(await self._detailed(cloud, found.id))
         return NotSeen() if clusters.complete else CannotTell()
 
+    async def living(self, cloud: Cloud, unclaimed: UnclaimedIds) -> Mapping[str, str]:
+        listed = await self._lists.recent(cloud, lambda: _listed(cloud))
+        return {each.id: each.name for each in listed.values() if each.status != ClusterStatus.TERMINATED}
+
     async def create(self, cloud: Cloud, obj: Cluster, intent: CreateIntent, inputs: Inputs) -> SeenCluster:
         spec = obj.spec
         request = ClusterCreate(

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, JsonValue, WithJsonSchema
 
-from relay_client import Cloud, NotFound, Unreadable, listing, operations
+from relay_client import Cloud, Listing, NotFound, Unreadable, listing, operations
 from relay_operator.api.conditions import Reason
 from relay_operator.api.definition import AGE, READY, REASON, Column, Definition
 from relay_operator.api.meta import CreateIntent, Resource
@@ -163,13 +163,7 @@ class GpuPods(ExternalResource[GpuPodSpec, GpuPodStatus, VmRecord]):
 
     async def find(self, cloud: Cloud, name: str, unclaimed: UnclaimedIds) -> SearchResult[VmRecord]:
         """By what webhooks named, then by the list that a cloud may or may not have."""
-        for cloud_id in islice(unclaimed.nameless(), _LOOKUPS):
-            try:
-                record = await cloud.call(operations.GET_VM, id=cloud_id)
-            except NotFound:
-                unclaimed.discard(cloud_id)
-            else:
-                unclaimed.learn(cloud_id, record.name)
+        await _look_up(cloud, unclaimed)
         known = unclaimed.named(name)
         if known is not None:
             try:
@@ -178,14 +172,19 @@ class GpuPods(ExternalResource[GpuPodSpec, GpuPodStatus, VmRecord]):
                 unclaimed.discard(known)
         if any(unclaimed.nameless()):
             return Unfinished()
-        try:
-            records = await listing(cloud, operations.LIST_VMS)
-        except (NotFound, Unreadable):
+        records = await _listed(cloud)
+        if records is None:
             return CannotTell()
         found = next((record for record in records.items if record.name == name), None)
         if found is not None:
             return Found(found)
         return NotSeen() if records.complete else CannotTell()
+
+    async def living(self, cloud: Cloud, unclaimed: UnclaimedIds) -> Mapping[str, str]:
+        await _look_up(cloud, unclaimed)
+        records = await _listed(cloud)
+        live = {} if records is None else {each.id: each.name for each in records.items if _lives(each)}
+        return dict(unclaimed.names()) | live
 
     async def create(self, cloud: Cloud, obj: Pod, intent: CreateIntent, inputs: Inputs) -> VmRecord:
         spec = obj.spec
@@ -282,6 +281,29 @@ class GpuPods(ExternalResource[GpuPodSpec, GpuPodStatus, VmRecord]):
             "provisioning_stage": observed.provisioning_stage,
         }
         return obj.status.model_copy(update=fit_schema(GpuPodStatus, told))
+
+
+async def _look_up(cloud: Cloud, unclaimed: UnclaimedIds) -> None:
+    """Learn the names of what webhooks named."""
+    for cloud_id in islice(unclaimed.nameless(), _LOOKUPS):
+        try:
+            record = await cloud.call(operations.GET_VM, id=cloud_id)
+        except NotFound:
+            unclaimed.discard(cloud_id)
+        else:
+            unclaimed.learn(cloud_id, record.name)
+
+
+async def _listed(cloud: Cloud) -> Listing[VmRecord] | None:
+    """None where the cloud has no such list."""
+    try:
+        return await listing(cloud, operations.LIST_VMS)
+    except (NotFound, Unreadable):
+        return None
+
+
+def _lives(record: VmRecord) -> bool:
+    return record.status != PodStatus.TERMINATED
 
 
 def _gpu_count(spec: GpuPodSpec) -> int:

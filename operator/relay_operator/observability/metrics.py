@@ -56,6 +56,17 @@ class Metrics:
             ["kind"],
         )
 
+        self.leftovers = gauge(
+            "gpurelay_leftovers",
+            "Resources that belong to no object: kept on purpose, orphans, or created too late and being ended.",
+            ["fate"],
+        )
+        self.late_creates = counter(
+            "gpurelay_late_creates",
+            "Creates that the cloud acted on after they were given up; they are ended.",
+            ["kind"],
+        )
+
         self.queue_depth = gauge("gpurelay_queue_depth", "Objects ready for a worker.")
         self.queue_oldest_seconds = gauge(
             "gpurelay_queue_oldest_seconds", "How long the longest waiting object has been ready."
@@ -127,6 +138,10 @@ class Metrics:
         """Counts one request to the cloud; no status is no answer."""
         self._cloud_requests(operation, "none" if status is None else str(status)).inc()
         self._cloud_request_seconds(operation).observe(seconds)
+
+    def on_late_create(self, kind: str) -> None:
+        """Counts a create that the cloud acted on after it had been given up."""
+        self.late_creates.labels(kind).inc()
 
     def on_balance(self, namespace: str, account: str, available_cents: int, burn_cents_per_hour: int | None) -> None:
         """Shows an account's balance; a burn that the cloud does not tell is not shown as zero."""

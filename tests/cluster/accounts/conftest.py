@@ -26,6 +26,7 @@ from relay_operator.engine.passes import KindReconciler
 from relay_operator.engine.queue import Priority, Queue, Taken
 from relay_operator.engine.vanished import Vanished
 from relay_operator.flows.account.flow import AccountFlow
+from relay_operator.flows.account.sweep import Sweeper
 from relay_operator.observability.metrics import Metrics
 from relay_operator.settings import ListenAddress, Settings
 from tests.conftest import OPERATOR_NAMESPACE
@@ -75,24 +76,26 @@ class Bench:
         self.metrics = Metrics(CollectorRegistry())
         self.accounts = Accounts(self.settings, self.kube, self.cache, self.queue, self.metrics, self.clock)
         settings = self.settings
+        vanished = Vanished(self.kube, OPERATOR_NAMESPACE, self.cache, self.queue, self.wall, frozenset())
         self.engine = Engine(
             kube=self.kube,
             cache=self.cache,
             queue=self.queue,
             recorder=Recorder(self.kube, "test", self.wall),
-            vanished=Vanished(self.kube, OPERATOR_NAMESPACE, self.cache, self.queue, self.wall, frozenset()),
+            vanished=vanished,
             retry_policy=RetryPolicy(Backoff(1.0, 300.0), random.random),
             intervals=PollIntervals(settings.poll_transition_seconds, settings.poll_settled_seconds, 0),
             wall_clock=self.wall,
-            on_pass=Collector(self.cache, self.queue, self.metrics, self.clock).on_pass,
+            on_pass=Collector(self.cache, self.queue, self.metrics, vanished.leftovers, self.clock).on_pass,
             clock=self.clock,
         )
         self.follow(settings)
 
     def follow(self, settings: Settings) -> None:
         """Passes go by these settings from here on."""
+        sweeper = Sweeper(self.engine, {}, everywhere=True, on_late=self.metrics.on_late_create)
         plurals = {"GpuPod": "gpupods", "GpuCluster": "gpuclusters", "InferenceBatch": "inferencebatches"}
-        shared = self.engine, settings, self.accounts, self.metrics, plurals
+        shared = self.engine, settings, self.accounts, self.metrics, plurals, sweeper
         self.controllers: dict[str, KindReconciler] = {
             CLOUD_ACCOUNT.kind: Controller(self.engine, AccountFlow(CLOUD_ACCOUNT, CloudAccount, *shared)),
             CLUSTER_CLOUD_ACCOUNT.kind: Controller(

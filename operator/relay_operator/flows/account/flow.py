@@ -3,14 +3,15 @@
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import islice
 
 from relay_client import CloudError, Unauthorized
 from relay_operator.accounts import key_secret
 from relay_operator.accounts.accounts import Accounts, AnyAccount
 from relay_operator.api import meta
-from relay_operator.api.cloudaccount import MAX_UNCLAIMED, CloudAccount, InUse, Unclaimed
+from relay_operator.api.cloudaccount import MAX_OWNERLESS, CloudAccount, InUse, Ownerless
 from relay_operator.api.conditions import Reason
 from relay_operator.api.definition import Definition
 from relay_operator.api.meta import CreateIntent, ObjectKey
@@ -23,16 +24,20 @@ from relay_operator.engine.controller import Engine
 from relay_operator.engine.flow import Told, Turn
 from relay_operator.engine.kind import resource_type
 from relay_operator.engine.kube import JsonObject, KubeError, ResourceType
+from relay_operator.engine.leftovers import Fate, Left
 from relay_operator.engine.memory import Memory
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.queue import Priority
 from relay_operator.engine.report import Report, Return
 from relay_operator.flows.account.observer import AccountObserver
 from relay_operator.flows.account.plan import Action, End, Look, View, plan
-from relay_operator.flows.account.report import AccountFinding, OrganizationSeen, new_status, unclaimed_of
+from relay_operator.flows.account.report import AccountFinding, OrganizationSeen, left_over, new_status, unclaimed_of
+from relay_operator.flows.account.sweep import Sweeper, SweepMemory
 from relay_operator.observability.metrics import Metrics
 from relay_operator.settings import Settings
 
+_ANXIOUS_SECONDS = 60.0
+"""Between two looks while something may be in the cloud that no object tells of."""
 _GIVE_UP = timedelta(minutes=5)
 """How long the end of an account waits for a cloud that does not answer; a dead subscription costs nothing."""
 
@@ -52,6 +57,7 @@ class AccountMemory(Memory):
     """Why there is no webhook subscription, where creates no longer wait for one."""
     holds: str = ""
     """The Secret that it holds."""
+    sweep: SweepMemory = field(default_factory=SweepMemory)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +101,7 @@ class AccountFlow:
     metrics: Metrics
     plurals: Mapping[str, str]
     """By kind, of those that use accounts."""
+    sweeper: Sweeper
 
     @property
     def type(self) -> ResourceType:
@@ -155,6 +162,7 @@ class AccountFlow:
     async def act(self, facts: AccountFacts, action: Action, memory: AccountMemory, writer: ObjectWriter) -> Result:
         if not facts.view.deleting:
             await self._protect(facts, memory, writer)
+        await self.engine.leftovers.save()
         match action:
             case Look(read_only):
                 return await self._look(facts, memory, read_only=read_only)
@@ -195,6 +203,8 @@ class AccountFlow:
             raise AssertionError(f"{key}: the plan looks without an account")
         try:
             seen = await self._observer().look(account, state.cloud, read_only=read_only)
+            if not read_only:
+                await self.sweeper.sweep(state, seen.usage, account.spec.orphans, memory.sweep, facts.now)
         except Unauthorized as error:
             self.accounts.failed(state, error)
             return Looked(await self.accounts.state(key), None)
@@ -207,7 +217,10 @@ class AccountFlow:
         memory.unanswered, memory.deaf = 0, ""
         memory.looked = (account.metadata.generation, state)
         intervals = self.engine.intervals
-        memory.look_at = self.engine.clock() + jittered(intervals.settled, intervals.jitter, self._random)
+        pace = intervals.settled
+        if self.sweeper.anxious(key, state, memory.sweep):
+            pace = min(pace, _ANXIOUS_SECONDS)
+        memory.look_at = self.engine.clock() + jittered(pace, intervals.jitter, self._random)
         if seen.balance is not None:
             burn = seen.usage.burn_per_hour_cents if seen.usage is not None else None
             self.metrics.on_balance(key.namespace, key.name, seen.balance.available_cents, burn)
@@ -251,7 +264,9 @@ class AccountFlow:
             # The `reconcile-at` was heeded by a look, and by nothing less.
             reconcile_at=before.reconcile_at if seen is None else account.metadata.echo(meta.RECONCILE_AT),
             paused=view.paused,
-            unclaimed=self._unclaimed(facts.key),
+            unclaimed=(*self._unclaimed(facts.key), *self._left(facts.key, Fate.LATE))[:MAX_OWNERLESS],
+            orphans=self._left(facts.key, Fate.ORPHAN),
+            kept=self._left(facts.key, Fate.KEPT),
             deaf=memory.deaf,
         )
         after = new_status(before, finding)
@@ -273,9 +288,13 @@ class AccountFlow:
             return Backoff(transition, reread).after(tries, self._random), Priority.RETRY
         return jittered(reread, self.engine.intervals.jitter, self._random), Priority.POLL
 
-    def _unclaimed(self, key: ObjectKey) -> tuple[Unclaimed, ...]:
+    def _unclaimed(self, key: ObjectKey) -> tuple[Ownerless, ...]:
         """What vanished with something of this account's in the cloud."""
-        return tuple(unclaimed_of(raw) for raw in self.engine.vanished.of(key)[:MAX_UNCLAIMED])
+        return tuple(unclaimed_of(raw) for raw in self.engine.vanished.of(key)[:MAX_OWNERLESS])
+
+    def _left(self, key: ObjectKey, fate: Fate) -> tuple[Ownerless, ...]:
+        records = (record for record in self.engine.leftovers.of(key) if record.fate is fate)
+        return tuple(left_over(record) for record in islice(records, MAX_OWNERLESS))
 
     def _shown(self, in_use: Counter[str]) -> InUse:
         """`inUse` has a field for each kind that uses accounts, named as the plural is."""
@@ -285,6 +304,9 @@ class AccountFlow:
 
     def paid(self, facts: AccountFacts, result: Result) -> None:
         """Nothing is."""
+
+    def leaves(self, facts: AccountFacts) -> tuple[Left, ...]:
+        return ()
 
     def unrecorded(self, result: Result, memory: AccountMemory, why: str) -> Result:
         """Nothing is paid for."""

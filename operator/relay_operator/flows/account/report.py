@@ -7,13 +7,14 @@ from datetime import datetime
 
 from pydantic import JsonValue
 
-from relay_operator.api.cloudaccount import AccountStatus, InUse, Unclaimed, WebhookStatus
+from relay_operator.api.cloudaccount import AccountStatus, InUse, Ownerless, WebhookStatus
 from relay_operator.api.conditions import Condition, ConditionType, Reason
 from relay_operator.api.meta import CREATE_INTENT, CreateIntent
 from relay_operator.engine import conditions
 from relay_operator.engine.account import AccountReady, AccountState
 from relay_operator.engine.conditions import Wanted
 from relay_operator.engine.fit_schema import fit_schema
+from relay_operator.engine.leftovers import Leftover
 from relay_operator.engine.manifests import part
 from relay_operator.engine.report import PAUSED
 from relay_wire.account import Whoami
@@ -58,7 +59,9 @@ class AccountFinding:
     deleting: bool = False
     reconcile_at: str | None = None
     paused: bool = False
-    unclaimed: tuple[Unclaimed, ...] = ()
+    unclaimed: tuple[Ownerless, ...] = ()
+    orphans: tuple[Ownerless, ...] = ()
+    kept: tuple[Ownerless, ...] = ()
     deaf: str = ""
     """Why there is no webhook subscription, where the cloud did not answer."""
 
@@ -66,7 +69,8 @@ class AccountFinding:
 def new_status(before: AccountStatus, finding: AccountFinding) -> AccountStatus:
     """What status should say after the pass."""
     changed: dict[str, object] = {"observed_generation": finding.generation, "reconcile_at": finding.reconcile_at}
-    changed["unclaimed"] = list(finding.unclaimed) or None
+    for name in ("unclaimed", "orphans", "kept"):
+        changed[name] = list(getattr(finding, name)) or None
     if isinstance(finding.state, AccountReady) and finding.who is not None:
         organization = finding.who.organization_id
         # A part of an id is another id: what does not fit is not told.
@@ -171,7 +175,13 @@ def _as_it_was(condition: Condition) -> Wanted:
     return Wanted(ConditionType(condition.type), condition.status, Reason(condition.reason), condition.message)
 
 
-def unclaimed_of(raw: Mapping[str, JsonValue]) -> Unclaimed:
+def left_over(record: Leftover) -> Ownerless:
+    """What is told of one that is left."""
+    told = record.model_dump(include={"kind", "of", "id", "name", "since"})
+    return Ownerless.model_validate(fit_schema(Ownerless, {name: value or None for name, value in told.items()}))
+
+
+def unclaimed_of(raw: Mapping[str, JsonValue]) -> Ownerless:
     """What is told of one that vanished."""
     metadata, status = part(raw, "metadata"), part(raw, "status")
     intent = CreateIntent.parse(str(part(metadata, "annotations").get(CREATE_INTENT) or ""))
@@ -182,4 +192,4 @@ def unclaimed_of(raw: Mapping[str, JsonValue]) -> Unclaimed:
         "name": status.get("cloudName") or (intent.name if isinstance(intent, CreateIntent) else None),
         "since": metadata.get("deletionTimestamp"),
     }
-    return Unclaimed.model_validate(fit_schema(Unclaimed, told))
+    return Ownerless.model_validate(fit_schema(Ownerless, told))

@@ -16,6 +16,7 @@ from relay_operator.engine.flow import Told, Turn
 from relay_operator.engine.identity import Installation
 from relay_operator.engine.kind import resource_type
 from relay_operator.engine.kube import ResourceType
+from relay_operator.engine.leftovers import Fate, Left
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.persist import PaidFor
 from relay_operator.engine.report import Report, Return
@@ -106,6 +107,13 @@ class BatchFlow:
 
     def paid(self, facts: Facts, result: Result) -> PaidFor | None:
         return PaidFor(result.batch.id, BatchDeletionPolicy.DISCARD) if isinstance(result, Paid) else None
+
+    def leaves(self, facts: Facts) -> tuple[Left, ...]:
+        """Batches that go on running, by policy or by `abandon`."""
+        recorded = facts.obj.status.identity
+        organization = recorded.organization if recorded is not None else ""
+        running = predicates.live(facts.obj.status)
+        return tuple(Left(Fate.KEPT, part.batch_id or "", "", organization) for part in running)
 
     def unrecorded(self, result: Result, memory: BatchMemory, why: str) -> Result:
         return NotPaid(result.part, BadRequest("create_batch", why)) if isinstance(result, Paid) else result

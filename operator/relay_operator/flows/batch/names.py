@@ -34,9 +34,15 @@ class PartTag:
     @classmethod
     def of(cls, batch: Batch, token: str) -> Self | None:
         """The tag of a batch that was created with this token; None of every other one."""
-        token_told, *words = ((batch.metadata or {}).get(TAG) or "").split("/", 5)
+        tag = cls.read((batch.metadata or {}).get(TAG) or "")
+        return tag if tag is not None and tag.token == token else None
+
+    @classmethod
+    def read(cls, text: str) -> Self | None:
+        """The tag that has this text."""
+        token, *words = text.split("/", 5)
         numbers = [int(word) for word in words if _NUMBER.fullmatch(word)]
-        if token_told != token or len(words) != 4 or len(numbers) != 4:
+        if len(words) != 4 or len(numbers) != 4:
             return None
         tag = cls(token, *numbers)
         return tag if tag.part <= tag.parts <= MAX_PARTS and tag.round <= MAX_PARTS else None

@@ -16,6 +16,7 @@ from relay_operator.engine.flow import Told, Turn
 from relay_operator.engine.identity import Installation
 from relay_operator.engine.kind import resource_type
 from relay_operator.engine.kube import ResourceType
+from relay_operator.engine.leftovers import Fate, Left
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.persist import PaidFor
 from relay_operator.engine.queue import Priority
@@ -143,6 +144,17 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
         if not isinstance(result, Accepted) or facts.view.seen is Seen.ADOPTEE:
             return None
         return PaidFor(self.resource.identity(result.resource)[0], DeletionPolicy.DELETE)
+
+    def leaves(self, facts: Facts[SpecT, StatusT, ObsT]) -> tuple[Left, ...]:
+        """By policy or by `abandon`; what a former object had, and this one could not take over, is an orphan."""
+        status, intent, seen = facts.obj.status, facts.intent, facts.view.seen
+        is_open = predicates.intent_open(facts.obj, intent)
+        if seen in {Seen.NOTHING, Seen.GONE} or not (status.id or is_open):
+            return ()
+        recorded = status.identity if status.id else intent.identity if intent is not None else None
+        fate = Fate.ORPHAN if seen is Seen.WITHHELD else Fate.KEPT
+        name = status.cloud_name if status.id else intent.name if intent is not None else None
+        return (Left(fate, status.id or "", name or "", recorded.organization if recorded is not None else ""),)
 
     def unrecorded(self, result: Result[ObsT], memory: ManagedMemory, why: str) -> Result[ObsT]:
         if isinstance(result, Accepted):

@@ -145,6 +145,10 @@ class ExternalResource(Protocol[SpecT, StatusT, ObsT]):
         """
         ...
 
+    async def living(self, cloud: Cloud, unclaimed: UnclaimedIds) -> Mapping[str, str]:
+        """Names by id, of all that lives, as far as lists and webhooks tell; a bounded number of requests."""
+        return {}
+
     async def create(self, cloud: Cloud, obj: Resource[SpecT, StatusT], intent: CreateIntent, inputs: Inputs) -> ObsT:
         """Send one create. MUST do nothing that can fail after the cloud answered."""
         ...

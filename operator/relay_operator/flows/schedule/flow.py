@@ -18,6 +18,7 @@ from relay_operator.engine.events import Note
 from relay_operator.engine.flow import Told, Turn
 from relay_operator.engine.kind import resource_type
 from relay_operator.engine.kube import AlreadyExists, Refused, ResourceType
+from relay_operator.engine.leftovers import Left
 from relay_operator.engine.memory import Memory
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.queue import Priority
@@ -182,6 +183,9 @@ class ScheduleFlow:
 
     def paid(self, facts: ScheduleFacts, result: Done) -> None:
         """Nothing is."""
+
+    def leaves(self, facts: ScheduleFacts) -> tuple[Left, ...]:
+        return ()
 
     def unrecorded(self, result: Done, memory: ScheduleMemory, why: str) -> Done:
         return result

@@ -73,7 +73,10 @@ async def test_orphan_leaves_it(world: World) -> None:
     await world.settle()
     world.vanish()
     await world.wait(10)
-    assert ([record.id for record in world.pods.live], world.left_behind()) == (["pod-1"], [])
+    assert [record.id for record in world.pods.live] == ["pod-1"]
+    (kept,) = world.left_behind()
+    assert part(part(kept, "metadata"), "labels") == {"gpurelay.dev/leftover": "kept"}
+    assert "pod-1" in str(part(kept, "data")["resource.json"])
 
 
 async def test_a_pause_that_nobody_could_end_ends_with_it(world: World) -> None:

@@ -1,0 +1,71 @@
+"""What stands behind a resource that no object records. Pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import Enum, auto
+from typing import Final
+
+from relay_operator.api.cloudaccount import Orphans
+from relay_operator.engine.leftovers import Fate, Leftover
+from relay_wire.billing import CurrentUsage
+
+_GRACE = timedelta(days=1)
+"""How long an orphan is told before it is ended, where the account asks for that."""
+_KINDS: Final[Mapping[str, str]] = {"pod": "GpuPod", "cluster": "GpuCluster"}
+"""By what the usage calls them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stray:
+    """A resource of the cloud."""
+
+    kind: str
+    id: str
+    name: str
+
+
+class Standing(Enum):
+    """Whose it is."""
+
+    LEFT_ALONE = auto()  # asked for, another account's or operator's, or it cannot be said at this moment
+    SEARCHED = auto()  # its object asks what became of that create, and takes it
+    LATE = auto()  # its object gave the create up
+    ORPHAN = auto()  # the object that gave the name is not there
+
+
+def growing(before: Mapping[str, float] | None, usage: CurrentUsage | None) -> Iterator[Stray]:
+    """What is being paid for: its hours are more than the last time they were told."""
+    if usage is None or before is None:
+        return
+    for item in usage.breakdown:
+        kind = _KINDS.get(item.kind or "")
+        if kind and item.resource_id and item.name and (item.hours or 0.0) > before.get(item.resource_id, 0.0):
+            yield Stray(kind, item.resource_id, item.name)
+
+
+def standing(*, given: bool, here: bool, searched: bool, settled: bool, named: bool, watched: bool) -> Standing:
+    """Of what no object records, and nobody keeps.
+
+    `given`: an object that is there gave the name; `here`: it is with this account; `searched`: it asks itself what
+    became of that create; `settled`: no pass is over it; `named`: some object says the id; `watched`: every object
+    of the cluster is seen.
+    """
+    if given and here and searched:
+        return Standing.SEARCHED
+    if named or not settled:
+        return Standing.LEFT_ALONE
+    if given:
+        return Standing.LATE if here else Standing.LEFT_ALONE
+    return Standing.ORPHAN if watched else Standing.LEFT_ALONE
+
+
+def to_end(record: Leftover, policy: Orphans, now: datetime, *, everywhere: bool) -> bool:
+    """Whether it is ended: what was created too late at once, an orphan after a day, and what is kept never."""
+    match record.fate:
+        case Fate.LATE:
+            return True
+        case Fate.ORPHAN:
+            return policy is Orphans.DELETE and everywhere and now - record.since >= _GRACE
+        case Fate.KEPT:
+            return False

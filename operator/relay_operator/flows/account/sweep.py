@@ -1,0 +1,185 @@
+"""What an account's organization has that no object knows: found, told, and ended where that is safe.
+
+The cloud can act on a create long after it was given up, and an object can be forced away. What is left is known by
+its name: every attempt has one that its object gave.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from relay_operator.api.cloudaccount import Orphans
+from relay_operator.api.meta import ObjectKey
+from relay_operator.engine.account import AccountReady
+from relay_operator.engine.controller import Engine
+from relay_operator.engine.leftovers import Fate, Leftover
+from relay_operator.engine.queue import Priority
+from relay_operator.engine.traces import Traces
+from relay_operator.flows.account.strays import Standing, Stray, growing, standing, to_end
+from relay_wire.billing import CurrentUsage
+
+logger = logging.getLogger(__name__)
+
+_LOOKS = 10
+"""Requests about single resources in one sweep: others wait for the worker."""
+_GONE = 2
+"""Looks in a row that do not find it."""
+_ANXIOUS = timedelta(days=1).total_seconds()
+"""So long after a create's outcome was unknown, sweeps are frequent."""
+
+_FATES: Final[Mapping[Standing, Fate]] = {Standing.LATE: Fate.LATE, Standing.ORPHAN: Fate.ORPHAN}
+
+
+@dataclass(slots=True)
+class SweepMemory:
+    """What one process remembers between the sweeps of an account; times are monotonic."""
+
+    hours: dict[str, float] | None = None
+    """As the usage told them last, by the id of the resource."""
+    missing: Counter[str] = field(default_factory=Counter)
+    """How often in a row each leftover was not found."""
+    turn: int = 0
+    """Where among the leftovers the next looks begin."""
+    anxious_until: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Sweeper:
+    """Sweeps accounts. Raises CloudError, KubeError."""
+
+    engine: Engine
+    traces: Mapping[str, Traces]
+    """By kind."""
+    everywhere: bool
+    """Whether all namespaces are watched: otherwise the owner of a name may be another operator's to know."""
+    on_late: Callable[[str], None]
+    """Told the kind of each late create."""
+
+    def anxious(self, account: ObjectKey, ready: AccountReady, memory: SweepMemory) -> bool:
+        """Whether something may be in the cloud, or on its way there, that no object tells of."""
+        if self.engine.cache.searching(account):
+            memory.anxious_until = self.engine.clock() + _ANXIOUS
+        late = any(record.fate is Fate.LATE for record in self.engine.leftovers.of(account))
+        return (
+            late
+            or memory.hours is None
+            or any(ready.unclaimed.nameless())
+            or self.engine.clock() < memory.anxious_until
+        )
+
+    async def sweep(
+        self, ready: AccountReady, usage: CurrentUsage | None, policy: Orphans, memory: SweepMemory, now: datetime
+    ) -> None:
+        """Look for what nobody knows, and at what is known to be left."""
+        found = {stray.id: stray for stray in growing(memory.hours, usage)}
+        if self.anxious(ready.key, ready, memory):
+            for kind, traces in self.traces.items():
+                living = await traces.living(ready.cloud, ready.unclaimed)
+                found |= {cloud_id: Stray(kind, cloud_id, name) for cloud_id, name in living.items()}
+        if usage is not None:
+            memory.hours = {item.resource_id: item.hours or 0.0 for item in usage.breakdown if item.resource_id}
+        looks = 0
+        for stray in found.values():
+            fate = self._fate(ready, stray)
+            if fate is not None and looks < _LOOKS:
+                looks += 1
+                await self._confirm(ready, stray, fate, now)
+        await self.engine.leftovers.save()
+        await self._look_after(ready, policy, memory, now)
+
+    def _fate(self, ready: AccountReady, stray: Stray) -> Fate | None:
+        """What is to become of it; None where it is left alone, or its object is to find it."""
+        cache, leftovers, traces = self.engine.cache, self.engine.leftovers, self.traces[stray.kind]
+        if cache.with_cloud_id(stray.id) or not traces.ours(stray.name):
+            return None
+        key, organization = traces.giver(stray.name), ready.organization_id
+        entry = cache.get(key) if key is not None else None
+        known = leftovers.known(organization, stray.id) or (entry is not None and stray.id.encode() in entry.body)
+        if known or leftovers.kept(organization, stray.id, stray.name):
+            return None
+        found = standing(
+            given=entry is not None,
+            here=key is not None and cache.account_of(key) == ready.key,
+            searched=entry is not None and traces.is_searched(stray.name, entry),
+            settled=key is None or not self.engine.queue.is_working(key),
+            named=self._named(stray.id),
+            watched=self.everywhere,
+        )
+        if found is Standing.SEARCHED and key is not None:
+            ready.unclaimed.learn(stray.id, stray.name)
+            self.engine.queue.add(key, Priority.EVENT)
+        return _FATES.get(found)
+
+    async def _confirm(self, ready: AccountReady, stray: Stray, fate: Fate, now: datetime) -> None:
+        """Told and written down, if it lives: lists and usage can lag."""
+        traces = self.traces[stray.kind]
+        if await traces.name_of(ready.cloud, stray.id) != stray.name:
+            return
+        key = traces.giver(stray.name)
+        entry = self.engine.cache.get(key) if key is not None else None
+        record = Leftover(
+            fate=fate,
+            kind=stray.kind,
+            account=ready.key,
+            organization=ready.organization_id,
+            id=stray.id,
+            name=stray.name,
+            of=f"{key.namespace}/{key.name}" if key is not None else "",
+            uid=entry.uid if entry is not None else "",
+            since=now,
+        )
+        self.engine.leftovers.note(record)
+        if fate is Fate.LATE:
+            self.on_late(stray.kind)
+            self._wake(record)
+
+    def _wake(self, record: Leftover) -> None:
+        """Its object tells of it."""
+        namespace, _, name = record.of.partition("/")
+        self.engine.queue.add(ObjectKey(record.kind, namespace, name), Priority.CHANGE)
+
+    def _named(self, cloud_id: str) -> bool:
+        """Whether any object says this id anywhere: restored ones, and who asks to adopt it. Walks through all."""
+        text = cloud_id.encode()
+        return any(text in entry.body for key, entry in self.engine.cache.items() if key.kind in self.traces)
+
+    async def _look_after(self, ready: AccountReady, policy: Orphans, memory: SweepMemory, now: datetime) -> None:
+        """Ends what is to be ended, and forgets what is gone, or has an object again."""
+        for record in self._in_turn(ready, memory):
+            if self.engine.cache.with_cloud_id(record.id):
+                await self._forget(record, memory)
+                continue
+            name = await self.traces[record.kind].name_of(ready.cloud, record.id)
+            memory.missing[record.config_map] = memory.missing[record.config_map] + 1 if name is None else 0
+            if memory.missing[record.config_map] >= _GONE:
+                await self._forget(record, memory)
+            elif name == record.name and self._ends(record, policy, now):
+                logger.warning("ending %s %s (%s): %s", record.kind, record.id, record.name, record.fate)
+                await self.traces[record.kind].end(ready.cloud, record.id)
+
+    def _ends(self, record: Leftover, policy: Orphans, now: datetime) -> bool:
+        """What some object asks for by its id is left to people."""
+        return to_end(record, policy, now, everywhere=self.everywhere) and not self._named(record.id)
+
+    def _in_turn(self, ready: AccountReady, memory: SweepMemory) -> Iterator[Leftover]:
+        """Those that the organization can be asked about: all late ones, and some of the others each time."""
+        own = [
+            record
+            for record in self.engine.leftovers.of(ready.key)
+            if record.id and record.organization == ready.organization_id and record.kind in self.traces
+        ]
+        late = [record for record in own if record.fate is Fate.LATE]
+        rest = [record for record in own if record.fate is not Fate.LATE]
+        begin = memory.turn % max(len(rest), 1)
+        memory.turn = begin + _LOOKS
+        return iter([*late[:_LOOKS], *[*rest[begin:], *rest[:begin]][:_LOOKS]])
+
+    async def _forget(self, record: Leftover, memory: SweepMemory) -> None:
+        logger.info("%s %s is gone, or has an object: it is told no more", record.kind, record.id)
+        await self.engine.leftovers.forget(record)
+        del memory.missing[record.config_map]
+        if record.fate is Fate.LATE:
+            self._wake(record)

@@ -1,0 +1,60 @@
+"""Batches in the cloud, without their objects: known by the tag that each has in its metadata."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from relay_client import Cloud, Conflict, NotFound
+from relay_client.operations import CANCEL_BATCH, GET_BATCH, LIST_BATCHES
+from relay_operator.api.inferencebatch import DEFINITION, InferenceBatch
+from relay_operator.api.meta import ObjectKey
+from relay_operator.engine.cache import Cache
+from relay_operator.engine.entry import Entry
+from relay_operator.engine.unclaimed_ids import UnclaimedIds
+from relay_operator.flows.batch import predicates
+from relay_operator.flows.batch.names import TAG, PartTag
+from relay_operator.flows.batch.polls import PAGE
+from relay_wire.batches import FINAL, Batch
+
+
+@dataclass(frozen=True, slots=True)
+class BatchTraces:
+    """`Traces`; a name is the text of a tag."""
+
+    cache: Cache
+
+    async def living(self, cloud: Cloud, unclaimed: UnclaimedIds) -> Mapping[str, str]:
+        """Of the newest ones: a batch that was created late is among them."""
+        page = await cloud.call(LIST_BATCHES, query={"limit": PAGE})
+        return {batch.id: name for batch in page.data if (name := _name(batch))}
+
+    async def name_of(self, cloud: Cloud, cloud_id: str) -> str | None:
+        try:
+            return _name(await cloud.call(GET_BATCH, id=cloud_id))
+        except NotFound:
+            return None
+
+    async def end(self, cloud: Cloud, cloud_id: str) -> None:
+        try:
+            await cloud.call(CANCEL_BATCH, id=cloud_id)
+        except (NotFound, Conflict):
+            return
+
+    def giver(self, name: str) -> ObjectKey | None:
+        givers = self.cache.with_token(name.partition("/")[0])
+        return min((key for key in givers if key.kind == DEFINITION.kind), default=None)
+
+    def ours(self, name: str) -> bool:
+        """What nobody has, ends by itself within a day: the cloud's completion window."""
+        return self.giver(name) is not None
+
+    def is_searched(self, name: str, giver: Entry) -> bool:
+        """A part whose create had no answer."""
+        batch = InferenceBatch.model_validate_json(giver.body)
+        tag = PartTag.read(name)
+        lost = [(part.round, part.part) for part in predicates.unanswered(batch.status)]
+        return tag is not None and (tag.round, tag.part) in lost
+
+
+def _name(batch: Batch) -> str | None:
+    """None of one that is over."""
+    return None if batch.status in FINAL else (batch.metadata or {}).get(TAG, "")

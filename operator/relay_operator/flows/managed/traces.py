@@ -1,0 +1,53 @@
+"""A managed kind's resources, without an object."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Generic
+
+from relay_client import Cloud, NotFound
+from relay_operator.api.meta import ObjectKey
+from relay_operator.api.workload import SpecT, StatusT
+from relay_operator.engine import identity
+from relay_operator.engine.cache import Cache
+from relay_operator.engine.entry import Entry
+from relay_operator.engine.identity import Installation
+from relay_operator.engine.unclaimed_ids import UnclaimedIds
+from relay_operator.flows.managed.resource import ExternalResource, Look, ObsT, Progress
+
+
+@dataclass(frozen=True, slots=True)
+class ManagedTraces(Generic[SpecT, StatusT, ObsT]):
+    """`Traces` of whatever implements `ExternalResource`."""
+
+    resource: ExternalResource[SpecT, StatusT, ObsT]
+    nothing_known: StatusT
+    cache: Cache
+    installation: Installation
+
+    async def living(self, cloud: Cloud, unclaimed: UnclaimedIds) -> Mapping[str, str]:
+        return await self.resource.living(cloud, unclaimed)
+
+    async def name_of(self, cloud: Cloud, cloud_id: str) -> str | None:
+        try:
+            observed = await self.resource.observe(cloud, cloud_id, self.nothing_known, Look.EXACT)
+        except NotFound:
+            return None
+        gone = self.resource.progress(observed) is Progress.GONE
+        return None if gone else self.resource.identity(observed)[1]
+
+    async def end(self, cloud: Cloud, cloud_id: str) -> None:
+        try:
+            await self.resource.delete(cloud, cloud_id)
+        except NotFound:
+            return
+
+    def giver(self, name: str) -> ObjectKey | None:
+        givers = self.cache.with_name(name, self.installation.name, but="")
+        return min((key for key in givers if key.kind == self.resource.definition.kind), default=None)
+
+    def ours(self, name: str) -> bool:
+        return self.giver(name) is not None or identity.of_here(name, self.installation.name)
+
+    def is_searched(self, name: str, giver: Entry) -> bool:
+        """By an open intent of that name, and of no other attempt."""
+        return giver.searching and f'\\"{name}\\"'.encode() in giver.body

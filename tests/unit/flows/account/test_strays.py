@@ -1,0 +1,79 @@
+"""What stands behind a resource that no object records, and what becomes of it."""
+
+import itertools
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from relay_operator.api.cloudaccount import Orphans
+from relay_operator.api.meta import ObjectKey
+from relay_operator.engine.leftovers import Fate, Leftover
+from relay_operator.flows.account.strays import Standing, Stray, growing, standing, to_end
+from relay_wire.billing import CurrentUsage
+
+NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+
+def usage(*items: tuple[str | None, str | None, str | None, float | None]) -> CurrentUsage:
+    breakdown = [{"resourceId": one, "kind": kind, "name": name, "hours": hours} for one, kind, name, hours in items]
+    return CurrentUsage.model_validate({"usageCents": 0, "usageHours": 0, "breakdown": breakdown})
+
+
+def test_what_is_being_paid_for_grows() -> None:
+    told = usage(
+        ("pod-1", "pod", "same", 2.0),
+        ("pod-2", "pod", "grown", 2.5),
+        ("pod-3", "pod", "new", 0.1),
+        ("pod-4", "pod", "never ran", 0.0),
+        ("cl-1", "cluster", "grown too", 7.0),
+        ("vm-1", "vm", "of a kind that is not ours", 7.0),
+        ("pod-5", "pod", None, 7.0),
+        (None, "pod", "without an id", 7.0),
+        ("pod-6", "pod", "without hours", None),
+    )
+    before = {"pod-1": 2.0, "pod-2": 2.0, "cl-1": 1.0}
+    assert list(growing(before, told)) == [
+        Stray("GpuPod", "pod-2", "grown"),
+        Stray("GpuPod", "pod-3", "new"),
+        Stray("GpuCluster", "cl-1", "grown too"),
+    ]
+
+
+def test_one_look_alone_tells_nothing() -> None:
+    assert list(growing(None, usage(("pod-1", "pod", "x", 2.0)))) == []
+    assert list(growing({}, None)) == []
+
+
+@pytest.mark.parametrize("facts", list(itertools.product([True, False], repeat=6)))
+def test_every_stray_has_one_standing(facts: tuple[bool, ...]) -> None:
+    given, here, searched, settled, named, watched = facts
+    found = standing(given=given, here=here, searched=searched, settled=settled, named=named, watched=watched)
+    if found in {Standing.LATE, Standing.ORPHAN}:
+        assert settled, "nothing is decided beside a pass that may be recording it"
+        assert not named, "what an object says the id of is left to people"
+        assert not (given and searched and here), "its object finds it"
+    match found:
+        case Standing.SEARCHED:
+            assert given
+            assert here
+            assert searched
+        case Standing.LATE:
+            assert given
+            assert here, "another account's key says nothing of it"
+        case Standing.ORPHAN:
+            assert not given
+            assert watched, "its object may be there, unseen"
+        case Standing.LEFT_ALONE:
+            assert named or not settled or (given and not here) or not (given or watched)
+
+
+@pytest.mark.parametrize("policy", Orphans)
+@pytest.mark.parametrize("fate", Fate)
+@pytest.mark.parametrize("age", [timedelta(hours=23), timedelta(days=1)])
+@pytest.mark.parametrize("everywhere", [True, False])
+def test_what_is_ended(policy: Orphans, fate: Fate, age: timedelta, *, everywhere: bool) -> None:
+    account = ObjectKey("CloudAccount", "team-a", "default")
+    record = Leftover(fate=fate, kind="GpuPod", account=account, organization="org-1", id="pod-1", since=NOW - age)
+    asked = policy is Orphans.DELETE and age == timedelta(days=1) and everywhere
+    ends = {Fate.LATE: True, Fate.ORPHAN: asked, Fate.KEPT: False}
+    assert to_end(record, policy, NOW, everywhere=everywhere) is ends[fate]

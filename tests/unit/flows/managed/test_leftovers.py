@@ -1,0 +1,293 @@
+"""What lives in the cloud without an object: written down, told, found again, and forgotten."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from relay_operator.api.conditions import ConditionType, Reason
+from relay_operator.api.meta import ObjectKey
+from relay_operator.engine.account import AccountReady, AccountWaiting
+from relay_operator.engine.intent import cloud_name
+from relay_operator.engine.kube import KubeError
+from relay_operator.engine.leftovers import Fate, Leftover
+from relay_operator.engine.unclaimed_ids import UnclaimedIds
+from relay_operator.flows.managed.traces import ManagedTraces
+from relay_operator.kinds.gpupod import GpuPodStatus
+from tests.unit.engine.apiserver import Fault, Json, part
+from tests.unit.flows.managed.cloudpods import lost
+from tests.unit.flows.managed.test_whose_resource import _copied
+from tests.unit.flows.managed.world import BEGINNING, NAMESPACE, OPERATOR_NAMESPACE, World
+
+ACCOUNT = ObjectKey("CloudAccount", NAMESPACE, "default")
+KEY = ObjectKey("GpuPod", NAMESPACE, "train")
+
+
+def leftover(fate: Fate, cloud_id: str = "pod-9", **said: str) -> Leftover:
+    told = {"name": "its-name", "organization": "org-1", **said}
+    return Leftover(fate=fate, kind="GpuPod", account=ACCOUNT, id=cloud_id, since=BEGINNING, **told)
+
+
+def ready(world: World) -> AccountReady:
+    """Everybody's account."""
+    assert isinstance(world.account.state, AccountReady)
+    return world.account.state
+
+
+def kept(world: World) -> list[tuple[Fate, str, str]]:
+    """Fate, id and object of those that the account has."""
+    return [(one.fate, one.id, one.of) for one in world.informer.vanished.leftovers.of(ACCOUNT)]
+
+
+def written(world: World) -> list[tuple[str, str]]:
+    """Fate and id as the ConfigMaps have them."""
+    texts = [str(part(raw, "data")["resource.json"]) for raw in world.left_behind()]
+    return [(record["fate"], record["id"]) for record in map(json.loads, texts)]
+
+
+@pytest.mark.parametrize("policy", ["Orphan", "Stop"])
+async def test_what_stays_by_policy_is_written_down_before_the_object_goes(world: World, policy: str) -> None:
+    world.apply(deletionPolicy=policy)
+    await world.wait(10)
+    world.server.faults.append(outage := Fault(500, plural="configmaps", times=2))
+    world.delete()
+    await world.settle()
+    assert (world.exists(), written(world)) == (True, [])
+    await world.wait(60)
+    assert (world.exists(), written(world), outage.times) == (False, [("kept", "pod-1")], 0)
+    assert kept(world) == [(Fate.KEPT, "pod-1", f"{NAMESPACE}/train")]
+
+
+async def test_what_is_abandoned_in_mid_search_is_kept_by_its_name(world: World) -> None:
+    world.pods.listable = False
+    world.pods.fail("create", lost(acted=True))
+    world.apply()
+    await world.wait(100)
+    world.delete()
+    world.annotate(abandon="true")
+    await world.wait(10)
+    leftovers = world.informer.vanished.leftovers
+    assert (world.exists(), kept(world)) == (False, [(Fate.KEPT, "", f"{NAMESPACE}/train")])
+    assert leftovers.kept("org-1", "pod-1", world.pods.created[0])
+    assert not leftovers.kept("org-2", "pod-1", world.pods.created[0])
+    assert not leftovers.kept("org-1", "", "another")
+
+
+async def test_nothing_stays_of_what_is_gone(world: World) -> None:
+    world.apply(deletionPolicy="Stop")
+    await world.wait(10)
+    world.pods.become("pod-1", "terminated")
+    world.delete()
+    await world.wait(60)
+    assert (world.exists(), written(world)) == (False, [])
+
+
+async def test_what_a_former_object_had_is_an_orphan_once_its_restore_goes(world: World) -> None:
+    world.apply()
+    await world.wait(10)
+    backup = _copied(world.raw())
+    world.delete(force=True)
+    world.server.put("gpupods", backup)
+    world.account.state = replace(ready(world), adoption_allowed=False)
+    await world.wait(10)
+    world.delete()
+    await world.wait(10)
+    assert [record.id for record in world.pods.live] == ["pod-1"]
+    assert (Fate.ORPHAN, "pod-1", f"{NAMESPACE}/train") in kept(world)
+
+
+async def test_another_process_knows_it(world: World) -> None:
+    world.apply(deletionPolicy="Orphan")
+    await world.wait(10)
+    world.delete()
+    await world.wait(10)
+    before = kept(world)
+    await world.restart()
+    assert kept(world) == before
+    (config_map,) = world.left_behind()
+    world.server.remove("configmaps", OPERATOR_NAMESPACE, str(part(config_map, "metadata")["name"]))
+    await world.informer.vanished.load()
+    assert kept(world) == []
+
+
+async def test_a_config_map_that_cannot_be_read_is_left(world: World) -> None:
+    metadata: Json = {"namespace": OPERATOR_NAMESPACE, "labels": {"gpurelay.dev/leftover": "kept"}}
+    world.server.put("configmaps", {"metadata": {**metadata, "name": "a"}, "data": {"resource.json": "{}"}})
+    world.server.put("configmaps", {"metadata": {**metadata, "name": "b"}})
+    await world.restart()
+    assert (kept(world), len(world.left_behind())) == ([], 2)
+
+
+async def test_what_is_forced_away_is_an_orphan(world: World) -> None:
+    world.apply()
+    await world.wait(10)
+    world.delete(force=True)
+    await world.settle()
+    assert kept(world) == [(Fate.ORPHAN, "pod-1", f"{NAMESPACE}/train")]
+    await world.informer.vanished.leftovers.save()
+    assert written(world) == [("orphan", "pod-1")]
+
+
+async def test_what_is_forced_away_before_its_create_had_an_answer_is_told_by_its_name(world: World) -> None:
+    world.pods.listable = False
+    world.pods.fail("create", lost(acted=True))
+    world.apply()
+    await world.wait(100)
+    world.delete(force=True)
+    await world.settle()
+    (orphan,) = world.informer.vanished.leftovers.of(ACCOUNT)
+    assert (orphan.fate, orphan.id, orphan.name, orphan.organization) == (
+        Fate.ORPHAN,
+        "",
+        world.pods.created[0],
+        "org-1",
+    )
+
+
+async def test_what_had_nothing_leaves_nothing(world: World) -> None:
+    world.account.state = AccountWaiting(Reason.ACCOUNT_MISSING, "none")
+    world.apply()
+    await world.wait(10)
+    world.delete(force=True)
+    assert kept(world) == []
+
+
+async def test_what_is_taken_to_its_end_is_no_orphan(world: World) -> None:
+    world.apply()
+    await world.wait(10)
+    raw, leftovers = world.raw(), world.informer.vanished.leftovers
+    world.delete(force=True)
+    await leftovers.save()
+    assert written(world) == [("orphan", "pod-1")]
+    leftovers.note(leftover(Fate.KEPT, "pod-8"))
+    world.informer.vanished.take_over(KEY, raw)
+    await leftovers.save()
+    assert (written(world), leftovers.counts()) == ([("kept", "pod-8")], {Fate.KEPT: 1})
+    await leftovers.forget(leftovers.of(ACCOUNT)[0])
+    await world.wait(60)
+    assert (world.pods.live, world.left_behind()) == ([], [])
+
+
+async def test_what_another_process_kept_is_not_taken_to_its_end(world: World) -> None:
+    world.apply(deletionPolicy="Orphan")
+    await world.wait(10)
+    raw = world.raw()
+    world.delete()
+    await world.wait(10)
+    world.informer.vanished.take_over(KEY, {**raw, "spec": {"image": "x", "deletionPolicy": "Delete"}})
+    await world.wait(60)
+    assert [record.id for record in world.pods.live] == ["pod-1"]
+
+
+async def test_what_was_to_be_ended_is_let_go_once_it_is_known_to_be_kept(world: World) -> None:
+    world.pods.fail("delete", *[lost(acted=False)] * 50)
+    world.apply()
+    await world.wait(10)
+    raw = world.raw()
+    world.delete(force=True)
+    await world.informer.vanished.hand_over(KEY, raw)
+    leftovers = world.informer.vanished.leftovers
+    leftovers.note(leftover(Fate.KEPT, "pod-1"))
+    await leftovers.save()
+    await world.restart()
+    await world.wait(300)
+    assert [record.id for record in world.pods.live] == ["pod-1"]
+    assert written(world) == [("kept", "pod-1")]
+
+
+async def test_a_fate_is_changed_but_never_from_kept(world: World) -> None:
+    leftovers = world.informer.vanished.leftovers
+    for fate in (Fate.ORPHAN, Fate.LATE, Fate.KEPT, Fate.LATE):
+        leftovers.note(leftover(fate, uid="1"))
+        await leftovers.save()
+    assert ([one.fate for one in leftovers.of(ACCOUNT)], leftovers.late("1")) == ([Fate.KEPT], ())
+    assert (leftovers.known("org-1", "pod-9"), leftovers.known("org-2", "pod-9")) == (True, False)
+    assert written(world) == [("kept", "pod-9")]
+    await leftovers.forget(leftovers.of(ACCOUNT)[0])
+    assert (kept(world), world.left_behind(), leftovers.known("org-1", "pod-9")) == ([], [], False)
+
+
+async def test_a_write_that_fails_is_made_again(world: World) -> None:
+    leftovers = world.informer.vanished.leftovers
+    leftovers.note(leftover(Fate.ORPHAN))
+    world.server.faults.append(Fault(500, plural="configmaps", times=1))
+    with pytest.raises(KubeError):
+        await leftovers.save()
+    await leftovers.save()
+    assert written(world) == [("orphan", "pod-9")]
+
+
+async def test_the_object_tells_of_a_late_create_as_long_as_it_is_there(world: World) -> None:
+    world.apply()
+    await world.wait(10)
+    leftovers, uid = world.informer.vanished.leftovers, world.obj().metadata.uid
+    leftovers.note(leftover(Fate.ORPHAN, "pod-8", uid="of-another"))
+    late = leftover(Fate.LATE, uid=uid, of=f"{NAMESPACE}/train")
+    leftovers.note(late)
+    world.hint()
+    await world.settle()
+    told = world.condition(ConditionType.LATE_CREATE)
+    assert told is not None
+    assert "pod-9" in told.message
+    writes = len(world.server.writes)
+    world.hint()
+    await world.settle()
+    assert len(world.server.writes) == writes
+    leftovers.note(leftover(Fate.LATE, "pod-10", uid=uid))
+    await leftovers.forget(late)
+    world.hint()
+    await world.settle()
+    assert world.condition(ConditionType.LATE_CREATE) is not None
+    await leftovers.forget(leftovers.late(uid)[0])
+    world.hint()
+    await world.settle()
+    assert world.condition(ConditionType.LATE_CREATE) is None
+
+
+class TestTraces:
+    """What GpuPods tell without an object."""
+
+    def traces(self, world: World) -> ManagedTraces:  # type: ignore[type-arg]
+        installation = world.flow.installation
+        return ManagedTraces(world.resource, GpuPodStatus(), world.cache, installation)
+
+    async def test_a_name_is_told_while_it_lives(self, world: World) -> None:
+        traces, cloud, pods = self.traces(world), ready(world).cloud, world.pods
+        made = pods.add("somebodys")
+        assert await traces.name_of(cloud, made.id) == "somebodys"
+        await traces.end(cloud, made.id)
+        assert await traces.name_of(cloud, made.id) is None
+        assert await traces.name_of(cloud, "pod-of-nobody") is None
+        await traces.end(cloud, "pod-of-nobody")
+
+    async def test_a_name_tells_the_object_and_the_installation(self, world: World) -> None:
+        world.apply()
+        await world.wait(10)
+        traces, uid = self.traces(world), world.obj().metadata.uid
+        late = cloud_name(NAMESPACE, "train", uid, "c0ffe", 7)
+        gone = cloud_name(NAMESPACE, "gone", "01234567-89ab", "c0ffe", 1)
+        elsewhere = cloud_name(NAMESPACE, "gone", "01234567-89ab", "other", 1)
+        assert [traces.giver(name) for name in (late, gone, elsewhere, "trainer")] == [KEY, None, None, None]
+        assert [traces.ours(name) for name in (late, gone, elsewhere, "trainer")] == [True, True, False, False]
+
+    async def test_an_open_intent_is_searched_for_by_its_object(self, world: World) -> None:
+        world.pods.listable = False
+        world.pods.fail("create", lost(acted=True))
+        world.apply()
+        await world.wait(100)
+        entry = world.cache.get(KEY)
+        assert entry is not None
+        name = world.pods.created[0]
+        assert [self.traces(world).is_searched(one, entry) for one in (name, f"{name}-2")] == [True, False]
+
+    async def test_a_kind_without_lists_knows_of_nothing(self, world: World) -> None:
+        cloud = ready(world).cloud
+        plain = self.traces(world)
+        assert await plain.living(cloud, UnclaimedIds()) == {}
+
+
+def test_what_was_looked_up_is_known_by_name() -> None:
+    unclaimed = UnclaimedIds()
+    unclaimed.add("pod-1")
+    unclaimed.learn("pod-2", "train")
+    assert dict(unclaimed.names()) == {"pod-2": "train"}
