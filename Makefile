@@ -9,6 +9,9 @@ WORKERS ?= $(if $(RELAY_TEST_KUBECONFIG),0,$(shell $(PYTHON) -c 'import os; prin
 SEED ?= $(shell $(PYTHON) -c 'import random; print(random.randrange(10**6))')
 # Some machines switch byte code off; then each worker and each of hundreds of servers would compile all of it again.
 unexport PYTHONDONTWRITEBYTECODE
+# Of the fault plans that are derived, which part `make test-long` plays: so it can be run in pieces.
+PLANS ?= 1/1
+DERIVED := tests/faults/test_every_call.py tests/faults/test_every_freeze.py
 PASSED := .pytest_cache/passed
 COVERED := tests/unit/engine tests/unit/flows/managed
 COMPILE = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
@@ -59,9 +62,10 @@ coverage: $(VENV)/.installed ## unit tests of the engine and of managed kinds: e
 	@echo "with their coverage measured, $(COVERED): $$(tail -n 1 .pytest_cache/coverage)"
 	@$(BIN)/coverage report --fail-under=100
 
-test-long: binaries ## every fault plan and the largest object counts
+test-long: binaries ## every fault plan and the largest object counts; PLANS=2/4 plays a quarter of the derived plans
 	$(BIN)/pytest --progress --durations=10 -m long --ignore=tests/faults
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile --progress --durations=10 tests/faults
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --progress --durations=10 $(addprefix --ignore=,$(DERIVED)) tests/faults
+	$(BIN)/pytest -n $(WORKERS) --dist load --maxschedchunk=1 --progress --durations=10 --plans=$(PLANS) $(DERIVED)
 
 check: $(VENV)/.installed ## ruff, mypy --strict, import contracts, generated files up to date
 	$(BIN)/ruff check

@@ -46,6 +46,15 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     return None if seed is None else f"fault plans: a sample; the same again: make test SEED={seed}"
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Which fault plans were derived, or played."""
+    reports = [report for outcome in ("passed", "failed") for report in terminalreporter.stats.get(outcome, [])]
+    for report in reports:
+        for name, text in report.user_properties:
+            if name == "fault plans":
+                terminalreporter.write_line(f"fault plans of {text}")
+
+
 class StartOperator(Protocol):
     """Starts an operator for one workspace alone; settings are RELAY_ variables in lower case, without the prefix."""
 

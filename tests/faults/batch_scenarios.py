@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tests.cluster.batch_side import CANCEL_BATCH, CREATE_BATCH, KIND, Json, record
-from tests.faults.scenarios import Kind, Scenario
+from tests.faults.scenarios import LOOKS_AT_AN_ACCOUNT, Kind, Scenario
 
-# A batch that is at rest is looked at no more: that its account is, by three calls each time, tells that time passes.
-_ACCOUNT = ("GET /v1/orgs/{id}/webhooks", "GET /v1/orgs/{id}/billing/balance", "GET /v1/orgs/{id}/billing/usage")
-BATCH = Kind(KIND, CREATE_BATCH, CANCEL_BATCH, _ACCOUNT)
+# A batch that is at rest is looked at no more: that its account is tells that time passes.
+BATCH = Kind(KIND, CREATE_BATCH, CANCEL_BATCH, LOOKS_AT_AN_ACCOUNT)
 # Of the operator: two parts of the records below, and the proxy in front of the store is on this machine.
 SETTINGS = {
     "batch_part_bytes": "2048",

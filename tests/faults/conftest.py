@@ -11,11 +11,12 @@ import pytest_asyncio
 
 from tests.faults import oracles
 from tests.faults.batch_scenarios import BATCHES, CLOCK_RATE, SETTINGS
+from tests.faults.every_call import needs_two_operators
 from tests.faults.plans import Plan
 from tests.faults.plays import Plays
 from tests.faults.run import Played
-from tests.faults.sampling import sampled_out
-from tests.faults.stage import Stage
+from tests.faults.sampling import Chosen, sampled_out
+from tests.faults.stage import LEASE, Stage
 from tests.support.localcloud import LocalCloud, Ports
 from tests.support.s3 import S3Server
 
@@ -27,37 +28,54 @@ if TYPE_CHECKING:
 
 # Of the cloud, for plans: an object is Ready soon, and yet after its create was answered.
 LATENCIES = {"placementSeconds": 0.2, "startSeconds": 0.2, "stopSeconds": 0.1, "webhookTimeoutSeconds": 2}
-REPLAYS = ("test_the_saved_plan_is_replayed", "test_the_saved_plan_with_a_batch_is_replayed")
+REPLAYS = {
+    "one": "test_the_saved_plan_is_replayed",
+    "pair": "test_the_saved_plan_with_two_operators_is_replayed",
+    "batches": "test_the_saved_plan_with_a_batch_is_replayed",
+}
 session_fixture = pytest_asyncio.fixture(scope="session", loop_scope="session")
 module_fixture = pytest_asyncio.fixture(scope="module", loop_scope="session")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`pytest tests/faults --plan FILE`."""
+    """`pytest tests/faults --plan FILE`, `--plans I/N`."""
     parser.addoption("--plan", type=Path, default=None, help="replay one saved fault plan, and nothing else")
+    parser.addoption("--plans", default="1/1", metavar="I/N", help="of the derived plans, the I-th of N parts")
 
 
 @pytest.hookimpl(trylast=True)  # of what is selected by marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With `--plan`, only the test that replays it, on the stage that it needs; without, all but those that replay.
 
-    With `--sample`, some plans of each class of fault and kind of object (`sampling.py`).
+    With `--sample`, some plans of each class of fault and kind of object (`sampling.py`); without, all of them, so that
+    what takes a sample has nothing to add.
     """
     path = config.getoption("--plan", default=None)
     here = Path(__file__).parent
-    wanted = None if path is None else REPLAYS[Plan.load(path).scenario in BATCHES]
-    unwanted = [
-        item
-        for item in items
-        if here in item.path.parents and (item.name in REPLAYS if wanted is None else item.name != wanted)
-    ]
+    wanted = None if path is None else REPLAYS[_stage_of(Plan.load(path))]
     seed: int | None = config.getoption("--sample", default=None)
+    unwanted = [
+        item for item in items if here in item.path.parents and _is_left_out(item, wanted, sample=seed is not None)
+    ]
     if seed is not None:
         plans = [item for item in items if here in item.path.parents and item not in unwanted]
         unwanted += sampled_out(plans, seed)
     if unwanted:
         config.hook.pytest_deselected(items=unwanted)
         items[:] = [item for item in items if item not in unwanted]
+
+
+def _is_left_out(item: pytest.Item, wanted: str | None, *, sample: bool) -> bool:
+    if wanted is not None:
+        return item.name != wanted
+    return item.name in REPLAYS.values() or (not sample and item.name.startswith("test_some_"))
+
+
+def _stage_of(plan: Plan) -> str:
+    """Which stage it is played on."""
+    if plan.scenario in BATCHES:
+        return "batches"
+    return "pair" if needs_two_operators(plan) else "one"
 
 
 @pytest.fixture(scope="session")
@@ -71,6 +89,12 @@ def plan_folder(request: pytest.FixtureRequest) -> Path:
 def learned() -> dict[str, Played]:
     """The undisturbed run of each scenario, once it was played."""
     return {}
+
+
+@pytest.fixture(scope="session")
+def chosen(request: pytest.FixtureRequest) -> Chosen:
+    """Which of the derived plans are played."""
+    return Chosen.part_of(request.config.getoption("--plans", "1/1"), request.config.getoption("--sample"))
 
 
 @session_fixture
@@ -103,6 +127,23 @@ async def plays(
     await shared_operator.operator.stop()
     folder = tmp_path_factory.mktemp("stage")
     async with Stage(folder, cluster, operator_kubeconfig, fault_cloud) as stage:
+        yield Plays(stage, plan_folder, learned)
+
+
+@module_fixture
+async def pair_plays(
+    cluster: Cluster,
+    operator_kubeconfig: Path,
+    shared_operator: SharedOperator,
+    fault_cloud: LocalCloud,
+    plan_folder: Path,
+    learned: dict[str, Played],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncIterator[Plays]:
+    """Two operators, of which one leads."""
+    await shared_operator.operator.stop()
+    folder = tmp_path_factory.mktemp("pair")
+    async with Stage(folder, cluster, operator_kubeconfig, fault_cloud, LEASE, replicas=2, under=()) as stage:
         yield Plays(stage, plan_folder, learned)
 
 

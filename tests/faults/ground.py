@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from tests.faults import oracles
-from tests.faults.scenarios import ENV_KEY, ENV_SECRET, workload
+from tests.faults.plans import Word
+from tests.faults.scenarios import ACCOUNT, ENV_KEY, ENV_SECRET, workload
 from tests.support.eventually import eventually
 from tests.support.faultrules import Side
 from tests.support.manifests import api_key_secret, cloud_account, condition, ready, stalled
@@ -18,13 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tests.faults.oracles import Spent
-    from tests.faults.plans import Word
     from tests.faults.scenarios import Scenario
     from tests.support.kube import Kube, Manifest
     from tests.support.localcloud import LocalCloud
     from tests.support.s3 import S3Server
 
 _KINDS = ("GpuPod", "GpuCluster", "InferenceBatch", "CloudAccount")
+_PAID = ("GpuPod", "GpuCluster")
 UNKNOWN = "CreateOutcomeUnknown"
 
 
@@ -83,7 +84,8 @@ class Ground:
 
     async def apply_object(self) -> None:
         """Applies the object."""
-        await self.workspace.apply(workload(self.scenario))
+        if self.scenario.kind is not ACCOUNT:
+            await self.workspace.apply(workload(self.scenario))
 
     async def found(self) -> Manifest | None:
         """The object as it is."""
@@ -103,6 +105,10 @@ class Ground:
         """Whether the object is as its author wants it, and its account Ready."""
         return ready(await self.found()) and await self.account_ready()
 
+    async def settled_or_gone(self) -> bool:
+        """Whether nothing is left to be done for it."""
+        return await self.found() is None or await self.settled()
+
     @property
     def lives_by_webhooks(self) -> bool:
         """Whether the object may need one that is sent again after a crash."""
@@ -110,9 +116,11 @@ class Ground:
 
     async def verify(self) -> None:
         """What must hold of the object that has settled; raises AssertionError."""
-        alive, item = (await self.spent()).alive, await self.found()
-        owned = ((item or {}).get("status") or {}).get("id", "")
-        assert alive == (owned,), f"alive in the cloud: {alive}; the object's own: {owned}"
+        await oracles.owned(self.kube, self.workspace.organization, _PAID)
+
+    async def verify_at_the_end(self) -> None:
+        """What must hold of all that was ever made; raises AssertionError."""
+        await oracles.never_two(self.workspace.cloud, self.workspace.organization)
 
     async def results(self) -> dict[str, object]:
         """What is left once the object is gone, and must be as in the undisturbed run."""
@@ -126,12 +134,17 @@ class Ground:
         """Annotates the object with what a person found out."""
         item = await self.found()
         assert item is not None
+        intent = json.loads(item["metadata"]["annotations"]["gpurelay.dev/create-intent"])
+        named = [
+            one["resourceId"] for one in await self.workspace.organization.billed() if one["name"] == intent["name"]
+        ]
+        if word == "as-found":
+            word = Word.ADOPT_ID if named else Word.RETRY_CREATE
         if word == "adopt-id":
-            paid_for = (await self.spent()).paid_for
-            assert len(paid_for) == 1, f"there should be one resource to adopt, not {paid_for}"
-            value = paid_for[0]
+            assert len(named) == 1, f"there should be one resource to adopt, not {named}"
+            value = named[0]
         else:
-            value = json.loads(item["metadata"]["annotations"]["gpurelay.dev/create-intent"])["token"]
+            value = intent["token"]
         kind = self.scenario.kind.name
         await self.kube.annotate(kind, self.scenario.object, {f"gpurelay.dev/{word}": value})
 

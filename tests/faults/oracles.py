@@ -6,6 +6,7 @@ import base64
 import json
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
@@ -30,6 +31,10 @@ _MONEY = frozenset({"balanceCents", "availableCents", "burnPerHourCents", "runwa
 CANARY, _WEBHOOK_SECRET = "canary-", "whsec_"
 
 
+# How a name in the cloud ends that an operator gave: part of the object's UID, the installation, and the attempt.
+_GIVEN = re.compile(r"-(?P<uid>[0-9a-f]{10})-[a-z0-9]{5}(-\d+)?$")
+
+
 @dataclass(frozen=True)
 class Spent:
     """What the cloud did for one organization, by its own request log and books."""
@@ -47,13 +52,52 @@ async def spent(cloud: LocalCloud, organization: Organization, creates: Iterable
     wanted, log = set(creates), await cloud.control.requests(organization=organization)
     acted = [one for one in log if one["status"] and 200 <= one["status"] < 300]
     created = sum(re.sub(r"\{\w+\}", "{id}", f"{one['operation']}") in wanted for one in acted)
-    billed = {one["resourceId"]: one["kind"] for one in await organization.billed()}
-    states = {
-        cloud_id: (await (organization.cluster if kind == "cluster" else organization.vm)(cloud_id))["status"]
-        for cloud_id, kind in billed.items()
+    billed = sorted(await _names(organization))
+    alive = [cloud_id for cloud_id in billed if (await _record(organization, cloud_id))["status"] != "terminated"]
+    return Spent(created, tuple(billed), tuple(alive))
+
+
+async def never_two(cloud: LocalCloud, organization: Organization) -> None:
+    """No object ever had two resources at once: whatever it gave its name to was ended before the next was made."""
+    log = await cloud.control.requests(organization=organization)
+    ends = {
+        one["path"].split("/")[-2]: one["at"]
+        for one in reversed(log)
+        if one["operation"].endswith("/terminate") and one["status"] and one["status"] < 300
     }
-    alive = tuple(sorted(cloud_id for cloud_id, state in states.items() if state != "terminated"))
-    return Spent(created, tuple(sorted(billed)), alive)
+    lives: dict[str, list[tuple[str, str, str]]] = {}
+    for cloud_id, name in (await _names(organization)).items():
+        made, given = (await _record(organization, cloud_id))["createdAt"], _GIVEN.search(name)
+        lives.setdefault(given["uid"] if given else name, []).append((made, ends.get(cloud_id, "never"), cloud_id))
+    for each in lives.values():
+        for (_, ended, former), (made, _, later) in pairwise(sorted(each)):
+            assert ended <= made, f"{later} was made at {made} for an object that had {former}, ended: {ended}"
+
+
+async def owned(kube: Kube, organization: Organization, kinds: Sequence[str], adopted: Iterable[str] = ()) -> None:
+    """Whatever is alive is recorded by one object, for which it was made, or was adopted by it."""
+    names = await _names(organization)
+    alive = {cloud_id for cloud_id in names if (await _record(organization, cloud_id))["status"] != "terminated"}
+    recorded: dict[str, str] = {}
+    for item in [item for kind in kinds for item in await kube.list(kind)]:
+        cloud_id, object_name = item.get("status", {}).get("id", ""), item["metadata"]["name"]
+        if not cloud_id:
+            continue
+        assert cloud_id not in recorded, f"{object_name} and {recorded[cloud_id]} both say that {cloud_id} is theirs"
+        recorded[cloud_id] = object_name
+        given, uid = _GIVEN.search(names.get(cloud_id, "")), item["metadata"]["uid"].replace("-", "")
+        its_own = given is not None and uid.startswith(given["uid"])
+        assert its_own or cloud_id in adopted, f"{object_name} ({uid}) records {cloud_id}, {names.get(cloud_id)}"
+    assert alive == set(recorded), f"alive in the cloud: {alive}; the objects' own: {set(recorded)}"
+
+
+async def _names(organization: Organization) -> dict[str, str]:
+    """What every resource that ever cost money is called."""
+    return {one["resourceId"]: one["name"] for one in await organization.billed()}
+
+
+async def _record(organization: Organization, cloud_id: str) -> dict[str, Any]:
+    return await (organization.cluster if cloud_id.startswith("cluster_") else organization.vm)(cloud_id)
 
 
 def normalised(status: object) -> Any:

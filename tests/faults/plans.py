@@ -16,6 +16,7 @@ class Word(StrEnum):
     NOTHING = ""
     RETRY_CREATE = "retry-create"
     ADOPT_ID = "adopt-id"
+    AS_FOUND = "as-found"  # whichever the cloud's books say, if somebody is asked at all
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,10 @@ class CloudFault:
 
 @dataclass(frozen=True)
 class Plan:
-    """One scenario and everything that goes wrong in it. `word`: it is said, and must have to be said."""
+    """One scenario and everything that goes wrong in it.
+
+    `word`: it is said, and must have to be said, but for AS_FOUND. `always`: it is in every sample.
+    """
 
     name: str
     scenario: str
@@ -46,6 +50,7 @@ class Plan:
     webhooks: tuple[WebhookFault, ...] = ()
     word: Word = Word.NOTHING
     cloud: tuple[CloudFault, ...] = ()
+    always: bool = False
 
     @property
     def crashes(self) -> bool:
@@ -63,7 +68,9 @@ class Plan:
         rules = tuple(Rule.from_json(one) for one in data["rules"])
         webhooks = tuple(WebhookFault(**one) for one in data["webhooks"])
         cloud = tuple(CloudFault(**one) for one in data.get("cloud", ()))
-        return cls(data["name"], data["scenario"], rules, webhooks, Word(data["word"]), cloud)
+        return cls(
+            data["name"], data["scenario"], rules, webhooks, Word(data["word"]), cloud, data.get("always", False)
+        )
 
     def save(self, folder: Path) -> Path:
         """Writes it into the folder and answers the file."""

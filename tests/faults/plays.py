@@ -7,9 +7,12 @@ from dataclasses import asdict
 from pprint import pformat
 from typing import TYPE_CHECKING
 
+from tests.faults.every_call import RequestClass, classes, plans
 from tests.faults.plans import Plan
+from tests.faults.scenarios import SCENARIOS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from tests.faults.run import Ending, Played
@@ -43,6 +46,22 @@ class Plays:
         failure = self._failure(plan, learned, played, meets=meets)
         assert not failure, failure
         return played
+
+    async def classes(self, scenario: str) -> Mapping[RequestClass, int]:
+        """The classes of a scenario's requests, and how many each stands for."""
+        earlier = [classes((await self.learned(one)).calls) for one in SCENARIOS[scenario].after]
+        known = [one for each in earlier for one in each]
+        background = classes((await self.learned("account")).calls) if SCENARIOS[scenario].after else {}
+        return classes((await self.learned(scenario)).calls, known, background)
+
+    async def derived(self, scenario: str) -> list[Plan]:
+        """Every plan that is derived from the scenario's undisturbed run."""
+        return list(plans(scenario, await self.classes(scenario)))
+
+    async def all_hold(self, chosen: Iterable[Plan]) -> None:
+        """Plays all of them, and raises AssertionError with every failure."""
+        failures = [failure for plan in chosen if (failure := await self.failure_of(plan, meets=False))]
+        assert not failures, "\n\n".join(failures)
 
     async def failure_of(self, plan: Plan, *, meets: bool = True) -> str:
         """How the plan failed, for those that play many; empty where it held."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
     from tests.faults.ground import Ground
     from tests.support.faultproxy import FaultProxy
-    from tests.support.faultrules import Logged, Rule
+    from tests.support.faultrules import Armed, Logged, Rule
     from tests.support.kube import Manifest
     from tests.support.operator import Operator
 
@@ -27,8 +29,9 @@ if TYPE_CHECKING:
     Look = Callable[[], Awaitable[Manifest | None]]
 
 _QUIET_LOOKS = 3
-# A create that is never answered is given up after a minute.
-_WITHIN = 90.0
+_WITHIN = 60.0
+# Seconds that a person takes to look into the cloud and to answer.
+_THOUGHT = 2.5
 # How far the cloud's clock moves at each look after a crash: webhooks that nobody took are sent again in time.
 _CLOUD_STEP = 20.0
 
@@ -59,31 +62,43 @@ class Run:
     def __init__(self, proxy: FaultProxy, operators: Sequence[Operator], ground: Ground, plan: Plan) -> None:
         self.proxy, self.operators, self.ground, self.plan = proxy, operators, ground, plan
         self._first = len(proxy.log)
+        self._armed: tuple[Armed, ...] = ()
+        self._asked_at = time.monotonic()
         self._log_starts = [one.log.stat().st_size if one.log.exists() else 0 for one in operators]
 
     async def through(self) -> Played:
         """Account, create, Ready, quiet, delete, gone; answers what is left."""
         ground = self.ground
-        armed = self.proxy.arm(*self.plan.rules)
+        self.proxy.phase = "account"
+        self._armed = self.proxy.arm(*self.plan.rules)
         await ground.apply_account()
         await self._eventually(ground.account_ready, "the account is Ready")
         await self._disturb_webhooks()
         faults = await self._disturb_cloud()
+        self.proxy.phase = "create"
         await ground.apply_object()
         await self._becomes_ready()
         for fault in faults:
             await ground.workspace.cloud.control.end_fault(fault)
+        for step in ground.scenario.steps:
+            self.proxy.phase = step.phase
+            await step.act(ground)
+            await self._settles()
+        self.proxy.phase = "rest"
         await self._writes_nothing_more()
         statuses = await ground.statuses()
         await ground.verify()
         secrets, exposed = await ground.canaries(), await ground.exposed()
+        self.proxy.phase = "delete"
         await self._is_deleted()
+        await ground.verify_at_the_end()
+        self.proxy.phase = "leave"
         left = await ground.spent()
         calls = tuple(self.proxy.since(self._first))
         self.proxy.arm()
         await self._tells_no_secret(secrets, exposed)
         ending = Ending(statuses, left.created, len(left.paid_for), len(left.alive), await ground.results())
-        return Played(ending, calls, tuple(one.rule for one in armed if not one.met))
+        return Played(ending, calls, tuple(one.rule for one in self._armed if not one.met))
 
     async def _disturb_webhooks(self) -> None:
         workspace = self.ground.workspace
@@ -102,10 +117,13 @@ class Run:
         ]
 
     async def _becomes_ready(self) -> None:
-        if self.plan.word is not Word.NOTHING:
+        if self.plan.word in {Word.ADOPT_ID, Word.RETRY_CREATE}:
             await self._eventually(self.ground.asks_a_person, "Stalled/CreateOutcomeUnknown")
             await self.ground.say(self.plan.word)
-        await self._eventually(self._look_while_the_clouds_time_passes, "the object is Ready")
+        await self._settles()
+
+    async def _settles(self) -> None:
+        await self._eventually(self._look_while_the_clouds_time_passes, "everything is as its author wants it")
 
     async def _look_while_the_clouds_time_passes(self) -> bool:
         crashed = self.plan.crashes and self.plan.word is Word.NOTHING
@@ -133,12 +151,17 @@ class Run:
             if written:
                 seen.extend(written)
                 start = len(self.proxy.log)
-            return sum(one.call.operation in self.ground.scenario.kind.look for one in calls) >= _QUIET_LOOKS
+            looks = sum(one.call.operation in self.ground.scenario.kind.look for one in calls)
+            return looks >= _QUIET_LOOKS and not self._still_to_come("rest")
 
         try:
             await self._eventually(quiet, "the operator is quiet")
         except AssertionError as busy:
             raise AssertionError(f"{busy}\nwritten after everything was Ready:\n" + "\n".join(seen[-20:])) from busy
+
+    def _still_to_come(self, phase: str) -> bool:
+        """Whether a rule of this phase has met no call yet."""
+        return any(one.rule.phase == phase and not one.met for one in self._armed)
 
     async def _is_deleted(self) -> None:
         kind, name = self.ground.scenario.kind.name, self.ground.scenario.object
@@ -169,10 +192,24 @@ class Run:
                 texts.append(log.read().decode(errors="replace"))
         return texts
 
+    async def _answer_if_asked(self) -> None:
+        """As somebody does who looks well: what the cloud has only just begun is not in its books yet."""
+        with contextlib.suppress(KubeError, aiohttp.ClientError):
+            if not await self.ground.asks_a_person():
+                self._asked_at = time.monotonic()
+            elif time.monotonic() - self._asked_at > _THOUGHT:
+                await self.ground.say(Word.AS_FOUND)
+
     async def _eventually(self, look: Check, what: str, every: float = 0.1) -> None:
         """Waits; where it is in vain, tells how the object and the cloud stand and what was called last."""
+
+        async def look_and_answer() -> bool:
+            if self.plan.word is Word.AS_FOUND:
+                await self._answer_if_asked()
+            return await look()
+
         try:
-            await eventually(look, within=_WITHIN, what=what, every=every)
+            await eventually(look_and_answer, within=_WITHIN, what=what, every=every)
         except AssertionError as late:
             item = await self.ground.found() or {}
             called = [f"{one.call} -> {one.status}" for one in self.proxy.since(self._first)[-30:]]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import zlib
 from collections import defaultdict
+from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -11,8 +13,40 @@ if TYPE_CHECKING:
 
     import pytest
 
+    from tests.faults.plans import Plan
+
 T = TypeVar("T")
 _OF_EACH: Final = 2
+SHARES: Final = 6
+"""Of the plans of a scenario, which are played side by side."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Which plans this run plays: the `part`-th of `parts`, or those that the seed chooses."""
+
+    part: int = 1
+    parts: int = 1
+    seed: int | None = None
+
+    @classmethod
+    def part_of(cls, text: str, seed: int | None) -> Chosen:
+        """Reads `i/n`; raises ValueError."""
+        part, parts = map(int, text.split("/"))
+        if not 1 <= part <= parts:
+            raise ValueError(f"{text}: a part is 1 to the number of parts")
+        return cls(part, parts, seed)
+
+    def of_share(self, plans: Iterable[Plan], number: int) -> list[Plan]:
+        """A share of this part. Where a plan belongs does not depend on the others."""
+        own = self.part - 1 + self.parts * number
+        return [plan for plan in plans if zlib.crc32(plan.name.encode()) % (self.parts * SHARES) == own]
+
+    def sample(self, plans: Sequence[Plan], named: str) -> list[Plan]:
+        """What is played every time, and some by the seed."""
+        always = [plan for plan in plans if plan.always]
+        others = [plan for plan in plans if not plan.always]
+        return [*always, *few(others, named, self.seed)]
 
 
 def some_of_each(plans: Iterable[T], class_of: Callable[[T], Hashable], seed: int) -> list[T]:

@@ -1,4 +1,4 @@
-"""What runs under faults: the objects that are applied, become Ready and are deleted."""
+"""What runs under faults: the objects that are applied, become Ready, are changed and are deleted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING
 from tests.support.manifests import gpu_cluster, gpu_pod
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from tests.faults.ground import Ground
     from tests.support.kube import Manifest
+
+    Act = Callable[[Ground], Awaitable[None]]
 
 ENV_SECRET, ENV_KEY = "training", "token"
 _ENV = [{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": ENV_SECRET, "key": ENV_KEY}}}]
@@ -34,12 +39,34 @@ CLUSTER = Kind(
 )
 
 
+# Three calls with which an account is looked at, whatever else happens.
+LOOKS_AT_AN_ACCOUNT = (
+    "GET /v1/orgs/{id}/webhooks",
+    "GET /v1/orgs/{id}/billing/balance",
+    "GET /v1/orgs/{id}/billing/usage",
+)
+ACCOUNT = Kind("CloudAccount", "", "", LOOKS_AT_AN_ACCOUNT)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What people do once everything has settled, after which it settles again; `phase` names the calls after it."""
+
+    phase: str
+    act: Act
+
+
 @dataclass(frozen=True)
 class Scenario:
-    """One object and its kind."""
+    """One object, its kind, and what is done to it between its creation and its deletion.
+
+    `after` names the scenarios whose requests are not looked at again in this one.
+    """
 
     kind: Kind
     object: str
+    steps: tuple[Step, ...] = ()
+    after: tuple[str, ...] = ("account",)
 
 
 def workload(scenario: Scenario) -> Manifest:
@@ -48,4 +75,9 @@ def workload(scenario: Scenario) -> Manifest:
     return make(scenario.object, env=_ENV)
 
 
-SCENARIOS = {"pod": Scenario(POD, "trainer"), "cluster": Scenario(CLUSTER, "llm")}
+SCENARIOS = {
+    "account": Scenario(ACCOUNT, "default", after=()),
+    "pod": Scenario(POD, "trainer"),
+    "cluster": Scenario(CLUSTER, "llm"),
+}
+WORKLOADS = ("pod", "cluster")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 from functools import partial
@@ -10,19 +11,21 @@ from typing import TYPE_CHECKING, Any, Self
 
 import aiohttp
 
+from tests.faults import hurried
 from tests.faults.ground import Site
 from tests.faults.grounds import prepared
 from tests.faults.run import Played, Run
 from tests.support.eventually import eventually
 from tests.support.faultproxy import FaultProxy, Held
-from tests.support.faultrules import Deed, Side
+from tests.support.faultrules import Deed, Moment, Side
 from tests.support.kube import Kube
 from tests.support.operator import Operator
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping
+    from collections.abc import Coroutine, Mapping, Sequence
     from pathlib import Path
 
+    from tests.faults.ground import Ground
     from tests.faults.plans import Plan
     from tests.support.controlplane import Cluster
     from tests.support.localcloud import LocalCloud
@@ -39,8 +42,6 @@ QUICK = {
     "secret_reread_seconds": "2",
     "backoff_initial_seconds": "0.2",
     "backoff_max_seconds": "2",
-    "cloud_timeout_seconds": "3",
-    "kubernetes_timeout_seconds": "3",
     "absence_seconds": "0.5",
     "newborn_seconds": "2",
     "search_seconds": "2",
@@ -49,19 +50,21 @@ QUICK = {
 # Of several replicas.
 LEASE = {
     "leader_election": "true",
-    "lease_duration_seconds": "6",
-    "lease_renew_deadline_seconds": "4",
-    "lease_retry_seconds": "0.5",
+    "lease_duration_seconds": "4",
+    "lease_renew_deadline_seconds": "2.5",
+    "lease_retry_seconds": "0.3",
     "log_level": "debug",  # No secret may be told at any level.
 }
 _MOST_RESTARTS = 8
+# What another operator gets to finish what a frozen one began.
+_TO_TAKE_OVER = 8.0
 
 
 class Stage:
     """The processes. Plans may be played one after another; one that failed is followed by fresh operators.
 
     `replicas` operators run at once; `api_server` is the process that plans may kill, where they may; `store` is where
-    batches may read and write.
+    batches may read and write; `under` is a command that runs the operators.
     """
 
     def __init__(
@@ -74,6 +77,8 @@ class Stage:
         replicas: int = 1,
         api_server: Process | None = None,
         store: S3Server | None = None,
+        *,
+        under: Sequence[str] = hurried.COMMAND,
     ) -> None:
         self.cluster = cluster
         further = {Side.INFERENCE: cloud.inference_url} | ({} if store is None else {Side.STORE: store.url})
@@ -84,7 +89,7 @@ class Stage:
         allowed = (self.proxy.urls[Side.CLOUD], self.proxy.urls[Side.INFERENCE])
         chosen = {**QUICK, **(settings or {})}
         self.operators = tuple(
-            Operator(folder / f"operator-{number}", self.proxy.kubeconfig, OPERATOR_NAMESPACE, allowed, chosen)
+            Operator(folder / f"operator-{number}", self.proxy.kubeconfig, OPERATOR_NAMESPACE, allowed, chosen, under)
             for number in range(replicas)
         )
 
@@ -107,7 +112,7 @@ class Stage:
             ground = await prepared(kube, self._site, plan.scenario)
             try:
                 run = Run(self.proxy, self.operators, ground, plan)
-                played = await self._attended(run.through())
+                played = await self._attended(run.through(), ground)
                 await ground.leave()
             except BaseException:
                 self.proxy.arm()
@@ -119,10 +124,10 @@ class Stage:
                 await ground.close()
         return played
 
-    async def _attended(self, run: Coroutine[None, None, Played]) -> Played:
+    async def _attended(self, run: Coroutine[None, None, Played], ground: Ground) -> Played:
         """The run, while somebody does the deeds of holds and starts again whichever operator has ended."""
         playing = asyncio.create_task(run)
-        attending = [asyncio.create_task(self._do_deeds()), asyncio.create_task(self._keep_running())]
+        attending = [asyncio.create_task(self._do_deeds(ground)), asyncio.create_task(self._keep_running())]
         tasks: list[asyncio.Task[Any]] = [playing, *attending]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -135,15 +140,15 @@ class Stage:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _do_deeds(self) -> None:
+    async def _do_deeds(self, ground: Ground) -> None:
         while True:
             held = await self.proxy.held.get()
             try:
-                await self._do(held)
+                await self._do(held, ground)
             finally:
                 held.release()
 
-    async def _do(self, held: Held) -> None:
+    async def _do(self, held: Held, ground: Ground) -> None:
         match held.action.deed:
             case Deed.KILL_OPERATOR:
                 await (await self._leader()).kill()
@@ -156,6 +161,9 @@ class Stage:
                 os.kill(frozen.process.pid, signal.SIGSTOP)
                 try:
                     await eventually(partial(self._another_leads, frozen), within=60, what="another operator leads")
+                    if held.action.when is Moment.ACTED:  # What the server answered by then is long over.
+                        with contextlib.suppress(AssertionError):
+                            await eventually(ground.settled_or_gone, within=_TO_TAKE_OVER)
                     held.release()
                 finally:
                     os.kill(frozen.process.pid, signal.SIGCONT)
@@ -172,16 +180,12 @@ class Stage:
         if len(self.operators) == 1:
             return self.operators[0]
         for operator in self.operators:
-            try:
-                if await operator.metric("gpurelay_leader") == 1:
-                    return operator
-            except aiohttp.ClientError:
-                continue
+            if await _leads(operator):
+                return operator
         raise AssertionError("no operator leads")
 
     async def _another_leads(self, frozen: Operator) -> bool:
-        others = [operator for operator in self.operators if operator is not frozen]
-        return any([await operator.metric("gpurelay_leader") == 1 for operator in others])
+        return any([await _leads(operator) for operator in self.operators if operator is not frozen])
 
     async def _keep_running(self) -> None:
         """Starts an operator again whenever it has ended, as Kubernetes does."""
@@ -194,3 +198,11 @@ class Stage:
                 self.restarts += 1
                 assert self.restarts <= _MOST_RESTARTS, "the operator ends again and again"
                 operator.process.spawn()
+
+
+async def _leads(operator: Operator) -> bool:
+    """One that is being started again does not."""
+    try:
+        return await operator.metric("gpurelay_leader") == 1
+    except aiohttp.ClientError:
+        return False

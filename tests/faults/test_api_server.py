@@ -10,7 +10,7 @@ from tests.conftest import OPERATOR_NAMESPACE
 from tests.faults.conftest import module_fixture
 from tests.faults.plans import Plan
 from tests.faults.plays import Plays
-from tests.faults.scenarios import SCENARIOS
+from tests.faults.scenarios import SCENARIOS, WORKLOADS
 from tests.faults.stage import Stage
 from tests.support import chart
 from tests.support.controlplane import ControlPlane
@@ -47,7 +47,7 @@ async def own_plays(
     await plane.stop()
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("scenario", WORKLOADS)
 async def test_it_is_killed_after_the_create_was_acted_on(own_plays: Plays, scenario: str) -> None:
     rule = Rule(Side.CLOUD, SCENARIOS[scenario].kind.create, Hold(Moment.ACTED, Deed.RESTART_API_SERVER))
     await own_plays.holds(Plan(f"{scenario} API server killed in mid-create", scenario, (rule,)))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.faults.plans import Plan, WebhookFault
-from tests.faults.scenarios import SCENARIOS
+from tests.faults.scenarios import WORKLOADS
 
 if TYPE_CHECKING:
     from tests.faults.plays import Plays
@@ -23,6 +23,6 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("what", FAULTS)
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("scenario", WORKLOADS)
 async def test_webhooks_may_be(plays: Plays, scenario: str, what: str) -> None:
     await plays.holds(Plan(f"{scenario} webhooks {what}", scenario, webhooks=(FAULTS[what],)))

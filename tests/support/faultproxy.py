@@ -7,7 +7,7 @@ import base64
 import contextlib
 import json
 import ssl
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import aiohttp
 
 _DRIP_STEPS = 50
+_WORKLOADS = frozenset({"gpupods", "gpuclusters", "inferencebatches", "inferencebatchschedules"})
 
 
 @dataclass
@@ -73,11 +74,15 @@ class FaultProxy:
         self.urls = {side: f"http://127.0.0.1:{free_port()}" for side in behind}
         self.cloud_url = self.urls[Side.CLOUD]
         self.log: list[Logged] = []
+        self.phase = ""
+        """What people did last; every call is named by it."""
         self.held: asyncio.Queue[Held] = asyncio.Queue()
         self._folder = folder
         self._armed: list[Armed] = []
         self._watches: set[_Watch] = set()
         self._silent: set[_Watch] = set()
+        self._late: set[asyncio.Task[Reply]] = set()
+        self._reasons: dict[Call, str] = {}
         self.broken_watches = 0
         self._open_gate = asyncio.Event()
         self._open_gate.set()
@@ -110,12 +115,18 @@ class FaultProxy:
         """From here on these rules apply, and no others; answers what counts their calls. Silent watches are cut."""
         for watch in self._silent:
             watch.over.set()
+        self._reasons.clear()
         self._armed = [Armed(rule) for rule in chosen]
         return tuple(self._armed)
 
     def since(self, position: int) -> list[Logged]:
         """The calls since the log was so long, in the order in which they came."""
         return self.log[position:]
+
+    @property
+    def state(self) -> str:
+        """Why each workload is Ready or not, by what the operator wrote last."""
+        return " ".join(sorted(set(self._reasons.values())))
 
     def break_watches(self, how: rules.BreakWatches) -> int:
         """Breaks every watch that is open; answers how many there were."""
@@ -161,20 +172,32 @@ class FaultProxy:
                 call = rules.store_call(request.method, request.path, request.query)
             case _:
                 call = rules.cloud_call(request.method, request.path, body, side)
+        call = replace(call, phase=self.phase, state=self.state)
         applying = [armed.rule for armed in self._armed if armed.meets(call)]
         logged = Logged(len(self.log) + 1, call, body, fault=applying[0] if applying else None)
         self.log.append(logged)
         return logged
 
     async def _call(self, request: web.BaseRequest, raw: bytes, logged: Logged) -> web.StreamResponse:
-        answered = await self._before(request, logged)
+        answered = await self._before(request, raw, logged)
         if answered is not None:
             return answered
         # Shielded: what is on its way to a server arrives there, even where the caller dies meanwhile.
         reply = await asyncio.shield(asyncio.ensure_future(self._upstream.exchange(logged.call.side, request, raw)))
+        self._take_note(logged.call, reply)
         return await self._after(request, logged, reply)
 
-    async def _before(self, request: web.BaseRequest, logged: Logged) -> web.StreamResponse | None:
+    def _take_note(self, call: Call, reply: Reply) -> None:
+        """Remembers what was written to the status of a workload."""
+        resource = call.operation.removeprefix("PATCH ").removesuffix("/status")
+        if call.side is Side.KUBE and call.operation == f"PATCH {resource}/status" and resource in _WORKLOADS:
+            written = json.loads(reply.body) if reply.status == 200 else {}
+            known = Call(call.side, resource, call.subject, call.namespace)
+            for condition in written.get("status", {}).get("conditions", []):
+                if condition["type"] == "Ready":
+                    self._reasons[known] = condition["reason"]
+
+    async def _before(self, request: web.BaseRequest, raw: bytes, logged: Logged) -> web.StreamResponse | None:
         """What happens before anything is forwarded; an answer where nothing will be."""
         match logged.fault and logged.fault.action:
             case rules.Drop():
@@ -185,9 +208,21 @@ class FaultProxy:
                 return await self._send(request, logged, _made_up(answer))
             case rules.Delay(seconds):
                 await asyncio.sleep(seconds)
+            case rules.Late(seconds):
+                self._forward_later(seconds, request, raw, logged)
+                return _dropped(request)
             case rules.Hold(Moment.BEFORE) as hold:
                 await self._hold(logged, hold)
         return None
+
+    def _forward_later(self, seconds: float, request: web.BaseRequest, raw: bytes, logged: Logged) -> None:
+        async def forward() -> Reply:
+            await asyncio.sleep(seconds)
+            return await self._upstream.exchange(logged.call.side, request, raw)
+
+        task = asyncio.create_task(forward())
+        self._late.add(task)
+        task.add_done_callback(self._late.discard)
 
     async def _after(self, request: web.BaseRequest, logged: Logged, reply: Reply) -> web.StreamResponse:
         """What becomes of the server's answer."""

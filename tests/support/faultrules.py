@@ -88,6 +88,13 @@ class Delay:
 
 
 @dataclass(frozen=True)
+class Late:
+    """The connection is dropped at once, and the server gets the request so many seconds later all the same."""
+
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Drip:
     """The answer's body arrives byte by byte, over so many seconds."""
 
@@ -117,9 +124,9 @@ class BreakWatches:
     code: int = 0
 
 
-Action = Drop | LoseReply | Answer | Truncate | Delay | Drip | Hang | Hold | BreakWatches
+Action = Drop | LoseReply | Answer | Truncate | Delay | Late | Drip | Hang | Hold | BreakWatches
 _ACTIONS: Mapping[str, type[Action]] = {
-    kind.__name__: kind for kind in (Drop, LoseReply, Answer, Truncate, Delay, Drip, Hang, Hold, BreakWatches)
+    kind.__name__: kind for kind in (Drop, LoseReply, Answer, Truncate, Delay, Late, Drip, Hang, Hold, BreakWatches)
 }
 
 
@@ -128,13 +135,16 @@ class Call:
     """One request, named so that the same step of another run has the same name.
 
     `operation` is `PATCH gpupods/status` or `POST /v1/vms/{id}/stop`; of Kubernetes, reads are GET, LIST and WATCH.
-    `subject` is the object's name, or the cloud's id; a cloud's create has the name that it asks for.
+    `subject` is the object's name, or the cloud's id; a cloud's create has the name that it asks for. `phase` is what
+    people did last, `state` how the workloads stood by what the operator wrote last.
     """
 
     side: Side
     operation: str
     subject: str = ""
     namespace: str = ""
+    phase: str = ""
+    state: str = ""
 
     def __str__(self) -> str:
         return f"{self.side}: {self.operation} {self.subject}".rstrip()
@@ -149,7 +159,7 @@ class Call:
 class Rule:
     """Does something to the nth call (from 1) that matches, and to `times - 1` more after it; 0 times: to all after it.
 
-    `operation` and `subject` are patterns of fnmatch, in which `[` is not special.
+    Texts are patterns of fnmatch, in which `[` is not special.
     """
 
     side: Side
@@ -158,10 +168,13 @@ class Rule:
     subject: str = "*"
     nth: int = 1
     times: int = 1
+    phase: str = "*"
+    state: str = "*"
 
     def __str__(self) -> str:
         call = f"{self.side}: {self.operation} {self.subject}".removesuffix(" *")
-        return f"{self.action} at {call} #{self.nth}" + ("" if self.times == 1 else f" x{self.times or 'all'}")
+        when = "" if self.phase == self.state == "*" else f" ({self.phase}, {self.state})"
+        return f"{self.action} at {call}{when} #{self.nth}" + ("" if self.times == 1 else f" x{self.times or 'all'}")
 
     def matches(self, call: Call) -> bool:
         """Whether the call is one of those that are counted."""
@@ -169,6 +182,8 @@ class Rule:
             call.side is self.side
             and fnmatchcase(call.operation, self.operation.replace("[", "[[]"))
             and fnmatchcase(call.subject, self.subject)
+            and fnmatchcase(call.phase, self.phase)
+            and fnmatchcase(call.state, self.state)
         )
 
     def as_json(self) -> Json:

@@ -1,0 +1,91 @@
+"""Plans for every call of a scenario, derived from its undisturbed run.
+
+Requests with the same operation, phase and state are one class: its first request stands for all of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from tests.faults.perturbations import ALWAYS, PERTURBATIONS, Asks
+from tests.faults.plans import Plan, Word
+from tests.faults.scenarios import SCENARIOS
+from tests.support.faultrules import Call, Deed, Hold, Rule, Side
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from tests.support.faultrules import Logged
+
+# Of the scaffold: the operator starts, and the account goes when everything is over.
+_SCAFFOLD: Final = frozenset({"", "leave"})
+
+
+@dataclass(frozen=True)
+class RequestClass:
+    """What the requests have in common that a plan for one of them stands for."""
+
+    side: Side
+    operation: str
+    subject: str
+    phase: str
+    state: str
+
+    @classmethod
+    def of(cls, call: Call) -> RequestClass:
+        """Identifiers of the cloud, and names that are made up, are `*`."""
+        named = call.side is Side.STORE or (call.side is Side.KUBE and not call.operation.endswith(" events"))
+        return cls(call.side, call.operation, call.subject if named else "*", call.phase, call.state)
+
+    @property
+    def asked(self) -> tuple[Side, str, str]:
+        """The request alone, whenever it is sent."""
+        return self.side, self.operation, self.subject
+
+    @property
+    def asks(self) -> Asks:
+        """What its requests ask for."""
+        return Asks.by(Call(self.side, self.operation))
+
+    def __str__(self) -> str:
+        where = f"{self.phase}, {self.state}" if self.state else self.phase
+        return f"{self.side}: {self.operation} {self.subject}".removesuffix(" *") + f" ({where})"
+
+
+def classes(
+    calls: Iterable[Logged], known: Iterable[RequestClass] = (), background: Iterable[RequestClass] = ()
+) -> Mapping[RequestClass, int]:
+    """How many requests each class stands for; without those that are known, and without what the background asks."""
+    left_out, everywhere = set(known), {one.asked for one in background}
+    counted: Counter[RequestClass] = Counter()
+    for call in (one.call for one in calls if one.call.phase not in _SCAFFOLD):
+        found = RequestClass.of(call)
+        by_the_clock = call.side is Side.KUBE and not call.namespace and call.phase != "rest"
+        if not by_the_clock and found not in left_out and found.asked not in everywhere:
+            counted[found] += 1
+    return counted
+
+
+def plans(scenario: str, found: Iterable[RequestClass]) -> Iterator[Plan]:
+    """A plan for each perturbation that the table has for such requests."""
+    create = SCENARIOS[scenario].kind.create
+    for one in found:
+        for what, action in PERTURBATIONS[one.side].get(one.asks, {}).items():
+            rule = Rule(one.side, one.operation, action, one.subject, phase=one.phase, state=one.state)
+            always = one.operation == create and what in ALWAYS
+            yield Plan(f"{scenario}: {what}: {one}", scenario, (rule,), word=Word.AS_FOUND, always=always)
+
+
+def needs_two_operators(plan: Plan) -> bool:
+    """Whether another one has to take over."""
+    actions = (rule.action for rule in plan.rules)
+    return any(isinstance(action, Hold) and action.deed is Deed.FREEZE_OPERATOR for action in actions)
+
+
+def told(scenario: str, found: Mapping[RequestClass, int]) -> str:
+    """How many plans there are, and what each class stands for."""
+    derived = list(plans(scenario, found))
+    lines = [f"{scenario}: {len(derived)} plans for {len(found)} classes of {sum(found.values())} requests"]
+    return "\n".join(lines + [f"  {count:4} {one}" for one, count in found.items()])

@@ -1,0 +1,31 @@
+"""Runs the operator with less patience than it has for people's sake, so that a plan can outlast it.
+
+`python hurried.py relay-operator run`: nothing but how long an answer is waited for is another.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+
+import aiohttp
+
+from relay_client import CallPolicy
+from relay_operator.__main__ import main
+from relay_operator.accounts import accounts
+from relay_operator.engine import kube
+
+PATIENCE = 4.0
+"""Seconds."""
+COMMAND = (sys.executable, str(Path(__file__)))
+
+
+def _hurry() -> None:
+    vars(accounts)["CallPolicy"] = partial(CallPolicy, attempt_seconds=PATIENCE, total_seconds=PATIENCE)
+    vars(kube)["_TIMEOUT"] = aiohttp.ClientTimeout(total=PATIENCE)
+
+
+if __name__ == "__main__":
+    _hurry()
+    sys.exit(main(sys.argv[2:]))
