@@ -147,7 +147,7 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         facts = await flow.gather(turn, obj, memory)
         action = flow.plan(facts)
         intent = flow.intent(facts)
-        if intent is not None and not finalizer.guarded(metadata):
+        if intent is not None and not finalizer.guarded(metadata, intent):
             await finalizer.guard(writer, metadata, intent)
         result = await flow.act(facts, action, memory, writer)
         await self._let_go(turn, facts, action, writer, metadata)

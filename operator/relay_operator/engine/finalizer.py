@@ -7,10 +7,10 @@ from relay_operator.engine.kube import KubeError, NotFound, Unavailable
 from relay_operator.engine.object_writer import ObjectWriter
 
 
-def guarded(metadata: ObjectMeta) -> bool:
+def guarded(metadata: ObjectMeta, intent: CreateIntent) -> bool:
     """Whether both are there; an object on its way out gets neither any more."""
-    there = FINALIZER in metadata.finalizers and CREATE_INTENT in metadata.annotations
-    return there or metadata.deletion_timestamp is not None
+    there = CreateIntent.parse(metadata.annotations.get(CREATE_INTENT)) == intent
+    return (FINALIZER in metadata.finalizers and there) or metadata.deletion_timestamp is not None
 
 
 async def guard(writer: ObjectWriter, metadata: ObjectMeta, intent: CreateIntent) -> None:

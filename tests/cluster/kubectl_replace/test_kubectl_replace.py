@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster.cloud_log import BY_ITSELF, SET_VISIBILITY, changes
-from tests.support.manifests import gpu_cluster, gpu_pod, ready
+from tests.support.eventually import eventually
+from tests.support.manifests import condition, gpu_cluster, gpu_pod, ready
 
 if TYPE_CHECKING:
     from tests.support.kube import Manifest
@@ -45,6 +46,28 @@ async def test_finalizer_and_intent_are_put_back_and_nothing_is_made_twice(
     await workspace.kube.delete(kind, "one")
     await workspace.is_gone(kind, "one")
     assert await changes(workspace) == [create, terminate]
+
+
+async def test_a_create_whose_answer_is_lost_is_not_forgotten_with_its_intent(workspace: Workspace) -> None:
+    """No webhook tells of it, and the cloud lists no pods: only the operator's memory does."""
+    await workspace.becomes("CloudAccount", "default")
+    create, organization = BY_ITSELF["GpuPod"][0], workspace.organization.id
+    await workspace.cloud.control.fault("webhook", {"lose": True}, organizationId=organization)
+    await workspace.cloud.control.fault(create, {"drop": "after"}, count=1, organizationId=organization)
+    await workspace.apply(gpu_pod("one"))
+    before = await workspace.becomes("GpuPod", "one", lambda item: condition(item, "CreateOutcomeUnknown"))
+    await workspace.kubectl("replace", "--filename=-", stdin=json.dumps(gpu_pod("one")))
+
+    def put_back(item: Manifest | None) -> bool:
+        metadata = (item or {})["metadata"]
+        return metadata.get("finalizers") == [FINALIZER] and INTENT in metadata.get("annotations", {})
+
+    after = await workspace.becomes("GpuPod", "one", put_back)
+    assert _token(after) == _token(before)
+    (made,) = await eventually(workspace.organization.billed, what="the cloud acted on it")
+    await workspace.kube.annotate("GpuPod", "one", {"gpurelay.dev/adopt-id": made["resourceId"]})
+    assert (await workspace.becomes("GpuPod", "one"))["status"]["id"] == made["resourceId"]
+    assert await changes(workspace) == [create]
 
 
 async def test_a_change_that_comes_with_the_replacement_is_made_in_place(workspace: Workspace) -> None:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Generic
 
 from relay_client import Cloud, CloudError, Conflict, NotFound, Outcome, Unreadable
-from relay_operator.api import meta
 from relay_operator.api.meta import CreateIntent, ObjectMeta
 from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine import finalizer, kube
@@ -62,10 +61,10 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
                 return Nothing()
 
     def guarding(self, facts: Facts[SpecT, StatusT, ObsT]) -> CreateIntent | None:
-        """The intent of an object that has a resource, made from status where somebody took it away."""
+        """The open intent, or that of an object that has a resource, made from status where somebody took it away."""
         obj, status = facts.obj, facts.obj.status
         if not status.id:
-            return None
+            return facts.intent if predicates.intent_open(obj, facts.intent) else None
         return facts.intent or CreateIntent(
             token=status.create_token or self.new_token(),
             name=named(status.id, status.cloud_name or ""),
@@ -84,6 +83,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         intent = self._intent(facts, self._name(obj.metadata, last + 1), last + 1)
         memory.unsent.add(intent.token)
         await finalizer.open_intent(writer, obj.metadata, intent)
+        memory.intent = intent
         return intent
 
     async def _intent_for_adoption(
@@ -91,9 +91,8 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
     ) -> CreateIntent:
         """The open intent where there is one, else a new one that names what was found."""
         obj, known = facts.obj, facts.intent
-        guarded = meta.FINALIZER in obj.metadata.finalizers
-        if known is not None and known.token != obj.status.create_token and guarded:
-            return known
+        if known is not None and predicates.intent_open(obj, known):
+            return known  # which stands on the object, with the finalizer, by now
         cloud_id, name = self.resource.identity(observed)
         intent = self._intent(facts, named(cloud_id, name), max(obj.status.attempt or 0, 1))
         await finalizer.guard(writer, obj.metadata, intent)

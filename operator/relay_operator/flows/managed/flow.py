@@ -29,6 +29,7 @@ from relay_operator.flows.managed.ending import parse
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.gather import Gatherer
 from relay_operator.flows.managed.memory import ManagedMemory
+from relay_operator.flows.managed.open_intent import with_open_intent
 from relay_operator.flows.managed.plan import Seen, plan
 from relay_operator.flows.managed.report import report_of
 from relay_operator.flows.managed.resource import Connects, ExternalResource, ObsT
@@ -68,7 +69,7 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
         self, turn: Turn, obj: Resource[SpecT, StatusT], memory: ManagedMemory
     ) -> Facts[SpecT, StatusT, ObsT]:
         known = memory.account is not None  # what changed while no operator ran, no webhook could tell
-        facts = await self.gatherer.gather(turn, obj, memory)
+        facts = await self.gatherer.gather(turn, with_open_intent(obj, memory), memory)
         if known and turn.priority is Priority.POLL and self._changed_untold(facts):
             self.accounts.found_by_polling(facts.usable_account)
         return facts

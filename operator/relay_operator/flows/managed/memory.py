@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from relay_operator.api.meta import CreateIntent
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.memory import Memory
 
@@ -28,6 +29,8 @@ class ManagedMemory(Memory):
     not_seen: int = 0
     """Complete lists in a row that did not have it."""
     not_seen_at: float = 0.0
+    intent: CreateIntent | None = None
+    """The last one that this process opened, or saw open."""
     unsent: set[str] = field(default_factory=set)
     """Tokens of intents whose write may have landed, and whose create was surely not sent: this process did not."""
     terminated: tuple[str, float] = ("", 0.0)

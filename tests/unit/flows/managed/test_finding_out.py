@@ -5,13 +5,14 @@ import json
 import pytest
 from pydantic import JsonValue
 
+from relay_client import CapacityExhausted
 from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.intent import cloud_name
 from relay_operator.engine.kube import SECRETS
 from tests.unit.engine.apiserver import metadata_fault, status_fault
-from tests.unit.flows.managed.cloudpods import lost
+from tests.unit.flows.managed.cloudpods import lost, refused
 from tests.unit.flows.managed.world import NAMESPACE, World
 
 POD: dict[str, object] = {"imageUrl": "pytorch/pytorch", "gpuCount": 1, "volumeGb": 50, "gpuModelId": "h100"}
@@ -161,6 +162,71 @@ async def test_of_an_intent_that_cannot_be_read_adopt_id_takes_what_has_a_name_o
     assert world.pods.count("create") == 0
 
 
+def replaced(world: World, intent: meta.CreateIntent | None = None) -> None:
+    """`kubectl replace` with a manifest that has neither finalizer nor intent, or a former one."""
+    text = None if intent is None else intent.to_annotation()
+    changed: dict[str, JsonValue] = {"finalizers": None, "annotations": {meta.CREATE_INTENT: text}}
+    world.server.edit("gpupods", NAMESPACE, "train", {"metadata": changed})
+
+
+@pytest.mark.parametrize("listable", [True, False])
+@pytest.mark.parametrize("before", [0, 1], ids=["first attempt", "second, with the first one's intent"])
+async def test_an_intent_that_is_replaced_in_mid_create_is_put_back(world: World, listable: bool, before: int) -> None:
+    """And the answer is lost: nothing but this process's memory tells that something was sent."""
+    world.pods.fail("create", *[refused(CapacityExhausted)] * before, lost(acted=True))
+    world.pods.listable = listable
+    former: list[meta.CreateIntent] = []
+
+    def replaces(call: str) -> None:
+        if call == "create":
+            replaced(world, former[0] if former else None)
+
+    world.apply()
+    if before:
+        await world.one_pass()
+        intent = world.intent()
+        assert isinstance(intent, meta.CreateIntent)
+        former.append(intent)
+    world.pods.on_call = replaces
+    await world.wait(120)
+    assert world.pods.count("create") == before + 1
+    intent = world.intent()
+    assert isinstance(intent, meta.CreateIntent)
+    assert (intent.name, intent.attempt) == (world.pods.created[0], before + 1)
+    assert meta.FINALIZER in world.obj().metadata.finalizers
+    if not listable:
+        assert f"retry-create={intent.token}" in message_of(world)
+        world.annotate(adopt_id="pod-1")
+        await world.wait(10)
+    assert (world.status().id, world.status().create_token) == ("pod-1", intent.token)
+
+
+async def test_an_intent_that_vanishes_while_it_is_searched_for_is_put_back(world: World) -> None:
+    """Another process opened it."""
+    await unknown(world, acted=True)
+    await world.restart()
+    await world.settle()
+    intent = world.intent()
+    world.annotate(paused="true")
+    replaced(world)
+    await world.wait(700)
+    assert (world.intent(), world.obj().metadata.finalizers) == (intent, [meta.FINALIZER])
+    world.annotate(paused=None)
+    world.delete()
+    await world.wait(700)
+    assert (world.exists(), world.pods.count("create")) == (True, 1)
+    world.annotate(adopt_id="pod-1")
+    await world.wait(10)
+    assert (world.exists(), world.pods.live) == (False, [])
+
+
+async def test_a_finalizer_that_is_taken_off_while_a_create_is_searched_for_is_put_back(world: World) -> None:
+    await unknown(world, acted=True)
+    world.server.edit("gpupods", NAMESPACE, "train", {"metadata": {"finalizers": None}})
+    await world.settle()
+    assert world.obj().metadata.finalizers == [meta.FINALIZER]
+
+
 async def test_an_adoption_that_was_cut_off_is_gone_on_with(world: World) -> None:
     """Of what has no name, or a long one."""
     found = world.pods.add("a" * 80, fields=POD)
@@ -272,6 +338,7 @@ async def test_a_restore_without_status_and_annotation_of_a_known_id_is_protecte
     world.server.edit("gpupods", NAMESPACE, "train", {"status": wiped}, status=True)
     annotations: dict[str, JsonValue] = {meta.CREATE_INTENT: None}
     world.server.edit("gpupods", NAMESPACE, "train", {"metadata": {"annotations": annotations}})
+    await world.restart()
     await world.wait(10)
     intent = world.intent()
     assert isinstance(intent, meta.CreateIntent)

@@ -1,0 +1,23 @@
+"""The intent that this process knows to be open, whatever became of the annotation. Pure."""
+
+from relay_operator.api.meta import CREATE_INTENT, CreateIntent, Resource
+from relay_operator.api.workload import SpecT, StatusT
+from relay_operator.flows.managed.memory import ManagedMemory
+
+
+def with_open_intent(obj: Resource[SpecT, StatusT], memory: ManagedMemory) -> Resource[SpecT, StatusT]:
+    """The object as it would be if nobody had taken its open intent away, or put a former one in its place.
+
+    `kubectl replace` does that. Without it a create whose answer is lost would read as never sent.
+    """
+    metadata, ended, known = obj.metadata, obj.status.create_token, memory.intent
+    said = CreateIntent.parse(metadata.annotations.get(CREATE_INTENT))
+    written = said if isinstance(said, CreateIntent) and said.token != ended else None
+    if known is None or known.token == ended:
+        memory.intent = written
+        return obj
+    if written is not None and (written.token == known.token or written.attempt > known.attempt):
+        memory.intent = written
+        return obj
+    annotations = metadata.annotations | {CREATE_INTENT: known.to_annotation()}
+    return obj.model_copy(update={"metadata": metadata.model_copy(update={"annotations": annotations})})
