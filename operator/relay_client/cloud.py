@@ -2,10 +2,11 @@
 
 import asyncio
 import contextlib
+import copy
 import random
 import time
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, Self, TypeVar, cast, overload
 
@@ -93,6 +94,16 @@ class Cloud:
         """Closes the connections, unless they came with a shared pool."""
         if self._owns_pool:
             await self._pool.aclose()
+
+    def guarded(self, may_begin: Callable[[], bool]) -> Self:
+        """The same, which sends nothing but GET requests where `may_begin` says no in the moment before the first byte.
+
+        Raises CloudUnavailable with the outcome NOT_SENT then.
+        """
+        guarded = copy.copy(self)
+        guarded._policy = replace(self._policy, may_begin=may_begin)  # noqa: SLF001 - of this class
+        guarded._owns_pool = False  # noqa: SLF001
+        return guarded
 
     async def organization_id(self) -> str:
         """The organization of the key. Raises CloudError where it was not given and the cloud cannot be asked."""

@@ -92,7 +92,9 @@ class ConnectionPool:
         await self._transport.aclose()
 
     def _sending(self, method: str, policy: CallPolicy) -> Sending:
-        may_begin = _always if method == "GET" else self._may_write
+        def may_begin() -> bool:
+            return method == "GET" or (self._may_write() and policy.may_begin())
+
         return Sending(policy.pool_seconds, policy.connect_seconds, may_begin)
 
     async def exchange(

@@ -1,5 +1,6 @@
 """When and after how long a call is repeated in place. Pure."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -8,6 +9,10 @@ from relay_client.errors import CloudError, CloudUnavailable, HeldBack, RateLimi
 
 MAX_RETRY_AFTER_SECONDS = 3600.0
 """The longest wait that the cloud can ask for."""
+
+
+def _always() -> bool:
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +46,8 @@ class CallPolicy:
     """
     outage_seconds: float = 5.0
     """Until one request of an operation that is held back is tried."""
+    may_begin: Callable[[], bool] = _always
+    """Asked right before the first byte of each request but a GET, as the pool's own: no means that nothing is sent."""
 
 
 def retry_after(value: str | None, wall_now: float) -> float | None:

@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
+import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tests.support.binaries import kubectl
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -39,8 +37,20 @@ class Kubectl:
 
     async def attempt(self, *arguments: str, stdin: str = "", within: float = 60.0) -> Ran:
         """The same where a refusal is what is wanted."""
-        command = [str(kubectl()), "--namespace", self.namespace, *arguments]
-        env = os.environ | {"KUBECONFIG": str(self.kubeconfig)}
+        return await self._ran([str(kubectl()), "--namespace", self.namespace, *arguments], stdin, within)
+
+    async def shell(self, command: str, within: float = 60.0) -> str:
+        """What a shell makes of a command, with this kubectl and the operator's own program on its path."""
+        if not command.strip():
+            raise AssertionError("no command to run")
+        ran = await self._ran(["bash", "-euo", "pipefail", "-c", command], "", within)
+        if ran.exit_code:
+            raise AssertionError(f"{command} ended with {ran.exit_code}:\n{ran.stderr}")
+        return ran.stdout
+
+    async def _ran(self, command: list[str], stdin: str, within: float) -> Ran:
+        path = os.pathsep.join((str(kubectl().parent), str(Path(sys.executable).parent), os.environ["PATH"]))
+        env = os.environ | {"KUBECONFIG": str(self.kubeconfig), "PATH": path}
 
         def run() -> Ran:
             done = subprocess.run(

@@ -55,6 +55,10 @@ class Workspace:
         item = await eventually(self.kube.looking_at(kind, name), wanted, within=within, what=what)
         return item or {}
 
+    async def obey(self, message: str) -> None:
+        """Runs the command that a message of the operator ends with, as a person would who pastes it into a shell."""
+        await self.kubectl.shell(message.partition("run: ")[2])
+
     async def is_gone(self, kind: str, name: str, *, within: float = 30.0) -> None:
         """Waits until there is no such object."""
         look = self.kube.looking_at(kind, name)

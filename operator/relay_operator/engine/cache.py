@@ -20,6 +20,8 @@ class Cache:
 
     on_owned: Callable[[ObjectKey], None] = lambda _owner: None
     """Told the owner of an object that came, went, began to be deleted or finished."""
+    on_shared: Callable[[ObjectKey], None] = lambda _holder: None
+    """Told everybody who records a cloud id that another object records too, or did until now."""
     without_account: frozenset[str] = frozenset()
     """Kinds that use no account, beside the accounts themselves."""
     _entries: dict[ObjectKey, Entry] = field(default_factory=dict)
@@ -75,6 +77,11 @@ class Cache:
     def with_cloud_id(self, cloud_id: str) -> frozenset[ObjectKey]:
         """Who records this cloud id in status."""
         return self._by_cloud_id.of(cloud_id)
+
+    def others(self, key: ObjectKey, cloud_id: str | None, token: str | None = None) -> frozenset[ObjectKey]:
+        """Who else records this cloud id, or the create of this token."""
+        recording = self._by_cloud_id.of(cloud_id) if cloud_id else frozenset()
+        return (recording | self._by_token.of(token) if token else recording) - {key}
 
     def with_name(self, cloud_name: str, installation: str, *, but: str) -> frozenset[ObjectKey]:
         """Who gives this name to what is made for it in the cloud, `but` the object of that UID."""
@@ -134,6 +141,11 @@ class Cache:
         indexes = (self._by_cloud_id, self._by_token, self._by_uid, self._by_owner)
         for index, former, present in zip(indexes, _names(before), _names(after), strict=True):
             index.move(key, former, present)
+        former, present = (entry.cloud_id if entry is not None else "" for entry in (before, after))
+        for cloud_id in {former, present} - {""} if former != present else ():
+            holders = self._by_cloud_id.of(cloud_id)
+            for holder in holders if holders - {key} else ():
+                self.on_shared(holder)
         for users, left, joined in zip(
             (self._users, self._searching), _accounts(before), _accounts(after), strict=True
         ):

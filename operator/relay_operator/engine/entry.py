@@ -7,6 +7,7 @@ import orjson
 from pydantic import JsonValue
 
 from relay_operator.api.meta import (
+    ADOPT_ID,
     ANNOTATION_PREFIX,
     API_KEY_SECRET,
     CREATE_INTENT,
@@ -86,7 +87,7 @@ def entry_of(raw: Mapping[str, JsonValue]) -> Entry:
     account = part(status, "account") or _sent_with(intent) or part(spec, "accountRef")
     ready = _ready_condition(status)
     uid = uid_of(raw)
-    recorded = status if is_recorded_for(status, uid) else {}
+    recorded = status if is_recorded_for(status, uid, str(annotations.get(ADOPT_ID) or "")) else {}
     return Entry(
         body=_compact(raw, metadata, annotations),
         uid=uid,

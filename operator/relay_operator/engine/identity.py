@@ -133,7 +133,10 @@ def of_here(name: str, installation: str) -> bool:
     return any(_UID.fullmatch(uid) and where == installation for uid, where in pairwise(words))
 
 
-def is_recorded_for(raw_status: Mapping[str, JsonValue], uid: str) -> bool:
-    """Whether a status, as JSON, is about the object of this UID."""
+def is_recorded_for(raw_status: Mapping[str, JsonValue], uid: str, adopt_id: str) -> bool:
+    """Whether a status, as JSON, is about the object of this UID, which has this `adopt-id`."""
     identity = raw_status.get("identity")
-    return not isinstance(identity, dict) or identity.get("uid") == uid
+    if isinstance(identity, dict):
+        return identity.get("uid") == uid
+    given = uids_in(str(raw_status.get("cloudName") or ""))
+    return not given or uid_part(uid) in given or adopt_id == raw_status.get("id")

@@ -111,6 +111,7 @@ def batches(parts: Parts) -> KindReconciler:
             new_token=parts.new_token,
             installation=engine.installation,
             leading=parts.leading,
+            cache=engine.cache,
         ),
         transfers=transfers,
         retry_policy=engine.retry_policy,
@@ -143,7 +144,9 @@ def managed(
                 parts.delays,
                 engine.installation,
             ),
-            actor=Actor(resource, accounts, engine.clock, parts.new_token, engine.installation, parts.leading),
+            actor=Actor(
+                resource, accounts, engine.clock, parts.new_token, engine.installation, parts.leading, engine.cache
+            ),
             connections=ConnectionWriter(engine.kube),
             retry_policy=engine.retry_policy,
             installation=engine.installation,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster.batch_side import (
+    CANCEL_BATCH,
     CREATE_BATCH,
     KIND,
     NAME,
@@ -24,7 +25,7 @@ from tests.cluster.batch_side import (
 from tests.cluster.cloud_log import asked, count
 from tests.cluster.conftest import BRISK
 from tests.support.eventually import eventually
-from tests.support.manifests import condition
+from tests.support.manifests import condition, stalled
 
 if TYPE_CHECKING:
     from tests.conftest import StartOperator
@@ -144,6 +145,35 @@ async def test_an_intent_that_was_copied_with_its_manifest_is_not_the_copys_own(
     second = await workspace.becomes(KIND, "copy", complete)
     assert second["status"]["createToken"] != first["status"]["createToken"]
     assert len(await batches_in_cloud(workspace)) == 2
+
+
+async def test_what_two_batches_record_is_cancelled_by_neither_until_one_lets_go(
+    unattended_workspace: Workspace, start_operator: StartOperator
+) -> None:
+    workspace, control = unattended_workspace, unattended_workspace.cloud.control
+    await control.clock(mode="frozen")
+    await start_operator(workspace, **PATIENCE)
+    await put_prompts(workspace, ALL)
+    await workspace.apply(batch())
+    await workspace.apply(batch("other", output={"configMapRef": {"name": "others"}}))
+    running = await workspace.becomes(KIND, NAME, tells("Running"))
+    await workspace.becomes(KIND, "other", tells("Running"))
+    recorded = {name: running["status"][name] for name in ("id", "createToken", "parts")}
+    await workspace.kube.patch(KIND, "other", {"status": recorded}, subresource="status")
+    await workspace.becomes(KIND, NAME, lambda item: stalled(item) == "IdentityMismatch")
+    told = await workspace.becomes(KIND, "other", lambda item: stalled(item) == "IdentityMismatch")
+    message = condition(told, "Stalled")["message"]
+    assert f"also recorded by {KIND}/{workspace.namespace}/{NAME}: " in message
+    await workspace.kube.delete(KIND, "other")
+    await workspace.becomes(
+        KIND, "other", lambda item: "the deletion waits" in condition(item, "Stalled").get("message", "")
+    )
+    assert await count(workspace, CANCEL_BATCH) == 0
+    await workspace.obey(message)
+    await workspace.is_gone(KIND, "other")
+    await control.clock(mode="real")
+    await workspace.becomes(KIND, NAME, complete)
+    assert await count(workspace, CANCEL_BATCH) == 0
 
 
 async def test_the_operator_killed_while_the_batch_runs_goes_on_where_it_was(

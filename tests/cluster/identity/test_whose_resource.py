@@ -165,3 +165,32 @@ async def test_a_namesake_of_another_spec_gets_nothing_of_what_was_forced_away_i
     await eventually(ended, what="what was made for the one that was forced away is ended")
     assert await _running(workspace, "GpuPod", pod["status"]["id"])
     await control.call("DELETE", f"/faults/{fault}")
+
+
+@KINDS
+async def test_what_two_objects_record_is_ended_by_neither_until_one_lets_go(
+    workspace: Workspace, manifest: Manifest
+) -> None:
+    kind = manifest["kind"]
+    names = ("one", "two")
+    for name in names:
+        await workspace.apply({**manifest, "metadata": {"name": name}})
+    one, two = [await workspace.becomes(kind, name) for name in names]
+    recorded = {name: one["status"][name] for name in ("id", "cloudName")}
+    await workspace.kube.patch(kind, "two", {"status": recorded}, subresource="status")
+    told = [
+        await workspace.becomes(kind, name, lambda item: stalled(item) == "IdentityMismatch")
+        for name in reversed(names)
+    ]
+    for item, other in zip(told, names, strict=True):
+        message = condition(item, "Stalled")["message"]
+        assert message.startswith(f"{recorded['id']} is also recorded by {kind}/{workspace.namespace}/{other}: ")
+    await workspace.kube.delete(kind, "one")
+    waiting = await workspace.becomes(kind, "one", lambda item: item and item["metadata"].get("deletionTimestamp"))
+    assert waiting["metadata"]["finalizers"] == [FINALIZER]
+    assert await changes(workspace) == [BY_ITSELF[kind][0]] * 2
+    await workspace.obey(condition(told[0], "Stalled")["message"])
+    for name in names:
+        await workspace.is_gone(kind, name)
+    assert not await _running(workspace, kind, recorded["id"])
+    assert await _running(workspace, kind, two["status"]["id"]), "what nobody records any more is not touched"

@@ -49,11 +49,15 @@ async def test_an_answer_that_came_unasked_and_was_read_is_not_the_answer_to_a_c
 
 
 @pytest.mark.parametrize("warm", [True, False], ids=["on a connection that is there", "on a new one"])
-async def test_whoever_may_not_write_any_more_sends_nothing_but_reads(warm: bool, server: ScriptedServer) -> None:
+@pytest.mark.parametrize("of_pool", [True, False], ids=["no request", "none of these"])
+async def test_what_may_not_be_written_any_more_is_not_sent_and_reads_are(
+    warm: bool, of_pool: bool, server: ScriptedServer
+) -> None:
     """Asked with the connection in hand: the place in the pool is given back, and so is the connection."""
     may = [True]
-    async with contextlib.aclosing(ConnectionPool(max_connections=1, may_write=lambda: may[0])) as pool:
-        cloud = Cloud(server.url, KEY, pool=pool, policy=ONCE)
+    pool = ConnectionPool(max_connections=1, may_write=lambda: may[0] or not of_pool)
+    async with contextlib.aclosing(pool):
+        cloud = Cloud(server.url, KEY, pool=pool, policy=ONCE).guarded(lambda: may[0] or of_pool)
         server.will(*[FOUND] * warm, FOUND, CREATED)
         if warm:
             await cloud.call(GET_VM, id="pod_1")

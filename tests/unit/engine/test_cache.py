@@ -1,6 +1,7 @@
 """The cache: what it keeps of an object, who holds which id, and what asks for work."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -65,6 +66,53 @@ def test_only_the_very_object_is_dropped() -> None:
     assert cache.drop(KEY) is None
     assert cache.with_cloud_id("pod-1") == frozenset()
     assert cache.claim("pod-2", OTHER) == frozenset()
+
+
+def test_who_records_an_id_is_told_of_others_that_come_and_go() -> None:
+    told = Counter[ObjectKey]()
+    cache = Cache(on_shared=lambda holder: told.update([holder]))
+    cache.put(KEY, raw(1, status={"id": "pod-1", "createToken": "t1"}))
+    assert (cache.others(KEY, "pod-1", "t1"), told) == (frozenset(), {})
+    cache.put(OTHER, raw(1, status={"id": "pod-1", "createToken": "t1"}))
+    assert cache.others(KEY, "pod-1") == cache.others(KEY, None, "t1") == {OTHER}
+    assert told == {KEY: 1, OTHER: 1}
+    cache.put(OTHER, raw(2, status={"id": "pod-2", "createToken": "t2"}))
+    assert (cache.others(KEY, "pod-1", "t1"), told) == (frozenset(), {KEY: 2, OTHER: 1})
+    cache.put(OTHER, raw(3, status={"id": "pod-1"}))
+    cache.drop(OTHER)
+    assert (cache.others(KEY, "pod-1", "t1"), told) == (frozenset(), {KEY: 4, OTHER: 2})
+
+
+@pytest.mark.parametrize(
+    ("status", "records"),
+    [
+        ({"cloudName": "team-a-train-1234abcd56-c0ffe"}, True),
+        ({"cloudName": "team-a-train-ffffabcd56-c0ffe"}, False),
+        ({"cloudName": "by-hand"}, True),
+        ({"cloudName": "by-hand", "identity": {"uid": "another"}}, False),
+        ({}, True),
+    ],
+    ids=["its own name", "a copy of the first release", "adopted", "a copy", "neither name nor identity"],
+)
+def test_what_came_along_with_a_copy_is_not_recorded_by_it(status: Json, records: bool) -> None:
+    cache = Cache()
+    uid = "1234abcd-5678-4ef0-9abc-def012345678"
+    cache.put(KEY, raw(1, metadata={"uid": uid}, status={"id": "pod-1", **status}))
+    assert cache.with_cloud_id("pod-1") == ({KEY} if records else frozenset())
+    cache.put(KEY, raw(2, metadata={"uid": uid, **annotated(adopt_id="pod-1")}, status={"id": "pod-1", **status}))
+    assert cache.with_cloud_id("pod-1") == ({KEY} if records or "identity" not in status else frozenset())
+
+
+def test_a_name_tells_which_object_gave_it() -> None:
+    cache, uid = Cache(), "1234abcd-5678-4ef0-9abc-def012345678"
+    cache.put(KEY, raw(1, metadata={"uid": uid}))
+    for name in ("team-a-train-1234abcd56-c0ffe", "team-a-train-1234abcd56-c0ffe-7", "team-a-train-1234abcd56"):
+        assert cache.with_name(name, "c0ffe", but="") == {KEY}
+        assert cache.with_name(name, "c0ffe", but=uid) == frozenset()
+    for name in ("team-a-train-1234abcd56-beef0", "team-a-other-1234abcd56-c0ffe", "1234abcd56", ""):
+        assert cache.with_name(name, "c0ffe", but="") == frozenset()
+    cache.drop(KEY)
+    assert cache.with_name("team-a-train-1234abcd56-c0ffe", "c0ffe", but="") == frozenset()
 
 
 def test_an_id_is_found_by_who_records_it_now() -> None:

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from pydantic import JsonValue
@@ -15,6 +15,8 @@ from relay_operator.api.meta import CreateIntent
 from relay_operator.engine import finalizer, kube
 from relay_operator.engine.account import AccountReady, Accounts
 from relay_operator.engine.actions import Ignore, Nothing, Release, Wait
+from relay_operator.engine.cache import Cache
+from relay_operator.engine.fence import fence
 from relay_operator.engine.identity import Installation, identity_of
 from relay_operator.engine.intent import cloud_name
 from relay_operator.engine.kube import KubeError
@@ -75,6 +77,7 @@ class Actor:
     installation: Installation
     leading: Callable[[], bool]
     """Whether this replica may still send something that is paid for."""
+    cache: Cache
 
     async def act(self, facts: Facts, action: Action, memory: BatchMemory, writer: ObjectWriter) -> Result:
         """What came of it; refusals by the cloud are results, not exceptions."""
@@ -123,8 +126,9 @@ class Actor:
             raise AssertionError(f"{facts.key}: the plan starts work that the phase does not have")
         obj = facts.obj.model_copy(update={"status": facts.status})
         search = not memory.clean
+        asked = replace(account, cloud=self._fenced(facts)) if work is Work.CLEAR else account
         self.transfers.start(
-            facts.key, job, lambda: self._guarded(account, self._work(work, obj, account, intent, search=search))
+            facts.key, job, lambda: self._guarded(account, self._work(work, obj, asked, intent, search=search))
         )
 
     async def _work(
@@ -174,7 +178,7 @@ class Actor:
         if not self.leading():
             raise kube.Unavailable(0, "NotLeading", "another replica may lead: nothing is sent")
         try:
-            return Paid(part, await account.cloud.call(CREATE_BATCH, self._request(facts, part)))
+            return Paid(part, await self._fenced(facts).call(CREATE_BATCH, self._request(facts, part)))
         except CloudError as error:
             self.accounts.failed(account, error)
             if error.outcome is Outcome.UNKNOWN:
@@ -191,6 +195,11 @@ class Actor:
             endpoint=spec.endpoint,
             metadata=metadata_of(spec.metadata, facts.key, tag),
         )
+
+    def _fenced(self, facts: Facts) -> Cloud:
+        obj = facts.obj
+        stands = fence(self.cache, facts.key, obj.metadata, obj.status.id, obj.status.create_token)
+        return facts.usable_account.cloud.guarded(stands)
 
     async def _mark(self, facts: Facts, part: PartStatus, writer: ObjectWriter) -> None:
         """In status, before the POST; the object is as it was read, or nothing is sent."""
@@ -213,7 +222,7 @@ class Actor:
         for part in predicates.live(facts.status):
             batch_id = part.batch_id or ""
             try:
-                await account.cloud.call(CANCEL_BATCH, id=batch_id)
+                await self._fenced(facts).call(CANCEL_BATCH, id=batch_id)
             except (Conflict, NotFound):
                 pass  # it is ending, or has ended: the next look says how
             except CloudError as error:

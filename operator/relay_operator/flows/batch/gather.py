@@ -14,6 +14,7 @@ from relay_operator.engine import identity
 from relay_operator.engine.account import NOT_ASKED, AccountReady, AccountRefused, Accounts, elsewhere, pinned
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.confirmation import ConfirmationDelays
+from relay_operator.engine.fence import shared
 from relay_operator.engine.flow import Turn
 from relay_operator.engine.identity import Installation, Whose
 from relay_operator.engine.rules import Account
@@ -67,7 +68,7 @@ class Gatherer:
         if not isinstance(account, AccountReady):
             return Facts(key, obj, now, account, replace(view, account=Account.of(account)), obj.status, intent)
         made_for = obj.status.identity or (intent.identity if intent is not None else None)
-        foreign = elsewhere(made_for, account) or self._withheld(obj, made_for, account)
+        foreign = elsewhere(made_for, account) or self._withheld(obj, made_for, account) or self._shared(key, obj)
         if foreign is not None and view.phase is not Phase.NEW:
             return Facts(key, obj, now, foreign, replace(view, account=Account.of(foreign)), obj.status, intent)
         if view.phase is Phase.ACTIVE and isinstance(written, MalformedIntent) and not obj.status.create_token:
@@ -123,6 +124,13 @@ class Gatherer:
             "over if the account says allowAdoption"
         )
         return AccountRefused(Reason.ADOPTION_REFUSED, message)
+
+    def _shared(self, key: ObjectKey, obj: InferenceBatch) -> AccountRefused | None:
+        others = self.cache.others(key, obj.status.id, obj.status.create_token)
+        if not others:
+            return None
+        what = obj.status.id or f"what was created with the token {obj.status.create_token}"
+        return AccountRefused(Reason.IDENTITY_MISMATCH, shared(what, key, others))
 
     def _with_the_cloud(self, facts: Facts, sight: Sight, memory: BatchMemory) -> Facts:
         """The view with everything that was looked up."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Generic
+from typing import Generic, TypeVar
 
 from relay_client import Cloud, CloudError, Conflict, NotFound, Outcome, Unreadable
 from relay_operator.api.meta import CreateIntent, ObjectMeta
@@ -10,6 +10,8 @@ from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine import finalizer, kube
 from relay_operator.engine.account import Accounts
 from relay_operator.engine.actions import Nothing
+from relay_operator.engine.cache import Cache
+from relay_operator.engine.fence import SupersededError, fence
 from relay_operator.engine.identity import Installation, identity_of
 from relay_operator.engine.intent import cloud_name, fingerprints, named
 from relay_operator.engine.object_writer import ObjectWriter
@@ -19,6 +21,8 @@ from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.memory import ManagedMemory, SentChange
 from relay_operator.flows.managed.resource import Change, ExternalResource, Inputs, ObsT
 from relay_operator.flows.managed.result import Accepted, OutcomeUnknown, Rejected, Result, Sent
+
+AnswerT = TypeVar("AnswerT")
 
 
 @dataclass(slots=True)
@@ -32,6 +36,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
     installation: Installation
     leading: Callable[[], bool]
     """Whether this replica may still send something that is paid for."""
+    cache: Cache
 
     async def act(
         self, facts: Facts[SpecT, StatusT, ObsT], action: Action, memory: ManagedMemory, writer: ObjectWriter
@@ -116,14 +121,19 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
     async def _create(
         self, facts: Facts[SpecT, StatusT, ObsT], intent: CreateIntent, memory: ManagedMemory
     ) -> Result[ObsT]:
-        account = facts.usable_account
         if not self.leading():
             raise kube.Unavailable(0, "NotLeading", "another replica may lead: nothing is sent")
+        first = intent.token in memory.unsent
         memory.unsent.clear()  # from here on nobody can say that
         try:
-            observed = await self.resource.create(account.cloud, facts.obj, intent, facts.inputs or Inputs())
+            observed = await self._sent(
+                facts, lambda cloud: self.resource.create(cloud, facts.obj, intent, facts.inputs or Inputs())
+            )
+        except SupersededError:
+            if first:
+                memory.unsent.add(intent.token)
+            raise
         except CloudError as error:
-            self.accounts.failed(account, error)
             # A name clash means that something of this name exists: look, do not count it as refused.
             unknown = error.outcome is Outcome.UNKNOWN or isinstance(error, Conflict)
             return OutcomeUnknown(error, intent) if unknown else Rejected(error, intent)
@@ -139,12 +149,22 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         call: Callable[[Cloud], Awaitable[object]],
         change: Change | None = None,
     ) -> Result[ObsT]:
-        account = facts.usable_account
         try:
-            await call(account.cloud)
+            await self._sent(facts, call)
         except NotFound:
             return Sent(change)  # the next look says what that means
         except CloudError as error:
-            self.accounts.failed(account, error)
             return Rejected(error)
         return Sent(change)
+
+    async def _sent(self, facts: Facts[SpecT, StatusT, ObsT], call: Callable[[Cloud], Awaitable[AnswerT]]) -> AnswerT:
+        """The answer. Raises CloudError, and SupersededError where nothing was sent and another decision is needed."""
+        account, obj = facts.usable_account, facts.obj
+        stands = fence(self.cache, facts.key, obj.metadata, obj.status.id)
+        try:
+            return await call(account.cloud.guarded(stands))
+        except CloudError as error:
+            if error.outcome is Outcome.NOT_SENT and not stands():
+                raise SupersededError from error
+            self.accounts.failed(account, error)
+            raise

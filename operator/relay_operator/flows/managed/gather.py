@@ -13,6 +13,7 @@ from relay_operator.engine import identity
 from relay_operator.engine.account import NOT_ASKED, AccountReady, Accounts, elsewhere, pinned
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.confirmation import ConfirmationDelays
+from relay_operator.engine.fence import shared
 from relay_operator.engine.flow import Turn
 from relay_operator.engine.identity import Installation, Whose
 from relay_operator.engine.intent import named
@@ -213,6 +214,9 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         if obj.status.id:
             if predicates.demand(obj) is Demand.DELETE_ORPHANING:
                 return _Sight(Seen.PENDING)
+            others = self.cache.others(key, obj.status.id)
+            if others:
+                return _Sight(Seen.FOREIGN, note=shared(obj.status.id, key, others))
             return await self._look_by_id(obj, account, memory, now, look)
         refused = ""
         if adopt_id and (is_open or not deleting):

@@ -62,6 +62,8 @@ class Pods:
     born: str = "running"
     """The state of a pod right after its create."""
     failures: dict[str, deque[Failure]] = field(default_factory=dict)
+    before_change: Callable[[str], None] = lambda _call: None
+    """Called while a change waits to be sent: what somebody else does meanwhile."""
     on_call: Callable[[str], None] = lambda _call: None
     """Called when a call has been carried out: what somebody else does just then."""
     random_failure: Callable[[str], Failure | None] = lambda _call: None
@@ -72,6 +74,13 @@ class Pods:
     def fail(self, call: str, *failures: Failure) -> None:
         """The next calls of this kind fail so."""
         self.failures.setdefault(call, deque()).extend(failures)
+
+    def begin_change(self, call: str, cloud: Cloud) -> Failure | None:
+        """The same for what is sent only if the guard of the request says so."""
+        self.before_change(call)
+        if not cloud._policy.may_begin():
+            raise CloudUnavailable(call, "not sent", outcome=Outcome.NOT_SENT)
+        return self.begin(call)
 
     def begin(self, call: str) -> Failure | None:
         """Notes the call; how it is going to fail. Raises where it fails before anything happens."""
@@ -155,7 +164,7 @@ class MemoryPods(GpuPods):
 
     async def create(self, cloud: Cloud, obj: Pod, intent: CreateIntent, inputs: Inputs) -> VmRecord:
         self.pods.sent.append((intent, inputs))
-        failure = self.pods.begin("create")
+        failure = self.pods.begin_change("create", cloud)
         count = obj.spec.gpu.count if obj.spec.gpu is not None else 1
         record = self.pods.add(
             intent.name,
@@ -182,23 +191,23 @@ class MemoryPods(GpuPods):
         return replace(super().restart(observed), send=self._power(RESTART, observed, "running"))
 
     def _power(self, name: str, observed: VmRecord, state: str) -> Callable[[Cloud], Awaitable[None]]:
-        async def send(_: Cloud) -> None:
-            failure = self.pods.begin(name)
+        async def send(cloud: Cloud) -> None:
+            failure = self.pods.begin_change(name, cloud)
             self.pods.obey(observed.id, state)
             self.pods.end(name, failure)
 
         return send
 
     def changes(self, obj: Pod, observed: VmRecord, *, running: bool) -> tuple[Change, ...]:
-        async def send(_: Cloud) -> None:
-            failure = self.pods.begin("visibility")
+        async def send(cloud: Cloud) -> None:
+            failure = self.pods.begin_change("visibility", cloud)
             self.pods.obey(observed.id, observed.status, public=obj.spec.public)
             self.pods.end("visibility", failure)
 
         return tuple(replace(change, send=send) for change in super().changes(obj, observed, running=running))
 
     async def delete(self, cloud: Cloud, cloud_id: str) -> None:
-        failure = self.pods.begin("delete")
+        failure = self.pods.begin_change("delete", cloud)
         if cloud_id not in self.pods.records:
             raise NotFound("terminate_vm", "no such pod", status=404)
         self.pods.become(cloud_id, "terminated")

@@ -400,3 +400,101 @@ async def test_what_is_no_id_is_neither_sent_nor_adopted(world: World) -> None:
     world.apply(annotations={ADOPT_ID: "pod-1/../../keys"})
     await world.wait(10)
     assert (world.reason(), world.pods.calls) == ("AdoptionRefused", [])
+
+
+async def _with_one_id(world: World) -> None:
+    """What a failover between a check and a write can lead to: `other` records the pod of `train`."""
+    world.apply()
+    world.apply("other", annotations={ADOPT_ID: world.pods.add("by-hand").id})
+    await world.wait(10)
+    _record_too(world)
+
+
+def _record_too(world: World) -> None:
+    changed: Json = {"status": {"id": world.status().id, "cloudName": world.status().cloud_name}}
+    world.server.edit("gpupods", NAMESPACE, "other", changed, status=True)
+
+
+def _told(world: World, name: str) -> str:
+    stalled = world.condition(ConditionType.STALLED, name)
+    return "" if stalled is None else f"{stalled.reason}: {stalled.message}"
+
+
+async def test_what_two_objects_record_is_changed_and_ended_by_neither(world: World) -> None:
+    await _with_one_id(world)
+    cloud_id = world.status().id
+    await world.settle()
+    for name, another in (("train", "other"), ("other", "train")):
+        assert _told(world, name).startswith(
+            f"IdentityMismatch: {cloud_id} is also recorded by GpuPod/team-a/{another}"
+        )
+        world.change(name, powerState="Stopped")
+        world.delete(name)
+    changes = len(world.pods.calls)
+    await world.wait(700)
+    assert set(world.pods.calls[changes:]) <= {"observe"}
+    assert (world.exists(), world.exists("other")) == (True, True)
+    world.annotate("other", abandon="true")
+    await world.wait(10)
+    assert (world.exists(), world.exists("other")) == (False, False)
+    assert cloud_id not in {record.id for record in world.pods.live}
+
+
+async def test_both_go_on_once_one_of_them_lets_go(world: World) -> None:
+    await _with_one_id(world)
+    await world.settle()
+    world.server.edit("gpupods", NAMESPACE, "other", {"status": {"id": "pod-9", "cloudName": None}}, status=True)
+    await world.settle()
+    assert (world.reason(), _told(world, "train")) == ("Running", "")
+
+
+@pytest.mark.parametrize("call", ["delete", "stop"])
+async def test_the_guard_of_a_request_asks_again_who_records_it(world: World, call: str) -> None:
+    await _with_one_id(world)
+    world.server.edit("gpupods", NAMESPACE, "other", {"status": {"id": "pod-9"}}, status=True)
+    await world.settle()
+
+    def just_then(asked: str) -> None:
+        if asked == call:
+            _record_too(world)
+
+    world.pods.before_change = just_then
+    if call == "delete":
+        world.delete()
+    else:
+        world.change(powerState="Stopped")
+    await world.wait(10)
+    assert world.pods.count(call) == 0
+    assert _told(world, "train").startswith("IdentityMismatch")
+
+
+async def test_nothing_is_created_for_what_people_changed_in_the_moment_before(world: World) -> None:
+    def just_then(_: str) -> None:
+        world.pods.before_change = lambda _: None
+        world.change(image="another")
+
+    world.pods.before_change = just_then
+    world.apply()
+    await world.wait(10)
+    assert [record.image_url for record in world.pods.records.values()] == ["another"]
+    assert (world.reason(), world.status().id) == ("Running", "pod-1")
+
+
+async def test_nothing_is_created_for_what_was_deleted_in_the_moment_before(world: World) -> None:
+    world.pods.before_change = lambda _: world.delete()
+    world.apply()
+    await world.wait(10)
+    assert (world.exists(), world.pods.created) == (False, [])
+
+
+async def test_nothing_is_created_for_what_was_forced_away_in_the_moment_before(world: World) -> None:
+    def just_then(_: str) -> None:
+        world.delete(force=True)
+        world.pods.before_change = lambda _: None
+
+    world.pods.before_change = just_then
+    world.apply()
+    await world.wait(10)
+    world.apply()
+    await world.wait(10)
+    assert len(world.pods.created) == 1

@@ -85,7 +85,8 @@ class World:
         """A process that remembers nothing."""
         clock, kube = self.clock, self.kube
         self.resource = MemoryPods(self.pods)
-        self.cache, self.queue = Cache(), Queue[ObjectKey](clock.monotonic)
+        self.queue = Queue[ObjectKey](clock.monotonic)
+        self.cache = Cache(on_shared=lambda key: self.queue.add(key, Priority.CHANGE))
         vanished = Vanished(kube, OPERATOR_NAMESPACE, self.cache, self.queue, clock.wall, frozenset({"GpuPod"}))
         self.informer = Informer(self.cache, self.queue, vanished, self.random, 300.0)
         self.recorder = Recorder(kube, "test", clock.wall)
@@ -123,6 +124,7 @@ class World:
                 lambda: f"token-{next(self._tokens)}",
                 engine.installation,
                 lambda: self.leading,
+                self.cache,
             ),
             connections=ConnectionWriter(kube),
             retry_policy=policy,

@@ -1,0 +1,41 @@
+"""What is asked in the moment before a request that changes something in the cloud is sent."""
+
+from collections.abc import Callable
+
+from relay_operator.api.meta import ObjectKey, ObjectMeta
+from relay_operator.engine.cache import Cache
+from relay_operator.engine.kube import Unavailable
+
+
+class SupersededError(Unavailable):
+    """Nothing was sent: the object is not what was decided on any more."""
+
+    def __init__(self) -> None:
+        super().__init__(0, "Superseded", "the object changed before the request was sent: it is decided on anew")
+
+
+def fence(
+    cache: Cache, key: ObjectKey, metadata: ObjectMeta, cloud_id: str | None, token: str | None = None
+) -> Callable[[], bool]:
+    """Whether the decision still stands: it is the same object, as people left it, and nobody else records what it has.
+
+    Waiting for a connection and for the account's rate takes its time, and the watch goes on meanwhile.
+    """
+    decided_on = (metadata.uid, metadata.generation, metadata.deletion_timestamp is not None)
+
+    def stands() -> bool:
+        entry = cache.get(key)
+        same = entry is not None and (entry.uid, entry.generation, entry.deleting) == decided_on
+        return same and not cache.others(key, cloud_id, token)
+
+    return stands
+
+
+def shared(cloud_id: str, key: ObjectKey, others: frozenset[ObjectKey]) -> str:
+    """What is told of something that two objects record: either may be wrong, so that neither touches it."""
+    which = f"-n {key.namespace} {key.kind.lower()} {key.name}"
+    return (
+        f"{cloud_id} is also recorded by {', '.join(sorted(map(str, others)))}: neither changes nor ends it. To leave "
+        f"it to the other, run: kubectl annotate {which} gpurelay.dev/abandon=true && "
+        f"kubectl delete --ignore-not-found {which}"
+    )
