@@ -60,6 +60,13 @@ class Unavailable(KubeError):
     """No answer, 429, 5xx or what is not the API server's: the request may or may not have been processed."""
 
 
+class NotLeading(Unavailable):
+    """Another replica may lead: nothing that others see is done any more."""
+
+    def __init__(self) -> None:
+        super().__init__(0, "NotLeading", "another replica may lead: nothing is sent")
+
+
 @dataclass(frozen=True, slots=True)
 class ResourceType:
     """Where a kind lives in the API."""

@@ -93,7 +93,7 @@ def batches(parts: Parts) -> KindReconciler:
     parts.traces[BATCH.kind] = BatchTraces(parts.engine.cache)
     engine, settings, delays, transfers, pace = parts.engine, parts.settings, parts.delays, parts.transfers, Pace()
     sources = Sources(engine.kube, parts.stores)
-    destinations = Destinations(engine.kube, parts.stores, sources)
+    destinations = Destinations(engine.kube, parts.stores, sources, parts.leading)
     lost_files = LostFiles(max(delays.absence, delays.newborn), asyncio.sleep)
     lists = SharedLists[Mapping[str, Batch]](settings.poll_transition_seconds / 2, time.monotonic)
     polls = BatchPolls(lists, settings.poll_settled_seconds * 2, time.monotonic)

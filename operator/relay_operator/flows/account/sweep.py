@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
 from relay_operator.api.cloudaccount import Orphans
@@ -158,11 +159,15 @@ class Sweeper:
                 await self._forget(record, memory)
             elif name == record.name and self._ends(record, policy, now):
                 logger.warning("ending %s %s (%s): %s", record.kind, record.id, record.name, record.fate)
-                await self.traces[record.kind].end(ready.cloud, record.id)
+                await self.traces[record.kind].end(ready.cloud.guarded(partial(self._nobodys, record)), record.id)
 
     def _ends(self, record: Leftover, policy: Orphans, now: datetime) -> bool:
         """What some object asks for by its id is left to people."""
         return to_end(record, policy, now, everywhere=self.everywhere) and not self._named(record.id)
+
+    def _nobodys(self, record: Leftover) -> bool:
+        """Asked again in the moment before the first byte."""
+        return not self.engine.cache.with_cloud_id(record.id)
 
     def _in_turn(self, ready: AccountReady, memory: SweepMemory) -> Iterator[Leftover]:
         """Those that the organization can be asked about: all late ones, and some of the others each time."""

@@ -176,7 +176,7 @@ class Actor:
             raise AssertionError(f"{facts.key}: the plan submits a part that is not there")
         await self._mark(facts, part, writer)
         if not self.leading():
-            raise kube.Unavailable(0, "NotLeading", "another replica may lead: nothing is sent")
+            raise kube.NotLeading
         try:
             return Paid(part, await self._fenced(facts).call(CREATE_BATCH, self._request(facts, part)))
         except CloudError as error:

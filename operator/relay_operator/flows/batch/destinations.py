@@ -1,6 +1,6 @@
 """Where the answers go: two objects of a store, or two keys of a ConfigMap."""
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final
@@ -41,6 +41,8 @@ class Destinations:
     kube: Kube
     stores: ObjectStores
     sources: Sources
+    leading: Callable[[], bool]
+    """Whether this replica may still do what others see."""
 
     async def check(self, obj: InferenceBatch, token: str) -> None:
         """Raises StoppedError where the output could not be written, or would overwrite what it must not."""
@@ -80,8 +82,8 @@ class Destinations:
             return await self._write_config_map(obj, obj.spec.output.config_map_ref.name, merge, token)
         answers, errors = await self._objects(obj)
         try:
-            first = await self.stores.write(*answers, merge.outputs())
-            second = await self.stores.write(*errors, merge.errors())
+            first = await self.stores.write(*answers, self._while_leading(merge.outputs()))
+            second = await self.stores.write(*errors, self._while_leading(merge.errors()))
         except StoreError as error:
             raise StoppedError(_unwritten(error)) from None
         return OutputStatus(
@@ -90,6 +92,13 @@ class Destinations:
             errors=str(errors[0]),
             errors_version=second[:253] or None,
         )
+
+    async def _while_leading(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """An upload is seen by others once its last piece is in: whoever does not lead by then lets it fall."""
+        async for piece in pieces:
+            yield piece
+        if not self.leading():
+            raise kube.NotLeading
 
     async def _objects(
         self, obj: InferenceBatch
@@ -171,6 +180,8 @@ class Destinations:
             "ownerReferences": kept,
         }
         namespace = obj.metadata.namespace
+        if not self.leading():
+            raise kube.NotLeading
         with _told_of(namespace, name):
             return await self.kube.patch(CONFIG_MAPS, namespace, name, {"metadata": metadata, "data": data})
 

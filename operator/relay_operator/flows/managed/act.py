@@ -122,7 +122,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         self, facts: Facts[SpecT, StatusT, ObsT], intent: CreateIntent, memory: ManagedMemory
     ) -> Result[ObsT]:
         if not self.leading():
-            raise kube.Unavailable(0, "NotLeading", "another replica may lead: nothing is sent")
+            raise kube.NotLeading
         first = intent.token in memory.unsent
         memory.unsent.clear()  # from here on nobody can say that
         try:
