@@ -43,7 +43,7 @@ from relay_client.errors import (
     Unreadable,
 )
 from relay_client.operations import OPERATIONS, AnyOperation, Api, Operation
-from relay_client.paging import Listing, batches, files, list_clusters, listing, pages
+from relay_client.paging import Listing, batches, files, gathered, list_clusters, listing, pages
 from relay_client.pool import ConnectionPool
 from relay_client.ratelimit import RateLimiter
 from relay_client.retry import CallPolicy
@@ -85,6 +85,7 @@ __all__ = [
     "batches",
     "errors",
     "files",
+    "gathered",
     "list_clusters",
     "listing",
     "operations",

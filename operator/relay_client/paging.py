@@ -1,21 +1,26 @@
 """Walks paged lists to their end: by cursor (section 1, "Pagination"), files and batches by `after` (section 2)."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
+
+from pydantic import BaseModel
 
 from relay_client.cloud import Cloud
 from relay_client.errors import Unreadable
-from relay_client.operations import LIST_BATCHES, LIST_CLUSTERS, LIST_FILES, Operation
+from relay_client.operations import LIST_BATCHES, LIST_CLUSTERS, LIST_FILES, AnyOperation, Operation
 from relay_wire.base import Page
 from relay_wire.batches import Batch
 from relay_wire.clusters import ClusterSummary
 from relay_wire.files import FileObject
 
-ItemT = TypeVar("ItemT")
+ItemT = TypeVar("ItemT", bound=BaseModel)
 ItemT_co = TypeVar("ItemT_co", bound="_Identified", covariant=True)
 
 MAX_PAGES = 1000
+MAX_KEPT_ITEMS = 100_000
+MAX_KEPT_BYTES = 64 * 1024**2
+"""Of all items together that are kept of a list, as JSON: each page may be as large as an answer may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +53,37 @@ async def listing(
     cloud: Cloud, operation: Operation[None, Page[ItemT]], *, limit: int | None = None, max_pages: int = MAX_PAGES
 ) -> Listing[ItemT]:
     """All pages as one. Raises CloudError, rather than answering a part, where a page cannot be read."""
-    items: list[ItemT] = []
-    complete = False
+    kept, complete = _Kept[ItemT](operation.name), False
     async for page in pages(cloud, operation, limit=limit, max_pages=max_pages):
-        items += page.items
+        kept.keep(page.items)
         complete = not page.next_cursor
-    return Listing(tuple(items), complete)
+    return Listing(tuple(kept.items), complete)
+
+
+async def gathered(operation: AnyOperation, items: AsyncIterable[ItemT]) -> list[ItemT]:
+    """What is wanted of a list that was asked for with the operation. Raises Unreadable where it is too much."""
+    kept = _Kept[ItemT](operation.name)
+    async for item in items:
+        kept.keep([item])
+    return kept.items
+
+
+@dataclass(slots=True)
+class _Kept(Generic[ItemT]):
+    """Items of a list, in bounds."""
+
+    operation: str
+    items: list[ItemT] = field(default_factory=list)
+    _bytes: int = 0
+
+    def keep(self, more: Iterable[ItemT]) -> None:
+        """Raises Unreadable, rather than keeping a part, where that is too much."""
+        for item in more:
+            self._bytes += len(item.model_dump_json())
+            if len(self.items) >= MAX_KEPT_ITEMS or self._bytes > MAX_KEPT_BYTES:
+                most = f"{MAX_KEPT_ITEMS} items, or {MAX_KEPT_BYTES >> 20} MiB"
+                raise Unreadable(self.operation, f"the list has more than {most}", status=200)
+            self.items.append(item)
 
 
 async def list_clusters(cloud: Cloud, *, limit: int | None = None) -> Listing[ClusterSummary]:

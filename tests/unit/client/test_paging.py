@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from relay_client import Cloud, CloudError, CloudUnavailable, Unreadable, list_clusters, listing
+from relay_client import Cloud, CloudError, CloudUnavailable, Unreadable, list_clusters, listing, paging
 from relay_client.operations import LIST_CLUSTERS
 from tests.unit.client.scripted import Reply, ScriptedServer
 
@@ -44,6 +44,17 @@ async def test_a_cursor_that_comes_again_is_an_error(cursors: list[str], cloud: 
     with pytest.raises(Unreadable, match="repeats a cursor"):
         await list_clusters(cloud)
     assert len(server.seen) == len(cursors)
+
+
+@pytest.mark.parametrize(("bound", "most"), [("MAX_KEPT_ITEMS", 3), ("MAX_KEPT_BYTES", 600)])
+async def test_a_list_that_is_too_much_to_keep_is_an_error(
+    bound: str, most: int, cloud: Cloud, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paging, bound, most)
+    server.will(page("a", "b", cursor="1"), page("c", "d", cursor="2"))
+    with pytest.raises(Unreadable, match="the list has more than"):
+        await list_clusters(cloud)
+    assert len(server.seen) == 2
 
 
 async def test_a_list_with_too_many_pages_is_not_complete(cloud: Cloud, server: ScriptedServer) -> None:

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from relay_client import Cloud, CloudError, CloudUnavailable, Unreadable, batches, files
+from relay_client import Cloud, CloudError, CloudUnavailable, Unreadable, batches, files, gathered, paging
+from relay_client.operations import LIST_BATCHES
 from relay_client.paging import MAX_PAGES
 from tests.unit.client.conftest import KEY, Timeline
 from tests.unit.client.scripted import Reply, ScriptedServer
@@ -41,6 +42,19 @@ async def test_files_are_walked_as_batches_are(inference: Cloud, server: Scripte
     async with inference:
         assert [file.id async for file in files(inference)] == ["b", "a"]
     assert server.targets == ["GET /v1/files", "GET /v1/files?after=b"]
+
+
+async def test_what_is_kept_of_them_has_a_bound(
+    inference: Cloud, server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(paging, "MAX_KEPT_ITEMS", 1)
+    server.will(page("d", "c", more=True), page("b", more=True), page("a"))
+    async with inference:
+        kept = await gathered(LIST_BATCHES, (each async for each in batches(inference) if each.id == "b"))
+        assert [batch.id for batch in kept] == ["b"]
+        server.will(page("d", "c", more=True))
+        with pytest.raises(Unreadable, match="list_batches: 200: the list has more than 1 items"):
+            await gathered(LIST_BATCHES, batches(inference))
 
 
 @pytest.mark.parametrize("empty", [page(), Reply(200, b'{"data":null,"has_more":false}')])

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterat
 from dataclasses import dataclass
 
 from relay_client import Cloud, NoInferenceUrl, NotFound
-from relay_client.operations import DELETE_FILE, GET_FILE
-from relay_client.paging import files
+from relay_client.operations import DELETE_FILE, GET_FILE, LIST_FILES
+from relay_client.paging import files, gathered
 from relay_operator.api.inferencebatch import InferenceBatch, PartStatus
 from relay_operator.api.meta import CreateIntent
 from relay_operator.flows.batch.names import file_prefix
@@ -19,7 +19,8 @@ LIST_LIMIT = 200
 async def ours(cloud: Cloud, intent: CreateIntent) -> list[FileObject]:
     """What was uploaded for an object; an upload whose answer was lost may have a namesake. Raises CloudError."""
     prefix = file_prefix(intent)
-    return [file async for file in files(cloud, limit=LIST_LIMIT) if (file.filename or "").startswith(prefix)]
+    listed = files(cloud, limit=LIST_LIMIT)
+    return await gathered(LIST_FILES, (file async for file in listed if (file.filename or "").startswith(prefix)))
 
 
 async def clear(obj: InferenceBatch, cloud: Cloud, intent: CreateIntent, *, search: bool) -> Cleared:

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from relay_client import Cloud, CloudError, Unreadable
-from relay_client.paging import batches
+from relay_client.operations import LIST_BATCHES
+from relay_client.paging import batches, gathered
 from relay_operator.api import meta
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import InferenceBatch, InferenceBatchStatus, PartStatus
@@ -257,7 +258,8 @@ def _from_status(obj: InferenceBatch) -> CreateIntent | None:
 
 
 async def _tagged(cloud: Cloud, token: str) -> list[Batch]:
-    return [batch async for batch in batches(cloud, limit=PAGE) if PartTag.of(batch, token) is not None]
+    listed = batches(cloud, limit=PAGE)
+    return await gathered(LIST_BATCHES, (batch async for batch in listed if PartTag.of(batch, token) is not None))
 
 
 def _place(batch: Batch, token: str) -> tuple[int, int] | None:
