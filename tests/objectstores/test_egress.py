@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from relay_operator.objectstores.addresses import StorePolicy
-from relay_operator.objectstores.credentials import Credentials, WebCredentials
+from relay_operator.objectstores.credentials import Credentials, S3Credentials, WebCredentials
 from relay_operator.objectstores.egress import EgressGuard, Limits
 from relay_operator.objectstores.errors import StoreReason
 from relay_operator.objectstores.location import Location
@@ -57,21 +57,18 @@ class Names:
         return [ip_address(each) for each in found.split()]
 
 
+ADDRESSES = ["127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "[64:ff9b::7f00:1]", "0.0.0.0", "[::]"]
+NAMES = ["localhost", "127.1", "2130706433"]
+
+
 @pytest.mark.parametrize(
-    "host",
+    ("host", "reason"),
     [
-        "localhost",
-        "127.0.0.1",
-        "[::1]",
-        "[::ffff:127.0.0.1]",
-        "[64:ff9b::7f00:1]",
-        "0.0.0.0",
-        "[::]",
-        "127.1",
-        "2130706433",
+        *((host, StoreReason.NOT_ALLOWED) for host in ADDRESSES),
+        *((host, StoreReason.UNREACHABLE) for host in NAMES),  # see the test of inner names below
     ],
 )
-async def test_loopback_is_refused_however_it_is_written(server: WebServer, host: str) -> None:
+async def test_loopback_is_refused_however_it_is_written(server: WebServer, host: str, reason: StoreReason) -> None:
     port = server.url.rpartition(":")[2]
     location = Location.parse(f"https://{host}:{port}/in")
     async with ObjectStores(StorePolicy()) as stores:
@@ -81,7 +78,7 @@ async def test_loopback_is_refused_however_it_is_written(server: WebServer, host
             stores.write(location, trusting(server), chunks(b"y")),
             stores.check_writable(location, trusting(server)),
         ):
-            said = await fails_for(StoreReason.NOT_ALLOWED, refused)
+            said = await fails_for(reason, refused)
             assert "RELAY_ALLOWED_PRIVATE_NETWORKS" in said
     assert server.requests == []
 
@@ -102,9 +99,23 @@ async def test_a_name_that_leads_to_a_private_address_is_refused(server: WebServ
     async with ObjectStores(StorePolicy((), ALLOWED), resolve=names) as stores:
         for host in ("files.example.com", "mixed.example.com"):
             location = Location.parse(f"https://{host}:{port}/in")
-            said = await fails_for(StoreReason.NOT_ALLOWED, content(stores, location, trusting(server)))
+            said = await fails_for(StoreReason.UNREACHABLE, content(stores, location, trusting(server)))
             assert "127.0.0.8" not in said
     assert server.requests == []
+
+
+async def test_an_inner_name_is_answered_as_one_that_does_not_exist() -> None:
+    names = Names(there_inside=["10.0.0.8"], half_inside=["93.184.215.14 10.0.0.8"])
+    of_web, of_bucket = set(), set()
+    async with ObjectStores(StorePolicy(), resolve=names) as stores:
+        for host in ("there.inside", "half.inside", "nowhere.inside"):
+            for said, url, credentials in (
+                (of_web, f"https://{host}/in", None),
+                (of_bucket, "s3://bucket/in", S3Credentials("key", "secret", endpoint=f"https://{host}")),
+            ):
+                told = await fails_for(StoreReason.UNREACHABLE, content(stores, Location.parse(url), credentials))
+                said.add(told.replace(host, "the name"))
+    assert (len(of_web), len(of_bucket)) == (1, 1)
 
 
 async def test_a_redirect_to_a_private_address_is_refused(server: WebServer) -> None:
@@ -112,7 +123,7 @@ async def test_a_redirect_to_a_private_address_is_refused(server: WebServer) -> 
     names = Names(localhost=["127.0.0.1"], inside_example_com=["169.254.169.254"])
     async with ObjectStores(StorePolicy((), ALLOWED), resolve=names) as stores:
         location = Location.parse(f"{server.url}/in")
-        await fails_for(StoreReason.NOT_ALLOWED, content(stores, location, trusting(server)))
+        await fails_for(StoreReason.UNREACHABLE, content(stores, location, trusting(server)))
     assert names.asked == ["localhost", "inside.example.com"]
 
 
@@ -122,7 +133,7 @@ async def test_a_name_that_changes_its_address_is_resolved_once_for_each_connect
         location = Location.parse(f"{server.url}/in")
         assert await content(stores, location, trusting(server)) == b"x"
         assert names.asked == ["localhost"]
-        await fails_for(StoreReason.NOT_ALLOWED, content(stores, location, trusting(server)))
+        await fails_for(StoreReason.UNREACHABLE, content(stores, location, trusting(server)))
 
 
 async def test_plain_http_is_refused_outside_of_networks_that_are_allowed() -> None:

@@ -2,6 +2,7 @@
 
 import re
 
+from relay_operator.objectstores.egress import EgressRefused
 from relay_operator.objectstores.errors import StoreError, StoreReason, reason_of
 from relay_operator.objectstores.location import Location, Scheme
 
@@ -9,6 +10,12 @@ _STATUS = re.compile(r"status code: (?P<status>[0-9]{3})\b")
 _CODE = re.compile(r"<Code>(?P<code>[A-Za-z]{1,64})</Code>|\"code\": ?\"(?P<json>[A-Za-z]{1,64})\"")
 _NO_BUCKET = {"NoSuchBucket", "ContainerNotFound", "ContainerBeingDeleted", "InvalidBucketName", "ResourceNotFound"}
 _WRONG_REGION = {"AuthorizationHeaderMalformed", "PermanentRedirect", "IllegalLocationConstraintException"}
+
+
+def not_let_out(location: Location, refused: EgressRefused) -> StoreError:
+    """The error for a server that the egress guard lets nobody connect to."""
+    reason = StoreReason.UNREACHABLE if refused.passing else StoreReason.NOT_ALLOWED
+    return StoreError(reason, f"{location} cannot be used: {refused}.")
 
 
 def already_there(location: Location) -> StoreError:

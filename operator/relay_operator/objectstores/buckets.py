@@ -12,7 +12,7 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, S3Store
 
-from relay_operator.objectstores.bucket_errors import understood, unusable
+from relay_operator.objectstores.bucket_errors import not_let_out, understood, unusable
 from relay_operator.objectstores.credentials import AzureCredentials, GcsCredentials, S3Credentials
 from relay_operator.objectstores.egress import EgressRefused, Passage
 from relay_operator.objectstores.errors import StoreError, StoreReason
@@ -126,7 +126,7 @@ class BucketStore:
         try:
             yield
         except EgressRefused as refused:
-            raise StoreError(StoreReason.NOT_ALLOWED, f"{self._location} cannot be used: {refused}.") from None
+            raise not_let_out(self._location, refused) from None
         except (BaseError, OSError, ValueError) as error:
             raise understood(self._location, str(error), self._passage.failure) from None
 

@@ -24,6 +24,7 @@ Ends: TypeAlias = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Resolver: TypeAlias = Callable[[str, int], Awaitable[Sequence[Address]]]
 _T = TypeVar("_T")
 _PIECE = 65_536  # bytes
+_TO_ALLOW = "an administrator can add its network to RELAY_ALLOWED_PRIVATE_NETWORKS"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,11 @@ class Limits:
 
 
 class EgressRefused(Exception):
-    """The policy forbids a connection; the text says what was asked for and why not."""
+    """No connection is made; the text says what was asked for and why not. `passing`: it may be, another time."""
+
+    def __init__(self, why: str, *, passing: bool = False) -> None:
+        super().__init__(why)
+        self.passing = passing
 
 
 class CannotConnect(Exception):
@@ -58,7 +63,7 @@ class Passage:
     user: str
     password: str = field(repr=False)
     port: int
-    refused: asyncio.Future[str] = field(repr=False)
+    refused: asyncio.Future[EgressRefused] = field(repr=False)
     failure: str = ""  # why the latest allowed connection could not be made
     connections: set[asyncio.Task[None]] = field(default_factory=set, repr=False)
 
@@ -84,7 +89,7 @@ class Passage:
         try:
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             if self.refused.done():
-                raise EgressRefused(self.refused.result())
+                raise self.refused.result()
             return await task
         finally:
             if not task.done():
@@ -123,7 +128,7 @@ class EgressGuard:
         """Credentials that hold as long as the context; connections made with them end with it."""
         if self._server is None:
             raise RuntimeError("the egress guard is used outside of its `async with`")
-        refused: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        refused: asyncio.Future[EgressRefused] = asyncio.get_running_loop().create_future()
         port = self._server.sockets[0].getsockname()[1]
         passage = Passage(secrets.token_hex(8), secrets.token_urlsafe(24), port, refused)
         self._passages[passage.user] = passage
@@ -185,7 +190,7 @@ class EgressGuard:
             upstream = await self._connect(request)
         except EgressRefused as refused:
             if not passage.refused.done():
-                passage.refused.set_result(str(refused))
+                passage.refused.set_result(refused)
             return await _say(writer, 403, "Refused by policy")
         except CannotConnect as failed:
             passage.failure = str(failed)
@@ -201,17 +206,15 @@ class EgressGuard:
             upstream[1].close()
 
     async def _connect(self, request: ProxyRequest) -> Ends:
-        """A connection to a checked address; raises `Refused` and `CannotConnect`."""
+        """A connection to a checked address; raises `EgressRefused` and `CannotConnect`."""
         host, port = request.host, request.port
-        try:
-            async with asyncio.timeout(self._limits.connect_seconds):
-                addresses = list(dict.fromkeys(await self._addresses(host, port)))
-        except (OSError, TimeoutError):
-            raise CannotConnect(f"the name {host} cannot be resolved") from None
-        if not addresses:
-            raise CannotConnect(f"the name {host} has no addresses")
+        addresses = await self._addresses(host, port)
         for address in addresses:
-            self._check(request, address)
+            if not request.tunnel and not within(address, self._allowed):
+                raise EgressRefused(
+                    f"{host} is to be called over plain http, without TLS: use https, or let an administrator add "
+                    "its network to RELAY_ALLOWED_PRIVATE_NETWORKS"
+                )
         for address in addresses:
             try:
                 async with asyncio.timeout(self._limits.connect_seconds):
@@ -221,24 +224,29 @@ class EgressGuard:
         raise CannotConnect(f"nothing answers at {host} port {port}")
 
     async def _addresses(self, host: str, port: int) -> Sequence[Address]:
+        """Where the host may be called; raises `EgressRefused`."""
         try:
-            return [ip_address(host)]
+            literal = ip_address(host)
         except ValueError:
-            return await self._resolve(host, port)
-
-    def _check(self, request: ProxyRequest, address: Address) -> None:
-        # The address itself is not told: names of the cluster's inside would be looked up for those who may not see it.
-        kind = why_not_public(address, self._allowed)
+            return await self._resolved(host, port)
+        kind = why_not_public(literal, self._allowed)
         if kind is not None:
-            raise EgressRefused(
-                f"{request.host} is {kind} or leads to one: an administrator can add its network to "
-                "RELAY_ALLOWED_PRIVATE_NETWORKS"
-            )
-        if not request.tunnel and not within(address, self._allowed):
-            raise EgressRefused(
-                f"{request.host} is to be called over plain http, without TLS: use https, or let an administrator add "
-                "its network to RELAY_ALLOWED_PRIVATE_NETWORKS"
-            )
+            raise EgressRefused(f"{host} is {kind}: {_TO_ALLOW}")
+        return [literal]
+
+    async def _resolved(self, host: str, port: int) -> Sequence[Address]:
+        # One answer for names that lead inside and those that lead nowhere: which inner names there are is not told.
+        nowhere = EgressRefused(
+            f"there is no such name as {host}, or it leads to a private address: {_TO_ALLOW}", passing=True
+        )
+        try:
+            async with asyncio.timeout(self._limits.connect_seconds):
+                addresses = list(dict.fromkeys(await self._resolve(host, port)))
+        except (OSError, TimeoutError):
+            raise nowhere from None
+        if not addresses or any(why_not_public(address, self._allowed) for address in addresses):
+            raise nowhere
+        return addresses
 
 
 def _answer(status: int, phrase: str) -> bytes:

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, contextmanager
 import aiohttp
 from yarl import URL
 
-from relay_operator.objectstores.bucket_errors import untrusted
+from relay_operator.objectstores.bucket_errors import not_let_out, untrusted
 from relay_operator.objectstores.credentials import WebCredentials
 from relay_operator.objectstores.egress import EgressRefused, Passage
 from relay_operator.objectstores.errors import StoreError, StoreReason, reason_of
@@ -173,7 +173,7 @@ class WebStore:
         try:
             yield
         except EgressRefused as refused:
-            raise StoreError(StoreReason.NOT_ALLOWED, f"{self._location} cannot be used: {refused}.") from None
+            raise not_let_out(self._location, refused) from None
         except aiohttp.ClientConnectorCertificateError:
             raise untrusted(self._location) from None
         except (aiohttp.ClientError, OSError) as error:  # TimeoutError is an OSError
