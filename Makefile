@@ -2,9 +2,9 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-# Tests wait more than they compute: two workers a core. Each has a control plane of its own, so a cluster that was given
+# Tests of a cluster wait for three quarters of their time: five workers for two cores. Each has a control plane of its own, so a cluster that was given
 # is for one alone.
-WORKERS ?= $(if $(RELAY_TEST_KUBECONFIG),0,$(shell $(PYTHON) -c 'import os; print(min(8, 2 * (os.cpu_count() or 1)))'))
+WORKERS ?= $(if $(RELAY_TEST_KUBECONFIG),0,$(shell $(PYTHON) -c 'import os; print(min(8, 5 * (os.cpu_count() or 1) // 2))'))
 # Which fault plans `make test` plays.
 SEED ?= $(shell $(PYTHON) -c 'import random; print(random.randrange(10**6))')
 # Some machines switch byte code off; then each worker and each of hundreds of servers would compile all of it again.
