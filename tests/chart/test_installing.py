@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 NAMESPACE = "relay-system"
 EVERYTHING_BUILT_IN = (
-    "networkPolicy.enabled=true",
+    "networkPolicy.egress=true",
     "webhook.ingress.enabled=true",
     "webhook.ingress.host=relay.example.com",
 )

@@ -33,7 +33,8 @@ EVERYTHING = (
     "webhook.httpRoute.enabled=true",
     "webhook.httpRoute.host=relay.example.com",
     "webhook.httpRoute.parentRefs[0].name=public",
-    "networkPolicy.enabled=true",
+    "networkPolicy.egress=true",
+    "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.team=monitoring",
     "metrics.serviceMonitor.enabled=true",
     "metrics.prometheusRule.enabled=true",
     "settings.pollSettledSeconds=120",
@@ -114,6 +115,17 @@ async def test_without_names_no_secret_is_granted_outside_of_watched_namespaces(
     roles = of_kind(manifests, "ClusterRole")
     assert roles
     assert not [rule for role in roles for rule in role["rules"] if "secrets" in rule["resources"]]
+
+
+async def test_nobody_but_who_is_named_may_read_the_metrics() -> None:
+    by_default = only(await rendered("relay-system"), "NetworkPolicy")["spec"]
+    assert by_default["policyTypes"] == ["Ingress"]
+    assert by_default["ingress"] == [{"ports": [{"port": "webhook", "protocol": "TCP"}]}]
+    policy = only(await rendered("relay-system", *EVERYTHING), "NetworkPolicy")["spec"]
+    assert policy["policyTypes"] == ["Ingress", "Egress"]
+    monitoring = {"namespaceSelector": {"matchLabels": {"team": "monitoring"}}}
+    assert policy["ingress"][1] == {"ports": [{"port": "metrics", "protocol": "TCP"}], "from": [monitoring]}
+    assert not of_kind(await rendered("relay-system", "networkPolicy.enabled=false"), "NetworkPolicy")
 
 
 async def test_the_pod_meets_the_restricted_standard_and_writes_nowhere() -> None:

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 CHART = REPOSITORY / "charts" / "relay-operator"
 RELEASE = "relay-operator"
-_ACCESS = ("ServiceAccount", "ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding")
+_POLICIES = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
+_ACCESS = ("ServiceAccount", "ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding", *_POLICIES)
 
 
 async def rendered(namespace: str, *values: str) -> list[Manifest]:

@@ -43,6 +43,7 @@ class Resource:
 
 
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
+_ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 _RELAY = "/apis/gpurelay.dev/v1alpha1"
 _THROTTLED_ATTEMPTS = 10
 RESOURCES = {
@@ -60,6 +61,8 @@ RESOURCES = {
     "RoleBinding": Resource(_RBAC, "rolebindings"),
     "ClusterRole": Resource(_RBAC, "clusterroles", namespaced=False),
     "ClusterRoleBinding": Resource(_RBAC, "clusterrolebindings", namespaced=False),
+    "ValidatingAdmissionPolicy": Resource(_ADMISSION, "validatingadmissionpolicies", namespaced=False),
+    "ValidatingAdmissionPolicyBinding": Resource(_ADMISSION, "validatingadmissionpolicybindings", namespaced=False),
     "CustomResourceDefinition": Resource(
         "/apis/apiextensions.k8s.io/v1", "customresourcedefinitions", namespaced=False
     ),

@@ -41,6 +41,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end -}}
 {{- end }}
 
+{{- define "relay-operator.byTheOperator" -}}
+- name: by-the-operator
+  expression: >-
+    request.userInfo.username ==
+    'system:serviceaccount:{{ .Release.Namespace }}:{{ include "relay-operator.serviceAccountName" . }}'
+{{- end }}
+
 {{- define "relay-operator.subjects" -}}
 - kind: ServiceAccount
   name: {{ include "relay-operator.serviceAccountName" . }}
