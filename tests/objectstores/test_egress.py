@@ -106,7 +106,8 @@ async def test_a_name_that_leads_to_a_private_address_is_refused(server: WebServ
 
 async def test_an_inner_name_is_answered_as_one_that_does_not_exist() -> None:
     names = Names(there_inside=["10.0.0.8"], half_inside=["93.184.215.14 10.0.0.8"])
-    of_web, of_bucket = set(), set()
+    of_web: set[str] = set()
+    of_bucket: set[str] = set()
     async with ObjectStores(StorePolicy(), resolve=names) as stores:
         for host in ("there.inside", "half.inside", "nowhere.inside"):
             for said, url, credentials in (
