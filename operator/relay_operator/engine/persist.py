@@ -99,18 +99,16 @@ async def _landed(unwritten: Unwritten) -> Recorded:
         raw = await writer.read()
         if raw is None:
             return Recorded.GONE
-        found = _records(raw)
-        if unwritten.paid.cloud_id in found.ids:
-            return Recorded.WRITTEN
-        if (found.ids, found.token) != (known.ids, known.token) or found.intent not in {known.intent, ""}:
-            return Recorded.SUPERSEDED
+        decided = after_conflict(known, _records(raw), unwritten.paid.cloud_id)
+        if decided is not None:
+            return decided
         rest = merge_patch(part(raw, "status"), after)
         await writer.status({name: value for name, value in rest.items() if name in after or name in patch})
     return Recorded.WRITTEN
 
 
 @dataclass(frozen=True, slots=True)
-class _Records:
+class Records:
     """What an object says of what is paid for."""
 
     intent: str
@@ -118,9 +116,17 @@ class _Records:
     ids: tuple[str, ...]
 
 
-def _records(raw: Mapping[str, JsonValue]) -> _Records:
+def after_conflict(known: Records, found: Records, cloud_id: str) -> Recorded | None:
+    """What became of the write of this id where somebody else wrote meanwhile; None: it may still be written. Pure."""
+    if cloud_id in found.ids:
+        return Recorded.WRITTEN
+    undecided = (found.ids, found.token) == (known.ids, known.token) and found.intent in {known.intent, ""}
+    return None if undecided else Recorded.SUPERSEDED
+
+
+def _records(raw: Mapping[str, JsonValue]) -> Records:
     status = part(raw, "status")
     intent = part(raw, "metadata", "annotations").get(CREATE_INTENT)
     rows = status.get("parts")
     batches = [str(row.get("batchId") or "") for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
-    return _Records(str(intent or ""), str(status.get("createToken") or ""), (str(status.get("id") or ""), *batches))
+    return Records(str(intent or ""), str(status.get("createToken") or ""), (str(status.get("id") or ""), *batches))
