@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
-from relay_operator.api.meta import CREATE_INTENT
+from relay_operator.api.meta import ADOPT_ID, CREATE_INTENT
 from relay_operator.engine.backoff import Backoff, Random
+from relay_operator.engine.entry import uid_of
+from relay_operator.engine.identity import is_recorded_for
 from relay_operator.engine.kube import Conflict, JsonObject, KubeError, NotFound, Refused
 from relay_operator.engine.manifests import part
 from relay_operator.engine.object_writer import ObjectWriter
@@ -125,8 +127,10 @@ def after_conflict(known: Records, found: Records, cloud_id: str) -> Recorded | 
 
 
 def _records(raw: Mapping[str, JsonValue]) -> Records:
-    status = part(raw, "status")
-    intent = part(raw, "metadata", "annotations").get(CREATE_INTENT)
+    status, annotations = part(raw, "status"), part(raw, "metadata", "annotations")
+    if not is_recorded_for(status, uid_of(raw), str(annotations.get(ADOPT_ID) or "")):
+        status = {}  # what a copy brought along is about another object
+    intent = annotations.get(CREATE_INTENT)
     rows = status.get("parts")
     batches = [str(row.get("batchId") or "") for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
     return Records(str(intent or ""), str(status.get("createToken") or ""), (str(status.get("id") or ""), *batches))

@@ -12,7 +12,7 @@ from relay_operator.engine.account import Accounts
 from relay_operator.engine.actions import Nothing
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.fence import SupersededError, fence
-from relay_operator.engine.identity import Installation, identity_of
+from relay_operator.engine.identity import Installation, Whose, identity_of, whose_intent
 from relay_operator.engine.intent import cloud_name, fingerprints, named
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.flows.managed import actions, predicates
@@ -94,9 +94,10 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
     async def _intent_for_adoption(
         self, facts: Facts[SpecT, StatusT, ObsT], observed: ObsT, writer: ObjectWriter
     ) -> CreateIntent:
-        """The open intent where there is one, else a new one that names what was found."""
+        """The open intent where there is one of its own, else a new one that names what was found."""
         obj, known = facts.obj, facts.intent
-        if known is not None and predicates.intent_open(obj, known):
+        own = known is not None and whose_intent(known, obj.metadata, self.installation.name) is Whose.OWN
+        if known is not None and own and predicates.intent_open(obj, known):
             return known  # which stands on the object, with the finalizer, by now
         cloud_id, name = self.resource.identity(observed)
         intent = self._intent(facts, named(cloud_id, name), max(obj.status.attempt or 0, 1))

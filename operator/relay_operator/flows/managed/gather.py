@@ -212,6 +212,8 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         if identity.whose_status(obj.status, obj.metadata, self.installation.name) is Whose.RESTORED:
             return await self._look_at_restored(key, obj, account, memory, now)
         if obj.status.id:
+            if key.vanished and self._left_to_the_living(key, obj.metadata.uid, obj.status.id):
+                return _Sight(Seen.NOTHING, note=f"{obj.status.id} is what a living object has by now")
             if predicates.demand(obj) is Demand.DELETE_ORPHANING:
                 return _Sight(Seen.PENDING)
             others = self.cache.others(key, obj.status.id)
@@ -230,6 +232,16 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             return _Sight(Seen.UNKNOWABLE, note=f"{intent}{refused}")
         found = await self._search(key, obj, intent, account, memory, now)
         return replace(found, note=f"{found.note}{refused}")
+
+    def _left_to_the_living(self, key: ObjectKey, uid: str, cloud_id: str) -> bool:
+        """Whether an object that is there has what is to be ended for one that vanished."""
+        here = key._replace(vanished="")
+        living = {one for one in self.cache.claim(cloud_id, key) if not one.vanished}
+        entry = self.cache.get(here) if here in living else None
+        if entry is None:
+            return bool(living - {here})
+        before_it_went = entry.uid == uid == key.vanished  # which the watch may be late to tell
+        return bool(living - {here}) or (entry.cloud_id == cloud_id and not before_it_went)
 
     async def _look_by_id(
         self, obj: Resource[SpecT, StatusT], account: AccountReady, memory: ManagedMemory, now: datetime, look: Look

@@ -1,6 +1,7 @@
 """The id of what was just paid for reaches status through conflicts and outages, or the resource is ended."""
 
 import asyncio
+import json
 from dataclasses import dataclass, replace
 
 import pytest
@@ -315,6 +316,19 @@ async def test_an_id_that_another_process_found_meanwhile_is_the_objects_own(wor
     world.apply()
     await world.wait(60)
     assert [record.id for record in world.pods.live] == [world.status().id] == ["pod-1"]
+    assert world.pods.count("delete") == 0
+
+
+async def test_an_id_is_written_though_another_process_clears_what_a_copy_brought_along(world: World) -> None:
+    world.apply()
+    await world.settle()
+    copied = json.loads(json.dumps(world.raw()))
+    copied["metadata"] = {"name": "other", "namespace": NAMESPACE}
+    cleared: Json = {"status": dict.fromkeys(("id", "createToken", "cloudName", "identity"))}
+    at_the_status_write(world, lambda: world.server.edit("gpupods", NAMESPACE, "other", cleared, status=True))
+    world.server.put("gpupods", copied)
+    await world.wait(60)
+    assert [record.id for record in world.pods.live] == [world.status().id, world.status("other").id]
     assert world.pods.count("delete") == 0
 
 

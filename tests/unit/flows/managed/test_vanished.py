@@ -68,6 +68,17 @@ async def test_a_namesake_has_its_own(world: World) -> None:
     assert [record.id for record in world.pods.live] == [world.status().id] == ["pod-2"]
 
 
+async def test_what_another_object_has_by_now_is_left_to_it(world: World) -> None:
+    """The object was restored, and took over what a frozen leader then handed over as its former self's."""
+    world.apply()
+    await world.settle()
+    former: Json = json.loads(json.dumps(world.raw()).replace(world.obj().metadata.uid, "of-the-former-one"))
+    world.informer.vanished.take_over(ObjectKey("GpuPod", NAMESPACE, "train"), former)
+    await world.wait(60)
+    assert [record.id for record in world.pods.live] == [world.status().id] == ["pod-1"]
+    assert (world.pods.count("delete"), world.left_behind()) == (0, [])
+
+
 async def test_orphan_leaves_it(world: World) -> None:
     world.apply(deletionPolicy="Orphan")
     await world.settle()

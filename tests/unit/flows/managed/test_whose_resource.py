@@ -185,8 +185,10 @@ async def test_a_restored_object_finds_what_an_open_intent_led_to(world: World) 
     world.delete(force=True)
     await world.settle()
     world.server.put("gpupods", backup)
-    await world.wait(10)
-    assert (world.status().id, len(world.pods.created)) == ("pod-1", 1)
+    await world.one_pass()
+    recorded = world.status().identity
+    assert recorded is not None
+    assert (world.status().id, recorded.uid, len(world.pods.created)) == ("pod-1", world.obj().metadata.uid, 1)
 
 
 @pytest.mark.parametrize("status", [True, False], ids=["with status", "without"])
