@@ -22,8 +22,9 @@ from kubernetes.aio import client, config
 
 from relay_client import CloudError
 from relay_operator.accounts.accounts import Accounts
-from relay_operator.api.meta import ObjectKey
+from relay_operator.api.meta import GROUP, ObjectKey
 from relay_operator.collector import Collector
+from relay_operator.crds.definitions import object_schema
 from relay_operator.engine.backoff import Backoff, PollIntervals, RetryPolicy, jittered
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.controller import Engine
@@ -34,6 +35,7 @@ from relay_operator.engine.informer import Informer
 from relay_operator.engine.kind import Kind, resource_type
 from relay_operator.engine.kube import NAMESPACES, Kube, KubeError
 from relay_operator.engine.queue import Priority, Queue, Shares
+from relay_operator.engine.served import ServedKinds
 from relay_operator.engine.vanished import Vanished
 from relay_operator.engine.workers import Workers
 from relay_operator.flows.batch.transfers import Transfers
@@ -176,6 +178,7 @@ class App:
             self._watch(stop),
             self._work(),
             self._repair(),
+            self._follow_crds(),
             self.collector.run(),
             self.parts.engine.recorder.run(),
         )
@@ -240,7 +243,22 @@ class App:
             except KubeError as error:
                 logger.warning("the repairing list failed, the next will do: %s", error)
 
+    async def _follow_crds(self) -> None:
+        """Nothing is created as long as one is older than this release, so it is read again until none is."""
+        await self.synced.wait()
+        while True:
+            await asyncio.sleep(
+                jittered(self.settings.poll_transition_seconds, self.settings.poll_jitter, random.random)
+            )
+            if self.parts.engine.served.outdated:
+                await self._compare()
+
+    async def _compare(self) -> None:
+        engine = self.parts.engine
+        await engine.served.compare(engine.kube, engine.cache, engine.queue)
+
     async def _relist(self) -> None:
+        await self._compare()
         for kind in self.kinds:
             resource = resource_type(kind.definition)
             await self.informer.relist(self.parts.engine.kube, kind.name, resource, self.settings.watch_namespaces)
@@ -300,6 +318,10 @@ def _assemble(settings: Settings, api: client.ApiClient, kinds: Sequence[Kind[Pa
         ),
         wall_clock=_now,
         on_pass=collector.on_pass,
+        served=ServedKinds(
+            {kind.name: (f"{kind.definition.plural}.{GROUP}", object_schema(kind.definition)) for kind in kinds},
+            _remedy(settings.namespace),
+        ),
     )
     plurals = {kind.name: kind.definition.plural for kind in kinds if kind.uses_account}
     parts = Parts(settings, engine, accounts, metrics, stores, transfers, leading, plurals)
@@ -321,6 +343,13 @@ def _assemble(settings: Settings, api: client.ApiClient, kinds: Sequence[Kind[Pa
         label=LeaderLabel(kube, settings.namespace, os.environ.get("POD_NAME")),
         collector=collector,
     )
+
+
+def _remedy(namespace: str) -> str:
+    """What brings the CRDs up to date: this very program has them."""
+    pod = os.environ.get("POD_NAME")
+    inside = f"kubectl exec -n {namespace} {pod} -- " if pod else ""
+    return f"{inside}relay-operator crds | kubectl apply --server-side --force-conflicts -f -"
 
 
 def _now() -> datetime:

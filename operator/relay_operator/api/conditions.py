@@ -75,6 +75,7 @@ class Reason(StrEnum):
     CREATE_OUTCOME_UNKNOWN = "CreateOutcomeUnknown"
     ADOPTION_REFUSED = "AdoptionRefused"
     IDENTITY_MISMATCH = "IdentityMismatch"
+    CRD_OUTDATED = "CrdOutdated"
     LATE_CREATE = "LateCreate"
     IMMUTABLE_FIELD_CHANGED = "ImmutableFieldChanged"
     SPEC_INVALID = "SpecInvalid"

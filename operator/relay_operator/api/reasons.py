@@ -153,8 +153,9 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         "restored, does not exist, differs from the spec, belongs to another object, or the account does not allow "
         "adoption; the message says which.",
         Reason.IDENTITY_MISMATCH: "What is recorded is not this object's to touch: the resource of `status.id` has "
-        "another name in the cloud, since `status` was edited, or it is in another organization than the account's "
-        "key. It is neither changed, deleted nor created again; the message says what to put right.",
+        "another name in the cloud, since `status` was edited; or another object records it too; or it is in another "
+        "organization than the account's key. It is neither changed, deleted nor created again; the message says what "
+        "to put right.",
         Reason.IMMUTABLE_FIELD_CHANGED: "The cloud cannot change these fields of a living resource, and "
         "`updateStrategy` is Never: put them back, or set `updateStrategy.type: Recreate`.",
         Reason.UNREADABLE: "A field holds what this release cannot read; the message names it. Nothing is done for "
@@ -208,6 +209,9 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         Reason.RUNWAY_SHORT: "The balance lasts for less than a day.",
     },
     Resolver.ADMINISTRATOR: {
+        Reason.CRD_OUTDATED: "A CRD is older than the operator: the API server would drop what has to be recorded of "
+        "something that is paid for, so nothing is created. The message has the command that brings the CRDs up to "
+        "date; the operator sees that by itself. What exists is looked after as before.",
         Reason.ACCOUNT_NOT_ALLOWED: "The account's URL is not in the operator's allow-list, or the cluster-wide "
         "account does not admit this namespace.",
         Reason.WEBHOOK_REFUSED: "The cloud refuses the subscription; the message has its words. Polling takes over.",

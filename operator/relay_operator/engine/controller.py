@@ -30,6 +30,7 @@ from relay_operator.engine.passes import Pass
 from relay_operator.engine.persist import Persistence, Recorded, Unwritten, never_taken
 from relay_operator.engine.queue import Priority, Queue, Taken
 from relay_operator.engine.report import Return, late_create
+from relay_operator.engine.served import ServedKinds
 from relay_operator.engine.status import dumped, status_patch
 from relay_operator.engine.vanished import Vanished
 from relay_operator.observability.logs import log_action, log_context
@@ -56,6 +57,7 @@ class Engine:
     recording: set[asyncio.Task[KubeError | None]] = field(default_factory=set)
     """Writes of ids that are under way."""
     installation: Installation = field(default_factory=Installation)
+    served: ServedKinds = field(default_factory=ServedKinds)
     clock: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
@@ -87,7 +89,7 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
             await self.flow.forget(key, self.memories.drop(key))
             return
         memory = self.memories.of(key, entry.uid)
-        turn = Turn(key, entry.uid, engine.wall_clock(), taken.priority)
+        turn = Turn(key, entry.uid, engine.wall_clock(), taken.priority, engine.served.outdated)
         outcome, wrote = "error", False
         with log_context(kind=key.kind, namespace=key.namespace, name=key.name, uid=entry.uid):
             try:

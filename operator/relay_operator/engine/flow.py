@@ -25,6 +25,8 @@ class Turn:
     uid: str
     now: datetime
     priority: Priority
+    outdated: str = ""
+    """Why nothing may be created: a CRD is older than this release."""
 
     @property
     def exact(self) -> bool:

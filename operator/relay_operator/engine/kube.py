@@ -116,6 +116,10 @@ class Kube:
         """One object. Raises NotFound."""
         return await self._request("GET", kind.path(namespace, name))
 
+    async def openapi(self, group: str, version: str) -> JsonObject:
+        """The OpenAPI v3 document of an API group, which everybody who is logged in may read."""
+        return await self._request("GET", f"/openapi/v3/apis/{group}/{version}")
+
     async def pages(self, kind: ResourceType, namespace: str | None = None) -> AsyncIterator[list[JsonObject]]:
         """All objects of a kind, page by page; a failure midway raises, so a finished loop was complete."""
         token = ""

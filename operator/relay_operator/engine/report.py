@@ -137,6 +137,11 @@ def blind(error: CloudError | None, *, unreachable: bool) -> Report | None:
     )
 
 
+def outdated(message: str) -> Report:
+    """A CRD would drop what has to be recorded."""
+    return Report("False", ConditionType.STALLED, Reason.CRD_OUTDATED, message, Return.SETTLED)
+
+
 def without_account(account: AccountWaiting | AccountRefused, *, deleting: bool, recorded: bool) -> Report:
     """`recorded`: something of the object is in the cloud."""
     message = account.message

@@ -34,6 +34,8 @@ class Facts(UsesAccount):
     note: str = ""
     came: WorkResult | None = None
     """What long work came to."""
+    outdated: str = ""
+    """Why nothing may be created, and what to do: a CRD is older than this release."""
 
     @property
     def known_intent(self) -> CreateIntent:

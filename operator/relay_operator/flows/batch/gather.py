@@ -60,7 +60,7 @@ class Gatherer:
         key, now = turn.key, turn.now
         written = CreateIntent.parse(obj.metadata.annotations.get(meta.CREATE_INTENT))
         intent = written if isinstance(written, CreateIntent) else _from_status(obj)
-        view = self._recorded(key, obj, written, now)
+        view = replace(self._recorded(key, obj, written, now), outdated=bool(turn.outdated))
         if _needs_no_account(view):
             return Facts(key, obj, now, NOT_ASKED, view, obj.status, intent)
         # What was sent, or may have been, lives where it was sent, whatever the spec resolves to today.
@@ -86,6 +86,7 @@ class Gatherer:
             return Facts(key, obj, now, account, view, obj.status, intent, error=error)
         memory.unanswered = 0
         facts = Facts(key, obj, now, account, view, seen.status or obj.status, intent, seen.found, note=seen.note)
+        facts = replace(facts, outdated=turn.outdated)
         return self._with_the_cloud(facts, seen.sight, memory)
 
     def _recorded(

@@ -123,6 +123,8 @@ class View:
     """The last round was ended by suspend."""
     waiting: bool = False
     """The next attempt is agreed for later."""
+    outdated: bool = False
+    """A CRD would drop what has to be recorded."""
 
     @property
     def deleting(self) -> bool:
@@ -183,7 +185,7 @@ def _record(view: View) -> Action | None:
 def _begin(view: View) -> Action | None:
     if view.phase is not Phase.NEW:
         return None
-    return Wait(Reason.WAITING_FOR_RETRY) if view.waiting else Begin()
+    return _creating(view, Begin())
 
 
 def _clear(view: View) -> Action | None:
@@ -231,7 +233,7 @@ def _go_on(view: View) -> Action:
         case Round.HELD:
             return Wait(Reason.RETRYING)
         case Round.UNPAID:
-            return Wait(Reason.WAITING_FOR_RETRY) if view.waiting else Submit()
+            return _creating(view, Submit())
         case Round.SENT:
             return Keep()
         case Round.OVER_MORE:
@@ -240,6 +242,12 @@ def _go_on(view: View) -> Action:
             return BeginPublication()
         case _ as never:
             assert_never(never)
+
+
+def _creating(view: View, create: Begin | Submit) -> Action:
+    if view.outdated:
+        return Stall(Reason.CRD_OUTDATED)
+    return Wait(Reason.WAITING_FOR_RETRY) if view.waiting else create
 
 
 def _patiently(view: View, start: Start) -> Action:

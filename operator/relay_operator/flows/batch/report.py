@@ -18,6 +18,7 @@ from relay_operator.engine.report import (
     Return,
     Trouble,
     blind,
+    outdated,
     paused,
     refused,
     unfunded,
@@ -179,6 +180,8 @@ def _without_account(facts: Facts, account: AccountWaiting | AccountRefused) -> 
 def _stalled(facts: Facts, reason: Reason) -> Report:
     if not isinstance(facts.account, AccountReady):
         return _without_account(facts, facts.account)
+    if reason is Reason.CRD_OUTDATED:
+        return outdated(facts.outdated)
     text = f"{facts.note}: nobody can tell what was sent. Delete the object with the annotation gpurelay.dev/abandon"
     return unknown(reason, text, Return.SETTLED, stalled=True)
 

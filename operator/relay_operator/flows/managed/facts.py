@@ -40,3 +40,5 @@ class Facts(UsesAccount, Generic[SpecT, StatusT, ObsT]):
     """Whether this very resource was read, and not a listing shared with others."""
     decided_in: float | None = None
     """Seconds until a look can tell what this one could not: whether something exists."""
+    outdated: str = ""
+    """Why nothing may be created, and what to do: a CRD is older than this release."""

@@ -133,7 +133,9 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         resend = sight.seen is Seen.UNKNOWABLE and undecided is Undecided.RESEND
         wanted = gate is Gate.OPEN and (sight.seen is Seen.NOTHING or resend)
         deaf_for = self.accounts.deaf_for(account) if wanted else 0.0
-        if deaf_for > 0:
+        if turn.outdated and (gate is not Gate.LATER or sight.seen in {Seen.NOTHING, Seen.UNKNOWABLE}):
+            gate, wanted = Gate.OUTDATED, False
+        elif deaf_for > 0:
             gate, wanted, decided_in = Gate.DEAF, False, deaf_for
             note = f"{account.key} is being subscribed to the cloud's webhooks: nothing is created unheard"
         if demand is Demand.EXIST and (wanted or (refs.any and sight.observed is not None)):
@@ -180,6 +182,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             unanswered=memory.unanswered,
             exact=turn.exact,
             decided_in=decided_in,
+            outdated=turn.outdated,
         )
 
     def _sent(self, obj: Resource[SpecT, StatusT], change: Change | None, memory: ManagedMemory) -> str:

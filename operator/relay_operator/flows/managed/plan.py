@@ -61,6 +61,7 @@ class Gate(Enum):
     """What holds the next paid or refused attempt back, in order."""
 
     OPEN = auto()
+    OUTDATED = auto()  # a CRD would drop what has to be recorded
     DEAF = auto()  # the account's webhook subscription is being made
     ENV_MISSING = auto()
     LATER = auto()  # not before `status.nextAttemptTime`
@@ -125,6 +126,7 @@ RECORDED = frozenset(
     {Seen.PENDING, Seen.READY, Seen.STOPPED, Seen.INTERRUPTED, Seen.FAILED, Seen.GOING, Seen.MISSING, Seen.GONE}
 )
 _GATES: dict[Gate, Action] = {
+    Gate.OUTDATED: Stall(Reason.CRD_OUTDATED),
     Gate.DEAF: Wait(Reason.WAITING_FOR_ACCOUNT),
     Gate.ENV_MISSING: Wait(Reason.ENV_MISSING),
     Gate.LATER: Wait(Reason.WAITING_FOR_RETRY),
@@ -238,6 +240,8 @@ def _replace(view: View) -> Action | None:
         return None
     if view.replacing:
         return Delete()
+    if view.gate is Gate.OUTDATED:
+        return _GATES[view.gate]
     if view.held_back:
         return None if view.difference is Difference.CHANGE else Wait(Reason.BACK_OFF)
     return Replace()

@@ -17,6 +17,7 @@ from relay_operator.engine.report import (
     RetryKind,
     Return,
     blind,
+    outdated,
     paused,
     refused,
     unfunded,
@@ -172,6 +173,8 @@ def _stalled(facts: Facts[SpecT, StatusT, ObsT], reason: Reason) -> Report:
     message = facts.note
     if not isinstance(facts.account, AccountReady):
         return _without_account(facts, facts.account)
+    if reason is Reason.CRD_OUTDATED:
+        return outdated(facts.outdated)
     if reason is Reason.CREATE_OUTCOME_UNKNOWN:
         return _outcome_unknown(facts, facts.note)
     if reason is Reason.IMMUTABLE_FIELD_CHANGED:

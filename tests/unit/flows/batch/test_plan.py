@@ -46,6 +46,7 @@ def every_view() -> Iterator[View]:
             yield replace(state, demand=demand, account=account)
         yield replace(state, demand=demand, finalizer=False)
         yield replace(state, demand=demand, paused=True)
+        yield replace(state, demand=demand, outdated=True)
 
 
 def test_every_view_gets_one_action_and_none_breaks_an_invariant() -> None:
@@ -67,7 +68,7 @@ INVARIANTS: dict[str, Callable[[View, Action], bool]] = {
     ),
     "nothing is paid before its time": lambda view, action: not isinstance(action, actions.Submit) or not view.waiting,
     "nothing is paid in the pause after failures": lambda view, action: (
-        not isinstance(action, actions.Submit) or view.round is Round.UNPAID
+        not isinstance(action, actions.Submit) or (view.round is Round.UNPAID and not view.outdated)
     ),
     "the cloud is not touched while paused": lambda view, action: (
         not (view.paused and isinstance(action, TOUCHES_THE_CLOUD))
@@ -151,6 +152,9 @@ SENTENCES: dict[str, tuple[View, Action]] = {
     ),
     "a batch begins with its intent": (FRESH, actions.Begin()),
     "a beginning that was refused waits": (replace(FRESH, waiting=True), Wait(Reason.WAITING_FOR_RETRY)),
+    "under an older CRD no batch begins": (replace(FRESH, outdated=True), Stall(Reason.CRD_OUTDATED)),
+    "under an older CRD nothing is paid": (View(round=Round.UNPAID, outdated=True), Stall(Reason.CRD_OUTDATED)),
+    "under an older CRD what is paid is published": (replace(OVER, outdated=True), actions.BeginPublication()),
     "the records are uploaded": (View(round=Round.UNSENT), Start(Work.SEND)),
     "an upload that failed waits": (View(round=Round.UNSENT, waiting=True), Wait(Reason.WAITING_FOR_RETRY)),
     "an upload under way is not waited for": (

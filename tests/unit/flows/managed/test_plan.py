@@ -111,6 +111,19 @@ SENTENCES: dict[str, tuple[View, Action]] = {
     ),
     "nothing yet creates": (View(), Create()),
     "a create waits until its webhooks would be heard": (View(gate=Gate.DEAF), Wait(Reason.WAITING_FOR_ACCOUNT)),
+    "under an older CRD nothing is created": (View(gate=Gate.OUTDATED), Stall(Reason.CRD_OUTDATED)),
+    "under an older CRD nothing is ended to be made anew": (
+        replace(LIVE, gate=Gate.OUTDATED, difference=Difference.REPLACEABLE),
+        Stall(Reason.CRD_OUTDATED),
+    ),
+    "under an older CRD what was begun to be made anew is ended": (
+        replace(LIVE, gate=Gate.OUTDATED, difference=Difference.REPLACEABLE, replacing=True),
+        Delete(),
+    ),
+    "under an older CRD what exists is changed": (
+        replace(LIVE, gate=Gate.OUTDATED, difference=Difference.CHANGE, change=STOP),
+        Update(STOP),
+    ),
     "missing env waits": (View(gate=Gate.ENV_MISSING), Wait(Reason.ENV_MISSING)),
     "an agreed wait holds a create back": (View(gate=Gate.LATER), Wait(Reason.WAITING_FOR_RETRY)),
     "gone by another's hand stalls": (View(seen=Seen.GONE), Stall(Reason.TERMINATED_EXTERNALLY)),

@@ -1,0 +1,97 @@
+"""Whether the API server keeps what this release writes: its CRDs, beside those that this release needs."""
+
+import asyncio
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from pydantic import JsonValue
+
+from relay_operator.api.conditions import Reason
+from relay_operator.api.meta import GROUP, VERSION, ObjectKey
+from relay_operator.api.schema import PRESERVED
+from relay_operator.engine.cache import Cache
+from relay_operator.engine.kube import Kube, KubeError
+from relay_operator.engine.manifests import part
+from relay_operator.engine.queue import Priority, Queue
+
+logger = logging.getLogger(__name__)
+
+_SECONDS = 5.0
+_SHOWN = 3
+_KIND = "x-kubernetes-group-version-kind"
+
+
+def dropped(needed: Mapping[str, JsonValue], served: Mapping[str, JsonValue], where: str = "") -> Iterator[str]:
+    """The fields of the one schema that an API server with the other prunes; of each, what is in it is not named."""
+    if served.get(PRESERVED) is True:
+        return
+    kept, more = part(served, "properties"), "additionalProperties"
+    for name in part(needed, "properties"):
+        path = f"{where}.{name}" if where else name
+        if name in kept:
+            yield from dropped(part(needed, "properties", name), part(kept, name), path)
+        elif not served.get(more):
+            yield path
+    for inner in {"items", more} & needed.keys():
+        yield from dropped(part(needed, inner), part(served, inner), f"{where}[]")
+
+
+@dataclass(slots=True)
+class ServedKinds:
+    """What is known of the CRDs of this cluster; as long as they could not be read, nothing is said against them."""
+
+    needed: Mapping[str, tuple[str, Mapping[str, JsonValue]]] = field(default_factory=dict)
+    """By kind: the name of its CRD, and the schema of its objects."""
+    remedy: str = ""
+    """The command that brings them up to date."""
+    outdated: str = ""
+    """Why nothing may be created, and what to do. One is enough: what is made for a pod is told by accounts, too."""
+
+    async def compare(self, kube: Kube, cache: Cache, queue: Queue[ObjectKey]) -> None:
+        """Read them, and wake what waited for one. If they cannot be read, that holds nothing up."""
+        try:
+            async with asyncio.timeout(_SECONDS):
+                document = await kube.openapi(GROUP, VERSION)
+        except (KubeError, TimeoutError) as error:
+            logger.info("the schemas that the API server serves cannot be read, so nothing is said of them: %s", error)
+            return
+        before = self.outdated
+        self.learn(document)
+        if self.outdated != before:
+            logger.warning("%s", self.outdated or "the CRDs are up to date")
+            for key, entry in cache.items():
+                if entry.reason == Reason.CRD_OUTDATED:
+                    queue.add(key, Priority.CHANGE)
+
+    def learn(self, document: Mapping[str, JsonValue]) -> None:
+        """From the OpenAPI v3 document of our API group."""
+        served = dict(_schemas(document))
+        lost = {
+            name: fields
+            for kind, (name, needed) in self.needed.items()
+            if kind in served and (fields := list(dropped(needed, served[kind])))
+        }
+        self.outdated = self._message(lost) if lost else ""
+
+    def _message(self, lost: Mapping[str, list[str]]) -> str:
+        name, fields = next(iter(lost.items()))
+        more = f" and {len(fields) - _SHOWN} more" if len(fields) > _SHOWN else ""
+        others = f", and so are {', '.join(list(lost)[1:])}" if len(lost) > 1 else ""
+        return (
+            f"the CRD {name} of this cluster is older than this release{others}: the API server would drop "
+            f"{', '.join(fields[:_SHOWN])}{more}, so nothing is created. To bring all CRDs up to date, run: "
+            f"{self.remedy}"
+        )
+
+
+def _schemas(document: Mapping[str, JsonValue]) -> Iterator[tuple[str, Mapping[str, JsonValue]]]:
+    for schema in part(document, "components", "schemas").values():
+        told = schema.get(_KIND) if isinstance(schema, dict) else None
+        for each in told if isinstance(told, list) else ():
+            if isinstance(schema, dict) and isinstance(each, dict) and _ours(each):
+                yield str(each.get("kind")), schema
+
+
+def _ours(told: Mapping[str, JsonValue]) -> bool:
+    return (told.get("group"), told.get("version")) == (GROUP, VERSION)

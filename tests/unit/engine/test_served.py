@@ -1,0 +1,83 @@
+"""Whether the CRDs that the API server serves keep what this release writes."""
+
+import copy
+
+import pytest
+from pydantic import JsonValue
+
+from relay_operator.api.meta import GROUP, VERSION
+from relay_operator.crds.definitions import DEFINITIONS, object_schema
+from relay_operator.engine.served import ServedKinds, dropped
+from tests.unit.engine.apiserver import Json, part
+
+KIND = next(definition for definition in DEFINITIONS if definition.kind == "GpuPod")
+NEEDED = object_schema(KIND)
+
+
+def _properties(schema: Json, *path: str) -> Json:
+    for name in path:
+        schema = part(part(schema, "properties"), name)
+    return part(schema, "properties")
+
+
+def _document(schema: Json, **told: JsonValue) -> Json:
+    group: JsonValue = {"group": GROUP, "version": VERSION, "kind": "GpuPod", **told}
+    other: JsonValue = {"type": "object", "x-kubernetes-group-version-kind": [{"group": "", "kind": "DeleteOptions"}]}
+    own: JsonValue = {**schema, "x-kubernetes-group-version-kind": [group]}
+    return {"components": {"schemas": {"a": other, "b": own, "c": {"type": "string"}}}}
+
+
+def _known() -> ServedKinds:
+    return ServedKinds({"GpuPod": ("gpupods.gpurelay.dev", NEEDED)}, "apply them")
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda definition: definition.kind)
+def test_a_crd_of_this_release_keeps_everything(definition: object) -> None:
+    schema = object_schema(next(each for each in DEFINITIONS if each is definition))
+    assert list(dropped(schema, schema)) == []
+
+
+def test_every_field_that_would_be_dropped_is_found_wherever_it_is() -> None:
+    served = copy.deepcopy(NEEDED)
+    del _properties(served, "status")["identity"]
+    del _properties(served, "spec", "gpu")["count"]
+    conditions = part(_properties(served, "status"), "conditions")
+    del part(part(conditions, "items"), "properties")["reason"]
+    assert set(dropped(NEEDED, served)) == {"status.identity", "spec.gpu.count", "status.conditions[].reason"}
+
+
+def test_a_crd_that_keeps_all_it_is_given_drops_nothing() -> None:
+    served = copy.deepcopy(NEEDED)
+    _properties(served)["status"] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    _properties(served, "spec")["gpu"] = {"type": "object", "additionalProperties": True}
+    assert list(dropped(NEEDED, served)) == []
+
+
+def test_a_newer_crd_is_as_good() -> None:
+    served = copy.deepcopy(NEEDED)
+    _properties(served, "status")["later"] = {"type": "string"}
+    assert list(dropped(NEEDED, served)) == []
+
+
+def test_what_is_told_names_the_fields_and_the_command_until_the_crd_keeps_all() -> None:
+    known, old = _known(), copy.deepcopy(NEEDED)
+    for name in ("identity", "createToken", "cloudName", "attempt"):
+        del _properties(old, "status")[name]
+    known.learn(_document(old))
+    told = known.outdated
+    assert "gpupods.gpurelay.dev" in told
+    assert "status.attempt, status.cloudName, status.createToken and 1 more" in told
+    assert told.endswith("run: apply them")
+    known.learn(_document(NEEDED))
+    assert known.outdated == ""
+
+
+@pytest.mark.parametrize(
+    "document",
+    [{}, {"components": None}, {"components": {"schemas": []}}, _document({"type": "object"}, group="another.dev")],
+    ids=["nothing", "no schemas", "another shape", "another group"],
+)
+def test_what_is_not_told_of_our_kinds_says_nothing_against_them(document: Json) -> None:
+    known = _known()
+    known.learn(document)
+    assert known.outdated == ""
