@@ -24,7 +24,9 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 _GO_WHEEL = REPOSITORY / "hack" / "controlplane" / "go-toolchain.txt"
 _OLDEST_GO = (1, 21)  # From here on `go` fetches by itself the toolchain that a module asks for.
 _SECONDS_BETWEEN_LINES = 5.0
-_FLAGS = ("-v", "-buildvcs=false", "-ldflags=-s -w")
+_FLAGS = ("-v", "-buildvcs=false")
+_LINKED = "-s -w"
+_KUBERNETES = re.compile(r"^\s*k8s\.io/kubernetes v(?P<major>\d+)\.(?P<minor>\d+)\.\S+$", re.MULTILINE)
 
 
 class BuildError(Exception):
@@ -41,18 +43,28 @@ def cache_folder() -> Path:
 
 def built_from(sources: Path, binary: str) -> Path:
     """The program built from a folder with a Go module; built now if these very sources were not built before."""
-    digest = hashlib.sha256(f"{platform.system()}/{platform.machine()}".encode())
+    linked = _linker_flags(sources)
+    digest = hashlib.sha256(f"{platform.system()}/{platform.machine()} {linked}".encode())
     for source in [*sorted(sources.glob("*.go")), sources / "go.mod", sources / "go.sum"]:
         digest.update(source.name.encode() + b"\0" + source.read_bytes())
     target = cache_folder() / f"{binary}-{digest.hexdigest()[:16]}" / binary
-    _build_once(target, ["build", *_FLAGS, "-o", "{target}", "."], sources)
+    _build_once(target, ["build", *_FLAGS, f"-ldflags={linked}", "-o", "{target}", "."], sources)
     return target
+
+
+def _linker_flags(sources: Path) -> str:
+    """The flags of the linker; those by which Kubernetes is told its own version, which released modules do not hold."""
+    found = _KUBERNETES.search((sources / "go.mod").read_text())
+    if found is None:
+        return _LINKED
+    told = {"gitVersion": found[0].split()[-1], "gitMajor": found["major"], "gitMinor": found["minor"]}
+    return " ".join([_LINKED, *(f"-X k8s.io/component-base/version.{name}={value}" for name, value in told.items())])
 
 
 def installed_from(package: str, version: str, binary: str) -> Path:
     """The program that `go install package@version` makes; built now if it was not built before."""
     target = cache_folder() / f"{binary}-{version}-{platform.machine()}" / binary
-    _build_once(target, ["install", *_FLAGS, f"{package}@{version}"], REPOSITORY)
+    _build_once(target, ["install", *_FLAGS, f"-ldflags={_LINKED}", f"{package}@{version}"], REPOSITORY)
     return target
 
 
