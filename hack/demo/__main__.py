@@ -63,7 +63,7 @@ async def play(*, once: bool) -> int:
         "nothing, and ends with Ctrl-C.\n"
     )
     async with stage.set_up(_announce) as on_stage:
-        manifests = stage.examples(on_stage.organization, on_stage.cloud.ports.urls())
+        manifests = stage.examples(on_stage.organization)
         _console.print("\n[bold]$ kubectl apply -f examples/[/]")
         narrator = Narrator(on_stage)
         for manifest in manifests:

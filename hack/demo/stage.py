@@ -70,24 +70,20 @@ async def set_up(announce: Callable[[str, str, float], None]) -> AsyncIterator[S
         ending.push_async_callback(cloud.process.stop, 5.0)
         await cloud.start()
         announce("local cloud", f"{cloud.management_url}, the GPU cloud's API on this machine", clock.lap())
-        operator = Operator(FOLDER / "operator", kubeconfig, OPERATOR_NAMESPACE, cloud.ports.urls(), _SETTINGS)
+        management, inference = cloud.ports.urls()
+        settings = _SETTINGS | {"default_base_url": management, "default_inference_url": inference}
+        operator = Operator(FOLDER / "operator", kubeconfig, OPERATOR_NAMESPACE, (), settings)
         ending.push_async_callback(operator.stop, 10.0)
         await operator.start()
         announce("operator", "relay-operator run, as that ServiceAccount", clock.lap())
         yield Stage(cluster, kube, cloud, cloud.seeded_organization(), operator, _kubectl())
 
 
-def examples(organization: Organization, urls: tuple[str, str]) -> list[Manifest]:
-    """The key, and what is in examples/ with the local cloud's addresses filled in."""
+def examples(organization: Organization) -> list[Manifest]:
+    """The key, and what is in examples/."""
     texts = [path.read_text() for path in sorted(EXAMPLES.glob("*.yaml"))]
     manifests = [manifest for text in texts for manifest in yaml.safe_load_all(text) if manifest]
-    return [api_key_secret(organization.api_key), *(_filled(manifest, urls) for manifest in manifests)]
-
-
-def _filled(manifest: Manifest, urls: tuple[str, str]) -> Manifest:
-    if manifest["kind"] == "CloudAccount":
-        return manifest | {"spec": manifest["spec"] | {"baseUrl": urls[0], "inferenceUrl": urls[1]}}
-    return manifest
+    return [api_key_secret(organization.api_key), *manifests]
 
 
 async def _cluster(ending: contextlib.AsyncExitStack) -> Cluster:
@@ -115,7 +111,7 @@ def _kubectl() -> Path:
 
 
 def _ports() -> Ports:
-    """The ports that examples/ name, or others where somebody listens there."""
+    """The ports that the docs name, or others where somebody listens there."""
     wanted = (_WELL_KNOWN.management, _WELL_KNOWN.inference, _WELL_KNOWN.gateway)
     return _WELL_KNOWN if all(map(_is_free, wanted)) else Ports.free()
 

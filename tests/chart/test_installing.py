@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 NAMESPACE = "relay-system"
 EVERYTHING_BUILT_IN = (
     "networkPolicy.egress=true",
+    "webhook.publicUrl=https://relay.example.com",
     "webhook.ingress.enabled=true",
-    "webhook.ingress.host=relay.example.com",
 )
 HELD = '{"metadata": {"finalizers": ["example.com/held"]}}'
 RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
@@ -118,6 +118,7 @@ async def test_its_pods_are_admitted_where_the_restricted_standard_is_enforced(p
         template = manifests["Deployment"]["spec"]["template"]
         pod = {"apiVersion": "v1", "kind": "Pod", **template, "metadata": {"name": "a", **template["metadata"]}}
         await kube.create(pod)
+        await kube.create(manifests["Pod"])
 
 
 async def test_the_service_account_may_do_what_it_needs_and_nothing_else(plane: ControlPlane) -> None:

@@ -21,14 +21,24 @@ if TYPE_CHECKING:
 
 CHART = REPOSITORY / "charts" / "relay-operator"
 RELEASE = "relay-operator"
+FOREIGN_KINDS = (
+    "gateway.networking.k8s.io/v1/HTTPRoute",
+    "monitoring.coreos.com/v1/ServiceMonitor",
+    "monitoring.coreos.com/v1/PrometheusRule",
+)
+"""What the chart renders if asked to, and what the cluster must have for that."""
 _POLICIES = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
 _ACCESS = ("ServiceAccount", "ClusterRole", "Role", "ClusterRoleBinding", "RoleBinding", *_POLICIES)
 
 
 async def rendered(namespace: str, *values: str) -> list[Manifest]:
-    """What `helm template` makes of the chart, with `--set` for each of the values; raises AssertionError."""
+    """What `helm template` makes of the chart, with `--set` for each of the values; raises AssertionError.
+
+    The cluster is taken to have the kinds of others that the chart can render.
+    """
     sets = [part for value in values for part in ("--set", value)]
-    command = [str(helm()), "template", RELEASE, str(CHART), "--namespace", namespace, *sets]
+    foreign = [part for kind in FOREIGN_KINDS for part in ("--api-versions", kind)]
+    command = [str(helm()), "template", RELEASE, str(CHART), "--namespace", namespace, *foreign, *sets]
     done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=60, check=False)
     if done.returncode:
         raise AssertionError(f"`{' '.join(command)}` failed:\n{done.stderr}")

@@ -53,7 +53,7 @@ def built_from(sources: Path, binary: str) -> Path:
 
 
 def _linker_flags(sources: Path) -> str:
-    """The flags of the linker; those by which Kubernetes is told its own version, which released modules do not hold."""
+    """The flags of the linker; with those that tell Kubernetes its own version, which released modules do not hold."""
     found = _KUBERNETES.search((sources / "go.mod").read_text())
     if found is None:
         return _LINKED

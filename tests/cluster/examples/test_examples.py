@@ -46,6 +46,10 @@ def test_applying_the_folder_again_leaves_the_key_alone() -> None:
     assert "Secret" not in kinds
 
 
+def test_examples_go_to_the_cloud_that_the_operator_was_installed_for() -> None:
+    assert "Url" not in EXAMPLES["account"].replace("Without baseUrl and inferenceUrl", "")
+
+
 def test_the_readme_of_the_examples_tells_of_each() -> None:
     told = set(re.findall(r"\]\(([\w/-]+)\.yaml\)", (_FOLDER / "README.md").read_text()))
     assert told == set(EXAMPLES)

@@ -1,0 +1,265 @@
+"""Which values the chart takes, and which it refuses before anything is installed."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from pydantic.alias_generators import to_camel
+
+from relay_operator.settings import Settings
+from tests.support.binaries import helm
+from tests.support.chart import CHART, FOREIGN_KINDS, RELEASE, rendered
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.support.kube import Manifest
+
+DEFAULTS: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
+SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
+OF_THE_CHART = {
+    *("watch_namespaces", "account_secret_names", "namespace", "leader_election", "lease_name"),
+    *("allowed_base_urls", "default_base_url", "default_inference_url"),
+    *("webhook_listen", "webhook_public_url", "metrics_listen"),
+}
+"""Settings that have a value of their own, or that the chart decides."""
+BOUNDS = ("type", "enum", "minimum", "exclusiveMinimum", "maximum", "maxLength", "pattern")
+
+
+def refusal(*arguments: str) -> str:
+    """What helm says instead of rendering; fails if it renders."""
+    command = [str(helm()), "template", RELEASE, str(CHART), *arguments]
+    tried = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert tried.returncode, "helm rendered it"
+    return tried.stderr
+
+
+def sets(*values: str) -> list[str]:
+    return [part for value in values for part in ("--set", value)]
+
+
+def values_file(folder: Path, values: Manifest) -> tuple[str, str]:
+    path = folder / "values.yaml"
+    path.write_text(yaml.safe_dump(values))
+    return ("--values", str(path))
+
+
+def rendered_with(folder: Path, values: Manifest, kind: str) -> list[Manifest]:
+    """The objects of one kind that the chart makes of a values file."""
+    command = [str(helm()), "template", RELEASE, str(CHART), *values_file(folder, values)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    return [one for one in yaml.safe_load_all(done.stdout) if one and one["kind"] == kind]
+
+
+def mistyped(values: dict[str, Any]) -> dict[str, Any]:
+    """The same tree with each leaf of another type; true is no string, number, list or object."""
+    return {
+        name: mistyped(value) if isinstance(value, dict) and value else ("yes" if isinstance(value, bool) else True)
+        for name, value in values.items()
+    }
+
+
+def leaves(values: dict[str, Any], under: str = "") -> Iterator[str]:
+    for name, value in values.items():
+        if isinstance(value, dict) and value:
+            yield from leaves(value, f"{under}/{name}")
+        else:
+            yield f"{under}/{name}"
+
+
+def with_a_surprise(values: dict[str, Any]) -> dict[str, Any]:
+    """The same tree with one key more in each object, of a value that none can take."""
+    inner = {name: with_a_surprise(value) for name, value in values.items() if isinstance(value, dict)}
+    return values | inner | {"surprise": [[]]}
+
+
+def objects(values: dict[str, Any], under: str = "") -> Iterator[str]:
+    yield under
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from objects(value, f"{under}/{name}")
+
+
+def test_every_value_of_a_wrong_type_is_refused_by_its_name(tmp_path: Path) -> None:
+    said = refusal(*values_file(tmp_path, mistyped(DEFAULTS)))
+    assert [path for path in leaves(DEFAULTS) if f"at '{path}'" not in said] == []
+
+
+def test_an_unknown_key_is_refused_wherever_it_is(tmp_path: Path) -> None:
+    said = refusal(*values_file(tmp_path, with_a_surprise(DEFAULTS)))
+    refused = {path.removesuffix("/surprise") for path in re.findall(r"at '([^']*)'", said)}
+    assert [path for path in objects(DEFAULTS) if path not in refused] == []
+
+
+def test_the_settings_that_the_chart_takes_are_those_of_the_operator() -> None:
+    """After a change of a setting: write what the failure shows into the schema."""
+    known = {
+        to_camel(name): {"type": "string"}
+        if schema.get("type") == "array"
+        else {key: schema[key] for key in BOUNDS if key in schema}
+        for name, schema in Settings.model_json_schema()["properties"].items()
+        if name not in OF_THE_CHART
+    }
+    assert SCHEMA["properties"]["settings"]["properties"] == known
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ("replica=3", "additional properties 'replica' not allowed"),
+        ("replicas=6", "maximum"),
+        ("image.tag=a b", "does not match pattern"),
+        ("image.repository=relay-operator:0.1.0", "does not match pattern"),
+        ("image.digest=sha256:1", "does not match pattern"),
+        ("cloud.baseUrl=ftp://x", "does not match pattern"),
+        ("cloud.baseUrl=https://user@host", "does not match pattern"),
+        ("watchNamespaces[0]=Team", "does not match pattern"),
+        ("fullnameOverride=Relay", "does not match pattern"),
+        ("webhook.httpRoute.enabled=true", "minItems"),
+        ("settings.wrkers=3", "additional properties 'wrkers' not allowed"),
+        ("settings.watchNamespaces=a", "additional properties 'watchNamespaces' not allowed"),
+        ("settings.workers=abc", "at '/settings/workers': got string, want integer"),
+        ("settings.workers=0", "minimum: got 0, want 1"),
+        ("settings.logLevel=loud", "value must be one of"),
+        ("serviceAccount.create=false", "minLength"),
+        ("resources.requests.cpu.heldout[0]=x", "at '/resources/requests/cpu': got object, want string"),
+        ("resources.limits.memory=lots", "does not match pattern"),
+        ("extraVolumes[0].name=tmp", "'not' failed"),
+        ("extraVolumeMounts[0].mountPath=data", "does not match pattern"),
+        ("extraEnv[0].name=RELAY_WORKERS", "'not' failed"),
+        ("extraObjects[0].kind=ConfigMap", "missing propert"),
+        ("commonLabels.app\\.kubernetes\\.io/name=other", "'not' failed"),
+        ("podLabels.gpurelay\\.dev/leader=true", "'not' failed"),
+        ("strategy.type=OnDelete", "value must be one of"),
+        ("podDisruptionBudget.maxUnavailable=0", "'not' failed"),
+        ("podDisruptionBudget.minAvailable=half", "does not match pattern"),
+        ("tolerations[0].keys=gpu", "additional properties 'keys' not allowed"),
+        ("affinity.nodeAfinity.x=1", "additional properties 'nodeAfinity' not allowed"),
+        ("leaderElection.leaseName=", "does not match pattern"),
+    ],
+)
+def test_a_bad_value_is_refused_with_its_reason(value: str, says: str) -> None:
+    assert says in refusal("--set", value)
+
+
+INGRESS = "webhook.ingress.enabled=true"
+ROUTE = ("webhook.httpRoute.enabled=true", "webhook.httpRoute.parentRefs[0].name=public")
+PUBLIC = "webhook.publicUrl=https://relay.example.com"
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ((INGRESS,), "webhook.ingress.enabled needs webhook.publicUrl"),
+        (ROUTE, "webhook.httpRoute.enabled needs webhook.publicUrl"),
+        ((PUBLIC, INGRESS, "webhook.ingress.host=other.example.com"), "webhook.ingress.host is other.example.com"),
+        ((PUBLIC, *ROUTE, "webhook.httpRoute.host=*.example.org"), "webhook.httpRoute.host is *.example.org"),
+        ((f"{PUBLIC}/relay", INGRESS), "has the path /relay"),
+        (("podDisruptionBudget.minAvailable=1", "replicas=1"), "lets no node be drained"),
+        (("podDisruptionBudget.minAvailable=51%",), "lets no node be drained"),
+        (("podDisruptionBudget.minAvailable=1", "podDisruptionBudget.maxUnavailable=1"), "not both"),
+        (("metrics.serviceMonitor.enabled=true",), "say in networkPolicy.metricsFrom where it runs"),
+        (("strategy.rollingUpdate.maxSurge=0",), "none could ever be replaced"),
+        (("extraVolumeMounts[0].name=data", "extraVolumeMounts[0].mountPath=/data"), "names the volume data"),
+    ],
+)
+def test_values_that_contradict_each_other_are_refused_with_a_sentence(values: tuple[str, ...], says: str) -> None:
+    foreign = [part for kind in FOREIGN_KINDS for part in ("--api-versions", kind)]
+    assert says in refusal(*foreign, *sets(*values))
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (("metrics.serviceMonitor.enabled=true",), "monitoring.coreos.com/v1/ServiceMonitor"),
+        (("metrics.prometheusRule.enabled=true",), "monitoring.coreos.com/v1/PrometheusRule"),
+        ((PUBLIC, *ROUTE), "gateway.networking.k8s.io/v1/HTTPRoute"),
+    ],
+)
+def test_kinds_that_the_cluster_lacks_are_refused_before_anything_is_installed(
+    values: tuple[str, ...], kind: str
+) -> None:
+    assert f"needs the kind {kind}, which this cluster does not have" in refusal(*sets(*values))
+
+
+def test_a_cluster_that_is_too_old_is_refused() -> None:
+    assert "incompatible with Kubernetes v1.29.9" in refusal("--kube-version", "1.29.9")
+
+
+@pytest.mark.parametrize("given", [(), ("webhook.ingress.host=*.example.com",)])
+async def test_ways_in_lead_from_the_host_of_the_public_url(given: tuple[str, ...]) -> None:
+    manifests = {one["kind"]: one for one in await rendered("relay-system", PUBLIC, INGRESS, *ROUTE, *given)}
+    host = "*.example.com" if given else "relay.example.com"
+    assert manifests["Ingress"]["spec"]["rules"][0]["host"] == host
+    assert manifests["HTTPRoute"]["spec"]["hostnames"] == ["relay.example.com"]
+
+
+def test_numbers_of_a_values_file_reach_the_operator_as_they_are(tmp_path: Path) -> None:
+    """Helm reads them as floats, whose text for a million would be 1e+06."""
+    settings = {"webhookBodyLimitBytes": 2_097_152, "pollJitter": 0.1, "logLevel": "debug", "leaseRetrySeconds": 1}
+    (deployment,) = rendered_with(tmp_path, {"settings": settings}, "Deployment")
+    env = {one["name"]: one.get("value") for one in deployment["spec"]["template"]["spec"]["containers"][0]["env"]}
+    read = Settings.model_validate({name: env[f"RELAY_{name.upper()}"] for name in ("webhook_body_limit_bytes",)})
+    assert read.webhook_body_limit_bytes == 2_097_152
+    assert (env["RELAY_POLL_JITTER"], env["RELAY_LOG_LEVEL"], env["RELAY_LEASE_RETRY_SECONDS"]) == ("0.1", "debug", "1")
+
+
+async def test_what_a_site_adds_to_pods_is_there() -> None:
+    manifests = await rendered(
+        "relay-system",
+        "extraEnv[0].name=HTTPS_PROXY",
+        "extraEnv[0].value=http://proxy:3128",
+        "hostAliases[0].ip=10.0.0.7",
+        "hostAliases[0].hostnames[0]=api.example.com",
+        "podDnsPolicy=None",
+        "podDnsConfig.nameservers[0]=10.0.0.53",
+        "runtimeClassName=gvisor",
+        "deploymentAnnotations.team=search",
+        "strategy.type=Recreate",
+    )
+    (deployment,) = (one for one in manifests if one["kind"] == "Deployment")
+    pod = deployment["spec"]["template"]["spec"]
+    assert deployment["metadata"]["annotations"] == {"team": "search"}
+    assert deployment["spec"]["strategy"] == {"type": "Recreate"}
+    assert {"name": "HTTPS_PROXY", "value": "http://proxy:3128"} in pod["containers"][0]["env"]
+    assert pod["hostAliases"] == [{"ip": "10.0.0.7", "hostnames": ["api.example.com"]}]
+    assert (pod["dnsPolicy"], pod["dnsConfig"]) == ("None", {"nameservers": ["10.0.0.53"]})
+    assert pod["runtimeClassName"] == "gvisor"
+
+
+async def test_common_labels_are_on_every_object_and_select_nothing() -> None:
+    for one in await rendered("relay-system", "commonLabels.cost-center=42a"):
+        assert one["metadata"]["labels"]["cost-center"] == "42a", one["metadata"]["name"]
+        assert "cost-center" not in str(one.get("spec", {}).get("selector"))
+
+
+def test_objects_of_a_site_are_installed_with_the_chart_and_know_its_names(tmp_path: Path) -> None:
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "{{ .Release.Name }}-a"}}
+    text = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: '{{ include \"relay-operator.fullname\" . }}-b'\n"
+    found = rendered_with(tmp_path, {"extraObjects": [config, text]}, "ConfigMap")
+    assert [one["metadata"]["name"] for one in found] == [f"{RELEASE}-a", f"{RELEASE}-b"]
+
+
+@pytest.mark.parametrize(
+    ("values", "spec"),
+    [
+        ((), {"maxUnavailable": 1}),
+        (("podDisruptionBudget.minAvailable=50%",), {"minAvailable": "50%"}),
+        (("podDisruptionBudget.minAvailable=2", "replicas=3"), {"minAvailable": 2}),
+        (("podDisruptionBudget.maxUnavailable=2", "replicas=3"), {"maxUnavailable": 2}),
+        (("replicas=1",), None),
+    ],
+)
+async def test_a_disruption_budget_lets_nodes_be_drained(
+    values: tuple[str, ...], spec: dict[str, int | str] | None
+) -> None:
+    manifests = await rendered("relay-system", *values)
+    found = [one["spec"] for one in manifests if one["kind"] == "PodDisruptionBudget"]
+    told = [{key: one[key] for key in ("minAvailable", "maxUnavailable") if key in one} for one in found]
+    assert told == ([spec] if spec else [])
