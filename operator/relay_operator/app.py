@@ -38,6 +38,7 @@ from relay_operator.engine.queue import Priority, Queue, Shares
 from relay_operator.engine.served import ServedKinds
 from relay_operator.engine.vanished import Vanished
 from relay_operator.engine.workers import Workers
+from relay_operator.flows.batch.places import Places
 from relay_operator.flows.batch.transfers import Transfers
 from relay_operator.flows.wiring import Parts
 from relay_operator.http_server import http_server
@@ -302,7 +303,7 @@ def _assemble(settings: Settings, api: client.ApiClient, kinds: Sequence[Kind[Pa
     accounts = Accounts(settings, kube, cache, queue, metrics, leading=leading)
     collector = Collector(cache, queue, metrics, vanished.leftovers, time.monotonic)
     recorder = Recorder(kube, election.identity, _now)
-    stores, transfers = ObjectStores(settings.store_policy()), Transfers(queue, settings.batch_transfers)
+    stores, transfers = ObjectStores(settings.store_policy()), Transfers(queue, Places(settings.batch_transfers))
     backoff = Backoff(settings.backoff_initial_seconds, settings.backoff_max_seconds)
     engine = Engine(
         kube=kube,

@@ -165,7 +165,11 @@ class Settings(BaseSettings):
         "and is made again. The cloud may act on it late: what is made twice is paid twice.",
     )
     batch_transfers: int = Field(
-        4, ge=1, le=64, description="Batches whose records are read, uploaded or published at the same time."
+        4,
+        ge=1,
+        le=64,
+        description="Batches whose records are read, uploaded or published at the same time: half of them at "
+        "most for one namespace, and never all for one account, if there are three or more.",
     )
     batch_part_bytes: int = Field(
         BATCH_UPLOAD_LIMIT,

@@ -128,7 +128,10 @@ class Actor:
         search = not memory.clean
         asked = replace(account, cloud=self._fenced(facts)) if work is Work.CLEAR else account
         self.transfers.start(
-            facts.key, job, lambda: self._guarded(account, self._work(work, obj, asked, intent, search=search))
+            facts.key,
+            job,
+            str(account.key),
+            lambda: self._guarded(account, self._work(work, obj, asked, intent, search=search)),
         )
 
     async def _work(

@@ -10,6 +10,7 @@ from relay_operator.api.inferencebatch import InferenceBatch, PartStatus
 from relay_operator.api.meta import CreateIntent
 from relay_operator.flows.batch.names import file_prefix
 from relay_operator.flows.batch.result import Cleared
+from relay_operator.flows.batch.throughput import counted
 from relay_operator.records.results import Open
 from relay_wire.files import FileObject
 
@@ -50,7 +51,7 @@ def opened(cloud: Cloud, file_id: str) -> Open:
 
     async def pieces() -> AsyncIterator[bytes]:
         async with cloud.download(file_id) as download:
-            async for piece in download:
+            async for piece in counted(download):
                 yield piece
 
     return pieces

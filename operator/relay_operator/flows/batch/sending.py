@@ -16,6 +16,7 @@ from relay_operator.flows.batch.names import file_name
 from relay_operator.flows.batch.result import StoppedError, Uploaded, WorkRefused, frequent, shown
 from relay_operator.flows.batch.selection import select
 from relay_operator.flows.batch.sources import Sources
+from relay_operator.flows.batch.throughput import counted
 from relay_operator.records.check import Expected, tool_config_of
 from relay_operator.records.ids import Ids
 from relay_operator.records.intake import Findings, Intake, RecordsRefused
@@ -66,7 +67,7 @@ class _Found:
             return None
         digest = hashlib.sha256()
         async with self.cloud.download(file.id) as pieces:
-            async for piece in pieces:
+            async for piece in counted(pieces):
                 digest.update(piece)
         return file.id if digest.hexdigest() == made.sha256 else None
 

@@ -17,6 +17,7 @@ from relay_operator.engine import kube
 from relay_operator.engine.kube import CONFIG_MAPS, SECRETS, Kube, ResourceType
 from relay_operator.engine.manifests import part, texts
 from relay_operator.flows.batch.result import StoppedError, WorkRefused, WorkTroubled
+from relay_operator.flows.batch.throughput import counted
 from relay_operator.objectstores.credentials import Credentials, read_credentials
 from relay_operator.objectstores.errors import StoreError, StoreReason
 from relay_operator.objectstores.location import Location
@@ -37,6 +38,11 @@ class Sources:
     @asynccontextmanager
     async def open(self, obj: InferenceBatch, cloud: Cloud) -> AsyncIterator[AsyncIterable[bytes]]:
         """The input's bytes. Raises StoppedError, CloudError, KubeError; the bytes raise StoreError and CloudError."""
+        async with self._opened(obj, cloud) as chunks:
+            yield counted(chunks)
+
+    @asynccontextmanager
+    async def _opened(self, obj: InferenceBatch, cloud: Cloud) -> AsyncIterator[AsyncIterable[bytes]]:
         wanted, namespace = obj.spec.input, obj.metadata.namespace
         if wanted.inline is not None:
             yield _lines_of(wanted.inline)

@@ -1,17 +1,21 @@
-"""Long work beside the queue: bounded in number and for each namespace, one at a time for an object, ended cleanly."""
+"""Long work beside the queue: bounded in number, in fair shares, one at a time for an object, ended cleanly."""
 
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
-from weakref import WeakValueDictionary
+from typing import TypeAlias
 
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.queue import Priority, Queue
 from relay_operator.flows.batch.actions import Work
+from relay_operator.flows.batch.places import Places, Share
 from relay_operator.flows.batch.plan import Transfer
 from relay_operator.flows.batch.result import WorkResult, WorkTroubled
+from relay_operator.flows.batch.throughput import MOVED, LeastSpeed, Moved
+
+LongWork: TypeAlias = Callable[[], Coroutine[None, None, WorkResult]]
 
 logger = logging.getLogger(__name__)
 
@@ -39,23 +43,22 @@ class Transfers:
     """
 
     queue: Queue[ObjectKey]
-    limit: int
+    places: Places
+    least_speed: LeastSpeed = field(default_factory=LeastSpeed)
     _running: dict[ObjectKey, _Running] = field(default_factory=dict)
     _ending: set[asyncio.Task[WorkResult]] = field(default_factory=set)
-    _places: asyncio.Semaphore = field(init=False)
-    _shares: "WeakValueDictionary[str, asyncio.Semaphore]" = field(default_factory=WeakValueDictionary)
-    """Half of the places, for each namespace: slow inputs of one leave room for the others."""
 
-    def __post_init__(self) -> None:
-        self._places = asyncio.Semaphore(self.limit)
+    def start(self, key: ObjectKey, job: Job, account: str, work: LongWork) -> None:
+        """Begin, when there is a place; the same job under way goes on, another one's is dropped.
 
-    def start(self, key: ObjectKey, job: Job, work: Callable[[], Coroutine[None, None, WorkResult]]) -> None:
-        """Begin, when there is a place; the same job under way goes on, another one's is dropped."""
+        `account` is whose connection the work uses.
+        """
         running = self._running.get(key)
         if running is not None and running.job == job:
             return
         self.drop(key)
-        task = asyncio.create_task(self._run(key.namespace, work), name=f"{job.work.name.lower()} {key}")
+        run = self._run(Share(key.namespace, account), work)
+        task = asyncio.create_task(run, name=f"{job.work.name.lower()} {key}")
         self._running[key] = _Running(job, task)
         task.add_done_callback(lambda done: self._ended(key, done))
 
@@ -88,11 +91,10 @@ class Transfers:
         if tasks:
             await asyncio.wait(tasks)
 
-    async def _run(self, namespace: str, work: Callable[[], Coroutine[None, None, WorkResult]]) -> WorkResult:
-        share = self._shares.setdefault(namespace, asyncio.Semaphore(max(self.limit // 2, 1)))
-        async with share, self._places:
+    async def _run(self, share: Share, work: LongWork) -> WorkResult:
+        async with self.places.one(share):
             try:
-                return await work()
+                return await self._watched(work)
             except asyncio.CancelledError:
                 if _told_to_end():
                     raise
@@ -104,6 +106,28 @@ class Transfers:
                 return WorkTroubled(
                     Reason.WAITING_FOR_RETRY, "it failed in a way nobody foresaw; the operator's log has it"
                 )
+
+    async def _watched(self, work: LongWork) -> WorkResult:
+        """What the work comes to; it is cut off if it moves next to nothing while others wait for its place."""
+        moved = Moved()
+        MOVED.set(moved)
+        task = asyncio.create_task(work())
+        try:
+            while True:
+                before = moved.size
+                await asyncio.wait([task], timeout=self.least_speed.seconds)
+                if task.done():
+                    return task.result()
+                if self.places.wanted and moved.size - before < self.least_speed.size:
+                    text = (
+                        f"it moved {moved.size - before} bytes in {self.least_speed.seconds:.0f} s while others "
+                        "waited: they go first, and it is tried again"
+                    )
+                    return WorkTroubled(Reason.WAITING_FOR_RETRY, text)
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
 
     def _ended(self, key: ObjectKey, task: asyncio.Task[WorkResult]) -> None:
         running = self._running.get(key)

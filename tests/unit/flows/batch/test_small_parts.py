@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import time
 from typing import TYPE_CHECKING
 
@@ -18,14 +17,18 @@ from relay_operator.flows.batch.actions import Work
 from relay_operator.flows.batch.destinations import addresses
 from relay_operator.flows.batch.flow import is_progress_alone
 from relay_operator.flows.batch.names import OBJECT, TAG, PartTag, file_name, file_prefix, metadata_of
+from relay_operator.flows.batch.places import Places, Share
 from relay_operator.flows.batch.plan import Transfer
 from relay_operator.flows.batch.result import Cleared, WorkResult, WorkTroubled
 from relay_operator.flows.batch.selection import retry_policy
+from relay_operator.flows.batch.throughput import LeastSpeed, counted
 from relay_operator.flows.batch.transfers import Job, Transfers
 from relay_operator.records.results import Failure
 from tests.unit.flows.batch.examples import NOON, seen, sent, status
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from relay_operator.api.inferencebatch import InferenceBatchStatus
 
 KEY = ObjectKey("InferenceBatch", "ns", "nightly")
@@ -120,9 +123,9 @@ async def _forever() -> WorkResult:
 
 async def test_the_end_of_long_work_wakes_its_object_and_its_result_stays_until_it_is_dropped() -> None:
     queue = Queue[ObjectKey](time.monotonic)
-    transfers = Transfers(queue, 1)
+    transfers = Transfers(queue, Places(1))
     assert transfers.state(KEY, _job()) is Transfer.IDLE
-    transfers.start(KEY, _job(), _done)
+    transfers.start(KEY, _job(), "ns/default", _done)
     assert transfers.state(KEY, _job()) is Transfer.BUSY
     taken = await queue.take()
     assert taken.key == KEY
@@ -135,36 +138,131 @@ async def test_the_end_of_long_work_wakes_its_object_and_its_result_stays_until_
 
 async def test_long_work_is_bounded_and_what_waits_gets_its_turn() -> None:
     queue = Queue[ObjectKey](time.monotonic)
-    transfers = Transfers(queue, 1)
+    transfers = Transfers(queue, Places(1))
     other = ObjectKey("InferenceBatch", "ns", "other")
-    transfers.start(KEY, _job(), _forever)
-    transfers.start(other, _job(uid="other"), _done)
+    transfers.start(KEY, _job(), "ns/default", _forever)
+    transfers.start(other, _job(uid="other"), "ns/default", _done)
     await asyncio.sleep(0)
     assert transfers.state(other, _job(uid="other")) is Transfer.BUSY
     transfers.drop(KEY)
     assert (await queue.take()).key == other
 
 
-async def test_slow_work_of_one_namespace_leaves_places_to_the_others() -> None:
+def _key(namespace: str, number: int) -> ObjectKey:
+    return ObjectKey("InferenceBatch", namespace, f"b{number}")
+
+
+def _holding(transfers: Transfers, account: str, *namespaces: str) -> None:
+    """Four jobs without an end of each namespace."""
+    for namespace in namespaces:
+        for number in range(4):
+            transfers.start(_key(namespace, number), _job(uid=f"{namespace}-{number}"), account, _forever)
+
+
+@pytest.mark.parametrize(
+    ("held", "namespace", "account"),
+    [
+        (("slow",), "quick", "shared"),
+        (("slow", "slow-too"), "quick", "own"),
+        (("slow", "slow-too", "slow-again"), "quick", "own"),
+    ],
+)
+async def test_slow_work_of_one_namespace_or_account_leaves_places_to_the_others(
+    held: tuple[str, ...], namespace: str, account: str
+) -> None:
     queue = Queue[ObjectKey](time.monotonic)
-    transfers = Transfers(queue, 4)
-    slow = [ObjectKey("InferenceBatch", "slow", f"b{number}") for number in range(8)]
-    for number, key in enumerate(slow):
-        transfers.start(key, _job(uid=str(number)), _forever)
+    transfers = Transfers(queue, Places(4))
+    _holding(transfers, "shared", *held)
     await asyncio.sleep(0)
     for number in range(3):
-        transfers.start(ObjectKey("InferenceBatch", "quick", f"b{number}"), _job(uid=f"quick-{number}"), _done)
-    assert {(await queue.take()).key.namespace for _ in range(3)} == {"quick"}
+        transfers.start(_key(namespace, number), _job(uid=f"quick-{number}"), account, _done)
+    async with asyncio.timeout(10):
+        assert {(await queue.take()).key.namespace for _ in range(3)} == {namespace}
     await transfers.close()
-    transfers._running.clear()
-    gc.collect()
-    assert dict(transfers._shares) == {}
+    assert (transfers.places._running, transfers.places.wanted) == ([], False)
+
+
+async def test_who_has_fewest_places_goes_first() -> None:
+    places, order = Places(2), asyncio.Queue[str]()
+
+    async def hold(namespace: str, account: str, until: asyncio.Event) -> None:
+        async with places.one(Share(namespace, account)):
+            order.put_nowait(namespace)
+            await until.wait()
+
+    shares = [("a", "x"), ("b", "x"), ("b", "x"), ("a", "x"), ("c", "y")]
+    ends = [asyncio.Event() for _ in shares]
+    async with asyncio.TaskGroup() as group:
+        for (namespace, account), end in zip(shares, ends, strict=True):
+            group.create_task(hold(namespace, account, end))
+        assert [await order.get() for _ in range(2)] == ["a", "b"]
+        ends[0].set()
+        assert await order.get() == "c"
+        for end in ends:
+            end.set()
+    assert {await order.get() for _ in range(2)} == {"a", "b"}
+
+
+async def test_what_moves_next_to_nothing_gives_its_place_to_those_who_wait() -> None:
+    queue = Queue[ObjectKey](time.monotonic)
+    transfers = Transfers(queue, Places(1), LeastSpeed(1000, 0.01))
+    ended = asyncio.Event()
+
+    async def trickle() -> WorkResult:
+        try:
+            async for _ in counted(_pieces(1)):
+                await asyncio.sleep(0.001)
+        finally:
+            ended.set()
+        return Cleared()
+
+    transfers.start(KEY, _job(), "ns/default", trickle)
+    with pytest.raises(TimeoutError):  # nobody waits: it may go on
+        async with asyncio.timeout(0.1):
+            await ended.wait()
+    other = _key("another", 1)
+    transfers.start(other, _job(uid="other"), "another/default", _done)
+    async with asyncio.timeout(10):
+        assert {(await queue.take()).key for _ in "ab"} == {KEY, other}
+    came = transfers.result(KEY)
+    assert isinstance(came, WorkTroubled)
+    assert (came.reason, came.stalled) == (Reason.WAITING_FOR_RETRY, False)
+    assert ended.is_set()
+
+
+async def test_what_moves_enough_keeps_its_place() -> None:
+    queue = Queue[ObjectKey](time.monotonic)
+    transfers = Transfers(queue, Places(1), LeastSpeed(1, 0.01))
+    enough = asyncio.Event()
+
+    async def flow() -> WorkResult:
+        count = 0
+        async for _ in counted(_pieces(1000)):
+            await asyncio.sleep(0)
+            count += 1
+            if count == 10_000:
+                enough.set()
+        return Cleared()
+
+    transfers.start(KEY, _job(), "ns/default", flow)
+    other = _key("another", 1)
+    transfers.start(other, _job(uid="other"), "another/default", _done)
+    async with asyncio.timeout(10):
+        await enough.wait()
+    assert transfers.state(KEY, _job()) is Transfer.BUSY
+    transfers.drop(KEY)
+    assert (await queue.take()).key == other
+
+
+async def _pieces(size: int) -> AsyncIterator[bytes]:
+    while True:
+        yield bytes(size)
 
 
 async def test_other_work_for_the_same_object_drops_what_was_under_way() -> None:
-    transfers = Transfers(Queue[ObjectKey](time.monotonic), 1)
-    transfers.start(KEY, _job(), _forever)
-    transfers.start(KEY, _job(Work.PUBLISH), _forever)
+    transfers = Transfers(Queue[ObjectKey](time.monotonic), Places(1))
+    transfers.start(KEY, _job(), "ns/default", _forever)
+    transfers.start(KEY, _job(Work.PUBLISH), "ns/default", _forever)
     assert transfers.state(KEY, _job()) is Transfer.IDLE
     assert transfers.state(KEY, _job(Work.PUBLISH)) is Transfer.BUSY
     await transfers.close()
@@ -176,8 +274,8 @@ async def test_a_mistake_in_long_work_is_logged_and_tried_again_later(caplog: py
         raise ZeroDivisionError
 
     queue = Queue[ObjectKey](time.monotonic)
-    transfers = Transfers(queue, 1)
-    transfers.start(KEY, _job(), mistaken)
+    transfers = Transfers(queue, Places(1))
+    transfers.start(KEY, _job(), "ns/default", mistaken)
     await queue.take()
     came = transfers.result(KEY)
     assert isinstance(came, WorkTroubled)
@@ -190,8 +288,8 @@ async def test_long_work_that_is_cut_off_from_inside_wakes_its_object_too() -> N
         raise asyncio.CancelledError
 
     queue = Queue[ObjectKey](time.monotonic)
-    transfers = Transfers(queue, 1)
-    transfers.start(KEY, _job(), cut_off)
+    transfers = Transfers(queue, Places(1))
+    transfers.start(KEY, _job(), "ns/default", cut_off)
     async with asyncio.timeout(10):
         assert (await queue.take()).key == KEY
     assert transfers.state(KEY, _job()) is Transfer.DONE
