@@ -9,10 +9,10 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, TypeAlias, assert_never
 
 import obstore
-from obstore.exceptions import BaseError
+from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import AzureStore, GCSStore, S3Store
 
-from relay_operator.objectstores.bucket_errors import not_let_out, understood, unusable
+from relay_operator.objectstores.bucket_errors import already_there, not_let_out, understood, unusable
 from relay_operator.objectstores.credentials import AzureCredentials, GcsCredentials, S3Credentials
 from relay_operator.objectstores.egress import EgressRefused, Passage
 from relay_operator.objectstores.errors import StoreError, StoreReason
@@ -81,6 +81,24 @@ class BucketStore:
         put = await (self._put(first) if whole else Upload(self._put_parts).run(first, source))
         return put["e_tag"] or ""
 
+    async def create(self, content: bytes) -> bool:
+        try:
+            with self._errors():
+                await self._passage.first_of(obstore.put_async(self._client, self._key, content, mode="create"))
+        except StoreError as error:
+            if error.reason is not StoreReason.ALREADY_EXISTS:
+                raise
+            return False
+        return True
+
+    async def delete(self) -> None:
+        try:
+            with self._errors():
+                await self._passage.first_of(obstore.delete_async(self._client, self._key))
+        except StoreError as error:
+            if error.reason is not StoreReason.NOT_FOUND:
+                raise
+
     async def check_writable(self) -> None:
         """S3 and GCS: an upload is begun and aborted. Azure: a blob is sent on a condition that never holds."""
         if self._location.scheme is not Scheme.AZURE:
@@ -127,6 +145,8 @@ class BucketStore:
             yield
         except EgressRefused as refused:
             raise not_let_out(self._location, refused) from None
+        except AlreadyExistsError:
+            raise already_there(self._location) from None
         except (BaseError, OSError, ValueError) as error:
             raise understood(self._location, str(error), self._passage.failure) from None
 

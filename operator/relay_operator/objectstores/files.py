@@ -50,7 +50,7 @@ class FileStore:
     async def write(self, chunks: AsyncIterable[bytes]) -> str:
         """Into a hidden file beside it, which gets the name when it is whole and on the disk."""
         folder = await asyncio.to_thread(self._open_folder)
-        hidden = f".{self._path.name[:200]}.{secrets.token_hex(6)}.partial"
+        hidden = self._hidden()
         try:
             with self._errors():
                 descriptor = os.open(hidden, _NEW, 0o644, dir_fd=folder)
@@ -67,6 +67,40 @@ class FileStore:
         finally:
             os.close(folder)
         return info.version
+
+    async def create(self, content: bytes) -> bool:
+        return await asyncio.to_thread(self._create, content)
+
+    async def delete(self) -> None:
+        folder = await asyncio.to_thread(self._open_folder)
+        try:
+            with self._errors(), suppress(FileNotFoundError):
+                os.unlink(self._path.name, dir_fd=folder)
+        finally:
+            os.close(folder)
+
+    def _create(self, content: bytes) -> bool:
+        folder = self._open_folder()
+        hidden = self._hidden()
+        try:
+            with self._errors():
+                descriptor = os.open(hidden, _NEW, 0o644, dir_fd=folder)
+                try:
+                    _write_all(descriptor, content)
+                    os.fsync(descriptor)
+                    os.link(hidden, self._path.name, src_dir_fd=folder, dst_dir_fd=folder)
+                except FileExistsError:
+                    return False
+                finally:
+                    os.close(descriptor)
+                    os.unlink(hidden, dir_fd=folder)
+        finally:
+            os.close(folder)
+        return True
+
+    def _hidden(self) -> str:
+        """A name that nobody has, for what is not whole."""
+        return f".{self._path.name[:200]}.{secrets.token_hex(6)}.partial"
 
     async def check_writable(self) -> None:
         await asyncio.to_thread(self._try_folder)

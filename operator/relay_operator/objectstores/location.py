@@ -1,7 +1,7 @@
 """Where an object is: a bucket's key, a web address or a file, read from the URL that people write. Pure."""
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Self
 from urllib.parse import unquote_to_bytes
@@ -68,6 +68,15 @@ class Location:
                 return cls._on_the_web(kind, url, rest)
             case Scheme.FILE:
                 return cls._file(url, rest)
+
+    @property
+    def on_the_web(self) -> bool:
+        """Whether this is one URL of a web server, of which nothing beside it is known."""
+        return self.scheme in {Scheme.HTTPS, Scheme.HTTP}
+
+    def beside(self, end: str) -> Self:
+        """The object whose name is longer by this."""
+        return replace(self, path=f"{self.path}{end}")
 
     @classmethod
     def _in_bucket(cls, scheme: Scheme, url: str, rest: str) -> Self:

@@ -36,5 +36,11 @@ class Store(Protocol):
     async def write(self, chunks: AsyncIterable[bytes]) -> str:
         """Whole or not at all; what is there is replaced. The version as in `ObjectInfo`."""
 
+    async def create(self, content: bytes) -> bool:
+        """Whole or not at all; False where there is an object, which stays as it is."""
+
+    async def delete(self) -> None:
+        """Absence is success."""
+
     async def check_writable(self) -> None:
         """Returns where a write may be expected to work."""

@@ -22,6 +22,9 @@ from relay_operator.objectstores.reading import Reading
 from relay_operator.objectstores.store import Store
 from relay_operator.objectstores.web import web_store
 
+_CLAIM = ".claim"
+"""The end of the name of an object by which another is claimed."""
+
 
 class ObjectStores:
     """Every place that batches read from and write to. Made once; `async with` it for as long as it is used.
@@ -64,6 +67,41 @@ class ObjectStores:
         """
         async with self._store(location, credentials) as store:
             return await store.write(chunks)
+
+    async def claim(self, location: Location, credentials: Credentials | None, owner: str) -> bool:
+        """Whether the object is the owner's from here on, by another object beside it that names the owner.
+
+        Of several who claim it one succeeds, again and again, until it releases it. Nothing can be claimed on web
+        servers: whoever asks succeeds.
+        """
+        if location.on_the_web:
+            return True
+        mark, content = location.beside(_CLAIM), owner.encode()
+        async with self._store(mark, credentials) as store:
+            while not await store.create(content):
+                found = await self._content(mark, store)
+                if found is not None:
+                    return found == content
+        return True
+
+    async def release(self, location: Location, credentials: Credentials | None, owner: str) -> None:
+        """What the owner claimed may be claimed by others; what others claimed stays theirs."""
+        if location.on_the_web:
+            return
+        mark = location.beside(_CLAIM)
+        async with self._store(mark, credentials) as store:
+            if await self._content(mark, store) == owner.encode():
+                await store.delete()
+
+    async def _content(self, mark: Location, store: Store) -> bytes | None:
+        """Of an object of a few bytes; what is longer is nobody's mark. None where there is none."""
+        if await store.find() is None:
+            return None
+        reading = Reading(mark, store, await store.open(0, ""))
+        try:
+            return await anext(aiter(reading), b"")
+        finally:
+            await reading.aclose()
 
     async def check_writable(
         self, location: Location, credentials: Credentials | None, *, replace: bool = True

@@ -102,6 +102,12 @@ class WebStore:
             raise _refusal(self._location, answer.status)
         return answer.headers.get("ETag", "")
 
+    async def create(self, content: bytes) -> bool:
+        raise self._invalid("a web server takes what is at its one URL, and nothing can be created beside it")
+
+    async def delete(self) -> None:
+        raise self._invalid("nothing is deleted from web servers")
+
     async def check_writable(self) -> None:
         """What a HEAD can tell: the server is there, may be talked to, and does not refuse the authorization."""
         answer = await self._follow("HEAD", {})

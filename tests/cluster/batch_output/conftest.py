@@ -53,7 +53,17 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
 @pytest_asyncio.fixture
 async def bucket(s3: S3Server, brisk_workspace: Workspace) -> Bucket:
     """An empty bucket of the test's own."""
-    made = Bucket(s3, f"bucket-{secrets.token_hex(4)}", brisk_workspace)
-    await s3.create_bucket(made.name)
+    return await _empty(s3, brisk_workspace)
+
+
+@pytest_asyncio.fixture
+async def private_bucket(s3: S3Server, brisk_private_workspace: Workspace) -> Bucket:
+    """The same, for a workspace in a private local cloud."""
+    return await _empty(s3, brisk_private_workspace)
+
+
+async def _empty(server: S3Server, workspace: Workspace) -> Bucket:
+    made = Bucket(server, f"bucket-{secrets.token_hex(4)}", workspace)
+    await server.create_bucket(made.name)
     await made.put_secret()
     return made

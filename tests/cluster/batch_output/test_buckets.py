@@ -67,6 +67,26 @@ async def test_an_object_that_exists_is_told_before_anything_is_paid(
     assert await bucket.text("output.jsonl") == "precious"
 
 
+async def test_of_two_batches_with_one_output_the_second_is_refused_before_it_is_paid(
+    brisk_private_workspace: Workspace, private_bucket: Bucket
+) -> None:
+    workspace, control = brisk_private_workspace, brisk_private_workspace.cloud.control
+    output = {"url": private_bucket.url("out/"), "credentialsSecretRef": SECRET}
+    await control.clock(mode="frozen")
+    await put_prompts(workspace, ALL)
+    await workspace.apply(batch("one", output=output))
+    await workspace.becomes(KIND, "one", tells("Running"))
+    await workspace.apply(batch("two", output=output))
+    await workspace.becomes(KIND, "two", failed("OutputExists"))
+    await control.clock(mode="real")
+    await workspace.becomes(KIND, "one", complete)
+    assert await count(workspace, CREATE_BATCH) == 1
+    assert len(by_custom_id(await private_bucket.text("out/output.jsonl"))) == len(ALL)
+    await workspace.kube.delete(KIND, "one")
+    await workspace.is_gone(KIND, "one")
+    assert await private_bucket.server.keys(private_bucket.name) == ["out/errors.jsonl", "out/output.jsonl"]
+
+
 async def test_a_bucket_that_is_missing_is_told_before_anything_is_paid_and_waited_for(
     brisk_workspace: Workspace, bucket: Bucket
 ) -> None:

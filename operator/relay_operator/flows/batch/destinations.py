@@ -1,5 +1,7 @@
 """Where the answers go: two objects of a store, or two keys of a ConfigMap."""
 
+import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -30,8 +32,12 @@ CONFIG_MAP_LIMIT: Final = 1024 * 1024
 """Bytes that Kubernetes lets a ConfigMap hold."""
 SHORTEST_RESULT: Final = 64
 """Bytes that the line of any result has: custom_id, response and error with their names."""
+_LONGEST_RELEASE_SECONDS: Final = 30.0
 _TERMINATED: Final = "being terminated"
 """What the API server says of a namespace in which it creates nothing more."""
+
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +120,21 @@ class Destinations:
         What is claimed goes with the object, as long as nothing is published there.
         """
         ref = obj.spec.output.config_map_ref
-        if ref is not None and obj.spec.output.on_existing is OnExisting.FAIL:
+        if obj.spec.output.on_existing is not OnExisting.FAIL:
+            return
+        if ref is not None:
             await self._claimed(obj, ref.name, token)
+            return
+        places = await self._objects(obj)
+        try:
+            for place in places:
+                if not await self.stores.claim(*place, token):
+                    raise StoppedError(_claimed_by_another(str(place[0])))
+            for place in places:  # what another batch claimed before may have been written since it was looked at
+                if await self.stores.exists(*place):
+                    raise StoppedError(_exists(str(place[0])))
+        except StoreError as error:
+            raise StoppedError(_unwritten(error)) from None
 
     async def release(self, obj: InferenceBatch, token: str) -> None:
         """What was claimed and never written to is deleted, so that the place is free for the next. Raises KubeError.
@@ -124,11 +143,23 @@ class Destinations:
         """
         ref, namespace = obj.spec.output.config_map_ref, obj.metadata.namespace
         if ref is None:
+            await self._release_objects(obj, token)
             return
         with suppress(kube.NotFound, kube.Refused):
             raw = await self.kube.get(CONFIG_MAPS, namespace, ref.name)
             if _maker(raw) == token and any(each.get("uid") == obj.metadata.uid for each in owners(raw)):
                 await self.kube.delete(CONFIG_MAPS, namespace, ref.name, uid=str(part(raw, "metadata").get("uid")))
+
+    async def _release_objects(self, obj: InferenceBatch, token: str) -> None:
+        """As far as the store lets it: an object never stays because of a mark in a bucket that is gone."""
+        if obj.spec.output.on_existing is not OnExisting.FAIL:
+            return
+        try:
+            async with asyncio.timeout(_LONGEST_RELEASE_SECONDS):
+                for place in await self._objects(obj):
+                    await self.stores.release(*place, token)
+        except (StoppedError, StoreError, TimeoutError) as error:
+            logger.warning("%s: what claims its output stays beside it: %s", obj.key, error)
 
     async def _allowed(self, obj: InferenceBatch, name: str, token: str) -> JsonObject:
         """What is there, if it may be written to. Raises StoppedError, KubeError."""
@@ -228,6 +259,14 @@ def _maker(raw: JsonObject) -> str:
 
 def _exists(where: str) -> WorkRefused:
     text = f"{where} exists already and is not this batch's: name another place, or set output.onExisting: Replace"
+    return WorkRefused(Reason.OUTPUT_EXISTS, text)
+
+
+def _claimed_by_another(where: str) -> WorkRefused:
+    text = (
+        f"{where} is claimed by another batch: name another place; if that batch is gone, delete the object beside it "
+        "whose name ends in .claim"
+    )
     return WorkRefused(Reason.OUTPUT_EXISTS, text)
 
 
