@@ -118,8 +118,9 @@ class BatchOutput(Model):
 
     url: ObjectUrl | None = Field(
         None,
-        description="A folder, in which output.jsonl and errors.jsonl are written; or, where it ends in .jsonl, the "
-        "object for the answers, with the errors beside it in one that ends in .errors.jsonl.",
+        description="A folder, in which output.jsonl and errors.jsonl are written, and result.json, which tells how "
+        "the batch ended; or, where it ends in .jsonl, the object for the answers, with the errors beside it in one "
+        "that ends in .errors.jsonl, and how it ended in one that ends in .result.json.",
     )
     credentials_secret_ref: CredentialsRef | None = Field(None, description="The Secret that opens url.")
     config_map_ref: OutputConfigMapRef | None = Field(

@@ -105,7 +105,7 @@ def batches(parts: Parts) -> KindReconciler:
             accounts=parts.accounts,
             transfers=transfers,
             sending=Sending(sources, destinations, lost_files, pace, settings.batch_part_bytes),
-            publishing=Publishing(destinations, lost_files, pace),
+            publishing=Publishing(destinations, lost_files, pace, engine.wall_clock),
             destinations=destinations,
             clock=time.monotonic,
             new_token=parts.new_token,

@@ -28,6 +28,8 @@ from tests.support.eventually import eventually
 from tests.support.manifests import condition, stalled
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tests.conftest import StartOperator
     from tests.support.workspace import Workspace
 
@@ -129,6 +131,40 @@ async def test_a_status_that_was_lost_is_rebuilt_from_the_cloud_whatever_its_clo
     answers, errors = await published(workspace)
     assert (len(answers), errors) == (20, {})
     assert done["status"]["requestCounts"] == {"total": 20, "completed": 20, "failed": 0}
+
+
+@pytest.mark.parametrize("where", ["ConfigMap", "store"])
+async def test_a_finished_batch_whose_status_is_lost_is_finished_as_it_was(
+    unattended_workspace: Workspace, start_operator: StartOperator, where: str, tmp_path: Path
+) -> None:
+    """Its files are gone from the cloud: what was published tells how it ended."""
+    workspace = unattended_workspace
+    folder = tmp_path / "published"
+    (folder / "out").mkdir(parents=True)
+    operator = await start_operator(workspace, **PATIENCE, file_roots=str(folder))
+    await put_prompts(workspace, ALL)
+    output = {"configMapRef": {"name": "answers"}} if where == "ConfigMap" else {"url": f"file://{folder}/out"}
+    await workspace.apply(batch(output=output))
+    before = (await workspace.becomes(KIND, NAME, complete))["status"]
+
+    async def written() -> object:
+        if where == "ConfigMap":
+            return (await workspace.kube.get("ConfigMap", "answers"))["data"]
+        return {path.name: path.read_bytes() for path in (folder / "out").iterdir()}
+
+    told = await written()
+    assert await files_in_cloud(workspace) == []
+    await operator.kill()
+    await workspace.kube.patch(KIND, NAME, {"status": dict.fromkeys(before)}, subresource="status")
+    await operator.start()
+    after = (await workspace.becomes(KIND, NAME, complete))["status"]
+    for name in ("requestCounts", "usage", "cost", "completionTime", "createToken", "identity", "id", "cleared"):
+        assert after[name] == before[name], name
+    assert {name: after["output"][name] for name in ("answers", "errors", "lines")} == {
+        name: before["output"][name] for name in ("answers", "errors", "lines")
+    }
+    assert await written() == told
+    assert await count(workspace, CREATE_BATCH) == 1
 
 
 async def test_an_intent_that_was_copied_with_its_manifest_is_not_the_copys_own(

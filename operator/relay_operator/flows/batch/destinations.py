@@ -5,7 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from pydantic import JsonValue
 
@@ -16,7 +16,8 @@ from relay_operator.api.inferencebatch_spec import OnExisting
 from relay_operator.engine import kube
 from relay_operator.engine.kube import CONFIG_MAPS, JsonObject, Kube
 from relay_operator.engine.manifests import owner, owners, part
-from relay_operator.flows.batch.result import StoppedError, WorkRefused, WorkTroubled
+from relay_operator.flows.batch.marks import LONGEST, published_by
+from relay_operator.flows.batch.result import Published, StoppedError, WorkRefused, WorkTroubled
 from relay_operator.flows.batch.sources import Sources, located
 from relay_operator.objectstores.credentials import Credentials
 from relay_operator.objectstores.errors import StoreError, StoreReason
@@ -24,10 +25,15 @@ from relay_operator.objectstores.location import Location
 from relay_operator.objectstores.stores import ObjectStores
 from relay_operator.records.merge import Merge
 
+logger = logging.getLogger(__name__)
+
 ANSWERS: Final = "output.jsonl"
 ERRORS: Final = "errors.jsonl"
+RESULT: Final = "result.json"
 MADE_BY: Final = f"{meta.ANNOTATION_PREFIX}batch-token"
 """On an output ConfigMap: the token of the batch that wrote it."""
+MARK: Final = f"{meta.ANNOTATION_PREFIX}batch-result"
+"""On an output ConfigMap: how that batch ended. Beside answers in a store it is an object of its own."""
 CONFIG_MAP_LIMIT: Final = 1024 * 1024
 """Bytes that Kubernetes lets a ConfigMap hold."""
 SHORTEST_RESULT: Final = 64
@@ -36,8 +42,7 @@ _LONGEST_RELEASE_SECONDS: Final = 30.0
 _TERMINATED: Final = "being terminated"
 """What the API server says of a namespace in which it creates nothing more."""
 
-
-logger = logging.getLogger(__name__)
+_Place: TypeAlias = tuple[Location, Credentials | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +66,10 @@ class Destinations:
             try:
                 await self.stores.check_writable(location, credentials, replace=replace)
             except StoreError as error:
-                is_there = error.reason is StoreReason.ALREADY_EXISTS
-                raise StoppedError(_exists(str(location)) if is_there else _unwritten(error)) from None
+                if error.reason is not StoreReason.ALREADY_EXISTS:
+                    raise StoppedError(_unwritten(error)) from None
+                if await self.published(obj, token) is None:
+                    raise StoppedError(_exists(str(location))) from None
 
     def check_size(self, obj: InferenceBatch, records: int) -> None:
         """Raises StoppedError where so many answers are certain not to fit."""
@@ -78,26 +85,61 @@ class Destinations:
             except kube.NotFound:
                 return False
         try:
-            return any([await self.stores.exists(*place) for place in await self._objects(obj)])
+            return any([await self.stores.exists(*place) for place in (await self._objects(obj))[:2]])
         except StoreError as error:
             raise StoppedError(_unwritten(error)) from None
 
-    async def write(self, obj: InferenceBatch, merge: Merge, token: str) -> OutputStatus:
-        """Publishes both; what is there is replaced. Raises StoppedError, KubeError, and what `merge` raises."""
+    async def published(self, obj: InferenceBatch, token: str) -> Published | None:
+        """What the batch of this token published before, as its mark tells. Raises StoppedError, KubeError."""
+        ref = obj.spec.output.config_map_ref
+        if ref is not None:
+            try:
+                raw = await self.kube.get(CONFIG_MAPS, obj.metadata.namespace, ref.name)
+            except kube.NotFound:
+                return None
+            return published_by(token, str(part(raw, "metadata", "annotations").get(MARK) or ""))
+        _, _, (location, credentials) = await self._objects(obj)
+        text = b""
+        try:
+            async with self.stores.read(location, credentials) as pieces:
+                async for piece in pieces:
+                    text += piece
+                    if len(text) > LONGEST:
+                        return None
+        except StoreError as error:
+            if error.transient:
+                raise StoppedError(_unwritten(error)) from None
+            return None
+        return published_by(token, text)
+
+    async def write(
+        self, obj: InferenceBatch, merge: Merge, token: str, told: Callable[[OutputStatus], str]
+    ) -> OutputStatus:
+        """Publishes both, then the mark that `told` makes; what is there is replaced.
+
+        Raises StoppedError, KubeError, and what `merge` raises.
+        """
         if obj.spec.output.config_map_ref is not None:
-            return await self._write_config_map(obj, obj.spec.output.config_map_ref.name, merge, token)
-        answers, errors = await self._objects(obj)
+            return await self._write_config_map(obj, obj.spec.output.config_map_ref.name, merge, token, told)
+        answers, errors, mark = await self._objects(obj)
         try:
             first = await self.stores.write(*answers, self._while_leading(merge.outputs()))
             second = await self.stores.write(*errors, self._while_leading(merge.errors()))
         except StoreError as error:
             raise StoppedError(_unwritten(error)) from None
-        return OutputStatus(
+        output = OutputStatus(
             answers=str(answers[0]),
             answers_version=first[:253] or None,
             errors=str(errors[0]),
             errors_version=second[:253] or None,
         )
+        try:
+            await self.stores.write(*mark, self._while_leading(_one(told(output).encode())))
+        except StoreError as error:
+            if error.transient:
+                raise StoppedError(_unwritten(error)) from None
+            logger.warning("%s: published without a mark of how it ended: %s", obj.key, error.message)
+        return output
 
     async def _while_leading(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """An upload is seen by others once its last piece is in: whoever does not lead by then lets it fall."""
@@ -106,13 +148,12 @@ class Destinations:
         if not self.leading():
             raise kube.NotLeading
 
-    async def _objects(
-        self, obj: InferenceBatch
-    ) -> tuple[tuple[Location, Credentials | None], tuple[Location, Credentials | None]]:
+    async def _objects(self, obj: InferenceBatch) -> tuple[_Place, _Place, _Place]:
+        """Answers, errors and mark."""
         output = obj.spec.output
-        answers, errors = map(located, addresses(output.url or ""))
+        answers, errors, mark = map(located, addresses(output.url or ""))
         credentials = await self.sources.credentials(obj.metadata.namespace, answers, output.credentials_secret_ref)
-        return (answers, credentials), (errors, credentials)
+        return (answers, credentials), (errors, credentials), (mark, credentials)
 
     async def claim(self, obj: InferenceBatch, token: str) -> None:
         """Before anything is paid: of several batches with one output, one goes on. Raises StoppedError, KubeError.
@@ -125,7 +166,7 @@ class Destinations:
         if ref is not None:
             await self._claimed(obj, ref.name, token)
             return
-        places = await self._objects(obj)
+        places = (await self._objects(obj))[:2]
         try:
             for place in places:
                 if not await self.stores.claim(*place, token):
@@ -156,7 +197,7 @@ class Destinations:
             return
         try:
             async with asyncio.timeout(_LONGEST_RELEASE_SECONDS):
-                for place in await self._objects(obj):
+                for place in (await self._objects(obj))[:2]:
                     await self.stores.release(*place, token)
         except (StoppedError, StoreError, TimeoutError) as error:
             logger.warning("%s: what claims its output stays beside it: %s", obj.key, error)
@@ -189,24 +230,24 @@ class Destinations:
                         return await self._allowed(obj, name, token)
                 raise
 
-    async def _write_config_map(self, obj: InferenceBatch, name: str, merge: Merge, token: str) -> OutputStatus:
+    async def _write_config_map(
+        self, obj: InferenceBatch, name: str, merge: Merge, token: str, told: Callable[[OutputStatus], str]
+    ) -> OutputStatus:
         answers = await _all_of(merge.outputs(), CONFIG_MAP_LIMIT)
         errors = await _all_of(merge.errors(), CONFIG_MAP_LIMIT - len(answers))
         data: JsonObject = {ANSWERS: answers.decode(errors="replace"), ERRORS: errors.decode(errors="replace")}
-        raw = await self._put_config_map(obj, name, data, token)
-        version = str(part(raw, "metadata").get("resourceVersion") or "")
-        return OutputStatus(
-            answers=f"ConfigMap {name}, key {ANSWERS}",
-            answers_version=version or None,
-            errors=f"ConfigMap {name}, key {ERRORS}",
-            errors_version=version or None,
-        )
+        output = OutputStatus(answers=f"ConfigMap {name}, key {ANSWERS}", errors=f"ConfigMap {name}, key {ERRORS}")
+        raw = await self._put_config_map(obj, name, data, {MADE_BY: token, MARK: told(output)})
+        version = str(part(raw, "metadata").get("resourceVersion") or "") or None
+        return output.model_copy(update={"answers_version": version, "errors_version": version})
 
-    async def _put_config_map(self, obj: InferenceBatch, name: str, data: JsonObject, token: str) -> JsonObject:
-        found = await self._claimed(obj, name, token)
+    async def _put_config_map(
+        self, obj: InferenceBatch, name: str, data: JsonObject, annotations: JsonObject
+    ) -> JsonObject:
+        found = await self._claimed(obj, name, str(annotations[MADE_BY]))
         kept: list[JsonValue] = [dict(each) for each in owners(found) if each.get("uid") != obj.metadata.uid]
         metadata: JsonObject = {
-            "annotations": {MADE_BY: token},
+            "annotations": annotations,
             "resourceVersion": part(found, "metadata").get("resourceVersion"),
             "ownerReferences": kept,
         }
@@ -230,12 +271,17 @@ def _told_of(namespace: str, name: str) -> Iterator[None]:
         raise StoppedError(WorkTroubled(Reason.OUTPUT_UNAVAILABLE, text, stalled=True)) from None
 
 
-def addresses(url: str) -> tuple[str, str]:
-    """The URLs of answers and errors: in a folder, or beside each other where an object is named."""
+def addresses(url: str) -> tuple[str, str, str]:
+    """The URLs of answers, errors and mark: in a folder, or beside each other where an object is named."""
     if url.endswith(".jsonl"):
-        return url, f"{url.removesuffix('.jsonl')}.errors.jsonl"
+        beside = url.removesuffix(".jsonl")
+        return url, f"{beside}.errors.jsonl", f"{beside}.result.json"
     folder = url.rstrip("/")
-    return f"{folder}/{ANSWERS}", f"{folder}/{ERRORS}"
+    return f"{folder}/{ANSWERS}", f"{folder}/{ERRORS}", f"{folder}/{RESULT}"
+
+
+async def _one(content: bytes) -> AsyncIterator[bytes]:
+    yield content
 
 
 async def _all_of(pieces: AsyncIterator[bytes], limit: int) -> bytes:

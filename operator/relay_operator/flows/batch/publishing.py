@@ -1,7 +1,8 @@
 """Long work: the results of all rounds become one line for each record, where people asked for them."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import groupby
 
 from relay_client import Cloud
@@ -18,6 +19,7 @@ from relay_operator.api.inferencebatch import (
 from relay_operator.api.meta import CreateIntent
 from relay_operator.flows.batch.destinations import Destinations
 from relay_operator.flows.batch.files import LostFiles, files_of, opened, results_of
+from relay_operator.flows.batch.marks import mark_of
 from relay_operator.flows.batch.result import Published, StoppedError, WorkRefused, frequent, shown
 from relay_operator.records.ids import Ids
 from relay_operator.records.merge import Merge, PartFiles, Round
@@ -34,6 +36,7 @@ class Publishing:
     destinations: Destinations
     lost_files: LostFiles
     pace: Pace
+    wall_clock: Callable[[], datetime]
 
     async def publish(self, obj: InferenceBatch, cloud: Cloud, intent: CreateIntent) -> Published | WorkRefused:
         """Raises StoppedError, CloudError, KubeError, NoTemporarySpace."""
@@ -42,12 +45,20 @@ class Publishing:
         there = any(part.output or part.errors for parts in rounds for part in parts)
         if lost and (not there or await self.destinations.occupied(obj)):
             # Nothing, or a part, must not replace what was published whole before the files were deleted.
+            before = await self.destinations.published(obj, intent.token)
+            if before is not None:
+                return before
             text = f"{lost[0].message}; what is at the output is left as it is"
             return WorkRefused(Reason.RESULTS_LOST, text, tuple(lost[:SHOWN_PROBLEMS]))
         try:
             with Ids() as ids:
                 merge = Merge(rounds, ids, self.pace)
-                output = await self.destinations.write(obj, merge, intent.token)
+                now = self.wall_clock()
+
+                def told(output: OutputStatus) -> str:
+                    return mark_of(intent.token, _published(output, merge, lost), obj.status, now)
+
+                output = await self.destinations.write(obj, merge, intent.token, told)
         except StoppedError as stopped:
             raise StoppedError(replace(stopped.came, message=f"{stopped.came.message}; {how_to_fetch(obj)}")) from None
         return _published(output, merge, lost)

@@ -1,17 +1,20 @@
 """What came of an action, and what long work came to. Results are types, matched exhaustively."""
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TypeAlias
 
 from relay_client import CloudError, NotFound
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import (
     SHOWN_REASONS,
+    Ending,
     FailureReason,
     OutputStatus,
     PartStatus,
     Problem,
     RequestCounts,
+    Usage,
 )
 from relay_operator.api.meta import CreateIntent
 from relay_operator.engine.actions import Nothing
@@ -44,6 +47,10 @@ class Published:
     """Files with results that the cloud does not have any more."""
     problems: tuple[Problem, ...] = ()
     reasons: tuple[FailureReason, ...] = ()
+    at: datetime | None = None
+    """When, where that was before: the status that told it was lost, and so were the two below."""
+    ending: Ending | None = None
+    usage: Usage | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from relay_operator.api.meta import CreateIntent
 from relay_operator.flows.batch.destinations import Destinations
 from relay_operator.flows.batch.files import LostFiles, files_of, ours
 from relay_operator.flows.batch.names import file_name
-from relay_operator.flows.batch.result import StoppedError, Uploaded, WorkRefused, frequent, shown
+from relay_operator.flows.batch.result import Published, StoppedError, Uploaded, WorkRefused, frequent, shown
 from relay_operator.flows.batch.selection import select
 from relay_operator.flows.batch.sources import Sources
 from relay_operator.flows.batch.throughput import counted
@@ -89,11 +89,14 @@ class Sending:
 
     async def first(
         self, obj: InferenceBatch, cloud: Cloud, intent: CreateIntent, *, search: bool
-    ) -> Uploaded | WorkRefused:
-        """All records; with `search`, some of them may be in the cloud already.
+    ) -> Uploaded | Published | WorkRefused:
+        """All records; with `search`, some of them may be in the cloud already, or all be answered and published.
 
         The output is this batch's own then. Raises StoppedError, CloudError, KubeError, NoTemporarySpace.
         """
+        before = await self.destinations.published(obj, intent.token) if search else None
+        if before is not None:
+            return before
         await self.destinations.check(obj, intent.token)
         sent = await self._all(obj, cloud, intent, search=search)
         if isinstance(sent, Uploaded):

@@ -200,11 +200,13 @@ def _published(facts: Facts, came: Published) -> Fields:
     begun = status.output.begun_at if status.output is not None else facts.now
     fields: Fields = {
         "output": came.output.model_copy(update={"begun_at": begun}),
-        "completion_time": facts.now,
+        "completion_time": came.at or facts.now,
         "problems": list(came.problems) or status.problems,
         "failure_reasons": list(came.reasons) or None,
-        "ending": status.ending or _shortfall(facts, came) or _deleted(facts),
+        "ending": status.ending or came.ending or _shortfall(facts, came) or _deleted(facts),
     }
+    if came.usage is not None and status.usage is None:
+        fields |= {"usage": came.usage, "cost": predicates.dollars(came.usage.cost_nano_usd)}
     total = max(came.counts.total, status.input.records if status.input is not None else 0)
     counts = came.counts.model_copy(update={"total": total})
     percent = 100 * (counts.completed + counts.failed) // total if total else 100

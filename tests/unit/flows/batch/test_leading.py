@@ -26,10 +26,10 @@ async def _published(folder: Path, leads: list[bool]) -> list[str]:
         with Ids() as ids:
             merge = Merge([[PartFiles(opens([record("a")]), opens([success("a")]), None)]], ids, Pace())
             if all(leads):
-                await destinations.write(_batch(folder), merge, "token")
+                await destinations.write(_batch(folder), merge, "token", lambda _: "told")
             else:
                 with pytest.raises(NotLeading):
-                    await destinations.write(_batch(folder), merge, "token")
+                    await destinations.write(_batch(folder), merge, "token", lambda _: "told")
     return _names(folder)
 
 
@@ -44,11 +44,12 @@ def _batch(folder: Path) -> InferenceBatch:
 @pytest.mark.parametrize(
     ("leads", "seen"),
     [
-        ([True, True], ["errors.jsonl", "output.jsonl"]),
+        ([True, True, True], ["errors.jsonl", "output.jsonl", "result.json"]),
+        ([True, True, False], ["errors.jsonl", "output.jsonl"]),
         ([True, False], ["output.jsonl"]),
         ([False], []),
     ],
-    ids=["to the end", "until the answers", "not any more"],
+    ids=["to the end", "until the errors", "until the answers", "not any more"],
 )
 async def test_an_upload_is_completed_only_by_who_leads(tmp_path: Path, leads: list[bool], seen: list[str]) -> None:
     assert await _published(tmp_path, leads) == seen

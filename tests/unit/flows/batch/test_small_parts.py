@@ -75,7 +75,7 @@ def test_files_of_an_object_share_their_beginning_with_no_other_objects() -> Non
     ],
 )
 def test_an_output_names_a_folder_or_the_object_for_the_answers(url: str, answers: str, errors: str) -> None:
-    assert addresses(url) == (answers, errors)
+    assert addresses(url)[:2] == (answers, errors)
 
 
 def test_the_codes_of_a_policy_are_statuses_where_they_are_numbers() -> None:

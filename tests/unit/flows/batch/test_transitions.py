@@ -17,6 +17,7 @@ from relay_operator.api.inferencebatch import (
     InputStatus,
     OutputStatus,
     RequestCounts,
+    Usage,
 )
 from relay_operator.api.meta import CreateIntent
 from relay_operator.engine.account import AccountWaiting
@@ -24,6 +25,7 @@ from relay_operator.engine.actions import Keep, Nothing
 from relay_operator.flows.batch import actions
 from relay_operator.flows.batch.actions import Action
 from relay_operator.flows.batch.facts import Facts
+from relay_operator.flows.batch.marks import mark_of, published_by
 from relay_operator.flows.batch.names import TAG, PartTag
 from relay_operator.flows.batch.plan import BatchDemand, View
 from relay_operator.flows.batch.result import (
@@ -227,6 +229,27 @@ def test_the_reason_of_an_end_outlives_its_publication() -> None:
     came = Published(OutputStatus(), RequestCounts(total=10, completed=2), 8, 0)
     done = recorded(status(sent(), output=PUBLISHING, ending=deadline), came)
     assert done.ending == deadline
+
+
+def test_what_was_published_before_status_was_lost_is_told_as_it_was() -> None:
+    ended = Ending(reason="DeadlineExceeded", message="late")
+    known = status(sent(), output=PUBLISHING, ending=ended, usage=Usage(cost_nano_usd=10**9))
+    came = Published(OutputStatus(answers="a", lines=9), RequestCounts(total=10, completed=9), 1, 0)
+    text = mark_of("t0ken", came, known, NOON)
+    before = published_by("t0ken", text)
+    assert before is not None
+    later = led_to(replace(facts(status(), before), now=NOON + timedelta(hours=1)), actions.Record())
+    assert (later.completion_time, later.ending, later.cost) == (NOON, ended, "1.00 USD")
+    assert (later.request_counts, later.usage) == (came.counts, known.usage)
+    assert later.output is not None
+    assert (later.output.answers, later.output.lines) == ("a", 9)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"token":"t0ken"}'])
+def test_what_is_no_mark_of_this_batch_tells_nothing(text: str) -> None:
+    assert published_by("t0ken", text) is None
+    came = Published(OutputStatus(), RequestCounts(), 0, 0)
+    assert published_by("another", mark_of("t0ken", came, status(), NOON)) is None
 
 
 def test_bad_input_ends_it_and_a_refused_output_keeps_the_clouds_files() -> None:
