@@ -84,7 +84,8 @@ async def test_of_two_batches_with_one_output_the_second_is_refused_before_it_is
     assert len(by_custom_id(await private_bucket.text("out/output.jsonl"))) == len(ALL)
     await workspace.kube.delete(KIND, "one")
     await workspace.is_gone(KIND, "one")
-    assert await private_bucket.server.keys(private_bucket.name) == ["out/errors.jsonl", "out/output.jsonl"]
+    left = await private_bucket.server.keys(private_bucket.name)
+    assert left == ["out/errors.jsonl", "out/output.jsonl", "out/result.json"]
 
 
 async def test_a_bucket_that_is_missing_is_told_before_anything_is_paid_and_waited_for(
