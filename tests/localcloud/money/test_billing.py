@@ -202,6 +202,16 @@ async def test_the_auto_stop_comes_in_the_first_second_below_the_floor(organizat
     assert await status(organization, pod_id) == "stopping"
 
 
+@pytest.mark.parametrize("floor", [0, 500])
+async def test_at_the_floor_nothing_starts_and_a_cent_above_it_does(organization: Organization, floor: int) -> None:
+    await own_node(organization)
+    await set_organization(organization, autoStopFloorCents=floor, balanceCents=floor)
+    refused = await organization.call("POST", "/v1/pods", {"image": "app:1", "gpuModelId": "h100"})
+    assert refused.refusal == (402, "INSUFFICIENT_BALANCE")
+    await set_organization(organization, balanceCents=floor + 1)
+    assert (await new_pod(organization))["status"] == "deploying"
+
+
 async def test_funding_and_a_lower_floor_put_the_auto_stop_off(organization: Organization) -> None:
     await own_node(organization)
     pod_id = await running_pod(organization)

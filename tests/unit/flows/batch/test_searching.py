@@ -1,0 +1,44 @@
+"""When a batch that the cloud's list lacks is taken for never created: late, and after several complete lists."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from relay_operator.engine.confirmation import ConfirmationDelays
+from relay_operator.engine.identity import Installation
+from relay_operator.flows.batch.facts import BatchMemory
+from relay_operator.flows.batch.gather import Gatherer
+from relay_operator.flows.batch.plan import Sight
+
+
+class Search:
+    """Complete lists that lack what is searched for, at moments of the process's clock."""
+
+    def __init__(self) -> None:
+        self._now, self._memory = 0.0, BatchMemory("uid")
+        nobody = cast("Any", None)  # nobody is asked for what a list means
+        delays = ConfirmationDelays(absence=5, unknown=600, searches=2)
+        self._gatherer = Gatherer(nobody, nobody, nobody, nobody, lambda: self._now, delays, Installation())
+
+    def lacks(self, what: str, now: float) -> Sight:
+        """What one more list without it means."""
+        self._now = now
+        return self._gatherer._not_seen(what, self._memory).sight
+
+
+@pytest.fixture
+def search() -> Search:
+    return Search()
+
+
+def test_it_takes_two_lists_after_all_that_may_still_be_on_its_way(search: Search) -> None:
+    moments = (1000, 1005, 1599, 1600, 1602, 1605)
+    assert [search.lacks("token/1/1", now) for now in moments] == [Sight.UNSURE] * 5 + [Sight.ABSENT]
+
+
+def test_lists_that_lacked_one_say_nothing_of_another(search: Search) -> None:
+    assert [search.lacks("token/1/1", now) for now in (1000, 1600, 1605)][-1] is Sight.ABSENT
+    moments = (1606, 2205, 2206, 2211)
+    assert [search.lacks("token/1/2", now) for now in moments] == [Sight.UNSURE] * 3 + [Sight.ABSENT]
