@@ -74,7 +74,7 @@ check: $(VENV)/.installed ## ruff, mypy --strict, import contracts, generated fi
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m relay_operator.crds --check
 
-generate: $(VENV)/.installed ## CRDs, chart CRDs, RBAC and reference pages from the models
+generate: $(VENV)/.installed ## CRDs, chart CRDs, RBAC, health for Argo CD and reference pages from the models
 	$(BIN)/python -m relay_operator.crds
 
 bench: binaries ## performance as ratios; writes bench/results.md

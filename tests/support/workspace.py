@@ -8,6 +8,7 @@ import secrets
 from typing import TYPE_CHECKING
 
 from tests.support.eventually import eventually
+from tests.support.kstatus import kstatus
 from tests.support.kube import Kube, KubeError, Manifest
 from tests.support.kubectl import Kubectl
 from tests.support.manifests import api_key_secret, cloud_account, ready
@@ -50,9 +51,14 @@ class Workspace:
     async def becomes(
         self, kind: str, name: str, wanted: Callable[[Manifest | None], object] = ready, *, within: float = 30.0
     ) -> Manifest:
-        """Waits until the object is as wanted (Ready unless said otherwise) and answers it."""
+        """Waits until the object is as wanted (Ready unless said otherwise) and answers it.
+
+        In whatever state that is, GitOps tools read it alike.
+        """
         what = f"{kind} {name}: {getattr(wanted, '__name__', 'the condition')}"
         item = await eventually(self.kube.looking_at(kind, name), wanted, within=within, what=what)
+        if item is not None and item["apiVersion"].startswith("gpurelay.dev/"):
+            kstatus(item)
         return item or {}
 
     async def obey(self, message: str) -> None:

@@ -101,7 +101,9 @@ TYPES: Final[dict[ConditionType, TypeDoc]] = {
         "The cloud acted on a create that had been given up for lost: what it made is ended, and paid for until then.",
     ),
     ConditionType.SUSPENDED: TypeDoc(
-        Polarity.NEUTRAL, "only while True; batches", "`spec.suspend` holds it back; nothing runs in the cloud."
+        Polarity.NEUTRAL,
+        "only while True; batches, schedules",
+        "`spec.suspend` holds it back: nothing of a batch runs in the cloud, and a schedule starts nothing.",
     ),
 }
 
@@ -204,7 +206,8 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         Reason.ACCOUNT_UNAUTHORIZED: "The cloud refuses the key: wrong, revoked or expired (401). Put a good key into "
         "the Secret.",
         Reason.ACCOUNT_FORBIDDEN: "The key lacks a scope, or belongs to another organization (403).",
-        Reason.SECRET_MISSING: "The Secret of `apiKeySecretRef` does not exist, or lacks the key.",
+        Reason.SECRET_MISSING: "The Secret of `apiKeySecretRef` does not exist, or lacks the key. It is waited for: "
+        "Reconciling for five minutes, then Stalled.",
         Reason.IN_USE: "The account is deleted, and objects still depend on it: delete them first.",
         Reason.RUNWAY_SHORT: "The balance lasts for less than a day.",
     },

@@ -1,4 +1,4 @@
-"""From the models to what must agree with them: CRDs, the chart's CRDs, RBAC rules, reference pages. Pure."""
+"""From the models to what must agree with them: CRDs, the chart's CRDs, RBAC rules, health, reference pages. Pure."""
 
 import yaml
 

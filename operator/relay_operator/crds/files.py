@@ -5,6 +5,7 @@ from typing import Final
 import yaml
 
 from relay_operator.api.meta import GROUP
+from relay_operator.crds import argocd
 from relay_operator.crds.access import (
     Rule,
     for_cluster_accounts,
@@ -19,6 +20,7 @@ from relay_operator.crds.structural import Schema, as_object
 
 _NOTICE: Final = "Generated from the models by `make generate`; edits here are lost."
 _CHART: Final = "charts/relay-operator/templates"
+_ARGOCD: Final = "charts/relay-operator/argocd"
 
 
 def generated_files() -> dict[str, str]:
@@ -32,10 +34,12 @@ def generated_files() -> dict[str, str]:
         files[f"docs/reference/{definition.singular}.md"] = kind_page(definition)
     files[f"{_CHART}/_rules.tpl"] = _rules()
     files["docs/reference/conditions.md"] = conditions_page()
+    files[f"{_ARGOCD}/health-values.yaml"] = f"# {_NOTICE}\n{argocd.as_values(DEFINITIONS)}"
+    files[f"{_ARGOCD}/health-patch.yaml"] = f"# {_NOTICE}\n{argocd.as_patch(DEFINITIONS)}"
     return files
 
 
-GENERATED_FOLDERS: Final = ("crds", f"{_CHART}/crds", "docs/reference")
+GENERATED_FOLDERS: Final = ("crds", f"{_CHART}/crds", _ARGOCD, "docs/reference")
 """Folders in which nothing else may be."""
 
 

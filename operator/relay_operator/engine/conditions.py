@@ -2,12 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Literal
 
 from relay_operator.api.conditions import Condition, ConditionType
 
 MESSAGE_LIMIT = 1024
+_PATIENCE = timedelta(minutes=5)
+"""For so long what may come by itself is waited for before people are called."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,14 @@ def find(conditions: Iterable[Condition], wanted: ConditionType) -> Condition | 
         if condition.type == wanted:
             return condition
     return None
+
+
+def waited_out(before: Sequence[Condition], reason: str, now: datetime) -> bool:
+    """Whether a reason that may go by itself has lasted: until then it is Reconciling, from then on Stalled."""
+    stalled, waiting = find(before, ConditionType.STALLED), find(before, ConditionType.RECONCILING)
+    if stalled is not None and stalled.reason == reason:
+        return True
+    return waiting is not None and waiting.reason == reason and now - waiting.last_transition_time >= _PATIENCE
 
 
 def written(before: Sequence[Condition], wanted: Iterable[Wanted], generation: int, now: datetime) -> list[Condition]:

@@ -8,7 +8,9 @@ from typing import Literal, TypeAlias
 
 from relay_client import errors
 from relay_client.errors import CloudError
-from relay_operator.api.conditions import ConditionType, Reason
+from relay_operator.api.conditions import ConditionType, ObjectStatus, Reason
+from relay_operator.api.meta import ObjectMeta
+from relay_operator.engine import conditions
 from relay_operator.engine.account import AccountRefused, AccountWaiting
 from relay_operator.engine.conditions import Wanted
 from relay_operator.engine.leftovers import Leftover
@@ -52,6 +54,8 @@ class Report:
     deletion_deadline: datetime | None = None
     next_attempt: datetime | None = None
     """The moment that is waited for, where it is known without a retry."""
+    patient: bool = False
+    """What `trouble` tells may come by itself: it is told as Reconciling at first, as Stalled once it has lasted."""
     looks: tuple[tuple[float, Priority], ...] = ()
     """Further passes that are asked for: seconds from now, and how urgent."""
 
@@ -65,6 +69,8 @@ class Refusal:
     retry: RetryKind
 
 
+MAY_COME = frozenset({Reason.ACCOUNT_MISSING, Reason.SECRET_MISSING})
+"""What is often applied a moment later: by another part of a GitOps run, or by whoever copies Secrets from a vault."""
 _CONFLICTS: Mapping[str, Refusal] = {
     "POD_NODE_BUSY": Refusal(Reason.POD_NODE_BUSY, stalled=False, retry=RetryKind.QUICK),
     "POD_NODE_OFFLINE": Refusal(Reason.POD_NODE_OFFLINE, stalled=False, retry=RetryKind.QUICK),
@@ -120,9 +126,13 @@ def late_create(late: Leftover) -> Wanted:
 PAUSED = Wanted(ConditionType.PAUSED, "True", Reason.PAUSED, "the annotation paused is set")
 
 
-def paused() -> Report:
-    """Nothing is done; `Ready` stays what it was."""
-    return Report(None, None, Reason.PAUSED, PAUSED.message, Return.NEVER, extra=(PAUSED,))
+def paused(before: ObjectStatus, metadata: ObjectMeta) -> Report:
+    """Nothing is done. `Ready` stays what it was, but of a spec that changed since nothing is known to hold."""
+    ready = conditions.find(before.conditions, ConditionType.READY)
+    held = before.observed_generation != metadata.generation or (ready is not None and ready.reason == Reason.PAUSED)
+    if metadata.deletion_timestamp is not None:
+        held = False  # deletion is a generation, and no spec
+    return Report("False" if held else None, None, Reason.PAUSED, PAUSED.message, Return.NEVER, extra=(PAUSED,))
 
 
 def blind(error: CloudError | None, *, unreachable: bool) -> Report | None:
@@ -148,7 +158,8 @@ def without_account(account: AccountWaiting | AccountRefused, *, deleting: bool,
     if deleting:
         message += "; the deletion waits for it (the annotation abandon lets go without touching the cloud)"
     if recorded:
-        return Report(None, ConditionType.STALLED, account.reason, message, Return.SETTLED)
+        patient = account.reason in MAY_COME and not deleting
+        return Report(None, ConditionType.STALLED, account.reason, message, Return.SETTLED, patient=patient)
     if isinstance(account, AccountRefused):
         return Report("False", ConditionType.STALLED, account.reason, message, Return.SETTLED)
     return Report("False", ConditionType.RECONCILING, Reason.WAITING_FOR_ACCOUNT, message, Return.SETTLED)

@@ -26,7 +26,7 @@ def of_every_pass(
     }
 
 
-def conditions_of(before: Sequence[Condition], report: Report) -> Iterator[Wanted]:
+def conditions_of(before: Sequence[Condition], report: Report, now: datetime) -> Iterator[Wanted]:
     """`Ready` always; `Reconciling` and `Stalled` only while true; the others while they have something to say."""
     ready = conditions.find(before, ConditionType.READY)
     if report.ready is None and ready is not None:
@@ -34,7 +34,9 @@ def conditions_of(before: Sequence[Condition], report: Report) -> Iterator[Wante
     else:
         yield Wanted(ConditionType.READY, report.ready or "False", report.reason, report.message)
     if report.trouble is not None:
-        yield Wanted(report.trouble, "True", report.reason, report.message)
+        waits = report.patient and not conditions.waited_out(before, report.reason, now)
+        trouble = ConditionType.RECONCILING if waits else report.trouble
+        yield Wanted(trouble, "True", report.reason, report.message)
     yield from report.extra
 
 

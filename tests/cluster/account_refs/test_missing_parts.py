@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.cluster.cloud_side import webhooks
+from tests.support.kstatus import kstatus
 from tests.support.manifests import SECRET, SECRET_KEY, api_key_secret, cloud_account, condition, gpu_pod, stalled
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ def _waiting(item: Manifest | None) -> bool:
 
 
 def _secret_missing(item: Manifest | None) -> bool:
-    return stalled(item) == "SecretMissing"
+    return condition(item, "Reconciling").get("reason") == "SecretMissing"
 
 
 async def test_a_pod_waits_for_an_account_that_comes_later(brisk_workspace: Workspace) -> None:
@@ -36,7 +37,8 @@ async def test_a_secret_that_comes_later_is_found_by_itself(brisk_workspace: Wor
     await brisk_workspace.apply(account)
     await brisk_workspace.apply(gpu_pod(accountRef={"kind": "CloudAccount", "name": "later"}))
     told = await brisk_workspace.becomes("CloudAccount", "later", _secret_missing)
-    assert "later-key" in condition(told, "Stalled")["message"]
+    assert "later-key" in condition(told, "Ready")["message"]
+    assert kstatus(told) == "InProgress", "GitOps tools wait for it"
     assert "later-key" in condition(await brisk_workspace.becomes("GpuPod", "trainer", _waiting), "Ready")["message"]
     await brisk_workspace.apply(api_key_secret(brisk_workspace.organization.api_key, "later-key"))
     await brisk_workspace.becomes("CloudAccount", "later")
@@ -49,12 +51,14 @@ async def test_a_secret_without_the_key_says_which_and_heals_when_it_is_put_in(b
     pod = await brisk_workspace.becomes("GpuPod", "trainer")
     await kube.patch("Secret", SECRET, {"data": {SECRET_KEY: None}})
     told = await brisk_workspace.becomes("CloudAccount", "default", _secret_missing)
-    assert SECRET_KEY in condition(told, "Stalled")["message"]
+    assert SECRET_KEY in condition(told, "Ready")["message"]
     blind = await brisk_workspace.becomes("GpuPod", "trainer", _secret_missing)
     assert condition(blind, "Ready")["status"] == "True"
     await kube.apply(api_key_secret(brisk_workspace.organization.api_key))
     await brisk_workspace.becomes("CloudAccount", "default")
-    healed = await brisk_workspace.becomes("GpuPod", "trainer", lambda item: not stalled(item))
+    healed = await brisk_workspace.becomes(
+        "GpuPod", "trainer", lambda item: item is not None and kstatus(item) == "Current"
+    )
     assert healed["status"]["id"] == pod["status"]["id"]
 
 

@@ -13,6 +13,7 @@ from relay_operator.api.references import AccountKind, AccountRef
 from relay_operator.engine.account import AccountReady, AccountRefused, AccountWaiting
 from relay_operator.engine.queue import Priority, Taken
 from tests.conftest import OPERATOR_NAMESPACE
+from tests.support.kstatus import kstatus
 from tests.support.manifests import SECRET, api_key_secret, condition, gpu_pod, relay_object
 
 if TYPE_CHECKING:
@@ -47,9 +48,20 @@ async def test_a_missing_secret_is_told_and_its_coming_is_seen_within_seconds(be
     await bench.admin.delete("Secret", SECRET)
     account = await bench.run()
     assert _reason(account) == ("False", "SecretMissing")
-    assert SECRET in condition(account, "Stalled")["message"]
+    assert SECRET in condition(account, "Reconciling")["message"]
     await bench.admin.create(api_key_secret(bench.organization.api_key))
     assert _reason(await bench.later(6)) == ("True", "Available")
+
+
+async def test_a_secret_that_does_not_come_calls_for_people_after_a_while(bench: Bench) -> None:
+    await bench.admin.delete("Secret", SECRET)
+    waiting = await bench.run()
+    assert (condition(waiting, "Stalled"), kstatus(waiting)) == ({}, "InProgress")
+    bench.ahead = timedelta(seconds=301)
+    stalled = await bench.later(301)
+    assert (condition(stalled, "Reconciling"), kstatus(stalled)) == ({}, "Failed")
+    assert condition(stalled, "Stalled")["reason"] == "SecretMissing"
+    assert kstatus(await bench.later(61)) == "Failed", "and stays so"
 
 
 async def test_a_revoked_key_is_refused_and_a_rotated_one_is_taken_up_within_a_minute(bench: Bench) -> None:

@@ -18,8 +18,8 @@ from tests.cluster.batch_side import (
     tells,
 )
 from tests.cluster.cloud_log import count
-from tests.cluster.kstatus import kstatus
 from tests.support.eventually import eventually
+from tests.support.kstatus import kstatus
 from tests.support.manifests import condition
 
 if TYPE_CHECKING:

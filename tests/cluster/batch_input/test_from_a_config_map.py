@@ -18,7 +18,7 @@ from tests.cluster.batch_side import (
     record,
 )
 from tests.cluster.cloud_log import count
-from tests.cluster.kstatus import kstatus
+from tests.support.kstatus import kstatus
 from tests.support.manifests import condition
 
 if TYPE_CHECKING:

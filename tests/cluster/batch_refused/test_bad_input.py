@@ -21,7 +21,7 @@ from tests.cluster.batch_side import (
     tells,
 )
 from tests.cluster.cloud_log import count
-from tests.cluster.kstatus import kstatus
+from tests.support.kstatus import kstatus
 from tests.support.kube import KubeError
 from tests.support.manifests import condition
 

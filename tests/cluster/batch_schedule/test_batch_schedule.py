@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster.batch_schedule.runs import BATCH, KIND, NAME, SPEC, TEMPLATE, Runs, active, batch_schedule, told, why
-from tests.cluster.kstatus import kstatus
+from tests.support.kstatus import kstatus
 from tests.support.manifests import condition, ready, relay_object, stalled
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from tests.cluster.cloud_log import CREATE_CLUSTER, CREATE_POD, changes, count
-from tests.cluster.kstatus import kstatus
+from tests.support.kstatus import kstatus
 from tests.support.manifests import condition, gpu_cluster, gpu_pod
 
 if TYPE_CHECKING:

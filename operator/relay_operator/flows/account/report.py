@@ -16,7 +16,7 @@ from relay_operator.engine.conditions import Wanted
 from relay_operator.engine.fit_schema import fit_schema
 from relay_operator.engine.leftovers import Leftover
 from relay_operator.engine.manifests import part
-from relay_operator.engine.report import PAUSED
+from relay_operator.engine.report import MAY_COME, PAUSED
 from relay_wire.account import Whoami
 from relay_wire.billing import Balance, CurrentUsage
 
@@ -128,7 +128,7 @@ def _conditions(before: AccountStatus, after: AccountStatus, finding: AccountFin
 
 
 def _usable(before: AccountStatus, finding: AccountFinding) -> Iterator[Wanted]:
-    """`Ready` always; `Stalled` while a person has to act."""
+    """`Ready` always; `Reconciling` while a Secret may yet come, `Stalled` while a person has to act."""
     state = finding.state
     if finding.deleting:
         used = finding.in_use
@@ -150,8 +150,11 @@ def _usable(before: AccountStatus, finding: AccountFinding) -> Iterator[Wanted]:
         yield _as_it_was(ready)
     else:
         yield Wanted(ConditionType.READY, "Unknown" if silent else "False", state.reason, state.message)
-    if not finding.deleting and (not silent or finding.failures >= finding.unavailable_after):
-        yield Wanted(ConditionType.STALLED, "True", state.reason, state.message)
+    if finding.deleting or (silent and finding.failures < finding.unavailable_after):
+        return
+    waits = state.reason in MAY_COME and not conditions.waited_out(before.conditions, state.reason, finding.now)
+    trouble = ConditionType.RECONCILING if waits else ConditionType.STALLED
+    yield Wanted(trouble, "True", state.reason, state.message)
 
 
 def _webhook(before: AccountStatus, finding: AccountFinding) -> Iterator[Wanted]:

@@ -126,7 +126,7 @@ def _told(
     facts: Facts, status: InferenceBatchStatus, report: Report, retry_policy: RetryPolicy
 ) -> InferenceBatchStatus:
     """The status with conditions and the time of the next attempt."""
-    before, wanted = facts.obj.status, conditions_of(facts.obj.status.conditions, report)
+    before, wanted = facts.obj.status, conditions_of(facts.obj.status.conditions, report, facts.now)
     always = of_every_pass(before, facts.obj.metadata, wanted, facts.now, looked=facts.error is None)
     return status.model_copy(update=always | _attempts(facts, report, retry_policy))
 

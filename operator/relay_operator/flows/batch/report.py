@@ -148,7 +148,7 @@ def _waiting(facts: Facts, reason: Reason, *, unreachable: bool) -> Report | Non
         case Reason.RETRYING:
             return _held(facts.status)
         case Reason.PAUSED:
-            return paused()
+            return paused(facts.obj.status, facts.obj.metadata)
         case Reason.SUSPENDED:
             return _suspended(Return.SETTLED)
         case Reason.CANCELLING:

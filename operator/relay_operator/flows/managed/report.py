@@ -140,7 +140,7 @@ def _waiting(facts: Facts[SpecT, StatusT, ObsT], reason: Reason, *, unreachable:
         case Reason.WAITING_FOR_RETRY:
             return None
         case Reason.PAUSED:
-            return paused()
+            return paused(facts.obj.status, facts.obj.metadata)
         case Reason.CLOUD_UNAVAILABLE:
             return blind(facts.error, unreachable=unreachable)
         case Reason.WAITING_FOR_ACCOUNT if not isinstance(facts.account, AccountReady):

@@ -155,7 +155,7 @@ def _lasting(facts: Facts[SpecT, StatusT, ObsT]) -> bool:
 
 
 def _conditions(facts: Facts[SpecT, StatusT, ObsT], report: Report) -> Iterator[Wanted]:
-    yield from conditions_of(facts.obj.status.conditions, report)
+    yield from conditions_of(facts.obj.status.conditions, report, facts.now)
     before = told(facts.obj.status).env_digest
     outdated = facts.env_digest and before and facts.env_digest != before
     if outdated and facts.view.difference is not Difference.REPLACEABLE:

@@ -1,7 +1,7 @@
 """What a schedule's status says. Pure."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from relay_operator.api.conditions import ConditionType, Reason
@@ -11,8 +11,9 @@ from relay_operator.api.inferencebatchschedule import (
     InferenceBatchSchedule,
     InferenceBatchScheduleStatus,
 )
+from relay_operator.engine.conditions import Wanted
 from relay_operator.engine.queue import Priority
-from relay_operator.engine.report import PAUSED, Report, Return
+from relay_operator.engine.report import PAUSED, Report, Return, paused
 from relay_operator.engine.status import conditions_of, of_every_pass
 from relay_operator.flows.schedule.decide import Child, active, last_success
 
@@ -42,7 +43,7 @@ def new_status(schedule: InferenceBatchSchedule, finding: ScheduleFinding) -> In
     before, running = schedule.status, active(finding.children)
     references = [BatchReference(name=child.name, uid=child.uid) for child in running[:SHOWN_ACTIVE]]
     ends = [end for end in (before.last_successful_time, last_success(finding.children)) if end is not None]
-    wanted = conditions_of(before.conditions, report_of(schedule, finding))
+    wanted = conditions_of(before.conditions, report_of(schedule, finding), finding.now)
     return before.model_copy(
         update={
             "active": references or None,
@@ -59,13 +60,18 @@ def report_of(
     schedule: InferenceBatchSchedule, finding: ScheduleFinding, looks: tuple[tuple[float, Priority], ...] = ()
 ) -> Report:
     """Whether batches are started."""
-    extra = (PAUSED,) if schedule.metadata.paused else ()
+    is_paused = schedule.metadata.paused
+    extra = (PAUSED,) if is_paused else ()
     trouble = finding.trouble
     if trouble is not None:
         return Report(
             "False", ConditionType.STALLED, trouble.reason, trouble.message, Return.NEVER, extra=extra, looks=looks
         )
-    reason, message = Reason.SCHEDULED, "a batch is started at each time of the schedule"
-    if schedule.spec.suspend:
-        reason, message = Reason.SUSPENDED, "nothing is started while spec.suspend is true"
-    return Report("True", None, reason, message, Return.NEVER, extra=extra, looks=looks)
+    if is_paused:
+        return replace(paused(schedule.status, schedule.metadata), looks=looks)
+    if not schedule.spec.suspend:
+        message = "a batch is started at each time of the schedule"
+        return Report("True", None, Reason.SCHEDULED, message, Return.NEVER, looks=looks)
+    text = "nothing is started while spec.suspend is true"
+    suspended = Wanted(ConditionType.SUSPENDED, "True", Reason.SUSPENDED, text)
+    return Report("True", None, Reason.SUSPENDED, text, Return.NEVER, extra=(suspended,), looks=looks)

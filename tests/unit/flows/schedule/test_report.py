@@ -20,6 +20,14 @@ SPEC: JsonValue = {
 }
 
 
+SEEN: JsonValue = {
+    "observedGeneration": 3,
+    "conditions": [
+        {"type": "Ready", "status": "True", "reason": "Scheduled", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    ],
+}
+
+
 def schedule(*, suspend: bool = False, status: JsonValue = None, **annotations: str) -> InferenceBatchSchedule:
     noted = {f"gpurelay.dev/{name.replace('_', '-')}": value for name, value in annotations.items()}
     return InferenceBatchSchedule.model_validate(
@@ -40,8 +48,9 @@ def told(of: InferenceBatchSchedule, finding: ScheduleFinding) -> list[tuple[str
     ("of", "trouble", "expected"),
     [
         (schedule(), None, [("Ready", "True", "Scheduled")]),
-        (schedule(suspend=True), None, [("Ready", "True", "Suspended")]),
-        (schedule(paused="true"), None, [("Ready", "True", "Scheduled"), ("Paused", "True", "Paused")]),
+        (schedule(suspend=True), None, [("Ready", "True", "Suspended"), ("Suspended", "True", "Suspended")]),
+        (schedule(paused="true"), None, [("Ready", "False", "Paused"), ("Paused", "True", "Paused")]),
+        (schedule(paused="true", status=SEEN), None, [("Ready", "True", "Scheduled"), ("Paused", "True", "Paused")]),
         (
             schedule(suspend=True),
             Trouble(Reason.SCHEDULE_INVALID, "spec.schedule: minute: 60 is not from 0 to 59"),

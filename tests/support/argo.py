@@ -1,0 +1,52 @@
+"""How Argo CD reads an object: the Lua that is shipped for it, run as Argo CD runs it."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+import yaml
+from lupa.lua51 import LuaRuntime  # type: ignore[import-untyped]
+
+from tests.support.chart import CHART
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.support.kube import Manifest
+
+Health = Literal["Progressing", "Degraded", "Suspended", "Healthy"]
+PATCH = CHART / "argocd" / "health-patch.yaml"
+
+
+@cache
+def checks() -> dict[str, str]:
+    """Key of argocd-cm to Lua."""
+    found: dict[str, str] = yaml.safe_load(PATCH.read_text())["data"]
+    return found
+
+
+def argo_health(item: Manifest) -> tuple[Health, str]:
+    """Status and message. Argo CD runs Lua 5.1 with the object as `obj`; what is null there is absent."""
+    group, kind = item["apiVersion"].partition("/")[0], item["kind"]
+    lua = _lua()
+    lua.globals()["obj"] = lua.table_from(_without_nulls(item), recursive=True)
+    answer = _compiled(checks()[f"resource.customizations.health.{group}_{kind}"])()
+    return cast("Health", answer["status"]), answer["message"]
+
+
+@cache
+def _lua() -> LuaRuntime:
+    return LuaRuntime()
+
+
+@cache
+def _compiled(check: str) -> Callable[[], Any]:
+    compiled: Callable[[], Any] = _lua().compile(check)
+    return compiled
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nulls(one) for name, one in value.items() if one is not None}
+    return [_without_nulls(one) for one in value] if isinstance(value, list) else value

@@ -1,0 +1,55 @@
+"""How `kubectl wait`, Helm, Flux and Argo CD read an object: the rules of kstatus for custom resources."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from tests.support.argo import Health, argo_health
+from tests.support.manifests import condition
+
+if TYPE_CHECKING:
+    from tests.support.kube import Manifest
+
+Kstatus = Literal["Terminating", "InProgress", "Failed", "Current"]
+
+_IN_ARGO: dict[Kstatus, Health] = {
+    "Terminating": "Progressing",
+    "InProgress": "Progressing",
+    "Failed": "Degraded",
+    "Current": "Healthy",
+}
+
+
+def kstatus(item: Manifest) -> Kstatus:
+    """What kstatus computes, having seen that Argo CD reads the same."""
+    found = _computed(item)
+    health, _ = argo_health(item)
+    assert health == in_argo(item, found), f"kstatus reads {found}, Argo CD {health}: {item}"
+    return found
+
+
+def in_argo(item: Manifest, computed: Kstatus) -> Health:
+    """What Argo CD should call it: the same, but that it has a word for what somebody holds back."""
+    held = any(condition(item, name).get("status") == "True" for name in ("Paused", "Suspended"))
+    moves = computed in ("Terminating", "Failed") or not _was_seen(item)
+    going = condition(item, "Reconciling").get("status") == "True"
+    return "Suspended" if held and not moves and not going else _IN_ARGO[computed]
+
+
+def _was_seen(item: Manifest) -> bool:
+    seen: bool = (item.get("status") or {}).get("observedGeneration") == item["metadata"]["generation"]
+    return seen
+
+
+def _computed(item: Manifest) -> Kstatus:
+    """An object without a word of its own counts as Current; ours have one, since `observedGeneration` begins as -1."""
+    metadata, status = item["metadata"], item.get("status") or {}
+    if "deletionTimestamp" in metadata:
+        return "Terminating"
+    if "observedGeneration" in status and status["observedGeneration"] != metadata["generation"]:
+        return "InProgress"
+    if condition(item, "Reconciling").get("status") == "True":
+        return "InProgress"
+    if condition(item, "Stalled").get("status") == "True":
+        return "Failed"
+    return "InProgress" if condition(item, "Ready").get("status", "True") != "True" else "Current"
