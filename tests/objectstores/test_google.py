@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 import pytest
 import pytest_asyncio
@@ -63,6 +64,15 @@ async def test_requests_are_signed_with_the_service_accounts_own_key(
         signed, _, signature = headers["Authorization"].removeprefix("Bearer ").rpartition(".")
         key.public_key().verify(_decoded(signature), signed.encode(), padding.PKCS1v15(), hashes.SHA256())
         assert json.loads(_decoded(signed.partition(".")[2]))["iss"] == "me@example.com"
+
+
+async def test_a_claim_is_created_on_the_condition_that_there_is_none(
+    stores: ObjectStores, google: WebServer, credentials: Credentials
+) -> None:
+    assert await stores.claim(AT, credentials, "one")
+    ((method, path, headers),) = google.requests
+    assert (method, unquote(path)) == ("PUT", "/bucket/folder/in.jsonl.claim")
+    assert headers["x-goog-if-generation-match"] == "0"
 
 
 async def test_a_key_that_is_none_cannot_be_used(stores: ObjectStores, google: WebServer) -> None:
