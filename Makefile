@@ -18,7 +18,7 @@ COMPILE = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-has
           --no-annotate --custom-compile-command "make lock" --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help binaries demo test others test-long coverage check generate bench controlplane controlplane-down lock
+.PHONY: help binaries demo test others test-node image node node-down test-long coverage check generate bench controlplane controlplane-down lock
 
 help: ## what each target does
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -54,13 +54,16 @@ test: binaries ## all tests but the long ones, and a sample of the fault plans; 
 
 others:
 	@$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --progress --durations=10 --passed $(PASSED) \
-	  -m "not long" --sample=$(SEED) $(addprefix --ignore=,$(COVERED))
+	  -m "not long" --sample=$(SEED) $(addprefix --ignore=,$(COVERED) tests/node)
 
 coverage: $(VENV)/.installed ## unit tests of the engine and of managed kinds: every branch of these must be covered
 	@mkdir -p .pytest_cache
 	@$(BIN)/coverage run -m pytest -q $(COVERED) > .pytest_cache/coverage 2>&1 || { cat .pytest_cache/coverage; exit 1; }
 	@echo "with their coverage measured, $(COVERED): $$(tail -n 1 .pytest_cache/coverage)"
 	@$(BIN)/coverage report --fail-under=100
+
+test-node: binaries ## the operator's image and chart on a whole Kubernetes node; Linux and root
+	$(BIN)/pytest --progress --durations=10 tests/node
 
 test-long: binaries ## every fault plan and the largest object counts; PLANS=2/4 plays a quarter of the derived plans
 	$(BIN)/pytest --progress --durations=10 -m long --ignore=tests/faults
@@ -79,6 +82,15 @@ generate: $(VENV)/.installed ## CRDs, chart CRDs, RBAC, health for Argo CD and r
 
 bench: binaries ## performance as ratios; writes bench/results.md
 	$(BIN)/python -m bench
+
+image: $(VENV)/.installed ## the images of the operator and of the local cloud, as docker-archives, without Docker; Linux and root
+	@$(BIN)/python -m hack.node image
+
+node: $(VENV)/.installed ## a whole Kubernetes node that stays, prints its kubeconfig's path; Linux and root
+	@$(BIN)/python -m hack.node up
+
+node-down: $(VENV)/.installed ## ends it
+	@$(BIN)/python -m hack.node down
 
 controlplane: $(VENV)/.installed ## starts a local API server that stays, prints its kubeconfig's path
 	@$(BIN)/python -m tests.support.controlplane up

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import ipaddress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cryptography import x509
@@ -12,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 _LIFE = dt.timedelta(days=30)
@@ -19,28 +21,63 @@ _LIFE = dt.timedelta(days=30)
 
 def write_serving_certificate(folder: Path) -> None:
     """Writes ca.crt, apiserver.crt and apiserver.key, good for 127.0.0.1 and localhost."""
-    authority_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
-    authority = _named("relay-test-ca")
-    ca = (
-        _certificate(authority, authority, authority_key.public_key(), authority_key.public_key())
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_key_usage(signs_certificates=True), critical=True)
-        .sign(authority_key, hashes.SHA256())
-    )
-    names = x509.SubjectAlternativeName(
-        [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))],
-    )
-    serving = (
-        _certificate(_named("kube-apiserver"), authority, key.public_key(), authority_key.public_key())
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(_key_usage(signs_certificates=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(names, critical=False)
-        .sign(authority_key, hashes.SHA256())
-    )
-    (folder / "ca.crt").write_bytes(ca.public_bytes(serialization.Encoding.PEM))
-    (folder / "apiserver.crt").write_bytes(serving.public_bytes(serialization.Encoding.PEM))
-    _write_key(folder / "apiserver.key", key)
+    authority = Authority.create("relay-test-ca")
+    authority.write(folder)
+    authority.serve(folder / "apiserver", ["localhost"], ["127.0.0.1"])
+
+
+@dataclass(frozen=True)
+class Authority:
+    """Signs certificates."""
+
+    name: x509.Name
+    key: ec.EllipticCurvePrivateKey
+
+    @classmethod
+    def create(cls, name: str) -> Authority:
+        return cls(_named(name), ec.generate_private_key(ec.SECP256R1()))
+
+    def write(self, folder: Path) -> None:
+        """Writes ca.crt."""
+        builder = (
+            _certificate(self.name, self.name, self.key.public_key(), self.key.public_key())
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .add_extension(_key_usage(signs_certificates=True), critical=True)
+        )
+        (folder / "ca.crt").write_bytes(_signed(builder, self.key))
+
+    def serve(self, path: Path, names: Sequence[str], addresses: Sequence[str]) -> None:
+        """Writes PATH.crt and PATH.key of a server that is called and reached so."""
+        reached = [x509.IPAddress(ipaddress.ip_address(address)) for address in addresses]
+        called = x509.SubjectAlternativeName([*map(x509.DNSName, names), *reached])
+        self._write(path, _named("kube-apiserver"), ExtendedKeyUsageOID.SERVER_AUTH, called)
+
+    def identify(self, path: Path, user: str, group: str) -> None:
+        """Writes PATH.crt and PATH.key of a client, as Kubernetes reads it."""
+        attributes = [
+            x509.NameAttribute(NameOID.ORGANIZATION_NAME, group),
+            x509.NameAttribute(NameOID.COMMON_NAME, user),
+        ]
+        self._write(path, x509.Name(attributes), ExtendedKeyUsageOID.CLIENT_AUTH, None)
+
+    def _write(
+        self, path: Path, subject: x509.Name, usage: x509.ObjectIdentifier, called: x509.SubjectAlternativeName | None
+    ) -> None:
+        key = ec.generate_private_key(ec.SECP256R1())
+        builder = (
+            _certificate(subject, self.name, key.public_key(), self.key.public_key())
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+            .add_extension(_key_usage(signs_certificates=False), critical=True)
+            .add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+        )
+        if called is not None:
+            builder = builder.add_extension(called, critical=False)
+        path.with_suffix(".crt").write_bytes(_signed(builder, self.key))
+        _write_key(path.with_suffix(".key"), key)
+
+
+def _signed(builder: x509.CertificateBuilder, key: ec.EllipticCurvePrivateKey) -> bytes:
+    return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
 
 def write_signing_key(folder: Path) -> None:

@@ -52,6 +52,21 @@ def built_from(sources: Path, binary: str) -> Path:
     return target
 
 
+def built_folder(sources: Path, name: str, packages: Sequence[str], *, tags: str = "") -> Path:
+    """The folder with several programs, static ones, of a Go module's packages; built now if they were not before."""
+    digest = hashlib.sha256(" ".join((platform.system(), platform.machine(), tags, *packages)).encode())
+    for source in (sources / "go.mod", sources / "go.sum", *sorted(sources.glob("*.go"))):
+        digest.update(source.read_bytes() if source.exists() else b"")
+    target = cache_folder() / f"{name}-{digest.hexdigest()[:16]}" / name
+    _build_once(
+        target,
+        ["build", *_FLAGS, f"-ldflags={_LINKED}", "-tags", tags, "-o", "{target}/", *packages],
+        sources,
+        cgo=False,
+    )
+    return target
+
+
 def _linker_flags(sources: Path) -> str:
     """The flags of the linker; with those that tell Kubernetes its own version, which released modules do not hold."""
     found = _KUBERNETES.search((sources / "go.mod").read_text())
@@ -68,7 +83,7 @@ def installed_from(package: str, version: str, binary: str) -> Path:
     return target
 
 
-def _build_once(target: Path, arguments: Sequence[str], folder: Path) -> None:
+def _build_once(target: Path, arguments: Sequence[str], folder: Path, *, cgo: bool = True) -> None:
     if target.exists():
         return
     with locked(target.parent.with_name(f"{target.parent.name}.lock"), target.name):
@@ -78,7 +93,9 @@ def _build_once(target: Path, arguments: Sequence[str], folder: Path) -> None:
             made = Path(scratch) / target.name
             command = [_go(), *(part.format(target=made) for part in arguments)]
             # GOFLAGS of the machine (such as -mod=vendor) must not decide how a released module is built.
-            env = os.environ | {"GOBIN": scratch, "GOFLAGS": "", "GOWORK": "off"}
+            env = (
+                os.environ | {"GOBIN": scratch, "GOFLAGS": "", "GOWORK": "off"} | ({} if cgo else {"CGO_ENABLED": "0"})
+            )
             _run_showing_progress(target.name, command, folder, env)
             target.parent.mkdir(exist_ok=True)
             made.replace(target)

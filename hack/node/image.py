@@ -1,0 +1,36 @@
+"""Builds the Dockerfile's targets with buildah, in a node's root file system and from Debian's Python."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from typing import Final
+
+from hack.node.debian import BASE_IMAGE, node_root, python_image
+from tests.support.toolchain import REPOSITORY, BuildError, cache_folder, locked
+
+TARGETS: Final = {"operator": "relay-operator:0.1.0", "localcloud": "relay-localcloud:0.1.0"}
+"""The Dockerfile's targets, and what their images are called."""
+_SECONDS: Final = 1800.0
+_PIP: Final = (Path("/etc/pip.conf"), Path.home() / ".config" / "pip" / "pip.conf")
+
+
+def built(target: str) -> Path:
+    """The image of a target as a docker-archive; layers that did not change are kept from build to build."""
+    work = cache_folder() / "images"
+    for folder in ("upper", "work", "root", "containers", "out"):
+        (work / folder).mkdir(parents=True, exist_ok=True)
+    # How pip reaches its index on this machine is mounted for the build alone: nothing of it is in the image.
+    (work / "pip.conf").write_text("".join(path.read_text() for path in _PIP if path.exists()))
+    (work / "out" / "python.tar").unlink(missing_ok=True)
+    os.link(python_image(), work / "out" / "python.tar")
+    with locked(work / "lock", f"the image {target}"):
+        names = (target, TARGETS[target], BASE_IMAGE)
+        script = Path(__file__).with_name("image.sh")
+        folders = (str(node_root()), str(REPOSITORY), str(work))
+        command = ["unshare", "--mount", "--propagation", "private", "bash", str(script), *folders, *names]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+        if done.returncode:
+            raise BuildError(f"the image {target} could not be built:\n{(done.stdout + done.stderr)[-3000:]}")
+    return work / "out" / f"{target}.tar"
