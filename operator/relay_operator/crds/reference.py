@@ -23,8 +23,8 @@ _BOUNDS: Final = (
     ("pattern", "pattern `{}`"),
 )
 _READERS: Final = (
-    "`kubectl wait --for=condition=Ready`, `helm --wait`, Flux and Argo CD read these as they read those of "
-    "Kubernetes' own kinds."
+    "`kubectl wait --for=condition=Ready`, `helm --wait`, Flux and, with our [health checks](../gitops.md#argo-cd), "
+    "Argo CD read these as they read those of Kubernetes' own kinds."
 )
 _QUIET: Final = {("minLength", 1), ("minItems", 1), ("minProperties", 1)}
 
