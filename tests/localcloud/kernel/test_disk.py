@@ -6,6 +6,7 @@ import asyncio
 import ctypes
 import os
 import resource
+import shutil
 import sqlite3
 import subprocess
 from contextlib import closing
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.localcloud.support.events import create_pod, create_webhook, deliveries_of, make_event
-from tests.localcloud.support.server import COMMAND, request
+from tests.localcloud.support.server import COMMAND, Server, request
 from tests.localcloud.support.workloads import status
 from tests.support.eventually import eventually
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from tests.localcloud.conftest import StartServer
     from tests.localcloud.support.receiver import Receiver
-    from tests.localcloud.support.server import Organization, Server
+    from tests.localcloud.support.server import Organization
 
 FROZEN = ("--clock", "frozen")
 NO_ROOM = (0, resource.RLIM_INFINITY)
@@ -157,12 +158,20 @@ def bound_by_permissions() -> None:
             ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
 
 
-@pytest.fixture
-def state(start_server: StartServer, tmp_path: Path) -> Path:
-    """A state that somebody has used."""
-    server = start_server("--state", str(tmp_path / "state"))
+@pytest.fixture(scope="module")
+def used(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A state that somebody has used, for all tests of this module to copy."""
+    folder = tmp_path_factory.mktemp("used") / "state"
+    server = Server(("--state", str(folder)))
+    server.start()
     assert server.stop() == 0
-    return tmp_path / "state"
+    return folder
+
+
+@pytest.fixture
+def state(used: Path, tmp_path: Path) -> Path:
+    """A state that somebody has used."""
+    return shutil.copytree(used, tmp_path / "state")
 
 
 def contents(folder: Path) -> dict[str, bytes]:
