@@ -133,7 +133,7 @@ class BatchGround(Ground):
         left = await files_in_cloud(self.workspace)
         assert not left, f"files are left in the cloud: {left}"
 
-    async def verify_at_the_end(self) -> None:
+    async def verify_the_past(self) -> None:
         """No part was ever paid for twice."""
         doubled = {tag: times for tag, times in Counter(await self._tags()).items() if times > 1}
         assert not doubled, f"more than one batch for a part: {doubled}"

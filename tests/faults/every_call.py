@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
+from tests.conftest import OPERATOR_NAMESPACE
+from tests.faults.every_scenario import EVERY
 from tests.faults.perturbations import ALWAYS, PERTURBATIONS, Asks
 from tests.faults.plans import Plan, Word
-from tests.faults.scenarios import SCENARIOS
 from tests.support.faultrules import Call, Deed, Hold, Rule, Side
 
 if TYPE_CHECKING:
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
 
 # Of the scaffold: the operator starts, and the account goes when everything is over.
 _SCAFFOLD: Final = frozenset({"", "leave"})
+# What is listed everywhere, again and again, is so while nothing else happens too.
+_QUIET: Final = ("rest", "")
+_AGAIN: Final = ("LIST ", "WATCH ", "GET ")
+_ALL_OVER: Final = frozenset({"", OPERATOR_NAMESPACE})
 
 
 @dataclass(frozen=True)
@@ -36,7 +42,8 @@ class RequestClass:
     @classmethod
     def of(cls, call: Call) -> RequestClass:
         """Identifiers of the cloud, and names that are made up, are `*`."""
-        named = call.side is Side.STORE or (call.side is Side.KUBE and not call.operation.endswith(" events"))
+        made_up = call.operation.endswith(" events") or call.namespace == OPERATOR_NAMESPACE
+        named = call.side is Side.STORE or (call.side is Side.KUBE and not made_up)
         return cls(call.side, call.operation, call.subject if named else "*", call.phase, call.state)
 
     @property
@@ -48,6 +55,10 @@ class RequestClass:
     def asks(self) -> Asks:
         """What its requests ask for."""
         return Asks.by(Call(self.side, self.operation))
+
+    def is_one_of(self, operations: Iterable[str]) -> bool:
+        """Whether its operation matches one of the patterns."""
+        return any(fnmatchcase(self.operation, pattern) for pattern in operations)
 
     def __str__(self) -> str:
         where = f"{self.phase}, {self.state}" if self.state else self.phase
@@ -62,15 +73,19 @@ def classes(
     counted: Counter[RequestClass] = Counter()
     for call in (one.call for one in calls if one.call.phase not in _SCAFFOLD):
         found = RequestClass.of(call)
-        by_the_clock = call.side is Side.KUBE and not call.namespace and call.phase != "rest"
-        if not by_the_clock and found not in left_out and found.asked not in everywhere:
+        by_the_clock = call.side is Side.KUBE and not call.namespace
+        if (
+            (not by_the_clock or (call.phase, call.state) == _QUIET)
+            and found not in left_out
+            and found.asked not in everywhere
+        ):
             counted[found] += 1
     return counted
 
 
 def plans(scenario: str, found: Iterable[RequestClass]) -> Iterator[Plan]:
     """A plan for each perturbation that the table has for such requests."""
-    create = SCENARIOS[scenario].kind.create
+    create = EVERY[scenario].kind.create
     for one in found:
         for what, action in PERTURBATIONS[one.side].get(one.asks, {}).items():
             rule = Rule(one.side, one.operation, action, one.subject, phase=one.phase, state=one.state)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from tests.faults import oracles
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from tests.faults.oracles import Spent
     from tests.faults.scenarios import Scenario
     from tests.support.kube import Kube, Manifest
-    from tests.support.localcloud import LocalCloud
+    from tests.support.localcloud import LocalCloud, Organization
     from tests.support.s3 import S3Server
 
 _KINDS = ("GpuPod", "GpuCluster", "InferenceBatch", "CloudAccount")
@@ -35,6 +36,8 @@ class Site:
 
     cloud: LocalCloud
     urls: Mapping[Side, str]
+    made: Mapping[str, str]
+    """Names of all that was created, by ids."""
     store: S3Server | None = None
 
 
@@ -45,6 +48,8 @@ class Ground:
     workspace: Workspace
     scenario: Scenario
     site: Site
+    organizations: list[Organization] = field(default_factory=list)
+    """All that the accounts of the namespace are of."""
 
     @classmethod
     async def prepare(cls, kube: Kube, site: Site, label: str, scenario: Scenario) -> Self:
@@ -61,12 +66,17 @@ class Ground:
                 "stringData": {ENV_KEY: oracles.CANARY + secrets.token_hex(12)},
             }
         )
-        return cls(Workspace(kube, site.cloud, organization), scenario, site)
+        return cls(Workspace(kube, site.cloud, organization), scenario, site, [organization])
 
     @property
     def secrets(self) -> int:
         """How many there are: the API key, the webhook's and the canary."""
         return 3
+
+    @property
+    def books(self) -> oracles.Books:
+        """What the cloud has and had."""
+        return oracles.Books(self.workspace.cloud, self.organizations, self.site.made)
 
     @property
     def kube(self) -> Kube:
@@ -93,21 +103,38 @@ class Ground:
 
     async def spent(self) -> Spent:
         """What the cloud did."""
-        workspace = self.workspace
-        return await oracles.spent(workspace.cloud, workspace.organization, [self.scenario.kind.create])
+        return await self.books.spent([self.scenario.kind.create], await self.told())
 
     async def account_ready(self) -> bool:
-        """Whether the account is Ready and hears of events."""
-        account = await self.kube.find("CloudAccount", "default")
-        return ready(account) and condition(account, "WebhookReady").get("status") == "True"
+        """Whether every account is Ready, hears of events, and has nothing left to end."""
+        accounts = await self.kube.list("CloudAccount")
+        left = any(one.get("status", {}).get("unclaimed") for one in accounts)
+        return not left and all(
+            ready(one) and condition(one, "WebhookReady").get("status") == "True" for one in accounts
+        )
+
+    async def told(self) -> set[str]:
+        """Ids of what stays in the cloud without an object, as its account says: people forced their objects away."""
+        if not self.scenario.forced:
+            return set()
+        statuses = [one.get("status", {}) for one in await self.kube.list("CloudAccount")]
+        return {one.get("id", "") for each in statuses for one in each.get("orphans") or ()}
 
     async def settled(self) -> bool:
-        """Whether the object is as its author wants it, and its account Ready."""
-        return ready(await self.found()) and await self.account_ready()
+        """Whether everything is as its author wants it, and its accounts are Ready."""
+        return all(map(ready, await self.objects())) and await self.account_ready()
 
-    async def settled_or_gone(self) -> bool:
-        """Whether nothing is left to be done for it."""
-        return await self.found() is None or await self.settled()
+    async def objects(self) -> list[Manifest]:
+        """Whatever is of the scenario's kind."""
+        return await self.kube.list(self.scenario.kind.name)
+
+    async def at_rest(self) -> bool:
+        """Whether nothing is left to be done: everything is as wanted, or gone, and nothing else is alive."""
+        try:
+            await self.verify()
+        except AssertionError:
+            return False
+        return await self.settled()
 
     @property
     def lives_by_webhooks(self) -> bool:
@@ -116,11 +143,12 @@ class Ground:
 
     async def verify(self) -> None:
         """What must hold of the object that has settled; raises AssertionError."""
-        await oracles.owned(self.kube, self.workspace.organization, _PAID)
+        items = [item for kind in _PAID for item in await self.kube.list(kind)]
+        await self.books.owned(items, await self.told())
 
-    async def verify_at_the_end(self) -> None:
+    async def verify_the_past(self) -> None:
         """What must hold of all that was ever made; raises AssertionError."""
-        await oracles.never_two(self.workspace.cloud, self.workspace.organization)
+        await self.books.never_two()
 
     async def results(self) -> dict[str, object]:
         """What is left once the object is gone, and must be as in the undisturbed run."""
@@ -162,13 +190,13 @@ class Ground:
 
     async def canaries(self) -> tuple[str, ...]:
         """Every secret there is."""
-        return await oracles.canaries(self.kube, self.workspace.organization, expected=self.secrets)
+        return await oracles.canaries(self.kube, self.organizations, expected=self.secrets)
 
     async def leave(self) -> None:
         """Deletes the rest in order, and waits until nothing of it can disturb the next plan."""
-        await self.kube.delete("CloudAccount", "default")
-        look = self.kube.looking_at("CloudAccount", "default")
-        await eventually(look, lambda item: item is None, what="the account is gone", every=0.05)
+        await self.kube.delete_all("CloudAccount")
+        look = partial(self.kube.list, "CloudAccount")
+        await eventually(look, lambda left: not left, what="the accounts are gone", every=0.05)
         if NAMESPACES_END:
             await self.kube.delete("Namespace", self.namespace)
 

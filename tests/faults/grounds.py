@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from tests.faults.batch_ground import BatchGround
 from tests.faults.batch_scenarios import BATCHES
+from tests.faults.every_scenario import SCENARIOS
 from tests.faults.ground import Ground
-from tests.faults.scenarios import SCENARIOS
 
 if TYPE_CHECKING:
     from tests.faults.ground import Site

@@ -8,8 +8,8 @@ from pprint import pformat
 from typing import TYPE_CHECKING
 
 from tests.faults.every_call import RequestClass, classes, plans
+from tests.faults.every_scenario import EVERY
 from tests.faults.plans import Plan
-from tests.faults.scenarios import SCENARIOS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -49,10 +49,10 @@ class Plays:
 
     async def classes(self, scenario: str) -> Mapping[RequestClass, int]:
         """The classes of a scenario's requests, and how many each stands for."""
-        earlier = [classes((await self.learned(one)).calls) for one in SCENARIOS[scenario].after]
-        known = [one for each in earlier for one in each]
-        background = classes((await self.learned("account")).calls) if SCENARIOS[scenario].after else {}
-        return classes((await self.learned(scenario)).calls, known, background)
+        own = EVERY[scenario]
+        known = [one for earlier in own.after for one in classes((await self.learned(earlier)).calls)]
+        everywhere = [one for one in classes((await self.learned("account")).calls) if not one.is_one_of(own.own)]
+        return classes((await self.learned(scenario)).calls, known, everywhere)
 
     async def derived(self, scenario: str) -> list[Plan]:
         """Every plan that is derived from the scenario's undisturbed run."""

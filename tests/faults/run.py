@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import time
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 import aiohttp
 
 from tests.faults import oracles
 from tests.faults.plans import Plan, Word
+from tests.faults.scenarios import ENDED_WITH_ITS_NAMESPACE
 from tests.support.controlplane import Ready
 from tests.support.eventually import eventually
 from tests.support.kube import KubeError
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from tests.faults.ground import Ground
     from tests.support.faultproxy import FaultProxy
     from tests.support.faultrules import Armed, Logged, Rule
-    from tests.support.kube import Manifest
     from tests.support.operator import Operator
 
     Check = Callable[[], Awaitable[bool]]
-    Look = Callable[[], Awaitable[Manifest | None]]
 
-_QUIET_LOOKS = 3
-_WITHIN = 60.0
+# Without a write: so many looks, and so many seconds, more than the whole ones that statuses tell of.
+_QUIET_LOOKS, _QUIET = 3, 2.0
+WITHIN = 60.0
+"""Seconds from the last fault, or the last act of people, until everything is as it should be."""
 # Seconds that a person takes to look into the cloud and to answer.
 _THOUGHT = 2.5
 # How far the cloud's clock moves at each look after a crash: webhooks that nobody took are sent again in time.
@@ -59,8 +59,11 @@ class Played:
 class Run:
     """One plan on one ground."""
 
-    def __init__(self, proxy: FaultProxy, operators: Sequence[Operator], ground: Ground, plan: Plan) -> None:
+    def __init__(
+        self, proxy: FaultProxy, operators: Sequence[Operator], ground: Ground, plan: Plan, within: float = WITHIN
+    ) -> None:
         self.proxy, self.operators, self.ground, self.plan = proxy, operators, ground, plan
+        self._within = within
         self._first = len(proxy.log)
         self._armed: tuple[Armed, ...] = ()
         self._asked_at = time.monotonic()
@@ -87,11 +90,10 @@ class Run:
         self.proxy.phase = "rest"
         await self._writes_nothing_more()
         statuses = await ground.statuses()
-        await ground.verify()
         secrets, exposed = await ground.canaries(), await ground.exposed()
-        self.proxy.phase = "delete"
+        self.proxy.phase = ground.scenario.end
         await self._is_deleted()
-        await ground.verify_at_the_end()
+        await self._was_never_wrong()
         self.proxy.phase = "leave"
         left = await ground.spent()
         calls = tuple(self.proxy.since(self._first))
@@ -123,7 +125,18 @@ class Run:
         await self._settles()
 
     async def _settles(self) -> None:
+        await self._eventually(self._verified, "what is alive is what the objects say")
         await self._eventually(self._look_while_the_clouds_time_passes, "everything is as its author wants it")
+        await self._verified()
+
+    async def _verified(self) -> bool:
+        await self._was_never_wrong()
+        await self.ground.verify()
+        return True
+
+    async def _was_never_wrong(self) -> None:
+        await self.ground.verify_the_past()
+        self.ground.books.own_ids(self.proxy.recorded)
 
     async def _look_while_the_clouds_time_passes(self) -> bool:
         crashed = self.plan.crashes and self.plan.word is Word.NOTHING
@@ -141,18 +154,19 @@ class Run:
 
     async def _writes_nothing_more(self) -> None:
         """Some looks in a row at what has settled, and not one write beside them."""
-        start = len(self.proxy.log)
+        start, since = len(self.proxy.log), time.monotonic()
         seen: list[str] = []
 
         async def quiet() -> bool:
-            nonlocal start
+            nonlocal start, since
             calls = self.proxy.since(start)
             written = oracles.writes(calls, self.ground.namespace)
             if written:
                 seen.extend(written)
-                start = len(self.proxy.log)
+                start, since = len(self.proxy.log), time.monotonic()
             looks = sum(one.call.operation in self.ground.scenario.kind.look for one in calls)
-            return looks >= _QUIET_LOOKS and not self._still_to_come("rest")
+            long_enough = looks >= _QUIET_LOOKS and time.monotonic() - since >= _QUIET
+            return long_enough and not self._still_to_come("rest")
 
         try:
             await self._eventually(quiet, "the operator is quiet")
@@ -164,18 +178,21 @@ class Run:
         return any(one.rule.phase == phase and not one.met for one in self._armed)
 
     async def _is_deleted(self) -> None:
-        kind, name = self.ground.scenario.kind.name, self.ground.scenario.object
-        await self.ground.kube.delete(kind, name)
-        look = partial(self._is_gone, self.ground.kube.looking_at(kind, name))
-        await self._eventually(look, f"{kind} {name} is gone", every=0.05)
+        kube, scenario = self.ground.kube, self.ground.scenario
+        if scenario.end == ENDED_WITH_ITS_NAMESPACE:
+            await kube.delete("Namespace", self.ground.namespace)
+        else:
+            await kube.delete_all(scenario.kind.name)
+        await self._eventually(self._is_gone, "everything is gone", every=0.05)
         alive = (await self.ground.spent()).alive
         assert not alive, f"the finalizer is gone, and in the cloud there is still {alive}"
 
-    async def _is_gone(self, look: Look) -> bool:
-        try:
-            return await look() is None
-        except (KubeError, aiohttp.ClientError):
-            return False
+    async def _is_gone(self) -> bool:
+        with contextlib.suppress(KubeError, aiohttp.ClientError):
+            if self.ground.scenario.end == ENDED_WITH_ITS_NAMESPACE:
+                return await self.ground.kube.find("Namespace", self.ground.namespace) is None
+            return not await self.ground.objects()
+        return False
 
     async def _tells_no_secret(self, secrets: Sequence[str], exposed: dict[str, str]) -> None:
         await self._eventually(self._all_are_up, "every operator is up")
@@ -209,7 +226,7 @@ class Run:
             return await look()
 
         try:
-            await eventually(look_and_answer, within=_WITHIN, what=what, every=every)
+            await eventually(look_and_answer, within=self._within, what=what, every=every)
         except AssertionError as late:
             item = await self.ground.found() or {}
             called = [f"{one.call} -> {one.status}" for one in self.proxy.since(self._first)[-30:]]

@@ -60,13 +60,18 @@ class Step:
 class Scenario:
     """One object, its kind, and what is done to it between its creation and its deletion.
 
-    `after` names the scenarios whose requests are not looked at again in this one.
+    `after` names the scenarios whose requests are not looked at again in this one. `end` is the phase in which it goes.
     """
 
     kind: Kind
     object: str
     steps: tuple[Step, ...] = ()
     after: tuple[str, ...] = ("account",)
+    end: str = "delete"
+    own: tuple[str, ...] = ()
+    """Patterns of operations that are of this scenario though they are asked about every account, all the time."""
+    forced: bool = False
+    """Whether people take a finalizer off: what the object had may be left to them, if its account tells of it."""
 
 
 def workload(scenario: Scenario) -> Manifest:
@@ -75,9 +80,6 @@ def workload(scenario: Scenario) -> Manifest:
     return make(scenario.object, env=_ENV)
 
 
-SCENARIOS = {
-    "account": Scenario(ACCOUNT, "default", after=()),
-    "pod": Scenario(POD, "trainer"),
-    "cluster": Scenario(CLUSTER, "llm"),
-}
+ENDED_WITH_ITS_NAMESPACE = "namespace"
+"""The phase in which a namespace is deleted, and everything in it."""
 WORKLOADS = ("pod", "cluster")

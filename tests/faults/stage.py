@@ -14,7 +14,7 @@ import aiohttp
 from tests.faults import hurried
 from tests.faults.ground import Site
 from tests.faults.grounds import prepared
-from tests.faults.run import Played, Run
+from tests.faults.run import WITHIN, Played, Run
 from tests.support.eventually import eventually
 from tests.support.faultproxy import FaultProxy, Held
 from tests.support.faultrules import Deed, Moment, Side
@@ -64,7 +64,8 @@ class Stage:
     """The processes. Plans may be played one after another; one that failed is followed by fresh operators.
 
     `replicas` operators run at once; `api_server` is the process that plans may kill, where they may; `store` is where
-    batches may read and write; `under` is a command that runs the operators.
+    batches may read and write; `under` is a command that runs the operators, `within` how
+    long they get to converge.
     """
 
     def __init__(
@@ -79,11 +80,13 @@ class Stage:
         store: S3Server | None = None,
         *,
         under: Sequence[str] = hurried.COMMAND,
+        within: float = WITHIN,
     ) -> None:
+        self._within = within
         self.cluster = cluster
         further = {Side.INFERENCE: cloud.inference_url} | ({} if store is None else {Side.STORE: store.url})
         self.proxy = FaultProxy(folder / "proxy", operator_kubeconfig, cloud.management_url, further)
-        self._site = Site(cloud, self.proxy.urls, store)
+        self._site = Site(cloud, self.proxy.urls, self.proxy.made, store)
         self.restarts = 0
         self._api_server = api_server
         allowed = (self.proxy.urls[Side.CLOUD], self.proxy.urls[Side.INFERENCE])
@@ -111,7 +114,7 @@ class Stage:
         async with Kube(self.cluster.kubeconfig) as kube:
             ground = await prepared(kube, self._site, plan.scenario)
             try:
-                run = Run(self.proxy, self.operators, ground, plan)
+                run = Run(self.proxy, self.operators, ground, plan, self._within)
                 played = await self._attended(run.through(), ground)
                 await ground.leave()
             except BaseException:
@@ -163,7 +166,7 @@ class Stage:
                     await eventually(partial(self._another_leads, frozen), within=60, what="another operator leads")
                     if held.action.when is Moment.ACTED:  # What the server answered by then is long over.
                         with contextlib.suppress(AssertionError):
-                            await eventually(ground.settled_or_gone, within=_TO_TAKE_OVER)
+                            await eventually(ground.at_rest, within=_TO_TAKE_OVER)
                     held.release()
                 finally:
                     os.kill(frozen.process.pid, signal.SIGCONT)

@@ -8,9 +8,10 @@ import pytest
 
 from tests.conftest import OPERATOR_NAMESPACE
 from tests.faults.conftest import module_fixture
+from tests.faults.every_scenario import SCENARIOS
 from tests.faults.plans import Plan
 from tests.faults.plays import Plays
-from tests.faults.scenarios import SCENARIOS, WORKLOADS
+from tests.faults.scenarios import WORKLOADS
 from tests.faults.stage import Stage
 from tests.support import chart
 from tests.support.controlplane import ControlPlane

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.faults.every_call import needs_two_operators, told
+from tests.faults.every_scenario import SCENARIOS
 from tests.faults.sampling import SHARES
-from tests.faults.scenarios import SCENARIOS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

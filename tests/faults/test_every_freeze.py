@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.faults.every_call import needs_two_operators
+from tests.faults.every_scenario import SCENARIOS
 from tests.faults.sampling import SHARES
-from tests.faults.scenarios import SCENARIOS, WORKLOADS
+from tests.faults.scenarios import WORKLOADS
 
 if TYPE_CHECKING:
     from tests.faults.plays import Plays

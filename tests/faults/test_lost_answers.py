@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.faults.every_scenario import SCENARIOS
 from tests.faults.plans import Plan, WebhookFault, Word
-from tests.faults.scenarios import POD, SCENARIOS
+from tests.faults.scenarios import POD
 from tests.support.faultrules import Action, Answer, Drop, Hang, LoseReply, Rule, Side
 
 if TYPE_CHECKING:

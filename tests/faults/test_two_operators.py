@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.faults.every_scenario import SCENARIOS
 from tests.faults.plans import Plan, WebhookFault, Word
-from tests.faults.scenarios import CLUSTER, POD, SCENARIOS, WORKLOADS
+from tests.faults.scenarios import CLUSTER, POD, WORKLOADS
 from tests.support.faultrules import Deed, Hold, Moment, Rule, Side
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.faults.every_scenario import SCENARIOS
 from tests.faults.plans import Plan
-from tests.faults.scenarios import SCENARIOS
 from tests.support.faultrules import Breakage, BreakWatches, Rule, Side
 
 if TYPE_CHECKING:

@@ -29,18 +29,20 @@ async def eventually(
     """
     deadline = time.monotonic() + within
     seen: object = _UNSEEN
+    refusal = ""
     while True:
         try:
             async with asyncio.timeout(max(deadline - time.monotonic(), every)):
                 value = await look()
-            seen = value
+            seen, refusal = value, ""
             if wanted(value):
                 return value
         except AssertionError as refused:
-            seen = f"{pformat(seen)}\n{refused}" if seen is not _UNSEEN else str(refused)
+            refusal = str(refused)
         except TimeoutError:
             pass
         if time.monotonic() + every > deadline:
             subject = what or getattr(wanted, "__name__", "the condition")
-            raise AssertionError(f"{subject} did not come true within {within:g} s; last seen:\n{pformat(seen)}")
+            last = "\n".join([pformat(seen)] * (seen is not _UNSEEN or not refusal) + [refusal] * bool(refusal))
+            raise AssertionError(f"{subject} did not come true within {within:g} s; last seen:\n{last}")
         await asyncio.sleep(every)

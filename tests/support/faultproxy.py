@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import aiohttp
 
 _DRIP_STEPS = 50
+_CREATES = frozenset({"POST /v1/pods", "POST /v1/orgs/{id}/clusters/create"})
 _WORKLOADS = frozenset({"gpupods", "gpuclusters", "inferencebatches", "inferencebatchschedules"})
 
 
@@ -81,8 +82,12 @@ class FaultProxy:
         self._armed: list[Armed] = []
         self._watches: set[_Watch] = set()
         self._silent: set[_Watch] = set()
-        self._late: set[asyncio.Task[Reply]] = set()
+        self._late: set[asyncio.Task[None]] = set()
         self._reasons: dict[Call, str] = {}
+        self.recorded: set[tuple[str, str]] = set()
+        """Since rules were armed: UIDs of workloads, and the ids that the API server took into their statuses."""
+        self.made: dict[str, str] = {}
+        """Since then: the names of pods and clusters that were created, by their ids."""
         self.broken_watches = 0
         self._open_gate = asyncio.Event()
         self._open_gate.set()
@@ -116,6 +121,8 @@ class FaultProxy:
         for watch in self._silent:
             watch.over.set()
         self._reasons.clear()
+        self.recorded.clear()
+        self.made.clear()
         self._armed = [Armed(rule) for rule in chosen]
         return tuple(self._armed)
 
@@ -188,10 +195,14 @@ class FaultProxy:
         return await self._after(request, logged, reply)
 
     def _take_note(self, call: Call, reply: Reply) -> None:
-        """Remembers what was written to the status of a workload."""
+        """Remembers what was created, and what was written to the status of a workload."""
+        if call.side is Side.CLOUD and call.operation in _CREATES and 200 <= reply.status < 300:
+            self.made[json.loads(reply.body)["id"]] = call.subject
         resource = call.operation.removeprefix("PATCH ").removesuffix("/status")
         if call.side is Side.KUBE and call.operation == f"PATCH {resource}/status" and resource in _WORKLOADS:
-            written = json.loads(reply.body) if reply.status == 200 else {}
+            written = json.loads(reply.body) if reply.status == 200 else {"metadata": {}}
+            if written.get("status", {}).get("id"):
+                self.recorded.add((written["metadata"]["uid"], written["status"]["id"]))
             known = Call(call.side, resource, call.subject, call.namespace)
             for condition in written.get("status", {}).get("conditions", []):
                 if condition["type"] == "Ready":
@@ -216,9 +227,10 @@ class FaultProxy:
         return None
 
     def _forward_later(self, seconds: float, request: web.BaseRequest, raw: bytes, logged: Logged) -> None:
-        async def forward() -> Reply:
+        async def forward() -> None:
             await asyncio.sleep(seconds)
-            return await self._upstream.exchange(logged.call.side, request, raw)
+            with contextlib.suppress(UpstreamLost):
+                self._take_note(logged.call, await self._upstream.exchange(logged.call.side, request, raw))
 
         task = asyncio.create_task(forward())
         self._late.add(task)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -52,6 +52,10 @@ class Organization:
     api_key: str
     user_session_token: str
     management_url: str
+
+    def with_key(self, api_key: str) -> Organization:
+        """The same with another key of it."""
+        return replace(self, api_key=api_key)
 
     async def call(self, method: str, path: str, body: Json | None = None, **params: object) -> Any:
         """Any management call with the organization's key; raises CloudRefusal."""

@@ -1,0 +1,36 @@
+"""Every scenario of pods and clusters, by its name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tests.faults import steps
+from tests.faults.batch_scenarios import BATCHES
+from tests.faults.scenarios import ACCOUNT, CLUSTER, ENDED_WITH_ITS_NAMESPACE, POD, Scenario
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_POD, _CLUSTER = ("account", "pod"), ("account", "cluster")
+
+SCENARIOS: Final[Mapping[str, Scenario]] = {
+    "account": Scenario(ACCOUNT, "default", after=(), own=("*",)),
+    "pod": Scenario(POD, "trainer"),
+    "cluster": Scenario(CLUSTER, "llm"),
+    "stopped-pod": Scenario(POD, "trainer", (steps.STOP, steps.START), _POD),
+    "stopped-cluster": Scenario(CLUSTER, "llm", (steps.STOP, steps.START), _CLUSTER),
+    "scaled-cluster": Scenario(CLUSTER, "llm", (steps.SCALE_UP, steps.SCALE_DOWN), _CLUSTER),
+    "recreated-pod": Scenario(POD, "trainer", (steps.RECREATE,), _POD),
+    "recreated-cluster": Scenario(CLUSTER, "llm", (steps.RECREATE,), _CLUSTER),
+    "namespace": Scenario(POD, "trainer", (), _POD, ENDED_WITH_ITS_NAMESPACE, ("PATCH *", "DELETE *")),
+    "rotated-key": Scenario(POD, "trainer", (steps.ROTATE,), _POD, own=("GET secrets", "GET /v1/whoami", "PATCH *")),
+    "copied-pod": Scenario(POD, "trainer", (steps.COPY,), _POD),
+    "copied-cluster": Scenario(CLUSTER, "llm", (steps.COPY,), _CLUSTER),
+    "namesake": Scenario(CLUSTER, "llm", (steps.NAMESAKE,), _CLUSTER, forced=True),
+    "namesake-in-mid-create": Scenario(
+        CLUSTER, "llm", (steps.NAMESAKE_IN_MID_CREATE,), (*_CLUSTER, "namesake"), forced=True
+    ),
+    "lost-status": Scenario(CLUSTER, "llm", (steps.LOSE_STATUS,), _CLUSTER),
+    "moved-pod": Scenario(POD, "trainer", (steps.MOVE,), _POD),
+}
+EVERY: Final[Mapping[str, Scenario]] = {**SCENARIOS, **BATCHES}

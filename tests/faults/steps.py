@@ -1,0 +1,110 @@
+"""What people do to what runs, each a step of a scenario."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from tests.cluster.cloud_side import new_key, revoke
+from tests.faults.scenarios import Step, workload
+from tests.support.faultrules import Side
+from tests.support.kube import KubeError
+from tests.support.manifests import SECRET_KEY, api_key_secret, cloud_account
+
+if TYPE_CHECKING:
+    from tests.faults.ground import Ground
+    from tests.support.kube import Manifest
+
+_OTHER = "other"
+
+
+def changed(phase: str, **spec: object) -> Step:
+    """Fields of the spec are given other values."""
+
+    async def act(ground: Ground) -> None:
+        await ground.kube.patch(ground.scenario.kind.name, ground.scenario.object, {"spec": spec})
+
+    return Step(phase, act)
+
+
+async def _rotate(ground: Ground) -> None:
+    workspace, former = ground.workspace, ground.workspace.organization
+    key = await new_key(former)
+    workspace.organization = former.with_key(key)
+    ground.organizations[0] = workspace.organization
+    await ground.kube.apply(api_key_secret(key))
+    await revoke(former, former.api_key)
+
+
+async def _copy(ground: Ground) -> None:
+    """With all that the original says, its status too; paused until the status is there, as a restore tool does it."""
+    kube, item = ground.kube, await ground.found()
+    assert item is not None
+    kind, metadata = item["kind"], item["metadata"]
+    paused = metadata["annotations"] | {"gpurelay.dev/paused": "true"}
+    kept = {"name": "copied", "annotations": paused, "finalizers": metadata["finalizers"]}
+    await kube.create({"apiVersion": item["apiVersion"], "kind": kind, "metadata": kept, "spec": item["spec"]})
+    await kube.patch(kind, "copied", {"status": item["status"]}, subresource="status")
+    await kube.annotate(kind, "copied", {"gpurelay.dev/paused": None})
+
+
+async def _replace_by_namesake(ground: Ground) -> None:
+    """Forced away, and made again under its name."""
+    kind, name = ground.scenario.kind.name, ground.scenario.object
+    await ground.kube.delete(kind, name)
+    with contextlib.suppress(KubeError):  # The operator may have been faster.
+        await ground.kube.patch(kind, name, {"metadata": {"finalizers": None}})
+    await ground.workspace.is_gone(kind, name)
+    await ground.workspace.apply(workload(ground.scenario))
+
+
+async def _replace_in_mid_create(ground: Ground) -> None:
+    """Another object is forced away while its create is under way, and made again under its name."""
+    kind, name = ground.scenario.kind.name, ground.scenario.object
+    await ground.kube.delete(kind, name)
+    await ground.workspace.is_gone(kind, name, within=60)
+    control, organization = ground.workspace.cloud.control, ground.workspace.organization
+    create = ground.scenario.kind.create.replace("orgs/{id}", "orgs/{orgId}")
+    await control.fault(create, {"delaySeconds": 2}, organizationId=organization.id, count=1)
+    await ground.workspace.apply(workload(ground.scenario))
+
+    def begun(item: Manifest | None) -> bool:
+        return bool((item or {"metadata": {}})["metadata"].get("finalizers"))
+
+    await ground.workspace.becomes(kind, name, begun)
+    await _replace_by_namesake(ground)
+
+
+async def _lose_status(ground: Ground) -> None:
+    """As a backup that was restored without it."""
+    item = await ground.found()
+    assert item is not None
+    empty = dict.fromkeys(item["status"])
+    await ground.kube.patch(item["kind"], item["metadata"]["name"], {"status": empty}, subresource="status")
+
+
+async def _move(ground: Ground) -> None:
+    """To an account of another organization: an object cannot, so it is deleted and made again."""
+    organization = await ground.site.cloud.control.create_organization(f"{ground.namespace}-{_OTHER}")
+    ground.organizations.append(organization)
+    await ground.kube.create(api_key_secret(organization.api_key, _OTHER))
+    account = cloud_account(ground.site.urls[Side.CLOUD], ground.site.urls[Side.INFERENCE], _OTHER)
+    account["spec"]["apiKeySecretRef"] = {"name": _OTHER, "key": SECRET_KEY}
+    await ground.workspace.apply(account)
+    kind, name = ground.scenario.kind.name, ground.scenario.object
+    await ground.kube.delete(kind, name)
+    await ground.workspace.is_gone(kind, name, within=60)
+    moved = workload(ground.scenario)
+    moved["spec"]["accountRef"] = {"name": _OTHER}
+    await ground.workspace.apply(moved)
+
+
+STOP, START = changed("stop", powerState="Stopped"), changed("start", powerState="Running")
+SCALE_UP, SCALE_DOWN = changed("scale up", replicas=3), changed("scale down", replicas=1)
+RECREATE = changed("recreate", image="example.com/other:1", updateStrategy={"type": "Recreate"})
+ROTATE = Step("rotate", _rotate)
+COPY = Step("copy", _copy)
+NAMESAKE_IN_MID_CREATE = Step("namesake in mid-create", _replace_in_mid_create)
+NAMESAKE = Step("namesake", _replace_by_namesake)
+LOSE_STATUS = Step("lose status", _lose_status)
+MOVE = Step("move", _move)

@@ -1,0 +1,129 @@
+"""Each oracle is proven: a bug planted into a copy of the operator is caught by the oracle that is meant for it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.faults import hurried
+from tests.faults.every_scenario import SCENARIOS
+from tests.faults.plans import Plan, Word
+from tests.faults.plays import Plays
+from tests.faults.scenarios import CLUSTER, POD
+from tests.faults.stage import LEASE, Stage
+from tests.support.faultrules import Answer, Deed, Hold, Late, Moment, Rule, Side
+from tests.support.toolchain import REPOSITORY
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tests.conftest import SharedOperator
+    from tests.faults.run import Played
+    from tests.support.controlplane import Cluster
+    from tests.support.localcloud import LocalCloud
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+_PATCHES = Path(__file__).parent / "planted"
+_PACKAGES = ("relay_operator", "relay_client", "relay_wire")
+_WITHIN = 20.0
+
+
+@dataclass(frozen=True)
+class Planted:
+    """The plan under which a bug shows, and what the oracle that catches it says."""
+
+    scenario: str
+    caught: str
+    rules: tuple[Rule, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict)
+    replicas: int = 1
+
+    @property
+    def plan(self) -> Plan:
+        """As it is played."""
+        return Plan("planted", self.scenario, self.rules, word=Word.AS_FOUND)
+
+
+_KILLED = Hold(Moment.ACTED, Deed.KILL_OPERATOR)
+_FROZEN = Hold(Moment.ACTED, Deed.FREEZE_OPERATOR)
+_NO_ROOM = Answer(503, '{"error": "made up", "code": "NODE_AT_CAPACITY"}')
+_REFUSED = Answer(422, '{"error": "made up", "code": "INVALID"}')
+_TWO = "for an object that had"
+PLANTED = {
+    "the-finalizer-goes-without-looking": Planted("pod", "the finalizer is gone, and in the cloud there is still"),
+    "what-is-deleted-is-let-go-alive": Planted("moved-pod", "alive in the cloud"),
+    "an-open-intent-reads-as-not-created": Planted("cluster", _TWO, (Rule(Side.CLOUD, CLUSTER.create, _KILLED),)),
+    "absence-is-believed-at-once": Planted("cluster", _TWO, (Rule(Side.CLOUD, CLUSTER.create, Late(1.5)),)),
+    "who-leads-no-more-goes-on": Planted(
+        "cluster", _TWO, (Rule(Side.KUBE, "PATCH gpuclusters", _FROZEN),), settings=LEASE, replicas=2
+    ),
+    "an-id-is-written-without-its-tests": Planted("namesake-in-mid-create", "which was made for"),
+    "a-copy-takes-over": Planted("copied-pod", "which was made for"),
+    "the-replaced-is-forgotten-alive": Planted("recreated-pod", _TWO),
+    "a-secret-is-told": Planted("pod", "a secret is told in: the operator's log"),
+    "status-is-rewritten-at-every-look": Planted("pod", "the operator is quiet did not come true"),
+    "what-was-foreseen-is-logged-as-a-failure": Planted("pod", "Traceback", (Rule(Side.CLOUD, POD.look[0], _REFUSED),)),
+    "failures-are-never-forgotten": Planted(
+        "pod", "it ends otherwise than undisturbed", (Rule(Side.CLOUD, POD.create, _NO_ROOM),)
+    ),
+    "a-change-is-never-sent": Planted("stopped-pod", "everything is as its author wants it did not come true"),
+}
+_ALWAYS = ("an-open-intent-reads-as-not-created", "the-replaced-is-forgotten-alive")
+
+
+def _planted(name: str, folder: Path) -> Path:
+    """A copy of the operator with this bug in it."""
+    for package in _PACKAGES:
+        shutil.copytree(REPOSITORY / "operator" / package, folder / "operator" / package)
+    command = ["git", "apply", "--verbose", str(_PATCHES / f"{name}.patch")]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, (
+        f"{name}.patch does not apply any more: make its change anew in the code as it is now, and save `git diff`\n"
+        + done.stderr
+    )
+    return folder / "operator"
+
+
+def test_every_patch_is_played() -> None:
+    assert {path.stem for path in _PATCHES.glob("*.patch")} == set(PLANTED)
+    assert {one.scenario for one in PLANTED.values()} <= set(SCENARIOS)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in _ALWAYS else pytest.mark.long) for name in PLANTED]
+)
+async def test_a_planted_bug_is_caught(
+    name: str,
+    cluster: Cluster,
+    operator_kubeconfig: Path,
+    shared_operator: SharedOperator,
+    fault_cloud: LocalCloud,
+    learned: dict[str, Played],
+    tmp_path: Path,
+) -> None:
+    await shared_operator.operator.stop()
+    bug = PLANTED[name]
+    healthy = Stage(tmp_path / "healthy", cluster, operator_kubeconfig, fault_cloud, bug.settings)
+    if bug.scenario not in learned:
+        async with healthy as stage:
+            await Plays(stage, tmp_path, learned).learned(bug.scenario)
+    hurry = hurried.COMMAND if bug.replicas == 1 else ()  # What was frozen gets its answer, however late.
+    under = ("env", f"PYTHONPATH={_planted(name, tmp_path)}", *hurry)
+    ill = Stage(
+        tmp_path / "ill",
+        cluster,
+        operator_kubeconfig,
+        fault_cloud,
+        bug.settings,
+        bug.replicas,
+        under=under,
+        within=_WITHIN,
+    )
+    async with ill as stage:
+        failure = await Plays(stage, tmp_path, learned).failure_of(bug.plan)
+    assert bug.caught in failure, f"not caught: {failure or 'the plan holds'}"
