@@ -80,6 +80,15 @@ async def test_pods_may_do_nothing_but_run(release: Release) -> None:
         assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
 
 
+async def test_the_image_can_install_nothing_and_is_small(release: Release) -> None:
+    leader = await release.leads_soon()
+    inside = ("exec", "--namespace", OPERATOR, leader, "--", "python", "-c")
+    refused = await release.kubectl.attempt(*inside, "import pip")
+    assert "No module named 'pip'" in refused.stderr
+    counted = "import pathlib; print(sum(path.lstat().st_size for path in pathlib.Path('/opt/relay').rglob('*')))"
+    assert int(await release.kubectl(*inside, counted)) < 150_000_000
+
+
 async def test_a_leader_whose_pod_is_deleted_is_followed_by_the_other(examples: Release) -> None:
     leader = await examples.leads_soon()
     await examples.kube.delete("Pod", leader, OPERATOR)
