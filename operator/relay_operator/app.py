@@ -206,6 +206,7 @@ class App:
     async def _mark(self) -> None:
         if self.settings.leader_election:
             await self.label.put(leading=True)
+            await self.label.take_from(self.election.former)
 
     async def _watch(self, stop: asyncio.Event) -> None:
         """The whole picture first: who owns which id must be known before anything is adopted."""

@@ -152,7 +152,7 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         if intent is not None and not finalizer.guarded(metadata, intent):
             await finalizer.guard(writer, metadata, intent)
         result = await flow.act(facts, action, memory, writer)
-        await self._let_go(turn, facts, action, writer, metadata)
+        was_there = await self._let_go(turn, facts, action, writer, metadata)
 
         def telling(result: ResultT) -> Told:
             told = self._with_late(turn, metadata, flow.tell(turn, facts, action, result, memory))
@@ -182,7 +182,7 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         if not isinstance(action, actions.LETTING_GO):
             self._come_back(turn, facts, told, memory, deleting=deleting)
         name = told.name or type(action).__name__
-        if wrote or name not in actions.QUIET:
+        if wrote or (was_there and name not in actions.QUIET):
             outcome, message = type(result).__name__, told.summary
             if told.report is not None:
                 outcome, message = told.report.reason, message or told.report.message
@@ -192,16 +192,20 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
 
     async def _let_go(
         self, turn: Turn, facts: FactsT, action: ActionT, writer: ObjectWriter, metadata: ObjectMeta
-    ) -> None:
-        """What an action means for the object itself. Raises KubeError."""
+    ) -> bool:
+        """What an action means for the object itself; False if that was gone before. Raises KubeError.
+
+        The watch can take its time to tell of the end, and webhooks wake the object meanwhile.
+        """
         match action:
             case actions.Release():
                 await self._leave(turn, self.flow.leaves(facts))
-                await finalizer.release(writer, metadata)
+                return await finalizer.release(writer, metadata)
             case actions.Expire():
                 await writer.delete()
             case _:
                 pass
+        return True
 
     async def _leave(self, turn: Turn, left: tuple[Left, ...]) -> None:
         """What stays in the cloud is written down before the finalizer goes. Raises KubeError."""

@@ -43,9 +43,10 @@ async def _landed(writer: ObjectWriter, metadata: ObjectMeta, intent: CreateInte
     return same and written and FINALIZER in found.finalizers
 
 
-async def release(writer: ObjectWriter, metadata: ObjectMeta) -> None:
-    """Let the object go; one that is gone already is let go. Raises KubeError."""
+async def release(writer: ObjectWriter, metadata: ObjectMeta) -> bool:
+    """Let the object go; False for one that was gone already. Raises KubeError."""
     try:
         await writer.last({"finalizers": [name for name in metadata.finalizers if name != FINALIZER]})
     except NotFound:
-        return
+        return False
+    return True

@@ -120,6 +120,8 @@ class Election:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     on_turn: Callable[[], None] = lambda: None
     """Called at every turn of either loop: it is alive."""
+    former: str = field(default="", init=False)
+    """Whose Lease was taken over; empty where it was free, or this replica's own."""
     _lease: Lease | None = field(default=None, init=False)
     _changed_at: float = field(default=0.0, init=False)
     _deadline: float | None = field(default=None, init=False)
@@ -199,6 +201,7 @@ class Election:
                 return False
             begun = self.clock()
             await self._write(lease, claim(lease, self.identity, self.times, self._micro_time()))
+            self.former = lease.holder if lease.holder != self.identity else ""
         self._deadline = begun + self.times.renew_deadline
         return True
 

@@ -38,16 +38,27 @@ class LeaderLabel:
 
         Call it with False before standing for election, and with True, beside the work, once elected.
         """
-        if self.pod is None:
-            return
+        if self.pod is not None:
+            await self._write(self.pod, leading=leading)
+
+    async def take_from(self, former: str) -> None:
+        """Unmarks the Pod of a leader that was taken over from: one that is frozen cannot, and would get deliveries.
+
+        `former` is what its Lease said: the name of its Pod, of one that is gone, or of what is none.
+        """
+        if self.pod is not None and former not in ("", self.pod):
+            await self._write(former, leading=False)
+
+    async def _write(self, pod: str, *, leading: bool) -> None:
         body: JsonObject = {"metadata": {"labels": {LEADER_LABEL: "true" if leading else None}}}
         while True:
             try:
-                await self.api.patch(PODS, self.namespace, self.pod, body)
+                await self.api.patch(PODS, self.namespace, pod, body)
             except (NotFound, Refused) as refused:
-                _log.warning("webhooks may not arrive, since the Pod %s cannot be labelled: %s", self.pod, refused)
+                if leading or pod == self.pod:
+                    _log.warning("webhooks may not arrive, since the Pod %s cannot be labelled: %s", pod, refused)
             except KubeError as error:
-                _log.warning("the Pod %s cannot be labelled yet: %s", self.pod, error)
+                _log.warning("the Pod %s cannot be labelled yet: %s", pod, error)
                 await self.sleep(_RETRY_SECONDS)
                 continue
             return

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tests.support.workspace import Workspace
 
 LEASE = "relay-operator"
+SELECTED = {"app.kubernetes.io/name": "relay-operator", "app.kubernetes.io/instance": "relay-operator"}
 QUICK = LeaseTimes(duration=2, renew_deadline=1.5, retry=0.2)
 LEASE_SETTINGS = {
     "leader_election": "true",
@@ -92,20 +93,50 @@ async def test_a_leader_whose_lease_another_took_ends(operator_kube: Kube, kube:
     assert not first.leading()
 
 
+@pytest_asyncio.fixture
+async def pods(operator_kube: Kube, kube: Administrator) -> AsyncIterator[tuple[str, str]]:
+    """The names of the Pods of two replicas."""
+    assert operator_kube is not None
+    names = [f"relay-operator-{secrets.token_hex(3)}" for _ in range(2)]
+    spec = {"containers": [{"name": "operator", "image": "relay-operator"}]}
+    for name in names:
+        metadata = {"name": name, "namespace": OPERATOR_NAMESPACE, "labels": SELECTED}
+        await kube.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    yield names[0], names[1]
+    for name in names:
+        await kube.delete("Pod", name, OPERATOR_NAMESPACE, gracePeriodSeconds=0)
+
+
+async def _labels(kube: Administrator, pod: str) -> dict[str, str]:
+    labels: dict[str, str] = (await kube.get("Pod", pod, OPERATOR_NAMESPACE))["metadata"]["labels"]
+    return labels
+
+
 async def test_the_leaders_pod_carries_the_label_that_the_service_selects(
-    operator_kube: Kube, kube: Administrator
+    operator_kube: Kube, kube: Administrator, pods: tuple[str, str]
 ) -> None:
-    name = f"relay-operator-{secrets.token_hex(3)}"
-    container = {"name": "operator", "image": "relay-operator"}
-    metadata = {"name": name, "namespace": OPERATOR_NAMESPACE, "labels": {"app": "relay-operator"}}
-    await kube.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}})
+    name, _ = pods
     label = LeaderLabel(operator_kube, OPERATOR_NAMESPACE, name)
     await label.put(leading=True)
-    labels = (await kube.get("Pod", name, OPERATOR_NAMESPACE))["metadata"]["labels"]
-    assert labels == {"app": "relay-operator", "gpurelay.dev/leader": "true"}
+    assert await _labels(kube, name) == {**SELECTED, "gpurelay.dev/leader": "true"}
     await label.put(leading=False)
-    assert (await kube.get("Pod", name, OPERATOR_NAMESPACE))["metadata"]["labels"] == {"app": "relay-operator"}
-    await kube.delete("Pod", name, OPERATOR_NAMESPACE, gracePeriodSeconds=0)
+    assert await _labels(kube, name) == SELECTED
+
+
+async def test_who_takes_over_from_a_frozen_leader_takes_its_label_off(
+    operator_kube: Kube, kube: Administrator, pods: tuple[str, str]
+) -> None:
+    """The first renews no more, and does nothing else either."""
+    first, second = (_candidate(operator_kube, name) for name in pods)
+    await first.acquire()
+    await LeaderLabel(operator_kube, OPERATOR_NAMESPACE, first.identity).put(leading=True)
+    await asyncio.wait_for(second.acquire(), 10)
+    assert (first.former, second.former) == ("", first.identity)
+    label = LeaderLabel(operator_kube, OPERATOR_NAMESPACE, second.identity)
+    await label.put(leading=True)
+    await label.take_from(second.former)
+    assert "gpurelay.dev/leader" not in await _labels(kube, first.identity)
+    assert "gpurelay.dev/leader" in await _labels(kube, second.identity)
 
 
 @pytest.fixture

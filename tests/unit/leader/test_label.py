@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 
+import pytest
 from pydantic import JsonValue
 
-from relay_operator.engine.kube import JsonObject, KubeError, Refused, ResourceType, Unavailable
+from relay_operator.engine.kube import JsonObject, KubeError, NotFound, Refused, ResourceType, Unavailable
 from relay_operator.leader.label import LeaderLabel
 
 
@@ -55,3 +56,22 @@ async def test_a_refusal_is_final_and_does_not_keep_the_operator_from_working() 
     pods = _Pods(Refused(403, "Forbidden", "no patch on pods"))
     await LeaderLabel(pods, "relay-system", "operator-1", pods.sleep).put(leading=True)
     assert pods.asked == 1
+
+
+async def test_who_takes_over_takes_the_mark_off_the_one_before() -> None:
+    pods = _Pods(Unavailable(0, "Unreachable", "away"))
+    await LeaderLabel(pods, "relay-system", "operator-2", pods.sleep).take_from("operator-1")
+    assert pods.labels == {"operator-1": {"labels": {"gpurelay.dev/leader": None}}}
+
+
+@pytest.mark.parametrize(("pod", "former"), [("operator-2", ""), ("operator-2", "operator-2"), (None, "a-laptop")])
+async def test_nobody_loses_a_mark_where_nobody_was_taken_over_from(pod: str | None, former: str) -> None:
+    pods = _Pods()
+    await LeaderLabel(pods, "relay-system", pod, pods.sleep).take_from(former)
+    assert pods.asked == 0
+
+
+async def test_a_pod_that_is_gone_is_no_trouble(caplog: pytest.LogCaptureFixture) -> None:
+    pods = _Pods(NotFound(404, "NotFound", "no such Pod"))
+    await LeaderLabel(pods, "relay-system", "operator-2", pods.sleep).take_from("operator-1")
+    assert (pods.asked, caplog.text) == (1, "")

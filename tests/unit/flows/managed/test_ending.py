@@ -4,8 +4,9 @@ import pytest
 
 from relay_client import Conflict, NotFound
 from relay_operator.api.conditions import ConditionType, Reason
-from relay_operator.api.meta import FINALIZER
+from relay_operator.api.meta import FINALIZER, ObjectKey
 from relay_operator.engine.account import AccountRefused, AccountWaiting
+from relay_operator.engine.queue import Priority
 from tests.unit.engine.apiserver import Call, metadata_fault
 from tests.unit.flows.managed.cloudpods import lost, refused, unauthorized
 from tests.unit.flows.managed.world import NAMESPACE, World
@@ -113,6 +114,23 @@ async def test_paused_keeps_what_is_being_deleted_and_says_so(world: World) -> N
     world.annotate(paused=None)
     await world.wait(10)
     assert (world.exists(), world.pods.live) == (False, [])
+
+
+async def test_letting_go_is_logged_once_however_late_the_watch_tells_of_it(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    await made(world)
+    caplog.set_level("INFO")
+    world.delete()
+    await world.settle()
+    world.watching = False
+    await world.wait(10)
+    assert not world.exists()
+    for _ in range(3):
+        world.queue.add(ObjectKey("GpuPod", NAMESPACE, "train"), Priority.EVENT)
+        await world.settle()
+    assert [one.outcome for one in world.passes].count("Release") == 4
+    assert caplog.messages.count("Release") == 1
 
 
 async def test_two_404s_some_time_apart_mean_gone(world: World) -> None:
