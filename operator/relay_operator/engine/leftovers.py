@@ -135,7 +135,12 @@ class Leftovers:
                 metadata: JsonObject = {"name": name, "namespace": self.namespace, "labels": labels}
                 await self.kube.create(CONFIG_MAPS, self.namespace, {"metadata": metadata, **data})
             except AlreadyExists:
-                await self.kube.patch(CONFIG_MAPS, self.namespace, name, {"metadata": {"labels": labels}, **data})
+                there = await self.kube.get(CONFIG_MAPS, self.namespace, name)
+                known = part(there, "metadata")
+                if part(known, "labels").get(LABEL) == Fate.KEPT and self.read(there, set()):
+                    continue  # another process keeps it on purpose: so it stays
+                bound: JsonObject = {"labels": labels, "resourceVersion": known.get("resourceVersion")}
+                await self.kube.patch(CONFIG_MAPS, self.namespace, name, {"metadata": bound, **data})
             self._unsaved.discard(name)
 
     async def forget(self, leftover: Leftover) -> None:

@@ -122,8 +122,9 @@ def after_conflict(known: Records, found: Records, cloud_id: str) -> Recorded | 
     """What became of the write of this id where somebody else wrote meanwhile; None: it may still be written. Pure."""
     if cloud_id in found.ids:
         return Recorded.WRITTEN
-    undecided = (found.ids, found.token) == (known.ids, known.token) and found.intent in {known.intent, ""}
-    return None if undecided else Recorded.SUPERSEDED
+    # A status or an annotation that was lost is nobody's decision.
+    undecided = found.token in {known.token, ""} and found.intent in {known.intent, ""}
+    return None if undecided and found.ids == known.ids else Recorded.SUPERSEDED
 
 
 def _records(raw: Mapping[str, JsonValue]) -> Records:

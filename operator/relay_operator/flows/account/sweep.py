@@ -150,8 +150,11 @@ class Sweeper:
     async def _look_after(self, ready: AccountReady, policy: Orphans, memory: SweepMemory, now: datetime) -> None:
         """Ends what is to be ended, and forgets what is gone, or has an object again."""
         for record in self._in_turn(ready, memory):
-            if self.engine.cache.with_cloud_id(record.id):
-                await self._forget(record, memory)
+            holders = [self.engine.cache.get(key) for key in self.engine.cache.with_cloud_id(record.id)]
+            if holders:
+                # One that is being deleted may have written it down just now, and goes next.
+                if any(holder is not None and not holder.deleting for holder in holders):
+                    await self._forget(record, memory)
                 continue
             name = await self.traces[record.kind].name_of(ready.cloud, record.id)
             memory.missing[record.config_map] = memory.missing[record.config_map] + 1 if name is None else 0

@@ -5,13 +5,15 @@ from dataclasses import replace
 
 import pytest
 
+from relay_operator.api.cloudaccount import Orphans
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.account import AccountReady, AccountWaiting
 from relay_operator.engine.intent import cloud_name
 from relay_operator.engine.kube import KubeError
-from relay_operator.engine.leftovers import Fate, Leftover
+from relay_operator.engine.leftovers import Fate, Leftover, Leftovers
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
+from relay_operator.flows.account.sweep import Sweeper, SweepMemory
 from relay_operator.flows.managed.traces import ManagedTraces
 from relay_operator.kinds.gpupod import GpuPodStatus
 from tests.unit.engine.apiserver import Fault, Json, part
@@ -205,6 +207,33 @@ async def test_a_fate_is_changed_but_never_from_kept(world: World) -> None:
     assert written(world) == [("kept", "pod-9")]
     await leftovers.forget(leftovers.of(ACCOUNT)[0])
     assert (kept(world), world.left_behind(), leftovers.known("org-1", "pod-9")) == ([], [], False)
+
+
+async def test_what_another_process_keeps_meanwhile_stays_kept(world: World) -> None:
+    """A frozen leader wrote it down and let the object go; to the next one it looked forced away."""
+    other, leftovers = Leftovers(world.kube, OPERATOR_NAMESPACE), world.informer.vanished.leftovers
+    leftovers.note(leftover(Fate.ORPHAN))
+    other.note(leftover(Fate.KEPT))
+    await other.save()
+    await leftovers.save()
+    assert (kept(world), written(world)) == ([(Fate.KEPT, "pod-9", "")], [("kept", "pod-9")])
+
+
+async def test_what_is_written_down_is_not_forgotten_while_its_object_is_about_to_go(world: World) -> None:
+    world.apply(deletionPolicy="Orphan")
+    await world.wait(10)
+    leftovers = world.informer.vanished.leftovers
+    leftovers.note(leftover(Fate.KEPT, "pod-1"))
+    world.delete()
+    engine = world.reconciler.engine
+    traces = ManagedTraces(world.resource, GpuPodStatus(), world.cache, engine.installation)
+    sweeper = Sweeper(engine, {"GpuPod": traces}, everywhere=True, on_late=lambda _: None)
+    await sweeper.sweep(ready(world), None, Orphans.DELETE, SweepMemory(), BEGINNING)
+    assert (world.exists(), [fate for fate, _, _ in kept(world)], written(world)) == (
+        True,
+        [Fate.KEPT],
+        [("kept", "pod-1")],
+    )
 
 
 async def test_a_write_that_fails_is_made_again(world: World) -> None:

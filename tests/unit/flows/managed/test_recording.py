@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import pytest
 from pydantic import JsonValue
 
-from relay_client import NotFound
+from relay_client import BadRequest, NotFound
 from relay_operator.api import meta
 from relay_operator.api.meta import CREATE_INTENT, CreateIntent
 from relay_operator.engine.actions import Nothing
@@ -329,6 +329,18 @@ async def test_an_id_is_written_though_another_process_clears_what_a_copy_brough
     world.server.put("gpupods", copied)
     await world.wait(60)
     assert [record.id for record in world.pods.live] == [world.status().id, world.status("other").id]
+    assert world.pods.count("delete") == 0
+
+
+async def test_a_status_that_is_lost_while_the_id_is_on_its_way_is_no_decision(world: World) -> None:
+    world.pods.fail("create", refused(BadRequest))
+    world.apply()
+    await world.settle()
+    cleared: Json = {"status": {"createToken": None, "attempt": None}}
+    at_the_status_write(world, lambda: world.server.edit("gpupods", NAMESPACE, "train", cleared, status=True))
+    world.change(image="pytorch/pytorch:2")
+    await world.wait(60)
+    assert [record.id for record in world.pods.live] == [world.status().id] == ["pod-1"]
     assert world.pods.count("delete") == 0
 
 
