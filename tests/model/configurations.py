@@ -1,0 +1,339 @@
+"""The questions that are asked: small worlds, each with the faults and people that belong to one danger."""
+
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from tests.model.objects import applied, known, recording
+from tests.model.state import NOBODY, Process, Resource, State
+
+Acts = tuple[tuple[str, int], ...]
+OTHERS = "others"
+"""The owner of what people made."""
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One world and what may happen in it. `acts` are at most so many each, and `most` in all."""
+
+    key: str
+    question: str
+    acts: Acts
+    most: int = 3
+    brief: int = 0
+    """So many where it is explored with every change; 0: `most`."""
+    names: str = "a"
+    """Of the objects that may be, a letter each."""
+    objects: int = 1
+    """How many of them there are at the beginning."""
+    across: bool = False
+    """Each in a cluster of its own, with an operator of its own; else there is one cluster with two operators."""
+    lists: bool = True
+    """Whether the kind can be listed by name (clusters) or not (pods)."""
+    breakdown: bool = True
+    """Whether the usage shows what each resource costs."""
+    adoption: bool = False
+    recreate: bool = False
+    freeze_after_guard: bool = False
+    foreign: bool = False
+    """Whether a resource is there that people made."""
+    shared: bool = False
+    """Two objects may come to record one id: what they do with it is judged."""
+    both_record: bool = False
+    """They do, from the beginning: a failover let both adopt it."""
+    rest_only: bool = False
+    """A second resource may live for a while: only what is at rest is judged by I1."""
+    unguarded: bool = False
+    """Nobody asks who leads: a rule switched off."""
+    ends_freely: bool = False
+    """Nobody asks who leads before something is ended: a rule switched off."""
+    hasty: bool = False
+    """A leader that is told to stop gives its Lease back in mid-pass: a rule switched off."""
+    nameless: bool = False
+    """Operators do not know which cluster's they are: a rule switched off."""
+    beside: bool = False
+    """A pass over the account may go on beside one over an object."""
+    orphans_end: bool = False
+    """The account says `orphans: Delete`, and their day is over."""
+    ended: bool = False
+    """At rest nothing lives without its object."""
+    resources: int = 4
+    intents: int = 5
+
+    @property
+    def clusters(self) -> tuple[int, ...]:
+        """In which each object is."""
+        return tuple(range(len(self.names))) if self.across else (0,) * len(self.names)
+
+    @property
+    def operators(self) -> tuple[int, ...]:
+        """Of which cluster each is."""
+        return (0, 1) if self.across else (0, 0)
+
+    def start(self) -> State:
+        """No Lease, no resource; the objects were just made."""
+        spec: dict[str, JsonValue] = {"image": "v1", "replicas": 1}
+        if self.recreate:
+            spec |= {"updateStrategy": {"type": "Recreate"}, "recovery": {"onTerminated": "Recreate"}}
+        there = [applied(name, number, spec) for number, name in enumerate(self.names[: self.objects], 1)]
+        strange = Resource(True, "somebody-elses", 1, "v1", owner=OTHERS)
+        if self.both_record:
+            there, strange = [recording(one) for one in there], strange._replace(owner=known(there[0]).uid)
+        return State(
+            objects=(*there, *[None] * (len(self.names) - self.objects)),
+            organizations=(1,) * (max(self.clusters) + 1),
+            leases=(NOBODY,) * (max(self.operators) + 1),
+            processes=tuple(Process(cluster) for cluster in self.operators),
+            left=(self.most, *(count for _, count in self.acts)),
+            resources=(strange,) if self.foreign else (),
+            uids=self.objects + 1,
+        )
+
+
+def _acts(**counts: int) -> Acts:
+    return tuple(counts.items())
+
+
+_FAULTS = _acts(
+    crash=1, depose=1, lag=1, give_up=1, lose_answer=1, reject=1, lose_write=1, late=1, list_lag=1, end_outside=1
+)
+_PEOPLE = _acts(
+    delete=1, vanish=1, force=1, replace_object=1, copy=1, restore=1, edit=1, scale=1, switch=1, rekey=1, orphan=1,
+    stop_policy=1, abandon=1, adopt=1, retry=1, wipe_annotations=1, wipe_status=1,
+)  # fmt: skip
+_NAMESAKE = _acts(depose=1, replace_object=1, crash=1, give_up=1, delete=1)
+_RESTORE = _acts(restore=1, crash=1, depose=1, delete=1, give_up=1)
+
+CONFIGURATIONS = (
+    Configuration(
+        "namesake",
+        "a frozen leader, and a namesake of its object",
+        _NAMESAKE,
+        brief=2,
+    ),
+    Configuration(
+        "namesake-pod",
+        "the same without a list",
+        _NAMESAKE,
+        lists=False,
+        brief=1,
+    ),
+    Configuration(
+        "answered",
+        "a person answers while a leader is frozen",
+        _acts(depose=1, retry=1, give_up=1, crash=1, lose_answer=1),
+        brief=2,
+    ),
+    Configuration(
+        "unknown",
+        "deleted while the outcome is unknown",
+        _acts(give_up=1, lose_answer=1, delete=1, crash=2, reject=1),
+        most=4,
+    ),
+    Configuration(
+        "unknown-pod",
+        "the same without a list",
+        _acts(give_up=1, lose_answer=1, delete=1, crash=2, retry=1, reject=1),
+        most=4,
+        lists=False,
+        brief=2,
+    ),
+    Configuration(
+        "vanished",
+        "deleted as the finalizer is written",
+        _acts(vanish=1, depose=1, crash=1, give_up=1, lose_answer=1, lose_write=1),
+        brief=2,
+    ),
+    Configuration(
+        "departed",
+        "the same, and nobody crashes",
+        _acts(vanish=1, give_up=1, lose_answer=1, lose_write=1),
+        ended=True,
+    ),
+    Configuration(
+        "late",
+        "a late create, crash, delete",
+        _acts(give_up=1, late=1, crash=1, delete=1, depose=1),
+        brief=2,
+    ),
+    Configuration(
+        "late-beside",
+        "the account's pass beside the object's",
+        _acts(give_up=1, late=1, retry=1, delete=1),
+        most=2,
+        beside=True,
+    ),
+    Configuration(
+        "rekey",
+        "a key of another organization in mid-create",
+        _acts(give_up=1, crash=1, depose=1, rekey=2, delete=1, edit=1),
+        most=4,
+        brief=2,
+    ),
+    Configuration(
+        "rekey-recreate",
+        "another organization, and what is gone is recreated",
+        _acts(rekey=2, delete=1, edit=1, crash=1),
+        recreate=True,
+    ),
+    Configuration(
+        "copy",
+        "a copy with status and annotations",
+        _acts(copy=1, delete=2, edit=1, crash=1, give_up=1),
+        names="ab",
+        brief=2,
+    ),
+    Configuration(
+        "copy-pod",
+        "the same without a list, and a frozen leader",
+        _acts(copy=1, delete=2, depose=1, give_up=1),
+        names="ab",
+        lists=False,
+        brief=2,
+    ),
+    Configuration(
+        "installations",
+        "two clusters in one organization, and a copy across",
+        _acts(copy=1, delete=2, crash=1, give_up=1),
+        names="aa",
+        across=True,
+        adoption=True,
+        orphans_end=True,
+        brief=2,
+    ),
+    Configuration(
+        "stale",
+        "a watch that falls behind",
+        _acts(lag=1, depose=1, crash=1, edit=1, give_up=1, delete=1, replace_object=1),
+        brief=2,
+    ),
+    Configuration(
+        "recreate",
+        "a change that recreates, with failover",
+        _acts(edit=1, depose=2, crash=1, end_outside=1, reject=1),
+        recreate=True,
+        brief=2,
+    ),
+    Configuration(
+        "restore",
+        "restored with another UID",
+        _RESTORE,
+        adoption=True,
+        brief=2,
+    ),
+    Configuration(
+        "restore-refused",
+        "the same, adoption not allowed",
+        _RESTORE,
+        brief=2,
+    ),
+    Configuration(
+        "adopters",
+        "two objects with one adopt-id",
+        _acts(adopt=2, depose=1, delete=1),
+        names="ab",
+        objects=2,
+        adoption=True,
+        foreign=True,
+        shared=True,
+        brief=1,
+    ),
+    Configuration(
+        "shared",
+        "two objects that record one id",
+        _acts(delete=2, abandon=1, switch=1, depose=1, crash=1),
+        names="ab",
+        objects=2,
+        adoption=True,
+        foreign=True,
+        both_record=True,
+    ),
+    Configuration(
+        "adopt-late",
+        "a late create that another object adopts",
+        _acts(give_up=1, adopt=1, retry=1, delete=1),
+        names="ab",
+        objects=2,
+        adoption=True,
+        brief=1,
+    ),
+    Configuration("forged", "a hand-written intent", _acts(forge=1, delete=1, crash=1), foreign=True),
+    Configuration(
+        "kept",
+        "kept on purpose",
+        _acts(orphan=1, delete=1, crash=1, depose=1),
+        orphans_end=True,
+        brief=2,
+    ),
+    Configuration(
+        "wipe",
+        "annotations or status wiped in mid-create",
+        _acts(wipe_annotations=1, wipe_status=1, give_up=1, lose_answer=1),
+    ),
+    Configuration(
+        "own-write",
+        "the answer to a write is lost",
+        _acts(lose_write=2, crash=1, depose=1, give_up=1, delete=1),
+        brief=2,
+    ),
+    Configuration("stop", "a leader that is told to stop", _acts(stop_old=1, crash=1, give_up=1, delete=1)),
+    Configuration(
+        "power",
+        "stopped and started, with failover",
+        _acts(switch=2, depose=1, crash=1, delete=1, lose_write=1),
+        brief=2,
+    ),
+    Configuration(
+        "scale",
+        "scaled, with failover",
+        _acts(scale=1, depose=1, crash=1, delete=1, edit=1),
+        recreate=True,
+        brief=2,
+    ),
+    Configuration(
+        "abandon",
+        "abandoned in every state",
+        _acts(abandon=1, delete=1, depose=1, give_up=1, crash=1),
+        most=4,
+        brief=2,
+    ),
+    Configuration(
+        "stop-policy",
+        "stopped and kept when it is deleted",
+        _acts(stop_policy=1, delete=1, crash=1, depose=1, switch=1),
+        most=4,
+        brief=2,
+    ),
+    Configuration(
+        "frozen-guard",
+        "a process frozen after the guard",
+        _acts(depose=1, crash=1, delete=1, edit=1),
+        recreate=True,
+        freeze_after_guard=True,
+        brief=2,
+    ),
+    Configuration(
+        "pairs",
+        "any two of everything",
+        (*_FAULTS, *_PEOPLE),
+        most=2,
+        names="ab",
+        recreate=True,
+        brief=1,
+    ),
+    Configuration(
+        "pairs-pod",
+        "the same without a list",
+        (*_FAULTS, *_PEOPLE),
+        most=2,
+        names="ab",
+        lists=False,
+        adoption=True,
+        brief=1,
+    ),
+)
+
+
+def called(key: str) -> Configuration:
+    """The configuration of this key."""
+    return next(one for one in CONFIGURATIONS if one.key == key)

@@ -1,0 +1,193 @@
+"""What must hold. Each answers with the sentence that is not true, or an empty string.
+
+I1 Never two living resources of one object, unless it is excused, and then at rest neither.
+I2 At rest each living resource is recorded by its object, kept, told, or may be what an open intent made; the id of
+   what lives is never cleared.
+I3 Nothing is ended or changed by whom it does not belong to.
+I4 The finalizer, and what is kept of a vanished object, goes only when the resource is gone or kept.
+I5 No object records what was made for another.
+I6 At rest nothing is both recorded and kept to be ended.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.model.configurations import OTHERS
+from tests.model.neighbours import ACCOUNT
+from tests.model.objects import Known, id_of, known, loaded, number_of
+
+if TYPE_CHECKING:
+    from tests.model.asked import Power, Scale, Terminate
+    from tests.model.state import Resource, State, Task
+    from tests.model.steps import World
+
+
+def always(world: World, state: State) -> str:
+    """I1."""
+    if state.excused or world.config.rest_only:
+        return ""
+    owners = [one.owner for one in state.resources if one.alive and not one.kept and one.owner != OTHERS]
+    return "I1: two living resources of one object" if len(owners) != len(set(owners)) else ""
+
+
+def writing(world: World, state: State, before: bytes, after: bytes) -> str:
+    """I5 and I2: whose id is written into whose status, and which is cleared."""
+    was, now = known(before), known(after)
+    if (was.id, was.recorded_uid) == (now.id, now.recorded_uid):
+        return ""
+    if was.id and was.id != now.id and _alive(state, was.id) and state.resources[was.id - 1].owner == was.uid:
+        return f"I2: the id of #{was.id}, which lives, is cleared"
+    if not now.id or not _alive(state, now.id):
+        return ""
+    resource = state.resources[now.id - 1]
+    if resource.owner != now.uid and not _chosen(world, now, resource):
+        return f"I5: {now.uid} records #{now.id}, which was made for {resource.owner}"
+    for other in _objects(state):
+        if (
+            not world.config.shared
+            and other.uid not in {now.uid, was.uid}
+            and (other.id, other.uid) == (now.id, resource.owner)
+        ):
+            return f"I5: two objects record #{now.id}"
+    return ""
+
+
+def recorded(world: World, state: State, before: bytes, after: bytes) -> State:
+    """What was taken over has another owner from here on."""
+    was, now = known(before), known(after)
+    if (was.id, was.recorded_uid) == (now.id, now.recorded_uid) or not _alive(state, now.id):
+        return state
+    resource = state.resources[now.id - 1]
+    if _chosen(world, now, resource):
+        return world.resource(state, now.id, resource._replace(owner=now.uid, kept=False))
+    return state
+
+
+def _chosen(world: World, now: Known, resource: Resource) -> bool:
+    """Whether people asked for it: `adopt-id`, or a restore where that is allowed."""
+    restored = resource.owner[9:] == now.uid[9:] and not world.config.across
+    return world.config.adoption and (now.adopt == id_of(now.id) or restored or resource.owner == OTHERS)
+
+
+def touching(world: World, state: State, task: Task, deed: Terminate | Power | Scale) -> str:
+    """I3."""
+    number, uid = number_of(deed.id), world.passes.nodes[task.node].uid
+    resource = state.resources[number - 1]
+    if not resource.alive:
+        return ""
+    has = any(own.id == number and own.uid == resource.owner and not own.deleting for own in _objects(state))
+    if task.key == ACCOUNT and not resource.kept and not has:
+        return "" if resource.owner != OTHERS else f"I3: #{number} is ended, which people made"
+    if task.key != ACCOUNT and resource.owner != uid and not _successor(world, uid, resource.owner):
+        return f"I3: #{number} is touched for {uid}, and is {resource.owner}'s"
+    if resource.kept:
+        return f"I3: #{number} is touched, which was kept on purpose"
+    if (task.key.vanished or task.key == ACCOUNT) and has:
+        return f"I3: #{number} is ended as nobody's while {uid} has it"
+    return ""
+
+
+def _successor(world: World, uid: str, former: str) -> bool:
+    """Whether the object is the restored one of the same name, and may take over what that had."""
+    return world.config.adoption and not world.config.across and uid[9:] == former[9:] and uid > former
+
+
+def releasing(state: State, before: bytes) -> str:
+    """I4: the finalizer goes only when what it stood for is gone or kept."""
+    own = known(before)
+    if state.excused or own.abandoned:
+        return ""
+    others = {other.id for other in _objects(state) if other.uid != own.uid}
+    told = _departed_ids(state)
+    allowed = others | told | ({own.id} if own.policy != "Delete" else set())
+    mine = {n for n, one in enumerate(state.resources, 1) if one.alive and one.owner == own.uid and not one.kept}
+    if mine - allowed:
+        return f"I4: the finalizer of {own.uid} goes while its resource lives"
+    if any(request.owner == own.uid for request in state.requests):
+        return f"I4: the finalizer of {own.uid} goes while its create is in flight"
+    return ""
+
+
+def kept(world: World, state: State, before: bytes) -> State:
+    """The object goes, and people wanted what it has to stay: with another that records it too, if there is one."""
+    own = known(before)
+    heirs = [
+        other.uid for other in _objects(state) if other.uid == other.recorded_uid != own.uid and other.id == own.id
+    ]
+    for number, resource in enumerate(state.resources, 1):
+        wanted = number == own.id and (own.abandoned or own.policy != "Delete")
+        if resource.alive and resource.owner == own.uid and wanted:
+            left = resource._replace(owner=heirs[0]) if heirs else resource._replace(kept=True)
+            state = world.resource(state, number, left)
+    return state._replace(excused=True) if own.abandoned else state
+
+
+def letting_go(world: World, state: State, task: Task) -> str:
+    """I4, of what is kept of a vanished object."""
+    body = world.passes.nodes[task.node].beginning.body
+    own = known(body) if body and task.key.vanished else None
+    if own is None or state.excused or own.policy != "Delete" or own.abandoned:
+        return ""
+    resource = state.resources[own.id - 1] if own.id else None
+    recorded_too = any(other.id == own.id for other in _objects(state))
+    if resource is not None and resource.alive and resource.owner == own.uid and not recorded_too:
+        return f"I4: {own.uid}, which vanished, is let go while #{own.id} lives"
+    name = own.intent.name if own.is_open and own.intent is not None else None
+    if any(request.name == name for request in state.requests):
+        return f"I4: {own.uid}, which vanished, is let go while its create is in flight"
+    return ""
+
+
+def at_rest(world: World, state: State) -> str:
+    """I2, and I1 without excuses, where nothing more happens by itself; and nobody is in the way of another."""
+    both = {own.id for own in _objects(state) if own.recorded_uid == own.uid} & _departed_ids(state) - {0}
+    if both:
+        return f"I6: #{min(both)} is recorded, and kept to be ended: neither can be done"
+    for number, resource in enumerate(state.resources, 1):
+        if resource.alive and not resource.kept and resource.owner != OTHERS and not _told(state, number):
+            return f"I2: #{number} is forgotten"
+    uids = {own.uid for own in _objects(state)}
+    for number, resource in enumerate(state.resources, 1):
+        if world.config.ended and resource.alive and resource.owner not in uids:
+            return f"I2: #{number} lives without its object"
+    owners = [one.owner for one in state.resources if one.alive and not one.kept and one.owner in uids]
+    waiting = any(own.is_open for own in _objects(state))
+    if len(owners) != len(set(owners)) and not waiting:
+        return "I1: two living resources of one object, at rest"
+    return ""
+
+
+def _told(state: State, number: int) -> bool:
+    """By status, as an open intent's, or in a ConfigMap: kept, an orphan, late, or of one that vanished."""
+    resource = state.resources[number - 1]
+    for own in _objects(state):
+        if own.id == number and (resource.owner == own.uid or own.recorded_uid != own.uid):
+            return True  # its own, or restored and not taken over: it stalls and names what it had
+        if own.is_open and own.intent is not None and own.intent.name == resource.name:
+            return True
+    for _, map_name, body in state.config_maps:
+        if map_name.startswith("leftover"):
+            record = loaded(body)
+            if (number, resource.name) in {(number_of(str(record["id"])), record["name"]), (number, record["name"])}:
+                return True
+            continue
+        left = known(body)
+        if left.id == number or (left.is_open and left.intent is not None and left.intent.name == resource.name):
+            return True
+    return False
+
+
+def _objects(state: State) -> list[Known]:
+    return [known(body) for body in state.objects if body is not None]
+
+
+def _departed_ids(state: State) -> set[int]:
+    """What ConfigMaps, and processes that are about to write one, stand for."""
+    bodies = {body for _, name, body in state.config_maps if name.startswith("vanished")}
+    bodies |= {one.body for process in state.processes for one in process.books.departed}
+    return {known(body).id for body in bodies}
+
+
+def _alive(state: State, number: int) -> bool:
+    return number > 0 and state.resources[number - 1].alive

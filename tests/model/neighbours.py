@@ -1,0 +1,311 @@
+"""What the real code talks to, in its own words: each call is a question to the script of the pass that is played."""
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+import orjson
+from pydantic import JsonValue
+
+from relay_client import Cloud, CloudError, CloudUnavailable, NotFound, Operation, Outcome, operations
+from relay_client.errors import BadRequest
+from relay_operator.api.meta import ObjectKey
+from relay_operator.engine import kube
+from relay_operator.engine.account import AccountReady
+from relay_operator.engine.entry import Entry, entry_of
+from relay_operator.engine.kube import JsonObject, ResourceType
+from relay_operator.engine.unclaimed_ids import UnclaimedIds
+from relay_operator.flows.managed.resource import CannotTell, Found, Look, NotSeen, SearchResult
+from relay_operator.kinds.gpucluster import Cluster, GpuClusters, GpuClusterStatus, SeenCluster
+from relay_wire.billing import BillingBreakdownItem, CurrentUsage
+from relay_wire.clusters import ClusterCreate, ClusterScale, ClusterSummary
+from tests.model import asked
+from tests.model.asked import Answer, Asked, Failed
+from tests.model.objects import MOMENT, NAMESPACE, kept, key_of, loaded, stored, version_of_text
+
+ACCOUNT = ObjectKey("CloudAccount", NAMESPACE, "default")
+
+
+class Suspended(BaseException):
+    """The pass asks what nobody answered so far. No handler of the operator's may catch it."""
+
+    def __init__(self, asked: Asked) -> None:
+        self.asked = asked
+
+
+Oracle = Callable[[asked.Look], Answer]
+"""What a look is answered at this moment."""
+
+
+class Script:
+    """The answers of one pass, in order; after them looks are answered as things are, up to the first deed."""
+
+    def __init__(self) -> None:
+        self.begin((), None)
+
+    def begin(self, answers: tuple[Answer, ...], oracle: Oracle | None) -> None:
+        self.answers, self.place, self._oracle = answers, 0, oracle
+        self.looked: list[tuple[asked.Look, Answer]] = []
+
+    def ask(self, question: Asked) -> Answer:
+        """Raises Suspended where the answers end."""
+        if self.place < len(self.answers):
+            self.place += 1
+            return self.answers[self.place - 1]
+        if self._oracle is None or not isinstance(question, asked.Look):
+            raise Suspended(question)
+        self.looked.append((question, self._oracle(question)))
+        return self.looked[-1][1]
+
+
+class ModelCloud:
+    """One organization's key."""
+
+    def __init__(self, script: Script, organization: int, stands: Callable[[], bool] = lambda: True) -> None:
+        self._script, self.organization, self._stands = script, organization, stands
+
+    def guarded(self, stands: Callable[[], bool]) -> "ModelCloud":
+        """What is sent with it is asked about once more."""
+        return ModelCloud(self._script, self.organization, stands)
+
+    async def call(self, operation: Operation[Any, Any], body: object = None, *, id: str = "") -> Any:  # noqa: A002
+        """Raises CloudError."""
+        match operation:
+            case operations.CREATE_CLUSTER:
+                assert isinstance(body, ClusterCreate)
+                made = self._ask(asked.Create(body.name, self.organization, body.image_url or ""))
+                return SimpleNamespace(id=made, name=body.name, status="running")
+            case operations.TERMINATE_CLUSTER:
+                return self._ask(asked.Terminate(id, self.organization))
+            case operations.STOP_CLUSTER | operations.RESTART_CLUSTER:
+                return self._ask(asked.Power(id, self.organization, operation is operations.RESTART_CLUSTER))
+            case operations.SCALE_CLUSTER:
+                assert isinstance(body, ClusterScale)
+                return self._ask(asked.Scale(id, self.organization, body.replica_count))
+            case _:
+                raise AssertionError(f"not modelled: {operation.name}")
+
+    def look(self, question: asked.Observe | asked.Find | asked.Living) -> Answer:
+        """Reads are not guarded."""
+        return self._script.ask(question)
+
+    def usage(self) -> CurrentUsage:
+        """What costs more than it did before."""
+        billed = cast(tuple[tuple[str, str], ...], self._script.ask(asked.Billed(self.organization)))
+        rows = [
+            BillingBreakdownItem(resource_id=number, kind="cluster", name=name, hours=1.0) for number, name in billed
+        ]
+        return CurrentUsage(usage_cents=0, usage_hours=0.0, breakdown=rows)
+
+    def _ask(self, deed: asked.Sent) -> Answer:
+        may_begin = self._script.ask(asked.Begin()) and self._stands()
+        answer = self._script.ask(deed) if may_begin else asked.NOT_SENT
+        if isinstance(answer, Failed):
+            raise _cloud_error(answer)
+        return answer
+
+
+def _cloud_error(failed: Failed) -> CloudError:
+    match failed:
+        case asked.NO_ANSWER:
+            return CloudUnavailable("call", "no complete answer", outcome=Outcome.UNKNOWN)
+        case asked.NOT_SENT:
+            return CloudUnavailable("call", "not sent", outcome=Outcome.NOT_SENT)
+        case asked.MISSING:
+            return NotFound("call", "no such resource")
+        case _:
+            return BadRequest("call", "said no")
+
+
+class ModelClusters(GpuClusters):
+    """The real kind, but for what it reads: the list is asked for one name, and one resource for what matters."""
+
+    def __init__(self) -> None:
+        """Without the listing that settled clusters share."""
+
+    def immutable(self, obj: Cluster) -> Mapping[str, JsonValue]:
+        return {"image": obj.spec.image}
+
+    async def observe(self, cloud: Cloud, cloud_id: str, last: GpuClusterStatus, look: Look) -> SeenCluster:
+        ours = cast(ModelCloud, cloud)
+        seen = ours.look(asked.Observe(cloud_id, ours.organization))
+        if not isinstance(seen, asked.Seen):
+            raise NotFound("observe", "no such resource")
+        return _seen(seen)
+
+    async def find(self, cloud: Cloud, name: str, unclaimed: UnclaimedIds) -> SearchResult[SeenCluster]:
+        ours = cast(ModelCloud, cloud)
+        found = ours.look(asked.Find(name, ours.organization))
+        if isinstance(found, asked.Seen):
+            return Found(_seen(found))
+        return NotSeen() if found == asked.NOT_SEEN else CannotTell()
+
+    async def living(self, cloud: Cloud, unclaimed: UnclaimedIds) -> Mapping[str, str]:
+        ours = cast(ModelCloud, cloud)
+        return dict(cast(tuple[tuple[str, str], ...], ours.look(asked.Living(ours.organization))))
+
+
+def _seen(seen: asked.Seen) -> SeenCluster:
+    return SeenCluster(
+        ClusterSummary(id=seen.id, organization_id="", name=seen.name, status=seen.status, replica_count=seen.replicas)
+    )
+
+
+class ModelAccounts:
+    """The one account, with the key that it has when it is asked for."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+
+    async def resolve(self, namespace: str, ref: object) -> AccountReady:
+        organization, adoption = cast(tuple[int, bool], self._script.ask(asked.Resolve()))
+        cloud = cast(Cloud, ModelCloud(self._script, organization))
+        return AccountReady(ACCOUNT, cloud, f"org-{organization}", UnclaimedIds(), False, adoption)
+
+    def deaf_for(self, account: AccountReady) -> float:
+        return 0.0
+
+    def found_by_polling(self, account: AccountReady) -> None:
+        """Nobody listens."""
+
+    def failed(self, account: AccountReady, error: CloudError) -> None:
+        """Nobody listens."""
+
+
+class ModelKube:
+    """The API server, as one pass talks to it. What no decision rests on is written, and changes nothing."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self.last: dict[str, bytes] = {}
+        """Objects as this pass knows them."""
+        self.config_maps: tuple[tuple[str, bytes], ...] = ()
+        self.dropped: set[str] | None = None
+        """The ConfigMaps that were deleted, where that is no step of its own."""
+
+    async def get(self, kind: ResourceType, namespace: str | None, name: str) -> JsonObject:
+        """Raises NotFound."""
+        if kind is not kube.CONFIG_MAPS:
+            return self._taken(name, self._script.ask(asked.Read(key_of(name))))
+        body = self._script.ask(asked.ReadMap(name))
+        if not isinstance(body, bytes):
+            raise _kube_error(asked.MISSING)
+        return _config_map(name, body)
+
+    async def patch(
+        self,
+        kind: ResourceType,
+        namespace: str | None,
+        name: str,
+        body: Mapping[str, JsonValue],
+        *,
+        subresource: str | None = None,
+    ) -> JsonObject:
+        """Raises KubeError."""
+        if kind is kube.CONFIG_MAPS:
+            return self._saved(name, body, new=False)
+        metadata = cast(JsonObject, body["metadata"])
+        status = kept(cast(JsonObject, body.get("status", {})))
+        rest: JsonObject = {"status": status} if subresource else {"metadata": {**metadata, "resourceVersion": None}}
+        if subresource and not status:
+            return loaded(self.last[name])
+        patch = orjson.dumps(rest, option=orjson.OPT_SORT_KEYS)
+        version = str(metadata["resourceVersion"])  # empty: not bound
+        return self._taken(name, self._script.ask(asked.Patch(key_of(name), bool(subresource), version, patch)))
+
+    async def create(self, kind: ResourceType, namespace: str, body: Mapping[str, JsonValue]) -> JsonObject:
+        assert kind is kube.CONFIG_MAPS
+        return self._saved(str(cast(JsonObject, body["metadata"])["name"]), body, new=True)
+
+    async def delete(self, kind: ResourceType, namespace: str | None, name: str, *, uid: str | None = None) -> None:
+        assert kind is kube.CONFIG_MAPS
+        if self.dropped is not None:
+            self.dropped.add(name)
+        else:
+            self._script.ask(asked.Drop(name))
+
+    async def pages(self, kind: ResourceType, namespace: str | None) -> AsyncIterator[list[JsonObject]]:
+        """The ConfigMaps of the operator's namespace."""
+        assert kind is kube.CONFIG_MAPS
+        yield [_config_map(name, body) for name, body in self.config_maps]
+
+    def _saved(self, name: str, body: Mapping[str, JsonValue], *, new: bool) -> JsonObject:
+        (text,) = cast(JsonObject, body["data"]).values()
+        record = orjson.loads(str(text))
+        after = stored(record) if "metadata" in record else settled(record)
+        if new and name in self.last:
+            raise kube.AlreadyExists(409, "AlreadyExists", name)
+        if self.last.get(name) != after:
+            version = cast(JsonObject, body["metadata"]).get("resourceVersion") if "metadata" in body else None
+            answer = self._script.ask(asked.Save(name, after, new, str(version or "")))
+            if isinstance(answer, Failed):
+                raise kube.AlreadyExists(409, "AlreadyExists", name) if new else _kube_error(answer)
+            self.last[name] = after
+        return dict(body)
+
+    def _taken(self, name: str, answer: Answer) -> JsonObject:
+        if isinstance(answer, Failed):
+            raise _kube_error(answer)
+        assert isinstance(answer, bytes)
+        self.last[name] = answer
+        return loaded(answer)
+
+
+def _config_map(name: str, body: bytes) -> JsonObject:
+    is_vanished = name.startswith("vanished")
+    label, what = ("vanished", "object.json") if is_vanished else ("leftover", "resource.json")
+    labels: JsonObject = {f"gpurelay.dev/{label}": "true" if is_vanished else loaded(body)["fate"]}
+    metadata: JsonObject = {"name": name, "labels": labels, "resourceVersion": version_of_text(body)}
+    return {"metadata": metadata, "data": {what: body.decode()}}
+
+
+def settled(record: Mapping[str, JsonValue]) -> bytes:
+    """A leftover without the time at which it was found."""
+    return orjson.dumps({**record, "since": MOMENT}, option=orjson.OPT_SORT_KEYS)
+
+
+def _kube_error(failed: Failed) -> kube.KubeError:
+    match failed:
+        case asked.CONFLICT:
+            return kube.Conflict(409, "Conflict", "the object has been modified")
+        case asked.MISSING:
+            return kube.NotFound(404, "NotFound", "no such object")
+        case _:
+            return kube.Unavailable(0, "Unreachable", "no answer")
+
+
+class ModelCache:
+    """What the watch told: the object of the pass, and vanished ones; all else is asked of the world's own cache."""
+
+    def __init__(self, script: Script) -> None:
+        self._script = script
+        self.entries: dict[ObjectKey, Entry] = {}
+
+    def get(self, key: ObjectKey) -> Entry | None:
+        if key in self.entries or key.vanished:
+            return self.entries.get(key)
+        return cast(Entry | None, self._script.ask(asked.Lookup("get", (key,))))
+
+    def put(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> tuple[Entry | None, Entry]:
+        """Vanished objects are here alone; what is written to others comes from the world's own cache."""
+        before, after = self.entries.get(key), entry_of({**raw})
+        self.entries[key] = after
+        return before, after
+
+    def drop(self, key: ObjectKey, uid: str | None = None, version: int = 0) -> Entry | None:
+        return self.entries.pop(key, None)
+
+    def account_of(self, key: ObjectKey) -> ObjectKey:
+        """There is one."""
+        return ACCOUNT
+
+    def claim(self, cloud_id: str, key: ObjectKey) -> frozenset[ObjectKey]:
+        return cast(frozenset[ObjectKey], self._script.ask(asked.Claim(cloud_id, key)))
+
+    def unclaim(self, key: ObjectKey) -> None:
+        self._script.ask(asked.Unclaim(key))
+
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        """What only reads."""
+        assert method in {"with_cloud_id", "with_token", "with_name", "others", "searching", "items"}, method
+        return lambda *arguments, **named: self._script.ask(asked.Lookup(method, arguments, tuple(named.items())))

@@ -1,0 +1,174 @@
+"""Objects as the modelled API server stores them: texts, so that they can be compared, with all that decisions rest on.
+
+Conditions, times and what mirrors the cloud are left out: nothing is decided by them. The resourceVersion is made from
+the content: two objects have the same one exactly if they are the same. That allows a little more than a real server
+does, so nothing that can happen is missed.
+"""
+
+from collections.abc import Mapping
+from functools import lru_cache
+from hashlib import blake2b
+from typing import NamedTuple
+
+import orjson
+from pydantic import JsonValue
+
+from relay_operator.api.meta import ABANDON, ADOPT_ID, CREATE_INTENT, FINALIZER, RETRY_CREATE, CreateIntent, ObjectKey
+from relay_operator.engine.kube import JsonObject
+from relay_operator.engine.manifests import held, part
+
+KIND, NAMESPACE = "GpuCluster", "ns"
+MOMENT = "2026-03-01T12:00:00Z"
+"""It is always now: time is a step of the model, see `memories`."""
+_KEPT_OF_STATUS = (
+    "id", "createToken", "cloudName", "identity", "attempt", "specHash", "account", "replacing",
+)  # fmt: skip
+
+
+class Known(NamedTuple):
+    """What the model itself asks of an object."""
+
+    name: str
+    uid: str
+    version: str
+    image: str
+    deleting: bool
+    held: bool
+    intent: CreateIntent | None
+    is_open: bool
+    id: int
+    token: str
+    recorded_uid: str
+    recorded_organization: str
+    adopt: str
+    retry: str
+    policy: str
+    abandoned: bool
+    stopped: bool
+
+
+def stored(raw: Mapping[str, JsonValue]) -> bytes:
+    """The object without what no decision rests on, and with the version that its content gives."""
+    metadata = {name: value for name, value in part(raw, "metadata").items() if name != "resourceVersion" and value}
+    content = {**raw, "metadata": metadata, "status": kept(part(raw, "status"))}
+    text = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
+    metadata["resourceVersion"] = version_of_text(text)
+    return orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
+
+
+def version_of_text(text: bytes) -> str:
+    """The same for the same."""
+    return str(int.from_bytes(blake2b(text, digest_size=7).digest(), "big"))
+
+
+def kept(status: Mapping[str, JsonValue]) -> JsonObject:
+    """What decisions rest on."""
+    return {name: value for name, value in status.items() if name in _KEPT_OF_STATUS}
+
+
+def loaded(text: bytes) -> JsonObject:
+    """The object as JSON."""
+    raw: JsonObject = orjson.loads(text)
+    return raw
+
+
+def merged(before: Mapping[str, JsonValue], patch: Mapping[str, JsonValue]) -> JsonObject:
+    """RFC 7386."""
+    after = {name: value for name, value in before.items() if patch.get(name, value) is not None}
+    for name, value in patch.items():
+        if isinstance(value, Mapping):
+            after[name] = merged(part(before, name), value)
+        elif value is not None:
+            after[name] = value
+    return after
+
+
+def changed(text: bytes, patch: Mapping[str, JsonValue]) -> bytes:
+    """The object after a merge patch."""
+    return patched(text, orjson.dumps(patch))
+
+
+@lru_cache(maxsize=100_000)
+def patched(text: bytes, patch: bytes) -> bytes:
+    """The same, with the patch as it is sent; a change of spec counts."""
+    before = loaded(text)
+    after = merged(before, loaded(patch))
+    if after.get("spec") != before.get("spec"):
+        generation = part(before, "metadata").get("generation")
+        assert isinstance(generation, int)
+        after = merged(after, {"metadata": {"generation": generation + 1}})
+    return stored(after)
+
+
+def applied(name: str, number: int, spec: Mapping[str, JsonValue]) -> bytes:
+    """An object that was just made; it is the world's so many-th."""
+    metadata: JsonObject = {
+        "name": name, "namespace": NAMESPACE, "uid": uid_of(name, number), "generation": 1, "creationTimestamp": MOMENT,
+    }  # fmt: skip
+    return stored({"apiVersion": "gpurelay.dev/v1alpha1", "kind": KIND, "metadata": metadata, "spec": dict(spec)})
+
+
+def recording(text: bytes) -> bytes:
+    """The object, once it has adopted the first resource there is."""
+    own = known(text)
+    identity: JsonValue = {
+        "installation": "cafe0", "namespace": NAMESPACE, "name": own.name, "uid": own.uid, "organization": "org-1",
+    }  # fmt: skip
+    name = "somebody-elses"
+    intent: JsonObject = {
+        "token": f"t{own.name}", "name": name, "attempt": 1, "specHash": "", "startedAt": MOMENT, "identity": identity,
+    }  # fmt: skip
+    noted: JsonObject = {CREATE_INTENT: orjson.dumps(intent).decode(), ADOPT_ID: id_of(1)}
+    status: JsonObject = {
+        "id": id_of(1), "cloudName": name, "createToken": f"t{own.name}", "attempt": 1, "identity": identity,
+    }  # fmt: skip
+    return changed(text, {"metadata": {"annotations": noted, "finalizers": [FINALIZER]}, "status": status})
+
+
+def uid_of(name: str, number: int) -> str:
+    """Hexadecimal, as real ones: names in the cloud carry its first ten characters. It tells the object's name."""
+    return f"{number:08x}-{ord(name):02x}"
+
+
+def key_of(name: str) -> ObjectKey:
+    return ObjectKey(KIND, NAMESPACE, name)
+
+
+def id_of(number: int) -> str:
+    """The cloud's id of the resource with this number."""
+    return f"c{number}"
+
+
+def number_of(cloud_id: str) -> int:
+    return int(cloud_id[1:]) if cloud_id else 0
+
+
+@lru_cache(maxsize=100_000)
+def known(text: bytes) -> Known:
+    """Read once."""
+    raw = loaded(text)
+    metadata, spec, status = part(raw, "metadata"), part(raw, "spec"), part(raw, "status")
+    annotations = part(metadata, "annotations")
+    written = annotations.get(CREATE_INTENT)
+    intent = CreateIntent.parse(written if isinstance(written, str) else None)
+    assert intent is None or isinstance(intent, CreateIntent)
+    token = str(status.get("createToken") or "")
+    return Known(
+        name=str(metadata.get("name")),
+        uid=str(metadata.get("uid")),
+        version=str(metadata.get("resourceVersion")),
+        image=str(spec.get("image")),
+        deleting="deletionTimestamp" in metadata,
+        held=held(metadata),
+        intent=intent,
+        is_open=intent is not None and intent.token != token,
+        id=number_of(str(status.get("id") or "")),
+        token=token,
+        recorded_uid=str(part(status, "identity").get("uid") or ""),
+        recorded_organization=str(part(status, "identity").get("organization") or ""),
+        adopt=str(annotations.get(ADOPT_ID) or ""),
+        retry=str(annotations.get(RETRY_CREATE) or ""),
+        policy=str(spec.get("deletionPolicy") or "Delete"),
+        abandoned=annotations.get(ABANDON) == "true",
+        stopped=spec.get("powerState") == "Stopped",
+    )

@@ -1,0 +1,294 @@
+"""The operator's real passes, as a tree: at each node a pass asks something, and each answer leads to another node.
+
+A pass is real code from the queue's key to the last write: `Controller`, `ManagedFlow`, `Gatherer`, `plan`, `Actor`,
+`Persistence`, `Vanished`, `identity`. Nothing but its surroundings is modelled. It begins with an object, what the
+process remembers of it, and the vanished objects that the process has; all else it asks for. So two passes that began
+alike and were answered alike are the same, and the code runs once for each of them, however many states lead there.
+"""
+
+import asyncio
+import contextlib
+import sys
+from collections import Counter
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple, cast
+
+from relay_client import CloudError
+from relay_operator.api.cloudaccount import Orphans
+from relay_operator.api.meta import ObjectKey
+from relay_operator.engine import persist
+from relay_operator.engine.account import AccountReady, Accounts
+from relay_operator.engine.backoff import Backoff, PollIntervals, RetryPolicy
+from relay_operator.engine.cache import Cache
+from relay_operator.engine.confirmation import ConfirmationDelays
+from relay_operator.engine.controller import Controller, Engine
+from relay_operator.engine.entry import entry_of
+from relay_operator.engine.events import Recorder
+from relay_operator.engine.identity import Installation
+from relay_operator.engine.informer import Informer
+from relay_operator.engine.kube import Kube, KubeError
+from relay_operator.engine.leftovers import Leftover, Leftovers
+from relay_operator.engine.passes import Pass
+from relay_operator.engine.queue import Priority, Queue, Taken
+from relay_operator.engine.vanished import Vanished, _name
+from relay_operator.flows.account.sweep import Sweeper, SweepMemory
+from relay_operator.flows.managed.act import Actor
+from relay_operator.flows.managed.connection import ConnectionWriter
+from relay_operator.flows.managed.flow import ManagedFlow
+from relay_operator.flows.managed.gather import Gatherer
+from relay_operator.flows.managed.inputs import InputReader
+from relay_operator.flows.managed.traces import ManagedTraces
+from relay_operator.kinds.gpucluster import GpuClusterStatus
+from tests.model import asked
+from tests.model.asked import Answer, Asked
+from tests.model.memories import NOW, frozen, thawed
+from tests.model.neighbours import (
+    ModelAccounts,
+    ModelCache,
+    ModelCloud,
+    ModelClusters,
+    ModelKube,
+    Oracle,
+    Script,
+    Suspended,
+    settled,
+)
+from tests.model.objects import KIND, MOMENT, NAMESPACE, known, loaded, stored
+from tests.model.state import Books, Departed, Frozen, Left
+
+DELAYS = ConfirmationDelays(newborn=0.0, search=0.0, searches=1)
+"""The rest is as people have it. A 404 right after a create, and the minute that webhooks have, are not modelled."""
+_MOMENT = datetime.fromisoformat(MOMENT)
+
+
+class Beginning(NamedTuple):
+    """What a pass begins with."""
+
+    installation: str
+    key: ObjectKey
+    body: bytes
+    memory: Frozen
+    books: Books
+
+
+class Loading(NamedTuple):
+    """What a new leader, and the repairing list, read of what has no object."""
+
+    config_maps: tuple[tuple[str, bytes], ...]
+    books: Books
+
+
+class End(NamedTuple):
+    """What a pass leaves behind in its process."""
+
+    action: str
+    memory: Frozen
+
+
+@dataclass(slots=True)
+class Node:
+    """A pass up to where it asks the next question, or to its end."""
+
+    beginning: Beginning
+    answers: tuple[Answer, ...]
+    asks: Asked | End
+    books: Books
+    """As the pass has left them, before a deed and at its end."""
+    following: dict[Answer, int] = field(default_factory=dict)
+
+    @property
+    def uid(self) -> str:
+        """Of the object; empty where it is a sweep."""
+        return known(self.beginning.body).uid if self.beginning.body else ""
+
+
+class Passes:
+    """All that were played so far. One for all configurations of the same rules; it has to be closed."""
+
+    def __init__(self, delays: ConfirmationDelays = DELAYS, orphans: Orphans = Orphans.REPORT) -> None:
+        self.nodes: list[Node] = []
+        self._beginnings: dict[Beginning, int] = {}
+        self._loaded: dict[Loading, tuple[Books, frozenset[str]]] = {}
+        self._loop = asyncio.new_event_loop()
+        self._script, self._ended = Script(), list[Pass]()
+        script = self._script
+        self._cache, self._kube, self._installation = ModelCache(script), ModelKube(script), Installation()
+        cache, kube = cast(Cache, self._cache), cast(Kube, self._kube)
+        queue = _ModelQueue(script)
+        self._vanished = Vanished(kube, "relay-system", cache, queue, lambda: _MOMENT, frozenset({KIND}))
+        self._informer = Informer(cache, queue, self._vanished, lambda: 0.5, 300.0)
+        policy = RetryPolicy(Backoff(1.0, 300.0), lambda: 0.5)
+        engine = Engine(
+            kube=kube,
+            cache=cache,
+            queue=queue,
+            recorder=Recorder(kube, "model", lambda: _MOMENT),
+            vanished=self._vanished,
+            retry_policy=policy,
+            intervals=PollIntervals(transition=5.0, settled=300.0, jitter=0.2),
+            wall_clock=lambda: _MOMENT,
+            on_pass=self._ended.append,
+            installation=self._installation,
+            clock=lambda: NOW,
+            sleep=_at_once,
+        )
+        accounts, clusters = cast(Accounts, ModelAccounts(script)), ModelClusters()
+        flow = ManagedFlow(
+            resource=clusters,
+            accounts=accounts,
+            gatherer=Gatherer(clusters, accounts, cache, InputReader(kube), engine.clock, delays, engine.installation),
+            actor=Actor(
+                clusters,
+                accounts,
+                engine.clock,
+                lambda: f"t{script.ask(asked.Token())}",
+                engine.installation,
+                lambda: bool(script.ask(asked.Leads())),
+                cache,
+            ),
+            connections=ConnectionWriter(kube),
+            retry_policy=policy,
+            installation=engine.installation,
+            unreachable_after=3,
+        )
+        self._controller = Controller(engine, flow)
+        self._accounts, self._orphans = accounts, orphans
+        traces = ManagedTraces(clusters, GpuClusterStatus(), cache, engine.installation)
+        self._sweeper = Sweeper(engine, {KIND: traces}, True, lambda _kind: None)
+
+    def close(self) -> None:
+        self._loop.close()
+
+    def begun(self, beginning: Beginning, oracle: Oracle) -> int:
+        """The node at which a pass begins."""
+        if beginning not in self._beginnings:
+            self._beginnings[beginning] = self._played(beginning, (), oracle)
+        return self._beginnings[beginning]
+
+    def answered(self, number: int, answer: Answer, oracle: Oracle) -> int:
+        """The node to which this answer leads; where the pass is played for it, it goes on as far as looks lead."""
+        node = self.nodes[number]
+        if answer not in node.following:
+            node.following[answer] = self._played(node.beginning, (*node.answers, answer), oracle)
+        return node.following[answer]
+
+    def loaded(self, loading: Loading) -> tuple[Books, frozenset[str]]:
+        """What a process knows after it read the ConfigMaps, and those that it deleted."""
+        if loading not in self._loaded:
+            self._set_out(loading.books)
+            self._kube.config_maps = loading.config_maps
+            self._kube.last = dict(loading.config_maps)
+            self._kube.dropped = dropped = set[str]()
+            self._run(self._vanished.load())
+            self._kube.dropped = None
+            self._loaded[loading] = self._books(), frozenset(dropped)
+        return self._loaded[loading]
+
+    def gone(self, key: ObjectKey, body: bytes, books: Books) -> Books:
+        """What a process knows after its watch told that this object went."""
+        self._set_out(books)
+        self._informer.gone(KIND, loaded(body))
+        return self._books()
+
+    def _played(self, beginning: Beginning, answers: tuple[Answer, ...], oracle: Oracle) -> int:
+        key, memories = beginning.key, self._controller.memories
+        self._set_out(beginning.books)
+        self._installation.name = beginning.installation
+        self._script.begin(answers, oracle)
+        sweep = SweepMemory({}, Counter(dict(cast(Any, beginning.memory))))
+        asks: Asked | End
+        try:
+            if not beginning.body:
+                self._run(self._swept(sweep))
+                asks = End(
+                    "sweep", tuple(sorted((name, min(times, 1)) for name, times in sweep.missing.items() if times))
+                )
+            else:
+                self._kube.last[key.name] = beginning.body
+                self._cache.entries.setdefault(key, entry_of(loaded(beginning.body)))
+                memories.drop(key)
+                memories._by_key[key] = thawed(beginning.memory, known(beginning.body).uid)
+                self._run(self._controller.reconcile(Taken(key, Priority.CHANGE, NOW)))
+                left = memories.get(key)
+                asks = End(
+                    self._ended[-1].outcome if self._ended else "forget", frozen(left) if left is not None else ()
+                )
+        except Suspended as suspended:
+            asks = suspended.asked
+        self._ended.clear()
+        first = len(self.nodes)
+        for look, answer in self._script.looked:
+            self.nodes.append(Node(beginning, answers, look, beginning.books, {answer: len(self.nodes) + 1}))
+            answers = (*answers, answer)
+        self.nodes.append(Node(beginning, answers, asks, self._books()))
+        return first
+
+    async def _swept(self, memory: SweepMemory) -> None:
+        """As the account's pass does it, a day after what is left was found."""
+        ready = await self._accounts.resolve(NAMESPACE, None)
+        assert isinstance(ready, AccountReady)
+        with contextlib.suppress(CloudError, KubeError):  # the account's next pass goes on
+            await self._vanished.leftovers.save()
+            usage = cast(ModelCloud, ready.cloud).usage()
+            await self._sweeper.sweep(ready, usage, self._orphans, memory, _MOMENT + timedelta(days=1))
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        tries = persist._TRIES
+        persist._TRIES = (
+            sys.maxsize
+        )  # after some tries the queue comes back for the id before all else: that is the same
+        try:
+            self._loop.run_until_complete(work)
+        finally:
+            persist._TRIES = tries
+
+    def _set_out(self, books: Books) -> None:
+        vanished, leftovers = self._vanished, Leftovers(self._vanished.kube, self._vanished.namespace)
+        vanished.leftovers = leftovers
+        self._cache.entries.clear()
+        self._kube.last = {}
+        vanished._saved.clear()
+        vanished._known.clear()
+        for one in books.departed:
+            self._cache.entries[one.key] = entry_of(loaded(one.body))
+            vanished._known.add(one.key)
+            if one.saved:
+                vanished._saved.add(one.key)
+                self._kube.last[_name(one.key)] = one.body
+        for left in sorted(books.leftovers):
+            leftovers._put(Leftover.model_validate_json(left.body))
+            if left.saved:
+                self._kube.last[left.key] = left.body.encode()
+            else:
+                leftovers._unsaved.add(left.key)
+        leftovers._retracted |= books.retracted
+        leftovers._let_go |= books.let_go
+
+    def _books(self) -> Books:
+        vanished, leftovers = self._vanished, self._vanished.leftovers
+        return Books(
+            frozenset(Departed(key, stored(vanished.body(key)), key in vanished._saved) for key in vanished._known),
+            frozenset(
+                Left(name, settled(record.model_dump(mode="json")).decode(), name not in leftovers._unsaved)
+                for name, record in leftovers._records.items()
+            ),
+            frozenset(leftovers._retracted),
+            frozenset(leftovers._let_go),
+        )
+
+
+class _ModelQueue(Queue[ObjectKey]):
+    """Nobody waits: a pass may begin at any moment."""
+
+    def __init__(self, script: Script) -> None:
+        super().__init__(lambda: NOW)
+        self._script = script
+
+    def is_working(self, key: ObjectKey) -> bool:
+        return bool(self._script.ask(asked.Working(key)))
+
+
+async def _at_once(_seconds: float) -> None:
+    """Time is a step of the model."""

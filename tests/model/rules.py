@@ -1,0 +1,204 @@
+"""The operator's rules, and how each is switched off: in its real code where it lives there, else in its surroundings.
+
+A rule that can be switched off without anything breaking is not needed, or not explored.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+from pydantic import JsonValue
+
+from relay_operator.api.cloudaccount import Orphans
+from relay_operator.api.meta import ObjectKey
+from relay_operator.engine import identity, persist
+from relay_operator.engine.cache import Cache
+from relay_operator.engine.identity import Whose
+from relay_operator.engine.kube import JsonObject
+from relay_operator.engine.leftovers import Leftovers
+from relay_operator.engine.object_writer import ObjectWriter
+from relay_operator.engine.persist import Recorded, Records
+from relay_operator.flows.account.sweep import Sweeper
+from relay_operator.flows.managed import flow, gather
+from relay_operator.flows.managed.flow import ManagedFlow
+from relay_operator.flows.managed.gather import Gatherer
+from tests.model.configurations import Configuration, called
+from tests.model.passes import DELAYS, Passes
+from tests.model.steps import World
+
+Off = Callable[[pytest.MonkeyPatch], None]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule, and how the world is without it."""
+
+    meaning: str
+    breaks: str
+    """The configuration that shows it."""
+    off: Off = lambda _patch: None
+    world: Callable[[Configuration], Configuration] = lambda config: config
+    long: bool = False
+    """It takes too many states to break for every change."""
+    impatient: bool = False
+    """The time for absence is over at once."""
+
+
+def _config(**changes: Any) -> Callable[[Configuration], Configuration]:
+    return lambda config: replace(config, **changes)
+
+
+def _replaced(target: object, name: str, with_: object) -> Off:
+    return lambda patch: patch.setattr(target, name, with_)
+
+
+_after_conflict, _status = persist.after_conflict, ObjectWriter.status
+
+
+def _never_superseded(_: Records, found: Records, cloud_id: str) -> Recorded | None:
+    return Recorded.WRITTEN if cloud_id in found.ids else None
+
+
+def _never_recognised(known: Records, found: Records, cloud_id: str) -> Recorded | None:
+    return _after_conflict(known, found, f"not {cloud_id}")
+
+
+async def _read_of_this_name(self: ObjectWriter) -> JsonObject | None:
+    raw = await self.objects.get(self.type, self.key.namespace, self.key.name)
+    self.answered(raw)
+    return raw
+
+
+async def _status_unbound(self: ObjectWriter, patch: Mapping[str, JsonValue]) -> None:
+    self.version = ""
+    await _status(self, patch)
+
+
+def _unfenced(patch: pytest.MonkeyPatch) -> None:
+    """Nor does it matter then who else has it."""
+    patch.setattr(Gatherer, "_left_to_the_living", _no)
+    patch.setattr(Cache, "others", _nobody)
+
+
+def _undone(patch: pytest.MonkeyPatch) -> None:
+    """And nobody asks who has what is undone."""
+    patch.setattr(persist, "after_conflict", _never_recognised)
+    _unfenced(patch)
+
+
+async def _no_write(*_: object) -> None:
+    return None
+
+
+def _nothing(*_: object) -> None:
+    return None
+
+
+def _no(*_: object, **__: object) -> bool:
+    return False
+
+
+def _yes(*_: object) -> bool:
+    return True
+
+
+def _nobody(*_: object) -> frozenset[ObjectKey]:
+    return frozenset()
+
+
+def _as_it_is(obj: object, _: object) -> object:
+    return obj
+
+
+def _none(*_: object) -> tuple[()]:
+    return ()
+
+
+def _own(*_: object) -> Whose:
+    return Whose.OWN
+
+
+RULES: Mapping[str, Rule] = {
+    "installation": Rule("1. what is recorded says in which cluster", "installations", world=_config(nameless=True)),
+    "for whom": Rule("2. intent and status say for whom", "copy", _replaced(identity, "whose", _own)),
+    "the object's UID": Rule(
+        "3. the id is written to this very object", "namesake", _replaced(ObjectWriter, "read", _read_of_this_name)
+    ),
+    "intent, token, ids": Rule(
+        "3. after a conflict an id is written only while they are what was known",
+        "answered",
+        _replaced(persist, "after_conflict", _never_superseded),
+    ),
+    "its own write": Rule(
+        "3. an id that stands there already was written, and nothing is undone",
+        "own-write",
+        _undone,
+    ),
+    "versions": Rule(
+        "3. every write of a status is bound to what was read",
+        "recreate",
+        _replaced(ObjectWriter, "status", _status_unbound),
+    ),
+    "guard": Rule("4. right before the first byte: does it still lead?", "namesake", world=_config(unguarded=True)),
+    "guard of ends": Rule(
+        "5. only the leader ends anything", "restore", _unfenced, world=_config(ends_freely=True), long=True
+    ),
+    "left to the living": Rule(
+        "5. what a living object has is not ended for one that vanished",
+        "restore",
+        _replaced(Gatherer, "_left_to_the_living", _no),
+    ),
+    "absence": Rule("6. absence counts only after a long time", "unknown", impatient=True),
+    "late creates": Rule(
+        "6. what is found by its name and belongs to nobody is told or ended",
+        "answered",
+        _replaced(Sweeper, "sweep", _no_write),
+    ),
+    "put back": Rule(
+        "3. an intent that vanishes before its id is written is put back from memory",
+        "wipe",
+        _replaced(flow, "with_open_intent", _as_it_is),
+    ),
+    "organization": Rule(
+        "7. only an account of the recorded organization can tell",
+        "rekey-recreate",
+        _replaced(gather, "elsewhere", _nothing),
+    ),
+    "own names": Rule(
+        "8. an intent finds nothing that adopt-id might not", "forged", _replaced(Gatherer, "_strange", _nothing)
+    ),
+    "what an intent led to": Rule(
+        "8. while an intent is open, adopt-id takes only what it may have led to",
+        "adopt-late",
+        _replaced(Gatherer, "_answers", _yes),
+        long=True,
+    ),
+    "names of others": Rule(
+        "8. adopt-id refuses what carries the name of another object that is there",
+        "adopt-late",
+        _replaced(Gatherer, "_givers", _nobody),
+        long=True,
+    ),
+    "kept": Rule("9. what is kept on purpose is never ended", "kept", _replaced(Leftovers, "kept", _no)),
+    "left": Rule(
+        "9. what stays is written down before the finalizer goes", "kept", _replaced(ManagedFlow, "leaves", _none)
+    ),
+    "shared id": Rule(
+        "3. what two objects record is changed and ended by neither", "shared", _replaced(Cache, "others", _nobody)
+    ),
+    "Lease last": Rule("10. the Lease is given back last", "stop", world=_config(hasty=True)),
+}
+
+
+def passes_of(config: Configuration, rule: Rule | None = None) -> Passes:
+    """As they are played with the settings of this configuration."""
+    delays = replace(DELAYS, unknown=0.0) if rule is not None and rule.impatient else DELAYS
+    return Passes(delays, Orphans.DELETE if config.orphans_end else Orphans.REPORT)
+
+
+def without(rule: Rule, patch: pytest.MonkeyPatch) -> World:
+    """The configuration that shows the rule, in a world without it."""
+    rule.off(patch)
+    config = rule.world(called(rule.breaks))
+    return World(config, passes_of(config, rule))

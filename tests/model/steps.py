@@ -1,0 +1,422 @@
+"""Every step that processes, the cloud, time, faults and people can take from a state."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import orjson
+
+from relay_operator.api.meta import ObjectKey
+from tests.model import acts, answers, invariants
+from tests.model.asked import (
+    CONFLICT,
+    MISSING,
+    Answer,
+    Begin,
+    Create,
+    Drop,
+    Look,
+    Patch,
+    Power,
+    Save,
+    Scale,
+    Sent,
+    Terminate,
+)
+from tests.model.configurations import Configuration
+from tests.model.memories import aged, searching
+from tests.model.neighbours import ACCOUNT, Oracle
+from tests.model.objects import id_of, key_of, known, number_of, patched, version_of_text
+from tests.model.passes import Beginning, End, Loading, Passes
+from tests.model.state import NOBODY, Books, Request, Resource, State, Task, idle, put
+
+
+class Move(NamedTuple):
+    """One step: what it is in words, where it leads, and what it broke (empty: nothing)."""
+
+    label: str
+    state: State
+    broken: str = ""
+
+
+class World:
+    """One configuration, and the operator's passes."""
+
+    def __init__(self, config: Configuration, passes: Passes) -> None:
+        self.config, self.passes = config, passes
+        self.keys = tuple(key_of(name) for name in config.names)
+
+    # -- what anybody may ask ------------------------------------------------------------------------------------
+
+    def leads(self, state: State, number: int) -> bool:
+        return state.leases[state.processes[number].cluster] == number
+
+    def may_write(self, state: State, number: int) -> bool:
+        """What the guard asks."""
+        return self.config.unguarded or self.leads(state, number) or state.processes[number].stopping
+
+    def role(self, state: State, number: int) -> str:
+        process = state.processes[number]
+        role = "leader" if self.leads(state, number) else "old leader" if process.led else "standby"
+        return role if len(state.leases) == 1 else f"{role} of cluster {process.cluster + 1}"
+
+    def name(self, slot: int) -> str:
+        name = self.config.names[slot]
+        return name if len(set(self.config.clusters)) == 1 else f"{name}@{self.config.clusters[slot] + 1}"
+
+    def slots(self, cluster: int) -> list[int]:
+        """The objects of one cluster."""
+        return [slot for slot, of in enumerate(self.config.clusters) if of == cluster]
+
+    def cached(self, state: State, number: int) -> tuple[bytes | None, ...]:
+        return state.processes[number].cache or state.objects
+
+    def slot_of(self, state: State, number: int, key: ObjectKey) -> int:
+        """Where the object of this name is, in the cluster of this process."""
+        return next(slot for slot in self.slots(state.processes[number].cluster) if self.keys[slot] == key)
+
+    # -- changing a state ----------------------------------------------------------------------------------------
+
+    def process(self, state: State, number: int, **changes: object) -> State:
+        changed_one = state.processes[number]._replace(**changes)  # type: ignore[arg-type]
+        return state._replace(processes=put(state.processes, number, changed_one))
+
+    def task(self, state: State, number: int, old: Task | None, new: Task | None) -> State:
+        """The state in which this process has the new task in place of the old one."""
+        rest = [task for task in state.processes[number].tasks if task is not old]
+        return self.process(state, number, tasks=tuple(sorted([*rest, new] if new is not None else rest)))
+
+    def remember(self, state: State, number: int, key: ObjectKey, memory: object) -> State:
+        rest = [one for one in state.processes[number].memory if one[0] != key]
+        return self.process(state, number, memory=tuple(sorted([*rest, (key, memory)] if memory else rest, key=_first)))
+
+    def write(self, state: State, number: int, slot: int, written: bytes | None) -> State:
+        """A write to the API server; its answer enters the writer's cache."""
+        state = state._replace(objects=put(state.objects, slot, written))
+        cache = state.processes[number].cache if number != NOBODY else None
+        return self.process(state, number, cache=put(cache, slot, written)) if cache else state
+
+    def resource(self, state: State, number: int, resource: Resource) -> State:
+        return state._replace(resources=put(state.resources, number - 1, resource))
+
+    def end_process(self, state: State, number: int) -> State:
+        requests = tuple(r._replace(sender=NOBODY) if r.sender == number else r for r in state.requests)
+        leases = tuple(NOBODY if holder == number else holder for holder in state.leases)
+        ended = put(state.processes, number, idle(state.processes[number]))
+        return state._replace(requests=requests, leases=leases, processes=ended)
+
+    # -- all moves -----------------------------------------------------------------------------------------------
+
+    def moves(self, state: State) -> Iterator[Move]:
+        """What happens without faults and people."""
+        yield from self._cloud(state)
+        yield from self._time(state)
+        for number, process in enumerate(state.processes):
+            if state.leases[process.cluster] == NOBODY and not process.led:
+                yield Move("a standby wins the Lease", self._won(state, number))
+            if process.led and not self.leads(state, number):
+                yield Move("the old leader's process ends", self.end_process(state, number))
+            if process.cache is not None:
+                yield Move(
+                    f"the {self.role(state, number)}'s watch catches up", self.process(state, number, cache=None)
+                )
+            if self.leads(state, number):
+                yield from self._read_config_maps(state, number)
+                yield from self._begin(state, number)
+            for task in process.tasks:
+                for move in self._go_on(state, number, task):
+                    yield move._replace(label=f"{self.role(state, number)}: {move.label}")
+
+    def acts(self, state: State) -> Iterator[Move]:
+        """Faults and people: each uses up a part of what may happen."""
+        if not state.left[0]:
+            return
+        for place, (name, _) in enumerate(self.config.acts, 1):
+            if state.left[place]:
+                left = put(put(state.left, 0, state.left[0] - 1), place, state.left[place] - 1)
+                for label, after in acts.ACTS[name](self, state):
+                    excused = after.excused or acts.forgotten(self, left)
+                    yield Move(f"[{label}]", after._replace(left=left, excused=excused))
+
+    def _won(self, state: State, number: int) -> State:
+        """The first thing that a leader does is to list everything."""
+        cluster = state.processes[number].cluster
+        won = self._loaded(self.process(state, number, led=True, cache=None), number)
+        return won._replace(leases=put(state.leases, cluster, number))
+
+    def _loaded(self, state: State, number: int) -> State:
+        """The process has read the ConfigMaps, and deleted those that need not be there."""
+        process = state.processes[number]
+        maps = tuple((name, body) for cluster, name, body in state.config_maps if cluster == process.cluster)
+        if not maps and process.books == Books():
+            return state
+        books, dropped = self.passes.loaded(Loading(maps, process.books))
+        left = tuple(one for one in state.config_maps if one[0] != process.cluster or one[1] not in dropped)
+        return self.process(state._replace(config_maps=left), number, books=books)
+
+    def _read_config_maps(self, state: State, number: int) -> Iterator[Move]:
+        after = self._loaded(state, number)
+        if after != state:
+            yield Move("the leader's repairing list reads the ConfigMaps", after)
+
+    def gone(self, state: State, slot: int, body: bytes) -> State:
+        """The object goes, and who watches is told: at once, or once its watch has caught up."""
+        holder = state.leases[self.config.clusters[slot]]
+        if holder == NOBODY:
+            return state
+        key, process = self.keys[slot], state.processes[holder]
+        if process.cache is not None:
+            return self.process(state, holder, missed=(*process.missed, (key, body)))
+        claims = tuple(claim for claim in process.claims if claim[0] != key)
+        return self.process(state, holder, claims=claims, books=self.passes.gone(key, body, process.books))
+
+    def _caught_up(self, state: State, number: int) -> State:
+        process = state.processes[number]
+        books, names = process.books, {key for key, _ in process.missed}
+        for key, body in process.missed:
+            books = self.passes.gone(key, body, books)
+        claims = tuple(claim for claim in process.claims if claim[0] not in names)
+        return self.process(state, number, cache=None, missed=(), books=books, claims=claims)
+
+    # -- the cloud and time --------------------------------------------------------------------------------------
+
+    def _cloud(self, state: State) -> Iterator[Move]:
+        for place, request in enumerate(state.requests):
+            rest = state.requests[:place] + state.requests[place + 1 :]
+            if request.sender == NOBODY:
+                yield Move("the cloud never acts on the create in flight", state._replace(requests=rest))
+            number, after = self.acted(state, place)
+            late = " late" if request.sender == NOBODY else ""
+            if request.sender != NOBODY:
+                after = self.answered(after, request.sender, self.waiting(state, request), id_of(number))
+            yield Move(f"the cloud acts{late}: makes #{number}, named {request.name}", after)
+        for number in state.webhooks:
+            for leader in state.leases:
+                if leader != NOBODY:
+                    hints = state.processes[leader].hints | {number}
+                    told = self.process(state._replace(webhooks=state.webhooks - {number}), leader, hints=hints)
+                    yield Move(f"a webhook tells the leader of #{number}", told)
+
+    def acted(self, state: State, place: int) -> tuple[int, State]:
+        """The cloud carries out a create."""
+        request, number = state.requests[place], len(state.resources) + 1
+        made = Resource(True, request.name, request.organization, request.image, owner=request.owner)
+        after = state._replace(
+            requests=state.requests[:place] + state.requests[place + 1 :], resources=(*state.resources, made)
+        )
+        return number, after if self.config.lists else after._replace(webhooks=after.webhooks | {number})
+
+    def waiting(self, state: State, request: Request) -> Task:
+        """The pass that waits for the answer to this create."""
+        tasks = state.processes[request.sender].tasks
+        return next(task for task in tasks if task.waiting and self.passes.nodes[task.node].uid == request.owner)
+
+    def _time(self, state: State) -> Iterator[Move]:
+        for number, process in enumerate(state.processes):
+            for key, memory in process.memory:
+                if key == ACCOUNT:
+                    continue
+                over = not searching(memory) or not self.in_flight(state, dict(memory)["uid"])
+                older = aged(memory, search=over)
+                if older != memory:
+                    label = f"{self.role(state, number)}: time passes for {key.name}"
+                    yield Move(label, self.remember(state, number, key, older))
+
+    def in_flight(self, state: State, uid: object) -> bool:
+        """Whether a create for this object may still be acted on."""
+        nodes = (self.passes.nodes[task.node] for one in state.processes for task in one.tasks if not task.waiting)
+        sending = any(isinstance(node.asks, Create) and node.uid == uid for node in nodes)
+        return sending or any(request.owner == uid for request in state.requests)
+
+    # -- a pass begins -------------------------------------------------------------------------------------------
+
+    def _begin(self, state: State, number: int) -> Iterator[Move]:
+        """One pass at a time; where that is the question, one over an object and one over the account."""
+        process = state.processes[number]
+        busy = {self.config.beside and task.key == ACCOUNT for task in process.tasks}
+        if busy and not self.config.beside:
+            return
+        cached = self.cached(state, number)
+        bodies = [(self.keys[slot], cached[slot]) for slot in self.slots(process.cluster)]
+        for key, body in [*bodies, *sorted((one.key, one.body) for one in process.books.departed)]:
+            if body is not None and False not in busy:
+                yield from self.begin(state, number, key, body)
+        # A day, after which orphans are ended, is longer than the time between two repairing lists.
+        reads = self.config.orphans_end and self._loaded(state, number) != state
+        if True not in busy and not reads and (state.resources or process.books != Books()):
+            yield from self.begin(state, number, ACCOUNT, b"")
+
+    def begin(
+        self, state: State, number: int, key: ObjectKey, body: bytes, *, lags: bool = False, how: str = ""
+    ) -> Iterator[Move]:
+        """A pass over one object, or the account, up to its first deed; none where it changes nothing."""
+        process = state.processes[number]
+        memory = next((memory for of, memory in process.memory if of == key), ())
+        installation = "" if self.config.nameless else f"cafe{process.cluster}"
+        beginning = Beginning(installation, key, body, memory, process.books)
+        node = self.passes.begun(beginning, self._oracle(state, number, lags=lags))
+        after = self._on(state, number, key, node, process.books, lags=lags)
+        if after != state:
+            role, what = self.role(state, number), self._doing(after, number, key)
+            yield Move(f"{role} {_called(key)}{how}: {what}", after)
+
+    def _on(self, state: State, number: int, key: ObjectKey, node: int, was: Books, *, lags: bool = False) -> State:
+        """Answers what changes nothing; then the pass has ended, or is about to do something."""
+        while isinstance(look := self.passes.nodes[node].asks, Look):
+            answer, state = answers.to(self, state, number, look, lags=lags)
+            node = self.passes.answered(node, answer, self._oracle(state, number, lags=lags))
+        reached = self.passes.nodes[node]
+        if reached.books != was:
+            state = self.process(state, number, books=state.processes[number].books.after(was, reached.books))
+        if isinstance(reached.asks, End):
+            return self.remember(state, number, key, reached.asks.memory)
+        return self.task(state, number, None, Task(key, node))
+
+    def _oracle(self, state: State, number: int, *, lags: bool = False) -> Oracle:
+        """What looks are answered from here on, as long as nothing is done."""
+
+        def answer(look: Look) -> Answer:
+            nonlocal state
+            found, state = answers.to(self, state, number, look, lags=lags)
+            return found
+
+        return answer
+
+    def _doing(self, state: State, number: int, key: ObjectKey) -> str:
+        for task in state.processes[number].tasks:
+            if task.key == key:
+                return f"goes to {described(self.passes.nodes[task.node].asks)}"
+        return "remembers it"
+
+    # -- a pass goes on ------------------------------------------------------------------------------------------
+
+    def answered(self, state: State, number: int, task: Task, answer: Answer) -> State:
+        """The pass goes on with this answer, to its next deed or its end."""
+        node = self.passes.answered(task.node, answer, self._oracle(state, number))
+        was = self.passes.nodes[task.node].books
+        return self._on(self.task(state, number, task, None), number, task.key, node, was)
+
+    def _go_on(self, state: State, number: int, task: Task) -> Iterator[Move]:
+        if task.waiting:
+            return
+        deed = self.passes.nodes[task.node].asks
+        match deed:
+            case Patch():
+                yield self.patch(state, number, task, deed)
+            case Save() | Drop():
+                yield self._config_map(state, number, task, deed)
+            case Begin():
+                yield self._guarded(state, number, task)
+            case Create() | Terminate() | Power() | Scale():
+                yield self._sent(state, number, task, deed)
+            case _:
+                raise AssertionError(f"no deed: {deed}")
+
+    def patch(self, state: State, number: int, task: Task, deed: Patch, *, lost: Answer = None) -> Move:
+        """The API server heeds the version, and of a status nothing else; `lost` is answered in place of its answer."""
+        slot = self.slot_of(state, number, deed.key)
+        before, words = state.objects[slot], f"{described(deed)} ({self.name(slot)})"
+        if before is None:
+            return Move(f"{words}: 404", self.answered(state, number, task, MISSING))
+        if deed.version not in ("", known(before).version):
+            return Move(f"{words}: 409", self.answered(state, number, task, CONFLICT))
+        after = patched(before, deed.patch)
+        broken = invariants.writing(self, state, before, after)
+        state = invariants.recorded(self, state, before, after)
+        if known(before).deleting and not known(after).held:
+            broken = broken or invariants.releasing(state, before)
+            state = invariants.kept(self, state, before)
+            state = self.gone(self.write(state, number, slot, None), slot, before)
+            words = f"takes the finalizer off {self.name(slot)}: it goes"
+        else:
+            state = self.write(state, number, slot, after)
+        return Move(words, self.answered(state, number, task, after if lost is None else lost), broken)
+
+    def _config_map(self, state: State, number: int, task: Task, deed: Save | Drop) -> Move:
+        cluster = state.processes[number].cluster
+        rest = tuple(one for one in state.config_maps if one[:2] != (cluster, deed.name))
+        there = len(rest) != len(state.config_maps)
+        if isinstance(deed, Save) and deed.new and there:
+            return Move(f"{described(deed)}: it is there", self.answered(state, number, task, CONFLICT))
+        before = next((body for of, name, body in state.config_maps if (of, name) == (cluster, deed.name)), None)
+        if isinstance(deed, Save) and deed.version and (before is None or version_of_text(before) != deed.version):
+            return Move(f"{described(deed)}: 409", self.answered(state, number, task, CONFLICT))
+        maps = (*rest, (cluster, deed.name, deed.body)) if isinstance(deed, Save) else rest
+        after = state._replace(config_maps=tuple(sorted(maps)))
+        broken = invariants.letting_go(self, state, task) if isinstance(deed, Drop) else ""
+        return Move(described(deed), self.answered(after, number, task, True), broken)
+
+    def _guarded(self, state: State, number: int, task: Task) -> Move:
+        """Sending is another step only where the configuration lets processes freeze after the guard."""
+        may = self.may_write(state, number) or self._unasked(task)
+        state = self.answered(state, number, task, may)
+        going_on = next((one for one in state.processes[number].tasks if one.key == task.key), None)
+        deed = self.passes.nodes[going_on.node].asks if going_on is not None else None
+        if going_on is None or not isinstance(deed, Sent):
+            return Move("the guard refuses: nothing is sent", state)
+        if self.config.freeze_after_guard:
+            return Move(f"the guard lets it pass: {described(deed)}", state)
+        return self._sent(state, number, going_on, deed)
+
+    def _unasked(self, task: Task) -> bool:
+        """An end, where nobody asks the guard."""
+        return self.config.ends_freely and bool(self.passes.nodes[task.node].beginning.key.vanished)
+
+    def _sent(self, state: State, number: int, task: Task, deed: Sent) -> Move:
+        if isinstance(deed, Create):
+            request = Request(deed.name, deed.organization, deed.image, self.passes.nodes[task.node].uid, number)
+            state = self.task(state, number, task, task._replace(waiting=True))
+            return Move(f"sends: {described(deed)}", state._replace(requests=(*state.requests, request)))
+        there = state.resources[number_of(deed.id) - 1]
+        broken = invariants.touching(self, state, task, deed)
+        if not there.alive or there.organization != deed.organization:
+            return Move(f"{described(deed)}: 404", self.answered(state, number, task, MISSING))
+        state = self.resource(state, number_of(deed.id), _after(there, deed))
+        return Move(described(deed), self.answered(state, number, task, True), broken)
+
+
+def _after(there: Resource, deed: Terminate | Power | Scale) -> Resource:
+    match deed:
+        case Power(running=running):
+            return there._replace(running=running)
+        case Scale(replicas=replicas):
+            return there._replace(replicas=replicas)
+        case _:
+            return there._replace(alive=False)
+
+
+def described(asks: object) -> str:
+    """A deed in words."""
+    match asks:
+        case Patch(status=True):
+            fields = orjson.loads(asks.patch)["status"]
+            told = ", ".join(f"{name}={fields[name]}" for name in ("id", "createToken", "replacing") if name in fields)
+            return f"write status: {told or ', '.join(fields)}"
+        case Patch():
+            metadata = orjson.loads(asks.patch)["metadata"]
+            return "write the intent" if metadata.get("annotations") else "take the finalizer off"
+        case Begin():
+            return "ask the cloud for something"
+        case Create(name=name):
+            return f"create {name}"
+        case Terminate(id=cloud_id):
+            return f"end #{number_of(cloud_id)}"
+        case Power(id=cloud_id, running=running):
+            return f"{'start' if running else 'stop'} #{number_of(cloud_id)}"
+        case Scale(id=cloud_id, replicas=replicas):
+            return f"scale #{number_of(cloud_id)} to {replicas}"
+        case Save(name=name):
+            return f"keep {name}"
+        case Drop(name=name):
+            return f"let go of {name}"
+        case _:
+            return str(asks)
+
+
+def _called(key: ObjectKey) -> str:
+    if key == ACCOUNT:
+        return "sweeps"
+    return f"looks at {key.name}" + (", which vanished" if key.vanished else "")
+
+
+def _first(item: tuple[ObjectKey, object]) -> ObjectKey:
+    return item[0]
