@@ -11,7 +11,7 @@ SEED ?= $(shell $(PYTHON) -c 'import random; print(random.randrange(10**6))')
 unexport PYTHONDONTWRITEBYTECODE
 # Of the fault plans that are derived, which part `make test-long` plays: so it can be run in pieces.
 PLANS ?= 1/1
-DERIVED := tests/faults/test_every_call.py tests/faults/test_every_freeze.py
+DERIVED := $(addprefix tests/faults/test_every_,call.py freeze.py batch_call.py batch_freeze.py)
 PASSED := .pytest_cache/passed
 COVERED := tests/unit/engine tests/unit/flows/managed
 COMPILE = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

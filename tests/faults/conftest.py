@@ -179,3 +179,24 @@ async def batch_plays(
     folder = tmp_path_factory.mktemp("batchstage")
     async with Stage(folder, cluster, operator_kubeconfig, batch_cloud, SETTINGS, store=fault_store) as stage:
         yield Plays(stage, plan_folder, learned)
+
+
+@module_fixture
+async def batch_pair_plays(
+    cluster: Cluster,
+    operator_kubeconfig: Path,
+    shared_operator: SharedOperator,
+    batch_cloud: LocalCloud,
+    fault_store: S3Server,
+    plan_folder: Path,
+    learned: dict[str, Played],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncIterator[Plays]:
+    """Two operators, of which one leads."""
+    await shared_operator.operator.stop()
+    folder = tmp_path_factory.mktemp("batchpair")
+    settings = SETTINGS | LEASE
+    async with Stage(
+        folder, cluster, operator_kubeconfig, batch_cloud, settings, replicas=2, store=fault_store, under=()
+    ) as stage:
+        yield Plays(stage, plan_folder, learned)

@@ -5,6 +5,7 @@ Requests with the same operation, phase and state are one class: its first reque
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 # Of the scaffold: the operator starts, and the account goes when everything is over.
 _SCAFFOLD: Final = frozenset({"", "leave"})
+# How the name of what a schedule starts ends.
+_BY_THE_TIME: Final = re.compile(r"-\d{6,}$")
 # What is listed everywhere, again and again, is so while nothing else happens too.
 _QUIET: Final = ("rest", "")
 _AGAIN: Final = ("LIST ", "WATCH ", "GET ")
@@ -44,7 +47,8 @@ class RequestClass:
         """Identifiers of the cloud, and names that are made up, are `*`."""
         made_up = call.operation.endswith(" events") or call.namespace == OPERATOR_NAMESPACE
         named = call.side is Side.STORE or (call.side is Side.KUBE and not made_up)
-        return cls(call.side, call.operation, call.subject if named else "*", call.phase, call.state)
+        subject = _BY_THE_TIME.sub("-*", call.subject) if named else "*"
+        return cls(call.side, call.operation, subject, call.phase, call.state)
 
     @property
     def asked(self) -> tuple[Side, str, str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from tests.faults import steps
 from tests.faults.batch_scenarios import BATCHES
-from tests.faults.scenarios import ACCOUNT, CLUSTER, ENDED_WITH_ITS_NAMESPACE, POD, Scenario
+from tests.faults.scenarios import ACCOUNT, CLUSTER, ENDED_WITH_ITS_NAMESPACE, POD, SCHEDULE, Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,5 +32,6 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
     ),
     "lost-status": Scenario(CLUSTER, "llm", (steps.LOSE_STATUS,), _CLUSTER),
     "moved-pod": Scenario(POD, "trainer", (steps.MOVE,), _POD),
+    "schedule": Scenario(SCHEDULE, "nightly", (steps.FIRE,)),
 }
 EVERY: Final[Mapping[str, Scenario]] = {**SCENARIOS, **BATCHES}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import secrets
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from tests.faults import oracles
 from tests.faults.plans import Word
-from tests.faults.scenarios import ACCOUNT, ENV_KEY, ENV_SECRET, workload
+from tests.faults.scenarios import ACCOUNT, ENV_KEY, ENV_SECRET, SCHEDULE, workload
 from tests.support.eventually import eventually
 from tests.support.faultrules import Side
 from tests.support.manifests import api_key_secret, cloud_account, condition, ready, stalled
@@ -178,11 +179,14 @@ class Ground:
 
     async def statuses(self) -> dict[str, Any]:
         """Every object's status, without what differs between two runs that went equally well."""
-        return {
+        statuses = {
             f"{kind}/{item['metadata']['name']}": oracles.normalised(item.get("status") or {})
             for kind in _KINDS
             for item in await self.kube.list(kind)
         }
+        # A schedule's batches are named by their times.
+        fired = self.scenario.kind is SCHEDULE
+        return {re.sub(r"-\d+$", f"-{at}", name) if fired else name: statuses[name] for at, name in enumerate(statuses)}
 
     async def exposed(self) -> dict[str, str]:
         """What people without access to Secrets can read."""

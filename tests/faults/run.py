@@ -125,14 +125,7 @@ class Run:
         await self._settles()
 
     async def _settles(self) -> None:
-        await self._eventually(self._verified, "what is alive is what the objects say")
         await self._eventually(self._look_while_the_clouds_time_passes, "everything is as its author wants it")
-        await self._verified()
-
-    async def _verified(self) -> bool:
-        await self._was_never_wrong()
-        await self.ground.verify()
-        return True
 
     async def _was_never_wrong(self) -> None:
         await self.ground.verify_the_past()
@@ -143,9 +136,13 @@ class Run:
         if crashed and self.ground.lives_by_webhooks and await self._all_are_up():
             await self.ground.workspace.cloud.control.advance(_CLOUD_STEP)
         try:
-            return await self.ground.settled()
+            if not await self.ground.settled():
+                return False
         except (KubeError, aiohttp.ClientError):
             return False
+        await self._was_never_wrong()
+        await self.ground.verify()
+        return True
 
     async def _all_are_up(self) -> bool:
         """Before that, the cloud's attempts to deliver webhooks would be in vain."""

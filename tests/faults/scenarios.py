@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tests.cluster.batch_schedule.runs import batch_schedule
 from tests.support.manifests import gpu_cluster, gpu_pod
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ LOOKS_AT_AN_ACCOUNT = (
     "GET /v1/orgs/{id}/billing/balance",
     "GET /v1/orgs/{id}/billing/usage",
 )
+SCHEDULE = Kind("InferenceBatchSchedule", "", "", LOOKS_AT_AN_ACCOUNT)
 ACCOUNT = Kind("CloudAccount", "", "", LOOKS_AT_AN_ACCOUNT)
 
 
@@ -75,7 +77,9 @@ class Scenario:
 
 
 def workload(scenario: Scenario) -> Manifest:
-    """The manifest of a pod or cluster; its environment comes from a Secret."""
+    """The manifest; the environment of a pod or cluster comes from a Secret, and a schedule's batches stay paused."""
+    if scenario.kind is SCHEDULE:
+        return batch_schedule(scenario.object)
     make = gpu_pod if scenario.kind is POD else gpu_cluster
     return make(scenario.object, env=_ENV)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
+from tests.cluster.batch_schedule.runs import Runs
 from tests.cluster.cloud_side import new_key, revoke
 from tests.faults.scenarios import Step, workload
 from tests.support.faultrules import Side
@@ -99,6 +100,13 @@ async def _move(ground: Ground) -> None:
     await ground.workspace.apply(moved)
 
 
+async def _fire(ground: Ground) -> None:
+    """A time of the schedule has just been missed."""
+    runs = Runs(ground.workspace)
+    await runs.create()
+    await runs.run(0)
+
+
 STOP, START = changed("stop", powerState="Stopped"), changed("start", powerState="Running")
 SCALE_UP, SCALE_DOWN = changed("scale up", replicas=3), changed("scale down", replicas=1)
 RECREATE = changed("recreate", image="example.com/other:1", updateStrategy={"type": "Recreate"})
@@ -107,4 +115,5 @@ COPY = Step("copy", _copy)
 NAMESAKE_IN_MID_CREATE = Step("namesake in mid-create", _replace_in_mid_create)
 NAMESAKE = Step("namesake", _replace_by_namesake)
 LOSE_STATUS = Step("lose status", _lose_status)
+FIRE = Step("fire", _fire)
 MOVE = Step("move", _move)

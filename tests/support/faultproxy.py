@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 _DRIP_STEPS = 50
 _CREATES = frozenset({"POST /v1/pods", "POST /v1/orgs/{id}/clusters/create"})
-_WORKLOADS = frozenset({"gpupods", "gpuclusters", "inferencebatches", "inferencebatchschedules"})
+_PAID = frozenset({"gpupods", "gpuclusters"})
+_WORKLOADS = _PAID | {"inferencebatches", "inferencebatchschedules"}
 
 
 @dataclass
@@ -201,7 +202,7 @@ class FaultProxy:
         resource = call.operation.removeprefix("PATCH ").removesuffix("/status")
         if call.side is Side.KUBE and call.operation == f"PATCH {resource}/status" and resource in _WORKLOADS:
             written = json.loads(reply.body) if reply.status == 200 else {"metadata": {}}
-            if written.get("status", {}).get("id"):
+            if resource in _PAID and written.get("status", {}).get("id"):
                 self.recorded.add((written["metadata"]["uid"], written["status"]["id"]))
             known = Call(call.side, resource, call.subject, call.namespace)
             for condition in written.get("status", {}).get("conditions", []):

@@ -1,0 +1,31 @@
+"""The same for batches: each request, from the records to the published answers, in each way that it can go wrong."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.faults.batch_scenarios import BATCHES
+from tests.faults.every_call import needs_two_operators, told
+from tests.faults.sampling import SHARES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.faults.plays import Plays
+    from tests.faults.sampling import Chosen
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", range(SHARES))
+@pytest.mark.parametrize("scenario", BATCHES)
+async def test_every_batch_call(
+    batch_plays: Plays, chosen: Chosen, scenario: str, number: int, record_property: Callable[[str, object], None]
+) -> None:
+    if number == 0:
+        record_property("fault plans", told(scenario, await batch_plays.classes(scenario)))
+    derived = await batch_plays.derived(scenario)
+    await batch_plays.all_hold([plan for plan in chosen.of_share(derived, number) if not needs_two_operators(plan)])
