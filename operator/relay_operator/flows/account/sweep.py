@@ -7,11 +7,13 @@ its name: every attempt has one that its object gave.
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
+from relay_client import CloudError, Unauthorized
 from relay_operator.api.cloudaccount import Orphans
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.account import AccountReady
@@ -26,12 +28,25 @@ logger = logging.getLogger(__name__)
 
 _LOOKS = 10
 """Requests about single resources in one sweep: others wait for the worker."""
+_FIRST = 2
+"""Sweeps of a process that read the lists in any case."""
 _GONE = 2
 """Looks in a row that do not find it."""
 _ANXIOUS = timedelta(days=1).total_seconds()
 """So long after a create's outcome was unknown, sweeps are frequent."""
 
 _FATES: Final[Mapping[Standing, Fate]] = {Standing.LATE: Fate.LATE, Standing.ORPHAN: Fate.ORPHAN}
+
+
+@contextmanager
+def _tolerant(kind: str) -> Iterator[None]:
+    """What the cloud does not answer for one kind is asked again by the next sweep. Raises Unauthorized."""
+    try:
+        yield
+    except Unauthorized:
+        raise
+    except CloudError as error:
+        logger.info("what is left of %s in the cloud cannot be looked at: %s", kind, error)
 
 
 @dataclass(slots=True)
@@ -45,11 +60,13 @@ class SweepMemory:
     turn: int = 0
     """Where among the leftovers the next looks begin."""
     anxious_until: float = 0.0
+    sweeps: int = 0
+    """A process that is new knows of no create whose outcome was unknown: its first sweeps read the lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sweeper:
-    """Sweeps accounts. Raises CloudError, KubeError."""
+    """Sweeps accounts. Raises Unauthorized, KubeError."""
 
     engine: Engine
     traces: Mapping[str, Traces]
@@ -64,22 +81,20 @@ class Sweeper:
         if self.engine.cache.searching(account):
             memory.anxious_until = self.engine.clock() + _ANXIOUS
         late = any(record.fate is Fate.LATE for record in self.engine.leftovers.of(account))
-        return (
-            late
-            or memory.hours is None
-            or any(ready.unclaimed.nameless())
-            or self.engine.clock() < memory.anxious_until
-        )
+        unsure = memory.sweeps < _FIRST or self.engine.clock() < memory.anxious_until
+        return late or unsure or any(ready.unclaimed.nameless())
 
     async def sweep(
         self, ready: AccountReady, usage: CurrentUsage | None, policy: Orphans, memory: SweepMemory, now: datetime
     ) -> None:
-        """Look for what nobody knows, and at what is known to be left."""
+        """Look for what nobody knows, and at what is known to be left; what the key may not see is left out."""
         found = {stray.id: stray for stray in growing(memory.hours, usage)}
         if self.anxious(ready.key, ready, memory):
             for kind, traces in self.traces.items():
-                living = await traces.living(ready.cloud, ready.unclaimed)
-                found |= {cloud_id: Stray(kind, cloud_id, name) for cloud_id, name in living.items()}
+                with _tolerant(kind):
+                    living = await traces.living(ready.cloud, ready.unclaimed)
+                    found |= {cloud_id: Stray(kind, cloud_id, name) for cloud_id, name in living.items()}
+        memory.sweeps += 1
         if usage is not None:
             memory.hours = {item.resource_id: item.hours or 0.0 for item in usage.breakdown if item.resource_id}
         looks = 0
@@ -87,7 +102,8 @@ class Sweeper:
             fate = self._fate(ready, stray)
             if fate is not None and looks < _LOOKS:
                 looks += 1
-                await self._confirm(ready, stray, fate, now)
+                with _tolerant(stray.kind):
+                    await self._confirm(ready, stray, fate, now)
         await self.engine.leftovers.save()
         await self._look_after(ready, policy, memory, now)
 
@@ -156,13 +172,19 @@ class Sweeper:
                 if any(holder is not None and not holder.deleting for holder in holders):
                     await self._forget(record, memory)
                 continue
-            name = await self.traces[record.kind].name_of(ready.cloud, record.id)
-            memory.missing[record.config_map] = memory.missing[record.config_map] + 1 if name is None else 0
-            if memory.missing[record.config_map] >= _GONE:
-                await self._forget(record, memory)
-            elif name == record.name and self._ends(record, policy, now):
-                logger.warning("ending %s %s (%s): %s", record.kind, record.id, record.name, record.fate)
-                await self.traces[record.kind].end(ready.cloud.guarded(partial(self._nobodys, record)), record.id)
+            with _tolerant(record.kind):
+                await self._look_at(ready, record, policy, memory, now)
+
+    async def _look_at(
+        self, ready: AccountReady, record: Leftover, policy: Orphans, memory: SweepMemory, now: datetime
+    ) -> None:
+        name = await self.traces[record.kind].name_of(ready.cloud, record.id)
+        memory.missing[record.config_map] = memory.missing[record.config_map] + 1 if name is None else 0
+        if memory.missing[record.config_map] >= _GONE:
+            await self._forget(record, memory)
+        elif name == record.name and self._ends(record, policy, now):
+            logger.warning("ending %s %s (%s): %s", record.kind, record.id, record.name, record.fate)
+            await self.traces[record.kind].end(ready.cloud.guarded(partial(self._nobodys, record)), record.id)
 
     def _ends(self, record: Leftover, policy: Orphans, now: datetime) -> bool:
         """What some object asks for by its id is left to people."""

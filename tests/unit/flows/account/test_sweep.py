@@ -1,0 +1,178 @@
+"""One sweep: what is found, what is asked of the cloud about it, and what the cloud does not answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from relay_client import CloudError, Forbidden, Unauthorized
+from relay_operator.api.cloudaccount import Orphans
+from relay_operator.api.meta import ObjectKey
+from relay_operator.engine.account import AccountReady
+from relay_operator.engine.intent import cloud_name
+from relay_operator.engine.leftovers import Fate, Leftover
+from relay_operator.flows.account.sweep import Sweeper, SweepMemory
+from relay_operator.flows.managed.traces import ManagedTraces
+from relay_operator.kinds.gpupod import GpuPodStatus
+from relay_wire.billing import CurrentUsage
+from tests.unit.flows.managed.cloudpods import MemoryPods, lost
+from tests.unit.flows.managed.world import BEGINNING, NAMESPACE, World
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from relay_client import Cloud
+    from relay_operator.engine.traces import Traces
+    from relay_operator.engine.unclaimed_ids import UnclaimedIds
+
+ACCOUNT = ObjectKey("CloudAccount", NAMESPACE, "default")
+ORPHAN = cloud_name(NAMESPACE, "gone", "01234567-89ab", "c0ffe", 1)
+
+
+class Refused(MemoryPods):
+    """A kind whose list the key may not read."""
+
+    error: CloudError = Forbidden("list", "the key lacks a scope")
+
+    async def living(self, cloud: Cloud, unclaimed: UnclaimedIds) -> Mapping[str, str]:
+        raise self.error
+
+
+class Revoked(Refused):
+    """A kind of an account whose key is refused."""
+
+    error = Unauthorized("list", "the key was revoked")
+
+
+class Listed(MemoryPods):
+    """A kind whose list tells all pods of the world."""
+
+    async def living(self, cloud: Cloud, unclaimed: UnclaimedIds) -> Mapping[str, str]:
+        return {record.id: record.name for record in self.pods.live}
+
+
+@dataclass
+class Swept:
+    """An account's sweeps in a world."""
+
+    world: World
+    traces: dict[str, Traces] = field(default_factory=dict)
+    memory: SweepMemory = field(default_factory=SweepMemory)
+    late: list[str] = field(default_factory=list)
+
+    def knows(self, kind: str, pods: type[MemoryPods]) -> None:
+        """What such a kind can tell of the world's pods."""
+        world = self.world
+        self.traces[kind] = ManagedTraces(pods(world.pods), GpuPodStatus(), world.cache, world.flow.installation)
+
+    @property
+    def ready(self) -> AccountReady:
+        assert isinstance(self.world.account.state, AccountReady)
+        return self.world.account.state
+
+    async def __call__(self, usage: CurrentUsage | None = None, policy: Orphans = Orphans.REPORT) -> None:
+        sweeper = Sweeper(self.world.reconciler.engine, self.traces, everywhere=True, on_late=self.late.append)
+        await sweeper.sweep(self.ready, usage, policy, self.memory, self.world.clock.wall())
+
+    def told(self) -> list[tuple[Fate, str]]:
+        return [(one.fate, one.id) for one in self.world.informer.vanished.leftovers.of(ACCOUNT)]
+
+
+@pytest.fixture
+def swept(world: World) -> Swept:
+    made = Swept(world)
+    made.knows("GpuPod", Listed)
+    return made
+
+
+async def test_what_one_kind_may_not_list_keeps_no_other_from_being_found(swept: Swept) -> None:
+    swept.traces = {}
+    swept.knows("GpuCluster", Refused)
+    swept.knows("GpuPod", Listed)
+    made = swept.world.pods.add(ORPHAN)
+    await swept()
+    assert swept.told() == [(Fate.ORPHAN, made.id)]
+
+
+async def test_a_key_that_is_refused_ends_the_sweep(swept: Swept) -> None:
+    swept.knows("GpuPod", Revoked)
+    with pytest.raises(Unauthorized):
+        await swept()
+
+
+async def test_what_a_list_told_too_late_is_not_believed(swept: Swept) -> None:
+    made = swept.world.pods.add(ORPHAN)
+    swept.world.pods.hidden.add(made.id)
+    await swept()
+    assert swept.told() == []
+
+
+async def test_the_lists_are_read_at_the_beginning_and_while_something_is_unknown(swept: Swept) -> None:
+    await swept()
+    await swept()
+    made = swept.world.pods.add(ORPHAN)
+    await swept()
+    assert swept.told() == []
+    swept.world.account.state = ready = replace(swept.ready)
+    ready.unclaimed.add(made.id)
+    await swept()
+    assert swept.told() == [(Fate.ORPHAN, made.id)]
+
+
+async def test_what_grows_is_found_without_a_list(swept: Swept) -> None:
+    swept.memory.sweeps = 9
+    made = swept.world.pods.add(ORPHAN)
+    for hours in (1.0, 2.0):
+        item = {"resourceId": made.id, "kind": "pod", "name": ORPHAN, "hours": hours}
+        await swept(CurrentUsage.model_validate({"usageCents": 0, "usageHours": 0, "breakdown": [item]}))
+    assert swept.told() == [(Fate.ORPHAN, made.id)]
+
+
+async def test_a_sweep_asks_about_few_at_a_time(swept: Swept) -> None:
+    for number in range(30):
+        swept.world.pods.add(cloud_name(NAMESPACE, f"gone-{number}", f"{number:08x}-89ab", "c0ffe", 1))
+    await swept()
+    assert len(swept.told()) == 10
+    swept.world.pods.calls.clear()
+    await swept()
+    assert len(swept.told()) == 20
+    assert swept.world.pods.count("observe") == 20
+
+
+async def test_what_is_gone_is_told_until_two_looks_in_a_row_say_so(swept: Swept) -> None:
+    made = swept.world.pods.add(ORPHAN)
+    await swept()
+    swept.world.pods.become(made.id, "terminated")
+    swept.world.pods.failures.clear()
+    await swept()
+    assert swept.told() == [(Fate.ORPHAN, made.id)]
+    await swept()
+    assert swept.told() == []
+
+
+async def test_what_cannot_be_looked_at_is_not_gone(swept: Swept) -> None:
+    leftovers = swept.world.informer.vanished.leftovers
+    of_another = Leftover(
+        fate=Fate.ORPHAN, kind="GpuPod", account=ACCOUNT, organization="org-2", id="pod-7", since=BEGINNING
+    )
+    made = swept.world.pods.add(ORPHAN)
+    await swept()
+    leftovers.note(of_another)
+    swept.world.pods.random_failure = lambda _call: lost(acted=False)
+    for _ in range(3):
+        await swept()
+    assert sorted(swept.told()) == [(Fate.ORPHAN, made.id), (Fate.ORPHAN, "pod-7")]
+
+
+async def test_an_orphan_that_an_object_asks_for_is_left_to_it(swept: Swept) -> None:
+    made = swept.world.pods.add(ORPHAN)
+    await swept()
+    swept.world.apply(annotations={"gpurelay.dev/adopt-id": made.id, "gpurelay.dev/paused": "true"})
+    swept.world.clock.seconds += 2 * 86400
+    await swept(policy=Orphans.DELETE)
+    assert [record.id for record in swept.world.pods.live] == [made.id]
+    swept.world.delete()
+    await swept(policy=Orphans.DELETE)
+    assert swept.world.pods.live == []
