@@ -153,7 +153,7 @@ def _key(sealed: str, owner: str, vault: Vault) -> str:
         return vault.open(sealed, owner)
     except Unreadable:
         raise _unwell(
-            "has a key that was encrypted under another one than this state's, as after an import: register it anew"
+            "has a key that was encrypted under another one than this state's, as after an import: register it again"
         ) from None
 
 

@@ -96,7 +96,7 @@ def require_usable(tx: Tx, vault: Vault, organization_id: str, credential_id: st
         raise ApiError(
             422,
             f"registryCredentialId: the secrets of {credential_id!r} were encrypted under another key than the one of "
-            "this state, as after an import from elsewhere: remove the credential and make it anew.",
+            "this state, as after an import from elsewhere: remove the credential and create it again.",
         ) from None
 
 

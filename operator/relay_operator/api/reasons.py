@@ -122,7 +122,7 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         "cloud's webhooks: nothing is created unheard. The message says which.",
         Reason.WAITING_FOR_RETRY: "The last attempt failed; the next is at `status.nextAttemptTime`.",
         Reason.UPDATING: "A change is being made in place.",
-        Reason.RECREATING: "It is deleted and made anew, as `updateStrategy` or `recovery` asks; its volume goes with "
+        Reason.RECREATING: "It is deleted and recreated, as `updateStrategy` or `recovery` asks; its volume goes with "
         "it.",
         Reason.SEARCHING: "The operator is finding out whether something exists before it acts.",
         Reason.ADOPTING: "An existing resource is being taken over.",
@@ -138,7 +138,7 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         Reason.INPUT_CHANGED: "The input was replaced while it was read; it is read again from its beginning.",
     },
     Resolver.AUTHOR: {
-        Reason.BACK_OFF: "It was restarted or made anew several times, as `recovery` or `updateStrategy` asks, and "
+        Reason.BACK_OFF: "It was restarted or recreated several times, as `recovery` or `updateStrategy` asks, and "
         "did not run for ten minutes since; the next time is at `status.nextAttemptTime`, or as soon as the spec "
         "changes.",
         Reason.MAX_RUNTIME_REACHED: "It ran for `lifetime.maxRuntimeSeconds` and was stopped; a new "

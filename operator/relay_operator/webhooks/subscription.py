@@ -65,7 +65,7 @@ def plan_repair(webhooks: Sequence[Webhook], name: str, url: str, recorded: Subs
 
 
 def is_ours(hook: Webhook, name: str, url: str) -> bool:
-    """By its name; or made for the same address by an account object that was since made anew."""
+    """By its name; or made for the same address by an account object that was since recreated."""
     return hook.name == name or (hook.url == url and (hook.name or "").startswith(NAME_PREFIX))
 
 

@@ -1,4 +1,4 @@
-"""What somebody else ended is told, and made anew only where the spec says so."""
+"""What somebody else ended is told, and recreated only where the spec says so."""
 
 from __future__ import annotations
 

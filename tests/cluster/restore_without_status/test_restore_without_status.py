@@ -1,4 +1,4 @@
-"""A backup brings objects back without status: what they paid for is found again, or asked about, never made anew."""
+"""A backup brings objects back without status: what they paid for is found again, or asked about, never recreated."""
 
 from __future__ import annotations
 

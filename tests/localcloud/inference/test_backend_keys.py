@@ -93,7 +93,7 @@ async def test_imported_elsewhere_a_backend_is_there_and_502_until_it_is_made_an
     moved = Organization(second, first.ready["organizationId"], first.ready["apiKey"], "", "")
     answer = await call(moved, "POST", CHAT, chat("x", "mine"))
     assert refusal(answer)[0] == 502
-    assert "register it anew" in answer.body["error"]["message"]
+    assert "register it again" in answer.body["error"]["message"]
     assert not behind.received
     await moved.ok("DELETE", f"/v1/inference/models/mine/backends/{made['id']}")
     await add(moved, behind.url)

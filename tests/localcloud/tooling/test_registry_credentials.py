@@ -208,7 +208,7 @@ async def test_imported_elsewhere_a_credential_is_there_and_its_secrets_are_not(
     assert await listed(moved) == [credential]
     answer = await moved.call("POST", "/v1/orgs/{org}/vms/create", usable)
     assert answer.refusal == (422, "unprocessable")
-    assert "make it anew" in answer.body["error"]
+    assert "create it again" in answer.body["error"]
 
 
 async def test_a_secret_opens_for_its_own_credential_alone(start_server: StartServer) -> None:

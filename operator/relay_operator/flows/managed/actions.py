@@ -47,7 +47,7 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """Record that the resource is to be deleted and made anew. Written before anything is deleted,
+    """Record that the resource is to be deleted and recreated. Written before anything is deleted,
     so that its end is never taken for somebody else's doing."""
 
 

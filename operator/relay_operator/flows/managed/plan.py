@@ -105,7 +105,7 @@ class View:
     undecided: Undecided = Undecided.HOLD
     recovery: Recovery = Recovery.NONE
     held_back: bool = False
-    """What would be restarted or made anew was so lately, and again and again."""
+    """What would be restarted or recreated was so lately, and again and again."""
     replacing: bool = False
     difference: Difference = Difference.NONE
     expired: bool = False

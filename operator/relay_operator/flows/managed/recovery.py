@@ -1,4 +1,4 @@
-"""What is restarted or made anew, and how soon once more: a crash loop must not be a spending loop. Pure."""
+"""What is restarted or recreated, and how soon once more: a crash loop must not be a spending loop. Pure."""
 
 from datetime import datetime, timedelta
 
@@ -45,7 +45,7 @@ def in_a_row(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> int:
 
 
 def due(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> datetime:
-    """When it may be restarted or made anew once more, counted from when it was first seen to be so."""
+    """When it may be restarted or recreated once more, counted from when it was first seen to be so."""
     made = in_a_row(obj, seen, now)
     return _since(obj, seen, now) + timedelta(seconds=_BACKOFF.after(made, _whole) if made else 0)
 

@@ -123,7 +123,7 @@ def _decided(facts: Facts[SpecT, StatusT, ObsT], action: Action, *, unreachable:
             message = facts.note or f"recovery: {facts.view.recovery.name.lower()}"
             return Report("False", ConditionType.RECONCILING, Reason.RECREATING, message, Return.SOON)
         case actions.Forget():
-            return Report("False", ConditionType.RECONCILING, Reason.RECREATING, "making it anew", Return.SOON)
+            return Report("False", ConditionType.RECONCILING, Reason.RECREATING, "recreating it", Return.SOON)
         case actions.CloseIntent():
             message = facts.note or "the last attempt came to nothing"
             return Report("False", ConditionType.RECONCILING, Reason.CREATING, message, Return.SOON)
@@ -156,7 +156,7 @@ def _waiting(facts: Facts[SpecT, StatusT, ObsT], reason: Reason, *, unreachable:
 def _backing_off(facts: Facts[SpecT, StatusT, ObsT]) -> Report:
     seen = facts.view.seen
     said = facts.note or ("" if facts.observed is None else facts.resource.detail(facts.observed))
-    word = "restarted" if facts.view.recovery is Recovery.RESTART else "made anew"
+    word = "restarted" if facts.view.recovery is Recovery.RESTART else "recreated"
     times, due = recovery.in_a_row(facts.obj, seen, facts.now), recovery.due(facts.obj, seen, facts.now)
     message = (
         f"{said}; {word} {times} time{'' if times == 1 else 's'} without a run of ten minutes since: next at "

@@ -300,7 +300,7 @@ async def test_a_crash_loop_is_told_with_how_often_and_when_next(world: World) -
     assert ready is not None
     assert again is not None
     assert (ready.reason, ready.status) == ("BackOff", "False")
-    assert "exit code 1; made anew 1 time without" in ready.message
+    assert "exit code 1; recreated 1 time without" in ready.message
     assert f"next at {again.strftime('%Y-%m-%dT%H:%M:%SZ')}" in ready.message
     assert (again - begun).total_seconds() == 10
     writes = len(world.server.writes)

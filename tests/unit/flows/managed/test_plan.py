@@ -112,11 +112,11 @@ SENTENCES: dict[str, tuple[View, Action]] = {
     "nothing yet creates": (View(), Create()),
     "a create waits until its webhooks would be heard": (View(gate=Gate.DEAF), Wait(Reason.WAITING_FOR_ACCOUNT)),
     "under an older CRD nothing is created": (View(gate=Gate.OUTDATED), Stall(Reason.CRD_OUTDATED)),
-    "under an older CRD nothing is ended to be made anew": (
+    "under an older CRD nothing is ended to be recreated": (
         replace(LIVE, gate=Gate.OUTDATED, difference=Difference.REPLACEABLE),
         Stall(Reason.CRD_OUTDATED),
     ),
-    "under an older CRD what was begun to be made anew is ended": (
+    "under an older CRD what was begun to be recreated is ended": (
         replace(LIVE, gate=Gate.OUTDATED, difference=Difference.REPLACEABLE, replacing=True),
         Delete(),
     ),
@@ -127,7 +127,7 @@ SENTENCES: dict[str, tuple[View, Action]] = {
     "missing env waits": (View(gate=Gate.ENV_MISSING), Wait(Reason.ENV_MISSING)),
     "an agreed wait holds a create back": (View(gate=Gate.LATER), Wait(Reason.WAITING_FOR_RETRY)),
     "gone by another's hand stalls": (View(seen=Seen.GONE), Stall(Reason.TERMINATED_EXTERNALLY)),
-    "gone by another's hand is made anew where asked": (
+    "gone by another's hand is recreated where asked": (
         View(seen=Seen.GONE, recovery=Recovery.RECREATE),
         Forget(),
     ),
@@ -139,7 +139,7 @@ SENTENCES: dict[str, tuple[View, Action]] = {
         View(seen=Seen.GONE, recovery=Recovery.RECREATE, held_back=True, replacing=True),
         Forget(),
     ),
-    "gone by our own hand is made anew": (View(seen=Seen.GONE, replacing=True), Forget()),
+    "gone by our own hand is recreated": (View(seen=Seen.GONE, replacing=True), Forget()),
     "one 404 of a live object is doubted": (View(seen=Seen.MISSING), Wait(Reason.SEARCHING)),
     "a replacement is told before it is begun": (replace(LIVE, difference=Difference.REPLACEABLE), Replace()),
     "a replacement that was told deletes": (

@@ -1,4 +1,4 @@
-"""What is restarted or made anew, and when once more: tables over real pods."""
+"""What is restarted or recreated, and when once more: tables over real pods."""
 
 from datetime import timedelta
 
@@ -19,7 +19,7 @@ RECREATE: dict[str, JsonValue] = {"onInterrupted": "Recreate", "afterSeconds": 6
 RESTART: dict[str, JsonValue] = {"onFailed": "Restart"}
 RECOVERIES: dict[str, tuple[GpuPod, Seen, Recovery]] = {
     "gone stalls": (pod(), Seen.GONE, Recovery.NONE),
-    "gone is made anew": (recovering({"onTerminated": "Recreate"}), Seen.GONE, Recovery.RECREATE),
+    "gone is recreated": (recovering({"onTerminated": "Recreate"}), Seen.GONE, Recovery.RECREATE),
     "nothing else is": (recovering({"onTerminated": "Recreate"}), Seen.FAILED, Recovery.NONE),
     "interrupted waits": (pod(), Seen.INTERRUPTED, Recovery.NONE),
     "interrupted just now": (

@@ -254,7 +254,7 @@ DECIDED: dict[str, tuple[PodFacts, Action, tuple[Reason, str]]] = {
         actions.Replace(),
         (Reason.RECREATING, "recovery: recreate"),
     ),
-    "what is gone is forgotten": (facts(), actions.Forget(), (Reason.RECREATING, "making it anew")),
+    "what is gone is forgotten": (facts(), actions.Forget(), (Reason.RECREATING, "recreating it")),
     "an attempt that came to nothing": (
         facts(),
         actions.CloseIntent(),
