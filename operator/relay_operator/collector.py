@@ -41,12 +41,23 @@ class Collector:
             self.metrics.objects.labels(kind, reason).set(number)
             if reason == Reason.CREATE_OUTCOME_UNKNOWN:
                 self.metrics.creates_unknown.labels(kind).set(number)
+        self._count_troubles()
         counts = self.leftovers.counts()
         for fate in Fate:
             self.metrics.leftovers.labels(fate).set(counts[fate])
         oldest = self.queue.oldest
         self.metrics.queue_depth.set(len(self.queue))
         self.metrics.queue_oldest_seconds.set(0 if oldest is None else self.clock() - oldest)
+
+    def _count_troubles(self) -> None:
+        told = Counter((key.kind, one) for key, entry in self.cache.items() for one in entry.troubles)
+        doomed = Counter(key.kind for key, entry in self.cache.items() if entry.doomed)
+        self.metrics.troubles.clear()
+        self.metrics.deletion_deadlines.clear()
+        for (kind, condition), number in told.items():
+            self.metrics.troubles.labels(kind, condition).set(number)
+        for kind, number in doomed.items():
+            self.metrics.deletion_deadlines.labels(kind).set(number)
 
     def on_pass(self, done: Pass) -> None:
         kind, taken = done.taken.key.kind, done.taken

@@ -1,11 +1,12 @@
 """One object as the watch last told of it: compact, and what is asked of it without parsing."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import orjson
 from pydantic import JsonValue
 
+from relay_operator.api.conditions import ConditionType
 from relay_operator.api.meta import (
     ADOPT_ID,
     ANNOTATION_PREFIX,
@@ -14,6 +15,7 @@ from relay_operator.api.meta import (
     CreateIntent,
     MalformedIntent,
 )
+from relay_operator.api.reasons import TYPES, Polarity
 from relay_operator.engine.account_users import Reference
 from relay_operator.engine.identity import is_recorded_for
 from relay_operator.engine.manifests import held, part
@@ -21,6 +23,11 @@ from relay_operator.engine.ownership import Owned, owned
 
 LARGEST = 512 * 1024
 """Bytes of an object for which something is made: etcd takes three times as many, of which status needs its share."""
+_BAD = frozenset(
+    [(kind.value, "True") for kind, doc in TYPES.items() if doc.polarity is Polarity.NEGATIVE]
+    + [(kind.value, "False") for kind, doc in TYPES.items() if doc.polarity is Polarity.POSITIVE]
+) - {(ConditionType.READY.value, "False")}
+"""Type and status of conditions that tell trouble; that it is not Ready, every new object says."""
 _OURS = frozenset({CREATE_INTENT, API_KEY_SECRET})
 _DROPPED_ANNOTATIONS = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
 
@@ -49,6 +56,10 @@ class Entry:
     """Ready, status is about this very spec, and nothing comes due by the clock."""
     reason: str
     """Of the Ready condition."""
+    troubles: tuple[str, ...]
+    """The conditions that tell something bad."""
+    doomed: bool
+    """Status tells when the cloud deletes it."""
     account: Reference
     """The account that was, or would be, used."""
     over: bool
@@ -85,7 +96,8 @@ def entry_of(raw: Mapping[str, JsonValue]) -> Entry:
     spec, status = part(raw, "spec"), part(raw, "status")
     intent = _open_intent(annotations, status)
     account = part(status, "account") or _sent_with(intent) or part(spec, "accountRef")
-    ready = _ready_condition(status)
+    conditions = tuple(_conditions(status))
+    ready: Mapping[str, JsonValue] = next((one for one in conditions if one.get("type") == "Ready"), {})
     uid = uid_of(raw)
     recorded = status if is_recorded_for(status, uid, str(annotations.get(ADOPT_ID) or "")) else {}
     return Entry(
@@ -110,6 +122,8 @@ def entry_of(raw: Mapping[str, JsonValue]) -> Entry:
         and status.get("observedGeneration") == metadata.get("generation")
         and "nextScheduleTime" not in status,
         reason=str(ready.get("reason") or ""),
+        troubles=tuple(str(one.get("type")) for one in conditions if (one.get("type"), one.get("status")) in _BAD),
+        doomed="deletionDeadline" in status,
         account=(str(account.get("kind") or ""), str(account.get("name") or "")),
         over=status.get("cleared") is True,
         owned=owned(metadata, status),
@@ -151,12 +165,9 @@ def _sent_with(intent: CreateIntent | MalformedIntent | None) -> Mapping[str, Js
     return {"kind": kind, "name": name}
 
 
-def _ready_condition(status: Mapping[str, JsonValue]) -> Mapping[str, JsonValue]:
+def _conditions(status: Mapping[str, JsonValue]) -> Iterator[Mapping[str, JsonValue]]:
     conditions = status.get("conditions")
-    for condition in conditions if isinstance(conditions, list) else ():
-        if isinstance(condition, dict) and condition.get("type") == "Ready":
-            return condition
-    return {}
+    return (one for one in conditions if isinstance(one, dict)) if isinstance(conditions, list) else iter(())
 
 
 def _number(value: JsonValue) -> int:

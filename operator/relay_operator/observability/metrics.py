@@ -56,6 +56,16 @@ class Metrics:
             ["kind"],
         )
 
+        self.troubles = gauge(
+            "gpurelay_troubles",
+            "Objects of which a condition tells something bad, by kind and condition.",
+            ["kind", "condition"],
+        )
+        self.deletion_deadlines = gauge(
+            "gpurelay_deletion_deadlines",
+            "Objects whose resource the cloud will delete at a time that their status tells.",
+            ["kind"],
+        )
         self.leftovers = gauge(
             "gpurelay_leftovers",
             "Resources that belong to no object: kept on purpose, orphans, or created too late and being ended.",

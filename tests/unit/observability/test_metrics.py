@@ -7,7 +7,10 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from relay_operator.observability.metrics import Metrics, WebhookOutcome, process_metrics
 
-BOUNDED_LABELS = {"kind", "outcome", "reason", "operation", "status", "verb", "priority", "namespace", "account"}
+BOUNDED_LABELS = {
+    *("kind", "outcome", "reason", "condition", "operation", "status", "verb", "priority", "namespace", "account"),
+    "fate",
+}
 
 
 @pytest.fixture
