@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from relay_operator.api.meta import ObjectKey, ObjectMeta
 from relay_operator.engine.cache import Cache
+from relay_operator.engine.commands import let_go
 from relay_operator.engine.kube import Unavailable
 
 
@@ -33,9 +34,7 @@ def fence(
 
 def shared(cloud_id: str, key: ObjectKey, others: frozenset[ObjectKey]) -> str:
     """What is told of something that two objects record: either may be wrong, so that neither touches it."""
-    which = f"-n {key.namespace} {key.kind.lower()} {key.name}"
+    whose = ", ".join(sorted(map(str, others)))
     return (
-        f"{cloud_id} is also recorded by {', '.join(sorted(map(str, others)))}: neither changes nor ends it. To leave "
-        f"it to the other, run: kubectl annotate {which} gpurelay.dev/abandon=true && "
-        f"kubectl delete --ignore-not-found {which}"
+        f"{cloud_id} is also recorded by {whose}: neither changes nor ends it. To leave it to the other, {let_go(key)}"
     )

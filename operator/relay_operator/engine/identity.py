@@ -90,8 +90,8 @@ def whose_status(status: Recorded, metadata: ObjectMeta, installation: str) -> W
     adopted = metadata.annotations.get(ADOPT_ID) == status.id
     if not status.id or not given or adopted or uid_part(metadata.uid) in given:
         return Whose.OWN
-    beginning = cloud_name(metadata.namespace, metadata.name, "", "", 1)
-    return Whose.RESTORED if (status.cloud_name or "").startswith(beginning[:30]) else Whose.FOREIGN
+    restored = any(gave(metadata, uid, installation, status.cloud_name or "") for uid in given)
+    return Whose.RESTORED if restored else Whose.FOREIGN
 
 
 def whose_intent(intent: CreateIntent, metadata: ObjectMeta, installation: str) -> Whose:

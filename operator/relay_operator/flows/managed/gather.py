@@ -364,8 +364,11 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         if intent.token in memory.unsent:
             return _Sight(Seen.ABSENT, note="the last attempt was written down and not sent")
         originals = self.cache.with_token(intent.token) - {key}
+        originals |= self.cache.with_name(intent.name, self.installation.name, but=obj.metadata.uid)
         if originals:
-            return _Sight(Seen.ABSENT, note=f"the intent was copied from {_first(originals)}")
+            held = self._restored(obj, intent)
+            told = _belongs(repr(intent.name), originals) if held else f"the intent was copied from {_first(originals)}"
+            return _Sight(Seen.WITHHELD if held else Seen.ABSENT, note=told)
         finding = await self.resource.find(account.cloud, intent.name, account.unclaimed)
         early = self.delays.search - (now - intent.started_at).total_seconds()
         match finding:

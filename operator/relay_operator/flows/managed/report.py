@@ -11,6 +11,7 @@ from relay_operator.api.meta import rfc3339
 from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine.account import AccountReady, AccountRefused, AccountWaiting
 from relay_operator.engine.actions import Keep, Nothing, Stall, Wait
+from relay_operator.engine.commands import annotate
 from relay_operator.engine.conditions import Wanted
 from relay_operator.engine.report import (
     Report,
@@ -186,10 +187,10 @@ def _stalled(facts: Facts[SpecT, StatusT, ObsT], reason: Reason) -> Report:
 
 
 def _outcome_unknown(facts: Facts[SpecT, StatusT, ObsT], clue: str) -> Report:
-    token = facts.intent.token if facts.intent is not None else "the token in the annotation create-intent"
+    answer = f"gpurelay.dev/retry-create={facts.intent.token if facts.intent is not None else 'yes'}"
     message = (
-        f"a create was sent and its answer is lost: {clue}. If it exists, annotate "
-        f"gpurelay.dev/adopt-id=<its id>; if it does not, annotate gpurelay.dev/retry-create={token}"
+        f"a create was sent and its answer is lost: {clue}. If it exists, annotate gpurelay.dev/adopt-id=<its id>; "
+        f"if it does not, {annotate(facts.key, answer)}"
     )
     return unknown(Reason.CREATE_OUTCOME_UNKNOWN, message, Return.SETTLED, stalled=True)
 

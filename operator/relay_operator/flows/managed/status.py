@@ -10,6 +10,7 @@ from relay_operator.engine.account import pinned
 from relay_operator.engine.actions import Keep
 from relay_operator.engine.backoff import RetryPolicy
 from relay_operator.engine.conditions import Wanted
+from relay_operator.engine.intent import named
 from relay_operator.engine.report import Report
 from relay_operator.engine.status import conditions_of, of_every_pass, storable, whole_seconds
 from relay_operator.flows.managed import actions, predicates, recovery
@@ -77,8 +78,16 @@ def _protocol(facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result
     if isinstance(action, Keep | actions.Update):
         return {"replacing": None}
     if isinstance(action, actions.Forget):
-        return dict.fromkeys(_OF_THE_RESOURCE)
+        return dict.fromkeys(_OF_THE_RESOURCE) | _ended(facts)
     return {}
+
+
+def _ended(facts: Facts[SpecT, StatusT, ObsT]) -> Fields:
+    """An intent that was made from an edited status, which told no token, is not left open: it led to what is gone."""
+    intent, status = facts.intent, facts.obj.status
+    if status.create_token or intent is None or intent.name != named(status.id or "", status.cloud_name or ""):
+        return {}
+    return {"create_token": intent.token}
 
 
 def _owned(facts: Facts[SpecT, StatusT, ObsT], observed: ObsT, intent: CreateIntent) -> Fields:

@@ -164,7 +164,9 @@ def test_what_is_unknown_names_the_token_where_there_is_one() -> None:
     assert "look for 'x'" in told.message
     assert "retry-create=t1" in told.message
     told = report(replace(known, intent=None), Stall(Reason.CREATE_OUTCOME_UNKNOWN))
-    assert "retry-create=the token in the annotation" in told.message
+    assert told.message.endswith(
+        "run: kubectl annotate --overwrite -n team-a gpupod train gpurelay.dev/retry-create=yes"
+    )
 
 
 STATES: dict[str, tuple[VmRecord, tuple[object, ...]]] = {

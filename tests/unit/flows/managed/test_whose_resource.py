@@ -8,7 +8,7 @@ import pytest
 from pydantic import JsonValue
 
 from relay_operator.api.conditions import ConditionType
-from relay_operator.api.meta import ADOPT_ID, CREATE_INTENT, CreateIntent, Identity, MalformedIntent, ObjectMeta
+from relay_operator.api.meta import ADOPT_ID, CREATE_INTENT, PAUSED, CreateIntent, Identity, MalformedIntent, ObjectMeta
 from relay_operator.engine import identity
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.identity import Whose
@@ -71,6 +71,7 @@ def test_what_a_recorded_identity_says(recorded: Identity, said: Whose) -> None:
         ("team-a-train-1234abcd56-7", Whose.OWN),
         ("team-a-train-ffffabcd56", Whose.RESTORED),
         ("team-b-train-ffffabcd56-2", Whose.FOREIGN),
+        ("team-a-trainer-ffffabcd56", Whose.FOREIGN),
         ("team-a-train-deadbeef00-1234abcd56", Whose.OWN),
         ("team-a-train-deadbeef00-1234abcd56-2", Whose.OWN),
         ("people named it so", Whose.OWN),
@@ -250,7 +251,7 @@ async def test_a_restore_takes_nothing_that_was_made_for_another(world: World, s
     await world.wait(2)
     assert (world.reason(), world.status("heir").id) == ("AdoptionRefused", None)
     world.pods.listable = True
-    assert "pod-2 belongs to GpuPod/team-a/heir" in str(world.condition(ConditionType.STALLED))
+    assert "belongs to GpuPod/team-a/heir" in str(world.condition(ConditionType.STALLED))
     await world.wait(60)
     assert (world.reason(), world.status("heir").id, world.pods.count("create")) == ("AdoptionRefused", "pod-2", 2)
 
@@ -363,6 +364,17 @@ async def test_adopt_id_refuses_what_was_made_for_another_that_does_not_know_its
     world.annotate(adopt_id=None)
     await world.wait(10)
     assert (world.status().id, len(world.pods.live)) == ("pod-2", 2)
+
+
+async def test_an_id_that_somebody_put_into_status_and_that_is_gone_leaves_no_create_to_be_searched_for(
+    world: World,
+) -> None:
+    world.pods.listable = False
+    world.apply(recovery={"onTerminated": "Recreate"}, annotations={PAUSED: "true"})
+    world.server.edit("gpupods", NAMESPACE, "train", {"status": {"id": "pod-99"}}, status=True)
+    world.annotate(paused=None)
+    await world.wait(60)
+    assert (world.reason(), world.status().id, world.pods.count("create")) == ("Running", "pod-1", 1)
 
 
 async def test_what_a_create_led_to_is_not_made_again_if_another_object_records_it(world: World) -> None:
