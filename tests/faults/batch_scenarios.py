@@ -41,8 +41,9 @@ class BatchScenario(Scenario):
         return {"p02": (1, 503), "p07": (1, 429), "p08": (9, 422)}
 
 
+_BATCH = ("account", "batch")
 BATCHES = {
     "batch": BatchScenario(BATCH, "nightly"),
-    "bucket": BatchScenario(BATCH, "nightly", in_bucket=True),
-    "suspended": BatchScenario(BATCH, "nightly", suspended=True, batches=5),
+    "bucket": BatchScenario(BATCH, "nightly", after=_BATCH, in_bucket=True),
+    "suspended": BatchScenario(BATCH, "nightly", after=_BATCH, suspended=True, batches=5),
 }

@@ -184,6 +184,9 @@ class Ground:
             for kind in _KINDS
             for item in await self.kube.list(kind)
         }
+        if self.scenario.steps:  # A change that failed is told until what it was made to has run for a while.
+            for each in statuses.values():
+                each.pop("failures", None)
         # A schedule's batches are named by their times.
         fired = self.scenario.kind is SCHEDULE
         return {re.sub(r"-\d+$", f"-{at}", name) if fired else name: statuses[name] for at, name in enumerate(statuses)}
