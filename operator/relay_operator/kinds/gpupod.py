@@ -42,6 +42,14 @@ from relay_wire.vms import Visibility, VmRecord
 OPEN_WORD = WithJsonSchema({"type": "string", "maxLength": 32})
 
 
+_PUBLIC = field_rules(
+    (
+        "!self.contains('PRIVATE KEY') && !self.contains('PuTTY-User-Key-File')",
+        "this is a private key, which nobody but its owner may have: put in the public one, and make a new pair",
+    )
+)
+
+
 class ComputeClass(StrEnum):
     """How capacity is sold; `interruptible` was retired by the cloud."""
 
@@ -74,7 +82,7 @@ class GpuPodSpec(WorkloadSpec):
     public: bool = Field(
         False, description="Whether the endpoint is open to anybody; otherwise it asks for the account's key."
     )
-    ssh_keys: list[Annotated[str, Field(min_length=1, max_length=16_384)]] | None = Field(
+    ssh_keys: list[Annotated[str, Field(min_length=1, max_length=16_384, json_schema_extra=_PUBLIC)]] | None = Field(
         None,
         max_length=64,
         json_schema_extra=as_set(),

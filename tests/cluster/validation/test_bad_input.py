@@ -65,6 +65,10 @@ REFUSED = {
     "8193 GiB of shared memory": Bad(pod(shmSizeGb=8193), "shmSizeGb in body should be less than or equal to 8192"),
     "interruptible": Bad(pod(computeClass="interruptible"), "leave computeClass out, or set OnDemand"),
     "Interruptible": Bad(pod(computeClass="Interruptible"), "COMPUTE_CLASS_RETIRED"),
+    "a private SSH key": Bad(
+        pod(sshKeys=["ssh-ed25519 AAAA me", "-----BEGIN OPENSSH PRIVATE KEY-----\nb3Blb\n"]), "this is a private key"
+    ),
+    "a private key of PuTTY's": Bad(pod(sshKeys=["PuTTY-User-Key-File-3: ssh-ed25519\n"]), "put in the public one"),
     "an unknown class": Bad(pod(computeClass="cheap"), "computeClass is OnDemand, the only class sold"),
     "port 0": Bad(pod(httpPort=0), "httpPort in body should be greater than or equal to 1"),
     "port 65536": Bad(pod(httpPort=65_536), "httpPort in body should be less than or equal to 65535"),

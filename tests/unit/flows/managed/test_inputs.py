@@ -74,6 +74,14 @@ async def test_ssh_keys_are_read_in_order_and_one_that_may_be_missing_is_left_ou
     assert (await read(world, InputRefs(ssh_keys=[*keys, value_of("configMap", "conf", "C")]))).ssh_keys == ("sb", "cc")
 
 
+@pytest.mark.parametrize("text", ["-----BEGIN OPENSSH PRIVATE KEY-----", "PuTTY-User-Key-File-3: ssh-ed25519"])
+async def test_a_private_key_that_a_reference_leads_to_is_not_sent(world: World, text: str) -> None:
+    await world.kube.create(SECRETS, NAMESPACE, {"metadata": {"name": "pair"}, "data": encoded(id=text)})
+    refs = InputRefs(ssh_keys=[value_of("secret", "pair", "id")])
+    result = await InputReader(world.kube).read(NAMESPACE, refs, "uid-1", ManagedMemory("u1"))
+    assert result == MissingInput("sshKeyRefs leads to a private key, which is not sent: refer to the public one")
+
+
 MISSING: dict[str, tuple[InputRefs, str]] = {
     "a source": (
         InputRefs(env_from=[source(configMapRef={"name": "no"})]),
