@@ -45,6 +45,7 @@ from relay_operator.http_server import http_server
 from relay_operator.kinds import KINDS
 from relay_operator.leader.election import Election, LeaseLostError, LeaseTimes
 from relay_operator.leader.label import LeaderLabel
+from relay_operator.leader.owner import own
 from relay_operator.objectstores.stores import ObjectStores
 from relay_operator.observability.health import Heartbeat, health_app
 from relay_operator.observability.logs import EXPECTED_ERRORS, configure_logging
@@ -207,6 +208,7 @@ class App:
         if self.settings.leader_election:
             await self.label.put(leading=True)
             await self.label.take_from(self.election.former)
+            await own(self.parts.engine.kube, self.settings.namespace, self.settings.lease_name)
 
     async def _watch(self, stop: asyncio.Event) -> None:
         """The whole picture first: who owns which id must be known before anything is adopted."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -14,7 +15,9 @@ from kubernetes.aio import client, config
 from relay_operator.engine.kube import Kube
 from relay_operator.leader.election import Election, LeaseLostError, LeaseTimes
 from relay_operator.leader.label import LeaderLabel
+from relay_operator.leader.owner import own
 from tests.conftest import OPERATOR_NAMESPACE
+from tests.support.chart import grant_access, rendered
 from tests.support.eventually import eventually
 from tests.support.operator import Operator
 
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.conftest import SharedOperator
+    from tests.support.controlplane import Cluster
     from tests.support.kube import Kube as Administrator
     from tests.support.localcloud import LocalCloud
     from tests.support.workspace import Workspace
@@ -38,6 +42,17 @@ LEASE_SETTINGS = {
 }
 
 
+@asynccontextmanager
+async def client_of(kubeconfig: Path) -> AsyncIterator[Kube]:
+    """The operator's own client, as whom the kubeconfig says."""
+    configuration = client.Configuration()
+    await config.load_kube_config(  # type: ignore[no-untyped-call]
+        config_file=str(kubeconfig), client_configuration=configuration, persist_config=False
+    )
+    async with client.ApiClient(configuration) as api:
+        yield Kube(api)
+
+
 @pytest_asyncio.fixture
 async def operator_kube(
     operator_kubeconfig: Path, shared_operator: SharedOperator, kube: Administrator
@@ -45,12 +60,8 @@ async def operator_kube(
     """The operator's own client and rights; the shared operator gave its Lease up, and no Lease is there."""
     await shared_operator.operator.stop()
     await kube.delete("Lease", LEASE, OPERATOR_NAMESPACE)
-    configuration = client.Configuration()
-    await config.load_kube_config(  # type: ignore[no-untyped-call]
-        config_file=str(operator_kubeconfig), client_configuration=configuration, persist_config=False
-    )
-    async with client.ApiClient(configuration) as api:
-        yield Kube(api)
+    async with client_of(operator_kubeconfig) as operators:
+        yield operators
     await kube.delete("Lease", LEASE, OPERATOR_NAMESPACE)
 
 
@@ -137,6 +148,36 @@ async def test_who_takes_over_from_a_frozen_leader_takes_its_label_off(
     await label.take_from(second.former)
     assert "gpurelay.dev/leader" not in await _labels(kube, first.identity)
     assert "gpurelay.dev/leader" in await _labels(kube, second.identity)
+
+
+async def test_the_lease_goes_with_the_operators_service_account_and_a_leader_stays_one(
+    cluster: Cluster, kube: Administrator
+) -> None:
+    namespace = f"lease-{secrets.token_hex(3)}"
+    kubeconfig = await grant_access(cluster, namespace)
+    async with client_of(kubeconfig) as operator_kube:
+        leader = Election(operator_kube, namespace, LEASE, "first", QUICK)
+        await leader.acquire()
+        await own(operator_kube, namespace, LEASE)
+        for _ in range(2):
+            await leader.renew()
+        assert leader.leading()
+    (owner,) = (await kube.get("Lease", LEASE, namespace))["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"]) == ("ServiceAccount", "relay-operator")
+    await kube.delete("ServiceAccount", "relay-operator", namespace)
+    looked_at = kube.looking_at("Lease", LEASE, namespace)
+    await eventually(looked_at, lambda lease: lease is None, what="the Lease is collected")
+    for one in await rendered(namespace):
+        if one["kind"].startswith(("ClusterRole", "ValidatingAdmission")):
+            await kube.delete(one["kind"], one["metadata"]["name"])
+    await kube.delete("Namespace", namespace)
+
+
+async def test_what_a_person_runs_owns_no_lease(cluster: Cluster, kube: Administrator, operator_kube: Kube) -> None:
+    await _candidate(operator_kube, "first").acquire()
+    async with client_of(cluster.kubeconfig) as of_a_person:
+        await own(of_a_person, OPERATOR_NAMESPACE, LEASE)
+    assert "ownerReferences" not in (await kube.get("Lease", LEASE, OPERATOR_NAMESPACE))["metadata"]
 
 
 @pytest.fixture
