@@ -99,7 +99,9 @@ class Run:
         calls = tuple(self.proxy.since(self._first))
         self.proxy.arm()
         await self._tells_no_secret(secrets, exposed)
-        ending = Ending(statuses, left.created, len(left.paid_for), len(left.alive), await ground.results())
+        # What is forced away in mid-create may begin to cost before it is ended, or not.
+        paid_for = 0 if ground.scenario.forced else len(left.paid_for)
+        ending = Ending(statuses, left.created, paid_for, len(left.alive), await ground.results())
         return Played(ending, calls, tuple(one.rule for one in self._armed if not one.met))
 
     async def _disturb_webhooks(self) -> None:
