@@ -230,7 +230,7 @@ class Passes:
         ready = await self._accounts.resolve(NAMESPACE, None)
         assert isinstance(ready, AccountReady)
         with contextlib.suppress(CloudError, KubeError):  # the account's next pass goes on
-            await self._vanished.leftovers.save()
+            await self._vanished.leftovers.save(())
             usage = cast(ModelCloud, ready.cloud).usage()
             await self._sweeper.sweep(ready, usage, self._orphans, memory, _MOMENT + timedelta(days=1))
 

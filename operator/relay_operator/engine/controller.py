@@ -211,12 +211,14 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         """What stays in the cloud is written down before the finalizer goes. Raises KubeError."""
         key, leftovers = turn.key, self.engine.leftovers
         account = self.engine.cache.account_of(key) or ObjectKey(AccountKind.CLOUD_ACCOUNT, key.namespace, DEFAULT_NAME)
-        of = f"{key.namespace}/{key.name}"
+        of, needed = f"{key.namespace}/{key.name}", list[str]()
         for each in left:
             told = {"id": each.id, "name": each.name, "organization": each.organization, "of": of, "uid": turn.uid}
-            leftovers.note(Leftover(fate=each.fate, kind=key.kind, account=account, since=turn.now, **told))
-        await leftovers.save()
-        if left:
+            record = Leftover(fate=each.fate, kind=key.kind, account=account, since=turn.now, **told)
+            leftovers.note(record)
+            needed.append(record.config_map)
+        if needed:
+            await leftovers.save(needed)
             self.engine.queue.add(account, Priority.CHANGE)
         leftovers.lets_go(turn.uid)
 

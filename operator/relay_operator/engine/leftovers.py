@@ -7,7 +7,7 @@ lets the operator forget what it stands for.
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeVar
@@ -15,7 +15,7 @@ from typing import TypeVar
 from pydantic import JsonValue, ValidationError
 
 from relay_operator.api.meta import ANNOTATION_PREFIX, Model, ObjectKey, Time
-from relay_operator.engine.kube import CONFIG_MAPS, AlreadyExists, JsonObject, Kube
+from relay_operator.engine.kube import CONFIG_MAPS, AlreadyExists, JsonObject, Kube, KubeError
 from relay_operator.engine.manifests import part
 
 logger = logging.getLogger(__name__)
@@ -122,26 +122,52 @@ class Leftovers:
                     self._retracted.add(name)
                 self._drop(name)
 
-    async def save(self) -> None:
-        """Raises KubeError."""
-        for name in sorted(self._retracted):
+    async def save(self, needed: Collection[str] | None = None) -> None:
+        """What is refused keeps nothing else from being written, and is tried again by the next call.
+
+        Raises KubeError if one of these ConfigMaps, or any where None is told, is not as it should be.
+        """
+        failed: KubeError | None = None
+        for name in sorted(self._retracted | self._unsaved):
+            try:
+                await self._save(name)
+            except KubeError as error:
+                logger.warning("the ConfigMap %s is not written: %s", name, error)
+                if failed is None and (needed is None or name in needed):
+                    failed = error
+        if failed is not None:
+            raise failed
+
+    async def _save(self, name: str) -> None:
+        """Others may note, retract and save meanwhile. Raises KubeError."""
+        if name in self._retracted:
             await self.kube.delete(CONFIG_MAPS, self.namespace, name)
             self._retracted.discard(name)
-        for name in sorted(self._unsaved):
-            record = self._records[name]
-            data: JsonObject = {"data": {_RECORD: record.model_dump_json()}}
-            labels: JsonObject = {LABEL: str(record.fate)}
-            try:
-                metadata: JsonObject = {"name": name, "namespace": self.namespace, "labels": labels}
-                await self.kube.create(CONFIG_MAPS, self.namespace, {"metadata": metadata, **data})
-            except AlreadyExists:
-                there = await self.kube.get(CONFIG_MAPS, self.namespace, name)
-                known = part(there, "metadata")
-                if part(known, "labels").get(LABEL) == Fate.KEPT and self.read(there, set()):
-                    continue  # another process keeps it on purpose: so it stays
-                bound: JsonObject = {"labels": labels, "resourceVersion": known.get("resourceVersion")}
-                await self.kube.patch(CONFIG_MAPS, self.namespace, name, {"metadata": bound, **data})
+            if name in self._records:
+                self._unsaved.add(name)
+        record = self._records.get(name)
+        if record is None or name not in self._unsaved:
+            return
+        await self._write(name, record)
+        now = self._records.get(name)
+        if now is None:
+            self._retracted.add(name)
+        elif now is record:
             self._unsaved.discard(name)
+
+    async def _write(self, name: str, record: Leftover) -> None:
+        data: JsonObject = {"data": {_RECORD: record.model_dump_json()}}
+        labels: JsonObject = {LABEL: str(record.fate)}
+        try:
+            metadata: JsonObject = {"name": name, "namespace": self.namespace, "labels": labels}
+            await self.kube.create(CONFIG_MAPS, self.namespace, {"metadata": metadata, **data})
+        except AlreadyExists:
+            there = await self.kube.get(CONFIG_MAPS, self.namespace, name)
+            known = part(there, "metadata")
+            if part(known, "labels").get(LABEL) == Fate.KEPT and self.read(there, set()):
+                return  # another process keeps it on purpose: so it stays
+            bound: JsonObject = {"labels": labels, "resourceVersion": known.get("resourceVersion")}
+            await self.kube.patch(CONFIG_MAPS, self.namespace, name, {"metadata": bound, **data})
 
     async def forget(self, leftover: Leftover) -> None:
         """It is gone, or an object has it. Raises KubeError."""

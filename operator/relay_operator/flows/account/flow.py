@@ -162,7 +162,7 @@ class AccountFlow:
     async def act(self, facts: AccountFacts, action: Action, memory: AccountMemory, writer: ObjectWriter) -> Result:
         if not facts.view.deleting:
             await self._protect(facts, memory, writer)
-        await self.engine.leftovers.save()
+        await self.engine.leftovers.save(())
         match action:
             case Look(read_only):
                 return await self._look(facts, memory, read_only=read_only)

@@ -16,7 +16,7 @@ from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.account.sweep import Sweeper, SweepMemory
 from relay_operator.flows.managed.traces import ManagedTraces
 from relay_operator.kinds.gpupod import GpuPodStatus
-from tests.unit.engine.apiserver import Fault, Json, part
+from tests.unit.engine.apiserver import Call, Fault, Json, part
 from tests.unit.flows.managed.cloudpods import lost
 from tests.unit.flows.managed.test_whose_resource import _copied
 from tests.unit.flows.managed.world import BEGINNING, NAMESPACE, OPERATOR_NAMESPACE, World
@@ -320,3 +320,33 @@ def test_what_was_looked_up_is_known_by_name() -> None:
     unclaimed.add("pod-1")
     unclaimed.learn("pod-2", "train")
     assert dict(unclaimed.names()) == {"pod-2": "train"}
+
+
+async def test_a_write_that_is_refused_keeps_nothing_else_back(world: World) -> None:
+    leftovers = world.informer.vanished.leftovers
+    first, second = sorted([leftover(Fate.ORPHAN, "pod-8"), leftover(Fate.ORPHAN)], key=lambda one: one.config_map)
+    leftovers.note(first)
+    leftovers.note(second)
+    world.server.faults.append(refusal := Fault(403, method="POST", plural="configmaps"))
+    await leftovers.save(())
+    assert (written(world), refusal.times) == ([("orphan", second.id)], 0)
+    world.apply()
+    await world.wait(10)
+    world.server.faults.append(Fault(403, method="POST", plural="configmaps", times=100))
+    world.delete()
+    await world.wait(60)
+    assert not world.exists(), "what another's leftover waits for holds no deletion back"
+
+
+async def test_what_is_known_to_be_taken_to_its_end_while_it_is_saved_leaves_nothing(world: World) -> None:
+    leftovers = world.informer.vanished.leftovers
+    for number in (1, 2):
+        leftovers.note(leftover(Fate.ORPHAN, f"pod-{number}", uid="u1"))
+
+    def retracted(_: Call) -> None:
+        leftovers.retract("u1")
+
+    world.server.before = retracted
+    await leftovers.save()
+    await leftovers.save()
+    assert (written(world), kept(world)) == ([], [])
