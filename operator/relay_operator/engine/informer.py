@@ -1,5 +1,6 @@
 """Every observation of an object, from watch or list, on its way to cache and queue. O(1) each."""
 
+import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -96,6 +97,8 @@ class Informer:
         for key, entry in known.items():
             if key not in present and entry is not None and self.cache.get(key) is entry:
                 logger.info("%s is gone, and no event told: dropping it", key)
+                if not self.vanished.leftovers.was_let_go(entry.uid):
+                    self._forced_away(key, json.loads(entry.body))
                 self._drop(key, entry.uid)
 
     def _drop(self, key: ObjectKey, uid: str, version: int = 0) -> None:

@@ -9,6 +9,7 @@ from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.entry import uid_of
 from relay_operator.engine.informer import keep_answer, key_of
 from relay_operator.engine.kube import KubeError, ResourceType
+from relay_operator.engine.leftovers import Fate
 from relay_operator.engine.queue import Priority
 from tests.unit.engine.apiserver import Fault, Json, part
 from tests.unit.flows.managed.world import NAMESPACE, World
@@ -124,3 +125,26 @@ async def test_what_is_known_is_known_until_something_newer_comes(world: World) 
     newer = raw()
     part(newer, "metadata")["resourceVersion"] = "2"
     assert [world.informer.knows("GpuPod", told) for told in (raw(), newer)] == [True, False]
+
+
+async def test_a_ghost_that_was_forced_away_leaves_an_orphan(world: World) -> None:
+    key = world.apply()
+    await world.wait(10)
+    account = world.cache.account_of(key)
+    assert account is not None
+    world.watching = False
+    world.delete(force=True)
+    await world.informer.relist(world.kube, "GpuPod", PODS, ())
+    assert [(one.fate, one.id) for one in world.informer.vanished.leftovers.of(account)] == [(Fate.ORPHAN, "pod-1")]
+
+
+async def test_a_ghost_that_the_operator_let_go_leaves_nothing(world: World) -> None:
+    world.apply()
+    await world.wait(10)
+    world.delete()
+    await world.settle()
+    world.watching = False
+    await world.wait(60)
+    assert not world.exists()
+    await world.informer.relist(world.kube, "GpuPod", PODS, ())
+    assert (len(world.cache), world.informer.vanished.leftovers.counts()) == (0, {})
