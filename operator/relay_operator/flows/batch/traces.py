@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pydantic import ValidationError
+
 from relay_client import Cloud, Conflict, NotFound
 from relay_client.operations import CANCEL_BATCH, GET_BATCH, LIST_BATCHES
 from relay_operator.api.inferencebatch import DEFINITION, InferenceBatch
@@ -48,8 +50,11 @@ class BatchTraces:
         return self.giver(name) is not None
 
     def is_searched(self, name: str, giver: Entry) -> bool:
-        """A part whose create had no answer."""
-        batch = InferenceBatch.model_validate_json(giver.body)
+        """A part whose create had no answer; what cannot be read may say so."""
+        try:
+            batch = InferenceBatch.model_validate_json(giver.body)
+        except ValidationError:
+            return True
         tag = PartTag.read(name)
         lost = [(part.round, part.part) for part in predicates.unanswered(batch.status)]
         return tag is not None and (tag.round, tag.part) in lost
