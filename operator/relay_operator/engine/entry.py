@@ -12,6 +12,7 @@ from relay_operator.api.meta import (
     ANNOTATION_PREFIX,
     API_KEY_SECRET,
     CREATE_INTENT,
+    PAUSED,
     CreateIntent,
     MalformedIntent,
 )
@@ -66,6 +67,18 @@ class Entry:
     """Finished, and nothing of it is left to be done in the cloud: a batch."""
     owned: Owned | None
     """Which object controls it, and what that one asks of it."""
+
+    @property
+    def paused(self) -> bool:
+        """Whether people hold every change back."""
+        return (PAUSED, "true") in self.asked
+
+    def says(self, text: str) -> bool:
+        """Whether this stands anywhere but in conditions, where the operator tells of what is not the object's own."""
+        if text.encode() not in self.body:
+            return False
+        raw = orjson.loads(self.body)
+        return text.encode() in orjson.dumps({**raw, "status": {**part(raw, "status"), "conditions": []}})
 
 
 def others_wrote(before: Entry, after: Entry) -> bool:

@@ -44,16 +44,15 @@ def growing(before: Mapping[str, float] | None, usage: CurrentUsage | None) -> I
             yield Stray(kind, item.resource_id, item.name)
 
 
-def standing(*, given: bool, here: bool, searched: bool, settled: bool, named: bool, watched: bool) -> Standing:
+def standing(*, given: bool, here: bool, searched: bool, settled: bool, watched: bool) -> Standing:
     """Of what no object records, and nobody keeps.
 
     `given`: an object that is there gave the name; `here`: it is with this account; `searched`: it asks itself what
-    became of that create; `settled`: no pass is over it; `named`: some object says the id; `watched`: every object
-    of the cluster is seen.
+    became of that create; `settled`: no pass is over it; `watched`: every object of the cluster is seen.
     """
     if given and here and searched:
         return Standing.SEARCHED
-    if named or not settled:
+    if not settled:
         return Standing.LEFT_ALONE
     if given:
         return Standing.LATE if here else Standing.LEFT_ALONE

@@ -18,6 +18,7 @@ from relay_operator.api.cloudaccount import Orphans
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.controller import Engine
+from relay_operator.engine.entry import Entry
 from relay_operator.engine.leftovers import Fate, Leftover
 from relay_operator.engine.queue import Priority
 from relay_operator.engine.traces import Traces
@@ -100,11 +101,11 @@ class Sweeper:
         looks = 0
         for stray in found.values():
             fate = self._fate(ready, stray)
-            if fate is not None and looks < _LOOKS:
+            if fate is not None and looks < _LOOKS and not self._asked_for(stray.id):
                 looks += 1
                 with _tolerant(stray.kind):
                     await self._confirm(ready, stray, fate, now)
-        await self.engine.leftovers.save()
+        await self.engine.leftovers.save(())
         await self._look_after(ready, policy, memory, now)
 
     def _fate(self, ready: AccountReady, stray: Stray) -> Fate | None:
@@ -114,7 +115,7 @@ class Sweeper:
             return None
         key, organization = traces.giver(stray.name), ready.organization_id
         entry = cache.get(key) if key is not None else None
-        known = leftovers.known(organization, stray.id) or (entry is not None and stray.id.encode() in entry.body)
+        known = leftovers.known(organization, stray.id) or (entry is not None and entry.says(stray.id))
         if known or leftovers.kept(organization, stray.id, stray.name):
             return None
         found = standing(
@@ -122,7 +123,6 @@ class Sweeper:
             here=key is not None and cache.account_of(key) == ready.key,
             searched=entry is not None and traces.is_searched(stray.name, entry),
             settled=key is None or not self.engine.queue.is_working(key),
-            named=self._named(stray.id),
             watched=self.everywhere,
         )
         if found is Standing.SEARCHED and key is not None:
@@ -158,10 +158,10 @@ class Sweeper:
         namespace, _, name = record.of.partition("/")
         self.engine.queue.add(ObjectKey(record.kind, namespace, name), Priority.CHANGE)
 
-    def _named(self, cloud_id: str) -> bool:
+    def _asked_for(self, cloud_id: str, restored: Callable[[Entry], bool] = lambda _: False) -> bool:
         """Whether any object says this id anywhere: restored ones, and who asks to adopt it. Walks through all."""
-        text = cloud_id.encode()
-        return any(text in entry.body for key, entry in self.engine.cache.items() if key.kind in self.traces)
+        entries = (entry for key, entry in self.engine.cache.items() if key.kind in self.traces)
+        return any(entry.says(cloud_id) or restored(entry) for entry in entries)
 
     async def _look_after(self, ready: AccountReady, policy: Orphans, memory: SweepMemory, now: datetime) -> None:
         """Ends what is to be ended, and forgets what is gone, or has an object again."""
@@ -187,12 +187,20 @@ class Sweeper:
             await self.traces[record.kind].end(ready.cloud.guarded(partial(self._nobodys, record)), record.id)
 
     def _ends(self, record: Leftover, policy: Orphans, now: datetime) -> bool:
-        """What some object asks for by its id is left to people."""
-        return to_end(record, policy, now, everywhere=self.everywhere) and not self._named(record.id)
+        return to_end(record, policy, now, everywhere=self.everywhere) and self._nobodys(record)
 
     def _nobodys(self, record: Leftover) -> bool:
-        """Asked again in the moment before the first byte."""
-        return not self.engine.cache.with_cloud_id(record.id)
+        """Nobody has it, asks for it or holds its end back; asked again in the moment before the first byte."""
+        cache, traces = self.engine.cache, self.traces[record.kind]
+        giver = traces.giver(record.name)
+        entry = cache.get(giver) if giver is not None else None
+        if cache.with_cloud_id(record.id) or (entry is not None and entry.paused):
+            return False
+
+        def restored(other: Entry) -> bool:
+            return record.fate is Fate.ORPHAN and other.searching and traces.is_searched(record.name, other)
+
+        return not self._asked_for(record.id, restored)
 
     def _in_turn(self, ready: AccountReady, memory: SweepMemory) -> Iterator[Leftover]:
         """Those that the organization can be asked about: all late ones, and some of the others each time."""

@@ -9,8 +9,10 @@ import pytest
 
 from relay_client import CloudError, Forbidden, Unauthorized
 from relay_operator.api.cloudaccount import Orphans
-from relay_operator.api.meta import ObjectKey
+from relay_operator.api.conditions import ConditionType
+from relay_operator.api.meta import CREATE_INTENT, CreateIntent, Identity, ObjectKey
 from relay_operator.engine.account import AccountReady
+from relay_operator.engine.cache import Cache
 from relay_operator.engine.intent import cloud_name
 from relay_operator.engine.leftovers import Fate, Leftover
 from relay_operator.flows.account.sweep import Sweeper, SweepMemory
@@ -21,9 +23,10 @@ from tests.unit.flows.managed.cloudpods import MemoryPods, lost
 from tests.unit.flows.managed.world import BEGINNING, NAMESPACE, World
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from relay_client import Cloud
+    from relay_operator.engine.entry import Entry
     from relay_operator.engine.traces import Traces
     from relay_operator.engine.unclaimed_ids import UnclaimedIds
 
@@ -61,6 +64,7 @@ class Swept:
     traces: dict[str, Traces] = field(default_factory=dict)
     memory: SweepMemory = field(default_factory=SweepMemory)
     late: list[str] = field(default_factory=list)
+    everywhere: bool = True
 
     def knows(self, kind: str, pods: type[MemoryPods]) -> None:
         """What such a kind can tell of the world's pods."""
@@ -73,7 +77,9 @@ class Swept:
         return self.world.account.state
 
     async def __call__(self, usage: CurrentUsage | None = None, policy: Orphans = Orphans.REPORT) -> None:
-        sweeper = Sweeper(self.world.reconciler.engine, self.traces, everywhere=True, on_late=self.late.append)
+        sweeper = Sweeper(
+            self.world.reconciler.engine, self.traces, everywhere=self.everywhere, on_late=self.late.append
+        )
         await sweeper.sweep(self.ready, usage, policy, self.memory, self.world.clock.wall())
 
     def told(self) -> list[tuple[Fate, str]]:
@@ -176,3 +182,88 @@ async def test_an_orphan_that_an_object_asks_for_is_left_to_it(swept: Swept) -> 
     swept.world.delete()
     await swept(policy=Orphans.DELETE)
     assert swept.world.pods.live == []
+
+
+async def test_what_an_object_says_the_id_of_is_left_to_people(swept: Swept) -> None:
+    made = swept.world.pods.add(ORPHAN)
+    swept.world.apply(annotations={"gpurelay.dev/adopt-id": made.id, "gpurelay.dev/paused": "true"})
+    await swept()
+    assert swept.told() == []
+
+
+async def test_an_orphan_that_an_open_intent_names_is_left_to_it(swept: Swept) -> None:
+    """A backup was restored without status: its id is not known, and its object may take it over."""
+    made, world = swept.world.pods.add(ORPHAN), swept.world
+    await swept()
+    world.clock.seconds += 2 * 86400
+    former = Identity(installation="c0ffe", namespace=NAMESPACE, name="gone", uid="01234567-89ab", organization="org-1")
+    intent = CreateIntent(
+        token="t", name=ORPHAN, attempt=1, spec_hash="", started_at=BEGINNING, account="", identity=former
+    )
+    world.apply("gone", annotations={CREATE_INTENT: intent.to_annotation(), "gpurelay.dev/paused": "true"})
+    await swept(policy=Orphans.DELETE)
+    assert [record.id for record in world.pods.live] == [made.id]
+    world.delete("gone")
+    await swept(policy=Orphans.DELETE)
+    assert world.pods.live == []
+
+
+async def test_an_orphan_that_is_asked_for_while_its_end_waits_for_a_connection_is_not_ended(swept: Swept) -> None:
+    made, world = swept.world.pods.add(ORPHAN), swept.world
+    await swept()
+    world.clock.seconds += 2 * 86400
+    world.pods.before_change = lambda _call: world.apply(annotations={"gpurelay.dev/adopt-id": made.id}) and None
+    await swept(policy=Orphans.DELETE)
+    assert [record.id for record in world.pods.live] == [made.id]
+
+
+async def test_nothing_is_ended_for_a_paused_object(swept: Swept) -> None:
+    world = swept.world
+    world.apply()
+    await world.wait(10)
+    late = world.pods.add(cloud_name(NAMESPACE, "train", world.obj().metadata.uid, "c0ffe", 7))
+    world.annotate(paused="true")
+    await swept()
+    assert swept.told() == [(Fate.LATE, late.id)]
+    assert late in world.pods.live
+    world.annotate(paused=None)
+    await world.settle()
+    await swept()
+    assert late not in world.pods.live
+
+
+async def test_what_its_object_tells_of_is_ended_though_the_first_try_failed(swept: Swept) -> None:
+    world = swept.world
+    world.apply()
+    await world.wait(10)
+    late = world.pods.add(cloud_name(NAMESPACE, "train", world.obj().metadata.uid, "c0ffe", 7))
+    world.pods.fail("delete", lost(acted=False))
+    await swept()
+    await world.settle()
+    told = world.condition(ConditionType.LATE_CREATE)
+    assert told is not None
+    assert late.id in told.message
+    assert late in world.pods.live
+    await swept()
+    assert late not in world.pods.live
+
+
+async def test_what_may_be_another_operators_costs_no_walk_through_all_objects(
+    swept: Swept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walks: list[Cache] = []
+    everything = Cache.items
+
+    def counted(cache: Cache) -> Iterator[tuple[ObjectKey, Entry]]:
+        walks.append(cache)
+        return everything(cache)
+
+    monkeypatch.setattr(Cache, "items", counted)
+    for number in range(30):
+        swept.world.pods.add(cloud_name(NAMESPACE, f"gone-{number}", f"{number:08x}-89ab", "c0ffe", 1))
+    swept.everywhere = False
+    await swept()
+    assert (swept.told(), walks) == ([], [])
+    swept.everywhere = True
+    await swept()
+    assert (len(swept.told()), len(walks)) == (10, 10)
