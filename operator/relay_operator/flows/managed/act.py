@@ -48,7 +48,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
             case actions.Resend() if facts.intent is not None:
                 return await self._create(facts, facts.intent, memory)
             case actions.Adopt() if facts.observed is not None:
-                return Accepted(facts.observed, await self._intent_for_adoption(facts, facts.observed, writer))
+                return Accepted(facts.observed, await self._intent_for_adoption(facts, facts.observed, memory, writer))
             case actions.Update(name) if facts.observed is not None:
                 change = predicates.change_named(self.resource, facts.observed, facts.change, name)
                 result = await self._send(facts, change.send, change)
@@ -92,7 +92,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         return intent
 
     async def _intent_for_adoption(
-        self, facts: Facts[SpecT, StatusT, ObsT], observed: ObsT, writer: ObjectWriter
+        self, facts: Facts[SpecT, StatusT, ObsT], observed: ObsT, memory: ManagedMemory, writer: ObjectWriter
     ) -> CreateIntent:
         """The open intent where there is one of its own, else a new one that names what was found."""
         obj, known = facts.obj, facts.intent
@@ -102,6 +102,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         cloud_id, name = self.resource.identity(observed)
         intent = self._intent(facts, named(cloud_id, name), max(obj.status.attempt or 0, 1))
         await finalizer.guard(writer, obj.metadata, intent)
+        memory.intent = intent
         return intent
 
     def _name(self, metadata: ObjectMeta, attempt: int) -> str:

@@ -8,12 +8,13 @@ from relay_operator.flows.managed.memory import ManagedMemory
 def with_open_intent(obj: Resource[SpecT, StatusT], memory: ManagedMemory) -> Resource[SpecT, StatusT]:
     """The object as it would be if nobody had taken its open intent away, or put a former one in its place.
 
-    `kubectl replace` does that. Without it a create whose answer is lost would read as never sent.
+    `kubectl replace` does that. Without it a create whose answer is lost would read as never sent; an id in status is
+    enough to tell that.
     """
     metadata, ended, known = obj.metadata, obj.status.create_token, memory.intent
     said = CreateIntent.parse(metadata.annotations.get(CREATE_INTENT))
     written = said if isinstance(said, CreateIntent) and said.token != ended else None
-    if known is None or known.token == ended:
+    if known is None or known.token == ended or obj.status.id:
         memory.intent = written
         return obj
     if written is not None and (written.token == known.token or written.attempt > known.attempt):

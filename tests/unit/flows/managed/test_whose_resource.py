@@ -190,6 +190,9 @@ async def test_a_restored_object_finds_what_an_open_intent_led_to(world: World) 
     recorded = world.status().identity
     assert recorded is not None
     assert (world.status().id, recorded.uid, len(world.pods.created)) == ("pod-1", world.obj().metadata.uid, 1)
+    await world.wait(400)
+    intent = _intent(world)
+    assert (intent.token, intent.identity) == (world.status().create_token, recorded)
 
 
 @pytest.mark.parametrize("status", [True, False], ids=["with status", "without"])
