@@ -32,6 +32,7 @@ REPLAYS = {
     "one": "test_the_saved_plan_is_replayed",
     "pair": "test_the_saved_plan_with_two_operators_is_replayed",
     "batches": "test_the_saved_plan_with_a_batch_is_replayed",
+    "batch pair": "test_the_saved_plan_with_a_batch_and_two_operators_is_replayed",
 }
 session_fixture = pytest_asyncio.fixture(scope="session", loop_scope="session")
 module_fixture = pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -74,7 +75,7 @@ def _is_left_out(item: pytest.Item, wanted: str | None, *, sample: bool) -> bool
 def _stage_of(plan: Plan) -> str:
     """Which stage it is played on."""
     if plan.scenario in BATCHES:
-        return "batches"
+        return "batch pair" if needs_two_operators(plan) else "batches"
     return "pair" if needs_two_operators(plan) else "one"
 
 

@@ -130,12 +130,16 @@ class Ground:
         return await self.kube.list(self.scenario.kind.name)
 
     async def at_rest(self) -> bool:
-        """Whether nothing is left to be done: everything is as wanted, or gone, and nothing else is alive."""
+        """Whether nothing is left to be done: everything is gone, or as wanted, and nothing else is alive."""
+        if not await self.objects():
+            return True
+        if not await self.settled():
+            return False
         try:
             await self.verify()
         except AssertionError:
             return False
-        return await self.settled()
+        return True
 
     @property
     def lives_by_webhooks(self) -> bool:

@@ -30,6 +30,13 @@ async def test_the_saved_plan_with_two_operators_is_replayed(pair_plays: Plays, 
     await pair_plays.holds(Plan.load(request.config.getoption("--plan")), meets=False)
 
 
+@pytest.mark.asyncio(loop_scope="session")
+async def test_the_saved_plan_with_a_batch_and_two_operators_is_replayed(
+    batch_pair_plays: Plays, request: pytest.FixtureRequest
+) -> None:
+    await batch_pair_plays.holds(Plan.load(request.config.getoption("--plan")), meets=False)
+
+
 def test_a_plan_is_read_back_as_it_was_saved(tmp_path: Path) -> None:
     rules = (
         Rule(Side.CLOUD, "POST /v1/pods", Hold(Moment.ACTED, Deed.KILL_OPERATOR)),
