@@ -76,8 +76,8 @@ class Ground:
 
     @property
     def books(self) -> oracles.Books:
-        """What the cloud has and had."""
-        return oracles.Books(self.workspace.cloud, self.organizations, self.site.made)
+        """What the cloud has and had, as of now."""
+        return oracles.Books(self.workspace.cloud, self.organizations, dict(self.site.made))
 
     @property
     def kube(self) -> Kube:
