@@ -156,7 +156,7 @@ class Passes:
         self._controller = Controller(engine, flow)
         self._accounts, self._orphans = accounts, orphans
         traces = ManagedTraces(clusters, GpuClusterStatus(), cache, engine.installation)
-        self._sweeper = Sweeper(engine, {KIND: traces}, True, lambda _kind: None)
+        self._sweeper = Sweeper(engine, {KIND: traces}, True, lambda _kind: None, lambda _account: None)
 
     def close(self) -> None:
         self._loop.close()

@@ -26,13 +26,21 @@ def checks() -> dict[str, str]:
     return found
 
 
+def is_shipped(item: Manifest) -> bool:
+    """Whether its kind is one of the project's, and not a test's own."""
+    return _key(item) in checks()
+
+
 def argo_health(item: Manifest) -> tuple[Health, str]:
     """Status and message. Argo CD runs Lua 5.1 with the object as `obj`; what is null there is absent."""
-    group, kind = item["apiVersion"].partition("/")[0], item["kind"]
     lua = _lua()
     lua.globals()["obj"] = lua.table_from(_without_nulls(item), recursive=True)
-    answer = _compiled(checks()[f"resource.customizations.health.{group}_{kind}"])()
+    answer = _compiled(checks()[_key(item)])()
     return cast("Health", answer["status"]), answer["message"]
+
+
+def _key(item: Manifest) -> str:
+    return f"resource.customizations.health.{item['apiVersion'].partition('/')[0]}_{item['kind']}"
 
 
 @cache

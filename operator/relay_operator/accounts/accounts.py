@@ -182,6 +182,11 @@ class Accounts:
         connection = self._connections.get(key)
         return None if connection is None else connection.who
 
+    def organization_of(self, key: ObjectKey) -> str | None:
+        """The organization of the account's key; None where the cloud did not say so far."""
+        who = self.whoami(key)
+        return None if who is None else who.organization_id
+
     def unclaimed(self, key: ObjectKey) -> UnclaimedIds:
         """Ids that webhooks of this account named and nobody records."""
         return self._connection(key).unclaimed

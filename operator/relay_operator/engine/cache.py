@@ -122,7 +122,11 @@ class Cache:
     def account_of(self, key: ObjectKey) -> ObjectKey | None:
         """The account that the object uses, would use, or is; None where it is not known, or there is none."""
         entry = self._entries.get(key)
-        return None if entry is None else self._users.account_of(key, entry.account)
+        return None if entry is None else self.account_meant(key, entry)
+
+    def account_meant(self, key: ObjectKey, entry: Entry) -> ObjectKey | None:
+        """The same of an entry that may have been replaced."""
+        return self._users.account_of(key, entry.account)
 
     def default_account(self, namespace: str) -> ObjectKey | None:
         """What objects of this namespace use that name no account; None where there is no such account."""

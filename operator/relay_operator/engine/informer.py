@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.backoff import Random
 from relay_operator.engine.cache import Cache
-from relay_operator.engine.entry import entry_of, needs_work, others_wrote, uid_of, version_of
+from relay_operator.engine.entry import Entry, entry_of, needs_work, others_wrote, uid_of, version_of
 from relay_operator.engine.intent import intent_of
 from relay_operator.engine.kube import Kube, ResourceType
 from relay_operator.engine.leftovers import Fate, Leftover
@@ -38,6 +38,8 @@ class Informer:
         """An object as it is, or was a moment ago."""
         key = key_of(kind, raw)
         before, after = self.cache.put(key, raw)
+        if before is not None and before.uid != after.uid:
+            self._ghost(key, before)
         if not needs_work(before, after):
             return
         if before is None and after.settled:
@@ -59,9 +61,15 @@ class Informer:
             self._forced_away(key, raw)
         self._drop(key, uid_of(raw), version_of(raw))
 
+    def _ghost(self, key: ObjectKey, entry: Entry) -> None:
+        """It is gone, and no event told."""
+        if not self.vanished.leftovers.was_let_go(entry.uid):
+            self._forced_away(key, json.loads(entry.body))
+
     def _forced_away(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> None:
         """Somebody took the finalizer off: what the object had belongs to nobody, and is told until it is gone."""
-        entry, account = entry_of(raw), self.cache.account_of(key)
+        entry = entry_of(raw)
+        account = self.cache.account_meant(key, entry)
         if account is None or not (entry.cloud_id or entry.searching):
             return
         status, intent = part(raw, "status"), intent_of(raw)
@@ -97,8 +105,7 @@ class Informer:
         for key, entry in known.items():
             if key not in present and entry is not None and self.cache.get(key) is entry:
                 logger.info("%s is gone, and no event told: dropping it", key)
-                if not self.vanished.leftovers.was_let_go(entry.uid):
-                    self._forced_away(key, json.loads(entry.body))
+                self._ghost(key, entry)
                 self._drop(key, entry.uid)
 
     def _drop(self, key: ObjectKey, uid: str, version: int = 0) -> None:

@@ -7,7 +7,7 @@ lets the operator forget what it stands for.
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeVar
@@ -186,6 +186,23 @@ class Leftovers:
     def counts(self) -> Counter[Fate]:
         """How many there are of each fate."""
         return Counter(record.fate for record in self._records.values())
+
+    def by_name(self, organization: str, kind: str, name: str) -> Leftover | None:
+        """The one that is only known by this name."""
+        found = [
+            one
+            for one in self._records.values()
+            if (one.organization, one.kind, one.id, one.name) == (organization, kind, "", name)
+        ]
+        return found[0] if found else None
+
+    def move(self, organization: str, account: ObjectKey, is_there: Callable[[ObjectKey], bool]) -> None:
+        """What an account of this organization left that is gone itself is another's to look after."""
+        for gone in [other for other in self._by_account if not is_there(other)]:
+            for record in self.of(gone):
+                if record.organization == organization:
+                    self._put(record.model_copy(update={"account": account}))
+                    self._unsaved.add(record.config_map)
 
     def known(self, organization: str, cloud_id: str) -> bool:
         """Whether there is a record of this id."""

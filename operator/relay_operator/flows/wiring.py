@@ -81,7 +81,13 @@ def accounts(definition: Definition, model: type[AnyAccount]) -> Callable[[Parts
 
     def controller(parts: Parts) -> KindReconciler:
         engine, settings, metrics = parts.engine, parts.settings, parts.metrics
-        sweeper = Sweeper(engine, parts.traces, not settings.watch_namespaces, metrics.on_late_create)
+        sweeper = Sweeper(
+            engine,
+            parts.traces,
+            not settings.watch_namespaces,
+            metrics.on_late_create,
+            parts.accounts.organization_of,
+        )
         flow = AccountFlow(definition, model, engine, settings, parts.accounts, metrics, parts.plurals, sweeper)
         return Controller(engine, flow)
 

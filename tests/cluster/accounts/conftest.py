@@ -93,7 +93,13 @@ class Bench:
 
     def follow(self, settings: Settings) -> None:
         """Passes go by these settings from here on."""
-        sweeper = Sweeper(self.engine, {}, everywhere=True, on_late=self.metrics.on_late_create)
+        sweeper = Sweeper(
+            self.engine,
+            {},
+            everywhere=True,
+            on_late=self.metrics.on_late_create,
+            organization_of=self.accounts.organization_of,
+        )
         plurals = {"GpuPod": "gpupods", "GpuCluster": "gpuclusters", "InferenceBatch": "inferencebatches"}
         shared = self.engine, settings, self.accounts, self.metrics, plurals, sweeper
         self.controllers: dict[str, KindReconciler] = {

@@ -76,6 +76,8 @@ class Sweeper:
     """Whether all namespaces are watched: otherwise the owner of a name may be another operator's to know."""
     on_late: Callable[[str], None]
     """Told the kind of each late create."""
+    organization_of: Callable[[ObjectKey], str | None]
+    """An account's; None where it is not known."""
 
     def anxious(self, account: ObjectKey, ready: AccountReady, memory: SweepMemory) -> bool:
         """Whether something may be in the cloud, or on its way there, that no object tells of."""
@@ -98,6 +100,7 @@ class Sweeper:
         memory.sweeps += 1
         if usage is not None:
             memory.hours = {item.resource_id: item.hours or 0.0 for item in usage.breakdown if item.resource_id}
+        self.engine.leftovers.move(ready.organization_id, ready.key, lambda key: self.engine.cache.get(key) is not None)
         looks = 0
         for stray in found.values():
             fate = self._fate(ready, stray)
@@ -120,7 +123,7 @@ class Sweeper:
             return None
         found = standing(
             given=entry is not None,
-            here=key is not None and cache.account_of(key) == ready.key,
+            here=key is not None and self._sees(ready, cache.account_of(key)),
             searched=entry is not None and traces.is_searched(stray.name, entry),
             settled=key is None or not self.engine.queue.is_working(key),
             watched=self.everywhere,
@@ -129,6 +132,11 @@ class Sweeper:
             ready.unclaimed.learn(stray.id, stray.name)
             self.engine.queue.add(key, Priority.EVENT)
         return _FATES.get(found)
+
+    def _sees(self, ready: AccountReady, account: ObjectKey | None) -> bool:
+        """Whether nobody but this account can look after what was made for an object that uses `account` now."""
+        other = self.organization_of(account) if account is not None else None
+        return account == ready.key or (other is not None and other != ready.organization_id)
 
     async def _confirm(self, ready: AccountReady, stray: Stray, fate: Fate, now: datetime) -> None:
         """Told and written down, if it lives: lists and usage can lag."""
@@ -149,6 +157,9 @@ class Sweeper:
             since=now,
         )
         self.engine.leftovers.note(record)
+        known_by_name = self.engine.leftovers.by_name(ready.organization_id, stray.kind, stray.name)
+        if known_by_name is not None and known_by_name.fate is Fate.ORPHAN:
+            await self.engine.leftovers.forget(known_by_name)
         if fate is Fate.LATE:
             self.on_late(stray.kind)
             self._wake(record)
@@ -207,7 +218,7 @@ class Sweeper:
         own = [
             record
             for record in self.engine.leftovers.of(ready.key)
-            if record.id and record.organization == ready.organization_id and record.kind in self.traces
+            if record.id and record.organization in {"", ready.organization_id} and record.kind in self.traces
         ]
         late = [record for record in own if record.fate is Fate.LATE]
         rest = [record for record in own if record.fate is not Fate.LATE]

@@ -19,6 +19,7 @@ from relay_operator.flows.account.sweep import Sweeper, SweepMemory
 from relay_operator.flows.managed.traces import ManagedTraces
 from relay_operator.kinds.gpupod import GpuPodStatus
 from relay_wire.billing import CurrentUsage
+from tests.unit.engine.apiserver import Json
 from tests.unit.flows.managed.cloudpods import MemoryPods, lost
 from tests.unit.flows.managed.world import BEGINNING, NAMESPACE, World
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from relay_operator.engine.traces import Traces
     from relay_operator.engine.unclaimed_ids import UnclaimedIds
 
+KEY = ObjectKey("GpuPod", NAMESPACE, "train")
 ACCOUNT = ObjectKey("CloudAccount", NAMESPACE, "default")
 ORPHAN = cloud_name(NAMESPACE, "gone", "01234567-89ab", "c0ffe", 1)
 
@@ -64,6 +66,7 @@ class Swept:
     traces: dict[str, Traces] = field(default_factory=dict)
     memory: SweepMemory = field(default_factory=SweepMemory)
     late: list[str] = field(default_factory=list)
+    organizations: dict[ObjectKey, str] = field(default_factory=dict)
     everywhere: bool = True
 
     def knows(self, kind: str, pods: type[MemoryPods]) -> None:
@@ -78,7 +81,11 @@ class Swept:
 
     async def __call__(self, usage: CurrentUsage | None = None, policy: Orphans = Orphans.REPORT) -> None:
         sweeper = Sweeper(
-            self.world.reconciler.engine, self.traces, everywhere=self.everywhere, on_late=self.late.append
+            self.world.reconciler.engine,
+            self.traces,
+            everywhere=self.everywhere,
+            on_late=self.late.append,
+            organization_of=self.organizations.get,
         )
         await sweeper.sweep(self.ready, usage, policy, self.memory, self.world.clock.wall())
 
@@ -267,3 +274,47 @@ async def test_what_may_be_another_operators_costs_no_walk_through_all_objects(
     swept.everywhere = True
     await swept()
     assert (len(swept.told()), len(walks)) == (10, 10)
+
+
+@pytest.mark.parametrize(
+    ("organization", "told"),
+    [("org-2", [(Fate.LATE, "pod-2")]), ("org-1", []), (None, [])],
+    ids=["of another organization", "of the same", "not known"],
+)
+async def test_what_came_too_late_for_an_object_that_moved_is_ended_where_nobody_else_sees_it(
+    swept: Swept, organization: str | None, told: list[tuple[Fate, str]]
+) -> None:
+    world, elsewhere = swept.world, ObjectKey("CloudAccount", NAMESPACE, "other")
+    world.server.put("cloudaccounts", {"metadata": {"name": "other", "namespace": NAMESPACE}})
+    world.apply(accountRef={"kind": "CloudAccount", "name": "other"})
+    await world.wait(10)
+    world.cache.put(KEY, world.raw())
+    swept.organizations |= {} if organization is None else {elsewhere: organization}
+    status: Json = {"account": {"kind": "CloudAccount", "name": "other"}}
+    world.server.edit("gpupods", NAMESPACE, "train", {"status": status}, status=True)
+    world.pods.add(cloud_name(NAMESPACE, "train", world.obj().metadata.uid, "c0ffe", 7))
+    await swept()
+    assert swept.told() == told
+
+
+async def test_what_an_account_that_is_gone_left_is_looked_after_by_another_of_its_organization(swept: Swept) -> None:
+    made = swept.world.pods.add(ORPHAN)
+    gone, leftovers = ObjectKey("CloudAccount", "team-b", "default"), swept.world.informer.vanished.leftovers
+    for organization, cloud_id in (("org-1", made.id), ("org-2", "pod-7")):
+        leftovers.note(
+            Leftover(
+                fate=Fate.ORPHAN, kind="GpuPod", account=gone, organization=organization, id=cloud_id, since=BEGINNING
+            )
+        )
+    await swept()
+    assert swept.told() == [(Fate.ORPHAN, made.id)]
+    assert [one.id for one in leftovers.of(gone)] == ["pod-7"]
+
+
+async def test_what_was_only_known_by_its_name_is_told_once_when_it_is_found(swept: Swept) -> None:
+    leftovers = swept.world.informer.vanished.leftovers
+    told = {"kind": "GpuPod", "account": ACCOUNT, "organization": "org-1", "name": ORPHAN, "since": BEGINNING}
+    leftovers.note(Leftover.model_validate({"fate": Fate.ORPHAN, **told}))
+    made = swept.world.pods.add(ORPHAN)
+    await swept()
+    assert swept.told() == [(Fate.ORPHAN, made.id)]

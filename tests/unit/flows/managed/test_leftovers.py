@@ -146,6 +146,17 @@ async def test_what_is_forced_away_before_its_create_had_an_answer_is_told_by_it
     )
 
 
+async def test_what_was_forced_away_and_replaced_while_the_watch_was_silent_is_an_orphan(world: World) -> None:
+    world.apply()
+    await world.wait(10)
+    world.watching = False
+    world.delete(force=True)
+    world.apply()
+    world.watching = True
+    await world.informer.relist(world.kube, "GpuPod", world.flow.type, ())
+    assert kept(world) == [(Fate.ORPHAN, "pod-1", f"{NAMESPACE}/train")]
+
+
 async def test_what_had_nothing_leaves_nothing(world: World) -> None:
     world.account.state = AccountWaiting(Reason.ACCOUNT_MISSING, "none")
     world.apply()
@@ -227,13 +238,54 @@ async def test_what_is_written_down_is_not_forgotten_while_its_object_is_about_t
     world.delete()
     engine = world.reconciler.engine
     traces = ManagedTraces(world.resource, GpuPodStatus(), world.cache, engine.installation)
-    sweeper = Sweeper(engine, {"GpuPod": traces}, everywhere=True, on_late=lambda _: None)
+    sweeper = Sweeper(
+        engine, {"GpuPod": traces}, everywhere=True, on_late=lambda _: None, organization_of=lambda _: None
+    )
     await sweeper.sweep(ready(world), None, Orphans.DELETE, SweepMemory(), BEGINNING)
     assert (world.exists(), [fate for fate, _, _ in kept(world)], written(world)) == (
         True,
         [Fate.KEPT],
         [("kept", "pod-1")],
     )
+
+
+async def test_what_is_taken_to_its_end_while_it_is_written_down_is_forgotten_again(world: World) -> None:
+    leftovers = world.informer.vanished.leftovers
+    leftovers.note(leftover(Fate.ORPHAN, uid="1"))
+    world.server.before = lambda call: leftovers.retract("1") if call.method == "POST" else None
+    await leftovers.save()
+    await leftovers.save()
+    assert (kept(world), written(world)) == ([], [])
+
+
+async def test_what_is_noted_again_while_it_is_retracted_is_written_again(world: World) -> None:
+    leftovers, record = world.informer.vanished.leftovers, leftover(Fate.ORPHAN, uid="1")
+    leftovers.note(record)
+    await leftovers.save()
+    leftovers.retract("1")
+    world.server.before = lambda call: leftovers.note(record) if call.method == "DELETE" else None
+    await leftovers.save()
+    assert written(world) == [("orphan", "pod-9")]
+
+
+async def test_what_an_account_left_that_is_gone_is_anothers(world: World) -> None:
+    leftovers, other = world.informer.vanished.leftovers, ObjectKey("CloudAccount", "team-b", "default")
+    leftovers.note(leftover(Fate.ORPHAN))
+    leftovers.note(leftover(Fate.ORPHAN, "pod-8", organization="org-2"))
+    leftovers.move("org-1", other, lambda key: key == ACCOUNT)
+    assert leftovers.of(other) == ()
+    leftovers.move("org-1", other, lambda key: key == other)
+    assert ([one.id for one in leftovers.of(other)], kept(world)) == (["pod-9"], [(Fate.ORPHAN, "pod-8", "")])
+    await leftovers.save()
+    assert sorted(written(world)) == [("orphan", "pod-8"), ("orphan", "pod-9")]
+
+
+async def test_what_is_only_known_by_its_name_is_found_by_it(world: World) -> None:
+    leftovers = world.informer.vanished.leftovers
+    leftovers.note(leftover(Fate.ORPHAN, ""))
+    leftovers.note(leftover(Fate.ORPHAN, "pod-9", name="another"))
+    found = [leftovers.by_name("org-1", "GpuPod", name) for name in ("its-name", "another", "unheard")]
+    assert [one is not None for one in found] == [True, False, False]
 
 
 async def test_a_write_that_fails_is_made_again(world: World) -> None:
