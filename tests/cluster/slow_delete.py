@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from tests.support.certificates import write_serving_certificate
+from tests.support.eventually import eventually
 from tests.support.manifests import ready
 from tests.support.process import free_port
 
@@ -31,13 +32,18 @@ class SlowDelete:
     """The API server asks before it deletes; by then it has read the object, and decided that nothing holds it."""
 
     def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        """By a rehearsal: from then on nothing is deleted without asking."""
         self.began = asyncio.Event()
         self.may_end = asyncio.Event()
 
     async def answer(self, request: web.Request) -> web.Response:
         review: Manifest = await request.json()
-        self.began.set()
-        await self.may_end.wait()
+        if review["request"].get("dryRun"):
+            self.asked.set()
+        else:
+            self.began.set()
+            await self.may_end.wait()
         allowed = {"uid": review["request"]["uid"], "allowed": True}
         return web.json_response({"apiVersion": review["apiVersion"], "kind": review["kind"], "response": allowed})
 
@@ -67,7 +73,13 @@ async def slow_delete(workspace: Workspace, folder: Path) -> AsyncIterator[SlowD
     kube, name = workspace.kube, f"slow-delete-{workspace.namespace}"
     manifest = {"apiVersion": "admissionregistration.k8s.io/v1", "kind": _TYPE, "metadata": {"name": name}}
     await kube.call("POST", _PATH, {**manifest, "webhooks": [asked]})
+
+    async def rehearsed() -> bool:
+        await kube.delete("CloudAccount", "default", dryRun=["All"])
+        return slow.asked.is_set()
+
     try:
+        await eventually(rehearsed, what="the API server asks before it deletes")
         yield slow
     finally:
         await kube.call("DELETE", f"{_PATH}/{name}")

@@ -299,6 +299,9 @@ class ModelCache:
         """There is one."""
         return ACCOUNT
 
+    def account_meant(self, key: ObjectKey, entry: Entry) -> ObjectKey:
+        return ACCOUNT
+
     def claim(self, cloud_id: str, key: ObjectKey) -> frozenset[ObjectKey]:
         return cast(frozenset[ObjectKey], self._script.ask(asked.Claim(cloud_id, key)))
 

@@ -11,7 +11,7 @@ from typing import Generic, assert_never
 from pydantic import ValidationError
 
 from relay_operator.api.conditions import ConditionType, Reason
-from relay_operator.api.meta import ObjectKey, ObjectMeta
+from relay_operator.api.meta import FINALIZER, ObjectKey, ObjectMeta
 from relay_operator.api.references import AccountKind
 from relay_operator.engine import actions, conditions, finalizer, unreadable
 from relay_operator.engine.account_users import DEFAULT_NAME
@@ -200,7 +200,12 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         match action:
             case actions.Release():
                 await self._leave(turn, self.flow.leaves(facts))
-                return await finalizer.release(writer, metadata)
+                was_there = await finalizer.release(writer, metadata)
+                if metadata.finalizers == [FINALIZER] and not turn.key.vanished:
+                    # Nothing else holds it. The watch may have begun too late to tell, and what it used waits for it.
+                    self.engine.cache.drop(turn.key, turn.uid)
+                    self.engine.queue.add(turn.key, Priority.REPAIR)
+                return was_there
             case actions.Expire():
                 await writer.delete()
             case _:

@@ -27,6 +27,21 @@ async def test_deleting_terminates_then_looks_then_lets_go(world: World) -> None
     assert world.pods.count("delete") == 1
 
 
+async def test_what_was_let_go_is_forgotten_though_no_event_tells(world: World) -> None:
+    """What it used, an account for example, waits until nothing uses it any more."""
+    await made(world)
+    held = world.apply("held")
+    await world.settle()
+    world.server.edit("gpupods", NAMESPACE, "held", {"metadata": {"finalizers": [FINALIZER, "another.dev/held"]}})
+    for name in ("train", "held"):
+        world.delete(name)
+    await world.settle()
+    world.watching = False
+    await world.wait(10)
+    assert (world.exists(), world.exists("held")) == (False, True)
+    assert list(world.cache.keys()) == [held]
+
+
 POLICIES = {
     "Delete": ("terminated", ["delete"]),
     "Stop": ("stopped", ["stop"]),
@@ -129,7 +144,7 @@ async def test_letting_go_is_logged_once_however_late_the_watch_tells_of_it(
     for _ in range(3):
         world.queue.add(ObjectKey("GpuPod", NAMESPACE, "train"), Priority.EVENT)
         await world.settle()
-    assert [one.outcome for one in world.passes].count("Release") == 4
+    assert [one.outcome for one in world.passes].count("Release") == 1
     assert caplog.messages.count("Release") == 1
 
 
