@@ -40,6 +40,9 @@ async def test_what_was_let_go_is_forgotten_though_no_event_tells(world: World) 
     await world.wait(10)
     assert (world.exists(), world.exists("held")) == (False, True)
     assert list(world.cache.keys()) == [held]
+    world.delete("held", force=True)
+    await world.informer.relist(world.kube, "GpuPod", world.flow.type, ())
+    assert (list(world.cache.keys()), world.informer.vanished.leftovers.counts()) == ([], {})
 
 
 POLICIES = {
