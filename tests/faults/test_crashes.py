@@ -28,9 +28,9 @@ async def test_a_pod_whose_create_was_never_sent_waits_for_a_person_and_is_made_
     await plays.holds(Plan("pod killed before the create", "pod", rules, word=Word.RETRY_CREATE))
 
 
-async def test_a_pod_that_nobody_tells_of_is_adopted_on_a_persons_word(plays: Plays) -> None:
+async def test_a_pod_that_no_webhook_tells_of_is_adopted_by_itself_or_on_a_persons_word(plays: Plays) -> None:
     rules = _killed(Moment.ACTED, POD.create)
-    await plays.holds(Plan("pod killed and webhooks lost", "pod", rules, _LOST, Word.ADOPT_ID))
+    await plays.holds(Plan("pod killed and webhooks lost", "pod", rules, _LOST, Word.AS_FOUND))
 
 
 async def test_a_cluster_is_found_in_the_list_where_webhooks_are_lost(plays: Plays) -> None:

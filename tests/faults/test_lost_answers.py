@@ -47,4 +47,4 @@ async def test_a_pod_whose_create_may_have_failed_waits_for_a_person(plays: Play
 async def test_a_pod_with_its_answer_and_its_webhooks_lost_is_never_doubled(plays: Plays) -> None:
     rule = Rule(Side.CLOUD, POD.create, LoseReply())
     lost = (WebhookFault("lose"),)
-    await plays.holds(Plan("pod create and webhooks lost", "pod", (rule,), lost, Word.ADOPT_ID))
+    await plays.holds(Plan("pod create and webhooks lost", "pod", (rule,), lost, Word.AS_FOUND))

@@ -26,7 +26,7 @@ async def test_the_leader_is_killed_in_mid_creation_of_a_cluster(pair_plays: Pla
 async def test_the_leader_is_killed_in_mid_creation_of_a_pod_that_nobody_tells_of(pair_plays: Plays) -> None:
     rule = Rule(Side.CLOUD, POD.create, Hold(Moment.ACTED, Deed.KILL_OPERATOR))
     lost = (WebhookFault("lose"),)
-    await pair_plays.holds(Plan("pod leader killed and webhooks lost", "pod", (rule,), lost, Word.ADOPT_ID))
+    await pair_plays.holds(Plan("pod leader killed and webhooks lost", "pod", (rule,), lost, Word.AS_FOUND))
 
 
 @pytest.mark.parametrize("scenario", WORKLOADS)
