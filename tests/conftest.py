@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 OPERATOR_NAMESPACE = "relay-system"
 # Seconds of each transition: long enough to be seen, short enough to wait for.
 QUICK = {"placementSeconds": 0.2, "startSeconds": 0.2, "stopSeconds": 0.2}
-_LONGEST_FIRST = ("faults", "cluster", "chart", "objectstores", "localcloud", "localcloud_client", "unit")
+_LONGEST_FIRST = ("faults", "cluster", "model", "chart", "objectstores", "localcloud", "localcloud_client", "unit")
 _MODES = (frozenset({"brisk"}), frozenset({"start_operator", "unattended_workspace"}), frozenset({"operator"}))
 """The fixtures that tell under which operator a test runs: the brisk one, one of its own, the shared one."""
 settings.register_profile("however busy the machine is", deadline=None, suppress_health_check=[HealthCheck.too_slow])
