@@ -2,12 +2,13 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.cache import Cache
+from relay_operator.engine.entry import Entry
 from relay_operator.engine.leftovers import Fate, Leftovers
 from relay_operator.engine.passes import Pass
 from relay_operator.engine.queue import Priority, Queue
@@ -34,14 +35,15 @@ class Collector:
             await asyncio.sleep(INTERVAL)
 
     def count(self) -> None:
-        objects = Counter((key.kind, entry.reason or "None") for key, entry in self.cache.items())
+        entries = tuple(self.cache.items())
+        objects = Counter((key.kind, entry.reason or "None") for key, entry in entries)
         self.metrics.objects.clear()
         self.metrics.creates_unknown.clear()
         for (kind, reason), number in objects.items():
             self.metrics.objects.labels(kind, reason).set(number)
             if reason == Reason.CREATE_OUTCOME_UNKNOWN:
                 self.metrics.creates_unknown.labels(kind).set(number)
-        self._count_troubles()
+        self._count_troubles(entries)
         counts = self.leftovers.counts()
         for fate in Fate:
             self.metrics.leftovers.labels(fate).set(counts[fate])
@@ -49,9 +51,9 @@ class Collector:
         self.metrics.queue_depth.set(len(self.queue))
         self.metrics.queue_oldest_seconds.set(0 if oldest is None else self.clock() - oldest)
 
-    def _count_troubles(self) -> None:
-        told = Counter((key.kind, one) for key, entry in self.cache.items() for one in entry.troubles)
-        doomed = Counter(key.kind for key, entry in self.cache.items() if entry.doomed)
+    def _count_troubles(self, entries: Collection[tuple[ObjectKey, Entry]]) -> None:
+        told = Counter((key.kind, one) for key, entry in entries for one in entry.troubles)
+        doomed = Counter(key.kind for key, entry in entries if entry.doomed)
         self.metrics.troubles.clear()
         self.metrics.deletion_deadlines.clear()
         for (kind, condition), number in told.items():

@@ -53,8 +53,7 @@ class Leftover(Model):
     @property
     def config_map(self) -> str:
         """The same for what is found another time."""
-        what = f"{self.organization}/{self.kind}/{self.id or self.name}"
-        return f"leftover-{self.kind.lower()}-{hashlib.sha256(what.encode()).hexdigest()[:16]}"
+        return _config_map(self.organization, self.kind, self.id or self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,12 +188,8 @@ class Leftovers:
 
     def by_name(self, organization: str, kind: str, name: str) -> Leftover | None:
         """The one that is only known by this name."""
-        found = [
-            one
-            for one in self._records.values()
-            if (one.organization, one.kind, one.id, one.name) == (organization, kind, "", name)
-        ]
-        return found[0] if found else None
+        record = self._records.get(_config_map(organization, kind, name))
+        return record if record is not None and not record.id else None
 
     def move(self, organization: str, account: ObjectKey, is_there: Callable[[ObjectKey], bool]) -> None:
         """What an account of this organization left that is gone itself is another's to look after."""
@@ -204,9 +199,10 @@ class Leftovers:
                     self._put(record.model_copy(update={"account": account}))
                     self._unsaved.add(record.config_map)
 
-    def known(self, organization: str, cloud_id: str) -> bool:
+    def known(self, organization: str, kind: str, cloud_id: str) -> bool:
         """Whether there is a record of this id."""
-        return any((each.organization, each.id) == (organization, cloud_id) for each in self._records.values())
+        record = self._records.get(_config_map(organization, kind, cloud_id))
+        return record is not None and record.id == cloud_id
 
     def kept(self, organization: str, cloud_id: str, name: str) -> bool:
         """Whether it stays on purpose, whatever else names it."""
@@ -242,6 +238,12 @@ class Leftovers:
             self._let_go.discard(uid)
             return True
         return False
+
+
+def _config_map(organization: str, kind: str, what: str) -> str:
+    """`what` is the id, or the name where no id is known."""
+    digest = hashlib.sha256(f"{organization}/{kind}/{what}".encode()).hexdigest()
+    return f"leftover-{kind.lower()}-{digest[:16]}"
 
 
 def _remove(index: dict[KeyT, set[str]], key: KeyT, name: str) -> None:

@@ -118,7 +118,7 @@ class Sweeper:
             return None
         key, organization = traces.giver(stray.name), ready.organization_id
         entry = cache.get(key) if key is not None else None
-        known = leftovers.known(organization, stray.id) or (entry is not None and entry.says(stray.id))
+        known = leftovers.known(organization, stray.kind, stray.id) or (entry is not None and entry.says(stray.id))
         if known or leftovers.kept(organization, stray.id, stray.name):
             return None
         found = standing(

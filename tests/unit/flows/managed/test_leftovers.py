@@ -214,10 +214,10 @@ async def test_a_fate_is_changed_but_never_from_kept(world: World) -> None:
         leftovers.note(leftover(fate, uid="1"))
         await leftovers.save()
     assert ([one.fate for one in leftovers.of(ACCOUNT)], leftovers.late("1")) == ([Fate.KEPT], ())
-    assert (leftovers.known("org-1", "pod-9"), leftovers.known("org-2", "pod-9")) == (True, False)
+    assert (leftovers.known("org-1", "GpuPod", "pod-9"), leftovers.known("org-2", "GpuPod", "pod-9")) == (True, False)
     assert written(world) == [("kept", "pod-9")]
     await leftovers.forget(leftovers.of(ACCOUNT)[0])
-    assert (kept(world), world.left_behind(), leftovers.known("org-1", "pod-9")) == ([], [], False)
+    assert (kept(world), world.left_behind(), leftovers.known("org-1", "GpuPod", "pod-9")) == ([], [], False)
 
 
 async def test_what_another_process_keeps_meanwhile_stays_kept(world: World) -> None:
