@@ -59,11 +59,8 @@ class Played:
 class Run:
     """One plan on one ground."""
 
-    def __init__(
-        self, proxy: FaultProxy, operators: Sequence[Operator], ground: Ground, plan: Plan, within: float = WITHIN
-    ) -> None:
+    def __init__(self, proxy: FaultProxy, operators: Sequence[Operator], ground: Ground, plan: Plan) -> None:
         self.proxy, self.operators, self.ground, self.plan = proxy, operators, ground, plan
-        self._within = within
         self._first = len(proxy.log)
         self._armed: tuple[Armed, ...] = ()
         self._asked_at = time.monotonic()
@@ -225,7 +222,7 @@ class Run:
             return await look()
 
         try:
-            await eventually(look_and_answer, within=self._within, what=what, every=every)
+            await eventually(look_and_answer, within=WITHIN, what=what, every=every)
         except AssertionError as late:
             item = await self.ground.found() or {}
             called = [f"{one.call} -> {one.status}" for one in self.proxy.since(self._first)[-30:]]

@@ -14,7 +14,7 @@ import aiohttp
 from tests.faults import hurried
 from tests.faults.ground import Site
 from tests.faults.grounds import prepared
-from tests.faults.run import WITHIN, Played, Run
+from tests.faults.run import Played, Run
 from tests.support.eventually import eventually
 from tests.support.faultproxy import FaultProxy, Held
 from tests.support.faultrules import Deed, Moment, Side
@@ -64,8 +64,7 @@ class Stage:
     """The processes. Plans may be played one after another; one that failed is followed by fresh operators.
 
     `replicas` operators run at once; `api_server` is the process that plans may kill, where they may; `store` is where
-    batches may read and write; `under` is a command that runs the operators, `within` how
-    long they get to converge.
+    batches may read and write; `under` is a command that runs the operators.
     """
 
     def __init__(
@@ -80,9 +79,7 @@ class Stage:
         store: S3Server | None = None,
         *,
         under: Sequence[str] = hurried.COMMAND,
-        within: float = WITHIN,
     ) -> None:
-        self._within = within
         self.cluster = cluster
         further = {Side.INFERENCE: cloud.inference_url} | ({} if store is None else {Side.STORE: store.url})
         self.proxy = FaultProxy(folder / "proxy", operator_kubeconfig, cloud.management_url, further)
@@ -114,7 +111,7 @@ class Stage:
         async with Kube(self.cluster.kubeconfig) as kube:
             ground = await prepared(kube, self._site, plan.scenario)
             try:
-                run = Run(self.proxy, self.operators, ground, plan, self._within)
+                run = Run(self.proxy, self.operators, ground, plan)
                 played = await self._attended(run.through(), ground)
                 await ground.leave()
             except BaseException:

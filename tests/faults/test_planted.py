@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 _PATCHES = Path(__file__).parent / "planted"
 _PACKAGES = ("relay_operator", "relay_client", "relay_wire")
-_WITHIN = 20.0
 
 
 @dataclass(frozen=True)
@@ -114,16 +113,7 @@ async def test_a_planted_bug_is_caught(
             await Plays(stage, tmp_path, learned).learned(bug.scenario)
     hurry = hurried.COMMAND if bug.replicas == 1 else ()  # What was frozen gets its answer, however late.
     under = ("env", f"PYTHONPATH={_planted(name, tmp_path)}", *hurry)
-    ill = Stage(
-        tmp_path / "ill",
-        cluster,
-        operator_kubeconfig,
-        fault_cloud,
-        bug.settings,
-        bug.replicas,
-        under=under,
-        within=_WITHIN,
-    )
+    ill = Stage(tmp_path / "ill", cluster, operator_kubeconfig, fault_cloud, bug.settings, bug.replicas, under=under)
     async with ill as stage:
         failure = await Plays(stage, tmp_path, learned).failure_of(bug.plan)
     assert bug.caught in failure, f"not caught: {failure or 'the plan holds'}"
