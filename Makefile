@@ -18,7 +18,7 @@ COMPILE = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-has
           --no-annotate --custom-compile-command "make lock" --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help binaries demo test others test-node image node node-down test-long coverage check generate bench controlplane controlplane-down lock
+.PHONY: help binaries demo test others test-node image node node-down test-long coverage check generate docs bench controlplane controlplane-down lock
 
 help: ## what each target does
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,11 +34,17 @@ $(VENV)/.installed $(VENV)/.demo: $(VENV)/.%: pyproject.toml
 $(VENV)/.installed: requirements/dev.txt
 $(VENV)/.demo: requirements/demo.txt
 
+$(VENV)/.docs: requirements/docs.txt
+	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement $<
+	@touch $@
+
 lock: $(VENV)/.installed ## writes requirements/*.txt anew from pyproject.toml
 	for extra in operator localcloud demo dev; do \
 	  [ $$extra = operator ] && flag= || flag="--extra $$extra"; \
 	  $(COMPILE) pyproject.toml $$flag --output-file requirements/$$extra.txt || exit 1; \
 	done
+	$(COMPILE) pyproject.toml --extra docs --constraint requirements/dev.txt --output-file requirements/docs.txt
 	printf 'openai>=2,<3\n' | $(COMPILE) - --output-file requirements/openai2.txt
 
 binaries: $(VENV)/.installed
@@ -79,6 +85,9 @@ check: $(VENV)/.installed ## ruff, mypy --strict, import contracts, generated fi
 
 generate: $(VENV)/.installed ## CRDs, chart CRDs, RBAC, health for Argo CD and reference pages from the models
 	$(BIN)/python -m relay_operator.crds
+
+docs: $(VENV)/.docs ## the site of docs/ into dist/docs; a link or an anchor that leads nowhere is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: binaries ## performance as ratios; writes bench/results.md
 	$(BIN)/python -m bench
