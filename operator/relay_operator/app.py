@@ -289,7 +289,8 @@ def _shares(workers: int, cache: Cache, kinds: Sequence[Kind[Parts]]) -> Shares[
 
 
 def _assemble(settings: Settings, api: client.ApiClient, kinds: Sequence[Kind[Parts]]) -> App:
-    metrics = process_metrics(version("relay-operator"))
+    plurals = {kind.name: kind.definition.plural for kind in kinds if kind.uses_account}
+    metrics = process_metrics(version("relay-operator"), plurals)
     kube = Kube(api, on_write=metrics.on_write)
     wakers = {kind.name for kind in kinds if kind.wakes_with_owned}
     cache = Cache(
@@ -327,7 +328,6 @@ def _assemble(settings: Settings, api: client.ApiClient, kinds: Sequence[Kind[Pa
             _remedy(settings.namespace),
         ),
     )
-    plurals = {kind.name: kind.definition.plural for kind in kinds if kind.uses_account}
     parts = Parts(settings, engine, accounts, metrics, stores, transfers, leading, plurals)
     reconcilers = {kind.name: kind.reconciler(parts) for kind in kinds}
     return App(

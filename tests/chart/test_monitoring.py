@@ -25,7 +25,7 @@ TARGET = {"job", "namespace", "pod", "exported_namespace"}
 
 def shown() -> dict[str, str]:
     """Name to type of all that /metrics shows, as it says itself."""
-    text = generate_latest(process_metrics("1.2.3").registry).decode()
+    text = generate_latest(process_metrics("1.2.3", ()).registry).decode()
     return dict(re.findall(r"^# TYPE (\S+) (\w+)$", text, re.MULTILINE))
 
 

@@ -16,6 +16,7 @@ from tests.support.s3 import versitygw
 from tests.support.toolchain import REPOSITORY, BuildError, built_from, installed_from
 
 _HELM_PACKAGE, _HELM_VERSION = "helm.sh/helm/v4/cmd/helm", "v4.2.4"
+_PROMTOOL_PACKAGE, _PROMTOOL_VERSION = "github.com/prometheus/prometheus/cmd/promtool", "v0.316.0"
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,11 @@ def helm() -> Path:
     return installed_from(_HELM_PACKAGE, _HELM_VERSION, "helm")
 
 
+def promtool() -> Path:
+    """Prometheus' own checker of rules; without the clients of all clouds in which it could discover targets."""
+    return installed_from(_PROMTOOL_PACKAGE, _PROMTOOL_VERSION, "promtool", tags="remove_all_sd")
+
+
 def _server(name: str) -> tuple[str, ...]:
     given = _from_assets(name)
     return (str(given),) if given else (str(_controlplane()), name)
@@ -78,6 +84,7 @@ def _controlplane() -> Path:
 
 
 def _of_tests_alone() -> None:
+    promtool()
     versitygw()
     azurite_command()
     browser()

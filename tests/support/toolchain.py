@@ -76,10 +76,10 @@ def _linker_flags(sources: Path) -> str:
     return " ".join([_LINKED, *(f"-X k8s.io/component-base/version.{name}={value}" for name, value in told.items())])
 
 
-def installed_from(package: str, version: str, binary: str) -> Path:
+def installed_from(package: str, version: str, binary: str, *, tags: str = "") -> Path:
     """The program that `go install package@version` makes; built now if it was not built before."""
     target = cache_folder() / f"{binary}-{version}-{platform.machine()}" / binary
-    _build_once(target, ["install", *_FLAGS, f"-ldflags={_LINKED}", f"{package}@{version}"], REPOSITORY)
+    _build_once(target, ["install", *_FLAGS, f"-ldflags={_LINKED}", "-tags", tags, f"{package}@{version}"], REPOSITORY)
     return target
 
 

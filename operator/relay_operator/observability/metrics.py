@@ -1,5 +1,6 @@
 """Every metric of the operator, declared once. Labels come from closed sets, never from names or ids."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 from functools import cache, partial
 
@@ -165,8 +166,11 @@ class Metrics:
         self.account_burn_cents_per_hour.remove_by_labels({"namespace": namespace, "account": account})
 
 
-def process_metrics(version: str) -> Metrics:
-    """The metrics of a whole process: the table, and what Python and the system say of the process itself."""
+def process_metrics(version: str, kinds: Iterable[str]) -> Metrics:
+    """The metrics of a whole process: the table, and what Python and the system say of the process itself.
+
+    `kinds` are those of which something is created in the cloud.
+    """
     disable_created_metrics()  # type: ignore[no-untyped-call]  # a second series for each counter and histogram, that nobody asks for
     registry = CollectorRegistry(auto_describe=True)
     ProcessCollector(registry=registry)
@@ -174,4 +178,6 @@ def process_metrics(version: str) -> Metrics:
     GCCollector(registry=registry)
     metrics = Metrics(registry)
     metrics.build.info({"version": version})
+    for kind in kinds:  # present from the start, so that an increase() sees the first one
+        metrics.late_creates.labels(kind)
     return metrics

@@ -41,6 +41,11 @@ def test_webhook_outcomes_are_there_before_the_first_delivery(metrics: Metrics) 
         assert metrics.registry.get_sample_value("gpurelay_webhook_deliveries_total", {"outcome": outcome}) == 0
 
 
+def test_late_creates_are_there_before_the_first() -> None:
+    registry = process_metrics("1.2.3", ("GpuPod",)).registry
+    assert registry.get_sample_value("gpurelay_late_creates_total", {"kind": "GpuPod"}) == 0
+
+
 def test_a_deleted_account_is_not_shown_any_longer(metrics: Metrics) -> None:
     metrics.on_balance("team-a", "default", 5_000, None)
     metrics.on_balance("team-b", "default", 7_000, 120)
@@ -52,6 +57,6 @@ def test_a_deleted_account_is_not_shown_any_longer(metrics: Metrics) -> None:
 
 
 def test_the_process_tells_its_version_and_its_memory() -> None:
-    text = generate_latest(process_metrics("1.2.3").registry).decode()
+    text = generate_latest(process_metrics("1.2.3", ()).registry).decode()
     assert 'gpurelay_build_info{version="1.2.3"} 1.0' in text
     assert "process_resident_memory_bytes" in text
