@@ -47,12 +47,14 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Which fault plans were derived, or played."""
+    """Which fault plans were derived, or played, and which of them met no call at first."""
     reports = [report for outcome in ("passed", "failed") for report in terminalreporter.stats.get(outcome, [])]
-    for report in reports:
-        for name, text in report.user_properties:
-            if name == "fault plans":
-                terminalreporter.write_line(f"fault plans of {text}")
+    told = [(name, text) for report in reports for name, text in report.user_properties]
+    for text in (text for name, text in told if name == "fault plans"):
+        terminalreporter.write_line(f"fault plans of {text}")
+    hollow = [text for name, text in told if name == "hollow fault plans"]
+    if hollow:
+        terminalreporter.write_line("\n  ".join([f"{len(hollow)} fault plans met no call at first:", *sorted(hollow)]))
 
 
 class StartOperator(Protocol):

@@ -19,6 +19,7 @@ from tests.support.workspace import NAMESPACES_END, Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from collections.abc import Set as AbstractSet
 
     from tests.faults.oracles import Spent
     from tests.faults.scenarios import Scenario
@@ -39,6 +40,8 @@ class Site:
     urls: Mapping[Side, str]
     made: Mapping[str, str]
     """Names of all that was created, by ids."""
+    late: AbstractSet[str]
+    """Of these, what the cloud acted on when another was made in its place."""
     store: S3Server | None = None
 
 
@@ -77,7 +80,7 @@ class Ground:
     @property
     def books(self) -> oracles.Books:
         """What the cloud has and had, as of now."""
-        return oracles.Books(self.workspace.cloud, self.organizations, dict(self.site.made))
+        return oracles.Books(self.workspace.cloud, self.organizations, dict(self.site.made), frozenset(self.site.late))
 
     @property
     def kube(self) -> Kube:
@@ -123,7 +126,8 @@ class Ground:
 
     async def settled(self) -> bool:
         """Whether everything is as its author wants it, and its accounts are Ready."""
-        return all(map(ready, await self.objects())) and await self.account_ready()
+        items = await self.objects()
+        return all(ready(one) and not condition(one, "LateCreate") for one in items) and await self.account_ready()
 
     async def objects(self) -> list[Manifest]:
         """Whatever is of the scenario's kind."""

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from relay_client import CallPolicy
 from relay_operator.__main__ import main
 from relay_operator.accounts import accounts
 from relay_operator.engine import kube
+from relay_operator.objectstores import buckets
 
 PATIENCE = 4.0
 """Seconds."""
@@ -24,6 +26,8 @@ COMMAND = (sys.executable, str(Path(__file__)))
 def _hurry() -> None:
     vars(accounts)["CallPolicy"] = partial(CallPolicy, attempt_seconds=PATIENCE, total_seconds=PATIENCE)
     vars(kube)["_TIMEOUT"] = aiohttp.ClientTimeout(total=PATIENCE)
+    options = buckets._options
+    vars(buckets)["_options"] = lambda *its: {**options(*its), "read_timeout": timedelta(seconds=PATIENCE)}
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from tests.support.localcloud import CloudRefusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from tests.support.kube import Kube, Manifest
     from tests.support.localcloud import LocalCloud, Organization
@@ -51,18 +52,25 @@ class Spent:
 
 @dataclass(frozen=True)
 class Books:
-    """The cloud as those see it who know all that was ever made there: `made` are names by ids."""
+    """The cloud as those see it who know all that was ever made there: `made` are names by ids.
+
+    `late` was made when its object had another already, which nobody can prevent: it counts as nothing that its object
+    had or paid for, so long as it is ended.
+    """
 
     cloud: LocalCloud
     organizations: Sequence[Organization]
     made: Mapping[str, str]
+    late: AbstractSet[str] = frozenset()
 
     async def spent(self, creates: Iterable[str], told: Iterable[str]) -> Spent:
         """Asks the cloud; `creates` are operations with `{id}` for every identifier, `told` does not count as alive."""
         wanted, acted = set(creates), [one for one in await self._log() if one["status"] and one["status"] < 300]
         created = sum(re.sub(r"\{\w+\}", "{id}", f"{one['operation']}") in wanted for one in acted)
-        billed = [one["resourceId"] for each in self.organizations for one in await each.billed()]
-        return Spent(created, tuple(sorted(billed)), tuple(sorted(set(await self.alive()) - set(told))))
+        billed = {one["resourceId"] for each in self.organizations for one in await each.billed()} - self.late
+        return Spent(
+            created - len(self.late), tuple(sorted(billed)), tuple(sorted(set(await self.alive()) - set(told)))
+        )
 
     async def alive(self) -> list[str]:
         """What is not terminated."""
@@ -76,7 +84,7 @@ class Books:
             if str(one["operation"]).endswith("/terminate") and one["status"] and one["status"] < 300
         }
         lives: dict[str, list[tuple[str, str, str]]] = {}
-        for cloud_id, name in self.made.items():
+        for cloud_id, name in ((one, name) for one, name in self.made.items() if one not in self.late):
             made, given = (await self._record(cloud_id))["createdAt"], _GIVEN.search(name)
             lives.setdefault(given["uid"] if given else name, []).append((made, ends.get(cloud_id, "never"), cloud_id))
         for each in lives.values():
@@ -109,6 +117,18 @@ class Books:
                 look = organization.cluster if cloud_id.startswith("cluster_") else organization.vm
                 return await look(cloud_id)
         return {"status": "terminated", "createdAt": ""}
+
+
+def assert_told(late: Iterable[str], calls: Iterable[Logged]) -> None:
+    """Of each late create its object told, in the condition `LateCreate`."""
+    statuses = [
+        one.body["status"] for one in calls if one.call.side is Side.KUBE and isinstance(one.body.get("status"), dict)
+    ]
+    told = [
+        each["message"] for status in statuses for each in status.get("conditions", ()) if each["type"] == "LateCreate"
+    ]
+    for cloud_id in late:
+        assert any(cloud_id in message for message in told), f"{cloud_id} was made late, and nothing told of it: {told}"
 
 
 def normalised(status: object) -> Any:

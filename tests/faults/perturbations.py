@@ -17,6 +17,7 @@ from tests.support.faultrules import (
     Late,
     LoseReply,
     Moment,
+    Overtaken,
     Side,
     Truncate,
     kube_failure,
@@ -69,6 +70,10 @@ KILLS: Final[Mapping[str, Action]] = {
     "killed after it was acted on": _ACTED,
     "killed after the answer": _DELIVERED,
 }
+TERMINATIONS: Final[Mapping[str, Action]] = {
+    "told to stop before it is acted on": Hold(Moment.BEFORE, Deed.TERMINATE_OPERATOR),
+    "told to stop before its answer": Hold(Moment.ACTED, Deed.TERMINATE_OPERATOR),
+}
 FREEZES: Final[Mapping[str, Action]] = {
     "frozen, let through before": Hold(Moment.ACTED, Deed.FREEZE_OPERATOR),
     "frozen, let through after": Hold(Moment.BEFORE, Deed.FREEZE_OPERATOR),
@@ -83,12 +88,15 @@ _OF_READS: Final[Mapping[str, Action]] = {
 _UNHEARD: Final[Mapping[str, Action]] = {"answer lost": LoseReply(), "cut": Truncate(20)}
 _OF_WRITES: Final[Mapping[str, Action]] = {
     **KILLS,
+    **TERMINATIONS,
     **FREEZES,
     **_UNHEARD,
     "cut off before it is sent": Drop(),
     "answered too late": Hang(acted=True),
     "acted on late": Late(LATE_SECONDS),
 }
+OF_CREATES: Final[Mapping[str, Action]] = {"acted on when another was made": Overtaken()}
+"""Beyond the time after which absence is believed: the operator, or a person, has decided that nothing was made."""
 _CLOUD_500: Final[Mapping[str, Action]] = {"500": _refusal(500, "INTERNAL")}
 _CLOUD_429: Final[Mapping[str, Action]] = {
     "429 in seconds": _refusal(429, "RATE_LIMITED", Retry_After="1"),
@@ -96,11 +104,11 @@ _CLOUD_429: Final[Mapping[str, Action]] = {
     "429 without a time": _refusal(429, "RATE_LIMITED"),
     "429 for years": _refusal(429, "RATE_LIMITED", Retry_After="999999999999"),
 }
+_KUBE_500: Final = _kube(500, "InternalError")
 _KUBE_BUSY: Final[Mapping[str, Action]] = {
-    "500": _kube(500, "InternalError"),
-    "429 in seconds": _kube(429, "TooManyRequests", Retry_After="1"),
-    "429 without a time": _kube(429, "TooManyRequests"),
-    "429 for years": _kube(429, "TooManyRequests", Retry_After="999999999999"),
+    "throttled for seconds": _kube(429, "TooManyRequests", Retry_After="1"),
+    "throttled without a time": _kube(429, "TooManyRequests"),
+    "throttled for years": _kube(429, "TooManyRequests", Retry_After="999999999999"),
 }
 _CLOUD: Final[Mapping[Asks, Mapping[str, Action]]] = {
     Asks.WRITE: {
@@ -114,7 +122,7 @@ _CLOUD: Final[Mapping[Asks, Mapping[str, Action]]] = {
     Asks.READ: {
         **_OF_READS,
         **_UNHEARD,
-        "answered too late": Hang(),
+        "read too late": Hang(),
         **_CLOUD_500,
         "404": _refusal(404, "NOT_FOUND"),
         "410": _refusal(410, "GONE"),
@@ -123,15 +131,24 @@ _CLOUD: Final[Mapping[Asks, Mapping[str, Action]]] = {
 }
 _STORE_500: Final = Answer(500, "<Error><Code>InternalError</Code></Error>", (("Content-Type", "application/xml"),))
 _SLOW_DOWN: Final = Answer(503, "<Error><Code>SlowDown</Code></Error>", (("Content-Type", "application/xml"),))
+FORMS: Final = frozenset(
+    {"cut", "HTML 200", "503", "read too late", "read with a 500", "watches end with 410"}
+    | {"429 until a date", "429 without a time", "429 for years"}
+    | {"throttled for seconds", "throttled without a time", "throttled for years"}
+)
+"""Other forms of what is in the table already. What they are taken for is decided where answers are read, which knows
+neither phase nor state (a request that the API server throttles is repeated there, too). So each operation meets them
+once, in the first phase and state in which it is asked for."""
 PERTURBATIONS: Final[Mapping[Side, Mapping[Asks, Mapping[str, Action]]]] = {
     Side.KUBE: {
-        Asks.WRITE: {**_OF_WRITES, "409": _kube(409, "Conflict"), **_KUBE_BUSY},
-        Asks.READ: {**_OF_READS, **_UNHEARD, "answered too late": Hang(), **_KUBE_BUSY},
+        Asks.WRITE: {**_OF_WRITES, "409": _kube(409, "Conflict"), "500": _KUBE_500, **_KUBE_BUSY},
+        Asks.READ: {**_OF_READS, **_UNHEARD, "read too late": Hang(), "read with a 500": _KUBE_500, **_KUBE_BUSY},
         Asks.LIST: {
             "killed meanwhile": _ACTED,
             **_UNHEARD,
-            "answered too late": Hang(),
+            "read too late": Hang(),
             "410": _kube(410, "Expired"),
+            "read with a 500": _KUBE_500,
             **_KUBE_BUSY,
             "watches end with 410": BreakWatches(Breakage.ERROR, 410),
         },

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -57,6 +57,11 @@ class Plan:
         """Whether the operator is ended in mid-work, and with it what only it remembered."""
         deeds = {rule.action.deed for rule in self.rules if isinstance(rule.action, Hold)}
         return bool(deeds & {Deed.KILL_OPERATOR, Deed.TERMINATE_OPERATOR})
+
+    def in_any_state(self) -> Plan:
+        """The same, whatever the state in which its requests are sent."""
+        name = f"{self.name}, in any state"
+        return replace(self, name=name, rules=tuple(replace(rule, state="*") for rule in self.rules))
 
     def as_json(self) -> Json:
         """A form that `from_json` reads."""

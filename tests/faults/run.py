@@ -14,6 +14,7 @@ from tests.faults.plans import Plan, Word
 from tests.faults.scenarios import ENDED_WITH_ITS_NAMESPACE
 from tests.support.controlplane import Ready
 from tests.support.eventually import eventually
+from tests.support.faultrules import Overtaken
 from tests.support.kube import KubeError
 
 if TYPE_CHECKING:
@@ -94,12 +95,18 @@ class Run:
         self.proxy.phase = "leave"
         left = await ground.spent()
         calls = tuple(self.proxy.since(self._first))
+        oracles.assert_told(self.proxy.late, calls)
+        unmet = tuple(one.rule for one in self._armed if not one.met or self._never_came(one.rule))
         self.proxy.arm()
         await self._tells_no_secret(secrets, exposed)
         # What is forced away in mid-create may begin to cost before it is ended, or not.
         paid_for = 0 if ground.scenario.forced else len(left.paid_for)
         ending = Ending(statuses, left.created, paid_for, len(left.alive), await ground.results())
-        return Played(ending, calls, tuple(one.rule for one in self._armed if not one.met))
+        return Played(ending, calls, unmet)
+
+    def _never_came(self, rule: Rule) -> bool:
+        """Whether what was to come late had nothing to come after."""
+        return isinstance(rule.action, Overtaken) and not self.proxy.late
 
     async def _disturb_webhooks(self) -> None:
         workspace = self.ground.workspace
@@ -137,11 +144,11 @@ class Run:
         try:
             if not await self.ground.settled():
                 return False
+            await self._was_never_wrong()
+            await self.ground.verify()
+            return await self.ground.settled()  # What was found and ended meanwhile may still be told.
         except (KubeError, aiohttp.ClientError):
             return False
-        await self._was_never_wrong()
-        await self.ground.verify()
-        return True
 
     async def _all_are_up(self) -> bool:
         """Before that, the cloud's attempts to deliver webhooks would be in vain."""

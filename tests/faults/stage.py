@@ -83,7 +83,7 @@ class Stage:
         self.cluster = cluster
         further = {Side.INFERENCE: cloud.inference_url} | ({} if store is None else {Side.STORE: store.url})
         self.proxy = FaultProxy(folder / "proxy", operator_kubeconfig, cloud.management_url, further)
-        self._site = Site(cloud, self.proxy.urls, self.proxy.made, store)
+        self._site = Site(cloud, self.proxy.urls, self.proxy.made, self.proxy.late, store)
         self.restarts = 0
         self._api_server = api_server
         allowed = (self.proxy.urls[Side.CLOUD], self.proxy.urls[Side.INFERENCE])

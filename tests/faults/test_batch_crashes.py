@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.cluster.batch_side import CREATE_BATCH, DELETE_FILE, UPLOAD
-from tests.faults.batch_scenarios import BATCHES
-from tests.faults.batch_steps import DOWNLOAD, LOOK, steps
+from tests.faults.batch_steps import DOWNLOAD, LOOK
 from tests.faults.plans import Plan
 from tests.support.faultrules import Deed, Hold, Moment, Rule, Side
 
@@ -18,11 +17,8 @@ if TYPE_CHECKING:
     from _pytest.mark.structures import ParameterSet
 
     from tests.faults.plays import Plays
-    from tests.support.faultrules import Logged
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-
-_MOMENTS = (Moment.BEFORE, Moment.ACTED, Moment.DELIVERED)
 
 
 def _ended(
@@ -98,16 +94,3 @@ async def test_ended_again_and_again(batch_plays: Plays, deed: Deed) -> None:
         _ended(Side.INFERENCE, DELETE_FILE, Moment.BEFORE, deed=deed),
     )
     await batch_plays.holds(Plan(f"batch {deed} at six steps", "batch", steps_of_one_run))
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("when", _MOMENTS)
-@pytest.mark.parametrize("scenario", BATCHES)
-async def test_told_to_stop_at_every_call(batch_plays: Plays, scenario: str, when: Moment) -> None:
-    await batch_plays.all_hold(_at_every_call(scenario, when, (await batch_plays.learned(scenario)).calls))
-
-
-def _at_every_call(scenario: str, when: Moment, learned: Iterable[Logged]) -> Iterable[Plan]:
-    for side, operation, subject, nth in steps(learned):
-        rule = _ended(side, operation, when, nth, subject, Deed.TERMINATE_OPERATOR)
-        yield Plan(f"{scenario} told to stop {when} {operation} {subject.replace('*', '')} {nth}", scenario, (rule,))

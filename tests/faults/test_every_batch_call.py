@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.faults.batch_scenarios import BATCHES
-from tests.faults.every_call import needs_two_operators, told
+from tests.faults.every_call import needs_two_operators
 from tests.faults.sampling import SHARES
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ async def test_every_batch_call(
     batch_plays: Plays, chosen: Chosen, scenario: str, number: int, record_property: Callable[[str, object], None]
 ) -> None:
     if number == 0:
-        record_property("fault plans", told(scenario, await batch_plays.classes(scenario)))
+        record_property("fault plans", await batch_plays.told(scenario))
     derived = await batch_plays.derived(scenario)
-    await batch_plays.all_hold([plan for plan in chosen.of_share(derived, number) if not needs_two_operators(plan)])
+    await batch_plays.all_hold(
+        [plan for plan in chosen.of_share(derived, number) if not needs_two_operators(plan)], record_property
+    )

@@ -11,6 +11,8 @@ from tests.faults.every_call import needs_two_operators
 from tests.faults.sampling import SHARES
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.faults.plays import Plays
     from tests.faults.sampling import Chosen
 
@@ -20,6 +22,10 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.long
 @pytest.mark.parametrize("number", range(SHARES))
 @pytest.mark.parametrize("scenario", BATCHES)
-async def test_every_batch_freeze(batch_pair_plays: Plays, chosen: Chosen, scenario: str, number: int) -> None:
+async def test_every_batch_freeze(
+    batch_pair_plays: Plays, chosen: Chosen, scenario: str, number: int, record_property: Callable[[str, object], None]
+) -> None:
     derived = await batch_pair_plays.derived(scenario)
-    await batch_pair_plays.all_hold([plan for plan in chosen.of_share(derived, number) if needs_two_operators(plan)])
+    await batch_pair_plays.all_hold(
+        [plan for plan in chosen.of_share(derived, number) if needs_two_operators(plan)], record_property
+    )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.faults.every_call import needs_two_operators, told
+from tests.faults.every_call import needs_two_operators
 from tests.faults.every_scenario import SCENARIOS
 from tests.faults.sampling import SHARES
 
@@ -26,9 +26,11 @@ async def test_every_call(
     plays: Plays, chosen: Chosen, scenario: str, number: int, record_property: Callable[[str, object], None]
 ) -> None:
     if number == 0:
-        record_property("fault plans", told(scenario, await plays.classes(scenario)))
+        record_property("fault plans", await plays.told(scenario))
     derived = await plays.derived(scenario)
-    await plays.all_hold([plan for plan in chosen.of_share(derived, number) if not needs_two_operators(plan)])
+    await plays.all_hold(
+        [plan for plan in chosen.of_share(derived, number) if not needs_two_operators(plan)], record_property
+    )
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
@@ -38,4 +40,4 @@ async def test_some_calls(
     derived = [plan for plan in await plays.derived(scenario) if not needs_two_operators(plan)]
     sample = chosen.sample(derived, scenario)
     record_property("fault plans", "\n".join([f"{len(sample)} of {len(derived)}:", *(plan.name for plan in sample)]))
-    await plays.all_hold(sample)
+    await plays.all_hold(sample, record_property)

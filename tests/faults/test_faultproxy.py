@@ -24,6 +24,7 @@ from tests.support.faultrules import (
     Hold,
     LoseReply,
     Moment,
+    Overtaken,
     Rule,
     Side,
     Truncate,
@@ -64,6 +65,10 @@ async def _create_pod(proxy: FaultProxy, customer: Organization, action: Action,
     """One create on which the action falls; by a name of its own, since the cloud refuses one that is taken."""
     name = name or f"proxied-{secrets.token_hex(4)}"
     proxy.arm(Rule(Side.CLOUD, "POST /v1/pods", action))
+    return await _post_pod(proxy, customer, name)
+
+
+async def _post_pod(proxy: FaultProxy, customer: Organization, name: str) -> tuple[int, bytes]:
     headers = {"Authorization": f"Bearer {customer.api_key}"}
     async with (
         aiohttp.ClientSession(headers=headers) as session,
@@ -93,6 +98,21 @@ async def test_a_fault_acts_on_the_cloud_or_not_as_it_says(
         with pytest.raises(aiohttp.ClientError):
             await _create_pod(proxy, customer, action)
     assert await _acted(fault_cloud, customer) - before == acts
+
+
+async def test_what_is_overtaken_arrives_when_the_next_attempt_was_answered(
+    proxy: FaultProxy, customer: Organization
+) -> None:
+    with pytest.raises(aiohttp.ClientError):
+        await _create_pod(proxy, customer, Overtaken(), "tried")
+    await _post_pod(proxy, customer, "tried-by-another")
+    assert "tried" not in proxy.made.values()
+    await _post_pod(proxy, customer, "tried-2")
+
+    async def late() -> list[str]:
+        return [proxy.made[one] for one in proxy.late]
+
+    assert await eventually(late) == ["tried"]
 
 
 async def test_a_slow_answer_arrives_whole(proxy: FaultProxy, customer: Organization) -> None:

@@ -83,12 +83,15 @@ class FaultProxy:
         self._armed: list[Armed] = []
         self._watches: set[_Watch] = set()
         self._silent: set[_Watch] = set()
-        self._late: set[asyncio.Task[None]] = set()
+        self._forwarding: set[asyncio.Task[None]] = set()
+        self._overtaken: list[tuple[web.BaseRequest, bytes, Logged]] = []
         self._reasons: dict[Call, str] = {}
         self.recorded: set[tuple[str, str]] = set()
         """Since rules were armed: UIDs of workloads, and the ids that the API server took into their statuses."""
         self.made: dict[str, str] = {}
         """Since then: the names of pods and clusters that were created, by their ids."""
+        self.late: set[str] = set()
+        """Since then: ids of what was created when another attempt at it had been answered."""
         self.broken_watches = 0
         self._open_gate = asyncio.Event()
         self._open_gate.set()
@@ -124,6 +127,8 @@ class FaultProxy:
         self._reasons.clear()
         self.recorded.clear()
         self.made.clear()
+        self.late.clear()
+        self._overtaken.clear()
         self._armed = [Armed(rule) for rule in chosen]
         return tuple(self._armed)
 
@@ -193,6 +198,8 @@ class FaultProxy:
         # Shielded: what is on its way to a server arrives there, even where the caller dies meanwhile.
         reply = await asyncio.shield(asyncio.ensure_future(self._upstream.exchange(logged.call.side, request, raw)))
         self._take_note(logged.call, reply)
+        if 200 <= reply.status < 300:
+            self._let_through_what_was_overtaken(logged.call)
         return await self._after(request, logged, reply)
 
     def _take_note(self, call: Call, reply: Reply) -> None:
@@ -223,19 +230,30 @@ class FaultProxy:
             case rules.Late(seconds):
                 self._forward_later(seconds, request, raw, logged)
                 return _dropped(request)
+            case rules.Overtaken():
+                self._overtaken.append((request, raw, logged))
+                return _dropped(request)
             case rules.Hold(Moment.BEFORE) as hold:
                 await self._hold(logged, hold)
         return None
+
+    def _let_through_what_was_overtaken(self, call: Call) -> None:
+        for one in [one for one in self._overtaken if call.overtakes(one[2].call)]:
+            self._overtaken.remove(one)
+            self._forward_later(0, *one)
 
     def _forward_later(self, seconds: float, request: web.BaseRequest, raw: bytes, logged: Logged) -> None:
         async def forward() -> None:
             await asyncio.sleep(seconds)
             with contextlib.suppress(UpstreamLost):
-                self._take_note(logged.call, await self._upstream.exchange(logged.call.side, request, raw))
+                reply = await self._upstream.exchange(logged.call.side, request, raw)
+                self._take_note(logged.call, reply)
+                if isinstance(logged.fault and logged.fault.action, rules.Overtaken):
+                    self.late.add(json.loads(reply.body)["id"])
 
         task = asyncio.create_task(forward())
-        self._late.add(task)
-        task.add_done_callback(self._late.discard)
+        self._forwarding.add(task)
+        task.add_done_callback(self._forwarding.discard)
 
     async def _after(self, request: web.BaseRequest, logged: Logged, reply: Reply) -> web.StreamResponse:
         """What becomes of the server's answer."""

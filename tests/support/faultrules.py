@@ -95,6 +95,14 @@ class Late:
 
 
 @dataclass(frozen=True)
+class Overtaken:
+    """The connection is dropped at once, and the server gets the request only when it has answered the next attempt.
+
+    Of creates, whose names end with the number of the attempt. What meets no next attempt never gets there.
+    """
+
+
+@dataclass(frozen=True)
 class Drip:
     """The answer's body arrives byte by byte, over so many seconds."""
 
@@ -124,10 +132,12 @@ class BreakWatches:
     code: int = 0
 
 
-Action = Drop | LoseReply | Answer | Truncate | Delay | Late | Drip | Hang | Hold | BreakWatches
+Action = Drop | LoseReply | Answer | Truncate | Delay | Late | Overtaken | Drip | Hang | Hold | BreakWatches
 _ACTIONS: Mapping[str, type[Action]] = {
-    kind.__name__: kind for kind in (Drop, LoseReply, Answer, Truncate, Delay, Late, Drip, Hang, Hold, BreakWatches)
+    kind.__name__: kind
+    for kind in (Drop, LoseReply, Answer, Truncate, Delay, Late, Overtaken, Drip, Hang, Hold, BreakWatches)
 }
+_ATTEMPT = re.compile(r"-\d{1,3}$")
 
 
 @dataclass(frozen=True)
@@ -148,6 +158,11 @@ class Call:
 
     def __str__(self) -> str:
         return f"{self.side}: {self.operation} {self.subject}".rstrip()
+
+    def overtakes(self, earlier: Call) -> bool:
+        """Whether it is another attempt at the same create."""
+        stems = {_ATTEMPT.sub("", call.subject) for call in (self, earlier)}
+        return self.operation == earlier.operation and len(stems) == 1 and self.subject != earlier.subject
 
     @property
     def writes(self) -> bool:
