@@ -8,6 +8,7 @@
   - gpuclusters
   - gpupods
   - inferencebatches
+  - sshkeys
   - inferencebatchschedules
   verbs:
   - get
@@ -22,6 +23,7 @@
   - gpuclusters/status
   - gpupods/status
   - inferencebatches/status
+  - sshkeys/status
   - inferencebatchschedules/status
   verbs:
   - patch
@@ -85,6 +87,7 @@
   - gpuclusters
   - gpupods
   - inferencebatches
+  - sshkeys
   - inferencebatchschedules
   verbs:
   - get
@@ -99,6 +102,7 @@
   - gpuclusters/status
   - gpupods/status
   - inferencebatches/status
+  - sshkeys/status
   - inferencebatchschedules/status
   verbs:
   - patch
@@ -187,6 +191,7 @@
   - gpuclusters
   - gpupods
   - inferencebatches
+  - sshkeys
   - inferencebatchschedules
   verbs:
   - get
@@ -203,6 +208,7 @@
   - gpuclusters
   - gpupods
   - inferencebatches
+  - sshkeys
   - inferencebatchschedules
   verbs:
   - create

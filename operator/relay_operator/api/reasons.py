@@ -111,7 +111,7 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
     Resolver.NOBODY: {
         Reason.RUNNING: "It runs, as asked.",
         Reason.STOPPED: "It is stopped, as asked.",
-        Reason.AVAILABLE: "The account's key works.",
+        Reason.AVAILABLE: "The account's key works; what does not run, such as a key, is in the cloud as asked.",
         Reason.SUBSCRIBED: "The webhook subscription exists and is enabled.",
         Reason.COMPLETED: "Every record has its line in the published output.",
         Reason.SCHEDULED: "Batches are started at the times of the schedule.",
@@ -147,7 +147,7 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         Reason.FAILED: "The cloud says that it failed; `status.statusReason` has its words. `recovery.onFailed` can "
         "restart or recreate it.",
         Reason.TERMINATED_EXTERNALLY: "It is gone from the cloud, and the operator did not end it. "
-        "`recovery.onTerminated: Recreate` makes another.",
+        "`recovery.onTerminated: Recreate` makes another of what runs.",
         Reason.CREATE_OUTCOME_UNKNOWN: "A create was sent, its answer was lost, and the cloud offers no way to find "
         "out. Look for `status.cloudName` in the cloud's console; then set gpurelay.dev/adopt-id to its id, or, where "
         "there is none, gpurelay.dev/retry-create to the token that the message names.",

@@ -31,6 +31,11 @@ _USE_ANOTHER_OBJECT = (
 )
 SAME_ACCOUNT = (_ACCOUNT_UNCHANGED, _USE_ANOTHER_OBJECT)
 """The one change that no update strategy allows; a rule for every workload's spec."""
+NEVER_STOPPED = (
+    "!has(self.deletionPolicy) || self.deletionPolicy != 'Stop'",
+    "nothing of this kind can be stopped: set deletionPolicy to Delete or Orphan",
+)
+"""A rule for the spec of what has no power switch."""
 
 
 class ManagedSpec(Model):
@@ -92,6 +97,9 @@ class ManagedStatus(ObjectStatus):
     spec_hash: str | None = Field(
         None, max_length=1024, description="Fingerprints of the fields the create sent that the cloud cannot change."
     )
+    env_digest: str | None = Field(
+        None, max_length=64, description="A keyed digest of what it was created with from Secrets and ConfigMaps."
+    )
     account: AccountRef | None = Field(None, description="The account that it was created with.")
     state: str | None = Field(None, max_length=64, description="The cloud's word for its state.")
     state_since: Time | None = Field(None, description="When `state` was first seen.")
@@ -108,9 +116,6 @@ class WorkloadStatus(ManagedStatus):
     price_per_hour_cents: int | None = Field(None, ge=0, description="Price while it runs, in cents.")
     gpu_model_id: str | None = Field(None, max_length=128, description="The GPU model it got.")
     gpu_count: int | None = Field(None, ge=0, description="GPUs it got; of a cluster, those of each replica.")
-    env_digest: str | None = Field(
-        None, max_length=64, description="A keyed digest of the environment it was created with."
-    )
     running_since: Time | None = Field(None, description="Start of the present run.")
     deletion_deadline: Time | None = Field(
         None, description="When the cloud will delete it, with its volume, unless something changes."

@@ -22,9 +22,30 @@ class SharedLists(Generic[ListT]):
     async def recent(self, cloud: Cloud, read: Callable[[], Coroutine[None, None, ListT]]) -> ListT:
         """What was begun to be read at most `max_age` seconds ago. Raises CloudError; a failed list is not kept."""
         begun, task = self._shared.get(cloud, (float("-inf"), None))
-        failed = task is not None and task.done() and (task.cancelled() or task.exception() is not None)
-        if task is None or failed or self.clock() - begun > self.max_age:
-            task = asyncio.create_task(read())
-            self._shared[cloud] = self.clock(), task
+        if task is None or _failed(task) or self.clock() - begun > self.max_age:
+            task = self._begin(cloud, read)
         # Shielded: one caller's cancellation must not end what others wait for.
         return await asyncio.shield(task)
+
+    async def fresh(self, cloud: Cloud, read: Callable[[], Coroutine[None, None, ListT]]) -> ListT:
+        """What was begun to be read after this was asked: those who ask while a list is under way share the next."""
+        _, before = self._shared.get(cloud, (0.0, None))
+        if before is not None and not before.done():
+            await asyncio.wait({before})
+        _, task = self._shared.get(cloud, (0.0, None))
+        if task is None or task is before or _failed(task):
+            task = self._begin(cloud, read)
+        return await asyncio.shield(task)
+
+    def asked_for(self, cloud: Cloud) -> bool:
+        """Whether anybody wanted the list of this connection."""
+        return cloud in self._shared
+
+    def _begin(self, cloud: Cloud, read: Callable[[], Coroutine[None, None, ListT]]) -> asyncio.Task[ListT]:
+        task = asyncio.create_task(read())
+        self._shared[cloud] = self.clock(), task
+        return task
+
+
+def _failed(task: asyncio.Task[ListT]) -> bool:
+    return task.done() and (task.cancelled() or task.exception() is not None)

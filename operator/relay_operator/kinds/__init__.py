@@ -11,6 +11,8 @@ from relay_operator.kinds.gpucluster import DEFINITION as GPU_CLUSTER
 from relay_operator.kinds.gpucluster import clusters
 from relay_operator.kinds.gpupod import DEFINITION as GPU_POD
 from relay_operator.kinds.gpupod import GpuPods
+from relay_operator.kinds.sshkey import DEFINITION as SSH_KEY
+from relay_operator.kinds.sshkey import SshKeys
 
 # Batches have a day, and come by the hundred: people who wait for a GPU do not wait for them as well.
 _IN_THE_BACKGROUND = 0.25
@@ -21,5 +23,6 @@ KINDS: Final[tuple[Kind[Parts], ...]] = (
     Kind(GPU_CLUSTER, managed(clusters)),
     Kind(GPU_POD, managed(lambda _: GpuPods())),
     Kind(BATCH, batches, worker_share=_IN_THE_BACKGROUND),
+    Kind(SSH_KEY, managed(SshKeys)),
     Kind(SCHEDULE, schedules, uses_account=False, wakes_with_owned=True),
 )

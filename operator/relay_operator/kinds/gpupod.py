@@ -13,6 +13,7 @@ from relay_operator.api.conditions import Reason
 from relay_operator.api.definition import AGE, READY, REASON, Column, Definition
 from relay_operator.api.meta import CreateIntent, Resource
 from relay_operator.api.parts import Gpu, Image, Port
+from relay_operator.api.public_keys import NO_PRIVATE_KEY
 from relay_operator.api.references import ValueSource
 from relay_operator.api.schema import as_set, atomic, field_rules, rules
 from relay_operator.api.workload import SAME_ACCOUNT, WorkloadSpec, WorkloadStatus
@@ -40,14 +41,6 @@ from relay_wire.vms import Visibility, VmRecord
 
 # Not an enum in the schema: the API server checks no rule where an enum fails, and the rule has the better sentence.
 OPEN_WORD = WithJsonSchema({"type": "string", "maxLength": 32})
-
-
-_PUBLIC = field_rules(
-    (
-        "!self.contains('PRIVATE KEY') && !self.contains('PuTTY-User-Key-File')",
-        "this is a private key, which nobody but its owner may have: put in the public one, and make a new pair",
-    )
-)
 
 
 class ComputeClass(StrEnum):
@@ -82,7 +75,10 @@ class GpuPodSpec(WorkloadSpec):
     public: bool = Field(
         False, description="Whether the endpoint is open to anybody; otherwise it asks for the account's key."
     )
-    ssh_keys: list[Annotated[str, Field(min_length=1, max_length=16_384, json_schema_extra=_PUBLIC)]] | None = Field(
+    ssh_keys: (
+        list[Annotated[str, Field(min_length=1, max_length=16_384, json_schema_extra=field_rules(NO_PRIVATE_KEY))]]
+        | None
+    ) = Field(
         None,
         max_length=64,
         json_schema_extra=as_set(),

@@ -66,3 +66,20 @@ async def test_one_who_gives_up_does_not_end_what_others_wait_for() -> None:
         await hasty
     reader.answers.set()
     assert await patient == 1
+
+
+async def test_a_fresh_list_is_begun_after_it_is_asked_for_and_shared_by_all_who_ask_meanwhile() -> None:
+    reader = _Reader()
+    lists = _lists(reader)
+    assert not lists.asked_for(CLOUD)
+    first = asyncio.create_task(lists.fresh(CLOUD, reader.read))
+    await asyncio.sleep(0)
+    later = [asyncio.create_task(lists.fresh(CLOUD, reader.read)) for _ in range(3)]
+    await asyncio.sleep(0)
+    assert reader.reads == 1
+    reader.answers.set()
+    assert await first == 1
+    assert await asyncio.gather(*later) == [2, 2, 2]
+    assert await lists.recent(CLOUD, reader.read) == 2
+    assert await lists.fresh(CLOUD, reader.read) == 3
+    assert lists.asked_for(CLOUD)

@@ -87,7 +87,7 @@ class InputReader:
         except _MissingError as missing:
             return MissingInput(str(missing))
         if any("PRIVATE KEY" in key or "PuTTY-User-Key-File" in key for key in ssh_keys):
-            return MissingInput("sshKeyRefs leads to a private key, which is not sent: refer to the public one")
+            return MissingInput(f"{refs.keys_field} leads to a private key, which is not sent: refer to the public one")
         foreign = {**borrowed, **referenced, **{f"ssh/{index}": key for index, key in enumerate(ssh_keys)}}
         digest = await _digest(foreign, ",".join(sources.versions), salt, memory)
         literal = {item.name: item.value for item in refs.env if item.value is not None}

@@ -113,7 +113,7 @@ def difference(
     silent = tuple(name for name in changed_fields(recorded, resource.immutable(obj)) if name not in named)
     strategy = obj.spec.update_strategy
     recreate = strategy is not None and strategy.type is UpdateType.RECREATE
-    outdated = bool(env_digest and env_digest != (told(obj.status).env_digest or env_digest))
+    outdated = bool(env_digest and env_digest != (obj.status.env_digest or env_digest))
     if differs or silent or (outdated and recreate):
         return Difference.REPLACEABLE if recreate else Difference.FORBIDDEN, None, "; ".join(differs + silent)
     changes = changes_of(resource, obj, observed, now)

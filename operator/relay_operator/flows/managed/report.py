@@ -8,7 +8,7 @@ from relay_client import errors
 from relay_client.errors import CloudError
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import rfc3339
-from relay_operator.api.workload import SpecT, StatusT
+from relay_operator.api.workload import SpecT, StatusT, WorkloadSpec
 from relay_operator.engine.account import AccountReady, AccountRefused, AccountWaiting
 from relay_operator.engine.actions import Keep, Nothing, Stall, Wait
 from relay_operator.engine.commands import annotate
@@ -182,8 +182,15 @@ def _stalled(facts: Facts[SpecT, StatusT, ObsT], reason: Reason) -> Report:
         message += ": the cloud cannot change this; put the old value back, or set updateStrategy.type: Recreate"
     if reason is Reason.TERMINATED_EXTERNALLY:
         message = message or "the cloud says it is terminated"
-        message += "; recovery.onTerminated: Recreate makes another"
+        another = (
+            "recovery.onTerminated: Recreate makes another" if _runs(facts) else "apply this object anew for another"
+        )
+        message += f"; {another}"
     return Report("False", ConditionType.STALLED, reason, message, Return.SETTLED)
+
+
+def _runs(facts: Facts[SpecT, StatusT, ObsT]) -> bool:
+    return isinstance(facts.obj.spec, WorkloadSpec)
 
 
 def _outcome_unknown(facts: Facts[SpecT, StatusT, ObsT], clue: str) -> Report:
@@ -200,7 +207,8 @@ def _progressing(facts: Facts[SpecT, StatusT, ObsT], observed: ObsT) -> Report:
     detail = facts.resource.detail(observed)
     match facts.resource.progress(observed):
         case Progress.READY:
-            return Report("True", None, Reason.RUNNING, detail, Return.SETTLED)
+            reason = Reason.RUNNING if _runs(facts) else Reason.AVAILABLE
+            return Report("True", None, reason, detail, Return.SETTLED)
         case Progress.STOPPED:
             expired = predicates.runtime_used_up(facts.obj, facts.now)
             return Report(

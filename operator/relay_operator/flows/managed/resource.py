@@ -79,6 +79,8 @@ class InputRefs:
     env: Sequence[EnvVar] = ()
     env_from: Sequence[EnvFromSource] = ()
     ssh_keys: Sequence[ValueSource] = ()
+    keys_field: str = "sshKeyRefs"
+    """What the spec calls these keys."""
 
     @property
     def any(self) -> bool:

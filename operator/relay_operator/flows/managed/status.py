@@ -165,8 +165,10 @@ def _lasting(facts: Facts[SpecT, StatusT, ObsT]) -> bool:
 
 def _conditions(facts: Facts[SpecT, StatusT, ObsT], report: Report) -> Iterator[Wanted]:
     yield from conditions_of(facts.obj.status.conditions, report, facts.now)
-    before = told(facts.obj.status).env_digest
+    before = facts.obj.status.env_digest
     outdated = facts.env_digest and before and facts.env_digest != before
     if outdated and facts.view.difference is not Difference.REPLACEABLE:
-        message = "a Secret or ConfigMap in env has changed since the create; updateStrategy.type: Recreate applies it"
+        message = (
+            "a Secret or ConfigMap of the spec has changed since the create; updateStrategy.type: Recreate applies it"
+        )
         yield Wanted(ConditionType.ENV_OUTDATED, "True", Reason.ENV_CHANGED, message)

@@ -1,0 +1,26 @@
+"""What people may put where a public SSH key belongs."""
+
+import base64
+import binascii
+import hashlib
+
+NO_PRIVATE_KEY = (
+    "!self.contains('PRIVATE KEY') && !self.contains('PuTTY-User-Key-File')",
+    "this is a private key, which nobody but its owner may have: put in the public one, and make a new pair",
+)
+_ONE_LINE = r"self.matches('^[a-z0-9@.-]+ +[A-Za-z0-9+/]+=*( [^\\n]*)?\\n?$')"
+OPENSSH = (
+    f"self.contains('PRIVATE KEY') || self.contains('PuTTY-User-Key-File') || {_ONE_LINE}",
+    "this is no OpenSSH public key, such as ssh-ed25519 AAAA... you@host: one line of the file that ends in .pub",
+)
+"""Rules for the text; of a private key, the first alone has something to say."""
+
+
+def fingerprint(public_key: str | None) -> str | None:
+    """As `ssh-keygen -l` shows it; None of what is no key."""
+    words = (public_key or "").split()
+    try:
+        blob = base64.b64decode(words[1], validate=True)
+    except (IndexError, binascii.Error):
+        return None
+    return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")

@@ -1,0 +1,105 @@
+"""SshKey: a public key that is registered with the organization (section 2, "misc requests")."""
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+from pydantic import Field, JsonValue
+
+from relay_client import Cloud, operations
+from relay_operator.api.definition import AGE, READY, REASON, Column, Definition
+from relay_operator.api.meta import CreateIntent, Resource
+from relay_operator.api.public_keys import NO_PRIVATE_KEY, OPENSSH, fingerprint
+from relay_operator.api.references import ValueSource
+from relay_operator.api.schema import field_rules, rules
+from relay_operator.api.workload import NEVER_STOPPED, SAME_ACCOUNT, ManagedSpec, ManagedStatus
+from relay_operator.engine.fit_schema import fit_schema
+from relay_operator.flows.managed.resource import InputRefs, Inputs
+from relay_operator.kinds.comparison import differing
+from relay_operator.kinds.records import Records
+from relay_wire.ssh_keys import SshKey as RegisteredKey
+from relay_wire.ssh_keys import SshKeyCreate
+
+
+class SshKeySpec(ManagedSpec):
+    """Whose key is let in."""
+
+    model_config = rules(
+        SAME_ACCOUNT,
+        NEVER_STOPPED,
+        ("has(self.publicKey) != has(self.publicKeyFrom)", "set exactly one of publicKey and publicKeyFrom"),
+    )
+
+    public_key: str | None = Field(
+        None,
+        min_length=1,
+        max_length=16_384,
+        json_schema_extra=field_rules(NO_PRIVATE_KEY, OPENSSH),
+        description="The public key, as OpenSSH writes it.",
+    )
+    public_key_from: ValueSource | None = Field(None, description="The public key, read from a Secret or ConfigMap.")
+
+
+class SshKeyStatus(ManagedStatus):
+    """What the cloud says about one key."""
+
+    fingerprint: str | None = Field(None, max_length=64, description="Its fingerprint, as `ssh-keygen -l` shows it.")
+
+
+class SshKey(Resource[SshKeySpec, SshKeyStatus]):
+    """One key."""
+
+    kind: Literal["SshKey"] = "SshKey"
+    status: SshKeyStatus = Field(default_factory=SshKeyStatus)
+
+
+DEFINITION = Definition(
+    kind="SshKey",
+    plural="sshkeys",
+    short_name="sshk",
+    spec=SshKeySpec,
+    status=SshKeyStatus,
+    summary="A public key that is registered with the organization: its SSH gateway lets the owner in.",
+    columns=(
+        Column("Fingerprint", ".status.fingerprint"),
+        READY,
+        AGE,
+        REASON,
+        Column("ID", ".status.id", priority=1),
+    ),
+)
+
+Key: TypeAlias = Resource[SshKeySpec, SshKeyStatus]
+
+
+class SshKeys(Records[SshKeySpec, SshKeyStatus, RegisteredKey]):
+    """How an SshKey maps to a key of the organization."""
+
+    definition = DEFINITION
+    model = SshKey
+    list_operation = operations.LIST_SSH_KEYS
+
+    async def create(self, cloud: Cloud, obj: Key, intent: CreateIntent, inputs: Inputs) -> RegisteredKey:
+        text = obj.spec.public_key or "".join(inputs.ssh_keys)
+        made = await cloud.call(operations.CREATE_SSH_KEY, SshKeyCreate(name=intent.name, public_key=text.strip()))
+        return made.model_copy(update={"public_key": made.public_key or text})
+
+    async def delete(self, cloud: Cloud, cloud_id: str) -> None:
+        await cloud.call(operations.DELETE_SSH_KEY, id=cloud_id)
+
+    def input_refs(self, obj: Key) -> InputRefs:
+        source = obj.spec.public_key_from
+        return InputRefs(ssh_keys=() if source is None else (source,), keys_field="publicKeyFrom")
+
+    def immutable(self, obj: Key) -> Mapping[str, JsonValue]:
+        source = obj.spec.public_key_from
+        return {
+            "publicKey": fingerprint(obj.spec.public_key),
+            "publicKeyFrom": None if source is None else source.model_dump(mode="json", exclude_none=True),
+        }
+
+    def differences(self, obj: Key, observed: RegisteredKey) -> tuple[str, ...]:
+        return differing(("publicKey", fingerprint(obj.spec.public_key), fingerprint(observed.public_key)))
+
+    def status(self, obj: Key, observed: RegisteredKey) -> SshKeyStatus:
+        known = fingerprint(observed.public_key) or obj.status.fingerprint
+        return obj.status.model_copy(update=fit_schema(SshKeyStatus, {"fingerprint": known}))
