@@ -280,6 +280,8 @@ class ModelCache:
     def __init__(self, script: Script) -> None:
         self._script = script
         self.entries: dict[ObjectKey, Entry] = {}
+        self.forgotten: set[str] = set()
+        """UIDs of objects that the pass took its finalizer off, and forgot with that."""
 
     def get(self, key: ObjectKey) -> Entry | None:
         if key in self.entries or key.vanished:
@@ -293,6 +295,8 @@ class ModelCache:
         return before, after
 
     def drop(self, key: ObjectKey, uid: str | None = None, version: int = 0) -> Entry | None:
+        if uid is not None:
+            self.forgotten.add(uid)
         return self.entries.pop(key, None)
 
     def account_of(self, key: ObjectKey) -> ObjectKey:

@@ -45,6 +45,7 @@ from tests.model import asked
 from tests.model.asked import Answer, Asked
 from tests.model.memories import NOW, frozen, thawed
 from tests.model.neighbours import (
+    ACCOUNT,
     ModelAccounts,
     ModelCache,
     ModelCloud,
@@ -189,7 +190,9 @@ class Passes:
     def gone(self, key: ObjectKey, body: bytes, books: Books) -> Books:
         """What a process knows after its watch told that this object went."""
         self._set_out(books)
+        self._cache.entries[key] = entry_of(loaded(body))
         self._informer.gone(KIND, loaded(body))
+        self._cache.forgotten.clear()
         return self._books()
 
     def _played(self, beginning: Beginning, answers: tuple[Answer, ...], oracle: Oracle) -> int:
@@ -248,6 +251,7 @@ class Passes:
         vanished, leftovers = self._vanished, Leftovers(self._vanished.kube, self._vanished.namespace)
         vanished.leftovers = leftovers
         self._cache.entries.clear()
+        self._cache.forgotten.clear()
         self._kube.last = {}
         vanished._saved.clear()
         vanished._known.clear()
@@ -263,7 +267,7 @@ class Passes:
                 self._kube.last[left.key] = left.body.encode()
             else:
                 leftovers._unsaved.add(left.key)
-        leftovers._retracted |= books.retracted
+        leftovers._retracted.update(dict.fromkeys(books.retracted, ACCOUNT))
         leftovers._let_go |= books.let_go
 
     def _books(self) -> Books:
@@ -275,7 +279,7 @@ class Passes:
                 for name, record in leftovers._records.items()
             ),
             frozenset(leftovers._retracted),
-            frozenset(leftovers._let_go),
+            frozenset(leftovers._let_go | self._cache.forgotten),
         )
 
 

@@ -26,6 +26,7 @@ class ConditionType(StrEnum):
     FAILED = "Failed"
     SUSPENDED = "Suspended"
     LATE_CREATE = "LateCreate"
+    LEFTOVER_UNRECORDED = "LeftoverUnrecorded"
 
 
 class Reason(StrEnum):
@@ -77,6 +78,7 @@ class Reason(StrEnum):
     IDENTITY_MISMATCH = "IdentityMismatch"
     CRD_OUTDATED = "CrdOutdated"
     LATE_CREATE = "LateCreate"
+    LEFTOVER_UNRECORDED = "LeftoverUnrecorded"
     IMMUTABLE_FIELD_CHANGED = "ImmutableFieldChanged"
     SPEC_INVALID = "SpecInvalid"
     UNREADABLE = "Unreadable"

@@ -100,6 +100,12 @@ TYPES: Final[dict[ConditionType, TypeDoc]] = {
         "only while True",
         "The cloud acted on a create that had been given up for lost: what it made is ended, and paid for until then.",
     ),
+    ConditionType.LEFTOVER_UNRECORDED: TypeDoc(
+        Polarity.NEGATIVE,
+        "only while True",
+        "What stays in the cloud without an object cannot be written down: an object that leaves it there waits, and "
+        "what an account tells of it is forgotten with the operator's process.",
+    ),
     ConditionType.SUSPENDED: TypeDoc(
         Polarity.NEUTRAL,
         "only while True; batches, schedules",
@@ -215,6 +221,9 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         Reason.CRD_OUTDATED: "A CRD is older than the operator: the API server would drop what has to be recorded of "
         "something that is paid for, so nothing is created. The message has the command that brings the CRDs up to "
         "date; the operator sees that by itself. What exists is looked after as before.",
+        Reason.LEFTOVER_UNRECORDED: "What stays in the cloud without an object has a ConfigMap in the operator's "
+        "namespace, and the API server does not take it: the message has its words, and what waits for it. See to "
+        "rights, quotas and admission policies there; it is tried again.",
         Reason.ACCOUNT_NOT_ALLOWED: "The account's URL is not in the operator's allow-list, or the cluster-wide "
         "account does not admit this namespace.",
         Reason.WEBHOOK_REFUSED: "The cloud refuses the subscription; the message has its words. Polling takes over.",

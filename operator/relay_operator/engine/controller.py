@@ -29,9 +29,9 @@ from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.passes import Pass
 from relay_operator.engine.persist import Persistence, Recorded, Unwritten, never_taken
 from relay_operator.engine.queue import Priority, Queue, Taken
-from relay_operator.engine.report import Return, late_create
+from relay_operator.engine.report import Return, held, late_create
 from relay_operator.engine.served import ServedKinds
-from relay_operator.engine.status import dumped, status_patch
+from relay_operator.engine.status import conditions_of, dumped, of_every_pass, status_patch
 from relay_operator.engine.vanished import Vanished
 from relay_operator.observability.logs import log_action, log_context
 
@@ -152,7 +152,7 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         if intent is not None and not finalizer.guarded(metadata, intent):
             await finalizer.guard(writer, metadata, intent)
         result = await flow.act(facts, action, memory, writer)
-        was_there = await self._let_go(turn, facts, action, writer, metadata)
+        was_there = await self._let_go(turn, facts, action, writer, obj)
 
         def telling(result: ResultT) -> Told:
             told = self._with_late(turn, metadata, flow.tell(turn, facts, action, result, memory))
@@ -175,9 +175,8 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         if told.once_written is not None:
             told.once_written()
         deleting = metadata.deletion_timestamp is not None
-        note = noteworthy(told.before.conditions, told.after.conditions, deleting=deleting)
-        if wrote and note is not None:
-            self.engine.recorder.record(turn.key, turn.uid, note)
+        if wrote:
+            self._announce(turn, told, deleting=deleting)
         memory.quiet_looks = 0 if wrote else memory.quiet_looks + 1
         if not isinstance(action, actions.LETTING_GO):
             self._come_back(turn, facts, told, memory, deleting=deleting)
@@ -190,20 +189,19 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
             log_action(logger, message or name, action=name, outcome=outcome, duration_seconds=seconds)
         return name, wrote
 
-    async def _let_go(
-        self, turn: Turn, facts: FactsT, action: ActionT, writer: ObjectWriter, metadata: ObjectMeta
-    ) -> bool:
+    async def _let_go(self, turn: Turn, facts: FactsT, action: ActionT, writer: ObjectWriter, obj: ObjT) -> bool:
         """What an action means for the object itself; False if that was gone before. Raises KubeError.
 
         The watch can take its time to tell of the end, and webhooks wake the object meanwhile.
         """
         match action:
             case actions.Release():
-                await self._leave(turn, self.flow.leaves(facts))
-                was_there = await finalizer.release(writer, metadata)
-                if metadata.finalizers == [FINALIZER] and not turn.key.vanished:
+                await self._leave(turn, obj, self.flow.leaves(facts), writer)
+                was_there = await finalizer.release(writer, obj.metadata)
+                if obj.metadata.finalizers == [FINALIZER] and not turn.key.vanished:
                     # Nothing else holds it. The watch may have begun too late to tell, and what it used waits for it.
                     self.engine.cache.drop(turn.key, turn.uid)
+                    self.engine.leftovers.was_let_go(turn.uid)
                     self.engine.queue.add(turn.key, Priority.REPAIR)
                 return was_there
             case actions.Expire():
@@ -212,7 +210,7 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
                 pass
         return True
 
-    async def _leave(self, turn: Turn, left: tuple[Left, ...]) -> None:
+    async def _leave(self, turn: Turn, obj: ObjT, left: tuple[Left, ...], writer: ObjectWriter) -> None:
         """What stays in the cloud is written down before the finalizer goes. Raises KubeError."""
         key, leftovers = turn.key, self.engine.leftovers
         account = self.engine.cache.account_of(key) or ObjectKey(AccountKind.CLOUD_ACCOUNT, key.namespace, DEFAULT_NAME)
@@ -223,9 +221,31 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
             leftovers.note(record)
             needed.append(record.config_map)
         if needed:
-            await leftovers.save(needed)
+            try:
+                await leftovers.save(needed)
+            except KubeError:
+                await self._hold(turn, obj, leftovers.trouble(needed), left, writer)
+                raise
             self.engine.queue.add(account, Priority.CHANGE)
-        leftovers.lets_go(turn.uid)
+        if not key.vanished:
+            leftovers.lets_go(turn.uid)
+
+    async def _hold(self, turn: Turn, obj: ObjT, trouble: str, left: tuple[Left, ...], writer: ObjectWriter) -> None:
+        """The object says that it waits until what stays is written down. Raises KubeError."""
+        if not trouble:
+            return
+        report = held(trouble, [each.id or each.name for each in left])
+        wanted = conditions_of(obj.status.conditions, report, turn.now)
+        always = of_every_pass(obj.status, obj.metadata, wanted, turn.now, looked=False)
+        told = self._with_late(turn, obj.metadata, Told(obj.status, obj.status.model_copy(update=always), report))
+        if await self._report(told, writer):
+            self._announce(turn, told, deleting=True)
+
+    def _announce(self, turn: Turn, told: Told, *, deleting: bool) -> None:
+        """An Event, if it tells what the status did not tell before."""
+        note = noteworthy(told.before.conditions, told.after.conditions, deleting=deleting)
+        if note is not None:
+            self.engine.recorder.record(turn.key, turn.uid, note)
 
     def _with_late(self, turn: Turn, metadata: ObjectMeta, told: Told) -> Told:
         """The condition `LateCreate`, as long as what was created too late is there."""

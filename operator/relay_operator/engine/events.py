@@ -60,10 +60,11 @@ def _trouble(written: Sequence[Condition], *, deleting: bool) -> Condition | Non
     if stalled is not None:
         return stalled
     reconciling = conditions.find(written, ConditionType.RECONCILING)
-    if reconciling is None:
-        return None
-    held_up = deleting and reconciling.reason not in {Reason.DELETING, Reason.STOPPING}
-    return reconciling if held_up or reconciling.reason in _WARNED else None
+    if reconciling is not None:
+        held_up = deleting and reconciling.reason not in {Reason.DELETING, Reason.STOPPING}
+        if held_up or reconciling.reason in _WARNED:
+            return reconciling
+    return conditions.find(written, ConditionType.LEFTOVER_UNRECORDED)
 
 
 @dataclass(slots=True)

@@ -57,9 +57,14 @@ class Informer:
         key = key_of(kind, raw)
         if vanished(raw):
             self.vanished.take_over(key, raw)
-        elif not self.vanished.leftovers.was_let_go(uid_of(raw)):
+        elif not self.vanished.leftovers.was_let_go(uid_of(raw)) and self._is_there(key, uid_of(raw)):
             self._forced_away(key, raw)
         self._drop(key, uid_of(raw), version_of(raw))
+
+    def _is_there(self, key: ObjectKey, uid: str) -> bool:
+        """Whether the object is known; what the operator let go itself, it has forgotten with that."""
+        entry = self.cache.get(key)
+        return entry is not None and entry.uid == uid
 
     def _ghost(self, key: ObjectKey, entry: Entry) -> None:
         """It is gone, and no event told."""

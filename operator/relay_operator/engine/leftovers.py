@@ -7,23 +7,24 @@ lets the operator forget what it stands for.
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeVar
+from typing import Any
 
 from pydantic import JsonValue, ValidationError
 
 from relay_operator.api.meta import ANNOTATION_PREFIX, Model, ObjectKey, Time
-from relay_operator.engine.kube import CONFIG_MAPS, AlreadyExists, JsonObject, Kube, KubeError
+from relay_operator.engine.config_maps import ConfigMaps
+from relay_operator.engine.kube import JsonObject, Kube, KubeError, Refused
 from relay_operator.engine.manifests import part
 
 logger = logging.getLogger(__name__)
 
-KeyT = TypeVar("KeyT")
-
 LABEL = f"{ANNOTATION_PREFIX}leftover"
 _RECORD = "resource.json"
+_TRIES = 3
+"""In a row, after which a write that fails without being refused does not seem to heal by itself."""
 
 
 class Fate(StrEnum):
@@ -73,28 +74,37 @@ class Leftovers:
     kube: Kube
     namespace: str
     """The operator's own."""
+    _config_maps: ConfigMaps = field(init=False)
     _records: dict[str, Leftover] = field(default_factory=dict)
     """By the name of their ConfigMap."""
     _by_account: dict[ObjectKey, set[str]] = field(default_factory=dict)
     _late: dict[str, set[str]] = field(default_factory=dict)
     """By the UID of the object that it was created for."""
+    _kept: dict[tuple[str, str, str], set[str]] = field(default_factory=dict)
+    """By organization, id and name, of which one is empty."""
     _unsaved: set[str] = field(default_factory=set)
-    _retracted: set[str] = field(default_factory=set)
+    _retracted: dict[str, ObjectKey] = field(default_factory=dict)
+    """ConfigMaps that are to go, and whose account told of them."""
+    _failed: dict[str, tuple[int, KubeError]] = field(default_factory=dict)
+    """How often in a row the write of a ConfigMap failed, and how the last time."""
     _let_go: set[str] = field(default_factory=set)
-    """UIDs of objects whose finalizer the operator takes off itself."""
+    """UIDs of objects whose finalizer the operator takes off itself, while these are there."""
+
+    def __post_init__(self) -> None:
+        self._config_maps = ConfigMaps(self.kube, self.namespace, LABEL, _RECORD)
 
     def read(self, config_map: Mapping[str, JsonValue], found: set[str]) -> bool:
-        """Whether the ConfigMap keeps one, which is known and among `found` from here on."""
-        metadata, text = part(config_map, "metadata"), part(config_map, "data").get(_RECORD)
-        if LABEL not in part(metadata, "labels") or not isinstance(text, str):
+        """Whether the ConfigMap keeps one, which is known and among `found` from here on.
+
+        What this process knows and could not write so far is newer than what is read.
+        """
+        name, text = str(part(config_map, "metadata").get("name")), self._config_maps.text(config_map)
+        if text is None:
             return False
-        name = str(metadata.get("name"))
-        try:
-            self._put(Leftover.model_validate_json(text))
-        except ValidationError:
-            logger.error("the ConfigMap %s cannot be read: what it stands for is left", name)  # noqa: TRY400
-        self._unsaved.discard(name)
         found.add(name)
+        record = _read(name, text)
+        if record is not None and name not in self._unsaved and name not in self._retracted:
+            self._put(record)
         return True
 
     def only(self, found: set[str]) -> None:
@@ -115,11 +125,16 @@ class Leftovers:
 
     def retract(self, uid: str) -> None:
         """What the object of this UID had is taken to its end: it is no orphan."""
-        for name, record in list(self._records.items()):
+        for record in list(self._records.values()):
             if (record.uid, record.fate) == (uid, Fate.ORPHAN):
-                if name not in self._unsaved:
-                    self._retracted.add(name)
-                self._drop(name)
+                self.forget(record)
+
+    def forget(self, leftover: Leftover) -> None:
+        """It is gone, or an object has it; the next `save` removes its ConfigMap."""
+        name = leftover.config_map
+        if name not in self._unsaved:
+            self._retracted[name] = leftover.account
+        self._drop(name)
 
     async def save(self, needed: Collection[str] | None = None) -> None:
         """What is refused keeps nothing else from being written, and is tried again by the next call.
@@ -127,51 +142,57 @@ class Leftovers:
         Raises KubeError if one of these ConfigMaps, or any where None is told, is not as it should be.
         """
         failed: KubeError | None = None
-        for name in sorted(self._retracted | self._unsaved):
+        for name in sorted(self._retracted.keys() | self._unsaved):
             try:
                 await self._save(name)
+                self._failed.pop(name, None)
             except KubeError as error:
                 logger.warning("the ConfigMap %s is not written: %s", name, error)
+                self._failed[name] = (self._failed.get(name, (0, error))[0] + 1, error)
                 if failed is None and (needed is None or name in needed):
                     failed = error
         if failed is not None:
             raise failed
 
+    def trouble(self, names: Iterable[str]) -> str:
+        """Why one of these ConfigMaps is not as it should be; empty while that may pass by itself."""
+        for name in sorted(names):
+            failures, error = self._failed.get(name, (0, None))
+            if failures >= _TRIES or isinstance(error, Refused):
+                return f"the ConfigMap {self.namespace}/{name} cannot be written: {error}"
+        return ""
+
+    def of_account(self, account: ObjectKey) -> set[str]:
+        """The names of the ConfigMaps that tell, or told until now, of what this account has in the cloud."""
+        gone = {name for name, owner in self._retracted.items() if owner == account}
+        return self._by_account.get(account, set()) | gone
+
     async def _save(self, name: str) -> None:
         """Others may note, retract and save meanwhile. Raises KubeError."""
         if name in self._retracted:
-            await self.kube.delete(CONFIG_MAPS, self.namespace, name)
-            self._retracted.discard(name)
+            await self._config_maps.delete(name)
+            self._retracted.pop(name, None)
             if name in self._records:
                 self._unsaved.add(name)
         record = self._records.get(name)
         if record is None or name not in self._unsaved:
             return
-        await self._write(name, record)
+        await self._config_maps.put(name, record.fate, record.model_dump_json(), self._yields)
         now = self._records.get(name)
         if now is None:
-            self._retracted.add(name)
+            self._retracted[name] = record.account
         elif now is record:
             self._unsaved.discard(name)
 
-    async def _write(self, name: str, record: Leftover) -> None:
-        data: JsonObject = {"data": {_RECORD: record.model_dump_json()}}
-        labels: JsonObject = {LABEL: str(record.fate)}
-        try:
-            metadata: JsonObject = {"name": name, "namespace": self.namespace, "labels": labels}
-            await self.kube.create(CONFIG_MAPS, self.namespace, {"metadata": metadata, **data})
-        except AlreadyExists:
-            there = await self.kube.get(CONFIG_MAPS, self.namespace, name)
-            known = part(there, "metadata")
-            if part(known, "labels").get(LABEL) == Fate.KEPT and self.read(there, set()):
-                return  # another process keeps it on purpose: so it stays
-            bound: JsonObject = {"labels": labels, "resourceVersion": known.get("resourceVersion")}
-            await self.kube.patch(CONFIG_MAPS, self.namespace, name, {"metadata": bound, **data})
-
-    async def forget(self, leftover: Leftover) -> None:
-        """It is gone, or an object has it. Raises KubeError."""
-        await self.kube.delete(CONFIG_MAPS, self.namespace, leftover.config_map)
-        self._drop(leftover.config_map)
+    def _yields(self, there: JsonObject) -> bool:
+        """Whether what is there may be written over: what another process keeps on purpose stays so."""
+        text = self._config_maps.text(there)
+        if text is None or part(there, "metadata", "labels").get(LABEL) != Fate.KEPT:
+            return True
+        known = _read(str(part(there, "metadata").get("name")), text)
+        if known is not None:
+            self._put(known)
+        return False
 
     def of(self, account: ObjectKey) -> tuple[Leftover, ...]:
         """Those that this account has in the cloud, the oldest first."""
@@ -206,27 +227,34 @@ class Leftovers:
 
     def kept(self, organization: str, cloud_id: str, name: str) -> bool:
         """Whether it stays on purpose, whatever else names it."""
-        return any(
-            record.fate is Fate.KEPT
-            and record.organization == organization
-            and ((record.id == cloud_id and cloud_id != "") or (record.name == name and name != ""))
-            for record in self._records.values()
-        )
+        return (organization, cloud_id, "") in self._kept or (organization, "", name) in self._kept
 
     def _put(self, record: Leftover) -> None:
         name = record.config_map
         self._drop(name)
         self._records[name] = record
-        self._by_account.setdefault(record.account, set()).add(name)
-        if record.fate is Fate.LATE:
-            self._late.setdefault(record.uid, set()).add(name)
+        for index, key in self._indexes(record):
+            index.setdefault(key, set()).add(name)
 
     def _drop(self, name: str) -> None:
         record = self._records.pop(name, None)
         self._unsaved.discard(name)
-        if record is not None:
-            _remove(self._by_account, record.account, name)
-            _remove(self._late, record.uid, name)
+        self._failed.pop(name, None)
+        for index, key in self._indexes(record) if record is not None else ():
+            index[key].discard(name)
+            if not index[key]:
+                del index[key]
+
+    def _indexes(self, record: Leftover) -> Iterator[tuple[dict[Any, set[str]], Any]]:
+        """Where it is found, and by what."""
+        yield self._by_account, record.account
+        if record.fate is Fate.LATE:
+            yield self._late, record.uid
+        if record.fate is Fate.KEPT:
+            if record.id:
+                yield self._kept, (record.organization, record.id, "")
+            if record.name:
+                yield self._kept, (record.organization, "", record.name)
 
     def lets_go(self, uid: str) -> None:
         """The operator takes the finalizer of this object off."""
@@ -246,8 +274,13 @@ def _config_map(organization: str, kind: str, what: str) -> str:
     return f"leftover-{kind.lower()}-{digest[:16]}"
 
 
-def _remove(index: dict[KeyT, set[str]], key: KeyT, name: str) -> None:
-    names = index.get(key, set())
-    names.discard(name)
-    if not names:
-        index.pop(key, None)
+def _read(name: str, text: str) -> Leftover | None:
+    """What a ConfigMap of this name keeps; None where it cannot be read, or somebody else gave the name."""
+    try:
+        record = Leftover.model_validate_json(text)
+    except ValidationError:
+        record = None
+    if record is None or record.config_map != name:
+        logger.error("the ConfigMap %s cannot be read, or is not named by what it keeps: it is left", name)
+        return None
+    return record

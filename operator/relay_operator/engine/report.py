@@ -1,6 +1,6 @@
 """What a pass says of its object, and when it comes back: one form and one table of refusals for every flow. Pure."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import Enum, auto
@@ -88,6 +88,8 @@ _REFUSALS: tuple[tuple[type[CloudError], Refusal], ...] = (
     (errors.NotFound, Refusal(Reason.CONFLICT, stalled=False, retry=RetryKind.QUICK)),
     (errors.Gone, Refusal(Reason.CONFLICT, stalled=False, retry=RetryKind.QUICK)),
 )
+_SHOWN = 3
+"""Of what is named in a message."""
 _UNREACHABLE = Refusal(Reason.CLOUD_UNAVAILABLE, stalled=False, retry=RetryKind.ADVISED)
 
 
@@ -121,6 +123,23 @@ def late_create(late: Leftover) -> Wanted:
     """What people are told of it."""
     message = f"the cloud acted on a create that had been given up: {late.id}, named {late.name!r}, is being ended"
     return Wanted(ConditionType.LATE_CREATE, "True", Reason.LATE_CREATE, message)
+
+
+def unrecorded(trouble: str) -> Wanted:
+    """What is left in the cloud, and cannot be written down."""
+    help_ = "see to the operator's rights, quotas and admission policies there: it is tried again"
+    return Wanted(ConditionType.LEFTOVER_UNRECORDED, "True", Reason.LEFTOVER_UNRECORDED, f"{trouble}; {help_}")
+
+
+def held(trouble: str, left: Sequence[str]) -> Report:
+    """The object stays until what it leaves in the cloud is written down."""
+    why = unrecorded(trouble)
+    more = f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else ""
+    message = (
+        f"{', '.join(left[:_SHOWN])}{more} stays in the cloud, and the object goes once that is written down; "
+        f"{why.message}. To let it go with no record, take its finalizers off"
+    )
+    return Report(None, ConditionType.STALLED, Reason.LEFTOVER_UNRECORDED, message, Return.NEVER, extra=(why,))
 
 
 PAUSED = Wanted(ConditionType.PAUSED, "True", Reason.PAUSED, "the annotation paused is set")

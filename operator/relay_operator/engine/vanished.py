@@ -19,10 +19,10 @@ from pydantic import JsonValue
 
 from relay_operator.api.meta import ANNOTATION_PREFIX, CREATE_INTENT, PAUSED, ObjectKey, rfc3339
 from relay_operator.engine.cache import Cache
+from relay_operator.engine.config_maps import ConfigMaps
 from relay_operator.engine.entry import uid_of
 from relay_operator.engine.kube import (
     CONFIG_MAPS,
-    AlreadyExists,
     JsonObject,
     Kube,
     KubeError,
@@ -66,11 +66,15 @@ class Vanished:
     """Those that this release knows: what another one left is left to it."""
     leftovers: Leftovers = field(init=False)
     """What stays on purpose is not taken to its end."""
+    _config_maps: ConfigMaps = field(init=False)
     _saved: set[ObjectKey] = field(default_factory=set)
+    _refused: dict[ObjectKey, str] = field(default_factory=dict)
+    """Why the API server keeps no ConfigMap of it."""
     _known: set[ObjectKey] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.leftovers = Leftovers(self.kube, self.namespace)
+        self._config_maps = ConfigMaps(self.kube, self.namespace, LABEL, _OBJECT)
 
     async def hand_over(self, key: ObjectKey, raw: Mapping[str, JsonValue], surplus: str = "") -> None:
         """As `take_over`, and saved at once if it can be: whoever hands it over may not lead any more."""
@@ -134,22 +138,20 @@ class Vanished:
 
     async def save(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> None:
         """Raises KubeError, but where it can never be saved: it goes on in this process alone then."""
-        data: JsonObject = {"data": {_OBJECT: json.dumps({"kind": key.kind, **raw})}}
-        metadata: JsonObject = {"name": _name(key), "namespace": self.namespace, "labels": {LABEL: "true"}}
         try:
-            try:
-                await self.kube.create(CONFIG_MAPS, self.namespace, {"metadata": metadata, **data})
-            except AlreadyExists:
-                await self.kube.patch(CONFIG_MAPS, self.namespace, _name(key), data)
+            await self._config_maps.put(_name(key), "true", json.dumps({"kind": key.kind, **raw}))
         except Refused as refused:
             logger.error("%s is not remembered beyond this process: %s", key, refused)  # noqa: TRY400
+            self._refused[key] = f"the ConfigMap {self.namespace}/{_name(key)} cannot be written: {refused}"
+            self._tell_account(key)
             return
+        self._refused.pop(key, None)
         self._saved.add(key)
 
     async def let_go(self, key: ObjectKey) -> None:
         """Its end is reached. Raises KubeError."""
         if key in self._saved:
-            await self.kube.delete(CONFIG_MAPS, self.namespace, _name(key))
+            await self._config_maps.delete(_name(key))
         self.drop(key)
 
     def of(self, account: ObjectKey) -> tuple[JsonObject, ...]:
@@ -158,8 +160,14 @@ class Vanished:
             {"kind": key.kind, **self.body(key)} for key in sorted(self._known) if self.cache.account_of(key) == account
         )
 
+    def trouble(self, account: ObjectKey) -> str:
+        """Why what this account has in the cloud without an object is not all written down; empty where it is."""
+        own = (why for key, why in sorted(self._refused.items()) if self.cache.account_of(key) == account)
+        return next(own, "") or self.leftovers.trouble(self.leftovers.of_account(account))
+
     def drop(self, key: ObjectKey) -> None:
         self._saved.discard(key)
+        self._refused.pop(key, None)
         self._known.discard(key)
         self._tell_account(key)
         self.cache.drop(key)
@@ -167,8 +175,8 @@ class Vanished:
 
     def _read(self, config_map: Mapping[str, JsonValue]) -> tuple[ObjectKey, JsonObject] | None:
         """The object that it keeps, with what people answered on the ConfigMap itself; None where it keeps none."""
-        metadata, text = part(config_map, "metadata"), part(config_map, "data").get(_OBJECT)
-        if LABEL not in part(metadata, "labels") or not isinstance(text, str):
+        metadata, text = part(config_map, "metadata"), self._config_maps.text(config_map)
+        if text is None:
             return None
         try:
             raw = part(json.loads(text))

@@ -35,6 +35,7 @@ RUNNING = conditions("True", Reason.RUNNING)
 DEPLOYING = conditions("False", Reason.DEPLOYING, "Reconciling")
 FAILED = conditions("False", Reason.FAILED, "Stalled")
 FULL = conditions("False", Reason.WAITING_FOR_CAPACITY, "Reconciling")
+UNRECORDED = conditions("True", Reason.LEFTOVER_UNRECORDED, "LeftoverUnrecorded")
 WAITING = conditions("False", Reason.WAITING_FOR_ACCOUNT, "Reconciling")
 ENDING = conditions("False", Reason.DELETING, "Reconciling")
 
@@ -50,6 +51,7 @@ CHANGES: dict[str, tuple[list[Condition], list[Condition], bool, str]] = {
     "waiting for an account is not told": (DEPLOYING, WAITING, False, ""),
     "a deletion that is held up is told": (RUNNING, WAITING, True, "WaitingForAccount"),
     "a deletion under way is not told": (RUNNING, ENDING, True, ""),
+    "what is left and cannot be written down is told": (RUNNING, UNRECORDED, False, "LeftoverUnrecorded"),
     "without conditions there is nothing to tell": ([], [], False, ""),
 }
 

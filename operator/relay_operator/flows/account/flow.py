@@ -268,6 +268,7 @@ class AccountFlow:
             orphans=self._left(facts.key, Fate.ORPHAN),
             kept=self._left(facts.key, Fate.KEPT),
             deaf=memory.deaf,
+            unrecorded=self.engine.vanished.trouble(facts.key),
         )
         after = new_status(before, finding)
         if isinstance(state, AccountReady):

@@ -16,7 +16,7 @@ from relay_operator.engine.conditions import Wanted
 from relay_operator.engine.fit_schema import fit_schema
 from relay_operator.engine.leftovers import Leftover
 from relay_operator.engine.manifests import part
-from relay_operator.engine.report import MAY_COME, PAUSED
+from relay_operator.engine.report import MAY_COME, PAUSED, unrecorded
 from relay_wire.account import Whoami
 from relay_wire.billing import Balance, CurrentUsage
 
@@ -64,6 +64,8 @@ class AccountFinding:
     kept: tuple[Ownerless, ...] = ()
     deaf: str = ""
     """Why there is no webhook subscription, where the cloud did not answer."""
+    unrecorded: str = ""
+    """Why what is told of the last three, or was told of until now, cannot be written down."""
 
 
 def new_status(before: AccountStatus, finding: AccountFinding) -> AccountStatus:
@@ -121,6 +123,8 @@ def _conditions(before: AccountStatus, after: AccountStatus, finding: AccountFin
     yield from _usable(before, finding)
     if finding.paused:
         yield PAUSED
+    if finding.unrecorded:
+        yield unrecorded(finding.unrecorded)
     if _is_low(after):
         message = f"the balance lasts for {after.runway_hours} hours at {after.burn_per_hour_cents} cents an hour"
         yield Wanted(ConditionType.FUNDS_LOW, "True", Reason.RUNWAY_SHORT, message)

@@ -110,6 +110,7 @@ class Sweeper:
                     await self._confirm(ready, stray, fate, now)
         await self.engine.leftovers.save(())
         await self._look_after(ready, policy, memory, now)
+        await self.engine.leftovers.save(())
 
     def _fate(self, ready: AccountReady, stray: Stray) -> Fate | None:
         """What is to become of it; None where it is left alone, or its object is to find it."""
@@ -159,7 +160,7 @@ class Sweeper:
         self.engine.leftovers.note(record)
         known_by_name = self.engine.leftovers.by_name(ready.organization_id, stray.kind, stray.name)
         if known_by_name is not None and known_by_name.fate is Fate.ORPHAN:
-            await self.engine.leftovers.forget(known_by_name)
+            self.engine.leftovers.forget(known_by_name)
         if fate is Fate.LATE:
             self.on_late(stray.kind)
             self._wake(record)
@@ -181,7 +182,7 @@ class Sweeper:
             if holders:
                 # One that is being deleted may have written it down just now, and goes next.
                 if any(holder is not None and not holder.deleting for holder in holders):
-                    await self._forget(record, memory)
+                    self._forget(record, memory)
                 continue
             with _tolerant(record.kind):
                 await self._look_at(ready, record, policy, memory, now)
@@ -192,7 +193,7 @@ class Sweeper:
         name = await self.traces[record.kind].name_of(ready.cloud, record.id)
         memory.missing[record.config_map] = memory.missing[record.config_map] + 1 if name is None else 0
         if memory.missing[record.config_map] >= _GONE:
-            await self._forget(record, memory)
+            self._forget(record, memory)
         elif name == record.name and self._ends(record, policy, now):
             logger.warning("ending %s %s (%s): %s", record.kind, record.id, record.name, record.fate)
             await self.traces[record.kind].end(ready.cloud.guarded(partial(self._nobodys, record)), record.id)
@@ -226,9 +227,9 @@ class Sweeper:
         memory.turn = begin + _LOOKS
         return iter([*late[:_LOOKS], *[*rest[begin:], *rest[:begin]][:_LOOKS]])
 
-    async def _forget(self, record: Leftover, memory: SweepMemory) -> None:
+    def _forget(self, record: Leftover, memory: SweepMemory) -> None:
         logger.info("%s %s is gone, or has an object: it is told no more", record.kind, record.id)
-        await self.engine.leftovers.forget(record)
+        self.engine.leftovers.forget(record)
         del memory.missing[record.config_map]
         if record.fate is Fate.LATE:
             self._wake(record)

@@ -150,3 +150,15 @@ def test_what_the_key_may_not_do_is_told_without_making_the_account_unready(read
 def test_a_paused_account_says_so(ready: AccountReady) -> None:
     status = new_status(AccountStatus(), _finding(ready, _seen(), paused=True))
     assert _says(status, ConditionType.PAUSED) == ("True", "Paused")
+
+
+def test_what_cannot_be_written_down_of_what_is_left_is_told_and_makes_the_account_no_less_ready(
+    ready: AccountReady,
+) -> None:
+    status = new_status(AccountStatus(), _finding(ready, _seen(), unrecorded="the ConfigMap a/b cannot be written"))
+    told = conditions.find(status.conditions, ConditionType.LEFTOVER_UNRECORDED)
+    assert told is not None
+    assert told.message.startswith("the ConfigMap a/b cannot be written; see to")
+    assert _says(status, ConditionType.READY) == ("True", "Available")
+    again = new_status(status, _finding(ready))
+    assert _says(again, ConditionType.LEFTOVER_UNRECORDED) is None

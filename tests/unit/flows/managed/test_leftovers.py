@@ -12,6 +12,7 @@ from relay_operator.engine.account import AccountReady, AccountWaiting
 from relay_operator.engine.intent import cloud_name
 from relay_operator.engine.kube import KubeError
 from relay_operator.engine.leftovers import Fate, Leftover, Leftovers
+from relay_operator.engine.report import held
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.account.sweep import Sweeper, SweepMemory
 from relay_operator.flows.managed.traces import ManagedTraces
@@ -176,7 +177,8 @@ async def test_what_is_taken_to_its_end_is_no_orphan(world: World) -> None:
     world.informer.vanished.take_over(KEY, raw)
     await leftovers.save()
     assert (written(world), leftovers.counts()) == ([("kept", "pod-8")], {Fate.KEPT: 1})
-    await leftovers.forget(leftovers.of(ACCOUNT)[0])
+    leftovers.forget(leftovers.of(ACCOUNT)[0])
+    await leftovers.save()
     await world.wait(60)
     assert (world.pods.live, world.left_behind()) == ([], [])
 
@@ -216,7 +218,8 @@ async def test_a_fate_is_changed_but_never_from_kept(world: World) -> None:
     assert ([one.fate for one in leftovers.of(ACCOUNT)], leftovers.late("1")) == ([Fate.KEPT], ())
     assert (leftovers.known("org-1", "GpuPod", "pod-9"), leftovers.known("org-2", "GpuPod", "pod-9")) == (True, False)
     assert written(world) == [("kept", "pod-9")]
-    await leftovers.forget(leftovers.of(ACCOUNT)[0])
+    leftovers.forget(leftovers.of(ACCOUNT)[0])
+    await leftovers.save()
     assert (kept(world), world.left_behind(), leftovers.known("org-1", "GpuPod", "pod-9")) == ([], [], False)
 
 
@@ -315,11 +318,11 @@ async def test_the_object_tells_of_a_late_create_as_long_as_it_is_there(world: W
     await world.settle()
     assert len(world.server.writes) == writes
     leftovers.note(leftover(Fate.LATE, "pod-10", uid=uid))
-    await leftovers.forget(late)
+    leftovers.forget(late)
     world.hint()
     await world.settle()
     assert world.condition(ConditionType.LATE_CREATE) is not None
-    await leftovers.forget(leftovers.late(uid)[0])
+    leftovers.forget(leftovers.late(uid)[0])
     world.hint()
     await world.settle()
     assert world.condition(ConditionType.LATE_CREATE) is None
@@ -402,3 +405,125 @@ async def test_what_is_known_to_be_taken_to_its_end_while_it_is_saved_leaves_not
     await leftovers.save()
     await leftovers.save()
     assert (written(world), kept(world)) == ([], [])
+
+
+def events(world: World) -> list[str]:
+    """Reasons of the Events that are to be written."""
+    return [note.reason for _, _, note in world.recorder._waiting._queue]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("status", "times"), [(403, 1), (500, 3)], ids=["refused", "failing again and again"])
+async def test_an_object_that_cannot_go_before_its_leftover_is_written_down_says_so(
+    world: World, status: int, times: int
+) -> None:
+    world.apply(deletionPolicy="Orphan")
+    await world.wait(10)
+    world.server.faults.append(refusal := Fault(status, method="POST", plural="configmaps", times=times))
+    world.delete()
+    while refusal.times:
+        assert world.condition(ConditionType.LEFTOVER_UNRECORDED) is None
+        await world.wait(0.05, 0.05)
+    told, ready_ = world.condition(ConditionType.STALLED), world.condition()
+    assert told is not None
+    assert ready_ is not None
+    assert (told.reason, ready_.status) == (Reason.LEFTOVER_UNRECORDED, "True")
+    (name,) = world.informer.vanished.leftovers.of_account(ACCOUNT)
+    assert told.message.startswith("pod-1 stays in the cloud")
+    assert f"{OPERATOR_NAMESPACE}/{name}" in told.message
+    assert world.condition(ConditionType.LEFTOVER_UNRECORDED) is not None
+    assert events(world) == [Reason.LEFTOVER_UNRECORDED]
+    await world.wait(60)
+    assert (world.exists(), written(world)) == (False, [("kept", "pod-1")])
+
+
+async def test_more_than_a_message_names_is_counted() -> None:
+    assert held("no", ["a", "b", "c", "d", "e"]).message.startswith("a, b, c and 2 more stays")
+
+
+async def test_an_account_tells_what_cannot_be_written_down_or_forgotten(world: World) -> None:
+    vanished, another = world.informer.vanished, ObjectKey("CloudAccount", "team-b", "default")
+    leftovers, record = vanished.leftovers, leftover(Fate.ORPHAN)
+    for method in ("POST", "DELETE"):
+        (leftovers.note if method == "POST" else leftovers.forget)(record)
+        world.server.faults.append(Fault(403, method=method, plural="configmaps"))
+        await leftovers.save(())
+        assert record.config_map in vanished.trouble(ACCOUNT)
+        assert vanished.trouble(another) == ""
+        await vanished.load()
+        assert (len(kept(world)), record.config_map in vanished.trouble(ACCOUNT)) == (method == "POST", True)
+        await leftovers.save(())
+        assert vanished.trouble(ACCOUNT) == ""
+    assert (kept(world), written(world)) == ([], [])
+
+
+async def test_what_is_not_written_down_and_forgotten_is_no_trouble(world: World) -> None:
+    leftovers = world.informer.vanished.leftovers
+    leftovers.note(leftover(Fate.ORPHAN))
+    world.server.faults.append(Fault(403, plural="configmaps"))
+    await leftovers.save(())
+    leftovers.forget(leftover(Fate.ORPHAN))
+    assert world.informer.vanished.trouble(ACCOUNT) == ""
+
+
+async def test_a_newer_note_is_not_written_over_by_what_is_read(world: World) -> None:
+    leftovers = world.informer.vanished.leftovers
+    leftovers.note(leftover(Fate.ORPHAN, uid="1"))
+    await leftovers.save()
+    leftovers.note(leftover(Fate.LATE, uid="1"))
+    await world.informer.vanished.load()
+    assert kept(world) == [(Fate.LATE, "pod-9", "")]
+    await leftovers.save()
+    assert written(world) == [("late", "pod-9")]
+
+
+async def test_a_config_map_that_people_named_counts_for_nothing(world: World) -> None:
+    leftovers = world.informer.vanished.leftovers
+    leftovers.note(leftover(Fate.ORPHAN))
+    await leftovers.save()
+    text = leftover(Fate.KEPT).model_dump_json()
+    metadata: Json = {"namespace": OPERATOR_NAMESPACE, "labels": {"gpurelay.dev/leftover": "kept"}, "name": "a-copy"}
+    world.server.put("configmaps", {"metadata": metadata, "data": {"resource.json": text}})
+    await world.restart()
+    assert (kept(world), len(world.left_behind())) == ([(Fate.ORPHAN, "pod-9", "")], 2)
+
+
+async def test_what_cannot_be_read_is_not_written_over(world: World) -> None:
+    """Another release keeps it on purpose."""
+    record = leftover(Fate.ORPHAN)
+    metadata: Json = {"namespace": OPERATOR_NAMESPACE, "name": record.config_map}
+    labels: Json = {"gpurelay.dev/leftover": "kept"}
+    world.server.put("configmaps", {"metadata": {**metadata, "labels": labels}, "data": {"resource.json": "{}"}})
+    world.informer.vanished.leftovers.note(record)
+    await world.informer.vanished.leftovers.save()
+    (there,) = world.left_behind()
+    assert part(there, "data") == {"resource.json": "{}"}
+
+
+async def test_what_is_kept_is_found_by_its_id_or_its_name_alone(world: World) -> None:
+    leftovers = world.informer.vanished.leftovers
+    leftovers.note(leftover(Fate.KEPT, "pod-9"))
+    found = [
+        leftovers.kept("org-1", *one) for one in (("pod-9", ""), ("", "its-name"), ("its-name", "pod-9"), ("", ""))
+    ]
+    assert found == [True, True, False, False]
+    leftovers.forget(leftover(Fate.KEPT, "pod-9"))
+    assert not leftovers.kept("org-1", "pod-9", "its-name")
+
+
+async def test_who_was_let_go_is_remembered_no_longer_than_the_object_is_there(world: World) -> None:
+    leftovers = world.informer.vanished.leftovers
+    world.apply()
+    await world.wait(10)
+    world.delete()
+    last_word: Json = {**world.raw(), "metadata": {**part(world.raw(), "metadata"), "finalizers": []}}
+    world.watching = False
+    await world.wait(60)
+    assert (world.exists(), leftovers._let_go) == (False, set())
+    world.informer.gone("GpuPod", last_word)
+    assert (kept(world), leftovers._let_go) == ([], set())
+    world.watching = True
+    world.apply("other")
+    await world.settle()
+    world.vanish("other")
+    await world.wait(60)
+    assert (world.pods.live, leftovers._let_go) == ([], set())

@@ -146,8 +146,12 @@ async def test_without_the_right_to_write_it_down_it_is_ended_all_the_same(
     world.server.faults.append(replace(REFUSED))
     await _vanished(world)
     with caplog.at_level(logging.ERROR):
-        await world.wait(10)
-    assert world.pods.live == []
+        await world.settle()
+    account, vanished = ObjectKey("CloudAccount", NAMESPACE, "default"), world.informer.vanished
+    assert "vanished-gpupod-" in vanished.trouble(account)
+    assert vanished.trouble(account._replace(name="other")) == ""
+    await world.wait(10)
+    assert (world.pods.live, vanished.trouble(account)) == ([], "")
     assert "not remembered beyond this process" in caplog.text
 
 
