@@ -5,13 +5,14 @@ BIN    := $(VENV)/bin
 # Tests of a cluster wait for three quarters of their time: five workers for two cores. Each has a control plane of its own, so a cluster that was given
 # is for one alone.
 WORKERS ?= $(if $(RELAY_TEST_KUBECONFIG),0,$(shell $(PYTHON) -c 'import os; print(min(8, 5 * (os.cpu_count() or 1) // 2))'))
-# Which fault plans `make test` plays.
+# Which fault plans `make test` plays, and with which seed the histories of `make test-long` begin.
 SEED ?= $(shell $(PYTHON) -c 'import random; print(random.randrange(10**6))')
 # Some machines switch byte code off; then each worker and each of hundreds of servers would compile all of it again.
 unexport PYTHONDONTWRITEBYTECODE
 # Of the fault plans that are derived, which part `make test-long` plays: so it can be run in pieces.
 PLANS ?= 1/1
 DERIVED := $(addprefix tests/faults/test_every_,call.py freeze.py batch_call.py batch_freeze.py)
+HISTORIES := tests/faults/explorer/test_histories.py
 PASSED := .pytest_cache/passed
 COVERED := tests/unit/engine tests/unit/flows/managed
 COMPILE = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
@@ -71,10 +72,11 @@ coverage: $(VENV)/.installed ## unit tests of the engine and of managed kinds: e
 test-node: binaries ## the operator's image and chart on a whole Kubernetes node; Linux and root
 	$(BIN)/pytest --progress --durations=10 tests/node
 
-test-long: binaries ## every fault plan and the largest object counts; PLANS=2/4 plays a quarter of the derived plans
+test-long: binaries ## every fault plan, histories by chance (SEED), the largest counts; PLANS=2/4 plays a quarter of the derived plans
 	$(BIN)/pytest --progress --durations=10 -m long --ignore=tests/faults
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile --progress --durations=10 $(addprefix --ignore=,$(DERIVED)) tests/faults
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --progress --durations=10 $(addprefix --ignore=,$(DERIVED) $(HISTORIES)) tests/faults
 	$(BIN)/pytest -n $(WORKERS) --dist load --maxschedchunk=1 --progress --durations=10 --plans=$(PLANS) $(DERIVED)
+	$(BIN)/pytest -n $(WORKERS) --dist load --maxschedchunk=1 --progress --durations=10 -m long --histories-from=$(SEED) $(HISTORIES)
 
 check: $(VENV)/.installed ## ruff, mypy --strict, import contracts, generated files up to date
 	$(BIN)/ruff check

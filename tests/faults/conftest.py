@@ -33,20 +33,29 @@ REPLAYS = {
     "pair": "test_the_saved_plan_with_two_operators_is_replayed",
     "batches": "test_the_saved_plan_with_a_batch_is_replayed",
     "batch pair": "test_the_saved_plan_with_a_batch_and_two_operators_is_replayed",
+    "history": "test_the_saved_history_is_replayed",
 }
 session_fixture = pytest_asyncio.fixture(scope="session", loop_scope="session")
 module_fixture = pytest_asyncio.fixture(scope="module", loop_scope="session")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`pytest tests/faults --plan FILE`, `--plans I/N`."""
+    """`pytest tests/faults --plan FILE`, `--history FILE`, `--plans I/N`, `--histories-from SEED`."""
     parser.addoption("--plan", type=Path, default=None, help="replay one saved fault plan, and nothing else")
+    parser.addoption("--history", type=Path, default=None, help="replay one saved history, and nothing else")
+    parser.addoption("--histories-from", type=int, default=None, metavar="SEED", help="the seed of the first history")
     parser.addoption("--plans", default="1/1", metavar="I/N", help="of the derived plans, the I-th of N parts")
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """With which history `make test-long` begins, and how to play the same again."""
+    seed: int | None = config.getoption("--histories-from")
+    return None if seed is None else f"histories by chance, from {seed} on; the same again: make test-long SEED={seed}"
 
 
 @pytest.hookimpl(trylast=True)  # of what is selected by marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """With `--plan`, only the test that replays it, on the stage that it needs; without, all but those that replay.
+    """With `--plan` or `--history`, only the test that replays it; without, all but those that replay.
 
     With `--sample`, some plans of each class of fault and kind of object (`sampling.py`); without, all of them, so that
     what takes a sample has nothing to add.
@@ -54,6 +63,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     path = config.getoption("--plan", default=None)
     here = Path(__file__).parent
     wanted = None if path is None else REPLAYS[_stage_of(Plan.load(path))]
+    wanted = REPLAYS["history"] if config.getoption("--history", default=None) else wanted
     seed: int | None = config.getoption("--sample", default=None)
     unwanted = [
         item for item in items if here in item.path.parents and _is_left_out(item, wanted, sample=seed is not None)

@@ -7,7 +7,7 @@ import contextlib
 import os
 import signal
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import aiohttp
 
@@ -22,7 +22,7 @@ from tests.support.kube import Kube
 from tests.support.operator import Operator
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
     from pathlib import Path
 
     from tests.faults.ground import Ground
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from tests.support.process import Process
     from tests.support.s3 import S3Server
 
+T = TypeVar("T")
+GroundT = TypeVar("GroundT", bound="Ground")
 OPERATOR_NAMESPACE = "relay-system"
 # Waits of the operator that are long for people's sake, as short as plans can bear.
 QUICK = {
@@ -58,6 +60,8 @@ LEASE = {
 _MOST_RESTARTS = 8
 # What another operator gets to finish what a frozen one began.
 _TO_TAKE_OVER = 8.0
+_TO_LEAD = 60.0
+_TO_ANSWER = 2.0
 
 
 class Stage:
@@ -84,7 +88,7 @@ class Stage:
         further = {Side.INFERENCE: cloud.inference_url} | ({} if store is None else {Side.STORE: store.url})
         self.proxy = FaultProxy(folder / "proxy", operator_kubeconfig, cloud.management_url, further)
         self._site = Site(cloud, self.proxy.urls, self.proxy.made, self.proxy.late, store)
-        self.restarts = 0
+        self.restarts, self.most_restarts = 0, _MOST_RESTARTS
         self._api_server = api_server
         allowed = (self.proxy.urls[Side.CLOUD], self.proxy.urls[Side.INFERENCE])
         chosen = {**QUICK, **(settings or {})}
@@ -104,27 +108,37 @@ class Stage:
 
     async def play(self, plan: Plan) -> Played:
         """Plays a plan and asks every oracle but the comparison with the undisturbed run; raises AssertionError."""
+        return await self.on(
+            lambda kube, site: prepared(kube, site, plan.scenario),
+            lambda ground: Run(self.proxy, self.operators, ground, plan).through(),
+        )
+
+    async def on(
+        self,
+        prepare: Callable[[Kube, Site], Awaitable[GroundT]],
+        through: Callable[[GroundT], Coroutine[None, None, T]],
+    ) -> T:
+        """Something on a ground of its own, while operators run; raises AssertionError where it fails."""
         self.proxy.arm()
         for operator in self.operators:
             if not operator.process.running:
                 await operator.start()
         async with Kube(self.cluster.kubeconfig) as kube:
-            ground = await prepared(kube, self._site, plan.scenario)
+            ground = await prepare(kube, self._site)
             try:
-                run = Run(self.proxy, self.operators, ground, plan)
-                played = await self._attended(run.through(), ground)
+                played = await self._attended(through(ground), ground)
                 await ground.leave()
             except BaseException:
                 self.proxy.arm()
                 for operator in self.operators:
                     await operator.kill()
-                await ground.workspace.remove()
+                await ground.workspace.remove(patience=0)
                 raise
             finally:
                 await ground.close()
         return played
 
-    async def _attended(self, run: Coroutine[None, None, Played], ground: Ground) -> Played:
+    async def _attended(self, run: Coroutine[None, None, T], ground: Ground) -> T:
         """The run, while somebody does the deeds of holds and starts again whichever operator has ended."""
         playing = asyncio.create_task(run)
         attending = [asyncio.create_task(self._do_deeds(ground)), asyncio.create_task(self._keep_running())]
@@ -160,13 +174,16 @@ class Stage:
                 frozen = await self._leader()
                 os.kill(frozen.process.pid, signal.SIGSTOP)
                 try:
-                    await eventually(partial(self._another_leads, frozen), within=60, what="another operator leads")
+                    await eventually(
+                        partial(self._another_leads, frozen), within=_TO_LEAD, what="another operator leads"
+                    )
                     if held.action.when is Moment.ACTED:  # What the server answered by then is long over.
                         with contextlib.suppress(AssertionError):
                             await eventually(ground.at_rest, within=_TO_TAKE_OVER)
                     held.release()
                 finally:
-                    os.kill(frozen.process.pid, signal.SIGCONT)
+                    with contextlib.suppress(ProcessLookupError):  # It was killed meanwhile.
+                        os.kill(frozen.process.pid, signal.SIGCONT)
             case Deed.RESTART_API_SERVER:
                 assert self._api_server is not None, "this stage's API server is shared: nobody may kill it"
                 await self._api_server.kill()
@@ -179,10 +196,13 @@ class Stage:
         """The operator that does the work."""
         if len(self.operators) == 1:
             return self.operators[0]
-        for operator in self.operators:
-            if await _leads(operator):
-                return operator
-        raise AssertionError("no operator leads")
+        found = await eventually(self._found_leader, within=_TO_LEAD, what="an operator leads")
+        assert found is not None
+        return found
+
+    async def _found_leader(self) -> Operator | None:
+        leading = [operator for operator in self.operators if await _leads(operator)]
+        return leading[0] if leading else None
 
     async def _another_leads(self, frozen: Operator) -> bool:
         return any([await _leads(operator) for operator in self.operators if operator is not frozen])
@@ -196,13 +216,13 @@ class Stage:
                 if operator.process.running:
                     continue
                 self.restarts += 1
-                assert self.restarts <= _MOST_RESTARTS, "the operator ends again and again"
+                assert self.restarts <= self.most_restarts, "the operator ends again and again"
                 operator.process.spawn()
 
 
 async def _leads(operator: Operator) -> bool:
-    """One that is being started again does not."""
-    try:
-        return await operator.metric("gpurelay_leader") == 1
-    except aiohttp.ClientError:
-        return False
+    """One that is being started again does not, nor one that is frozen."""
+    with contextlib.suppress(aiohttp.ClientError, TimeoutError):
+        async with asyncio.timeout(_TO_ANSWER):
+            return await operator.metric("gpurelay_leader") == 1
+    return False

@@ -14,9 +14,9 @@ from tests.support.manifests import SECRET_KEY, api_key_secret, cloud_account
 
 if TYPE_CHECKING:
     from tests.faults.ground import Ground
-    from tests.support.kube import Manifest
+    from tests.support.kube import Kube, Manifest
 
-_OTHER = "other"
+OTHER = "other"
 
 
 def changed(phase: str, **spec: object) -> Step:
@@ -37,16 +37,22 @@ async def _rotate(ground: Ground) -> None:
     await revoke(former, former.api_key)
 
 
-async def _copy(ground: Ground) -> None:
-    """With all that the original says, its status too; paused until the status is there, as a restore tool does it."""
-    kube, item = ground.kube, await ground.found()
-    assert item is not None
+async def put_back(kube: Kube, item: Manifest, name: str, *, status: bool = True) -> Manifest:
+    """Creates it with all that it said; paused until its status is there, as a restore tool does it."""
     kind, metadata = item["kind"], item["metadata"]
-    paused = metadata["annotations"] | {"gpurelay.dev/paused": "true"}
-    kept = {"name": "copied", "annotations": paused, "finalizers": metadata["finalizers"]}
-    await kube.create({"apiVersion": item["apiVersion"], "kind": kind, "metadata": kept, "spec": item["spec"]})
-    await kube.patch(kind, "copied", {"status": item["status"]}, subresource="status")
-    await kube.annotate(kind, "copied", {"gpurelay.dev/paused": None})
+    paused = metadata.get("annotations", {}) | {"gpurelay.dev/paused": "true"}
+    kept = {"name": name, "annotations": paused, "finalizers": metadata.get("finalizers", [])}
+    made = await kube.create({"apiVersion": item["apiVersion"], "kind": kind, "metadata": kept, "spec": item["spec"]})
+    if status and item.get("status"):
+        await kube.patch(kind, name, {"status": item["status"]}, subresource="status")
+    await kube.annotate(kind, name, {"gpurelay.dev/paused": None})
+    return made
+
+
+async def _copy(ground: Ground) -> None:
+    item = await ground.found()
+    assert item is not None
+    await put_back(ground.kube, item, "copied")
 
 
 async def _replace_by_namesake(ground: Ground) -> None:
@@ -84,19 +90,24 @@ async def _lose_status(ground: Ground) -> None:
     await ground.kube.patch(item["kind"], item["metadata"]["name"], {"status": empty}, subresource="status")
 
 
+async def apply_another_account(ground: Ground) -> None:
+    """Of another organization."""
+    organization = await ground.site.cloud.control.create_organization(f"{ground.namespace}-{OTHER}")
+    ground.organizations.append(organization)
+    await ground.kube.create(api_key_secret(organization.api_key, OTHER))
+    account = cloud_account(ground.site.urls[Side.CLOUD], ground.site.urls[Side.INFERENCE], OTHER)
+    account["spec"]["apiKeySecretRef"] = {"name": OTHER, "key": SECRET_KEY}
+    await ground.workspace.apply(account)
+
+
 async def _move(ground: Ground) -> None:
     """To an account of another organization: an object cannot, so it is deleted and made again."""
-    organization = await ground.site.cloud.control.create_organization(f"{ground.namespace}-{_OTHER}")
-    ground.organizations.append(organization)
-    await ground.kube.create(api_key_secret(organization.api_key, _OTHER))
-    account = cloud_account(ground.site.urls[Side.CLOUD], ground.site.urls[Side.INFERENCE], _OTHER)
-    account["spec"]["apiKeySecretRef"] = {"name": _OTHER, "key": SECRET_KEY}
-    await ground.workspace.apply(account)
+    await apply_another_account(ground)
     kind, name = ground.scenario.kind.name, ground.scenario.object
     await ground.kube.delete(kind, name)
     await ground.workspace.is_gone(kind, name, within=60)
     moved = workload(ground.scenario)
-    moved["spec"]["accountRef"] = {"name": _OTHER}
+    moved["spec"]["accountRef"] = {"name": OTHER}
     await ground.workspace.apply(moved)
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,14 +10,15 @@ import pytest
 from tests.faults import hurried
 from tests.faults.every_scenario import SCENARIOS
 from tests.faults.plans import Plan, Word
+from tests.faults.planting import PATCHES, planted
 from tests.faults.plays import Plays
 from tests.faults.scenarios import CLUSTER, POD
 from tests.faults.stage import LEASE, Stage
 from tests.support.faultrules import Answer, Deed, Hold, Late, Moment, Rule, Side
-from tests.support.toolchain import REPOSITORY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from tests.conftest import SharedOperator
     from tests.faults.run import Played
@@ -28,8 +26,6 @@ if TYPE_CHECKING:
     from tests.support.localcloud import LocalCloud
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
-_PATCHES = Path(__file__).parent / "planted"
-_PACKAGES = ("relay_operator", "relay_client", "relay_wire")
 
 
 @dataclass(frozen=True)
@@ -75,21 +71,8 @@ PLANTED = {
 _ALWAYS = ("an-open-intent-reads-as-not-created", "the-replaced-is-forgotten-alive")
 
 
-def _planted(name: str, folder: Path) -> Path:
-    """A copy of the operator with this bug in it."""
-    for package in _PACKAGES:
-        shutil.copytree(REPOSITORY / "operator" / package, folder / "operator" / package)
-    command = ["git", "apply", "--verbose", str(_PATCHES / f"{name}.patch")]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, (
-        f"{name}.patch does not apply any more: make its change anew in the code as it is now, and save `git diff`\n"
-        + done.stderr
-    )
-    return folder / "operator"
-
-
 def test_every_patch_is_played() -> None:
-    assert {path.stem for path in _PATCHES.glob("*.patch")} == set(PLANTED)
+    assert {path.stem for path in PATCHES.glob("*.patch")} == set(PLANTED)
     assert {one.scenario for one in PLANTED.values()} <= set(SCENARIOS)
 
 
@@ -112,7 +95,7 @@ async def test_a_planted_bug_is_caught(
         async with healthy as stage:
             await Plays(stage, tmp_path, learned).learned(bug.scenario)
     hurry = hurried.COMMAND if bug.replicas == 1 else ()  # What was frozen gets its answer, however late.
-    under = ("env", f"PYTHONPATH={_planted(name, tmp_path)}", *hurry)
+    under = ("env", f"PYTHONPATH={planted(name, tmp_path)}", *hurry)
     ill = Stage(tmp_path / "ill", cluster, operator_kubeconfig, fault_cloud, bug.settings, bug.replicas, under=under)
     async with ill as stage:
         failure = await Plays(stage, tmp_path, learned).failure_of(bug.plan)

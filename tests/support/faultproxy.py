@@ -132,6 +132,16 @@ class FaultProxy:
         self._armed = [Armed(rule) for rule in chosen]
         return tuple(self._armed)
 
+    def also(self, rule: Rule) -> None:
+        """From here on this rule applies too."""
+        self._armed.append(Armed(rule))
+
+    def heal(self) -> None:
+        """From here on no rule applies; what was seen so far stays known. Silent watches are cut."""
+        self._armed = []
+        for watch in self._silent:
+            watch.over.set()
+
     def since(self, position: int) -> list[Logged]:
         """The calls since the log was so long, in the order in which they came."""
         return self.log[position:]

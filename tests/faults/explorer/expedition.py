@@ -1,0 +1,67 @@
+"""Plays histories on a stage; one that fails is made shorter and saved."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tests.faults.explorer.field import Field
+from tests.faults.explorer.history import History
+from tests.faults.explorer.shortening import shortened
+from tests.faults.explorer.walk import Walk
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.faults.stage import Stage
+
+MOST_RESTARTS: Final = 60
+"""Of operators in one history, which kills them as often as it likes."""
+
+
+class Expedition:
+    """A stage with two operators, and the folder for histories that failed."""
+
+    def __init__(self, stage: Stage, folder: Path) -> None:
+        stage.most_restarts = MOST_RESTARTS
+        self._stage, self._folder = stage, folder
+
+    async def failure_of(self, history: History) -> tuple[str, History]:
+        """How it failed, empty if it held; and the acts up to there."""
+        walks: list[Walk] = []
+
+        async def through(field: Field) -> None:
+            walks.append(Walk(self._stage, field, history))
+            await walks[0].to_its_end()
+
+        try:
+            await self._stage.on(Field.laid_out, through)
+        except AssertionError as failed:
+            done = History(history.name, tuple(walks[0].done)) if walks else history
+            told = [str(failed), *getattr(failed, "__notes__", []), *(walks[0].people.answers if walks else [])]
+            return "\n".join(told), done
+        return "", history
+
+    async def holds(self, history: History) -> None:
+        """Plays it; a failure is made shorter, and raised as AssertionError with the file that replays it."""
+        failure, done = await self.failure_of(history)
+        if failure:
+            short, failure = await self.shortest(done, failure)
+            raise AssertionError(
+                f"{failure}\n{told(short)}\nreplay: pytest tests/faults --history {short.save(self._folder)}"
+            )
+
+    async def shortest(self, history: History, failure: str) -> tuple[History, str]:
+        """The shortest that fails, and how."""
+        seen = {history.acts: failure}
+
+        async def fails(shorter: History) -> bool:
+            seen[shorter.acts], _ = await self.failure_of(shorter)
+            return bool(seen[shorter.acts])
+
+        short = await shortened(history, fails)
+        return short, seen[short.acts]
+
+
+def told(history: History) -> str:
+    """Its acts, one a line."""
+    return "\n".join(f"  {number}. {act}" for number, act in enumerate(history.acts, 1))

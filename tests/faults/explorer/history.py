@@ -1,0 +1,108 @@
+"""A history: what people and the world do to a few objects, one act after another. Plain data, saved and replayed."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+from tests.support.faultrules import Rule
+
+Json = dict[str, Any]
+
+
+class Do(StrEnum):
+    """What is done. One that is impossible at the time does nothing."""
+
+    APPLY = "apply"
+    DELETE = "delete"
+    FORCE_AWAY = "force away"  # deleted, and its finalizers taken off
+    ABANDON = "abandon"
+    RENAME = "rename"  # deleted, and applied under another name with the annotations that it had
+    COPY = "copy"  # with annotations, finalizers and status
+    SCALE = "scale"
+    RECREATE = "recreate"  # another image
+    STOP = "stop"
+    START = "start"
+    PAUSE = "pause"
+    UNPAUSE = "unpause"
+    ADOPT = "adopt"  # whatever its account says is left, or what another object has
+    MOVE = "move"  # to another account: deleted, and applied again
+    BACK_UP = "back up"
+    RESTORE = "restore"  # what was backed up, once it is gone; with its status if `number` is 1
+    KILL = "kill"
+    FREEZE = "freeze"  # SIGSTOP, until somebody thaws it
+    THAW = "thaw"
+    FAULT = "fault"
+    LOSE_WEBHOOKS = "lose webhooks"
+    CLOCK = "clock"  # the cloud's goes on by so many seconds
+    FUNDS_GO = "funds go"
+    FUNDS_COME = "funds come"
+    NODE_LOST = "node lost"  # the one of this object
+    NODES_BACK = "nodes back"
+    SETTLE = "settle"  # the world is healed, everything comes to rest, every oracle is asked
+
+
+PODS: Final = ("ada", "bob", "eve")
+CLUSTERS: Final = ("cay", "dot", "fay")
+ACCOUNTS: Final = ("default", "other")
+
+
+def kind_of(name: str) -> str:
+    """Names tell kinds."""
+    return "GpuPod" if name in PODS else "GpuCluster"
+
+
+@dataclass(frozen=True)
+class Act:
+    """One act: on which object, under which other name or account, how many or how much.
+
+    `calls`: so many more requests of the operators are waited for before the next act, if they come soon.
+    """
+
+    do: Do
+    object: str = ""
+    other: str = ""
+    number: int = 0
+    calls: int = 0
+    rule: Rule | None = None
+
+    def __str__(self) -> str:
+        said = (self.do, self.object, self.other, self.number or "", self.rule or "")
+        return " ".join(str(one) for one in said if one) + (f" (then {self.calls} calls)" if self.calls else "")
+
+
+@dataclass(frozen=True)
+class History:
+    """Acts in their order; everything settles at the end, whether or not they say so."""
+
+    name: str
+    acts: tuple[Act, ...]
+
+    def as_json(self) -> Json:
+        """A form that `from_json` reads."""
+        acts = [{**asdict(act), "rule": act.rule.as_json() if act.rule else None} for act in self.acts]
+        return {"name": self.name, "acts": acts}
+
+    @classmethod
+    def from_json(cls, data: Json) -> History:
+        """Reads what `as_json` wrote."""
+        return cls(data["name"], tuple(_act(one) for one in data["acts"]))
+
+    def save(self, folder: Path) -> Path:
+        """Writes it into the folder and answers the file."""
+        path = folder / f"history-{self.name.replace(' ', '-')}.json"
+        path.write_text(json.dumps(self.as_json(), indent=1) + "\n")
+        return path
+
+    @classmethod
+    def load(cls, path: Path) -> History:
+        """Reads what `save` wrote."""
+        return cls.from_json(json.loads(path.read_text()))
+
+
+def _act(data: Json) -> Act:
+    rule = Rule.from_json(data["rule"]) if data["rule"] else None
+    return Act(**{**data, "do": Do(data["do"]), "rule": rule})

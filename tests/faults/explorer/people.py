@@ -1,0 +1,237 @@
+"""What people do, and how they answer when they are asked, as the documentation says."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import secrets
+import time
+from typing import TYPE_CHECKING, Final
+
+from tests.faults.explorer.history import ACCOUNTS, Act, Do, kind_of
+from tests.faults.scenarios import ENV_KEY, ENV_SECRET
+from tests.faults.steps import put_back
+from tests.support.kube import KubeError
+from tests.support.manifests import condition, gpu_cluster, gpu_pod, stalled
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from tests.faults.explorer.field import Field
+    from tests.support.kube import Manifest
+
+_ANNOTATION: Final = "gpurelay.dev/"
+_INTENT: Final = f"{_ANNOTATION}create-intent"
+_ADOPT_ID: Final = f"{_ANNOTATION}adopt-id"
+_PAUSED: Final = f"{_ANNOTATION}paused"
+# Seconds that a person takes to look into the cloud and to answer.
+_THOUGHT: Final = 2.5
+_ENV: Final = [{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": ENV_SECRET, "key": ENV_KEY}}}]
+_COMMAND: Final = "run: "
+# What people had to put right first, as they have by then.
+_NUDGED: Final = frozenset({"BalanceExhausted", "BackOff", "Failed"})
+# What is deleted and applied again.
+_GIVEN_UP: Final = frozenset({"TerminatedExternally", "AdoptionRefused"})
+
+
+class People:
+    """Everybody who has access to the namespace.
+
+    What they want is applied as soon as nothing of that name is in the way, and not waited for.
+    """
+
+    def __init__(self, field: Field) -> None:
+        self._field, self._kube = field, field.kube
+        self._backups: dict[str, Manifest] = {}
+        self._asked: dict[str, float] = {}
+        self.answers: list[str] = []
+        """What they were asked, and what they did about it."""
+        self._acts: Mapping[Do, Callable[[Act], Awaitable[None]]] = {
+            Do.APPLY: self._apply,
+            Do.DELETE: self._delete,
+            Do.FORCE_AWAY: self._force_away,
+            Do.ABANDON: self._abandon,
+            Do.RENAME: self._rename,
+            Do.COPY: self._copy,
+            Do.SCALE: self._scale,
+            Do.RECREATE: self._recreate,
+            Do.STOP: self._power,
+            Do.START: self._power,
+            Do.PAUSE: self._pause,
+            Do.UNPAUSE: self._pause,
+            Do.ADOPT: self._adopt,
+            Do.MOVE: self._move,
+            Do.BACK_UP: self._back_up,
+            Do.RESTORE: self._restore,
+        }
+
+    async def do(self, act: Act) -> bool:
+        """Does it if it is an act of people, and possible."""
+        if act.do not in self._acts:
+            return False
+        with contextlib.suppress(KubeError):
+            await self._acts[act.do](act)
+        return True
+
+    async def insist(self) -> None:
+        """Applies what is wanted and not there."""
+        there = {item["metadata"]["name"] for item in await self._field.objects()}
+        for name in set(self._field.wanted) - there:
+            with contextlib.suppress(KubeError):
+                made = await self._kube.create(self._field.wanted[name])
+                self._hand(made, made["metadata"].get("annotations", {}).get(_ADOPT_ID))
+
+    async def take_their_hands_off(self) -> None:
+        """Ends every pause."""
+        for item in await self._field.objects():
+            if _PAUSED in item["metadata"].get("annotations", {}):
+                await self._kube.annotate(item["kind"], item["metadata"]["name"], {_PAUSED: None})
+
+    async def answer(self) -> None:
+        """Whatever they are asked, once they have thought about it."""
+        for item in await self._field.objects():
+            reason = stalled(item)
+            question = f"{item['metadata']['uid']} {reason} {condition(item, 'Stalled').get('message')}"
+            if reason and time.monotonic() - self._asked.setdefault(question, time.monotonic()) > _THOUGHT:
+                del self._asked[question]
+                with contextlib.suppress(KubeError):
+                    done = await self._answer(item, reason, condition(item, "Stalled")["message"])
+                    self.answers.append(f"{item['metadata']['name']}: {reason}: {done}")
+
+    async def _answer(self, item: Manifest, reason: str, message: str) -> str:
+        kind, name = item["kind"], item["metadata"]["name"]
+        annotations = item["metadata"].get("annotations", {})
+        if reason == "CreateOutcomeUnknown" and _INTENT in annotations:
+            return await self._say(item, json.loads(annotations[_INTENT]))
+        if reason == "AdoptionRefused" and _ADOPT_ID in annotations:
+            await self._kube.annotate(kind, name, {_ADOPT_ID: None})
+            return "adopt-id removed"
+        if _COMMAND in message:
+            await self._field.workspace.obey(message)
+            return message.partition(_COMMAND)[2]
+        if reason in _NUDGED:
+            await self._kube.annotate(kind, name, {f"{_ANNOTATION}reconcile-at": secrets.token_hex(4)})
+            return "reconcile-at"
+        assert reason in _GIVEN_UP, f"{name}: no page says what a person does about {reason}: {message}"
+        await self._kube.delete(kind, name)
+        return f"deleted ({message})"
+
+    async def _say(self, item: Manifest, intent: Mapping[str, str]) -> str:
+        """What the cloud's console shows under the intent's name."""
+        alive = await self._field.books.alive()
+        named = [one for one in alive if self._field.site.made[one] == intent["name"]]
+        said = {_ADOPT_ID: named[0]} if named else {f"{_ANNOTATION}retry-create": intent["token"]}
+        await self._kube.annotate(item["kind"], item["metadata"]["name"], dict(said))
+        if named:
+            self._hand(item, named[0])
+        return str(said)
+
+    def _hand(self, item: Manifest, *what: str | None) -> None:
+        self._field.handed.update((item["metadata"]["uid"], one) for one in what if one)
+
+    async def _found(self, name: str) -> Manifest | None:
+        """The object, if people want it."""
+        return await self._kube.find(kind_of(name), name) if name in self._field.wanted else None
+
+    async def _apply(self, act: Act) -> None:
+        if act.object not in self._field.wanted:
+            self._field.wanted[act.object] = _workload(act.object, act.other or ACCOUNTS[0])
+
+    async def _delete(self, act: Act) -> None:
+        if self._field.wanted.pop(act.object, None):
+            await self._kube.delete(kind_of(act.object), act.object)
+
+    async def _force_away(self, act: Act) -> None:
+        await self._delete(act)
+        await self._kube.patch(kind_of(act.object), act.object, {"metadata": {"finalizers": None}})
+
+    async def _abandon(self, act: Act) -> None:
+        await self._delete(act)
+        await self._kube.annotate(kind_of(act.object), act.object, {f"{_ANNOTATION}abandon": "true"})
+
+    async def _rename(self, act: Act) -> None:
+        item = await self._found(act.object)
+        if item is None or act.other in self._field.wanted:
+            return
+        renamed = {"name": act.other, "annotations": item["metadata"].get("annotations", {})}
+        self._field.wanted[act.other] = {**_bare(item), "metadata": renamed}
+        await self._delete(act)
+
+    async def _copy(self, act: Act) -> None:
+        item = await self._found(act.object)
+        if item is None or act.other in self._field.wanted or await self._kube.find(item["kind"], act.other):
+            return
+        self._field.wanted[act.other] = _bare(item, act.other)
+        made = await put_back(self._kube, item, act.other)
+        self._hand(made, item["metadata"].get("annotations", {}).get(_ADOPT_ID))
+
+    async def _scale(self, act: Act) -> None:
+        await self._change(act.object, {"replicas": act.number})
+
+    async def _recreate(self, act: Act) -> None:
+        image = f"example.com/other:{act.number}"
+        await self._change(act.object, {"image": image, "updateStrategy": {"type": "Recreate"}})
+
+    async def _power(self, act: Act) -> None:
+        await self._change(act.object, {"powerState": "Stopped" if act.do is Do.STOP else "Running"})
+
+    async def _change(self, name: str, spec: Manifest) -> None:
+        if name in self._field.wanted:
+            self._field.wanted[name]["spec"] |= spec
+            await self._kube.patch(kind_of(name), name, {"spec": spec})
+
+    async def _pause(self, act: Act) -> None:
+        if act.object in self._field.wanted:
+            value = "true" if act.do is Do.PAUSE else None
+            await self._kube.annotate(kind_of(act.object), act.object, {_PAUSED: value})
+
+    async def _adopt(self, act: Act) -> None:
+        """What an account tells of comes first; then what others have, which is refused."""
+        if act.object in self._field.wanted:
+            return
+        told = [(one["id"], name) for name, one in await self._field.told_by_accounts() if one.get("id")]
+        others = [(one, ACCOUNTS[0]) for one in await self._field.books.alive()]
+        prefix = "pod_" if kind_of(act.object) == "GpuPod" else "cluster_"
+        candidates = [one for one in [*sorted(told), *others] if one[0].startswith(prefix)]
+        if candidates:
+            cloud_id, account = candidates[act.number % len(candidates)]
+            wanted = _workload(act.object, account)
+            wanted["metadata"]["annotations"] = {_ADOPT_ID: cloud_id}
+            self._field.wanted[act.object] = wanted
+
+    async def _move(self, act: Act) -> None:
+        if act.object in self._field.wanted:
+            wanted = self._field.wanted[act.object]
+            await self._delete(act)
+            self._field.wanted[act.object] = {
+                **wanted,
+                "metadata": {"name": act.object},
+                "spec": wanted["spec"] | {"accountRef": {"name": act.other}},
+            }
+
+    async def _back_up(self, act: Act) -> None:
+        item = await self._found(act.object)
+        if item is not None:
+            self._backups[act.object] = item
+
+    async def _restore(self, act: Act) -> None:
+        item = self._backups.get(act.object)
+        if item is None or act.object in self._field.wanted or await self._kube.find(item["kind"], act.object):
+            return
+        self._field.wanted[act.object] = _bare(item)
+        made = await put_back(self._kube, item, act.object, status=bool(act.number))
+        annotations = item["metadata"].get("annotations", {})
+        words = json.loads(annotations.get(_INTENT, "{}")).get("name", "").split("-")
+        former = item["metadata"]["uid"].replace("-", "")[:10]
+        self._hand(made, annotations.get(_ADOPT_ID), item.get("status", {}).get("id"), former, *words)
+
+
+def _workload(name: str, account: str) -> Manifest:
+    make = gpu_pod if kind_of(name) == "GpuPod" else gpu_cluster
+    return make(name, env=_ENV, accountRef={"name": account})
+
+
+def _bare(item: Manifest, name: str = "") -> Manifest:
+    """What people wrote."""
+    named = {"name": name or item["metadata"]["name"]}
+    return {"apiVersion": item["apiVersion"], "kind": item["kind"], "metadata": named, "spec": dict(item["spec"])}

@@ -1,0 +1,55 @@
+"""The explorer is proven: it comes upon a bug planted into a copy of the operator, and makes its history short."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.faults.explorer.chance import by_chance
+from tests.faults.explorer.expedition import Expedition
+from tests.faults.explorer.history import Do, History
+from tests.faults.planting import planted
+from tests.faults.stage import LEASE, Stage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.conftest import SharedOperator
+    from tests.support.controlplane import Cluster
+    from tests.support.localcloud import LocalCloud
+
+_SEEDS: Final = range(1, 6)
+_ACTS: Final = 30
+_SHORT: Final = 6
+
+
+@pytest.mark.long
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_planted_bug_is_come_upon_and_its_history_made_short(
+    cluster: Cluster,
+    operator_kubeconfig: Path,
+    shared_operator: SharedOperator,
+    fault_cloud: LocalCloud,
+    tmp_path: Path,
+) -> None:
+    await shared_operator.operator.stop()
+    under = ("env", f"PYTHONPATH={planted('a-copy-takes-over', tmp_path)}")
+    ill = Stage(tmp_path / "ill", cluster, operator_kubeconfig, fault_cloud, LEASE, 2, under=under)
+    async with ill as stage:
+        expedition = Expedition(stage, tmp_path)
+        short, failure = await _come_upon(expedition)
+        replayed, _ = await expedition.failure_of(History.load(short.save(tmp_path)))
+    assert Do.COPY in {act.do for act in short.acts}
+    assert len(short.acts) <= _SHORT, short
+    assert "which was made for" in failure
+    assert "which was made for" in replayed
+
+
+async def _come_upon(expedition: Expedition) -> tuple[History, str]:
+    """The first history of the seeds that fails, made shorter, and how it fails."""
+    for seed in _SEEDS:
+        failure, done = await expedition.failure_of(by_chance(seed, _ACTS))
+        if failure:
+            return await expedition.shortest(done, failure)
+    raise AssertionError("no history came upon it")

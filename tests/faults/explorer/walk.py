@@ -1,0 +1,114 @@
+"""One history, played from empty accounts to the last trace of it, with every oracle at each settling."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Final
+
+import aiohttp
+
+from tests.faults.explorer.history import Act, Do
+from tests.faults.explorer.people import People
+from tests.faults.explorer.world import World
+from tests.faults.plans import Plan, Word
+from tests.faults.run import Run
+from tests.support.eventually import eventually
+from tests.support.kube import KubeError
+from tests.support.localcloud import CloudRefusal
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from tests.faults.explorer.field import Field
+    from tests.faults.explorer.history import History
+    from tests.faults.stage import Stage
+
+# Seconds that the calls which an act leads to get to come.
+_SOON: Final = 0.7
+# How far the cloud's clock moves at each look: webhooks that nobody took are sent again, hours are paid for.
+_CLOUD_STEP: Final = 20.0
+
+
+class Walk(Run):
+    """A history on its field."""
+
+    def __init__(self, stage: Stage, field: Field, history: History) -> None:
+        super().__init__(stage.proxy, stage.operators, field, Plan(history.name, "", word=Word.AS_FOUND))
+        self.field, self.history = field, history
+        self.people, self.world = People(field), World(stage, field)
+        self.done: list[Act] = []
+
+    async def to_its_end(self) -> None:
+        """Plays it; raises AssertionError at the first settling that finds something wrong."""
+        await self._eventually(self.field.account_ready, "the accounts are Ready")
+        for act in self.history.acts:
+            self.done.append(act)
+            await self._do(act)
+        await self._comes_to_rest()
+        secrets, exposed = await self.field.canaries(), await self.field.exposed()
+        await self._everything_goes()
+        await self._tells_no_secret(secrets, exposed)
+
+    async def _do(self, act: Act) -> None:
+        self.proxy.phase = str(act.do)
+        if act.do is Do.SETTLE:
+            return await self._comes_to_rest()
+        so_far = len(self.proxy.log)
+        if not await self.people.do(act):
+            await self.world.do(act)
+        await self.people.insist()
+        with contextlib.suppress(AssertionError):
+            await eventually(self._calls(so_far + act.calls), within=_SOON, every=0.02)
+        return None
+
+    def _calls(self, number: int) -> Callable[[], Awaitable[bool]]:
+        async def came() -> bool:
+            return len(self.proxy.log) >= number
+
+        return came
+
+    async def _comes_to_rest(self) -> None:
+        await self.world.heal()
+        await self.people.take_their_hands_off()
+        await self._eventually(self._all_are_up, "every operator is up")
+        await self._settles()
+        await self._writes_nothing_more()
+        await self._was_never_wrong()
+
+    async def _everything_goes(self) -> None:
+        """Objects, then what accounts tell of, which somebody ends in the cloud."""
+        self.field.wanted.clear()
+        for kind in ("GpuPod", "GpuCluster"):
+            await self.field.kube.delete_all(kind)
+        await self._settles()
+        for cloud_id in await self.field.told():
+            await self._end_in_the_cloud(cloud_id)
+        await self._eventually(self._nothing_is_told, "accounts tell no more of what has gone")
+        await self._was_never_wrong()
+
+    async def _end_in_the_cloud(self, cloud_id: str) -> None:
+        path = "clusters" if cloud_id.startswith("cluster_") else "vms"
+        for organization in self.field.organizations:
+            with contextlib.suppress(CloudRefusal):
+                await organization.call("POST", f"/v1/{path}/{cloud_id}/terminate")
+
+    async def _nothing_is_told(self) -> bool:
+        return not await self.field.told()
+
+    async def _was_never_wrong(self) -> None:
+        await self.field.verify_the_past()
+        self.field.own_ids(self.proxy.recorded)
+
+    async def _look_while_the_clouds_time_passes(self) -> bool:
+        await self.people.insist()
+        if await self._all_are_up():
+            await self.field.workspace.cloud.control.advance(_CLOUD_STEP)
+        with contextlib.suppress(KubeError, aiohttp.ClientError):
+            if await self.field.settled():
+                await self.field.verify()
+                return await self.field.settled()
+        return False
+
+    async def _answer_if_asked(self) -> None:
+        with contextlib.suppress(KubeError, aiohttp.ClientError):
+            await self.people.answer()

@@ -1,0 +1,26 @@
+"""Puts a bug into a copy of the operator: a patch from the folder `planted`."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final
+
+from tests.support.toolchain import REPOSITORY
+
+PATCHES: Final = Path(__file__).parent / "planted"
+_PACKAGES: Final = ("relay_operator", "relay_client", "relay_wire")
+
+
+def planted(name: str, folder: Path) -> Path:
+    """A copy of the operator with this bug in it."""
+    for package in _PACKAGES:
+        shutil.copytree(REPOSITORY / "operator" / package, folder / "operator" / package)
+    command = ["git", "apply", "--verbose", str(PATCHES / f"{name}.patch")]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, (
+        f"{name}.patch does not apply any more: make its change anew in the code as it is now, and save `git diff`\n"
+        + done.stderr
+    )
+    return folder / "operator"
