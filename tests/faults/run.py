@@ -221,7 +221,7 @@ class Run:
                 await self.ground.say(Word.AS_FOUND)
 
     async def _eventually(self, look: Check, what: str, every: float = 0.1) -> None:
-        """Waits; where it is in vain, tells how the object and the cloud stand and what was called last."""
+        """Waits; where it is in vain, tells what was wrong before, or how everything is and what was called last."""
 
         async def look_and_answer() -> bool:
             if self.plan.word is Word.AS_FOUND:
@@ -231,6 +231,7 @@ class Run:
         try:
             await eventually(look_and_answer, within=WITHIN, what=what, every=every)
         except AssertionError as late:
+            await self._was_never_wrong()
             item = await self.ground.found() or {}
             called = [f"{one.call} -> {one.status}" for one in self.proxy.since(self._first)[-30:]]
             told = [f"status: {item.get('status')}", f"the cloud: {await self.ground.spent()}", "last calls:", *called]
