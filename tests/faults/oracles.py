@@ -106,7 +106,11 @@ class Books:
             assert cloud_id not in recorded, f"{name} and {recorded[cloud_id]} both say that {cloud_id} is theirs"
             recorded |= {cloud_id: name} if cloud_id else {}
         alive = set(await self.alive()) - set(told)
-        assert alive == set(recorded), f"alive in the cloud: {alive}; the objects' own: {set(recorded)}"
+        records = [(cloud_id, await self._record(cloud_id)) for cloud_id in sorted(alive - set(recorded))]
+        named = [f"{self.made[cloud_id]} ({cloud_id}, {record['status']})" for cloud_id, record in records]
+        gone = set(recorded) - alive
+        assert not named, f"alive in the cloud, and no object's own: {named}"
+        assert not gone, f"not alive in the cloud, or left to nobody, and yet recorded: {gone}"
 
     async def _log(self) -> list[dict[str, Any]]:
         return [one for each in self.organizations for one in await self.cloud.control.requests(organization=each)]

@@ -147,7 +147,7 @@ def _fault(random: Random) -> Rule:
     side = random.choice((Side.CLOUD, Side.CLOUD, Side.KUBE))
     operation = random.choice(_OPERATIONS[side])
     asks = Asks.by(Call(side, operation))
-    table = PERTURBATIONS[side][asks] | (OF_CREATES if operation in _CREATES else {})
+    table = {**PERTURBATIONS[side][asks], **(OF_CREATES if operation in _CREATES else {})}
     actions = {name: one for name, one in table.items() if not isinstance(one, Hang)}
     action = actions[random.choice(sorted(actions))]
     times = 1 if isinstance(action, Hold) else random.randint(1, _MOST_FAULTS)
