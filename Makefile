@@ -19,7 +19,7 @@ COMPILE = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-has
           --no-annotate --custom-compile-command "make lock" --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help binaries demo test others test-node image node node-down test-long coverage check generate docs bench controlplane controlplane-down lock
+.PHONY: help binaries demo test others test-node image node node-down test-long coverage check generate docs package release-check bench controlplane controlplane-down lock
 
 help: ## what each target does
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -35,7 +35,7 @@ $(VENV)/.installed $(VENV)/.demo: $(VENV)/.%: pyproject.toml
 $(VENV)/.installed: requirements/dev.txt
 $(VENV)/.demo: requirements/demo.txt
 
-$(VENV)/.docs: requirements/docs.txt
+$(VENV)/.docs $(VENV)/.release: $(VENV)/.%: requirements/%.txt
 	@test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement $<
 	@touch $@
@@ -45,7 +45,9 @@ lock: $(VENV)/.installed ## writes requirements/*.txt anew from pyproject.toml
 	  [ $$extra = operator ] && flag= || flag="--extra $$extra"; \
 	  $(COMPILE) pyproject.toml $$flag --output-file requirements/$$extra.txt || exit 1; \
 	done
-	$(COMPILE) pyproject.toml --extra docs --constraint requirements/dev.txt --output-file requirements/docs.txt
+	for extra in docs release; do \
+	  $(COMPILE) pyproject.toml --extra $$extra --constraint requirements/dev.txt --output-file requirements/$$extra.txt || exit 1; \
+	done
 	printf 'openai>=2,<3\n' | $(COMPILE) - --output-file requirements/openai2.txt
 
 binaries: $(VENV)/.installed
@@ -90,6 +92,12 @@ generate: $(VENV)/.installed ## CRDs, chart CRDs, RBAC, health for Argo CD and r
 
 docs: $(VENV)/.docs ## the site of docs/ into dist/docs; a link or an anchor that leads nowhere is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+package: $(VENV)/.release ## the files of a release into dist/release; TAG=v1.2.3 must be that of the version
+	@$(BIN)/python -m hack.release package --tag=$(TAG)
+
+release-check: $(VENV)/.release ## the same, installed, pushed to a registry, signed and verified, on this machine
+	@$(BIN)/python -m hack.release check --tag=$(TAG)
 
 bench: binaries ## performance as ratios; writes bench/results.md
 	$(BIN)/python -m bench

@@ -17,6 +17,7 @@ from tests.support.toolchain import REPOSITORY, BuildError, built_from, installe
 
 _HELM_PACKAGE, _HELM_VERSION = "helm.sh/helm/v4/cmd/helm", "v4.2.4"
 _PROMTOOL_PACKAGE, _PROMTOOL_VERSION = "github.com/prometheus/prometheus/cmd/promtool", "v0.316.0"
+_ACTIONLINT_PACKAGE, _ACTIONLINT_VERSION = "github.com/rhysd/actionlint/cmd/actionlint", "v1.7.12"
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,11 @@ def promtool() -> Path:
     return installed_from(_PROMTOOL_PACKAGE, _PROMTOOL_VERSION, "promtool", tags="remove_all_sd")
 
 
+def actionlint() -> Path:
+    """What knows which workflows GitHub would refuse, or run otherwise than they read."""
+    return installed_from(_ACTIONLINT_PACKAGE, _ACTIONLINT_VERSION, "actionlint")
+
+
 def _server(name: str) -> tuple[str, ...]:
     given = _from_assets(name)
     return (str(given),) if given else (str(_controlplane()), name)
@@ -84,6 +90,7 @@ def _controlplane() -> Path:
 
 
 def _of_tests_alone() -> None:
+    actionlint()
     promtool()
     versitygw()
     azurite_command()

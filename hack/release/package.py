@@ -1,0 +1,116 @@
+"""What a release is made of, in a folder: wheel, chart, what is in them, notes, and checksums."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import venv
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import yaml
+
+from tests.support.binaries import helm
+from tests.support.toolchain import REPOSITORY
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FOLDER: Final = REPOSITORY / "dist" / "release"
+CHART: Final = REPOSITORY / "charts" / "relay-operator"
+_PIP: Final = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
+
+
+class ReleaseError(Exception):
+    """Something is not fit to be released; the text says what."""
+
+
+@dataclass(frozen=True)
+class Package:
+    """The files of a release, and the environment that its wheel was installed into."""
+
+    version: str
+    wheel: Path
+    chart: Path
+    contents: Path
+    """CycloneDX: what was installed."""
+    environment: Path
+
+
+def packaged(tag: str | None, scratch: Path) -> Package:
+    """Makes all of it anew; a tag has to be that of the version."""
+    version = _version()
+    if tag not in {None, f"v{version}"}:
+        raise ReleaseError(f"the tag {tag} is not that of the version {version} in pyproject.toml")
+    shutil.rmtree(FOLDER, ignore_errors=True)
+    FOLDER.mkdir(parents=True)
+    notes = _notes("Unreleased" if tag is None else version)
+    (FOLDER / "NOTES.md").write_text(notes)
+    wheel = _wheel()
+    environment = installed(wheel, "operator", scratch / "operator")
+    contents = FOLDER / f"relay-operator-{version}.cdx.json"
+    _list_contents(environment, contents)
+    run(str(helm()), "package", str(CHART), "--destination", str(FOLDER))
+    chart = FOLDER / f"relay-operator-{version}.tgz"
+    _sum_up()
+    return Package(version, wheel, chart, contents, environment)
+
+
+def installed(wheel: Path, requirements: str, folder: Path) -> Path:
+    """The wheel with exactly what requirements/ names, in an environment that has nothing else."""
+    venv.create(folder, with_pip=False, symlinks=True)
+    locked = REPOSITORY / "requirements" / f"{requirements}.txt"
+    pip = (*_PIP, "--python", str(folder / "bin" / "python"), "install")
+    run(*pip, "--only-binary=:all:", "--require-hashes", "--requirement", str(locked))
+    run(*pip, "--no-deps", str(wheel))
+    return folder
+
+
+def run(*command: str, **environment: str) -> str:
+    """What a command says; raises ReleaseError with its errors."""
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | environment, check=False)
+    if done.returncode:
+        raise ReleaseError(f"`{' '.join(command)}` failed:\n{done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout + done.stderr
+
+
+def _version() -> str:
+    """The one version that package and chart have."""
+    package: str = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["version"]
+    card = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    for where in ("version", "appVersion"):
+        if card[where] != package:
+            raise ReleaseError(f"Chart.yaml has the {where} {card[where]}, pyproject.toml {package}")
+    return package
+
+
+def _wheel() -> Path:
+    run(*_PIP, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(FOLDER), str(REPOSITORY))
+    (wheel,) = FOLDER.glob("*.whl")
+    return wheel
+
+
+def _list_contents(environment: Path, target: Path) -> None:
+    command = (sys.executable, "-m", "cyclonedx_py", "environment", str(environment / "bin" / "python"))
+    about = ("--pyproject", str(REPOSITORY / "pyproject.toml"), "--mc-type", "application")
+    run(*command, *about, "--output-reproducible", "--validate", "--output-file", str(target))
+
+
+def _notes(section: str) -> str:
+    """The section of the changelog."""
+    text = (REPOSITORY / "CHANGELOG.md").read_text()
+    found = re.search(rf"^## \[{re.escape(section)}\].*?\n(.*?)(?=^## |\Z)", text, re.DOTALL | re.MULTILINE)
+    if found is None:
+        raise ReleaseError(f"CHANGELOG.md has no section [{section}]")
+    return found[1].strip() + "\n"
+
+
+def _sum_up() -> None:
+    files = sorted(FOLDER.iterdir())
+    lines = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n" for file in files]
+    (FOLDER / "SHA256SUMS").write_text("".join(lines))
