@@ -2,8 +2,10 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+
+from prometheus_client import Gauge
 
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import ObjectKey
@@ -14,6 +16,8 @@ from relay_operator.engine.passes import Pass
 from relay_operator.engine.queue import Priority, Queue
 from relay_operator.observability.metrics import Metrics
 
+Sums = Counter[tuple[str, ...]]
+"""By the values of the labels."""
 INTERVAL = 10.0
 """Seconds between two counts; the work of one grows with the number of objects."""
 
@@ -44,6 +48,7 @@ class Collector:
             if reason == Reason.CREATE_OUTCOME_UNKNOWN:
                 self.metrics.creates_unknown.labels(kind).set(number)
         self._count_troubles(entries)
+        self._add_up(entries)
         counts = self.leftovers.counts()
         for fate in Fate:
             self.metrics.leftovers.labels(fate).set(counts[fate])
@@ -52,14 +57,26 @@ class Collector:
         self.metrics.queue_oldest_seconds.set(0 if oldest is None else self.clock() - oldest)
 
     def _count_troubles(self, entries: Collection[tuple[ObjectKey, Entry]]) -> None:
-        told = Counter((key.kind, one) for key, entry in entries for one in entry.troubles)
-        doomed = Counter(key.kind for key, entry in entries if entry.doomed)
-        self.metrics.troubles.clear()
-        self.metrics.deletion_deadlines.clear()
-        for (kind, condition), number in told.items():
-            self.metrics.troubles.labels(kind, condition).set(number)
-        for kind, number in doomed.items():
-            self.metrics.deletion_deadlines.labels(kind).set(number)
+        told = Sums((key.kind, one) for key, entry in entries for one in entry.troubles)
+        doomed = Sums((key.kind,) for key, entry in entries if entry.doomed)
+        _show(self.metrics.troubles, told)
+        _show(self.metrics.deletion_deadlines, doomed)
+
+    def _add_up(self, entries: Collection[tuple[ObjectKey, Entry]]) -> None:
+        gpus, records, costs = Sums(), Sums(), Counter[str]()
+        self.metrics.schedule_last_success.clear()
+        for key, entry in entries:
+            figures = entry.figures
+            if figures.last_success:
+                self.metrics.schedule_last_success.labels(key.namespace, key.name).set(figures.last_success)
+            if figures.gpus:
+                gpus[key.namespace, key.kind, figures.model] += figures.gpus
+            if figures.records:
+                costs[key.namespace] += figures.cost_nano_usd
+                records.update({(key.namespace, outcome): number for outcome, number in figures.records})
+        _show(self.metrics.gpus, gpus)
+        _show(self.metrics.batch_records, records)
+        _show(self.metrics.batch_cost_usd, {(namespace,): nano / 1e9 for namespace, nano in costs.items()})
 
     def on_pass(self, done: Pass) -> None:
         kind, taken = done.taken.key.kind, done.taken
@@ -67,3 +84,10 @@ class Collector:
         self.metrics.on_pass(kind, done.outcome, taken.priority.name.lower(), max(waited, 0), done.seconds)
         if done.wrote and taken.priority is Priority.EVENT:
             self.metrics.webhook_to_status_seconds.observe(self.clock() - taken.since)
+
+
+def _show(gauge: Gauge, sums: Mapping[tuple[str, ...], float]) -> None:
+    """Shows these and nothing else."""
+    gauge.clear()
+    for labels, value in sums.items():
+        gauge.labels(*labels).set(value)

@@ -18,6 +18,7 @@ from relay_operator.api.meta import (
 )
 from relay_operator.api.reasons import TYPES, Polarity
 from relay_operator.engine.account_users import Reference
+from relay_operator.engine.figures import Figures, figures_of
 from relay_operator.engine.identity import is_recorded_for
 from relay_operator.engine.manifests import held, part
 from relay_operator.engine.ownership import Owned, owned
@@ -61,6 +62,8 @@ class Entry:
     """The conditions that tell something bad."""
     doomed: bool
     """Status tells when the cloud deletes it."""
+    figures: Figures
+    """What it adds to the sums of metrics."""
     account: Reference
     """The account that was, or would be, used."""
     over: bool
@@ -137,6 +140,7 @@ def entry_of(raw: Mapping[str, JsonValue]) -> Entry:
         reason=str(ready.get("reason") or ""),
         troubles=tuple(str(one.get("type")) for one in conditions if (one.get("type"), one.get("status")) in _BAD),
         doomed="deletionDeadline" in status,
+        figures=figures_of(status),
         account=(str(account.get("kind") or ""), str(account.get("name") or "")),
         over=status.get("cleared") is True,
         owned=owned(metadata, status),

@@ -1,4 +1,7 @@
-"""Every metric of the operator, declared once. Labels come from closed sets, never from names or ids."""
+"""Every metric of the operator, declared once.
+
+Labels come from closed sets, or name what is as rare as namespaces, accounts and schedules; they are never ids.
+"""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -76,6 +79,21 @@ class Metrics:
             "gpurelay_late_creates",
             "Creates that the cloud acted on after they were given up; they are ended.",
             ["kind"],
+        )
+
+        self.gpus = gauge("gpurelay_gpus", "GPUs of workloads that run.", ["namespace", "kind", "model"])
+        self.batch_records = gauge(
+            "gpurelay_batch_records",
+            "Records of the InferenceBatches that exist: answered, failed, or waiting for an answer.",
+            ["namespace", "outcome"],
+        )
+        self.batch_cost_usd = gauge(
+            "gpurelay_batch_cost_usd", "What the InferenceBatches that exist have cost, in dollars.", ["namespace"]
+        )
+        self.schedule_last_success = gauge(
+            "gpurelay_schedule_last_success_timestamp_seconds",
+            "When a batch of an InferenceBatchSchedule was Complete last; absent before the first.",
+            ["namespace", "schedule"],
         )
 
         self.queue_depth = gauge("gpurelay_queue_depth", "Objects ready for a worker.")

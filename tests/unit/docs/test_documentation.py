@@ -67,6 +67,12 @@ def test_every_relative_link_leads_to_a_file_and_a_heading_that_exist(page: Path
             assert anchor in _anchors(target), f"{target.name} has no heading for #{anchor}"
 
 
+def test_every_page_is_in_the_navigation_of_the_site() -> None:
+    navigation = set(re.findall(r": (\S+\.md)$", _text(ROOT / "mkdocs.yml"), re.MULTILINE))
+    pages = {page.relative_to(ROOT / "docs").as_posix() for page in (ROOT / "docs").rglob("*.md")}
+    assert {page for page in pages if not page.startswith("decisions/0")} <= navigation
+
+
 @every_page
 def test_every_make_target_that_is_mentioned_exists(page: Path) -> None:
     targets = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
@@ -79,13 +85,13 @@ def test_every_setting_that_is_mentioned_exists(page: Path) -> None:
     assert set(_SETTING.findall(_text(page))) <= known
 
 
-def test_operations_explains_every_metric_and_no_other() -> None:
-    page = _text(ROOT / "docs" / "operations.md")
+def test_every_metric_is_explained_and_no_other() -> None:
+    page = _text(ROOT / "docs" / "metrics.md")
     suffixes = {"counter": "_total", "info": "_info"}
     metrics = {
         metric.name + suffixes.get(metric.type, "") for metric in Metrics(CollectorRegistry()).registry.collect()
     }
-    assert set(re.findall(r"`(gpurelay_[a-z_]+)`", page)) == metrics
+    assert set(re.findall(r"^\| `(gpurelay_[a-z_]+)`", page, re.MULTILINE)) == metrics
 
 
 def test_every_alert_of_the_chart_has_its_heading_and_no_other() -> None:

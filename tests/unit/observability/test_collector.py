@@ -55,6 +55,38 @@ def test_what_a_person_must_do_something_about_is_counted_by_kind_and_condition_
     assert shown(metrics, "gpurelay_deletion_deadlines") == {}
 
 
+def test_gpus_records_costs_and_successes_are_summed_over_what_exists() -> None:
+    cache, queue, metrics = Cache(), Queue[ObjectKey](lambda: 0.0), Metrics(CollectorRegistry())
+    collector = Collector(cache, queue, metrics, NONE_LEFT, lambda: 0.0)
+    put(cache, "GpuPod", "a", 1, state="running", gpuModelId="h100", gpuCount=2)
+    put(cache, "GpuPod", "b", 1, state="stopped", gpuModelId="h100", gpuCount=4)
+    put(cache, "GpuCluster", "c", 1, state="running", gpuModelId="h100", gpuCount=2, replicas=3)
+    counts: JsonValue = {"total": 10, "completed": 6, "failed": 1}
+    put(cache, "InferenceBatch", "d", 1, requestCounts=counts, usage={"costNanoUsd": 250_000_000})
+    put(cache, "InferenceBatch", "e", 1, requestCounts=counts, usage={"costNanoUsd": 500_000_000})
+    put(cache, "InferenceBatch", "f", 1, requestCounts="odd", usage=None)
+    put(cache, "InferenceBatchSchedule", "nightly", 1, lastSuccessfulTime="2026-01-01T00:00:00Z")
+    put(cache, "InferenceBatchSchedule", "never", 1)
+    collector.count()
+    value = metrics.registry.get_sample_value
+    assert value("gpurelay_gpus", {"namespace": "team-a", "kind": "GpuPod", "model": "h100"}) == 2
+    assert value("gpurelay_gpus", {"namespace": "team-a", "kind": "GpuCluster", "model": "h100"}) == 6
+    records = {
+        outcome: value("gpurelay_batch_records", {"namespace": "team-a", "outcome": outcome})
+        for outcome in ("answered", "failed", "waiting")
+    }
+    assert records == {"answered": 12, "failed": 2, "waiting": 6}
+    assert value("gpurelay_batch_cost_usd", {"namespace": "team-a"}) == 0.75
+    success = "gpurelay_schedule_last_success_timestamp_seconds"
+    assert value(success, {"namespace": "team-a", "schedule": "nightly"}) == 1_767_225_600
+    assert value(success, {"namespace": "team-a", "schedule": "never"}) is None
+    put(cache, "GpuPod", "a", 2, state="stopped", gpuModelId="h100", gpuCount=2)
+    cache.drop(ObjectKey("InferenceBatch", "team-a", "d"))
+    collector.count()
+    assert value("gpurelay_gpus", {"namespace": "team-a", "kind": "GpuPod", "model": "h100"}) is None
+    assert value("gpurelay_batch_cost_usd", {"namespace": "team-a"}) == 0.5
+
+
 def shown(metrics: Metrics, name: str) -> dict[tuple[str, ...], float]:
     samples = (one for family in metrics.registry.collect() for one in family.samples if one.name == name)
     return {

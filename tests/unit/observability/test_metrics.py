@@ -9,7 +9,7 @@ from relay_operator.observability.metrics import Metrics, WebhookOutcome, proces
 
 BOUNDED_LABELS = {
     *("kind", "outcome", "reason", "condition", "operation", "status", "verb", "priority", "namespace", "account"),
-    "fate",
+    *("fate", "model", "schedule"),
 }
 
 

@@ -1,4 +1,4 @@
-"""The workflows are ones that GitHub takes, with the least rights, and run targets that exist; a release has one version."""
+"""Workflows are ones that GitHub takes, with least rights, and run targets that exist; a release has one version."""
 
 from __future__ import annotations
 
