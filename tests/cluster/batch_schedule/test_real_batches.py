@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +15,7 @@ from tests.support.manifests import condition
 
 if TYPE_CHECKING:
     from tests.support.kube import Manifest
+    from tests.support.operator import Operator
     from tests.support.workspace import Workspace
 
 EACH_ITS_OWN = batch()["spec"] | {"output": {"configMapRef": {"name": "answers-of-{name}"}}}
@@ -25,7 +28,9 @@ def slow_runs(private_cloud_workspace: Workspace) -> Runs:
     return Runs(private_cloud_workspace)
 
 
-async def test_a_batch_that_is_complete_is_told_and_the_next_one_replaces_its_answers(runs: Runs) -> None:
+async def test_a_batch_that_is_complete_is_told_and_the_next_one_replaces_its_answers(
+    runs: Runs, operator: Operator
+) -> None:
     workspace = runs.workspace
     await put_prompts(workspace, [record("a", "first night")])
     await runs.create(batchTemplate={"spec": SPEC}, concurrencyPolicy="Forbid")
@@ -39,6 +44,11 @@ async def test_a_batch_that_is_complete_is_told_and_the_next_one_replaces_its_an
     answers, _ = await published(workspace)
     assert answers["a"]["response"]["body"]["choices"][0]["message"]["content"] == "second night"
     assert len(await batches_in_cloud(workspace)) == 2
+    mine = {"namespace": workspace.namespace}
+    success = partial(operator.metric, "gpurelay_schedule_last_success_timestamp_seconds", schedule=NAME, **mine)
+    assert await eventually(success, what="a scrape tells of it") >= datetime.fromisoformat(when).timestamp()
+    answered = partial(operator.metric, "gpurelay_batch_records", outcome="answered", **mine)
+    await eventually(answered, lambda number: number == 2, what="both answers are counted")
 
 
 async def test_each_run_publishes_where_a_placeholder_says(runs: Runs) -> None:
