@@ -135,6 +135,8 @@ class App:
     collector: Collector
     synced: asyncio.Event = field(default_factory=asyncio.Event)
     standing_by: bool = True
+    unseen: str | None = "whether objects can be listed was not asked yet"
+    """Why this replica could not lead."""
 
     @property
     def settings(self) -> Settings:
@@ -152,7 +154,7 @@ class App:
             await self._lead(stop)
             return
         await self.label.put(leading=False)
-        if await _unless(stop, self.election.acquire()):
+        if await _unless(stop, self._stand_by()):
             stack.push_async_callback(self.election.release)
             await self._lead(stop, self._hold())
 
@@ -161,8 +163,33 @@ class App:
 
     def _not_ready(self) -> str | None:
         if self.standing_by:
-            return self.election.unfit()
+            return self.unseen or self.election.unfit()
         return None if self.synced.is_set() else "the first list of objects is under way"
+
+    async def _stand_by(self) -> None:
+        """Waits for the Lease once all can be listed: who could not, must not be counted on in an upgrade."""
+        failures = 0
+        while self.unseen is not None:
+            self.pulse.beat()
+            self.unseen = await self._obstacle()
+            if self.unseen is not None:
+                failures += 1
+                logger.error("this replica cannot lead: %s", self.unseen)
+                await asyncio.sleep(_FIRST_LIST_BACKOFF.after(failures, random.random))
+        await self.election.acquire()
+
+    async def _obstacle(self) -> str | None:
+        watched = self.settings.watch_namespaces
+        for kind in self.kinds:
+            resource = resource_type(kind.definition)
+            for namespace in watched if resource.namespaced and watched else (None,):
+                try:
+                    await self.parts.engine.kube.look(resource, namespace)
+                except KubeError as error:
+                    return (
+                        f"{kind.definition.plural} cannot be listed{f' in {namespace}' if namespace else ''}: {error}"
+                    )
+        return None
 
     async def _hold(self) -> None:
         await self.election.hold()

@@ -133,6 +133,10 @@ class Kube:
             if not token:
                 return
 
+    async def look(self, kind: ResourceType, namespace: str | None = None) -> None:
+        """Raises KubeError if objects of the kind cannot be listed there."""
+        await self._request("GET", f"{kind.path(namespace)}?limit=1")
+
     async def create(self, kind: ResourceType, namespace: str | None, body: Mapping[str, JsonValue]) -> JsonObject:
         """Raises AlreadyExists where the name is taken."""
         return await self._write("POST", kind, kind.path(namespace), body)

@@ -256,6 +256,38 @@ async def test_a_process_that_may_not_have_the_lease_is_not_ready_and_says_why(
         await operator.kill()
 
 
+async def test_a_process_that_may_not_list_what_there_is_is_not_ready_and_takes_no_lease(
+    cluster: Cluster, kube: Administrator, private_cloud: LocalCloud, tmp_path: Path
+) -> None:
+    """It has its rights for its own namespace, such as those for the Lease, and no others."""
+    namespace = f"narrow-{secrets.token_hex(4)}"
+    await kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}})
+    for manifest in await rendered(namespace):
+        if manifest["kind"] in {"ServiceAccount", "Role", "RoleBinding"}:
+            await kube.apply(manifest)
+    kubeconfig = await cluster.service_account_kubeconfig(namespace, "relay-operator")
+    operator = Operator(tmp_path, kubeconfig, namespace, private_cloud.ports.urls(), LEASE_SETTINGS)
+    starting = asyncio.create_task(operator.start())
+
+    async def told() -> str:
+        try:
+            async with aiohttp.ClientSession() as session, session.get(f"{operator.metrics_url}/readyz") as answer:
+                return f"{answer.status} {await answer.text()}"
+        except aiohttp.ClientError:
+            return ""
+
+    try:
+        said = await eventually(told, lambda text: "cannot be listed" in text, what="it tells what it may not")
+        assert said.startswith("503")
+        assert "forbidden" in said
+        assert not starting.done()
+        assert await kube.find("Lease", LEASE, namespace) is None
+    finally:
+        starting.cancel()
+        await operator.kill()
+        await kube.delete("Namespace", namespace)
+
+
 async def test_a_process_whose_lease_another_took_ends_at_once(
     operator_kube: Kube, replicas: tuple[Operator, Operator], kube: Administrator
 ) -> None:
