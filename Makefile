@@ -11,7 +11,7 @@ SEED ?= $(shell $(PYTHON) -c 'import random; print(random.randrange(10**6))')
 unexport PYTHONDONTWRITEBYTECODE
 # Of the fault plans that are derived, which part `make test-long` plays: so it can be run in pieces.
 PLANS ?= 1/1
-DERIVED := $(addprefix tests/faults/test_every_,call.py freeze.py batch_call.py batch_freeze.py)
+DERIVED := $(addprefix tests/faults/test_every_,call.py freeze.py start.py batch_call.py batch_freeze.py)
 HISTORIES := tests/faults/explorer/test_histories.py
 PASSED := .pytest_cache/passed
 COVERED := tests/unit/engine tests/unit/flows/managed

@@ -12,6 +12,8 @@ import pytest_asyncio
 from tests.faults import oracles
 from tests.faults.batch_scenarios import BATCHES, CLOCK_RATE, SETTINGS
 from tests.faults.every_call import needs_two_operators
+from tests.faults.every_scenario import STARTS
+from tests.faults.neighbour import Neighbour
 from tests.faults.plans import Plan
 from tests.faults.plays import Plays
 from tests.faults.run import Played
@@ -24,12 +26,14 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from tests.conftest import SharedOperator
+    from tests.support.binaries import ServerBinaries
     from tests.support.controlplane import Cluster
 
 # Of the cloud, for plans: an object is Ready soon, and yet after its create was answered.
 LATENCIES = {"placementSeconds": 0.2, "startSeconds": 0.2, "stopSeconds": 0.1, "webhookTimeoutSeconds": 2}
 REPLAYS = {
     "one": "test_the_saved_plan_is_replayed",
+    "lone": "test_the_saved_plan_of_a_start_is_replayed",
     "pair": "test_the_saved_plan_with_two_operators_is_replayed",
     "batches": "test_the_saved_plan_with_a_batch_is_replayed",
     "batch pair": "test_the_saved_plan_with_a_batch_and_two_operators_is_replayed",
@@ -86,6 +90,8 @@ def _stage_of(plan: Plan) -> str:
     """Which stage it is played on."""
     if plan.scenario in BATCHES:
         return "batch pair" if needs_two_operators(plan) else "batches"
+    if plan.scenario in STARTS:
+        return "lone"
     return "pair" if needs_two_operators(plan) else "one"
 
 
@@ -124,8 +130,36 @@ async def fault_cloud(kept_fault_cloud: LocalCloud) -> LocalCloud:
     return kept_fault_cloud
 
 
+@session_fixture
+async def neighbour(
+    server_binaries: ServerBinaries, kept_fault_cloud: LocalCloud, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Neighbour]:
+    """Another cluster, which starts when it is first needed."""
+    own = Neighbour(tmp_path_factory.mktemp("neighbour"), server_binaries, kept_fault_cloud)
+    yield own
+    await own.end()
+
+
 @module_fixture
 async def plays(
+    cluster: Cluster,
+    operator_kubeconfig: Path,
+    shared_operator: SharedOperator,
+    fault_cloud: LocalCloud,
+    neighbour: Neighbour,
+    plan_folder: Path,
+    learned: dict[str, Played],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncIterator[Plays]:
+    """Plays plans on the shared API server. The shared operator rests meanwhile."""
+    await shared_operator.operator.stop()
+    folder = tmp_path_factory.mktemp("stage")
+    async with Stage(folder, cluster, operator_kubeconfig, fault_cloud, neighbour=neighbour) as stage:
+        yield Plays(stage, plan_folder, learned)
+
+
+@module_fixture
+async def lone_plays(
     cluster: Cluster,
     operator_kubeconfig: Path,
     shared_operator: SharedOperator,
@@ -134,10 +168,9 @@ async def plays(
     learned: dict[str, Played],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncIterator[Plays]:
-    """Plays plans on the shared API server. The shared operator rests meanwhile."""
+    """One operator, which needs the Lease to lead."""
     await shared_operator.operator.stop()
-    folder = tmp_path_factory.mktemp("stage")
-    async with Stage(folder, cluster, operator_kubeconfig, fault_cloud) as stage:
+    async with Stage(tmp_path_factory.mktemp("lone"), cluster, operator_kubeconfig, fault_cloud, LEASE) as stage:
         yield Plays(stage, plan_folder, learned)
 
 
@@ -147,6 +180,7 @@ async def pair_plays(
     operator_kubeconfig: Path,
     shared_operator: SharedOperator,
     fault_cloud: LocalCloud,
+    neighbour: Neighbour,
     plan_folder: Path,
     learned: dict[str, Played],
     tmp_path_factory: pytest.TempPathFactory,
@@ -154,7 +188,9 @@ async def pair_plays(
     """Two operators, of which one leads."""
     await shared_operator.operator.stop()
     folder = tmp_path_factory.mktemp("pair")
-    async with Stage(folder, cluster, operator_kubeconfig, fault_cloud, LEASE, replicas=2, under=()) as stage:
+    async with Stage(
+        folder, cluster, operator_kubeconfig, fault_cloud, LEASE, replicas=2, neighbour=neighbour, under=()
+    ) as stage:
         yield Plays(stage, plan_folder, learned)
 
 

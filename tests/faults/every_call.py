@@ -15,7 +15,7 @@ from tests.conftest import OPERATOR_NAMESPACE
 from tests.faults.every_scenario import EVERY
 from tests.faults.perturbations import ALWAYS, FORMS, OF_CREATES, PERTURBATIONS, Asks
 from tests.faults.plans import Plan, Word
-from tests.faults.scenarios import CLUSTER, POD
+from tests.faults.scenarios import CLUSTER, POD, STARTED
 from tests.support.faultrules import Call, Deed, Hold, Overtaken, Rule, Side
 
 if TYPE_CHECKING:
@@ -31,7 +31,10 @@ _MADE_LATE: Final = frozenset({POD.create, CLUSTER.create})
 _BY_THE_TIME: Final = re.compile(r"-\d{6,}$")
 # What is listed everywhere, again and again, is so while nothing else happens too.
 _QUIET: Final = ("rest", "")
-SOMETIMES: Final[Mapping[tuple[Side, str], str]] = {}
+SOMETIMES: Final[Mapping[tuple[Side, str], str]] = {
+    (Side.CLOUD, CLUSTER.look[0]): "what has settled is in its organization's list, so who is faster decides whether a"
+    " phase has one more look at it alone",
+}
 """Requests that a phase can do without, and why."""
 
 
@@ -84,7 +87,7 @@ def classes(
     counted: Counter[RequestClass] = Counter()
     for call in (one.call for one in calls if one.call.phase not in _SCAFFOLD):
         found = RequestClass.of(call)
-        by_the_clock = call.side is Side.KUBE and not call.namespace
+        by_the_clock = call.side is Side.KUBE and not call.namespace and call.phase != STARTED
         if (
             (not by_the_clock or (call.phase, call.state) == _QUIET)
             and found not in left_out
@@ -96,14 +99,14 @@ def classes(
 
 def plans(scenario: str, found: Iterable[RequestClass], known: Iterable[RequestClass] = ()) -> Iterator[Plan]:
     """A plan for each perturbation that the table has for such requests; `known` have plans in another scenario."""
-    create = EVERY[scenario].kind.create
+    create, met_by = EVERY[scenario].kind.create, EVERY[scenario].met_by
     asked = {(one.side, one.operation) for one in known}
     for one in found:
         again = (one.side, one.operation) in asked
         asked.add((one.side, one.operation))
         late = OF_CREATES if one.operation == create in _MADE_LATE else {}
         for what, action in {**PERTURBATIONS[one.side].get(one.asks, {}), **late}.items():
-            if again and what in FORMS:
+            if (again and what in FORMS) or (met_by and what not in met_by):
                 continue
             rule = Rule(one.side, one.operation, action, one.subject, phase=one.phase, state=one.state)
             always = one.operation == create and what in ALWAYS

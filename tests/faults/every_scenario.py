@@ -33,5 +33,17 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
     "lost-status": Scenario(CLUSTER, "llm", (steps.LOSE_STATUS,), _CLUSTER),
     "moved-pod": Scenario(POD, "trainer", (steps.MOVE,), _POD),
     "schedule": Scenario(SCHEDULE, "nightly", (steps.FIRE,)),
+    "restored-pod": Scenario(POD, "trainer", (steps.RESTORE,), _POD),
+    "restored-cluster-without-status": Scenario(CLUSTER, "llm", (steps.RESTORE_WITHOUT_STATUS,), _CLUSTER),
+    "neighbours": Scenario(CLUSTER, "llm", (steps.NEIGHBOUR,), _CLUSTER),
 }
-EVERY: Final[Mapping[str, Scenario]] = {**SCENARIOS, **BATCHES}
+# Who starts has done nothing yet that could be lost: that it starts all the same is what there is to ask.
+_AT_THE_START: Final = frozenset(
+    {"killed meanwhile", "killed after it was acted on", "answer lost", "500", "read with a 500", "410"}
+    | {"429 in seconds", "throttled for seconds"}
+)
+STARTS: Final[Mapping[str, Scenario]] = {
+    "start": Scenario(POD, "trainer", (steps.START_AGAIN,), _POD, own=("*",), met_by=_AT_THE_START)
+}
+"""Of the operator itself, alone and with a Lease."""
+EVERY: Final[Mapping[str, Scenario]] = {**SCENARIOS, **STARTS, **BATCHES}

@@ -18,9 +18,10 @@ from tests.support.manifests import api_key_secret, cloud_account, condition, re
 from tests.support.workspace import NAMESPACES_END, Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping
     from collections.abc import Set as AbstractSet
 
+    from tests.faults.neighbour import Neighbour
     from tests.faults.oracles import Spent
     from tests.faults.scenarios import Scenario
     from tests.support.kube import Kube, Manifest
@@ -42,7 +43,10 @@ class Site:
     """Names of all that was created, by ids."""
     late: AbstractSet[str]
     """Of these, what the cloud acted on when another was made in its place."""
+    start_again: Callable[[], Awaitable[None]]
+    """Ends the operators in order; returns when they have been started again and are ready."""
     store: S3Server | None = None
+    neighbour: Neighbour | None = None
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,8 @@ class Ground:
     site: Site
     organizations: list[Organization] = field(default_factory=list)
     """All that the accounts of the namespace are of."""
+    heirs: dict[str, str] = field(default_factory=dict)
+    """UIDs of objects that were restored from a backup, and of those that were saved."""
 
     @classmethod
     async def prepare(cls, kube: Kube, site: Site, label: str, scenario: Scenario) -> Self:
@@ -80,7 +86,9 @@ class Ground:
     @property
     def books(self) -> oracles.Books:
         """What the cloud has and had, as of now."""
-        return oracles.Books(self.workspace.cloud, self.organizations, dict(self.site.made), frozenset(self.site.late))
+        return oracles.Books(
+            self.workspace.cloud, self.organizations, dict(self.site.made), frozenset(self.site.late), self.heirs
+        )
 
     @property
     def kube(self) -> Kube:
@@ -158,6 +166,8 @@ class Ground:
     async def verify_the_past(self) -> None:
         """What must hold of all that was ever made; raises AssertionError."""
         await self.books.never_two()
+        if self.site.neighbour is not None:
+            await self.site.neighbour.is_unharmed(await self.kube.list("CloudAccount"))
 
     async def results(self) -> dict[str, object]:
         """What is left once the object is gone, and must be as in the undisturbed run."""
@@ -217,3 +227,5 @@ class Ground:
 
     async def close(self) -> None:
         """Ends what runs for it."""
+        if self.site.neighbour is not None:
+            await self.site.neighbour.moves_out()

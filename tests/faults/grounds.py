@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tests.faults.batch_ground import BatchGround
 from tests.faults.batch_scenarios import BATCHES
-from tests.faults.every_scenario import SCENARIOS
+from tests.faults.every_scenario import EVERY
 from tests.faults.ground import Ground
 
 if TYPE_CHECKING:
@@ -18,4 +18,4 @@ async def prepared(kube: Kube, site: Site, scenario: str) -> Ground:
     """Makes what the scenario needs, but for the account and the object itself."""
     if scenario in BATCHES:
         return await BatchGround.of(kube, site, scenario)
-    return await Ground.prepare(kube, site, scenario, SCENARIOS[scenario])
+    return await Ground.prepare(kube, site, scenario, EVERY[scenario])

@@ -6,7 +6,7 @@ import base64
 import contextlib
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +62,8 @@ class Books:
     organizations: Sequence[Organization]
     made: Mapping[str, str]
     late: AbstractSet[str] = frozenset()
+    heirs: Mapping[str, str] = field(default_factory=dict)
+    """UIDs of objects that a backup tool made again, and those of the saved ones: in the cloud, these two are one."""
 
     async def spent(self, creates: Iterable[str], told: Iterable[str]) -> Spent:
         """Asks the cloud; `creates` are operations with `{id}` for every identifier, `told` does not count as alive."""
@@ -86,7 +88,9 @@ class Books:
         lives: dict[str, list[tuple[str, str, str]]] = {}
         for cloud_id, name in ((one, name) for one, name in self.made.items() if one not in self.late):
             made, given = (await self._record(cloud_id))["createdAt"], _GIVEN.search(name)
-            lives.setdefault(given["uid"] if given else name, []).append((made, ends.get(cloud_id, "never"), cloud_id))
+            lives.setdefault(self._first(given["uid"]) if given else name, []).append(
+                (made, ends.get(cloud_id, "never"), cloud_id)
+            )
         for each in lives.values():
             for (_, ended, former), (made, _, later) in pairwise(sorted(each)):
                 assert ended <= made, f"{later} was made at {made} for an object that had {former}, ended: {ended}"
@@ -95,7 +99,7 @@ class Books:
         """No object was ever given an id that was made for another; `recorded` are UIDs and ids."""
         for uid, cloud_id in recorded:
             given = _GIVEN.search(self.made[cloud_id])
-            own = given is not None and uid.replace("-", "").startswith(given["uid"])
+            own = given is not None and self._first(_part(uid)) == self._first(given["uid"])
             assert own, f"{uid} recorded {cloud_id}, which was made for {self.made[cloud_id]}"
 
     async def owned(self, items: Iterable[Manifest], told: Iterable[str]) -> None:
@@ -104,6 +108,8 @@ class Books:
         for item in items:
             cloud_id, name = item.get("status", {}).get("id", ""), item["metadata"]["name"]
             assert cloud_id not in recorded, f"{name} and {recorded[cloud_id]} both say that {cloud_id} is theirs"
+            told_uid = item.get("status", {}).get("identity", {}).get("uid")
+            assert not cloud_id or told_uid == item["metadata"]["uid"], f"{name} has {cloud_id} of another: {told_uid}"
             recorded |= {cloud_id: name} if cloud_id else {}
         alive = set(await self.alive()) - set(told)
         records = [(cloud_id, await self._record(cloud_id)) for cloud_id in sorted(alive - set(recorded))]
@@ -111,6 +117,10 @@ class Books:
         gone = set(recorded) - alive
         assert not named, f"alive in the cloud, and no object's own: {named}"
         assert not gone, f"not alive in the cloud, or left to nobody, and yet recorded: {gone}"
+
+    def _first(self, part: str) -> str:
+        """Of a UID's part, that of the object that had its resource first."""
+        return next((_part(saved) for made, saved in self.heirs.items() if _part(made) == part), part)
 
     async def _log(self) -> list[dict[str, Any]]:
         return [one for each in self.organizations for one in await self.cloud.control.requests(organization=each)]
@@ -133,6 +143,11 @@ def assert_told(late: Iterable[str], calls: Iterable[Logged]) -> None:
     ]
     for cloud_id in late:
         assert any(cloud_id in message for message in told), f"{cloud_id} was made late, and nothing told of it: {told}"
+
+
+def _part(uid: str) -> str:
+    """What of it is in names in the cloud."""
+    return uid.replace("-", "")[:10]
 
 
 def normalised(status: object) -> Any:

@@ -80,8 +80,13 @@ FREEZES: Final[Mapping[str, Action]] = {
 }
 ALWAYS: Final = frozenset({"killed after it was acted on", "killed after the answer", "answer lost", *FREEZES})
 """Of a create: what is played every time."""
-# What a read tells is not changed by whoever dies meanwhile; who was frozen meanwhile believes what is long over.
+# Nothing changes between two writes, so who dies over a read dies as after the write before it. Who was frozen over one
+# believes what is long over; what is read of other servers than the cloud is no part of any decision on it.
 _OF_READS: Final[Mapping[str, Action]] = {
+    "killed meanwhile": _ACTED,
+    "read while frozen": FREEZES["frozen, let through before"],
+}
+_OF_LOOKS: Final[Mapping[str, Action]] = {
     "killed meanwhile": _ACTED,
     "frozen, let through before": FREEZES["frozen, let through before"],
 }
@@ -120,7 +125,7 @@ _CLOUD: Final[Mapping[Asks, Mapping[str, Action]]] = {
         **_CLOUD_429,
     },
     Asks.READ: {
-        **_OF_READS,
+        **_OF_LOOKS,
         **_UNHEARD,
         "read too late": Hang(),
         **_CLOUD_500,
@@ -132,7 +137,8 @@ _CLOUD: Final[Mapping[Asks, Mapping[str, Action]]] = {
 _STORE_500: Final = Answer(500, "<Error><Code>InternalError</Code></Error>", (("Content-Type", "application/xml"),))
 _SLOW_DOWN: Final = Answer(503, "<Error><Code>SlowDown</Code></Error>", (("Content-Type", "application/xml"),))
 FORMS: Final = frozenset(
-    {"cut", "HTML 200", "503", "read too late", "read with a 500", "watches end with 410"}
+    {"cut", "HTML 200", "503", "read too late", "read with a 500", "read while frozen", "watches end with 410"}
+    | {"killed meanwhile"}
     | {"429 until a date", "429 without a time", "429 for years"}
     | {"throttled for seconds", "throttled without a time", "throttled for years"}
 )

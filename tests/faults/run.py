@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _QUIET_LOOKS, _QUIET = 3, 2.0
 WITHIN = 60.0
 """Seconds from the last fault, or the last act of people, until everything is as it should be."""
+# Seconds in which everything that is asked for again and again has been asked for, several times.
+_ROUNDS = 12.0
 # Seconds that a person takes to look into the cloud and to answer.
 _THOUGHT = 2.5
 # How far the cloud's clock moves at each look after a crash: webhooks that nobody took are sent again in time.
@@ -158,6 +160,7 @@ class Run:
     async def _writes_nothing_more(self) -> None:
         """Some looks in a row at what has settled, and not one write beside them."""
         start, since = len(self.proxy.log), time.monotonic()
+        began = since
         seen: list[str] = []
 
         async def quiet() -> bool:
@@ -169,7 +172,7 @@ class Run:
                 start, since = len(self.proxy.log), time.monotonic()
             looks = sum(one.call.operation in self.ground.scenario.kind.look for one in calls)
             long_enough = looks >= _QUIET_LOOKS and time.monotonic() - since >= _QUIET
-            return long_enough and not self._still_to_come("rest")
+            return long_enough and (not self._still_to_come("rest") or time.monotonic() - began >= _ROUNDS)
 
         try:
             await self._eventually(quiet, "the operator is quiet")

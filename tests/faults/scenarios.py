@@ -74,6 +74,8 @@ class Scenario:
     """Patterns of operations that are of this scenario though they are asked about every account, all the time."""
     forced: bool = False
     """Whether people take a finalizer off: what the object had may be left to them, if its account tells of it."""
+    met_by: frozenset[str] = frozenset()
+    """What its requests meet; empty: all that the table has."""
 
 
 def workload(scenario: Scenario) -> Manifest:
@@ -86,4 +88,6 @@ def workload(scenario: Scenario) -> Manifest:
 
 ENDED_WITH_ITS_NAMESPACE = "namespace"
 """The phase in which a namespace is deleted, and everything in it."""
+STARTED = "start"
+"""The phase in which the operator ends and starts: what it asks for everywhere, and only then, counts."""
 WORKLOADS = ("pod", "cluster")

@@ -15,6 +15,7 @@ from tests.faults import hurried
 from tests.faults.ground import Site
 from tests.faults.grounds import prepared
 from tests.faults.run import Played, Run
+from tests.support.controlplane import Ready
 from tests.support.eventually import eventually
 from tests.support.faultproxy import FaultProxy, Held
 from tests.support.faultrules import Deed, Moment, Side
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.faults.ground import Ground
+    from tests.faults.neighbour import Neighbour
     from tests.faults.plans import Plan
     from tests.support.controlplane import Cluster
     from tests.support.localcloud import LocalCloud
@@ -82,12 +84,14 @@ class Stage:
         api_server: Process | None = None,
         store: S3Server | None = None,
         *,
+        neighbour: Neighbour | None = None,
         under: Sequence[str] = hurried.COMMAND,
     ) -> None:
         self.cluster = cluster
         further = {Side.INFERENCE: cloud.inference_url} | ({} if store is None else {Side.STORE: store.url})
         self.proxy = FaultProxy(folder / "proxy", operator_kubeconfig, cloud.management_url, further)
-        self._site = Site(cloud, self.proxy.urls, self.proxy.made, self.proxy.late, store)
+        made = (self.proxy.made, self.proxy.late)
+        self._site = Site(cloud, self.proxy.urls, *made, self._start_again, store, neighbour)
         self.restarts, self.most_restarts = 0, _MOST_RESTARTS
         self._api_server = api_server
         allowed = (self.proxy.urls[Side.CLOUD], self.proxy.urls[Side.INFERENCE])
@@ -206,6 +210,12 @@ class Stage:
 
     async def _another_leads(self, frozen: Operator) -> bool:
         return any([await _leads(operator) for operator in self.operators if operator is not frozen])
+
+    async def _start_again(self) -> None:
+        for operator in self.operators:
+            await operator.stop()
+        for operator in self.operators:  # `_keep_running` starts it.
+            await eventually(Ready(f"{operator.metrics_url}/readyz"), within=60, what="it is ready again")
 
     async def _keep_running(self) -> None:
         """Starts an operator again whenever it has ended, as Kubernetes does."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from tests.cluster.batch_schedule.runs import Runs
 from tests.cluster.cloud_side import new_key, revoke
-from tests.faults.scenarios import Step, workload
+from tests.faults.scenarios import STARTED, Step, workload
 from tests.support.faultrules import Side
 from tests.support.kube import KubeError
 from tests.support.manifests import SECRET_KEY, api_key_secret, cloud_account
@@ -111,6 +111,40 @@ async def _move(ground: Ground) -> None:
     await ground.workspace.apply(moved)
 
 
+def _restored(phase: str, *, status: bool) -> Step:
+    async def act(ground: Ground) -> None:
+        """Its cluster is lost, and its resource is not; a backup tool makes the object again, which has another UID."""
+        kube, saved = ground.kube, await ground.found()
+        assert saved is not None
+        kind, name, metadata = saved["kind"], saved["metadata"]["name"], saved["metadata"]
+        await kube.annotate(kind, name, {"gpurelay.dev/abandon": "true"})
+        await kube.delete(kind, name)
+        await ground.workspace.is_gone(kind, name, within=60)
+        kept = {"name": name, "annotations": metadata["annotations"] | {"gpurelay.dev/paused": "true"}}
+        brought = {"apiVersion": saved["apiVersion"], "kind": kind, "metadata": kept, "spec": saved["spec"]}
+        made = await kube.create(brought)
+        ground.heirs[made["metadata"]["uid"]] = metadata["uid"]
+        if status:
+            await kube.patch(kind, name, {"status": saved["status"]}, subresource="status")
+        await kube.annotate(kind, name, {"gpurelay.dev/paused": None})
+
+    return Step(phase, act)
+
+
+async def _beside_a_neighbour(ground: Ground) -> None:
+    """Another cluster gets an object of the same name, in the same organization; then this one is made again."""
+    kind, name = ground.scenario.kind.name, ground.scenario.object
+    assert ground.site.neighbour is not None, "this scenario needs a stage with a neighbour"
+    await ground.site.neighbour.moves_in(ground.namespace, ground.workspace.organization, workload(ground.scenario))
+    await ground.kube.delete(kind, name)
+    await ground.workspace.is_gone(kind, name, within=60)
+    await ground.workspace.apply(workload(ground.scenario))
+
+
+async def _start_again(ground: Ground) -> None:
+    await ground.site.start_again()
+
+
 async def _fire(ground: Ground) -> None:
     """A time of the schedule has just been missed."""
     runs = Runs(ground.workspace)
@@ -127,4 +161,8 @@ NAMESAKE_IN_MID_CREATE = Step("namesake in mid-create", _replace_in_mid_create)
 NAMESAKE = Step("namesake", _replace_by_namesake)
 LOSE_STATUS = Step("lose status", _lose_status)
 FIRE = Step("fire", _fire)
+RESTORE = _restored("restore", status=True)
+RESTORE_WITHOUT_STATUS = _restored("restore", status=False)
+NEIGHBOUR = Step("beside a neighbour", _beside_a_neighbour)
+START_AGAIN = Step(STARTED, _start_again)
 MOVE = Step("move", _move)

@@ -21,6 +21,11 @@ async def test_the_saved_plan_is_replayed(plays: Plays, request: pytest.FixtureR
 
 
 @pytest.mark.asyncio(loop_scope="session")
+async def test_the_saved_plan_of_a_start_is_replayed(lone_plays: Plays, request: pytest.FixtureRequest) -> None:
+    await lone_plays.holds(Plan.load(request.config.getoption("--plan")), meets=False)
+
+
+@pytest.mark.asyncio(loop_scope="session")
 async def test_the_saved_plan_with_a_batch_is_replayed(batch_plays: Plays, request: pytest.FixtureRequest) -> None:
     await batch_plays.holds(Plan.load(request.config.getoption("--plan")), meets=False)
 

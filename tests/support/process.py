@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
 import random
 import signal
@@ -137,13 +138,14 @@ class Process:
 
     async def kill(self) -> None:
         """SIGKILL, and waits until it is gone. Harmless on a process that has ended."""
-        await self._signal(signal.SIGKILL)
+        await self._signal(self._child, signal.SIGKILL)
 
     async def stop(self, within: float = 15.0) -> int | None:
-        """SIGTERM, then SIGKILL after `within` seconds; answers the exit code."""
-        await self._signal(signal.SIGTERM, within)
-        await self.kill()
-        return self.exit_code
+        """SIGTERM, then SIGKILL after `within` seconds; answers the exit code. What is started meanwhile goes on."""
+        child = self._child
+        await self._signal(child, signal.SIGTERM, within)
+        await self._signal(child, signal.SIGKILL)
+        return None if child is None else child.poll()
 
     def end_now(self) -> None:
         """SIGKILL from code that cannot await."""
@@ -161,14 +163,16 @@ class Process:
             raise StartError(f"{self.name} was never started")
         return code
 
-    async def _signal(self, number: signal.Signals, within: float = 10.0) -> None:
-        if self._child is None or self._child.poll() is not None:
+    async def _signal(
+        self, child: subprocess.Popen[bytes] | None, number: signal.Signals, within: float = 10.0
+    ) -> None:
+        if child is None or child.poll() is not None:
             return
-        self._child.send_signal(number)
-        try:
-            await self.until_ended(within)
-        except TimeoutError:
-            return
+        child.send_signal(number)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within):
+                while child.poll() is None:  # noqa: ASYNC110  a child process sets no event
+                    await asyncio.sleep(0.02)
 
     def _why(self, what: str) -> str:
         return f"{self.name} {what}. Its log {self.log} ends:\n{tail(self.log)}"
