@@ -14,13 +14,14 @@ from tests.faults.planting import PATCHES, planted
 from tests.faults.plays import Plays
 from tests.faults.scenarios import CLUSTER, POD
 from tests.faults.stage import LEASE, Stage
-from tests.support.faultrules import Answer, Deed, Hold, Late, Moment, Rule, Side
+from tests.support.faultrules import Answer, Deed, Hold, Late, Moment, Overtaken, Rule, Side
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
     from tests.conftest import SharedOperator
+    from tests.faults.neighbour import Neighbour
     from tests.faults.run import Played
     from tests.support.controlplane import Cluster
     from tests.support.localcloud import LocalCloud
@@ -66,6 +67,13 @@ PLANTED = {
     "failures-are-never-forgotten": Planted(
         "pod", "it ends otherwise than undisturbed", (Rule(Side.CLOUD, POD.create, _NO_ROOM),)
     ),
+    "a-late-create-is-left-alive": Planted(
+        "cluster",
+        "everything is as its author wants it did not come true",
+        (Rule(Side.CLOUD, CLUSTER.create, Overtaken()),),
+    ),
+    "every-installation-is-ones-own": Planted("neighbours", "is taken for something of one's own"),
+    "what-is-restored-is-taken-for-a-copy": Planted("restored-pod", _TWO),
     "a-change-is-never-sent": Planted("stopped-pod", "everything is as its author wants it did not come true"),
 }
 _ALWAYS = ("an-open-intent-reads-as-not-created", "the-replaced-is-forgotten-alive")
@@ -85,18 +93,20 @@ async def test_a_planted_bug_is_caught(
     operator_kubeconfig: Path,
     shared_operator: SharedOperator,
     fault_cloud: LocalCloud,
+    neighbour: Neighbour,
     learned: dict[str, Played],
     tmp_path: Path,
 ) -> None:
     await shared_operator.operator.stop()
     bug = PLANTED[name]
-    healthy = Stage(tmp_path / "healthy", cluster, operator_kubeconfig, fault_cloud, bug.settings)
+    around = (cluster, operator_kubeconfig, fault_cloud, bug.settings)
+    healthy = Stage(tmp_path / "healthy", *around, neighbour=neighbour)
     if bug.scenario not in learned:
         async with healthy as stage:
             await Plays(stage, tmp_path, learned).learned(bug.scenario)
     hurry = hurried.COMMAND if bug.replicas == 1 else ()  # What was frozen gets its answer, however late.
     under = ("env", f"PYTHONPATH={planted(name, tmp_path)}", *hurry)
-    ill = Stage(tmp_path / "ill", cluster, operator_kubeconfig, fault_cloud, bug.settings, bug.replicas, under=under)
+    ill = Stage(tmp_path / "ill", *around, bug.replicas, neighbour=neighbour, under=under)
     async with ill as stage:
         failure = await Plays(stage, tmp_path, learned).failure_of(bug.plan)
     assert bug.caught in failure, f"not caught: {failure or 'the plan holds'}"
