@@ -47,6 +47,8 @@ class Answered(BaseModel):
 _VALUES: Final[Mapping[str, Any]] = {
     # A request is acted on this much later, in real time; a webhook is sent this much later on the cloud's clock.
     "delaySeconds": Delay,
+    # A request is acted on at once, and answered this much later, in real time.
+    "answerDelaySeconds": Delay,
     # The connection is cut: `before` it is acted on, or `after`, so that only the reply is lost.
     "drop": Literal["before", "after"],
     # Acted on; the first n bytes of the body are sent, then the connection breaks.
@@ -68,7 +70,7 @@ _VALUES: Final[Mapping[str, Any]] = {
 }
 """The effects but `status` (`Answered`), by the field that tells them apart, which is all that they have."""
 
-REQUEST_EFFECTS: Final = ("status", "delaySeconds", "drop", "truncateBytes", "html")
+REQUEST_EFFECTS: Final = ("status", "delaySeconds", "answerDelaySeconds", "drop", "truncateBytes", "html")
 WEBHOOK_EFFECTS: Final = ("lose", "duplicate", "delaySeconds", "reorder")
 
 STREAMED: Final = frozenset({"POST /v1/chat/completions", "POST /v1/messages"})

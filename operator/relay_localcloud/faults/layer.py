@@ -71,12 +71,12 @@ class FaultInjection:
             case Effect("delaySeconds", float(delay)):
                 await asyncio.sleep(delay)
                 await self._app(scope, receive, send)
-            case Effect("drop", "before"):
-                await _cut(scope, receive, ABORT)
+            case Effect("answerDelaySeconds", float(delay)):
+                reply = await self._reply(scope, receive)
+                await asyncio.sleep(delay)
+                await _truncate(reply, len(reply.body), scope, receive, send)
             case Effect("drop"):
-                exchange.reply_breaks = True
-                exchange.status = (await self._reply(scope, receive)).status
-                await _cut(scope, receive, ABORT)
+                await self._drop(effect, exchange, scope, receive)
             case Effect("truncateBytes", int(kept)):
                 exchange.reply_breaks = True
                 await _truncate(await self._reply(scope, receive), kept, scope, receive, send)
@@ -93,6 +93,12 @@ class FaultInjection:
                 await self._app(scope, receive, send)
             case _:
                 raise AssertionError(f"{effect} is no effect on requests")
+
+    async def _drop(self, effect: Effect, exchange: Exchange, scope: Scope, receive: Receive) -> None:
+        if effect.value == "after":
+            exchange.reply_breaks = True
+            exchange.status = (await self._reply(scope, receive)).status
+        await _cut(scope, receive, ABORT)
 
     async def _answer(self, effect: Answered, scope: Scope, receive: Receive, send: Send) -> None:
         error = ApiError(effect.status, f"A fault made this {effect.status}.")

@@ -11,6 +11,7 @@ import pytest
 
 from tests.localcloud.support.events import create_webhook, make_event, settle
 from tests.localcloud.support.server import request
+from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -160,6 +161,21 @@ async def test_a_delayed_request_is_acted_on_in_the_end(organization: Organizati
     answer = await organization.call("POST", "/v1/orgs/{org}/api-keys/create", {"name": "late"})
     assert answer.status == 200
     assert "late" in await names_of_keys(organization)
+
+
+async def test_what_is_answered_late_was_acted_on_at_once(organization: Organization) -> None:
+    await fault(organization.server, CREATE, {"answerDelaySeconds": 30}, count=1)
+    path = "/v1/orgs/{org}/api-keys/create"
+    answer = asyncio.create_task(organization.call("POST", path, {"name": "at once"}))
+    await eventually(lambda: names_of_keys(organization), lambda names: "at once" in names)
+    assert not answer.done()
+    answer.cancel()
+
+
+async def test_a_late_answer_is_whole(organization: Organization) -> None:
+    await fault(organization.server, WHOAMI, {"answerDelaySeconds": 0.05}, count=1)
+    answer = await organization.call("GET", "/v1/whoami")
+    assert (answer.status, answer.body) == (200, await organization.ok("GET", "/v1/whoami"))
 
 
 async def test_skip_and_count_choose_which_requests_it_meets(organization: Organization) -> None:
