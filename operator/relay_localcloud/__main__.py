@@ -42,7 +42,25 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--list-vms", action="store_true", help="serve GET /v1/orgs/{orgId}/vms as well")
     command.add_argument("--tls", action="store_true", help="serve https with a self-signed certificate")
     command.add_argument("--public-control", action="store_true", help="let other machines use the control interface")
+    command.add_argument(
+        "--admin-token-file",
+        type=_admin_token,
+        default=None,
+        metavar="FILE",
+        help="the control interface and the console want the token that is in this file, from anywhere",
+    )
+    command.add_argument("--advertise", default="", metavar="HOST", help="the host in URLs (default: that of --host)")
     return parser
+
+
+def _admin_token(path: str) -> str:
+    try:
+        token = Path(path).read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise argparse.ArgumentTypeError(f"the admin token cannot be read: {error}") from error
+    if not token:
+        raise argparse.ArgumentTypeError(f"no admin token is in {path}")
+    return token
 
 
 def _port(text: str) -> int:

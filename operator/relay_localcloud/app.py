@@ -128,6 +128,7 @@ class Options:
     seed: Path | None = None
     list_vms: bool = False
     public_control: bool = False
+    admin_token: str | None = None
 
 
 def management_routes(options: Options) -> list[Route]:
@@ -169,6 +170,6 @@ def _management_app(cloud: Cloud, options: Options, reset: Reset) -> ASGIApp:
     layered: ASGIApp = FaultInjection(app, cloud.faults, errors.management_error)
     layered = RateLimit(layered, cloud.store, cloud.rate_limiter, errors.management_error)
     layered = Authentication(layered, cloud.store, bearer, credentials.authenticate, errors.management_error)
-    layered = ControlAccess(layered, anywhere=options.public_control)
+    layered = ControlAccess(layered, anywhere=options.public_control, token=options.admin_token)
     layered = EndedByReplacement(layered, cloud.under_way, errors.management_error)
     return RequestLogging(layered, app.operations, cloud.requests)

@@ -42,12 +42,22 @@ class Binding:
     inference_port: int
     gateway_port: int
     tls: bool
+    advertised: str = ""
+    """The name that URLs have; without one, they name the listening address."""
+
+    @property
+    def known_as(self) -> str:
+        """The host of URLs and of the certificate."""
+        return self.advertised or self.host
 
 
 def start(chosen: Namespace) -> int:
     """Serve as the command line says; 0 once told to end, 1 with a sentence on stderr where it cannot start."""
-    binding = Binding(chosen.host, chosen.port, chosen.inference_port, chosen.gateway_port, chosen.tls)
-    options = Options(chosen.state, chosen.clock, chosen.seed, chosen.list_vms, chosen.public_control)
+    binding = Binding(
+        chosen.host, chosen.port, chosen.inference_port, chosen.gateway_port, chosen.tls, chosen.advertise
+    )
+    switches = (chosen.list_vms, chosen.public_control, chosen.admin_token_file)
+    options = Options(chosen.state, chosen.clock, chosen.seed, *switches)
     try:
         uvloop.run(serve(binding, options))
     except (StateError, ListenError, StateFileError) as error:
@@ -107,7 +117,7 @@ async def _run(cloud: Cloud, servers: list[Server | GatewayServer], line: str) -
 
 def _urls(binding: Binding, listeners: list[socket.socket]) -> list[str]:
     scheme = "https" if binding.tls else "http"
-    host = f"[{binding.host}]" if ":" in binding.host else binding.host
+    host = f"[{binding.known_as}]" if ":" in binding.known_as else binding.known_as
     return [f"{scheme}://{host}:{listener.getsockname()[1]}" for listener in listeners]
 
 
@@ -135,7 +145,7 @@ def _tls(binding: Binding, options: Options, stack: ExitStack) -> ssl.SSLContext
         directory = options.state
     from relay_localcloud.http import certificate  # noqa: PLC0415 - only --tls needs it, and loading it takes its time
 
-    context = certificate.server_context(directory, binding.host)
+    context = certificate.server_context(directory, binding.known_as)
     _log.info("The certificate to trust is %s", directory / "tls.crt")
     return context
 

@@ -1,1 +1,1 @@
-"""The control interface, under `/_localcloud`: what no API call can do. It has no authentication (see `access.py`)."""
+"""The control interface, under `/_localcloud`: what no API call can do. Who may use it: `access.py`."""

@@ -1,9 +1,12 @@
-"""The control interface has no authentication, so only this machine may use it unless told otherwise.
+"""Who may use the control interface: whoever knows the admin token; without one, this machine alone.
 
 The console is part of it. A browser on this machine also runs the pages of strangers, so a name that a stranger made
 point here is refused (DNS rebinding), and so is a change that another site's page asks for.
 """
 
+import binascii
+import hmac
+from base64 import b64decode
 from ipaddress import IPv6Address, ip_address
 from typing import Final
 from urllib.parse import urlsplit
@@ -18,30 +21,60 @@ _OWN_PAGES: Final = frozenset({"same-origin", "none"})
 """What `Sec-Fetch-Site` says of this origin's own pages and of a person who typed the address."""
 
 
-class ControlAccess:
-    """Refuses `/_localcloud` and the console to other machines and other sites."""
+_TOKEN_WANTED: Final = ApiError(
+    401,
+    "Send the admin token: Authorization: Bearer <token>. A browser takes it as the password, with any name.",
+    headers={"WWW-Authenticate": 'Basic realm="relay-localcloud", charset="UTF-8"'},
+)
 
-    def __init__(self, app: ASGIApp, *, anywhere: bool) -> None:
+
+class ControlAccess:
+    """Refuses `/_localcloud` and the console to strangers, other machines and other sites.
+
+    With a token, nobody is let in without it, this machine included: a webhook may point at it.
+    """
+
+    def __init__(self, app: ASGIApp, *, anywhere: bool, token: str | None = None) -> None:
         self._app = app
-        self._anywhere = anywhere
+        self._anywhere = anywhere or bool(token)
+        self._token = (token or "").encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or answer 403."""
         refused = self._refused(scope) if _is_control(scope["path"]) else None
         if refused is not None:
-            await error_response(ApiError(403, refused))(scope, receive, send)
+            await error_response(refused)(scope, receive, send)
             return
         await self._app(scope, receive, send)
 
-    def _refused(self, scope: Scope) -> str | None:
+    def _refused(self, scope: Scope) -> ApiError | None:
         headers = Headers(scope=scope)
+        if self._token and not hmac.compare_digest(_secret(headers.get("authorization", "")), self._token):
+            return _TOKEN_WANTED
+        why = self._why_not(scope, headers)
+        return ApiError(403, why) if why else None
+
+    def _why_not(self, scope: Scope, headers: Headers) -> str:
         if not self._anywhere and not _is_local(scope):
-            return "The control interface answers this machine only; start with --public-control to open it to all."
+            return "The control interface answers this machine only; start with --admin-token-file to open it."
         if not self._anywhere and not _names_this_machine(headers.get("host", "localhost")):
             return "The control interface answers to localhost and to IP addresses, not to this name: use one of those."
         if scope["method"] not in _READING and _is_foreign(scope, headers):
             return "This was asked for by another site's page: the control interface takes that from none."
-        return None
+        return ""
+
+
+def _secret(authorization: str) -> bytes:
+    """What was sent as a bearer token, or as the password of Basic, which is how a browser asks a person for it."""
+    scheme, _, credential = authorization.partition(" ")
+    if scheme.lower() == "bearer":
+        return credential.strip().encode()
+    if scheme.lower() != "basic":
+        return b""
+    try:
+        return b64decode(credential, validate=True).partition(b":")[2]
+    except binascii.Error:
+        return b""
 
 
 def _is_control(path: str) -> bool:
