@@ -6,25 +6,34 @@
 # Nothing is compiled: every dependency is a wheel whose hash is in requirements/, so both platforms build alike.
 ARG PYTHON=3.11
 
-FROM python:${PYTHON}-slim AS build
+FROM python:${PYTHON}-slim AS empty
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ONLY_BINARY=:all: PIP_ROOT_USER_ACTION=ignore
 WORKDIR /src
 COPY requirements ./requirements
 # Without pip inside: what runs cannot install anything.
-RUN python -m venv --without-pip /opt/relay \
- && pip --python /opt/relay/bin/python install --require-hashes --requirement requirements/operator.txt
+RUN python -m venv --without-pip /opt/relay
+
+FROM empty AS wheel
 # The build backend, from the same lock as everything else.
 RUN awk '/^[A-Za-z]/ {kept = /^(hatchling|packaging|pathspec|pluggy|trove-classifiers)==/} kept' requirements/dev.txt > backend.txt \
  && pip install --require-hashes --no-deps --requirement backend.txt
 COPY pyproject.toml README.md LICENSE ./
 COPY operator ./operator
-RUN pip wheel --no-deps --no-build-isolation --wheel-dir /wheel . \
- && pip --python /opt/relay/bin/python install --no-deps /wheel/*.whl
-# Requests go by path, through the client's transport: the methods that it generates for each of them are 78 MB of 200.
-RUN cd /opt/relay/lib/python3*/site-packages/kubernetes && rm -r client/api aio/client/api
+RUN pip wheel --no-deps --no-build-isolation --wheel-dir /wheel .
 
-FROM build AS build-localcloud
+FROM empty AS build
+# Requests go by path, through the client's transport: the methods that it generates for each of them are 78 MB of 200.
+RUN pip --python /opt/relay/bin/python install --require-hashes --requirement requirements/operator.txt \
+ && cd /opt/relay/lib/python3*/site-packages/kubernetes && rm -r client/api aio/client/api
+COPY --from=wheel /wheel /wheel
+RUN pip --python /opt/relay/bin/python install --no-deps /wheel/*.whl \
+ && rm -r /opt/relay/lib/python3*/site-packages/relay_localcloud /opt/relay/bin/relay-localcloud
+
+FROM empty AS build-localcloud
 RUN pip --python /opt/relay/bin/python install --require-hashes --requirement requirements/localcloud.txt
+COPY --from=wheel /wheel /wheel
+RUN pip --python /opt/relay/bin/python install --no-deps /wheel/*.whl \
+ && rm -r /opt/relay/lib/python3*/site-packages/relay_operator /opt/relay/bin/relay-operator
 
 FROM python:${PYTHON}-slim AS base
 # Nothing that could install anything, nor in the base's own Python.

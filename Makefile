@@ -41,13 +41,15 @@ $(VENV)/.docs $(VENV)/.release: $(VENV)/.%: requirements/%.txt
 	@touch $@
 
 lock: $(VENV)/.installed ## writes requirements/*.txt anew from pyproject.toml
-	for extra in operator localcloud demo dev; do \
+	for extra in operator demo dev; do \
 	  [ $$extra = operator ] && flag= || flag="--extra $$extra"; \
 	  $(COMPILE) pyproject.toml $$flag --output-file requirements/$$extra.txt || exit 1; \
 	done
 	for extra in docs release; do \
 	  $(COMPILE) pyproject.toml --extra $$extra --constraint requirements/dev.txt --output-file requirements/$$extra.txt || exit 1; \
 	done
+	$(PYTHON) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["localcloud"], sep="\n")' \
+	  | $(COMPILE) - --output-file requirements/localcloud.txt
 	printf 'openai>=2,<3\n' | $(COMPILE) - --output-file requirements/openai2.txt
 
 binaries: $(VENV)/.installed
