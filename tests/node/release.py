@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import subprocess
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from tests.node.cloud_pod import INFERENCE_URL, MANAGEMENT_URL
 from tests.support.binaries import helm, kubectl
 from tests.support.chart import CHART, RELEASE
 from tests.support.eventually import eventually
-from tests.support.kubectl import Kubectl
-from tests.support.manifests import api_key_secret
+from tests.support.manifests import SECRET, api_key_secret
 from tests.support.toolchain import REPOSITORY
 
 if TYPE_CHECKING:
-    from hack.node.node import Node
+    from tests.node.cloud_pod import CloudPod
+    from tests.support.controlplane import Cluster
     from tests.support.kube import Kube, Manifest
+    from tests.support.kubectl import Kubectl
 
 OPERATOR = "relay-system"
-CLOUD = "relay-cloud"
 TEAM = "team"
 DEPLOYMENT = f"deployment/{RELEASE}"
-_CLOUD = "http://relay-localcloud.relay-cloud.svc.cluster.local"
 VALUES = {
-    "cloud.baseUrl": f"{_CLOUD}:8400",
-    "cloud.inferenceUrl": f"{_CLOUD}:8401",
+    "cloud.baseUrl": MANAGEMENT_URL,
+    "cloud.inferenceUrl": INFERENCE_URL,
     "webhook.publicUrl": f"http://{RELEASE}-webhook.{OPERATOR}.svc.cluster.local",
 }
 
@@ -37,9 +35,10 @@ VALUES = {
 class Release:
     """One release of the chart; the operator's namespace enforces restricted Pods."""
 
-    node: Node
+    cluster: Cluster
     kube: Kube
     kubectl: Kubectl
+    cloud: CloudPod
 
     async def install(self, **values: str) -> None:
         """`helm upgrade --install --wait`; underscores for dots."""
@@ -58,7 +57,7 @@ class Release:
 
     async def try_helm(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """The same where a refusal is what is wanted."""
-        command = [str(helm()), "--namespace", OPERATOR, "--kubeconfig", str(self.node.kubeconfig), *arguments]
+        command = [str(helm()), "--namespace", OPERATOR, "--kubeconfig", str(self.cluster.kubeconfig), *arguments]
         path = os.pathsep.join((str(kubectl().parent), os.environ["PATH"]))
         return await asyncio.to_thread(
             subprocess.run,
@@ -92,29 +91,13 @@ class Release:
             for pod in pods
         }
 
-    async def api_key(self) -> str:
-        """The one that the cloud said in its first line."""
-        log = await self.kubectl("logs", "--namespace", CLOUD, "deployment/relay-localcloud")
-        said: dict[str, Any] = json.loads(log.splitlines()[0])
-        return str(said["apiKey"])
-
     async def apply_examples(self) -> None:
         """What examples/ has, as its README says, in the namespace `team`."""
-        await self.kubectl("create", "namespace", TEAM)
-        await self.kube.apply({**api_key_secret(await self.api_key()), "metadata": _named("relay-api-key")})
+        key = (await self.cloud.announcement())["apiKey"]
+        await self.kube.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": TEAM}})
+        await self.kube.apply({**api_key_secret(key), "metadata": {"name": SECRET, "namespace": TEAM}})
         for path in sorted((REPOSITORY / "examples").glob("*.yaml")):
             await self.kubectl("apply", "--namespace", TEAM, "--filename", str(path))
-
-
-async def cloud_is_up(node: Node) -> None:
-    """The cloud's Pod answers."""
-    kubectl = Kubectl(node.kubeconfig, CLOUD)
-    await kubectl("apply", "--filename", str(Path(__file__).with_name("cloud.yaml")))
-    await kubectl("rollout", "status", "deployment/relay-localcloud", "--timeout=90s", within=120)
-
-
-def _named(name: str) -> Manifest:
-    return {"name": name, "namespace": TEAM}
 
 
 def _sets(values: dict[str, str]) -> list[str]:

@@ -48,6 +48,7 @@ _RELAY = "/apis/gpurelay.dev/v1alpha1"
 _THROTTLED_ATTEMPTS = 10
 RESOURCES = {
     "Namespace": Resource("/api/v1", "namespaces", namespaced=False),
+    "Node": Resource("/api/v1", "nodes", namespaced=False),
     "Secret": Resource("/api/v1", "secrets"),
     "ConfigMap": Resource("/api/v1", "configmaps"),
     "ResourceQuota": Resource("/api/v1", "resourcequotas"),

@@ -165,9 +165,10 @@ class Control:
         items: list[Json] = (await self.call("GET", "/requests", organizationId=organization_id, after=after))["items"]
         return items
 
-    async def deliveries(self) -> list[Json]:
-        """Every webhook attempt."""
-        items: list[Json] = (await self.call("GET", "/deliveries"))["items"]
+    async def deliveries(self, *, organization: Organization | None = None) -> list[Json]:
+        """Every webhook attempt, oldest first."""
+        organization_id = organization.id if organization else None
+        items: list[Json] = (await self.call("GET", "/deliveries", organizationId=organization_id))["items"]
         return items
 
     async def replay(self, delivery_id: str) -> None:
