@@ -48,7 +48,8 @@ import() { until_done ctr version; for image in /images/*.tar; do ctr -n k8s.io 
 import > /var/log/node/import.log 2>&1 & IMPORT=$!
 until_done $ADMIN get --raw /readyz
 part controller-manager node kube-controller-manager --kubeconfig=/pki/controller-manager.kubeconfig --service-account-private-key-file=/pki/sa.key \
-  --root-ca-file=/pki/ca.crt --use-service-account-credentials --leader-elect=false --secure-port=0
+  --root-ca-file=/pki/ca.crt --use-service-account-credentials --leader-elect=false --secure-port=0 \
+  --horizontal-pod-autoscaler-sync-period=3s
 part scheduler node kube-scheduler --kubeconfig=/pki/scheduler.kubeconfig --leader-elect=false --secure-port=0
 part kubelet node kubelet --config=/etc/kubelet.yaml --kubeconfig=/pki/kubelet.kubeconfig --hostname-override="$NAME" --node-ip=10.200.0.1
 part proxy node kube-proxy --config=/etc/proxy.yaml --hostname-override="$NAME"

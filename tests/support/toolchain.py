@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
+import json
 import os
 import platform
 import re
@@ -81,6 +82,19 @@ def installed_from(package: str, version: str, binary: str, *, tags: str = "") -
     target = cache_folder() / f"{binary}-{version}-{platform.machine()}" / binary
     _build_once(target, ["install", *_FLAGS, f"-ldflags={_LINKED}", "-tags", tags, f"{package}@{version}"], REPOSITORY)
     return target
+
+
+def go_module(path: str, version: str, checksum: str) -> Path:
+    """The folder with a released module's files, as Go's module cache has it; raises BuildError if it is another."""
+    command = [_go(), "mod", "download", "-json", f"{path}@{version}"]
+    env = os.environ | {"GOFLAGS": "", "GOWORK": "off"}
+    done = subprocess.run(
+        command, cwd=cache_folder(), env=env, capture_output=True, text=True, timeout=600, check=False
+    )
+    found = json.loads(done.stdout or "{}")
+    if done.returncode or found["Sum"] != checksum:
+        raise BuildError(f"{path} {version} could not be had as {checksum}:\n{done.stdout}{done.stderr}")
+    return Path(found["Dir"])
 
 
 def _build_once(target: Path, arguments: Sequence[str], folder: Path, *, cgo: bool = True) -> None:
