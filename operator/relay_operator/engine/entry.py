@@ -20,6 +20,7 @@ from relay_operator.api.reasons import TYPES, Polarity
 from relay_operator.engine.account_users import Reference
 from relay_operator.engine.figures import Figures, figures_of
 from relay_operator.engine.identity import is_recorded_for
+from relay_operator.engine.intent import intent_of
 from relay_operator.engine.manifests import held, part
 from relay_operator.engine.ownership import Owned, owned
 
@@ -76,12 +77,26 @@ class Entry:
         """Whether people hold every change back."""
         return (PAUSED, "true") in self.asked
 
-    def says(self, text: str) -> bool:
-        """Whether this stands anywhere but in conditions, where the operator tells of what is not the object's own."""
-        if text.encode() not in self.body:
+    def says(self, cloud_id: str) -> bool:
+        """Whether it asks to adopt this id, or its intent or status names it.
+
+        Conditions do not count: there the operator tells of what is not the object's own.
+        """
+        if cloud_id.encode() not in self.body:
             return False
         raw = orjson.loads(self.body)
-        return text.encode() in orjson.dumps({**raw, "status": {**part(raw, "status"), "conditions": []}})
+        intent, status = intent_of(raw), {**part(raw, "status"), "conditions": None}
+        asked = {part(raw, "metadata", "annotations").get(ADOPT_ID), intent.name if intent is not None else None}
+        return cloud_id in asked or cloud_id in _texts(status)
+
+
+def _texts(value: JsonValue) -> Iterator[str]:
+    """All that is in there, but names of fields."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _texts(each)
 
 
 def others_wrote(before: Entry, after: Entry) -> bool:

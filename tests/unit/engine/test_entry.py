@@ -1,9 +1,16 @@
 """What is asked of an object without parsing it."""
 
+from datetime import UTC, datetime
+
 import pytest
 
+from relay_operator.api.meta import CREATE_INTENT, CreateIntent
 from relay_operator.engine.entry import Entry, entry_of
 from tests.unit.engine.apiserver import Json
+
+ADOPTED = CreateIntent(
+    token="t", name="pod-1", attempt=1, spec_hash="", started_at=datetime(2026, 3, 1, tzinfo=UTC)
+).to_annotation()
 
 
 def entry(**said: Json) -> Entry:
@@ -17,11 +24,24 @@ def entry(**said: Json) -> Entry:
         ({"metadata": {"annotations": {"gpurelay.dev/adopt-id": "pod-1"}}}, True),
         ({"status": {"id": "pod-1"}}, True),
         ({"status": {"id": "pod-2", "conditions": [{"type": "LateCreate", "message": "pod-1 is being ended"}]}}, False),
+        ({"status": {"parts": [{"batchId": "pod-1"}]}}, True),
+        ({"metadata": {"annotations": {CREATE_INTENT: ADOPTED}}}, True),
+        ({"metadata": {"annotations": {"gpurelay.dev/adopt-id": "pod-12"}}, "status": {"id": "my-pod-1"}}, False),
+        ({"metadata": {"annotations": {"note": "pod-1"}}, "spec": {"image": "pod-1"}}, False),
         ({}, False),
     ],
-    ids=["an annotation", "status", "a condition alone", "nothing"],
+    ids=[
+        "an annotation",
+        "status",
+        "a condition alone",
+        "a part",
+        "an intent",
+        "longer ids",
+        "anywhere else",
+        "nothing",
+    ],
 )
-def test_an_object_says_what_stands_anywhere_but_in_its_conditions(said: dict[str, Json], *, says: bool) -> None:
+def test_an_object_says_the_ids_that_it_records_or_asks_for(said: dict[str, Json], *, says: bool) -> None:
     assert entry(**said).says("pod-1") is says
 
 

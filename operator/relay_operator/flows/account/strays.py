@@ -1,10 +1,10 @@
 """What stands behind a resource that no object records. Pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum, auto
-from typing import Final
+from typing import Final, TypeVar
 
 from relay_operator.api.cloudaccount import Orphans
 from relay_operator.engine.leftovers import Fate, Leftover
@@ -23,6 +23,9 @@ class Stray:
     kind: str
     id: str
     name: str
+
+
+FoundT = TypeVar("FoundT", Stray, Leftover)
 
 
 class Standing(Enum):
@@ -59,12 +62,24 @@ def standing(*, given: bool, here: bool, searched: bool, settled: bool, watched:
     return Standing.ORPHAN if watched else Standing.LEFT_ALONE
 
 
-def to_end(record: Leftover, policy: Orphans, now: datetime, *, everywhere: bool) -> bool:
-    """Whether it is ended: what was created too late at once, an orphan after a day, and what is kept never."""
+def in_turn(those: Iterable[FoundT], looked: Mapping[str, int], most: int) -> list[FoundT]:
+    """As many as one sweep looks at: those that were not looked at for the longest time.
+
+    `looked` tells by id in which sweep it was done last.
+    """
+    return sorted(those, key=lambda one: looked.get(one.id, 0))[:most]
+
+
+def to_end(record: Leftover, policy: Orphans, now: datetime, *, everywhere: bool, ours: bool) -> bool:
+    """Whether it is ended: what was created too late at once, an orphan after a day, and what is kept never.
+
+    `ours`: an object of this installation gave its name. What was adopted has another, which only a status tells, and
+    whoever writes one could have anything ended.
+    """
     match record.fate:
         case Fate.LATE:
             return True
         case Fate.ORPHAN:
-            return policy is Orphans.DELETE and everywhere and now - record.since >= _GRACE
+            return policy is Orphans.DELETE and everywhere and ours and now - record.since >= _GRACE
         case Fate.KEPT:
             return False

@@ -13,6 +13,8 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
+import orjson
+
 from relay_client import CloudError, Unauthorized
 from relay_operator.api.cloudaccount import Orphans
 from relay_operator.api.meta import ObjectKey
@@ -20,9 +22,10 @@ from relay_operator.engine.account import AccountReady
 from relay_operator.engine.controller import Engine
 from relay_operator.engine.entry import Entry
 from relay_operator.engine.leftovers import Fate, Leftover
+from relay_operator.engine.manifests import part
 from relay_operator.engine.queue import Priority
 from relay_operator.engine.traces import Traces
-from relay_operator.flows.account.strays import Standing, Stray, growing, standing, to_end
+from relay_operator.flows.account.strays import Standing, Stray, growing, in_turn, standing, to_end
 from relay_wire.billing import CurrentUsage
 
 logger = logging.getLogger(__name__)
@@ -58,8 +61,8 @@ class SweepMemory:
     """As the usage told them last, by the id of the resource."""
     missing: Counter[str] = field(default_factory=Counter)
     """How often in a row each leftover was not found."""
-    turn: int = 0
-    """Where among the leftovers the next looks begin."""
+    looked: dict[str, int] = field(default_factory=dict)
+    """In which sweep each id was looked at last."""
     anxious_until: float = 0.0
     sweeps: int = 0
     """A process that is new knows of no create whose outcome was unknown: its first sweeps read the lists."""
@@ -101,13 +104,14 @@ class Sweeper:
         if usage is not None:
             memory.hours = {item.resource_id: item.hours or 0.0 for item in usage.breakdown if item.resource_id}
         self.engine.leftovers.move(ready.organization_id, ready.key, lambda key: self.engine.cache.get(key) is not None)
-        looks = 0
-        for stray in found.values():
-            fate = self._fate(ready, stray)
-            if fate is not None and looks < _LOOKS and not self._asked_for(stray.id):
-                looks += 1
+        fates = {stray: fate for stray in found.values() if (fate := self._fate(ready, stray)) is not None}
+        left = {record.id for record in self.engine.leftovers.of(ready.key)}
+        memory.looked = {cloud_id: last for cloud_id, last in memory.looked.items() if cloud_id in found.keys() | left}
+        for stray in in_turn(fates, memory.looked, _LOOKS):
+            memory.looked[stray.id] = memory.sweeps
+            if not self._asked_for(ready, stray.kind, stray.id, stray.name):
                 with _tolerant(stray.kind):
-                    await self._confirm(ready, stray, fate, now)
+                    await self._confirm(ready, stray, fates[stray], now)
         await self.engine.leftovers.save(())
         await self._look_after(ready, policy, memory, now)
         await self.engine.leftovers.save(())
@@ -170,10 +174,33 @@ class Sweeper:
         namespace, _, name = record.of.partition("/")
         self.engine.queue.add(ObjectKey(record.kind, namespace, name), Priority.CHANGE)
 
-    def _asked_for(self, cloud_id: str, restored: Callable[[Entry], bool] = lambda _: False) -> bool:
-        """Whether any object says this id anywhere: restored ones, and who asks to adopt it. Walks through all."""
-        entries = (entry for key, entry in self.engine.cache.items() if key.kind in self.traces)
-        return any(entry.says(cloud_id) or restored(entry) for entry in entries)
+    def _asked_for(self, ready: AccountReady, kind: str, cloud_id: str, name: str, *, searched: bool = False) -> bool:
+        """Whether an object says this id, or, with `searched`, searches for this name.
+
+        That is for the one to do that gave the name: nobody else may adopt it. If that is not there, for all of this
+        organization; then it walks through all.
+        """
+        cache, traces = self.engine.cache, self.traces[kind]
+        giver = traces.giver(name)
+        entry = cache.get(giver) if giver is not None else None
+        if entry is not None:
+            return entry.says(cloud_id)
+        return any(
+            (entry.says(cloud_id) or (searched and entry.searching and traces.is_searched(name, entry)))
+            and self._may_have(ready, key, entry)
+            for key, entry in cache.items()
+            if key.kind == kind
+        )
+
+    def _may_have(self, ready: AccountReady, key: ObjectKey, entry: Entry) -> bool:
+        """Whether something of this organization can be the object's: by its account, or by what status records."""
+        account = self.engine.cache.account_of(key)
+        if account is None or account == ready.key:
+            return account is not None
+        status, told = part(orjson.loads(entry.body), "status", "identity"), self.engine.cache.get(account)
+        before = part(orjson.loads(told.body), "status").get("organizationId") if told is not None else None
+        known = {status.get("organization"), self.organization_of(account) or before}
+        return ready.organization_id in known
 
     async def _look_after(self, ready: AccountReady, policy: Orphans, memory: SweepMemory, now: datetime) -> None:
         """Ends what is to be ended, and forgets what is gone, or has an object again."""
@@ -194,28 +221,29 @@ class Sweeper:
         memory.missing[record.config_map] = memory.missing[record.config_map] + 1 if name is None else 0
         if memory.missing[record.config_map] >= _GONE:
             self._forget(record, memory)
-        elif name == record.name and self._ends(record, policy, now):
+        elif name == record.name and self._ends(ready, record, policy, now):
             logger.warning("ending %s %s (%s): %s", record.kind, record.id, record.name, record.fate)
-            await self.traces[record.kind].end(ready.cloud.guarded(partial(self._nobodys, record)), record.id)
+            await self.traces[record.kind].end(ready.cloud.guarded(partial(self._nobodys, ready, record)), record.id)
 
-    def _ends(self, record: Leftover, policy: Orphans, now: datetime) -> bool:
-        return to_end(record, policy, now, everywhere=self.everywhere) and self._nobodys(record)
+    def _ends(self, ready: AccountReady, record: Leftover, policy: Orphans, now: datetime) -> bool:
+        ours = self.traces[record.kind].ours(record.name)
+        ends = to_end(record, policy, now, everywhere=self.everywhere, ours=ours)
+        return ends and self._nobodys(ready, record)
 
-    def _nobodys(self, record: Leftover) -> bool:
+    def _nobodys(self, ready: AccountReady, record: Leftover) -> bool:
         """Nobody has it, asks for it or holds its end back; asked again in the moment before the first byte."""
-        cache, traces = self.engine.cache, self.traces[record.kind]
-        giver = traces.giver(record.name)
+        cache, leftovers = self.engine.cache, self.engine.leftovers
+        giver = self.traces[record.kind].giver(record.name)
         entry = cache.get(giver) if giver is not None else None
         if cache.with_cloud_id(record.id) or (entry is not None and entry.paused):
             return False
+        if leftovers.kept(ready.organization_id, record.id, record.name):
+            return False
+        searched = record.fate is Fate.ORPHAN
+        return not self._asked_for(ready, record.kind, record.id, record.name, searched=searched)
 
-        def restored(other: Entry) -> bool:
-            return record.fate is Fate.ORPHAN and other.searching and traces.is_searched(record.name, other)
-
-        return not self._asked_for(record.id, restored)
-
-    def _in_turn(self, ready: AccountReady, memory: SweepMemory) -> Iterator[Leftover]:
-        """Those that the organization can be asked about: all late ones, and some of the others each time."""
+    def _in_turn(self, ready: AccountReady, memory: SweepMemory) -> list[Leftover]:
+        """Those that the organization can be asked about now, late ones first."""
         own = [
             record
             for record in self.engine.leftovers.of(ready.key)
@@ -223,9 +251,9 @@ class Sweeper:
         ]
         late = [record for record in own if record.fate is Fate.LATE]
         rest = [record for record in own if record.fate is not Fate.LATE]
-        begin = memory.turn % max(len(rest), 1)
-        memory.turn = begin + _LOOKS
-        return iter([*late[:_LOOKS], *[*rest[begin:], *rest[:begin]][:_LOOKS]])
+        chosen = [*in_turn(late, memory.looked, _LOOKS), *in_turn(rest, memory.looked, _LOOKS)]
+        memory.looked |= {record.id: memory.sweeps for record in chosen}
+        return chosen
 
     def _forget(self, record: Leftover, memory: SweepMemory) -> None:
         logger.info("%s %s is gone, or has an object: it is told no more", record.kind, record.id)

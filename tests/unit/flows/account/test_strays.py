@@ -8,7 +8,7 @@ import pytest
 from relay_operator.api.cloudaccount import Orphans
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.leftovers import Fate, Leftover
-from relay_operator.flows.account.strays import Standing, Stray, growing, standing, to_end
+from relay_operator.flows.account.strays import Standing, Stray, growing, in_turn, standing, to_end
 from relay_wire.billing import CurrentUsage
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -70,9 +70,19 @@ def test_every_stray_has_one_standing(facts: tuple[bool, ...]) -> None:
 @pytest.mark.parametrize("fate", Fate)
 @pytest.mark.parametrize("age", [timedelta(hours=23), timedelta(days=1)])
 @pytest.mark.parametrize("everywhere", [True, False])
-def test_what_is_ended(policy: Orphans, fate: Fate, age: timedelta, *, everywhere: bool) -> None:
+@pytest.mark.parametrize("ours", [True, False])
+def test_what_is_ended(policy: Orphans, fate: Fate, age: timedelta, *, everywhere: bool, ours: bool) -> None:
     account = ObjectKey("CloudAccount", "team-a", "default")
     record = Leftover(fate=fate, kind="GpuPod", account=account, organization="org-1", id="pod-1", since=NOW - age)
-    asked = policy is Orphans.DELETE and age == timedelta(days=1) and everywhere
+    asked = policy is Orphans.DELETE and age == timedelta(days=1) and everywhere and ours
     ends = {Fate.LATE: True, Fate.ORPHAN: asked, Fate.KEPT: False}
-    assert to_end(record, policy, NOW, everywhere=everywhere) is ends[fate]
+    assert to_end(record, policy, NOW, everywhere=everywhere, ours=ours) is ends[fate]
+
+
+def test_all_are_looked_at_in_turn() -> None:
+    those, looked, order = [Stray("GpuPod", f"pod-{number}", "x") for number in range(5)], dict[str, int](), list[str]()
+    for sweep in (1, 2, 3):
+        chosen = [one.id for one in in_turn(those, looked, 2)]
+        looked |= dict.fromkeys(chosen, sweep)
+        order += chosen
+    assert order == ["pod-0", "pod-1", "pod-2", "pod-3", "pod-4", "pod-0"]

@@ -26,6 +26,8 @@ from tests.unit.flows.managed.world import BEGINNING, NAMESPACE, World
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from pydantic import JsonValue
+
     from relay_client import Cloud
     from relay_operator.engine.entry import Entry
     from relay_operator.engine.traces import Traces
@@ -74,6 +76,11 @@ class Swept:
         world = self.world
         self.traces[kind] = ManagedTraces(pods(world.pods), GpuPodStatus(), world.cache, world.flow.installation)
 
+    def has(self, account: ObjectKey, **status: JsonValue) -> None:
+        """There is such an account."""
+        metadata: JsonValue = {"name": account.name, "namespace": account.namespace, "uid": f"of-{account}"}
+        self.world.cache.put(account, {"kind": account.kind, "metadata": metadata, "status": status})
+
     @property
     def ready(self) -> AccountReady:
         assert isinstance(self.world.account.state, AccountReady)
@@ -97,6 +104,7 @@ class Swept:
 def swept(world: World) -> Swept:
     made = Swept(world)
     made.knows("GpuPod", Listed)
+    made.has(ACCOUNT)
     return made
 
 
@@ -318,3 +326,107 @@ async def test_what_was_only_known_by_its_name_is_told_once_when_it_is_found(swe
     made = swept.world.pods.add(ORPHAN)
     await swept()
     assert swept.told() == [(Fate.ORPHAN, made.id)]
+
+
+async def test_strays_that_cannot_be_looked_at_keep_no_other_from_being_found(swept: Swept) -> None:
+    pods = swept.world.pods
+    hidden = {pods.add(cloud_name(NAMESPACE, f"gone-{one}", f"{one:08x}-89ab", "c0ffe", 1)).id for one in range(10)}
+    pods.hidden |= hidden
+    made = pods.add(ORPHAN)
+    await swept()
+    assert swept.told() == []
+    swept.memory.anxious_until = 1e9
+    await swept()
+    assert swept.told() == [(Fate.ORPHAN, made.id)]
+
+
+async def late_of(swept: Swept) -> str:
+    """The id of what the cloud created too late for the object `train`."""
+    swept.world.apply()
+    await swept.world.wait(10)
+    return swept.world.pods.add(cloud_name(NAMESPACE, "train", swept.world.obj().metadata.uid, "c0ffe", 7)).id
+
+
+ELSEWHERE = ObjectKey("CloudAccount", "team-b", "default")
+
+
+def asking(swept: Swept, cloud_id: str, account: ObjectKey, name: str = "asking", **status: JsonValue) -> None:
+    """An object that uses this account, and asks to adopt this id."""
+    metadata: JsonValue = {
+        "name": name,
+        "namespace": account.namespace,
+        "uid": f"{name}-{cloud_id}",
+        "annotations": {"gpurelay.dev/adopt-id": cloud_id},
+    }
+    swept.world.cache.put(
+        ObjectKey("GpuPod", account.namespace, name), {"kind": "GpuPod", "metadata": metadata, "status": status}
+    )
+
+
+async def test_a_late_create_is_ended_whoever_else_says_its_id(swept: Swept) -> None:
+    late = await late_of(swept)
+    swept.has(ELSEWHERE)
+    for account in (ELSEWHERE, ACCOUNT):
+        asking(swept, late, account)
+    await swept()
+    assert late not in [one.id for one in swept.world.pods.live]
+
+
+@pytest.mark.parametrize(
+    ("organization", "before", "recorded", "left"),
+    [
+        ("org-1", "", "", True),
+        ("org-2", "", "", False),
+        (None, "org-1", "", True),
+        (None, "", "", False),
+        ("org-2", "", "org-1", True),
+    ],
+    ids=["of the organization", "of another", "of it as status says", "never usable", "restored, from it"],
+)
+async def test_an_orphan_is_left_to_those_who_may_have_it(
+    swept: Swept, organization: str | None, before: str, recorded: str, *, left: bool
+) -> None:
+    made = swept.world.pods.add(ORPHAN)
+    await swept()
+    swept.world.clock.seconds += 2 * 86400
+    swept.organizations |= {} if organization is None else {ELSEWHERE: organization}
+    swept.has(ELSEWHERE, organizationId=before)
+    asking(swept, f"{made.id}2", ACCOUNT, "another-id")
+    identity: JsonValue = {"organization": recorded, "uid": "former"}
+    asking(swept, made.id, ELSEWHERE, identity=identity)
+    await swept(policy=Orphans.DELETE)
+    assert (made in swept.world.pods.live) is left
+
+
+async def test_who_has_no_account_has_nothing_to_ask_for(swept: Swept) -> None:
+    made = swept.world.pods.add(ORPHAN)
+    await swept()
+    swept.world.clock.seconds += 2 * 86400
+    asking(swept, made.id, ELSEWHERE)
+    await swept(policy=Orphans.DELETE)
+    assert made not in swept.world.pods.live
+
+
+async def test_an_orphan_with_a_name_of_peoples_is_told_and_not_ended(swept: Swept) -> None:
+    """Only a status tells that it was an object's, and whoever may write one could name anything."""
+    world = swept.world
+    made = world.pods.add("somebodys-own")
+    status: Json = {"id": made.id, "cloudName": "somebodys-own", "account": {"kind": "CloudAccount", "name": "default"}}
+    world.watching = False
+    world.apply("forged")
+    world.watching = True
+    world.server.edit("gpupods", NAMESPACE, "forged", {"status": status}, status=True)
+    world.delete("forged", force=True)
+    world.clock.seconds += 2 * 86400
+    await swept(policy=Orphans.DELETE)
+    assert (swept.told(), made in world.pods.live) == ([(Fate.ORPHAN, made.id)], True)
+
+
+async def test_what_is_kept_by_its_name_is_not_ended_though_another_record_has_its_id(swept: Swept) -> None:
+    made, leftovers = swept.world.pods.add(ORPHAN), swept.world.informer.vanished.leftovers
+    told = {"kind": "GpuPod", "account": ACCOUNT, "organization": "org-1", "name": ORPHAN, "since": BEGINNING}
+    leftovers.note(Leftover.model_validate({"fate": Fate.ORPHAN, "id": made.id, **told}))
+    leftovers.note(Leftover.model_validate({"fate": Fate.KEPT, **told}))
+    swept.world.clock.seconds += 2 * 86400
+    await swept(policy=Orphans.DELETE)
+    assert made in swept.world.pods.live
