@@ -41,6 +41,7 @@ from relay_client.errors import (
     Truncated,
     Unauthorized,
     Unreadable,
+    Withheld,
 )
 from relay_client.operations import OPERATIONS, AnyOperation, Api, Operation
 from relay_client.paging import Listing, batches, files, gathered, list_clusters, listing, pages
@@ -82,6 +83,7 @@ __all__ = [
     "Truncated",
     "Unauthorized",
     "Unreadable",
+    "Withheld",
     "batches",
     "errors",
     "files",

@@ -70,12 +70,13 @@ class Answer:
 
 
 class NoAnswerError(Exception):
-    """There was no response; `begun` says whether any of the request was sent."""
+    """There was no response; `begun` says whether any of the request was sent, `withheld` that it was not to be."""
 
-    def __init__(self, reason: str, *, begun: bool) -> None:
+    def __init__(self, reason: str, *, begun: bool, withheld: bool = False) -> None:
         super().__init__(reason)
         self.reason = reason
         self.begun = begun
+        self.withheld = withheld
 
 
 def result_of(operation: Operation[Any, ResultT], answer: Answer) -> ResultT:
@@ -121,7 +122,8 @@ def error_of(operation: AnyOperation, answer: Answer, wall_now: float, secrets: 
 def error_without_answer(operation: AnyOperation, failure: NoAnswerError, secrets: Iterable[str] = ()) -> CloudError:
     """The error that a missing answer means: harmless only if not a byte of the request was sent."""
     outcome = Outcome.UNKNOWN if failure.begun else Outcome.NOT_SENT
-    return errors.CloudUnavailable(operation.name, presentable(failure.reason, secrets), outcome=outcome)
+    kind = errors.Withheld if failure.withheld else errors.CloudUnavailable
+    return kind(operation.name, presentable(failure.reason, secrets), outcome=outcome)
 
 
 def _kind(status: int, code: str | None, *, said_by_cloud: bool) -> tuple[type[CloudError], Outcome | None]:

@@ -73,6 +73,12 @@ class Outages:
             run = self._runs.setdefault(operation, _Run())
             run.failures, run.until, run.reason = run.failures + 1, now + self._pause_seconds, reason
 
+    def withheld(self, operation: str, now: float) -> None:
+        """The request did not go: the next one may."""
+        run = self._runs.get(operation)
+        if run is not None:
+            run.until = min(run.until, now)
+
     def reason(self, operation: str) -> str:
         """Why the last one failed; empty where it did not."""
         return self._runs.get(operation, _Run()).reason

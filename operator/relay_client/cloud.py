@@ -277,6 +277,9 @@ class Cloud:
         """Whether the cloud answers the operation, for those that come after."""
         try:
             yield
+        except errors.Withheld:
+            self._outages.withheld(operation.name, self._runtime.clock())
+            raise
         except (errors.CloudUnavailable, errors.Truncated) as error:
             self._outages.failed(operation.name, self._runtime.clock(), error.message)
             raise

@@ -15,7 +15,8 @@
     ├── RateLimited             429, or not sent because the account's own budget is used up
     ├── CapacityExhausted       NODE_AT_CAPACITY, INSUFFICIENT_*_CAPACITY, whatever the status
     ├── CloudUnavailable        5xx, 408, no connection, connection lost, no answer in time
-    │   └── HeldBack            not sent: the cloud did not answer this operation several times in a row
+    │   ├── HeldBack            not sent: the cloud did not answer this operation several times in a row
+    │   └── Withheld            not sent: whoever sends it may not do so any more
     └── Unreadable              an answer that is not the cloud's: HTML, a redirect, a 404 without its error body
         └── Truncated           an answer that broke off, or is larger than allowed
 
@@ -166,6 +167,12 @@ class HeldBack(CloudUnavailable):
 
     Its text is that of the last failure.
     """
+
+    default_outcome = Outcome.NOT_SENT
+
+
+class Withheld(CloudUnavailable):
+    """The call was not sent, since whoever sends it may not do so any more: that says nothing of the cloud."""
 
     default_outcome = Outcome.NOT_SENT
 

@@ -8,7 +8,7 @@ import aiohttp
 
 from relay_client.answers import Answer, NoAnswerError
 from relay_client.retry import CallPolicy
-from relay_client.transport import ConnectionFailedError, Sending, Transport, headers_of, read
+from relay_client.transport import ConnectionFailedError, Sending, Transport, WithheldError, headers_of, read
 
 # A server that closes an idle connection just as a create is sent on it leaves the create's outcome unknown.
 # Servers keep idle connections for 5 s at least; older ones than this are not used again.
@@ -118,7 +118,7 @@ class ConnectionPool:
         except _FAILURES as error:
             broken = _reason(error, seconds)
             if response is None:
-                raise NoAnswerError(broken, begun=sending.begun) from None
+                raise NoAnswerError(broken, begun=sending.begun, withheld=isinstance(error, WithheldError)) from None
         finally:
             if response is not None:
                 _end(response)
@@ -145,7 +145,8 @@ class ConnectionPool:
             async with asyncio.timeout(seconds):
                 return OpenAnswer(await self._transport.send(method, url, headers, content, sending), policy)
         except _FAILURES as error:
-            raise NoAnswerError(_reason(error, seconds), begun=sending.begun) from None
+            withheld = isinstance(error, WithheldError)
+            raise NoAnswerError(_reason(error, seconds), begun=sending.begun, withheld=withheld) from None
 
 
 def _always() -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 
-from relay_client.errors import CloudError, CloudUnavailable, HeldBack, RateLimited, Truncated
+from relay_client.errors import CloudError, CloudUnavailable, HeldBack, RateLimited, Truncated, Withheld
 
 MAX_RETRY_AFTER_SECONDS = 3600.0
 """The longest wait that the cloud can ask for."""
@@ -71,8 +71,8 @@ def pause(error: CloudError, attempt: int, policy: CallPolicy, random: float) ->
 
     `attempt` counts from 1, `random` is in [0, 1). Exponential backoff with full jitter, on top of what the cloud asks.
     """
-    repeatable = isinstance(error, RateLimited | CloudUnavailable | Truncated) and not isinstance(error, HeldBack)
-    if not repeatable or attempt >= policy.max_attempts:
+    repeatable = isinstance(error, RateLimited | CloudUnavailable | Truncated)
+    if not repeatable or isinstance(error, HeldBack | Withheld) or attempt >= policy.max_attempts:
         return None
     if error.status is None and isinstance(error, RateLimited):
         return None  # the limiter has waited already

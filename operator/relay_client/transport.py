@@ -47,6 +47,10 @@ class ConnectionFailedError(Exception):
     """No connection, or one that broke; the text says how."""
 
 
+class WithheldError(ConnectionFailedError):
+    """`may_begin` said no: that tells nothing of the server."""
+
+
 @lru_cache(maxsize=1024)  # the same ones are asked for again and again
 def _url(text: str) -> URL:
     return URL(text, encoded=text.isascii())  # paths and queries come quoted; a host, and a base URL's path, may not
@@ -181,10 +185,10 @@ class _Connector(aiohttp.TCPConnector):
 
 
 def _checked(connection: Connection, sending: Sending) -> None:
-    """Raises ConnectionFailedError where nothing may be sent on it any more."""
+    """Raises WithheldError where nothing may be sent on it any more."""
     if not sending.may_begin():
         connection.release()
-        raise ConnectionFailedError("not sent: whoever sends it may not do so any more")
+        raise WithheldError("not sent: whoever sends it may not do so any more")
 
 
 def _is_readable(transport: asyncio.Transport | None) -> bool:

@@ -83,22 +83,27 @@ class Vanished:
             await self.objects(own)
 
     def take_over(self, key: ObjectKey, raw: Mapping[str, JsonValue], surplus: str = "") -> ObjectKey:
-        """From here on the object is taken to its end; what is told later of the same one replaces what was known.
+        """From here on the object is taken to its end; what is told later of the same one completes what was known.
 
         `surplus` is the id of what was made for an object that lives on, and has another.
         """
-        metadata = part(raw, "metadata")
-        annotations = {name: value for name, value in part(metadata, "annotations").items() if name not in _UNDONE}
+        number = f"-{hashlib.sha256(surplus.encode()).hexdigest()[:8]}" if surplus else ""
+        own = key._replace(vanished=uid_of(raw) + number)
+        metadata, known = part(raw, "metadata"), self.body(own) if own in self._known else {}
+        # Whoever tells of it may know less than others did: what people answered, and its id, are not lost by that.
+        answers = {**_answers(known), **part(metadata, "annotations")}
+        annotations = {name: value for name, value in answers.items() if name not in _UNDONE}
+        same_create = part(known, "metadata", "annotations").get(CREATE_INTENT) == annotations.get(CREATE_INTENT)
+        status = part(known if same_create and not part(raw, "status").get("id") else raw, "status")
         departed: JsonObject = {
             **raw,
+            "status": dict(status),
             "metadata": {**metadata, "annotations": annotations, "deletionTimestamp": rfc3339(self.wall_clock())},
         }
         if self._stays(departed):
             logger.info("%s: what it had in the cloud stays there on purpose", key)
             return key
         self.leftovers.retract(uid_of(raw))
-        number = f"-{hashlib.sha256(surplus.encode()).hexdigest()[:8]}" if surplus else ""
-        own = key._replace(vanished=uid_of(raw) + number)
         what = f"has another by now, and {surplus} was made for it" if surplus else "is gone, what it has is not"
         logger.warning("%s %s: that is taken to its end", key, what)
         self._saved.discard(own)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from relay_client import CallPolicy, Cloud, CloudError, CloudUnavailable, HeldBack, Outcome, RateLimiter
+from relay_client import CallPolicy, Cloud, CloudError, CloudUnavailable, HeldBack, Outcome, RateLimiter, Withheld
 from relay_client.operations import CREATE_POD, GET_VM, TERMINATE_VM
 from relay_wire.pods import PodCreate
 from tests.unit.client.conftest import KEY, QUICK, Timeline
@@ -40,6 +40,30 @@ async def impatient(
         limiter=limiter,
     ) as cloud:
         yield cloud
+
+
+async def test_what_may_not_be_sent_says_nothing_of_the_cloud(server: ScriptedServer, timeline: Timeline) -> None:
+    down = Reply(503, b'{"error":"down"}')
+    server.will(down, CREATED, down, down, CREATED)
+    async with impatient(server, timeline) as cloud:
+        withheld = cloud.guarded(lambda: False)
+        await failed_create(cloud)
+        for _ in range(5):
+            assert isinstance(await failed_create(withheld), Withheld)
+        assert (await cloud.call(CREATE_POD, POD)).id == "pod_1"
+        for _ in range(2):
+            assert not isinstance(await failed_create(cloud), HeldBack)
+        timeline.now += 6
+        assert isinstance(await failed_create(withheld), Withheld)
+        assert (await cloud.call(CREATE_POD, POD)).id == "pod_1", "the probe did not go, so that another may"
+
+
+async def test_what_may_not_be_sent_is_not_tried_again_in_place(server: ScriptedServer, timeline: Timeline) -> None:
+    asked: list[bool] = []
+    async with impatient(server, timeline, policy=QUICK) as cloud:
+        with pytest.raises(Withheld):
+            await cloud.guarded(lambda: bool(asked.append(True))).call(TERMINATE_VM, id="pod_1")
+    assert len(asked) == 1
 
 
 OUTAGES = {

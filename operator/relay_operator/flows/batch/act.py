@@ -7,7 +7,7 @@ from typing import assert_never
 
 from pydantic import JsonValue
 
-from relay_client import Cloud, CloudError, Conflict, NotFound, Outcome
+from relay_client import Cloud, CloudError, Conflict, NotFound, Outcome, Withheld
 from relay_client.operations import CANCEL_BATCH, CREATE_BATCH, GET_FILE
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import InferenceBatch, PartStatus
@@ -126,7 +126,7 @@ class Actor:
             raise AssertionError(f"{facts.key}: the plan starts work that the phase does not have")
         obj = facts.obj.model_copy(update={"status": facts.status})
         search = not memory.clean
-        asked = replace(account, cloud=self._fenced(facts)) if work is Work.CLEAR else account
+        asked = replace(account, cloud=self._fenced(facts))
         self.transfers.start(
             facts.key,
             job,
@@ -158,6 +158,8 @@ class Actor:
             return await work
         except StoppedError as stopped:
             return stopped.came
+        except Withheld as withheld:
+            return WorkTroubled(Reason.WAITING_FOR_RETRY, f"the batch changed, or another leads: {withheld.message}")
         except CloudError as error:
             return self._troubled(account, error)
         except KubeError as error:

@@ -47,6 +47,35 @@ async def test_it_is_terminated_where_it_goes_before_its_id_is_written(world: Wo
     assert (len(world.pods.created), world.pods.live, world.left_behind()) == (1, [], [])
 
 
+async def test_what_people_answer_as_it_goes_is_not_lost_to_whoever_has_not_seen_it(world: World) -> None:
+    def abandoned() -> None:
+        world.annotate(abandon="true")
+        world.vanish()
+
+    at_the_status_write(world, abandoned)
+    world.apply()
+    await world.wait(10)
+    assert [record.id for record in world.pods.live] == ["pod-1"]
+
+
+async def test_its_id_is_not_lost_to_an_event_that_comes_late(world: World) -> None:
+    world.pods.listable = False
+    last_word: list[Json] = []
+
+    def unseen() -> None:
+        last_word.append(world.raw())
+        world.watching = False
+        world.vanish()
+
+    at_the_status_write(world, unseen)
+    world.pods.fail("delete", lost(acted=False))
+    world.apply()
+    await world.settle()
+    world.informer.gone("GpuPod", last_word[0])
+    await world.wait(30)
+    assert (world.pods.live, world.left_behind()) == ([], [])
+
+
 async def test_it_is_terminated_where_the_answer_was_lost_and_the_id_is_told_later(world: World) -> None:
     world.pods.listable = False
     world.pods.fail("create", lost(acted=True))
