@@ -1,6 +1,7 @@
 """What every object has: its metadata, its place in the API, and the annotations that people and the operator use."""
 
 import hashlib
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Annotated, Generic, NamedTuple, TypeVar
@@ -78,6 +79,11 @@ class ObjectKey(NamedTuple):
         return f"{path} (vanished)" if self.vanished else path
 
 
+def paused(annotations: Mapping[str, str]) -> bool:
+    """Whether they hold every change back."""
+    return annotations.get(PAUSED) == "true"
+
+
 class ObjectMeta(Model):
     """The part of Kubernetes' own metadata that the operator reads."""
 
@@ -105,7 +111,7 @@ class ObjectMeta(Model):
     @property
     def paused(self) -> bool:
         """Whether people hold every change back."""
-        return self.annotations.get(PAUSED) == "true"
+        return paused(self.annotations)
 
 
 class Resource(Model, Generic[SpecT, StatusT]):

@@ -12,9 +12,9 @@ from relay_operator.api.meta import (
     ANNOTATION_PREFIX,
     API_KEY_SECRET,
     CREATE_INTENT,
-    PAUSED,
     CreateIntent,
     MalformedIntent,
+    paused,
 )
 from relay_operator.api.reasons import TYPES, Polarity
 from relay_operator.engine.account_users import Reference
@@ -75,7 +75,7 @@ class Entry:
     @property
     def paused(self) -> bool:
         """Whether people hold every change back."""
-        return (PAUSED, "true") in self.asked
+        return paused(dict(self.asked))
 
     def says(self, cloud_id: str) -> bool:
         """Whether it asks to adopt this id, or its intent or status names it.

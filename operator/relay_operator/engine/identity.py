@@ -86,11 +86,10 @@ def whose_status(status: Recorded, metadata: ObjectMeta, installation: str) -> W
     """Objects of the first release have no identity: the name that was given proves it, by its UID part."""
     if status.identity is not None:
         return whose(status.identity, metadata, installation)
-    given = uids_in(status.cloud_name or "")
-    adopted = metadata.annotations.get(ADOPT_ID) == status.id
-    if not status.id or not given or adopted or uid_part(metadata.uid) in given:
+    name, adopt_id = status.cloud_name or "", metadata.annotations.get(ADOPT_ID)
+    if not status.id or _may_be_of(metadata.uid, name, adopted=adopt_id == status.id):
         return Whose.OWN
-    restored = any(gave(metadata, uid, installation, status.cloud_name or "") for uid in given)
+    restored = any(gave(metadata, uid, installation, name) for uid in uids_in(name))
     return Whose.RESTORED if restored else Whose.FOREIGN
 
 
@@ -138,5 +137,10 @@ def is_recorded_for(raw_status: Mapping[str, JsonValue], uid: str, adopt_id: str
     identity = raw_status.get("identity")
     if isinstance(identity, dict):
         return identity.get("uid") == uid
-    given = uids_in(str(raw_status.get("cloudName") or ""))
-    return not given or uid_part(uid) in given or adopt_id == raw_status.get("id")
+    return _may_be_of(uid, str(raw_status.get("cloudName") or ""), adopted=adopt_id == raw_status.get("id"))
+
+
+def _may_be_of(uid: str, name: str, *, adopted: bool) -> bool:
+    """What the first release recorded is of the object whose UID its name has, or of one that adopted it."""
+    given = uids_in(name)
+    return adopted or not given or uid_part(uid) in given

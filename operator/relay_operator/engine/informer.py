@@ -11,10 +11,9 @@ from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.backoff import Random
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.entry import Entry, entry_of, needs_work, others_wrote, uid_of, version_of
-from relay_operator.engine.intent import intent_of
+from relay_operator.engine.intent import has
 from relay_operator.engine.kube import Kube, ResourceType
 from relay_operator.engine.leftovers import Fate, Leftover
-from relay_operator.engine.manifests import part
 from relay_operator.engine.queue import Priority, Queue
 from relay_operator.engine.vanished import Vanished, vanished
 
@@ -77,17 +76,15 @@ class Informer:
         account = self.cache.account_meant(key, entry)
         if account is None or not (entry.cloud_id or entry.searching):
             return
-        status, intent = part(raw, "status"), intent_of(raw)
-        sent = intent.identity if intent is not None else None
-        recorded = part(status, "identity").get("organization") or (sent.organization if sent is not None else "")
+        left = has(raw)
         self.vanished.leftovers.note(
             Leftover(
                 fate=Fate.ORPHAN,
                 kind=key.kind,
                 account=account,
-                organization=str(recorded),
+                organization=left.organization,
                 id=entry.cloud_id,
-                name=str(status.get("cloudName") or (intent.name if intent is not None else "")),
+                name=left.name,
                 of=f"{key.namespace}/{key.name}",
                 uid=entry.uid,
                 since=self.vanished.wall_clock(),

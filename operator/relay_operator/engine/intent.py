@@ -4,6 +4,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 
 from pydantic import JsonValue
@@ -43,6 +44,26 @@ def intent_of(raw: Mapping[str, JsonValue]) -> CreateIntent | None:
     text = part(raw, "metadata", "annotations").get(CREATE_INTENT)
     intent = CreateIntent.parse(text) if isinstance(text, str) else None
     return intent if isinstance(intent, CreateIntent) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Has:
+    """What an object has in the cloud, or may have; empty texts where nobody knows."""
+
+    id: str
+    name: str
+    organization: str
+
+
+def has(raw: Mapping[str, JsonValue]) -> Has:
+    """As status tells, and its intent where status does not."""
+    status, intent = part(raw, "status"), intent_of(raw)
+    sent = intent.identity.organization if intent is not None and intent.identity is not None else ""
+    return Has(
+        id=str(status.get("id") or ""),
+        name=str(status.get("cloudName") or (intent.name if intent is not None else "")),
+        organization=str(part(status, "identity").get("organization") or sent),
+    )
 
 
 def fingerprints(fields: Mapping[str, JsonValue]) -> str:

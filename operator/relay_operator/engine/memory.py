@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from relay_operator.api.meta import ObjectKey
+from relay_operator.engine.confirmation import ConfirmationDelays
 from relay_operator.engine.persist import Unwritten
 
 
@@ -26,6 +27,32 @@ class Memory:
     """What was paid for, until status tells it."""
     ending: bool = False
     """What status could not tell is taken to its end: until then nothing else is made."""
+
+
+@dataclass(slots=True)
+class SearchingMemory(Memory):
+    """Of an object whose create can be searched for in lists."""
+
+    searched: str = ""
+    """What the lists below were searched for."""
+    searched_since: float = 0.0
+    not_seen: int = 0
+    """Complete lists in a row that did not have it."""
+    not_seen_at: float = 0.0
+
+    def lacks(self, what: str, now: float, delays: ConfirmationDelays) -> float | None:
+        """One more complete list without it: seconds until another can tell more, None where it was not created.
+
+        By this process's own clock: the cloud may act on a create long after it was sent.
+        """
+        if self.searched != what:  # what an earlier search's lists lacked says nothing about this one
+            self.searched, self.not_seen, self.searched_since = what, 0, now
+        early = delays.unknown - (now - self.searched_since)
+        if early <= 0 and (self.not_seen == 0 or now - self.not_seen_at >= delays.absence):
+            self.not_seen, self.not_seen_at = self.not_seen + 1, now
+        if self.not_seen >= delays.searches:
+            return None
+        return early if early > 0 else delays.absence - (now - self.not_seen_at)
 
 
 MemoryT = TypeVar("MemoryT", bound=Memory)

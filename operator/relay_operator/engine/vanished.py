@@ -21,6 +21,7 @@ from relay_operator.api.meta import ANNOTATION_PREFIX, CREATE_INTENT, PAUSED, Ob
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.config_maps import ConfigMaps
 from relay_operator.engine.entry import uid_of
+from relay_operator.engine.intent import has
 from relay_operator.engine.kube import (
     CONFIG_MAPS,
     JsonObject,
@@ -137,9 +138,8 @@ class Vanished:
 
     def _stays(self, raw: Mapping[str, JsonValue]) -> bool:
         """Whether another process kept it on purpose."""
-        status = part(raw, "status")
-        organization, cloud_id = part(status, "identity").get("organization"), status.get("id")
-        return self.leftovers.kept(str(organization or ""), str(cloud_id or ""), str(status.get("cloudName") or ""))
+        left = has(raw)
+        return self.leftovers.kept(left.organization, left.id, left.name)
 
     async def save(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> None:
         """Raises KubeError, but where it can never be saved: it goes on in this process alone then."""

@@ -59,10 +59,15 @@ async def test_what_may_not_be_sent_says_nothing_of_the_cloud(server: ScriptedSe
 
 
 async def test_what_may_not_be_sent_is_not_tried_again_in_place(server: ScriptedServer, timeline: Timeline) -> None:
-    asked: list[bool] = []
+    asked: list[int] = []
+
+    def refused() -> bool:
+        asked.append(1)
+        return False
+
     async with impatient(server, timeline, policy=QUICK) as cloud:
         with pytest.raises(Withheld):
-            await cloud.guarded(lambda: bool(asked.append(True))).call(TERMINATE_VM, id="pod_1")
+            await cloud.guarded(refused).call(TERMINATE_VM, id="pod_1")
     assert len(asked) == 1
 
 

@@ -9,11 +9,11 @@ from pydantic import JsonValue
 
 from relay_operator.api.cloudaccount import AccountStatus, InUse, Ownerless, WebhookStatus
 from relay_operator.api.conditions import Condition, ConditionType, Reason
-from relay_operator.api.meta import CREATE_INTENT, CreateIntent
 from relay_operator.engine import conditions
 from relay_operator.engine.account import AccountReady, AccountState
 from relay_operator.engine.conditions import Wanted
 from relay_operator.engine.fit_schema import fit_schema
+from relay_operator.engine.intent import has
 from relay_operator.engine.leftovers import Leftover
 from relay_operator.engine.manifests import part
 from relay_operator.engine.report import MAY_COME, PAUSED, unrecorded
@@ -190,13 +190,12 @@ def left_over(record: Leftover) -> Ownerless:
 
 def unclaimed_of(raw: Mapping[str, JsonValue]) -> Ownerless:
     """What is told of one that vanished."""
-    metadata, status = part(raw, "metadata"), part(raw, "status")
-    intent = CreateIntent.parse(str(part(metadata, "annotations").get(CREATE_INTENT) or ""))
+    metadata, left = part(raw, "metadata"), has(raw)
     told: dict[str, object] = {
         "kind": raw.get("kind"),
         "of": f"{metadata.get('namespace')}/{metadata.get('name')}",
-        "id": status.get("id"),
-        "name": status.get("cloudName") or (intent.name if isinstance(intent, CreateIntent) else None),
+        "id": left.id or None,
+        "name": left.name or None,
         "since": metadata.get("deletionTimestamp"),
     }
     return Ownerless.model_validate(fit_schema(Ownerless, told))

@@ -7,7 +7,7 @@ from relay_client.errors import CloudError
 from relay_operator.api.inferencebatch import Ending, InferenceBatch, InferenceBatchStatus
 from relay_operator.api.meta import CreateIntent, ObjectKey
 from relay_operator.engine.account import AccountState, UsesAccount
-from relay_operator.engine.memory import Memory
+from relay_operator.engine.memory import SearchingMemory
 from relay_operator.flows.batch.plan import View
 from relay_operator.flows.batch.result import WorkResult
 from relay_wire.batches import Batch
@@ -46,16 +46,11 @@ class Facts(UsesAccount):
 
 
 @dataclass(slots=True)
-class BatchMemory(Memory):
+class BatchMemory(SearchingMemory):
     """What this process remembers of one batch; nothing here may be needed for safety. Times are monotonic."""
 
     clean: bool = False
     """Every upload of this object had its answer, in this process: none has to be searched for in the list of files."""
-    opened: tuple[str, float] = ("", 0.0)
-    """The search that is under way, and since when."""
-    not_seen: int = 0
-    """Complete lists in a row that did not have what is searched for."""
-    not_seen_at: float = 0.0
     cancelled: dict[str, float] = field(default_factory=dict)
     """When each batch was last told to end."""
     missing: dict[str, float] = field(default_factory=dict)

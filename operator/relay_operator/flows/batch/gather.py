@@ -195,13 +195,7 @@ class Gatherer:
 
     def _not_seen(self, what: str, memory: BatchMemory) -> _Sighted:
         """One more complete list; it takes several, late enough, to be sure."""
-        if memory.opened[0] != what:
-            memory.opened, memory.not_seen = (what, self.clock()), 0
-        late = self.clock() - memory.opened[1] >= self.delays.unknown
-        if late and (memory.not_seen == 0 or self.clock() - memory.not_seen_at >= self.delays.absence):
-            memory.not_seen += 1
-            memory.not_seen_at = self.clock()
-        sure = memory.not_seen >= self.delays.searches
+        sure = memory.lacks(what, self.clock(), self.delays) is None
         note = "the cloud's list of batches is read again, to be sure of what was created"
         return _Sighted(Sight.ABSENT if sure else Sight.UNSURE, note=note)
 

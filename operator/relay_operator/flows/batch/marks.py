@@ -1,5 +1,6 @@
 """What publishing leaves beside the answers: a status that is lost is rebuilt from it, and nothing paid twice. Pure."""
 
+from dataclasses import fields
 from datetime import datetime
 from typing import Final
 
@@ -19,10 +20,11 @@ from relay_operator.flows.batch.result import Published
 
 LONGEST: Final = 128 * 1024
 """Bytes of a mark that is read."""
+_PUBLISHED: Final = tuple(field.name for field in fields(Published))
 
 
 class Mark(Model):
-    """How a batch ended, as far as nothing but its status told it."""
+    """How a batch ended, as far as nothing but its status told it: the fields of `Published`, and whose it is."""
 
     token: str = Field(min_length=1, max_length=64)  # of the batch that wrote it
     at: Time
@@ -30,26 +32,17 @@ class Mark(Model):
     counts: RequestCounts
     unanswered: int = Field(ge=0)
     lost: int = Field(ge=0)
-    problems: list[Problem] = Field(default_factory=list)
-    reasons: list[FailureReason] = Field(default_factory=list)
+    problems: tuple[Problem, ...] = ()
+    reasons: tuple[FailureReason, ...] = ()
     ending: Ending | None = None
     usage: Usage | None = None
 
 
 def mark_of(token: str, came: Published, status: InferenceBatchStatus, now: datetime) -> str:
     """The text to leave."""
-    return Mark(
-        token=token,
-        at=now,
-        output=came.output,
-        counts=came.counts,
-        unanswered=came.unanswered,
-        lost=came.lost,
-        problems=list(came.problems),
-        reasons=list(came.reasons),
-        ending=status.ending,
-        usage=status.usage,
-    ).model_dump_json(exclude_none=True)
+    told = {name: getattr(came, name) for name in _PUBLISHED}
+    told |= {"at": now, "ending": status.ending, "usage": status.usage}
+    return Mark(token=token, **told).model_dump_json(exclude_none=True)
 
 
 def published_by(token: str, text: str | bytes) -> Published | None:
@@ -60,14 +53,4 @@ def published_by(token: str, text: str | bytes) -> Published | None:
         return None
     if mark.token != token:
         return None
-    return Published(
-        output=mark.output,
-        counts=mark.counts,
-        unanswered=mark.unanswered,
-        lost=mark.lost,
-        problems=tuple(mark.problems),
-        reasons=tuple(mark.reasons),
-        at=mark.at,
-        ending=mark.ending,
-        usage=mark.usage,
-    )
+    return Published(**{name: getattr(mark, name) for name in _PUBLISHED})

@@ -375,7 +375,9 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             case Found(observed):
                 return self._found(key, obj, intent, observed)
             case NotSeen():
-                return self._not_seen(intent, memory)
+                note = f"{intent.name!r} is not in the cloud's list"
+                again = memory.lacks(intent.name, self.clock(), self.delays)
+                return _Sight(Seen.ABSENT if again is None else Seen.UNSURE, note=note, decided_in=again)
             case CannotTell():
                 note = f"look in the cloud for a resource named {intent.name!r}"
                 if early > 0:
@@ -424,20 +426,6 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         if not self._gave(obj, uid, intent):
             return _Sight(Seen.ABSENT, note=f"the intent names {intent.name!r}, which is no name of this object's")
         return None
-
-    def _not_seen(self, intent: CreateIntent, memory: ManagedMemory) -> _Sight[ObsT]:
-        """By this process's own clock: the cloud may act on a create long after it was sent."""
-        if memory.searched != intent.name:  # what an earlier attempt's lists lacked says nothing about this one
-            memory.searched, memory.not_seen, memory.searched_since = intent.name, 0, self.clock()
-        early = self.delays.unknown - (self.clock() - memory.searched_since)
-        if early <= 0 and (memory.not_seen == 0 or self.clock() - memory.not_seen_at >= self.delays.absence):
-            memory.not_seen += 1
-            memory.not_seen_at = self.clock()
-        note = f"{intent.name!r} is not in the cloud's list"
-        if memory.not_seen >= self.delays.searches:
-            return _Sight(Seen.ABSENT, note=note)
-        again = self.delays.absence - (self.clock() - memory.not_seen_at)
-        return _Sight(Seen.UNSURE, note=note, decided_in=early if early > 0 else again)
 
 
 _FORMER = "was made for a former object of this name"

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from relay_operator.api.meta import CreateIntent
 from relay_operator.engine.account import AccountReady
-from relay_operator.engine.memory import Memory
+from relay_operator.engine.memory import SearchingMemory
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,17 +18,11 @@ class SentChange:
 
 
 @dataclass(slots=True)
-class ManagedMemory(Memory):
+class ManagedMemory(SearchingMemory):
     """One object's; all times are monotonic seconds."""
 
     missing: tuple[str, float] = ("", 0.0)
     """The id that reads as not found, and since when."""
-    searched: str = ""
-    """The open intent's name that the lists below were searched for."""
-    searched_since: float = 0.0
-    not_seen: int = 0
-    """Complete lists in a row that did not have it."""
-    not_seen_at: float = 0.0
     intent: CreateIntent | None = None
     """The last one that this process opened, or saw open."""
     unsent: set[str] = field(default_factory=set)
