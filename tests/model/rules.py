@@ -22,7 +22,7 @@ from relay_operator.engine.persist import Recorded, Records
 from relay_operator.flows.account.sweep import Sweeper
 from relay_operator.flows.managed import flow, gather
 from relay_operator.flows.managed.flow import ManagedFlow
-from relay_operator.flows.managed.gather import Gatherer
+from relay_operator.flows.managed.look import Looker
 from tests.model.configurations import Configuration, called
 from tests.model.passes import DELAYS, Passes
 from tests.model.steps import World
@@ -77,7 +77,7 @@ async def _status_unbound(self: ObjectWriter, patch: Mapping[str, JsonValue]) ->
 
 def _unfenced(patch: pytest.MonkeyPatch) -> None:
     """Nor does it matter then who else has it."""
-    patch.setattr(Gatherer, "_left_to_the_living", _no)
+    patch.setattr(Looker, "_left_to_the_living", _no)
     patch.setattr(Cache, "others", _nobody)
 
 
@@ -147,7 +147,7 @@ RULES: Mapping[str, Rule] = {
     "left to the living": Rule(
         "5. what a living object has is not ended for one that vanished",
         "restore",
-        _replaced(Gatherer, "_left_to_the_living", _no),
+        _replaced(Looker, "_left_to_the_living", _no),
     ),
     "absence": Rule("6. absence counts only after a long time", "unknown", impatient=True),
     "late creates": Rule(
@@ -166,18 +166,18 @@ RULES: Mapping[str, Rule] = {
         _replaced(gather, "elsewhere", _nothing),
     ),
     "own names": Rule(
-        "8. an intent finds nothing that adopt-id might not", "forged", _replaced(Gatherer, "_strange", _nothing)
+        "8. an intent finds nothing that adopt-id might not", "forged", _replaced(Looker, "_strange", _nothing)
     ),
     "what an intent led to": Rule(
         "8. while an intent is open, adopt-id takes only what it may have led to",
         "adopt-late",
-        _replaced(Gatherer, "_answers", _yes),
+        _replaced(Looker, "_answers", _yes),
         long=True,
     ),
     "names of others": Rule(
         "8. adopt-id refuses what carries the name of another object that is there",
         "adopt-late",
-        _replaced(Gatherer, "_givers", _nobody),
+        _replaced(Looker, "_givers", _nobody),
         long=True,
     ),
     "kept": Rule("9. what is kept on purpose is never ended", "kept", _replaced(Leftovers, "kept", _no)),

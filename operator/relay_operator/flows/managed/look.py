@@ -1,0 +1,313 @@
+"""What of an object's is in the cloud: looked at by its id, adopted by its name, or searched for. Reads only."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Generic, assert_never
+
+from relay_client.errors import CloudError, NotFound, Unreadable
+from relay_operator.api import meta
+from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey, Resource
+from relay_operator.api.workload import SpecT, StatusT
+from relay_operator.engine import identity
+from relay_operator.engine.account import AccountReady
+from relay_operator.engine.cache import Cache
+from relay_operator.engine.confirmation import ConfirmationDelays
+from relay_operator.engine.fence import shared
+from relay_operator.engine.identity import Installation, Whose
+from relay_operator.engine.intent import named
+from relay_operator.flows.managed import predicates
+from relay_operator.flows.managed.memory import ManagedMemory
+from relay_operator.flows.managed.plan import Demand, Seen
+from relay_operator.flows.managed.resource import (
+    CannotTell,
+    ExternalResource,
+    Found,
+    Look,
+    NotSeen,
+    ObsT,
+    Progress,
+    Unfinished,
+)
+from relay_wire.base import RESOURCE_ID
+
+_SEEN_BY_PROGRESS = {
+    Progress.PENDING: Seen.PENDING,
+    Progress.READY: Seen.READY,
+    Progress.DEGRADED: Seen.READY,
+    Progress.STOPPED: Seen.STOPPED,
+    Progress.INTERRUPTED: Seen.INTERRUPTED,
+    Progress.FAILED: Seen.FAILED,
+    Progress.GONE: Seen.GONE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Sight(Generic[ObsT]):
+    """What a look yielded; `observed` only where it is this object's own, or may become it."""
+
+    seen: Seen
+    observed: ObsT | None = None
+    note: str = ""
+    error: CloudError | None = None
+    decided_in: float | None = None
+    """Seconds until a look can tell what this one could not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looker(Generic[SpecT, StatusT, ObsT]):
+    """Looks for one kind's objects."""
+
+    resource: ExternalResource[SpecT, StatusT, ObsT]
+    cache: Cache
+    clock: Callable[[], float]
+    delays: ConfirmationDelays
+    installation: Installation
+
+    async def look(
+        self,
+        key: ObjectKey,
+        obj: Resource[SpecT, StatusT],
+        intent: CreateIntent | MalformedIntent | None,
+        account: AccountReady,
+        memory: ManagedMemory,
+        now: datetime,
+        look: Look,
+    ) -> Sight[ObsT]:
+        """At most one look at the cloud, unless an adoption or a search needs more. Raises CloudError."""
+        self.cache.unclaim(key)
+        is_open = predicates.intent_open(obj, intent)
+        adopt_id = obj.metadata.annotations.get(meta.ADOPT_ID, "")
+        deleting = predicates.demand(obj) is not Demand.EXIST
+        if identity.whose_status(obj.status, obj.metadata, self.installation.name) is Whose.RESTORED:
+            return await self._look_at_restored(key, obj, account, memory, now)
+        if obj.status.id:
+            if key.vanished and self._left_to_the_living(key, obj.metadata.uid, obj.status.id):
+                return Sight(Seen.NOTHING, note=f"{obj.status.id} is what a living object has by now")
+            if predicates.demand(obj) is Demand.DELETE_ORPHANING:
+                return Sight(Seen.PENDING)
+            others = self.cache.others(key, obj.status.id)
+            if others:
+                return Sight(Seen.FOREIGN, note=shared(obj.status.id, key, others))
+            return await self._look_by_id(obj, account, memory, now, look)
+        refused = ""
+        if adopt_id and (is_open or not deleting):
+            answer = await self._look_at_adoptee(key, obj, adopt_id, account, intent if is_open else None)
+            if not is_open or answer.seen is Seen.FOUND:
+                return answer
+            refused = f"; {meta.ADOPT_ID}: {answer.note}"
+        if not is_open or intent is None:
+            return Sight(Seen.NOTHING)
+        if isinstance(intent, MalformedIntent):
+            return Sight(Seen.UNKNOWABLE, note=f"{intent}{refused}")
+        found = await self._search(key, obj, intent, account, memory, now)
+        return replace(found, note=f"{found.note}{refused}")
+
+    def _left_to_the_living(self, key: ObjectKey, uid: str, cloud_id: str) -> bool:
+        """Whether an object that is there has what is to be ended for one that vanished."""
+        here = key._replace(vanished="")
+        living = {one for one in self.cache.claim(cloud_id, key) if not one.vanished}
+        entry = self.cache.get(here) if here in living else None
+        if entry is None:
+            return bool(living - {here})
+        before_it_went = entry.uid == uid == key.vanished  # which the watch may be late to tell
+        return bool(living - {here}) or (entry.cloud_id == cloud_id and not before_it_went)
+
+    async def _look_by_id(
+        self, obj: Resource[SpecT, StatusT], account: AccountReady, memory: ManagedMemory, now: datetime, look: Look
+    ) -> Sight[ObsT]:
+        try:
+            observed = await self.resource.observe(account.cloud, obj.status.id or "", obj.status, look)
+        except NotFound:
+            return self._missing(obj, memory, now)
+        progress = self.resource.progress(observed)
+        _, name = self.resource.identity(observed)
+        if progress is Progress.GONE and not name and obj.status.cloud_name:
+            raise Unreadable("observe", f"says that {obj.status.id} is terminated, and not its name: not believed")
+        memory.missing = ("", 0.0)
+        account.unclaimed.discard(obj.status.id or "")
+        if name and obj.status.cloud_name and name != obj.status.cloud_name:
+            note = f"status.id {obj.status.id} is the cloud's {name!r}, not {obj.status.cloud_name!r}"
+            return Sight(Seen.FOREIGN, note=note)
+        ended, sent = memory.terminated
+        sent_lately = ended == obj.status.id and self.clock() - sent < self.delays.termination
+        if progress is not Progress.GONE and sent_lately:
+            return Sight(Seen.GOING, observed, "a termination was sent; the cloud has not confirmed it")
+        return Sight(_SEEN_BY_PROGRESS[progress], observed)
+
+    async def _look_at_restored(
+        self,
+        key: ObjectKey,
+        obj: Resource[SpecT, StatusT],
+        account: AccountReady,
+        memory: ManagedMemory,
+        now: datetime,
+    ) -> Sight[ObsT]:
+        """What a former object of this name recorded is taken over, if it may be and nobody else has it."""
+        cloud_id = obj.status.id or ""
+        if not account.adoption_allowed:
+            return Sight(Seen.WITHHELD, note=f"{cloud_id} {_FORMER} {_WITHHELD}")
+        holders = self.cache.with_cloud_id(cloud_id) - {key}
+        if holders:
+            return Sight(Seen.WITHHELD, note=_belongs(cloud_id, holders))
+        sight = await self._look_by_id(obj, account, memory, now, Look.EXACT)
+        if sight.observed is None or sight.seen is Seen.GONE:
+            return sight
+        others = self._others(key, obj, sight.observed)
+        return Sight(Seen.WITHHELD, note=_belongs(cloud_id, others)) if others else replace(sight, seen=Seen.FOUND)
+
+    def _missing(self, obj: Resource[SpecT, StatusT], memory: ManagedMemory, now: datetime) -> Sight[ObsT]:
+        """A 404 is believed when it comes again, and never right after the create.
+
+        What was seen terminated, the cloud forgets after a day: that is no other end (section 3).
+        """
+        if memory.missing[0] != obj.status.id:
+            memory.missing = (obj.status.id or "", self.clock())
+        born = predicates.created_at(obj)
+        grown = 0.0 if born is None else self.delays.newborn - (now - born).total_seconds()
+        doubt = max(grown, self.delays.absence - (self.clock() - memory.missing[1]))
+        if doubt > 0 and obj.status.state != "terminated":
+            note = f"the cloud does not find {obj.status.id}; looking again"
+            return Sight(Seen.MISSING, note=note, decided_in=doubt)
+        return Sight(Seen.GONE, note=f"the cloud does not find {obj.status.id} any more")
+
+    async def _look_at_adoptee(
+        self,
+        key: ObjectKey,
+        obj: Resource[SpecT, StatusT],
+        cloud_id: str,
+        account: AccountReady,
+        intent: CreateIntent | MalformedIntent | None,
+    ) -> Sight[ObsT]:
+        """While an intent is open, only what it may have led to is adopted: else that would run on, unknown."""
+        refused = Seen.UNKNOWABLE if intent is not None else Seen.ADOPTEE_REFUSED
+        if not account.adoption_allowed:
+            return Sight(refused, note="the account is shared and does not say allowAdoption")
+        if not RESOURCE_ID.fullmatch(cloud_id):
+            return Sight(refused, note=_NO_ID)
+        holders = self.cache.with_cloud_id(cloud_id) - {key}
+        if holders:
+            return Sight(refused, note=_belongs(cloud_id, holders))
+        try:
+            observed = await self.resource.observe(account.cloud, cloud_id, obj.status, Look.EXACT)
+        except NotFound:
+            return Sight(refused, note=f"the cloud does not find {cloud_id}")
+        givers = self._givers(obj, observed)
+        if givers:
+            return Sight(refused, note=_belongs(cloud_id, givers))
+        if self.resource.progress(observed) is Progress.GONE:
+            return Sight(refused, note=f"{cloud_id} is terminated")
+        if intent is not None and not self._answers(obj, intent, observed):
+            _, name = self.resource.identity(observed)
+            return Sight(refused, note=f"{cloud_id} is named {name!r} in the cloud, so the create did not make it")
+        differs = self.resource.differences(obj, observed)
+        if differs and intent is None:
+            return Sight(refused, note="make the spec say what the resource is: " + "; ".join(differs))
+        holders = self.cache.claim(cloud_id, key)
+        if holders:
+            return Sight(refused, note=_belongs(cloud_id, holders))
+        return Sight(Seen.FOUND if intent is not None else Seen.ADOPTEE, observed)
+
+    def _answers(self, obj: Resource[SpecT, StatusT], intent: CreateIntent | MalformedIntent, observed: ObsT) -> bool:
+        """Whether the intent may have led to it; of one that cannot be read, its name being the object's must do."""
+        cloud_id, name = self.resource.identity(observed)
+        if isinstance(intent, CreateIntent):
+            return intent.name == named(cloud_id, name)
+        return identity.gave(obj.metadata, obj.metadata.uid, self.installation.name, name)
+
+    async def _search(
+        self,
+        key: ObjectKey,
+        obj: Resource[SpecT, StatusT],
+        intent: CreateIntent,
+        account: AccountReady,
+        memory: ManagedMemory,
+        now: datetime,
+    ) -> Sight[ObsT]:
+        """Find out what became of a create whose answer is not known."""
+        strange = self._strange(obj, intent, account)
+        if strange is not None:
+            return strange
+        if intent.token in memory.unsent:
+            return Sight(Seen.ABSENT, note="the last attempt was written down and not sent")
+        originals = self.cache.with_token(intent.token) - {key}
+        originals |= self.cache.with_name(intent.name, self.installation.name, but=obj.metadata.uid)
+        if originals:
+            held = self._restored(obj, intent)
+            told = _belongs(repr(intent.name), originals) if held else f"the intent was copied from {_first(originals)}"
+            return Sight(Seen.WITHHELD if held else Seen.ABSENT, note=told)
+        finding = await self.resource.find(account.cloud, intent.name, account.unclaimed)
+        early = self.delays.search - (now - intent.started_at).total_seconds()
+        match finding:
+            case Found(observed):
+                return self._found(key, obj, intent, observed)
+            case NotSeen():
+                note = f"{intent.name!r} is not in the cloud's list"
+                again = memory.lacks(intent.name, self.clock(), self.delays)
+                return Sight(Seen.ABSENT if again is None else Seen.UNSURE, note=note, decided_in=again)
+            case CannotTell():
+                note = f"look in the cloud for a resource named {intent.name!r}"
+                if early > 0:
+                    return Sight(Seen.UNSURE, note=note, decided_in=early)
+                return Sight(Seen.UNKNOWABLE, note=note)
+            case Unfinished():
+                return Sight(Seen.UNSURE, note="the ids that webhooks named are looked up", decided_in=0)
+            case _ as never:
+                assert_never(never)
+
+    def _found(
+        self, key: ObjectKey, obj: Resource[SpecT, StatusT], intent: CreateIntent, observed: ObsT
+    ) -> Sight[ObsT]:
+        """What has the intent's name is the object's, unless another has it: then the intent is a copy."""
+        others = self._others(key, obj, observed)
+        if not others:
+            return Sight(Seen.FOUND, observed)
+        if self._restored(obj, intent) or self._gave(obj, obj.metadata.uid, intent):
+            return Sight(Seen.WITHHELD, note=_belongs(self.resource.identity(observed)[0], others))
+        return Sight(Seen.ABSENT, note=f"the intent was copied from {_first(others)}")
+
+    def _others(self, key: ObjectKey, obj: Resource[SpecT, StatusT], observed: ObsT) -> frozenset[ObjectKey]:
+        """Who else has it; if nobody has, it is claimed for this object."""
+        return self._givers(obj, observed) or self.cache.claim(self.resource.identity(observed)[0], key)
+
+    def _givers(self, obj: Resource[SpecT, StatusT], observed: ObsT) -> frozenset[ObjectKey]:
+        """Other objects whose name it has: the answer to such a one's create may be on its way."""
+        _, name = self.resource.identity(observed)
+        return self.cache.with_name(name, self.installation.name, but=obj.metadata.uid)
+
+    def _restored(self, obj: Resource[SpecT, StatusT], intent: CreateIntent) -> bool:
+        return identity.whose_intent(intent, obj.metadata, self.installation.name) is Whose.RESTORED
+
+    def _gave(self, obj: Resource[SpecT, StatusT], uid: str, intent: CreateIntent) -> bool:
+        return identity.gave(obj.metadata, uid, self.installation.name, intent.name)
+
+    def _strange(
+        self, obj: Resource[SpecT, StatusT], intent: CreateIntent, account: AccountReady
+    ) -> Sight[ObsT] | None:
+        """An intent finds nothing that `adopt-id` might not: it can be written by hand, and restored from a backup."""
+        if account.adoption_allowed:
+            return None
+        if self._restored(obj, intent):
+            return Sight(Seen.WITHHELD, note=f"{intent.name!r} {_FORMER} {_WITHHELD}")
+        uid = intent.identity.uid if intent.identity is not None else obj.metadata.uid
+        if not self._gave(obj, uid, intent):
+            return Sight(Seen.ABSENT, note=f"the intent names {intent.name!r}, which is no name of this object's")
+        return None
+
+
+_FORMER = "was made for a former object of this name"
+_WITHHELD = "and is not taken over, since the account is shared and does not say allowAdoption"
+
+
+def _belongs(cloud_id: str, holders: frozenset[ObjectKey]) -> str:
+    return f"{cloud_id} belongs to {_first(holders)}"
+
+
+def _first(holders: frozenset[ObjectKey]) -> str:
+    return min(map(str, holders))
+
+
+_NO_ID = (
+    f"the annotation {meta.ADOPT_ID} is no id of the cloud's: at most 253 letters, digits and . _ : ~ @ = + -, "
+    "and it begins with none of those signs but _"
+)
