@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 from pydantic import JsonValue
 
@@ -41,8 +41,8 @@ def dropped(needed: Mapping[str, JsonValue], served: Mapping[str, JsonValue], wh
 class ServedKinds:
     """What is known of the CRDs of this cluster; as long as they could not be read, nothing is said against them."""
 
-    needed: Mapping[str, tuple[str, Mapping[str, JsonValue]]] = field(default_factory=dict)
-    """By kind: the name of its CRD, and the schema of its objects."""
+    needed: Callable[[], Mapping[str, tuple[str, Mapping[str, JsonValue]]]] = dict
+    """By kind: the name of its CRD, and the schema of its objects. Asked at each comparison, and first then."""
     remedy: str = ""
     """The command that brings them up to date."""
     outdated: str = ""
@@ -69,7 +69,7 @@ class ServedKinds:
         served = dict(_schemas(document))
         lost = {
             name: fields
-            for kind, (name, needed) in self.needed.items()
+            for kind, (name, needed) in self.needed().items()
             if kind in served and (fields := list(dropped(needed, served[kind])))
         }
         self.outdated = self._message(lost) if lost else ""

@@ -28,7 +28,7 @@ def _document(schema: Json, **told: JsonValue) -> Json:
 
 
 def _known() -> ServedKinds:
-    return ServedKinds({"GpuPod": ("gpupods.gpurelay.dev", NEEDED)}, "apply them")
+    return ServedKinds(lambda: {"GpuPod": ("gpupods.gpurelay.dev", NEEDED)}, "apply them")
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda definition: definition.kind)
@@ -81,3 +81,16 @@ def test_what_is_not_told_of_our_kinds_says_nothing_against_them(document: Json)
     known = _known()
     known.learn(document)
     assert known.outdated == ""
+
+
+def test_what_is_needed_is_not_worked_out_before_the_first_comparison() -> None:
+    asked: list[str] = []
+
+    def needed() -> dict[str, tuple[str, Json]]:
+        asked.append("asked")
+        return {"GpuPod": ("gpupods.gpurelay.dev", NEEDED)}
+
+    served = ServedKinds(needed, "apply them")
+    assert (served.outdated, asked) == ("", [])
+    served.learn(_document(NEEDED))
+    assert (served.outdated, asked) == ("", ["asked"])

@@ -430,3 +430,36 @@ async def test_what_is_kept_by_its_name_is_not_ended_though_another_record_has_i
     swept.world.clock.seconds += 2 * 86400
     await swept(policy=Orphans.DELETE)
     assert made in swept.world.pods.live
+
+
+def replaced_and_deleted(world: World) -> None:
+    """As `kubectl replace` of a manifest does it, right before `kubectl delete`."""
+    bare: Json = {"annotations": {CREATE_INTENT: None}, "finalizers": None}
+    world.server.edit("gpupods", NAMESPACE, "train", {"metadata": bare})
+    world.delete()
+
+
+async def test_what_is_replaced_and_deleted_at_once_is_an_orphan_by_its_id(swept: Swept) -> None:
+    world = swept.world
+    world.apply()
+    await world.wait(10)
+    replaced_and_deleted(world)
+    assert (world.exists(), swept.told()) == (False, [(Fate.ORPHAN, "pod-1")])
+
+
+async def test_what_is_replaced_and_deleted_while_its_create_is_unknown_is_an_orphan_once_it_costs(
+    swept: Swept,
+) -> None:
+    world = swept.world
+    swept.memory.sweeps = 9
+    world.pods.listable = False
+    world.pods.fail("create", lost(acted=True))
+    world.apply()
+    await world.wait(100)
+    (made,) = world.pods.live
+    replaced_and_deleted(world)
+    assert (world.exists(), swept.told()) == (False, [])
+    for hours in (0.1, 0.2):
+        row = {"resourceId": made.id, "kind": "pod", "name": made.name, "hours": hours}
+        await swept(CurrentUsage.model_validate({"usageCents": 0, "usageHours": 0, "breakdown": [row]}))
+    assert swept.told() == [(Fate.ORPHAN, made.id)]

@@ -30,7 +30,8 @@ def older() -> Json:
 
 async def compared(world: World) -> None:
     engine = world.reconciler.engine
-    engine.served.needed, engine.served.remedy = {"GpuPod": ("gpupods.gpurelay.dev", NEEDED)}, "apply them"
+    engine.served.needed = lambda: {"GpuPod": ("gpupods.gpurelay.dev", NEEDED)}
+    engine.served.remedy = "apply them"
     await engine.served.compare(engine.kube, engine.cache, engine.queue)
 
 
