@@ -79,8 +79,8 @@ class AccountSpec(Model):
     )
     orphans: Orphans = Field(
         Orphans.REPORT,
-        description="What becomes of resources that carry a name of this cluster and belong to no object. Report: they "
-        "are told in status.orphans. Delete: they are ended as well, a day later.",
+        description="What becomes of resources that carry a name of this cluster and belong to no object. Report: "
+        "status.orphans lists them. Delete: the operator also ends them, a day later.",
     )
 
 

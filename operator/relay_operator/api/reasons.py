@@ -83,7 +83,7 @@ TYPES: Final[dict[ConditionType, TypeDoc]] = {
     ConditionType.WEBHOOK_READY: TypeDoc(
         Polarity.POSITIVE,
         "accounts, where webhooks are wanted and the operator has a public URL",
-        "The cloud tells of changes by itself; otherwise they are seen by polling, later.",
+        "The cloud reports changes by itself; otherwise the operator sees them by polling, later.",
     ),
     ConditionType.COMPLETE: TypeDoc(
         Polarity.POSITIVE,
@@ -104,7 +104,7 @@ TYPES: Final[dict[ConditionType, TypeDoc]] = {
         Polarity.NEGATIVE,
         "only while True",
         "What stays in the cloud without an object cannot be written down: an object that leaves it there waits, and "
-        "what an account tells of it is forgotten with the operator's process.",
+        "what an account reports of it is lost with the operator's process.",
     ),
     ConditionType.SUSPENDED: TypeDoc(
         Polarity.NEUTRAL,
@@ -228,7 +228,7 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         "account does not admit this namespace.",
         Reason.WEBHOOK_REFUSED: "The cloud refuses the subscription; the message has its words. Polling takes over.",
         Reason.DELIVERIES_MISSING: "The cloud's webhooks do not arrive: its last deliveries failed, or polling found "
-        "changes that none told of. See that the cloud reaches the operator's public URL. Polling takes over.",
+        "changes that none reported. See that the cloud reaches the operator's public URL. Polling takes over.",
     },
     Resolver.CLOUD: {
         Reason.WAITING_FOR_CAPACITY: "The cloud has no room for this now; tried again at `status.nextAttemptTime`, "
