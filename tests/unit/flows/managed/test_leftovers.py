@@ -432,7 +432,10 @@ async def test_an_object_that_cannot_go_before_its_leftover_is_written_down_says
     assert f"{OPERATOR_NAMESPACE}/{name}" in told.message
     assert world.condition(ConditionType.LEFTOVER_UNRECORDED) is not None
     assert events(world) == [Reason.LEFTOVER_UNRECORDED]
+    world.server.faults.append(Fault(403, method="POST", plural="configmaps"))
+    writes = world.server.writes.count("PATCH gpupods/status")
     await world.wait(60)
+    assert world.server.writes.count("PATCH gpupods/status") <= writes + 1, "the words of another refusal, and no more"
     assert (world.exists(), written(world)) == (False, [("kept", "pod-1")])
 
 
@@ -506,6 +509,8 @@ async def test_what_is_kept_is_found_by_its_id_or_its_name_alone(world: World) -
         leftovers.kept("org-1", *one) for one in (("pod-9", ""), ("", "its-name"), ("its-name", "pod-9"), ("", ""))
     ]
     assert found == [True, True, False, False]
+    leftovers.note(leftover(Fate.KEPT, "batch-1", name=""))
+    assert [leftovers.kept("org-1", *one) for one in (("batch-1", ""), ("", ""))] == [True, False]
     leftovers.forget(leftover(Fate.KEPT, "pod-9"))
     assert not leftovers.kept("org-1", "pod-9", "its-name")
 
