@@ -77,7 +77,12 @@ class Books:
 
     async def alive(self) -> list[str]:
         """What is not terminated."""
-        return [cloud_id for cloud_id in sorted(self.made) if (await self._record(cloud_id))["status"] != "terminated"]
+        return [cloud_id for cloud_id in sorted(self.made) if await self.status_of(cloud_id) != "terminated"]
+
+    async def status_of(self, cloud_id: str) -> str:
+        """In the cloud's own word."""
+        status: str = (await self._record(cloud_id))["status"]
+        return status
 
     async def never_two(self) -> None:
         """No object ever had two at once: whatever it gave its name to was ended before the next was made."""
@@ -113,8 +118,8 @@ class Books:
             assert not cloud_id or told_uid == item["metadata"]["uid"], f"{name} has {cloud_id} of another: {told_uid}"
             recorded |= {cloud_id: name} if cloud_id else {}
         alive = set(await self.alive()) - set(told)
-        records = [(cloud_id, await self._record(cloud_id)) for cloud_id in sorted(alive - set(recorded))]
-        named = [f"{self.made[cloud_id]} ({cloud_id}, {record['status']})" for cloud_id, record in records]
+        lost = sorted(alive - set(recorded))
+        named = [f"{self.made[one]} ({one}, {await self.status_of(one)})" for one in lost]
         gone = set(recorded) - alive
         assert not named, f"alive in the cloud, and no object's own: {named}"
         assert not gone, f"not alive in the cloud, or left to nobody, and yet recorded: {gone}"

@@ -142,6 +142,8 @@ class People:
             await self._kube.delete(kind_of(act.object), act.object)
 
     async def _force_away(self, act: Act) -> None:
+        item = await self._kube.get(kind_of(act.object), act.object)
+        self._field.forced_away |= {_given_uid(item), item.get("status", {}).get("id", "")}
         await self._delete(act)
         await self._kube.patch(kind_of(act.object), act.object, {"metadata": {"finalizers": None}})
 
@@ -222,13 +224,18 @@ class People:
         made = await put_back(self._kube, item, act.object, status=bool(act.number))
         annotations = item["metadata"].get("annotations", {})
         words = json.loads(annotations.get(_INTENT, "{}")).get("name", "").split("-")
-        former = item["metadata"]["uid"].replace("-", "")[:10]
-        self._hand(made, annotations.get(_ADOPT_ID), item.get("status", {}).get("id"), former, *words)
+        self._hand(made, annotations.get(_ADOPT_ID), item.get("status", {}).get("id"), _given_uid(item), *words)
 
 
 def _workload(name: str, account: str) -> Manifest:
     make = gpu_pod if kind_of(name) == "GpuPod" else gpu_cluster
     return make(name, env=_ENV, accountRef={"name": account})
+
+
+def _given_uid(item: Manifest) -> str:
+    """The part of its UID that is in the names that it gives."""
+    uid: str = item["metadata"]["uid"]
+    return uid.replace("-", "")[:10]
 
 
 def _bare(item: Manifest, name: str = "") -> Manifest:
