@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from tests.faults.explorer.field import Field
 from tests.faults.explorer.history import History
-from tests.faults.explorer.shortening import shortened
-from tests.faults.explorer.walk import Walk
+from tests.faults.explorer.shortening import MOST_RUNS, shortened
+from tests.faults.explorer.walk import Broken, Walk
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +35,7 @@ class Expedition:
 
         try:
             await self._stage.on(Field.laid_out, through)
-        except AssertionError as failed:
+        except (AssertionError, Broken) as failed:
             done = History(history.name, tuple(walks[0].done)) if walks else history
             told = [str(failed), *getattr(failed, "__notes__", []), *(walks[0].people.answers if walks else [])]
             return "\n".join(told), done
@@ -50,15 +50,15 @@ class Expedition:
                 f"{failure}\n{told(short)}\nreplay: pytest tests/faults --history {short.save(self._folder)}"
             )
 
-    async def shortest(self, history: History, failure: str) -> tuple[History, str]:
-        """The shortest that fails, and how."""
+    async def shortest(self, history: History, failure: str, most_runs: int = MOST_RUNS) -> tuple[History, str]:
+        """The shortest that was seen to fail, and how."""
         seen = {history.acts: failure}
 
         async def fails(shorter: History) -> bool:
             seen[shorter.acts], _ = await self.failure_of(shorter)
             return bool(seen[shorter.acts])
 
-        short = await shortened(history, fails)
+        short = await shortened(history, fails, most_runs)
         return short, seen[short.acts]
 
 

@@ -29,6 +29,10 @@ _SOON: Final = 0.7
 _CLOUD_STEP: Final = 20.0
 
 
+class Broken(Exception):
+    """A promise was broken, and no waiting mends it."""
+
+
 class Walk(Run):
     """A history on its field."""
 
@@ -39,7 +43,7 @@ class Walk(Run):
         self.done: list[Act] = []
 
     async def to_its_end(self) -> None:
-        """Plays it; raises AssertionError at the first settling that finds something wrong."""
+        """Plays it; raises AssertionError or Broken at the first settling that finds something wrong."""
         await self._eventually(self.field.account_ready, "the accounts are Ready")
         for act in self.history.acts:
             self.done.append(act)
@@ -103,6 +107,10 @@ class Walk(Run):
         await self.people.insist()
         if await self._all_are_up():
             await self.field.workspace.cloud.control.advance(_CLOUD_STEP)
+        try:
+            self.field.own_ids(self.proxy.recorded)
+        except AssertionError as wrong:
+            raise Broken(str(wrong)) from wrong
         with contextlib.suppress(KubeError, aiohttp.ClientError):
             if await self.field.settled():
                 await self.field.verify()
