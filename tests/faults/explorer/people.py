@@ -143,7 +143,7 @@ class People:
 
     async def _force_away(self, act: Act) -> None:
         item = await self._kube.get(kind_of(act.object), act.object)
-        self._field.forced_away |= {_given_uid(item), item.get("status", {}).get("id", "")}
+        self._field.forced_away.update((_given_uid(item), item.get("status", {}).get("id", "")))
         await self._delete(act)
         await self._kube.patch(kind_of(act.object), act.object, {"metadata": {"finalizers": None}})
 
