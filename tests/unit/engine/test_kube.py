@@ -99,6 +99,14 @@ async def test_a_list_is_read_to_its_end_page_by_page(world: World) -> None:
     assert [dict(call.query).get("continue") for call in world.server.calls] == [None, "500", "1000"]
 
 
+async def test_whether_a_kind_can_be_listed_is_asked_with_one_object(world: World) -> None:
+    await world.kube.look(PODS, NAMESPACE)
+    assert dict(world.server.calls[-1].query)["limit"] == "1"
+    world.server.faults.append(Fault(403, method="GET"))
+    with pytest.raises(Refused):
+        await world.kube.look(PODS)
+
+
 async def test_an_empty_list_is_one_empty_page(world: World) -> None:
     assert [page async for page in world.kube.pages(SECRETS, NAMESPACE)] == [[]]
 
