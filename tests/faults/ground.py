@@ -120,7 +120,9 @@ class Ground:
     async def account_ready(self) -> bool:
         """Whether every account is Ready, hears of events, and has nothing left to end."""
         accounts = await self.kube.list("CloudAccount")
-        left = any(one.get("status", {}).get("unclaimed") for one in accounts)
+        # What was kept for an object that was restored is that object's.
+        over = ("unclaimed", "kept") if self.heirs else ("unclaimed",)
+        left = any(one.get("status", {}).get(what) for one in accounts for what in over)
         return not left and all(
             ready(one) and condition(one, "WebhookReady").get("status") == "True" for one in accounts
         )
