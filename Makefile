@@ -19,7 +19,7 @@ COMPILE = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-has
           --no-annotate --custom-compile-command "make lock" --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help binaries demo test others test-node image node node-down test-long coverage check generate docs package release-check bench controlplane controlplane-down lock
+.PHONY: help binaries demo test others test-node image node node-down kind test-long coverage check generate docs package release-check bench controlplane controlplane-down lock
 
 help: ## what each target does
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -112,6 +112,10 @@ node: $(VENV)/.installed ## a whole Kubernetes node that stays, prints its kubec
 
 node-down: $(VENV)/.installed ## ends it
 	@$(BIN)/python -m hack.node down
+
+kind: ## a kind cluster with both images, the chart and examples/, and what to try; Docker or podman, kind, helm, kubectl
+	hack/kind/up.sh
+	hack/kind/install.sh
 
 controlplane: $(VENV)/.installed ## starts a local API server that stays, prints its kubeconfig's path
 	@$(BIN)/python -m tests.support.controlplane up
