@@ -21,7 +21,7 @@ mount --bind "$STATE/pki" "$ROOT/pki"; mount --bind "$STATE/log" "$ROOT/var/log/
 mount --bind -o ro "$PROGRAMS" "$ROOT/opt/node"; mount --bind -o ro "$RUNTIME" "$ROOT/opt/runtime"; mount --bind -o ro "$IMAGES" "$ROOT/images"
 for plugin in bridge host-local loopback portmap; do ln -sf "/opt/runtime/$plugin" "$ROOT/opt/cni/bin/$plugin"; done
 hostname "$NAME"; echo "$NAME" > "$ROOT/etc/hostname"; echo "127.0.0.1 localhost $NAME" > "$ROOT/etc/hosts"; : > "$ROOT/etc/resolv.conf"
-cp "$STATE"/config/10-bridge.conflist "$ROOT/etc/cni/net.d/"; cp "$STATE"/config/containerd.toml "$ROOT/etc/containerd/config.toml"; cp "$STATE"/config/{kubelet,proxy}.yaml "$ROOT/etc/"
+cp "$STATE"/config/10-bridge.conflist "$ROOT/etc/cni/net.d/"; cp "$STATE"/config/containerd.toml "$ROOT/etc/containerd/config.toml"; cp "$STATE"/config/{kubelet,proxy,storageclass,volume}.yaml "$ROOT/etc/"
 
 # A bridge is the node's own address; Pods have another. There is no way out.
 ip link set lo up
@@ -56,6 +56,8 @@ part proxy node kube-proxy --config=/etc/proxy.yaml --hostname-override="$NAME"
 part dns node dns --kubeconfig=/pki/admin.kubeconfig --listen=10.200.0.1:53
 until_done $ADMIN wait --for=condition=Ready "node/$NAME" --timeout=60s
 part gpus node gpus
+for number in {1..8}; do mkdir -p "/srv/volumes/$number"; echo ---; sed "s/NUMBER/$number/" /etc/volume.yaml; done | cat /etc/storageclass.yaml - > /etc/volumes.yaml
+$ADMIN apply -f /etc/volumes.yaml > /var/log/node/volumes.log 2>&1
 wait "$IMPORT"; touch /pki/ready
 trap 'kill 0' TERM; while :; do wait -n || true; sleep 1; done
 INSIDE
