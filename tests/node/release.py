@@ -70,18 +70,22 @@ class Release:
         )
 
     async def pods(self) -> list[Manifest]:
-        """The operator's, those that are going apart."""
-        found = await self.kube.list("Pod", OPERATOR, labelSelector=f"app.kubernetes.io/name={RELEASE}")
+        """The operator's, those apart that are going or were evicted."""
+        found = await self._pods(f"app.kubernetes.io/name={RELEASE}")
         return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
 
     async def leader(self) -> str:
         """The Pod that leads, by its label: the webhook Service selects it."""
-        found = await self.kube.list("Pod", OPERATOR, labelSelector="gpurelay.dev/leader=true")
+        found = await self._pods("gpurelay.dev/leader=true")
         return str(found[0]["metadata"]["name"]) if len(found) == 1 else ""
 
     async def leads_soon(self, *, but: str = "") -> str:
         """Waits until one Pod leads, and not that one."""
         return await eventually(self.leader, lambda name: name not in {"", but}, within=60, what="one Pod leads")
+
+    async def _pods(self, labels: str) -> list[Manifest]:
+        lasting = "status.phase!=Failed,status.phase!=Succeeded"
+        return await self.kube.list("Pod", OPERATOR, labelSelector=labels, fieldSelector=lasting)
 
     async def restarts(self) -> dict[str, int]:
         """How often each Pod's container was started again."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tests.support.workspace import Workspace
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
+_AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="the processes of Pods are not ours to kill")
 
 
 async def test_a_leader_whose_pod_is_deleted_is_followed_by_the_other(examples: Release) -> None:
@@ -34,6 +35,7 @@ async def test_a_leader_whose_pod_is_deleted_is_followed_by_the_other(examples: 
     await works(examples, "after-deletion")
 
 
+@_AS_ROOT
 async def test_a_leader_that_is_killed_is_followed(examples: Release) -> None:
     leader = await examples.leads_soon()
     before = await examples.restarts()
@@ -58,6 +60,7 @@ def frozen(pod: str) -> Iterator[None]:
             os.kill(process, signal.SIGCONT)
 
 
+@_AS_ROOT
 async def test_a_frozen_leader_is_followed_and_disturbs_nobody_when_it_wakes(examples: Release) -> None:
     leader = await examples.leads_soon()
     with frozen(leader):

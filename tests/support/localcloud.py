@@ -85,13 +85,14 @@ class Organization:
 class Control:
     """The control interface of a local cloud (`/_localcloud`)."""
 
-    def __init__(self, url: str, management_url: str) -> None:
+    def __init__(self, url: str, management_url: str, admin_token: str = "") -> None:
         self.url = url
         self.management_url = management_url
+        self.admin_token = admin_token
 
     async def call(self, method: str, path: str, body: Json | None = None, **params: object) -> Any:
         """Any control call; raises CloudRefusal."""
-        return await _call(method, self.url + path, body, params=params)
+        return await _call(method, self.url + path, body, self.admin_token, params)
 
     async def clock(self, **change: object) -> Json:
         """`{now, mode, rate}`, after the change (`mode`, `rate`, `set`) if there is one."""
