@@ -484,7 +484,11 @@ async def test_a_config_map_that_people_named_counts_for_nothing(world: World) -
     leftovers.note(leftover(Fate.ORPHAN))
     await leftovers.save()
     text = leftover(Fate.KEPT).model_dump_json()
-    metadata: Json = {"namespace": OPERATOR_NAMESPACE, "labels": {"gpurelay.dev/leftover": "kept"}, "name": "a-copy"}
+    metadata: Json = {
+        "namespace": OPERATOR_NAMESPACE,
+        "labels": {"gpurelay.dev/leftover": "kept"},
+        "name": "the-copy-read-last",
+    }
     world.server.put("configmaps", {"metadata": metadata, "data": {"resource.json": text}})
     await world.restart()
     assert (kept(world), len(world.left_behind())) == ([(Fate.ORPHAN, "pod-9", "")], 2)
