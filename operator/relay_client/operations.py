@@ -14,7 +14,7 @@ from relay_wire.catalog import GpuAvailabilityList, GpuModelList, LocationList, 
 from relay_wire.clusters import ClusterCreate, ClusterDetail, ClusterPage, ClusterScale, ClusterSummary
 from relay_wire.files import FileDeleted, FileList, FileObject
 from relay_wire.pods import PodCapacityList, PodCreate
-from relay_wire.ssh_keys import SshKey, SshKeyCreate, SshKeyList
+from relay_wire.ssh_keys import SshKey, SshKeyAttach, SshKeyCreate, SshKeyList
 from relay_wire.vms import CreatedResource, Visibility, VmCreate, VmPage, VmRecord
 from relay_wire.webhooks import (
     RolledSecret,
@@ -122,6 +122,9 @@ CREATE_SSH_KEY = Operation("create_ssh_key", "POST", "/v1/orgs/{orgId}/ssh-keys/
 LIST_SSH_KEYS = Operation(
     "list_ssh_keys", "GET", "/v1/orgs/{orgId}/ssh-keys", NOTHING, SshKeyList, repeatable=True, assumed=True
 )
+ATTACH_SSH_KEY = Operation(
+    "attach_ssh_key", "POST", "/v1/vms/{id}/ssh-keys/attach", SshKeyAttach, VmRecord, repeatable=True, assumed=True
+)
 DELETE_SSH_KEY = Operation(
     "delete_ssh_key", "DELETE", "/v1/orgs/{orgId}/ssh-keys/{id}", NOTHING, NOTHING, repeatable=True, assumed=True
 )
@@ -220,6 +223,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
     TERMINATE_CLUSTER,
     CREATE_SSH_KEY,
     LIST_SSH_KEYS,
+    ATTACH_SSH_KEY,
     DELETE_SSH_KEY,
     CREATE_WEBHOOK,
     LIST_WEBHOOKS,

@@ -325,6 +325,7 @@ def _assemble(settings: Settings, api: client.ApiClient, kinds: Sequence[Kind[Pa
     cache = Cache(
         on_owned=lambda owner: queue.add(owner, Priority.CHANGE) if owner.kind in wakers else None,
         on_shared=lambda holder: queue.add(holder, Priority.CHANGE),
+        on_related=lambda key: queue.add(key, Priority.CHANGE),
         without_account=frozenset(kind.name for kind in kinds if not kind.uses_account),
     )
     queue = Queue[ObjectKey](time.monotonic, _shares(settings.workers, cache, kinds))

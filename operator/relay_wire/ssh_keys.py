@@ -10,6 +10,12 @@ class SshKeyCreate(Sent):
     public_key: NonEmpty
 
 
+class SshKeyAttach(Sent):
+    """Attach SSH key request."""
+
+    ssh_key_id: NonEmpty
+
+
 class SshKey(Received):
     """A registered SSH key; its fields are assumed, since section 2 does not show them."""
 

@@ -43,7 +43,7 @@ async def count(workspace: Workspace, *operations: str) -> int:
 async def changes(workspace: Workspace) -> list[str]:
     """Everything but reads that was asked about pods, VMs and clusters, oldest first."""
     log = await workspace.cloud.control.requests(organization=workspace.organization)
-    paid = ("/v1/pods", "/v1/vms/", "/clusters")
+    paid = ("/v1/pods", "/vms/", "/clusters")
     return [one["operation"] for one in log if one["method"] != "GET" and any(part in one["path"] for part in paid)]
 
 

@@ -15,7 +15,7 @@ from tests.conftest import OPERATOR_NAMESPACE
 from tests.faults.every_scenario import EVERY
 from tests.faults.perturbations import ALWAYS, FORMS, OF_CREATES, PERTURBATIONS, Asks
 from tests.faults.plans import Plan, Word
-from tests.faults.scenarios import CLUSTER, POD, STARTED
+from tests.faults.scenarios import CLUSTER, POD, STARTED, VM
 from tests.support.faultrules import Call, Deed, Hold, Overtaken, Rule, Side
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # Of the scaffold: the operator starts, and the account goes when everything is over.
 _SCAFFOLD: Final = frozenset({"", "leave"})
 # What leaves a name behind by which a late create is found, and of which a second one is told.
-_MADE_LATE: Final = frozenset({POD.create, CLUSTER.create})
+_MADE_LATE: Final = frozenset({POD.create, VM.create, CLUSTER.create})
 # How the name of what a schedule starts ends.
 _BY_THE_TIME: Final = re.compile(r"-\d{6,}$")
 # What is listed everywhere, again and again, is so while nothing else happens too.

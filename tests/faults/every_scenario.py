@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from tests.faults import steps
 from tests.faults.batch_scenarios import BATCHES
-from tests.faults.scenarios import ACCOUNT, CLUSTER, ENDED_WITH_ITS_NAMESPACE, POD, SCHEDULE, Scenario
+from tests.faults.scenarios import ACCOUNT, CLUSTER, ENDED_WITH_ITS_NAMESPACE, POD, SCHEDULE, VM, Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,6 +16,7 @@ _POD, _CLUSTER = ("account", "pod"), ("account", "cluster")
 SCENARIOS: Final[Mapping[str, Scenario]] = {
     "account": Scenario(ACCOUNT, "default", after=(), own=("*",)),
     "pod": Scenario(POD, "trainer"),
+    "vm": Scenario(VM, "box"),
     "cluster": Scenario(CLUSTER, "llm"),
     "stopped-pod": Scenario(POD, "trainer", (steps.STOP, steps.START), _POD),
     "stopped-cluster": Scenario(CLUSTER, "llm", (steps.STOP, steps.START), _CLUSTER),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tests.cluster.batch_schedule.runs import batch_schedule
-from tests.support.manifests import gpu_cluster, gpu_pod
+from tests.support.manifests import gpu_cluster, gpu_pod, gpu_vm
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -32,6 +32,7 @@ class Kind:
 
 
 POD = Kind("GpuPod", "POST /v1/pods", "POST /v1/vms/{id}/terminate", ("GET /v1/vms/{id}",))
+VM = Kind("GpuVm", "POST /v1/orgs/{id}/vms/create", "POST /v1/vms/{id}/terminate", ("GET /v1/vms/{id}",))
 CLUSTER = Kind(
     "GpuCluster",
     "POST /v1/orgs/{id}/clusters/create",
@@ -48,6 +49,9 @@ LOOKS_AT_AN_ACCOUNT = (
 )
 SCHEDULE = Kind("InferenceBatchSchedule", "", "", LOOKS_AT_AN_ACCOUNT)
 ACCOUNT = Kind("CloudAccount", "", "", LOOKS_AT_AN_ACCOUNT)
+
+
+_MANIFESTS = {POD.name: gpu_pod, VM.name: gpu_vm, CLUSTER.name: gpu_cluster}
 
 
 @dataclass(frozen=True)
@@ -82,8 +86,7 @@ def workload(scenario: Scenario) -> Manifest:
     """The manifest; the environment of a pod or cluster comes from a Secret, and a schedule's batches stay paused."""
     if scenario.kind is SCHEDULE:
         return batch_schedule(scenario.object)
-    make = gpu_pod if scenario.kind is POD else gpu_cluster
-    return make(scenario.object, env=_ENV)
+    return _MANIFESTS[scenario.kind.name](scenario.object, env=_ENV)
 
 
 ENDED_WITH_ITS_NAMESPACE = "namespace"

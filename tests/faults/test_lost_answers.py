@@ -39,6 +39,10 @@ async def test_a_pod_that_was_created_unheard_is_found_by_its_webhook(plays: Pla
     await plays.holds(_plan("pod", what, ACTED[what]))
 
 
+async def test_a_vm_that_was_created_unheard_is_found_by_its_webhook(plays: Plays) -> None:
+    await plays.holds(_plan("vm", "reply lost", ACTED["reply lost"]))
+
+
 @pytest.mark.parametrize("what", NOT_ACTED)
 async def test_a_pod_whose_create_may_have_failed_waits_for_a_person(plays: Plays, what: str) -> None:
     await plays.holds(_plan("pod", what, NOT_ACTED[what], Word.RETRY_CREATE))

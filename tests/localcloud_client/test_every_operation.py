@@ -7,7 +7,7 @@ from relay_client import operations as op
 from relay_wire.billing import AutoRechargeUpdate
 from relay_wire.clusters import ClusterCreate, ClusterScale
 from relay_wire.pods import PodCreate
-from relay_wire.ssh_keys import SshKeyCreate
+from relay_wire.ssh_keys import SshKeyAttach, SshKeyCreate
 from relay_wire.vms import Visibility, VmCreate
 from relay_wire.webhooks import WebhookCreate, WebhookToggle
 from tests.support.localcloud import Control, Organization
@@ -110,6 +110,9 @@ async def clusters(cloud: Cloud, control: Control) -> None:
 async def ssh_keys(cloud: Cloud) -> None:
     made = await cloud.call(op.CREATE_SSH_KEY, SshKeyCreate(name="laptop", public_key=PUBLIC_KEY))
     assert [key.id for key in (await cloud.call(op.LIST_SSH_KEYS)).items] == [made.id]
+    vm = await cloud.call(op.CREATE_VM, VmCreate(name="lent"))
+    assert (await cloud.call(op.ATTACH_SSH_KEY, SshKeyAttach(ssh_key_id=made.id), id=vm.id)).id == vm.id
+    await cloud.call(op.TERMINATE_VM, id=vm.id)
     await cloud.call(op.DELETE_SSH_KEY, id=made.id)
     assert (await cloud.call(op.LIST_SSH_KEYS)).items == []
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import aiohttp
 
 _DRIP_STEPS = 50
-_CREATES = frozenset({"POST /v1/pods", "POST /v1/orgs/{id}/clusters/create"})
+_CREATES = frozenset({"POST /v1/pods", "POST /v1/orgs/{id}/vms/create", "POST /v1/orgs/{id}/clusters/create"})
 _PAID = frozenset({"gpupods", "gpuclusters"})
 _WORKLOADS = _PAID | {"inferencebatches", "inferencebatchschedules"}
 

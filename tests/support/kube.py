@@ -71,6 +71,7 @@ RESOURCES = {
     "ClusterCloudAccount": Resource(_RELAY, "clustercloudaccounts", namespaced=False),
     "GpuPod": Resource(_RELAY, "gpupods"),
     "GpuCluster": Resource(_RELAY, "gpuclusters"),
+    "GpuVm": Resource(_RELAY, "gpuvms"),
     "SshKey": Resource(_RELAY, "sshkeys"),
     "InferenceBatch": Resource(_RELAY, "inferencebatches"),
     "InferenceBatchSchedule": Resource(_RELAY, "inferencebatchschedules"),

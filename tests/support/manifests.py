@@ -34,6 +34,12 @@ def gpu_pod(name: str = "trainer", *, model: str = "l40s", count: int = 1, **spe
     return relay_object("GpuPod", name, **fields)
 
 
+def gpu_vm(name: str = "box", *, model: str = "l40s", count: int = 1, **spec: object) -> Manifest:
+    """A GpuVm with one GPU; further fields of its spec as keywords."""
+    fields: dict[str, object] = {"image": "ubuntu:24.04", "gpu": {"modelId": model, "count": count}}
+    return relay_object("GpuVm", name, **(fields | spec))
+
+
 def gpu_cluster(
     name: str = "llm", *, replicas: int = 2, model: str = "l40s", count: int = 1, **spec: object
 ) -> Manifest:

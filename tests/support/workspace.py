@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from tests.support.localcloud import LocalCloud, Organization
 
-_WORKLOADS = ("InferenceBatchSchedule", "GpuPod", "GpuCluster", "InferenceBatch", "SshKey")
+_WORKLOADS = ("InferenceBatchSchedule", "GpuPod", "GpuVm", "GpuCluster", "InferenceBatch", "SshKey")
 _KINDS = (*_WORKLOADS, "CloudAccount")
 # Emptying a namespace is some sixty calls, more than most tests make: it is worth them in somebody's own cluster alone.
 NAMESPACES_END = "RELAY_TEST_KUBECONFIG" in os.environ

@@ -7,6 +7,7 @@
   - cloudaccounts
   - gpuclusters
   - gpupods
+  - gpuvms
   - inferencebatches
   - sshkeys
   - inferencebatchschedules
@@ -22,6 +23,7 @@
   - cloudaccounts/status
   - gpuclusters/status
   - gpupods/status
+  - gpuvms/status
   - inferencebatches/status
   - sshkeys/status
   - inferencebatchschedules/status
@@ -33,6 +35,7 @@
   resources:
   - gpuclusters
   - gpupods
+  - gpuvms
   - inferencebatches
   verbs:
   - delete
@@ -86,6 +89,7 @@
   - cloudaccounts
   - gpuclusters
   - gpupods
+  - gpuvms
   - inferencebatches
   - sshkeys
   - inferencebatchschedules
@@ -101,6 +105,7 @@
   - cloudaccounts/status
   - gpuclusters/status
   - gpupods/status
+  - gpuvms/status
   - inferencebatches/status
   - sshkeys/status
   - inferencebatchschedules/status
@@ -190,6 +195,7 @@
   - cloudaccounts
   - gpuclusters
   - gpupods
+  - gpuvms
   - inferencebatches
   - sshkeys
   - inferencebatchschedules
@@ -207,6 +213,7 @@
   - cloudaccounts
   - gpuclusters
   - gpupods
+  - gpuvms
   - inferencebatches
   - sshkeys
   - inferencebatchschedules

@@ -21,9 +21,8 @@ from relay_localcloud.kernel.rows import Rows, shown
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.workloads.records import vm_record
 from relay_localcloud.workloads.workloads import visible
-from relay_wire.base import NonEmpty, Sent
 from relay_wire.pods import PodStatus
-from relay_wire.ssh_keys import SshKey, SshKeyCreate, SshKeyList
+from relay_wire.ssh_keys import SshKey, SshKeyAttach, SshKeyCreate, SshKeyList
 from relay_wire.vms import VmRecord
 
 router = Router("SSH keys")
@@ -64,12 +63,6 @@ ATTACHED: Final = Rows(
     ForeignKeyConstraint(["ssh_key_id"], ["ssh_keys.id"]),
     key=("workload_id", "ssh_key_id"),
 )
-
-
-class SshKeyAttach(Sent):
-    """Attach SSH key request (section 2, "misc requests")."""
-
-    ssh_key_id: NonEmpty
 
 
 @router.post("/v1/orgs/{orgId}/ssh-keys/create", summary="Register an SSH key")

@@ -161,6 +161,7 @@ class InUse(Model):
     gpu_pods: int = Field(0, ge=0, description="GpuPods.")
     gpu_clusters: int = Field(0, ge=0, description="GpuClusters.")
     inference_batches: int = Field(0, ge=0, description="InferenceBatches that are not finished.")
+    gpu_vms: int = Field(0, ge=0, description="GpuVms.")
     ssh_keys: int = Field(0, ge=0, description="SshKeys.")
 
 

@@ -85,6 +85,10 @@ class Reason(StrEnum):
     OBJECT_TOO_LARGE = "ObjectTooLarge"
     ENV_MISSING = "EnvMissing"
     ENV_CHANGED = "EnvChanged"
+    REFERENCE_NOT_FOUND = "ReferenceNotFound"
+    REFERENCE_NOT_READY = "ReferenceNotReady"
+    REFERENCE_DELETING = "ReferenceDeleting"
+    REFERENCE_OTHER_ACCOUNT = "ReferenceOtherAccount"
     CONNECTION_REFUSED = "ConnectionRefused"
 
     # Batches

@@ -176,6 +176,14 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         Reason.CONNECTION_REFUSED: "The Secret or ConfigMap of `connection` cannot be written: it is another's, or "
         "the API server refuses it.",
         Reason.ENV_CHANGED: "What the environment refers to has another content than when the resource was created.",
+        Reason.REFERENCE_NOT_FOUND: "An object that the spec refers to does not exist in this namespace; it is "
+        "waited for.",
+        Reason.REFERENCE_NOT_READY: "An object that the spec refers to is not Ready so far; its own conditions say "
+        "why. It is waited for.",
+        Reason.REFERENCE_DELETING: "An object that the spec refers to is being deleted: refer to another, or create it "
+        "again.",
+        Reason.REFERENCE_OTHER_ACCOUNT: "An object that the spec refers to is made with another account, whose "
+        "organization this one cannot reach: give both the same `accountRef`.",
         Reason.SUSPENDED: "`spec.suspend` is true; set it to false to go on.",
         Reason.INPUT_MISSING: "The ConfigMap, Secret, key or object that `input` names does not exist; it is waited "
         "for. A file of the cloud that does not exist fails the batch.",
@@ -214,7 +222,7 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         Reason.ACCOUNT_FORBIDDEN: "The key lacks a scope, or belongs to another organization (403).",
         Reason.SECRET_MISSING: "The Secret of `apiKeySecretRef` does not exist, or lacks the key. It is waited for: "
         "Reconciling for five minutes, then Stalled.",
-        Reason.IN_USE: "The account is deleted, and objects still depend on it: delete them first.",
+        Reason.IN_USE: "It is deleted, and other objects, which the message names, depend on it: delete them first.",
         Reason.RUNWAY_SHORT: "The balance lasts for less than a day.",
     },
     Resolver.ADMINISTRATOR: {

@@ -1,7 +1,8 @@
 """Names of other objects, and of keys in them."""
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 from pydantic import Field
 
@@ -50,6 +51,24 @@ class ConfigMapKeyRef(Model):
 
     name: ObjectName = Field(description="Name of the ConfigMap.")
     key: DataKey = Field(description="Key in it.")
+
+
+class LocalRef(Model):
+    """Another object of ours in the same namespace."""
+
+    name: ObjectName = Field(description="Its name.")
+
+
+REFERENCES: Final[Mapping[str, str]] = {"sshKeyRefs": "SshKey"}
+"""Fields of specs that refer to objects of ours, as `LocalRef` or a list of them, and the kind of those."""
+
+
+class HeldReference(Model):
+    """An object of ours that something in the cloud was given."""
+
+    kind: str = Field(min_length=1, max_length=63, description="Its kind.")
+    name: str = Field(min_length=1, max_length=253, description="Its name.")
+    id: str = Field(min_length=1, max_length=253, description="The cloud's identifier, as it was then.")
 
 
 class ValueSource(Model):

@@ -16,7 +16,7 @@ from relay_operator.api.parts import (
     Recovery,
     UpdateStrategy,
 )
-from relay_operator.api.references import AccountRef
+from relay_operator.api.references import AccountRef, HeldReference
 from relay_operator.api.schema import atomic, map_by
 
 _ACCOUNT_UNCHANGED = (
@@ -101,6 +101,12 @@ class ManagedStatus(ObjectStatus):
         None, max_length=64, description="A keyed digest of what it was created with from Secrets and ConfigMaps."
     )
     account: AccountRef | None = Field(None, description="The account that it was created with.")
+    references: list[HeldReference] | None = Field(
+        None,
+        max_length=128,
+        json_schema_extra=map_by("kind", "name"),
+        description="Other objects that it was given: they are not deleted before it is.",
+    )
     state: str | None = Field(None, max_length=64, description="The cloud's word for its state.")
     state_since: Time | None = Field(None, description="When `state` was first seen.")
     status_reason: str | None = Field(None, max_length=1024, description="The cloud's own explanation.")

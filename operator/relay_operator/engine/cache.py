@@ -22,6 +22,8 @@ class Cache:
     """Told the owner of an object that came, went, began to be deleted or finished."""
     on_shared: Callable[[ObjectKey], None] = lambda _holder: None
     """Told everybody who records a cloud id that another object records too, or did until now."""
+    on_related: Callable[[ObjectKey], None] = lambda _key: None
+    """Told who waits for an object that it refers to and that changed, and who is let go by all that refer to it."""
     without_account: frozenset[str] = frozenset()
     """Kinds that use no account, beside the accounts themselves."""
     _entries: dict[ObjectKey, Entry] = field(default_factory=dict)
@@ -30,6 +32,7 @@ class Cache:
     _by_token: Index[str] = field(default_factory=Index)
     _by_owner: Index[str] = field(default_factory=Index)
     _by_uid: Index[str] = field(default_factory=Index)
+    _by_reference: Index[ObjectKey] = field(default_factory=Index)
     _by_claim: Index[str] = field(default_factory=Index)
     _claims: dict[ObjectKey, str] = field(default_factory=dict)
     _users: AccountUsers = field(init=False)
@@ -96,6 +99,16 @@ class Cache:
         """Whose create this token was."""
         return self._by_token.of(token)
 
+    def cloud_id_of(self, key: ObjectKey) -> str:
+        """What the object records; empty where it records none, or is not there."""
+        entry = self._entries.get(key)
+        return "" if entry is None else entry.cloud_id
+
+    def holders(self, key: ObjectKey) -> frozenset[ObjectKey]:
+        """Whose resource was given this object's, or may have been: it is not to go before they do."""
+        referring = self._by_reference.of(key)
+        return frozenset(other for other in referring if key in self._entries[other].held)
+
     def claim(self, cloud_id: str, key: ObjectKey) -> frozenset[ObjectKey]:
         """Take an id that the object is about to record, so that no two do; else answers who has it.
 
@@ -141,6 +154,21 @@ class Cache:
     def __len__(self) -> int:
         return len(self._entries)
 
+    def _relate(self, key: ObjectKey, before: Entry | None, after: Entry | None) -> None:
+        """Who refers to whom, and who has to know: what went by while no operator ran, each finds by itself."""
+        (named, former), (names, holds) = _references(before), _references(after)
+        for other in (named | former) - (names | holds):
+            self._by_reference.move(key, other, None)
+        for other in (names | holds) - (named | former):
+            self._by_reference.move(key, None, other)
+        for other in former - holds:
+            if (entry := self._entries.get(other)) is not None and entry.deleting:
+                self.on_related(other)
+        if _offered(before) != _offered(after):
+            for other in self._by_reference.of(key):
+                if before is not None or not self._entries[other].settled:
+                    self.on_related(other)
+
     def _index(self, key: ObjectKey, before: Entry | None, after: Entry | None) -> None:
         indexes = (self._by_cloud_id, self._by_token, self._by_uid, self._by_owner)
         for index, former, present in zip(indexes, _names(before), _names(after), strict=True):
@@ -154,6 +182,7 @@ class Cache:
             (self._users, self._searching), _accounts(before), _accounts(after), strict=True
         ):
             users.move(key, left, joined)
+        self._relate(key, before, after)
         was, is_now = (entry.owned if entry is not None else None for entry in (before, after))
         begins_to_go = before is not None and after is not None and before.deleting != after.deleting
         if was != is_now or begins_to_go:
@@ -167,6 +196,16 @@ def _names(entry: Entry | None) -> tuple[str | None, str | None, str | None, str
         return None, None, None, None
     owner = entry.owned.owner_uid if entry.owned is not None else None
     return entry.cloud_id or None, entry.token or None, uid_part(entry.uid), owner
+
+
+def _references(entry: Entry | None) -> tuple[frozenset[ObjectKey], frozenset[ObjectKey]]:
+    """What it names, and what it holds."""
+    return (frozenset(), frozenset()) if entry is None else (frozenset(entry.named), frozenset(entry.held))
+
+
+def _offered(entry: Entry | None) -> tuple[bool, str] | None:
+    """What those who refer to it wait for."""
+    return None if entry is None else (entry.deleting, entry.cloud_id if entry.settled else "")
 
 
 def _accounts(entry: Entry | None) -> tuple[Reference | None, Reference | None]:

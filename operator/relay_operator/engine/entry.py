@@ -14,9 +14,11 @@ from relay_operator.api.meta import (
     CREATE_INTENT,
     CreateIntent,
     MalformedIntent,
+    ObjectKey,
     paused,
 )
 from relay_operator.api.reasons import TYPES, Polarity
+from relay_operator.engine import references
 from relay_operator.engine.account_users import Reference
 from relay_operator.engine.figures import Figures, figures_of
 from relay_operator.engine.identity import is_recorded_for
@@ -71,6 +73,10 @@ class Entry:
     """Finished, and nothing of it is left to be done in the cloud: a batch."""
     owned: Owned | None
     """Which object controls it, and what that one asks of it."""
+    named: tuple[ObjectKey, ...] = ()
+    """Objects of ours that its spec refers to."""
+    held: tuple[ObjectKey, ...] = ()
+    """Those that what it has in the cloud was given, or may have been."""
 
     @property
     def paused(self) -> bool:
@@ -130,6 +136,8 @@ def entry_of(raw: Mapping[str, JsonValue]) -> Entry:
     conditions = tuple(_conditions(status))
     ready: Mapping[str, JsonValue] = next((one for one in conditions if one.get("type") == "Ready"), {})
     uid = uid_of(raw)
+    searching = (not status.get("id") and intent is not None) or _lacks_a_batch(status)
+    named = references.named(metadata, spec)
     recorded = status if is_recorded_for(status, uid, str(annotations.get(ADOPT_ID) or "")) else {}
     return Entry(
         body=_compact(raw, metadata, annotations),
@@ -148,7 +156,7 @@ def entry_of(raw: Mapping[str, JsonValue]) -> Entry:
         cloud_id=str(recorded.get("id") or ""),
         token=str(recorded.get("createToken") or ""),
         attempted=CREATE_INTENT in annotations,
-        searching=(not status.get("id") and intent is not None) or _lacks_a_batch(status),
+        searching=searching,
         settled=ready.get("status") == "True"
         and status.get("observedGeneration") == metadata.get("generation")
         and "nextScheduleTime" not in status,
@@ -159,6 +167,8 @@ def entry_of(raw: Mapping[str, JsonValue]) -> Entry:
         account=(str(account.get("kind") or ""), str(account.get("name") or "")),
         over=status.get("cleared") is True,
         owned=owned(metadata, status),
+        named=named,
+        held=named if searching else references.held(metadata, status),
     )
 
 

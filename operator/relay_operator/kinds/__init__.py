@@ -11,6 +11,8 @@ from relay_operator.kinds.gpucluster import DEFINITION as GPU_CLUSTER
 from relay_operator.kinds.gpucluster import clusters
 from relay_operator.kinds.gpupod import DEFINITION as GPU_POD
 from relay_operator.kinds.gpupod import GpuPods
+from relay_operator.kinds.gpuvm import DEFINITION as GPU_VM
+from relay_operator.kinds.gpuvm import GpuVms
 from relay_operator.kinds.sshkey import DEFINITION as SSH_KEY
 from relay_operator.kinds.sshkey import SshKeys
 
@@ -22,6 +24,7 @@ KINDS: Final[tuple[Kind[Parts], ...]] = (
     Kind(CLUSTER_CLOUD_ACCOUNT, accounts(CLUSTER_CLOUD_ACCOUNT, ClusterCloudAccount), uses_account=False),
     Kind(GPU_CLUSTER, managed(clusters)),
     Kind(GPU_POD, managed(lambda _: GpuPods())),
+    Kind(GPU_VM, managed(lambda _: GpuVms())),
     Kind(BATCH, batches, worker_share=_IN_THE_BACKGROUND),
     Kind(SSH_KEY, managed(SshKeys)),
     Kind(SCHEDULE, schedules, uses_account=False, wakes_with_owned=True),

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from pydantic import Field, JsonValue
 
@@ -10,9 +10,9 @@ from relay_client import Cloud, list_clusters, operations
 from relay_operator.api.conditions import Reason
 from relay_operator.api.definition import AGE, READY, REASON, Column, Definition, Scale
 from relay_operator.api.meta import GROUP, CreateIntent, Model, Resource, Time
-from relay_operator.api.parts import Image, Port, ReplicaGpu
-from relay_operator.api.schema import atomic, field_rules, map_by, rules
-from relay_operator.api.workload import SAME_ACCOUNT, WorkloadSpec, WorkloadStatus
+from relay_operator.api.parts import ReplicaGpu
+from relay_operator.api.schema import field_rules, map_by, rules
+from relay_operator.api.workload import SAME_ACCOUNT, WorkloadStatus
 from relay_operator.engine.fit_schema import fit_schema, moment
 from relay_operator.engine.shared_lists import SharedLists
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
@@ -32,7 +32,8 @@ from relay_operator.flows.managed.resource import (
     power,
 )
 from relay_operator.flows.wiring import Parts
-from relay_operator.kinds.comparison import differing, env_fields, texts
+from relay_operator.kinds.comparison import differing
+from relay_operator.kinds.container import ContainerSpec, requested, unchangeable
 from relay_wire.clusters import ClusterCreate, ClusterDetail, ClusterScale, ClusterStatus, ClusterSummary, Replica
 
 MAX_REPLICAS = 1000
@@ -44,12 +45,11 @@ _NAMED_REPLICAS = 5
 """Unhealthy replicas that a condition's message names."""
 
 
-class GpuClusterSpec(WorkloadSpec):
+class GpuClusterSpec(ContainerSpec):
     """What is asked of one cluster."""
 
     model_config = rules(SAME_ACCOUNT)
 
-    image: Image | None = Field(None, description="Container image.")
     replicas: int = Field(
         ge=0,
         le=MAX_REPLICAS,
@@ -59,36 +59,6 @@ class GpuClusterSpec(WorkloadSpec):
         description="Replicas, at least 1; what `kubectl scale` changes.",
     )
     gpu: ReplicaGpu | None = Field(None, description="Which GPUs each replica has, and how many.")
-    resource_size: str | None = Field(None, min_length=1, max_length=128, description="Size of each replica's machine.")
-    tier: str | None = Field(
-        None, min_length=1, max_length=64, description="Tier of capacity, as the catalog names it."
-    )
-    container_port: Port | None = Field(None, description="Port that the container serves on.")
-    container_command: list[Annotated[str, Field(max_length=4096)]] | None = Field(
-        None, min_length=1, max_length=128, json_schema_extra=atomic(), description="Command run in the container."
-    )
-    health_check_path: str | None = Field(
-        None, min_length=1, max_length=2048, pattern=r"^/\S*$", description="Path asked for the health of a replica."
-    )
-    health_check_port: Port | None = Field(None, description="Port asked for the health of a replica.")
-    health_checks: list[Annotated[str, Field(min_length=1, max_length=2048)]] | None = Field(
-        None, max_length=32, json_schema_extra=atomic(), description="Further health checks, as the cloud defines them."
-    )
-    preferred_regions: list[Annotated[str, Field(min_length=1, max_length=128)]] | None = Field(
-        None, max_length=32, json_schema_extra=atomic(), description="Regions to place replicas in, best first."
-    )
-    allow_fallback: bool | None = Field(
-        None, description="Whether other regions may be used where the preferred ones are full."
-    )
-    disk_size_gb: int | None = Field(None, ge=1, le=65_536, description="Disk of each replica in GB.")
-    registry_credential_id: str | None = Field(
-        None, min_length=1, max_length=253, description="The cloud's id of the credential for a private image."
-    )
-    privileged: bool | None = Field(None, description="Whether the container runs privileged.")
-    kernel_modules: list[Annotated[str, Field(min_length=1, max_length=64)]] | None = Field(
-        None, max_length=32, json_schema_extra=atomic(), description="Kernel modules loaded for the container."
-    )
-    template_id: str | None = Field(None, min_length=1, max_length=253, description="Template to start from.")
 
 
 class ReplicaStatus(Model):
@@ -222,27 +192,15 @@ class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster
 
     async def create(self, cloud: Cloud, obj: Cluster, intent: CreateIntent, inputs: Inputs) -> SeenCluster:
         spec = obj.spec
-        request = ClusterCreate(
-            name=intent.name,
-            replica_count=spec.replicas,
-            gpu_model_id=inputs.model_id or None,
-            gpus_per_replica=spec.gpu.count if spec.gpu is not None else None,
-            image_url=spec.image,
-            resource_size=spec.resource_size,
-            tier=spec.tier,
-            container_port=spec.container_port,
-            container_command=spec.container_command,
-            env_vars=dict(inputs.env) or None,
-            health_check_path=spec.health_check_path,
-            health_check_port=spec.health_check_port,
-            health_checks=spec.health_checks,
-            preferred_regions=spec.preferred_regions,
-            allow_fallback=spec.allow_fallback,
-            disk_size_gb=spec.disk_size_gb,
-            registry_credential_id=spec.registry_credential_id,
-            privileged=spec.privileged,
-            kernel_modules=spec.kernel_modules,
-            template_id=spec.template_id,
+        request = ClusterCreate.model_validate(
+            {
+                **requested(spec),
+                "name": intent.name,
+                "replica_count": spec.replicas,
+                "gpu_model_id": inputs.model_id or None,
+                "gpus_per_replica": spec.gpu.count if spec.gpu is not None else None,
+                "env_vars": dict(inputs.env) or None,
+            }
         )
         created = await cloud.call(operations.CREATE_CLUSTER, request)
         return SeenCluster(
@@ -269,26 +227,8 @@ class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster
         await cloud.call(operations.TERMINATE_CLUSTER, id=cloud_id)
 
     def immutable(self, obj: Cluster) -> Mapping[str, JsonValue]:
-        spec = obj.spec
-        return {
-            "image": spec.image,
-            "gpu.count": spec.gpu.count if spec.gpu is not None else None,
-            "resourceSize": spec.resource_size,
-            "tier": spec.tier,
-            "containerPort": spec.container_port,
-            "containerCommand": texts(spec.container_command),
-            "healthCheckPath": spec.health_check_path,
-            "healthCheckPort": spec.health_check_port,
-            "healthChecks": texts(spec.health_checks),
-            "preferredRegions": texts(spec.preferred_regions),
-            "allowFallback": spec.allow_fallback,
-            "diskSizeGb": spec.disk_size_gb,
-            "registryCredentialId": spec.registry_credential_id,
-            "privileged": spec.privileged,
-            "kernelModules": texts(spec.kernel_modules),
-            "templateId": spec.template_id,
-            **env_fields(spec),
-        }
+        gpu = obj.spec.gpu
+        return {"gpu.count": gpu.count if gpu is not None else None, **unchangeable(obj.spec)}
 
     def models(self, obj: Cluster) -> tuple[str, ...]:
         return obj.spec.gpu.candidates if obj.spec.gpu is not None else ()

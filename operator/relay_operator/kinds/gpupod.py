@@ -3,13 +3,11 @@
 from collections.abc import Mapping
 from datetime import timedelta
 from enum import StrEnum
-from itertools import islice
 from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field, JsonValue, WithJsonSchema
 
-from relay_client import Cloud, Listing, NotFound, Unreadable, listing, operations
-from relay_operator.api.conditions import Reason
+from relay_client import Cloud, operations
 from relay_operator.api.definition import AGE, READY, REASON, Column, Definition
 from relay_operator.api.meta import CreateIntent, Resource
 from relay_operator.api.parts import Gpu, Image, Port
@@ -18,26 +16,15 @@ from relay_operator.api.references import ValueSource
 from relay_operator.api.schema import as_set, atomic, field_rules, rules
 from relay_operator.api.workload import SAME_ACCOUNT, WorkloadSpec, WorkloadStatus
 from relay_operator.engine.fit_schema import fit_schema
-from relay_operator.engine.unclaimed_ids import UnclaimedIds
-from relay_operator.flows.managed.actions import RESTART, START, STOP
-from relay_operator.flows.managed.connection import Reached
 from relay_operator.flows.managed.resource import (
-    CannotTell,
     Change,
-    ExternalResource,
-    Found,
     InputRefs,
     Inputs,
-    Look,
-    NotSeen,
-    Progress,
-    SearchResult,
-    Unfinished,
-    power,
 )
 from relay_operator.kinds.comparison import differing, env_fields, texts
-from relay_wire.pods import PodCreate, PodStatus
-from relay_wire.vms import Visibility, VmRecord
+from relay_operator.kinds.machines import Machines
+from relay_wire.pods import PodCreate
+from relay_wire.vms import VmRecord
 
 # Not an enum in the schema: the API server checks no rule where an enum fails, and the rule has the better sentence.
 OPEN_WORD = WithJsonSchema({"type": "string", "maxLength": 32})
@@ -137,58 +124,19 @@ DEFINITION = Definition(
 
 Pod: TypeAlias = Resource[GpuPodSpec, GpuPodStatus]
 
-_PROGRESS: Mapping[str, Progress] = {
-    PodStatus.RUNNING: Progress.READY,
-    PodStatus.STOPPED: Progress.STOPPED,
-    PodStatus.INTERRUPTED: Progress.INTERRUPTED,
-    PodStatus.FAILED: Progress.FAILED,
-    PodStatus.TERMINATED: Progress.GONE,
-}
 _COMPUTE_CLASSES: Mapping[ComputeClass, Literal["on_demand", "reserved"]] = {
     ComputeClass.ON_DEMAND: "on_demand",
     ComputeClass.RESERVED: "reserved",
 }
 
 
-_LOOKUPS = 10
-"""Ids that webhooks named and one pass looks up: there may be a thousand, and others wait for the worker."""
-
-
-class GpuPods(ExternalResource[GpuPodSpec, GpuPodStatus, VmRecord]):
+class GpuPods(Machines[GpuPodSpec, GpuPodStatus]):
     """How a GpuPod maps to a pod of the cloud (sections 3 and 4)."""
 
     definition = DEFINITION
     model = GpuPod
-    told_by_webhooks = frozenset({PodStatus.RUNNING, PodStatus.STOPPED, PodStatus.TERMINATED})
+    others = "vm"
     retention = timedelta(days=7)
-
-    async def observe(self, cloud: Cloud, cloud_id: str, last: GpuPodStatus, look: Look) -> VmRecord:
-        return await cloud.call(operations.GET_VM, id=cloud_id)
-
-    async def find(self, cloud: Cloud, name: str, unclaimed: UnclaimedIds) -> SearchResult[VmRecord]:
-        """By what webhooks named, then by the list that a cloud may or may not have."""
-        await _look_up(cloud, unclaimed)
-        known = unclaimed.named(name)
-        if known is not None:
-            try:
-                return Found(await cloud.call(operations.GET_VM, id=known))
-            except NotFound:
-                unclaimed.discard(known)
-        if any(unclaimed.nameless()):
-            return Unfinished()
-        records = await _listed(cloud)
-        if records is None:
-            return CannotTell()
-        found = next((record for record in records.items if record.name == name), None)
-        if found is not None:
-            return Found(found)
-        return NotSeen() if records.complete else CannotTell()
-
-    async def living(self, cloud: Cloud, unclaimed: UnclaimedIds) -> Mapping[str, str]:
-        await _look_up(cloud, unclaimed)
-        records = await _listed(cloud)
-        live = {} if records is None else {each.id: each.name for each in records.items if _lives(each)}
-        return dict(unclaimed.names()) | live
 
     async def create(self, cloud: Cloud, obj: Pod, intent: CreateIntent, inputs: Inputs) -> VmRecord:
         spec = obj.spec
@@ -206,18 +154,6 @@ class GpuPods(ExternalResource[GpuPodSpec, GpuPodStatus, VmRecord]):
             volume_gb=spec.volume_gb,
         )
         return await cloud.call(operations.CREATE_POD, request)
-
-    def stop(self, observed: VmRecord) -> Change:
-        return power(STOP, lambda cloud: cloud.call(operations.STOP_VM, id=observed.id))
-
-    def start(self, observed: VmRecord) -> Change:
-        return power(START, lambda cloud: cloud.call(operations.RESTART_VM, id=observed.id))
-
-    def restart(self, observed: VmRecord) -> Change:
-        return power(RESTART, lambda cloud: cloud.call(operations.RESTART_VM, id=observed.id))
-
-    async def delete(self, cloud: Cloud, cloud_id: str) -> None:
-        await cloud.call(operations.TERMINATE_VM, id=cloud_id)
 
     def immutable(self, obj: Pod) -> Mapping[str, JsonValue]:
         spec = obj.spec
@@ -240,7 +176,7 @@ class GpuPods(ExternalResource[GpuPodSpec, GpuPodStatus, VmRecord]):
 
     def differences(self, obj: Pod, observed: VmRecord) -> tuple[str, ...]:
         spec = obj.spec
-        return differing(
+        return self.of_the_other_kind(observed) + differing(
             ("image", spec.image, observed.image_url),
             ("gpu.count", _gpu_count(spec), observed.gpu_count),
             ("volumeGb", spec.volume_gb, observed.volume_gb),
@@ -248,66 +184,11 @@ class GpuPods(ExternalResource[GpuPodSpec, GpuPodStatus, VmRecord]):
         )
 
     def changes(self, obj: Pod, observed: VmRecord, *, running: bool) -> tuple[Change, ...]:
-        public = obj.spec.public
-        if observed.public in {None, public}:
-            return ()
-        body = Visibility(public=public)
-
-        async def send(cloud: Cloud) -> None:
-            await cloud.call(operations.SET_VM_VISIBILITY, body, id=observed.id)
-
-        return (Change("visibility", Reason.UPDATING, send, to=str(public)),)
-
-    def progress(self, observed: VmRecord) -> Progress:
-        return _PROGRESS.get(observed.status, Progress.PENDING)
-
-    def identity(self, observed: VmRecord) -> tuple[str, str]:
-        return observed.id, observed.name
-
-    def detail(self, observed: VmRecord) -> str:
-        stage = f" ({observed.provisioning_stage})" if observed.provisioning_stage else ""
-        reason = f": {observed.status_reason}" if observed.status_reason else ""
-        return f"the cloud says {observed.status}{stage}{reason}"
-
-    def reached(self, observed: VmRecord) -> Reached:
-        return Reached(observed.endpoint_url or "", observed.id)
+        return self.visibility(observed, public=obj.spec.public)
 
     def status(self, obj: Pod, observed: VmRecord) -> GpuPodStatus:
-        told = {
-            "state": observed.status,
-            "status_reason": observed.status_reason,
-            "endpoint_url": observed.endpoint_url,
-            "price_per_hour_cents": observed.price_per_hour_cents,
-            "gpu_model_id": observed.gpu_model_id,
-            "gpu_count": observed.gpu_count,
-            "volume_gb": observed.volume_gb,
-            "public": observed.public,
-            "provisioning_stage": observed.provisioning_stage,
-        }
+        told = {**self.told(observed), "volume_gb": observed.volume_gb}
         return obj.status.model_copy(update=fit_schema(GpuPodStatus, told))
-
-
-async def _look_up(cloud: Cloud, unclaimed: UnclaimedIds) -> None:
-    """Learn the names of what webhooks named."""
-    for cloud_id in islice(unclaimed.nameless(), _LOOKUPS):
-        try:
-            record = await cloud.call(operations.GET_VM, id=cloud_id)
-        except NotFound:
-            unclaimed.discard(cloud_id)
-        else:
-            unclaimed.learn(cloud_id, record.name)
-
-
-async def _listed(cloud: Cloud) -> Listing[VmRecord] | None:
-    """None where the cloud has no such list."""
-    try:
-        return await listing(cloud, operations.LIST_VMS)
-    except (NotFound, Unreadable):
-        return None
-
-
-def _lives(record: VmRecord) -> bool:
-    return record.status != PodStatus.TERMINATED
 
 
 def _gpu_count(spec: GpuPodSpec) -> int:

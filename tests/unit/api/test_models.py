@@ -15,8 +15,10 @@ from relay_operator.api.parts import Gpu
 from relay_operator.api.reasons import REASONS, TYPES
 from relay_operator.kinds.gpucluster import GpuCluster, GpuClusterSpec
 from relay_operator.kinds.gpupod import ComputeClass, GpuPod, GpuPodSpec
+from relay_operator.kinds.gpuvm import GpuVmSpec
 from relay_wire.clusters import ClusterCreate
 from relay_wire.pods import PodCreate
+from relay_wire.vms import VmCreate
 
 NOON = datetime(2026, 11, 21, 12, 0, 0, 123456, tzinfo=UTC)
 INTENT = CreateIntent(token="t-1", name="ns-trainer-0123456789", attempt=1, spec_hash="abc", started_at=NOON)
@@ -29,6 +31,7 @@ RENAMED = {
     "envVars": "env",
     "imageUrl": "image",
     "replicaCount": "replicas",
+    "sshKeyIds": "sshKeyRefs",
 }
 """Fields of a create request that are called otherwise in a spec."""
 
@@ -112,9 +115,11 @@ def test_reasons_fit_the_schema_of_conditions() -> None:
         Condition(type="Ready", status="False", reason=reason, last_transition_time=NOON)
 
 
-@pytest.mark.parametrize(("spec", "request_body"), [(GpuPodSpec, PodCreate), (GpuClusterSpec, ClusterCreate)])
+@pytest.mark.parametrize(
+    ("spec", "request_body"), [(GpuPodSpec, PodCreate), (GpuVmSpec, VmCreate), (GpuClusterSpec, ClusterCreate)]
+)
 def test_a_spec_offers_every_field_of_the_create_request(
-    spec: type[GpuPodSpec | GpuClusterSpec], request_body: type[PodCreate | ClusterCreate]
+    spec: type[GpuPodSpec | GpuVmSpec | GpuClusterSpec], request_body: type[PodCreate | VmCreate | ClusterCreate]
 ) -> None:
     offered = set(spec.model_json_schema()["properties"])
     wanted = {RENAMED.get(name, name) for name in request_body.model_json_schema()["properties"]} - {None}

@@ -41,6 +41,7 @@ ASSUMED = """
 GET /v1/orgs/{orgId}/billing/usage
 GET /v1/orgs/{orgId}/vms
 GET /v1/orgs/{orgId}/ssh-keys
+POST /v1/vms/{id}/ssh-keys/attach
 DELETE /v1/orgs/{orgId}/ssh-keys/{id}
 GET /v1/orgs/{orgId}/webhooks
 DELETE /v1/orgs/{orgId}/webhooks/{id}

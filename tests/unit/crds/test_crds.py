@@ -124,6 +124,7 @@ def test_every_kind_is_found_by_its_short_name_and_category() -> None:
         "ClusterCloudAccount": "ccacct",
         "GpuPod": "gpod",
         "GpuCluster": "gcl",
+        "GpuVm": "gvm",
         "SshKey": "sshk",
         "InferenceBatch": "ibatch",
         "InferenceBatchSchedule": "ibsched",

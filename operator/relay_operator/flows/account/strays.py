@@ -12,7 +12,7 @@ from relay_wire.billing import CurrentUsage
 
 _GRACE = timedelta(days=1)
 """How long an orphan is told before it is ended, where the account asks for that."""
-_KINDS: Final[Mapping[str, str]] = {"pod": "GpuPod", "cluster": "GpuCluster"}
+_KINDS: Final[Mapping[str, str]] = {"pod": "GpuPod", "vm": "GpuVm", "cluster": "GpuCluster"}
 """By what the usage calls them."""
 
 

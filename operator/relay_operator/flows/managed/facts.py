@@ -1,5 +1,6 @@
 """Everything that is known of an object in one pass."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic
@@ -29,6 +30,8 @@ class Facts(UsesAccount, Generic[SpecT, StatusT, ObsT]):
     """Why the cloud could not be looked at."""
     note: str = ""
     """The sentence that explains what was seen: differences, what is missing, what cannot be found out."""
+    related: str = ""
+    """The sentence about an object that this one refers to and has to wait for, or about those that refer to it."""
     change: Change | None = None
     """The first that would make it as asked."""
     inputs: Inputs | None = None
@@ -42,3 +45,8 @@ class Facts(UsesAccount, Generic[SpecT, StatusT, ObsT]):
     """Seconds until a look can tell what this one could not: whether something exists."""
     outdated: str = ""
     """Why nothing may be created, and what to do: a CRD is older than this release."""
+
+    @property
+    def ids(self) -> Mapping[ObjectKey, str]:
+        """Cloud ids of what a create gives it."""
+        return self.inputs.ids if self.inputs is not None else {}

@@ -7,7 +7,7 @@ from typing import Generic
 
 from relay_client.errors import CloudError
 from relay_operator.api import meta
-from relay_operator.api.meta import CreateIntent, MalformedIntent, Resource
+from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey, Resource
 from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine.account import NOT_ASKED, AccountReady, Accounts, elsewhere, pinned
 from relay_operator.engine.cache import Cache
@@ -15,9 +15,10 @@ from relay_operator.engine.confirmation import ConfirmationDelays
 from relay_operator.engine.flow import Turn
 from relay_operator.engine.identity import Installation
 from relay_operator.engine.rules import Account
-from relay_operator.flows.managed import predicates, recovery
+from relay_operator.flows.managed import links, predicates, recovery
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.inputs import InputReader, MissingInput, ReadInputs
+from relay_operator.flows.managed.links import Links
 from relay_operator.flows.managed.look import Looker, Sight
 from relay_operator.flows.managed.memory import ManagedMemory
 from relay_operator.flows.managed.plan import Demand, Gate, Seen, Undecided, View
@@ -28,6 +29,8 @@ from relay_operator.flows.managed.resource import (
     Inputs,
     Look,
     ObsT,
+    checks_inputs,
+    refers,
     takes_inputs,
 )
 
@@ -114,11 +117,19 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             note = f"{account.key} is being subscribed to the cloud's webhooks: nothing is created unheard"
         if demand is Demand.EXIST and (wanted or (refs.any and sight.observed is not None)):
             read = await self.inputs.read(obj.metadata.namespace, refs, obj.metadata.uid, memory)
-        if isinstance(read, MissingInput) and wanted:
-            gate, note = Gate.ENV_MISSING, read.message
+        linked = self._links(turn.key, obj)
+        inputs = _inputs(
+            read, linked, predicates.model_id(predicates.models_of(self.resource, obj), obj.status.failures)
+        )
+        unusable = _unusable(self.resource, obj, read, inputs) if wanted else None
+        if unusable:
+            gate, note = Gate.ENV_MISSING, unusable
         digest = read.digest if isinstance(read, ReadInputs) else ""
         known = intent if isinstance(intent, CreateIntent) else None
-        difference, change, differs = predicates.difference(self.resource, obj, sight.observed, known, digest, now)
+        difference, change, differs = predicates.difference(
+            self.resource, obj, sight.observed, known, digest, now, linked.ids
+        )
+        used = links.users(self.cache, turn.key) if demand is not Demand.EXIST else ""
         asked = recovery.recovery(obj, sight.seen, now)
         view = View(
             demand=demand,
@@ -133,11 +144,8 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             expired=predicates.expired(obj, sight.seen, now),
             change=change.name if change is not None else "",
             sent=self._sent(obj, change, memory),
-        )
-        inputs = Inputs(
-            env=read.env if isinstance(read, ReadInputs) else {},
-            ssh_keys=read.ssh_keys if isinstance(read, ReadInputs) else (),
-            model_id=predicates.model_id(predicates.models_of(self.resource, obj), obj.status.failures),
+            unmet=linked.unmet,
+            in_use=bool(used),
         )
         return Facts(
             resource=self.resource,
@@ -150,6 +158,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             observed=sight.observed,
             error=sight.error,
             note=note or differs,
+            related=used or linked.message,
             change=change,
             inputs=inputs,
             env_digest=digest,
@@ -158,6 +167,12 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             decided_in=decided_in,
             outdated=turn.outdated,
         )
+
+    def _links(self, key: ObjectKey, obj: Resource[SpecT, StatusT]) -> Links:
+        if not refers(self.resource) or predicates.demand(obj) is not Demand.EXIST:
+            return Links()
+        given = frozenset((each.kind, each.name) for each in obj.status.references or ())
+        return links.links(self.cache, key, self.resource.references(obj), given)
 
     def _sent(self, obj: Resource[SpecT, StatusT], change: Change | None, memory: ManagedMemory) -> str:
         """The name of what was sent lately and is still to be seen; what people ask for otherwise is sent at once."""
@@ -171,6 +186,23 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             return sent.name
         memory.sent = None
         return ""
+
+
+def _inputs(read: ReadInputs | MissingInput | None, linked: Links, model_id: str) -> Inputs:
+    if not isinstance(read, ReadInputs):
+        return Inputs(ids=linked.ids, model_id=model_id)
+    return Inputs(read.env, read.ssh_keys, read.texts, linked.ids, model_id)
+
+
+def _unusable(
+    resource: ExternalResource[SpecT, StatusT, ObsT],
+    obj: Resource[SpecT, StatusT],
+    read: ReadInputs | MissingInput | None,
+    inputs: Inputs,
+) -> str | None:
+    if isinstance(read, MissingInput):
+        return read.message
+    return resource.unusable(obj, inputs) if checks_inputs(resource) else None
 
 
 def _gate(obj: Resource[SpecT, StatusT], account: AccountReady, memory: ManagedMemory, now: datetime) -> Gate:

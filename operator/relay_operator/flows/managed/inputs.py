@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 
 from relay_operator.api.parts import EnvFromSource
 from relay_operator.api.references import ValueSource
+from relay_operator.engine import manifests
 from relay_operator.engine.kube import CONFIG_MAPS, SECRETS, Kube, NotFound, ResourceType
-from relay_operator.engine.manifests import part, texts
+from relay_operator.engine.manifests import part
 from relay_operator.flows.managed.memory import ManagedMemory
 from relay_operator.flows.managed.resource import InputRefs
 
@@ -23,6 +24,7 @@ class ReadInputs:
 
     env: Mapping[str, str] = field(repr=False)
     ssh_keys: tuple[str, ...]
+    texts: Mapping[str, str] = field(repr=False)
     digest: str
     """Of what came from Secrets and ConfigMaps; empty where nothing did."""
 
@@ -56,7 +58,7 @@ class _Sources:
             self.versions.append(f"{kind.plural}/{name}=")
             return None
         self.versions.append(f"{kind.plural}/{name}={part(raw, 'metadata').get('resourceVersion')}")
-        return texts(raw.get("data"), encoded=kind is SECRETS)
+        return manifests.texts(raw.get("data"), encoded=kind is SECRETS)
 
 
 class _MissingError(Exception):
@@ -84,14 +86,18 @@ class InputReader:
                 if item.value_from is not None and (value := await _value(sources, item.value_from)) is not None
             }
             ssh_keys = [value for ref in refs.ssh_keys if (value := await _value(sources, ref)) is not None]
+            texts = {
+                name: value for name, ref in refs.texts.items() if (value := await _value(sources, ref)) is not None
+            }
         except _MissingError as missing:
             return MissingInput(str(missing))
         if any("PRIVATE KEY" in key or "PuTTY-User-Key-File" in key for key in ssh_keys):
             return MissingInput(f"{refs.keys_field} leads to a private key, which is not sent: refer to the public one")
         foreign = {**borrowed, **referenced, **{f"ssh/{index}": key for index, key in enumerate(ssh_keys)}}
+        foreign |= {f"text/{name}": text for name, text in texts.items()}
         digest = await _digest(foreign, ",".join(sources.versions), salt, memory)
         literal = {item.name: item.value for item in refs.env if item.value is not None}
-        return ReadInputs({**borrowed, **literal, **referenced}, tuple(ssh_keys), digest)
+        return ReadInputs({**borrowed, **literal, **referenced}, tuple(ssh_keys), texts, digest)
 
 
 async def _all_of(sources: _Sources, source: EnvFromSource) -> dict[str, str]:

@@ -114,6 +114,11 @@ class View:
     sent: str = ""
     """The name of the change that was sent, and that the cloud does not show so far."""
 
+    unmet: Reason | None = None
+    """Why an object that the spec refers to, and that the resource was not given so far, cannot be given."""
+    in_use: bool = False
+    """The resource was given to that of another object."""
+
     @property
     def deleting(self) -> bool:
         return self.demand is not Demand.EXIST
@@ -131,6 +136,20 @@ _GATES: dict[Gate, Action] = {
     Gate.ENV_MISSING: Wait(Reason.ENV_MISSING),
     Gate.LATER: Wait(Reason.WAITING_FOR_RETRY),
 }
+
+
+_LINKABLE = frozenset({Seen.READY, Seen.STOPPED})
+
+
+def _unmet(view: View) -> Action | None:
+    if view.unmet is None:
+        return None
+    return Stall(view.unmet) if view.unmet is Reason.REFERENCE_OTHER_ACCOUNT else Wait(view.unmet)
+
+
+def _held_up(view: View) -> Action | None:
+    """What keeps a create from being sent."""
+    return _GATES.get(view.gate) or _unmet(view)
 
 
 def _abandoned(view: View) -> Action | None:
@@ -163,6 +182,12 @@ def _withheld(view: View) -> Action | None:
 
 def _delete_with_open_intent(view: View) -> Action | None:
     return _search(view) if view.deleting and view.seen in SEARCHED else None
+
+
+def _in_use(view: View) -> Action | None:
+    """What another object's resource was given stays until that is gone."""
+    kept = view.deleting and view.in_use and view.seen in RECORDED - {Seen.GOING, Seen.MISSING, Seen.GONE}
+    return Wait(Reason.IN_USE) if kept else None
 
 
 def _orphan(view: View) -> Action | None:
@@ -211,12 +236,12 @@ def _search(view: View) -> Action | None:
     if view.seen is Seen.UNSURE:
         return Wait(Reason.SEARCHING)
     if view.undecided is Undecided.RESEND and not view.deleting:
-        return _GATES.get(view.gate, Resend())
+        return _held_up(view) or Resend()
     return Stall(Reason.CREATE_OUTCOME_UNKNOWN)
 
 
 def _create(view: View) -> Action | None:
-    return _GATES.get(view.gate, Create()) if view.seen is Seen.NOTHING else None
+    return (_held_up(view) or Create()) if view.seen is Seen.NOTHING else None
 
 
 def _gone(view: View) -> Action | None:
@@ -244,7 +269,7 @@ def _replace(view: View) -> Action | None:
         return _GATES[view.gate]
     if view.held_back:
         return None if view.difference is Difference.CHANGE else Wait(Reason.BACK_OFF)
-    return Replace()
+    return _unmet(view) or Replace()
 
 
 def _forbidden(view: View) -> Action | None:
@@ -278,6 +303,10 @@ def _expire(view: View) -> Action | None:
     return Expire() if view.expired and view.seen is Seen.STOPPED else None
 
 
+def _unlinked(view: View) -> Action | None:
+    return _unmet(view) if view.seen in _LINKABLE else None
+
+
 RULES: tuple[Rule, ...] = (
     rules.not_ours,
     _abandoned,
@@ -288,6 +317,7 @@ RULES: tuple[Rule, ...] = (
     _foreign,
     _withheld,
     _delete_with_open_intent,
+    _in_use,
     _orphan,
     _delete,
     _adopt,
@@ -298,6 +328,7 @@ RULES: tuple[Rule, ...] = (
     _forbidden,
     _update,
     _expire,
+    _unlinked,
 )
 
 

@@ -1,20 +1,29 @@
 """Reads an object for what a `View` needs. Pure: no I/O, time is passed in."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from relay_operator.api import meta
-from relay_operator.api.meta import CreateIntent, MalformedIntent, Resource
+from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey, Resource
 from relay_operator.api.parts import DeletionPolicy, OnInterrupted, PowerState, Recovery, UpdateType
 from relay_operator.api.workload import ManagedSpec, ManagedStatus, SpecT, StatusT
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.intent import changed_fields
 from relay_operator.flows.managed.actions import START, STOP
 from relay_operator.flows.managed.plan import Demand, Difference, Gate, Seen, Undecided
-from relay_operator.flows.managed.resource import Change, ExternalResource, ObsT, Progress, is_powered, tries_models
+from relay_operator.flows.managed.resource import (
+    Change,
+    ExternalResource,
+    ObsT,
+    Progress,
+    is_powered,
+    refers,
+    tries_models,
+)
 from relay_operator.flows.managed.workload import asked, told
 
 Intent = CreateIntent | MalformedIntent | None
+NO_IDS: Mapping[ObjectKey, str] = {}
 
 _DEMAND_BY_POLICY = {
     DeletionPolicy.DELETE: Demand.DELETE,
@@ -103,6 +112,7 @@ def difference(
     intent: CreateIntent | None,
     env_digest: str,
     now: datetime,
+    ids: Mapping[ObjectKey, str] = NO_IDS,
 ) -> tuple[Difference, Change | None, str]:
     """How the spec differs from what is there, the change to make first, and what cannot be changed."""
     if observed is None or obj.metadata.deletion_timestamp is not None:
@@ -116,16 +126,22 @@ def difference(
     outdated = bool(env_digest and env_digest != (obj.status.env_digest or env_digest))
     if differs or silent or (outdated and recreate):
         return Difference.REPLACEABLE if recreate else Difference.FORBIDDEN, None, "; ".join(differs + silent)
-    changes = changes_of(resource, obj, observed, now)
+    changes = changes_of(resource, obj, observed, now, ids)
     return (Difference.CHANGE, changes[0], "") if changes else (Difference.NONE, None, "")
 
 
 def changes_of(
-    resource: ExternalResource[SpecT, StatusT, ObsT], obj: Resource[SpecT, StatusT], observed: ObsT, now: datetime
+    resource: ExternalResource[SpecT, StatusT, ObsT],
+    obj: Resource[SpecT, StatusT],
+    observed: ObsT,
+    now: datetime,
+    ids: Mapping[ObjectKey, str] = NO_IDS,
 ) -> tuple[Change, ...]:
     """Power first, then the kind's own changes, then the restart that people asked for."""
     running, progress = running_wanted(obj, now), resource.progress(observed)
     changes = resource.changes(obj, observed, running=running)
+    if refers(resource):
+        changes = (*changes, *resource.giving(obj, observed, ids))
     if not is_powered(resource):
         return changes
     if running and progress is Progress.STOPPED:

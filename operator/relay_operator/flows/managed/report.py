@@ -32,6 +32,16 @@ from relay_operator.flows.managed.plan import Recovery, Seen
 from relay_operator.flows.managed.resource import Change, ObsT, Progress
 from relay_operator.flows.managed.result import Accepted, OutcomeUnknown, Rejected, Result, Sent
 
+_OF_OTHERS = frozenset(
+    {
+        Reason.REFERENCE_NOT_FOUND,
+        Reason.REFERENCE_NOT_READY,
+        Reason.REFERENCE_DELETING,
+        Reason.REFERENCE_OTHER_ACCOUNT,
+        Reason.IN_USE,
+    }
+)
+
 
 def report_of(
     facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result[ObsT], *, unreachable: bool
@@ -151,7 +161,8 @@ def _waiting(facts: Facts[SpecT, StatusT, ObsT], reason: Reason, *, unreachable:
         case Reason.SEARCHING if not facts.obj.status.id:
             return unknown(reason, facts.note)
         case _:
-            return Report("False", ConditionType.RECONCILING, reason, facts.note)
+            message = facts.related if reason in _OF_OTHERS else facts.note
+            return Report("False", ConditionType.RECONCILING, reason, message)
 
 
 def _backing_off(facts: Facts[SpecT, StatusT, ObsT]) -> Report:
@@ -174,6 +185,8 @@ def _stalled(facts: Facts[SpecT, StatusT, ObsT], reason: Reason) -> Report:
     message = facts.note
     if not isinstance(facts.account, AccountReady):
         return _without_account(facts, facts.account)
+    if reason in _OF_OTHERS:
+        message = facts.related
     if reason is Reason.CRD_OUTDATED:
         return outdated(facts.outdated)
     if reason is Reason.CREATE_OUTCOME_UNKNOWN:

@@ -15,9 +15,9 @@ from pydantic import JsonValue
 from relay_client import Cloud
 from relay_operator.api.conditions import Reason
 from relay_operator.api.definition import Definition
-from relay_operator.api.meta import CreateIntent, Resource
+from relay_operator.api.meta import CreateIntent, ObjectKey, Resource
 from relay_operator.api.parts import EnvFromSource, EnvVar
-from relay_operator.api.references import ValueSource
+from relay_operator.api.references import HeldReference, ValueSource
 from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.actions import RESTART, START, STOP
@@ -62,6 +62,8 @@ class Change:
     """What is asked for, where the name does not say it."""
     told_by_webhook: bool = False
     """Whether the cloud sends an event when it is done."""
+    gives: HeldReference | None = None
+    """What the resource is given by it, which nothing that is read shows: status tells it."""
 
 
 _POWER = {STOP: Reason.STOPPING, START: Reason.STARTING, RESTART: Reason.RESTARTING}
@@ -79,12 +81,16 @@ class InputRefs:
     env: Sequence[EnvVar] = ()
     env_from: Sequence[EnvFromSource] = ()
     ssh_keys: Sequence[ValueSource] = ()
+    texts: Mapping[str, ValueSource] = field(default_factory=dict)
+    """Single texts, by what the kind calls them."""
     keys_field: str = "sshKeyRefs"
     """What the spec calls these keys."""
 
     @property
     def any(self) -> bool:
-        return bool(self.env_from or self.ssh_keys or any(item.value_from is not None for item in self.env))
+        return bool(
+            self.env_from or self.ssh_keys or self.texts or any(item.value_from is not None for item in self.env)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +99,9 @@ class Inputs:
 
     env: Mapping[str, str] = field(default_factory=dict, repr=False)
     ssh_keys: tuple[str, ...] = ()
+    texts: Mapping[str, str] = field(default_factory=dict, repr=False)
+    ids: Mapping[ObjectKey, str] = field(default_factory=dict)
+    """Cloud ids of what the spec refers to, as far as they can be given."""
     model_id: str = ""
     """Which of `gpu.modelIds` this attempt asks for; empty where the spec names none."""
 
@@ -196,6 +205,28 @@ class TakesInputs(Protocol[ObjT_contra]):
 
 
 @runtime_checkable
+class ChecksInputs(Protocol[ObjT_contra]):
+    """Cannot use every text that a Secret or ConfigMap may hold."""
+
+    def unusable(self, obj: ObjT_contra, inputs: Inputs) -> str | None:
+        """A sentence that says what is wrong, where, and nothing of what a Secret holds."""
+        ...
+
+
+@runtime_checkable
+class Refers(Protocol[ObjT_contra, ObsT_contra]):
+    """Is given other objects of ours: waits for them, and they do not go before it does."""
+
+    def references(self, obj: ObjT_contra) -> tuple[ObjectKey, ...]:
+        """Those that the spec names, in the fields of `REFERENCES`."""
+        ...
+
+    def giving(self, obj: ObjT_contra, observed: ObsT_contra, ids: Mapping[ObjectKey, str]) -> tuple[Change, ...]:
+        """The changes by which a live resource gets what `status.references` does not tell, by the ids of those."""
+        ...
+
+
+@runtime_checkable
 class TriesModels(Protocol[ObjT_contra]):
     """Runs on one of several GPU models."""
 
@@ -227,6 +258,14 @@ class Powered(Protocol[ObsT_contra]):
 # By the class, whose answer Python remembers: `isinstance` walks through all members of a protocol each time.
 def takes_inputs(resource: object) -> TypeGuard[TakesInputs[Any]]:
     return issubclass(type(resource), TakesInputs)
+
+
+def checks_inputs(resource: object) -> TypeGuard[ChecksInputs[Any]]:
+    return issubclass(type(resource), ChecksInputs)
+
+
+def refers(resource: object) -> TypeGuard[Refers[Any, Any]]:
+    return issubclass(type(resource), Refers)
 
 
 def tries_models(resource: object) -> TypeGuard[TriesModels[Any]]:

@@ -1,10 +1,11 @@
 """Builds the status to write, and the smallest patch that writes it. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType, Reason
-from relay_operator.api.meta import CreateIntent
+from relay_operator.api.meta import CreateIntent, ObjectKey
+from relay_operator.api.references import HeldReference
 from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine.account import pinned
 from relay_operator.engine.actions import Keep
@@ -33,6 +34,7 @@ _OF_THE_RESOURCE = (
     "endpoint_url",
     "spec_hash",
     "env_digest",
+    "references",
     "price_per_hour_cents",
     "deletion_deadline",
     "replacing",
@@ -65,7 +67,10 @@ def _protocol(facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result
     """Id and token: which intent is closed, and what it led to."""
     match result:
         case Accepted(resource=observed, intent=intent):
-            return _owned(facts, observed, intent)
+            made = isinstance(action, actions.Create | actions.Resend)
+            return _owned(facts, observed, intent) | ({"references": _given(facts.ids)} if made else {})
+        case Sent(change) if change is not None and change.gives is not None:
+            return {"references": _with(facts.obj.status.references or (), change.gives)}
         case Rejected(intent=CreateIntent() as intent):
             return {"create_token": intent.token, "attempt": intent.attempt}
         case _:
@@ -80,6 +85,15 @@ def _protocol(facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result
     if isinstance(action, actions.Forget):
         return dict.fromkeys(_OF_THE_RESOURCE) | _ended(facts)
     return {}
+
+
+def _given(ids: Mapping[ObjectKey, str]) -> list[HeldReference] | None:
+    rows = [HeldReference(kind=key.kind, name=key.name, id=cloud_id) for key, cloud_id in ids.items()]
+    return rows or None
+
+
+def _with(rows: Iterable[HeldReference], given: HeldReference) -> list[HeldReference]:
+    return [*(row for row in rows if (row.kind, row.name) != (given.kind, given.name)), given]
 
 
 def _ended(facts: Facts[SpecT, StatusT, ObsT]) -> Fields:

@@ -25,7 +25,13 @@ class ManagedTraces(Generic[SpecT, StatusT, ObsT]):
     installation: Installation
 
     async def living(self, cloud: Cloud, unclaimed: UnclaimedIds) -> Mapping[str, str]:
-        return await self.resource.living(cloud, unclaimed)
+        listed = await self.resource.living(cloud, unclaimed)
+        return {cloud_id: name for cloud_id, name in listed.items() if not self._anothers(name)}
+
+    def _anothers(self, name: str) -> bool:
+        """Whether an object of another kind gave the name: pods and VMs are in one list."""
+        givers = self.cache.with_name(name, self.installation.name, but="")
+        return any(key.kind != self.resource.definition.kind for key in givers)
 
     async def name_of(self, cloud: Cloud, cloud_id: str) -> str | None:
         try:

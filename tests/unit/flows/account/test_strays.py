@@ -26,7 +26,8 @@ def test_what_is_being_paid_for_grows() -> None:
         ("pod-3", "pod", "new", 0.1),
         ("pod-4", "pod", "never ran", 0.0),
         ("cl-1", "cluster", "grown too", 7.0),
-        ("vm-1", "vm", "of a kind that is not ours", 7.0),
+        ("vm-1", "vm", "a VM", 7.0),
+        ("bk-1", "backend", "of a kind that is not ours", 7.0),
         ("pod-5", "pod", None, 7.0),
         (None, "pod", "without an id", 7.0),
         ("pod-6", "pod", "without hours", None),
@@ -36,6 +37,7 @@ def test_what_is_being_paid_for_grows() -> None:
         Stray("GpuPod", "pod-2", "grown"),
         Stray("GpuPod", "pod-3", "new"),
         Stray("GpuCluster", "cl-1", "grown too"),
+        Stray("GpuVm", "vm-1", "a VM"),
     ]
 
 

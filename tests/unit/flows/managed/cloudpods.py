@@ -22,6 +22,7 @@ from relay_operator.flows.managed.resource import (
     Unfinished,
 )
 from relay_operator.kinds.gpupod import GpuPods, GpuPodStatus, Pod
+from relay_operator.kinds.machines import Machines
 from relay_wire.vms import VmRecord
 
 
@@ -160,7 +161,7 @@ class MemoryPods(GpuPods):
         return NotSeen() if found is None else Found(found)
 
     async def living(self, cloud: Cloud, unclaimed: UnclaimedIds) -> Mapping[str, str]:
-        return await super(GpuPods, self).living(cloud, unclaimed)
+        return await super(Machines, self).living(cloud, unclaimed)
 
     async def create(self, cloud: Cloud, obj: Pod, intent: CreateIntent, inputs: Inputs) -> VmRecord:
         self.pods.sent.append((intent, inputs))

@@ -1,4 +1,4 @@
-"""The plan of managed kinds, over the whole product of its inputs: five million views.
+"""The plan of managed kinds, over the whole product of its inputs: thirty million views.
 
 Neither the plan nor an invariant can tell views apart by a field that it does not read. So fields are settled as
 they are read, and every way of settling them is gone through: some thousands.
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from typing import cast, get_args
 
+from relay_operator.api.conditions import Reason
 from relay_operator.engine.actions import Release
 from relay_operator.engine.rules import Account
 from relay_operator.flows.managed.actions import (
@@ -52,6 +53,8 @@ AXES: dict[str, Sequence[object]] = {
     "difference": tuple(Difference),
     "change": ("", "scale"),
     "sent": ("", "scale"),
+    "unmet": (None, Reason.REFERENCE_NOT_READY, Reason.REFERENCE_OTHER_ACCOUNT),
+    "in_use": (True, False),
 }
 
 
@@ -114,6 +117,17 @@ INVARIANTS: dict[str, Callable[[View, Action], bool]] = {
     ),
     "never a create through a closed gate": lambda view, action: (
         not isinstance(action, Create | Resend) or view.gate is Gate.OPEN
+    ),
+    "never a create without what it is to be given": lambda view, action: (
+        not isinstance(action, Create | Resend | Replace) or view.unmet is None
+    ),
+    "what others were given is not ended for its object's sake": lambda view, action: (
+        not isinstance(action, Delete | Release)
+        or not view.in_use
+        or not view.deleting
+        or view.seen not in ALIVE
+        or view.demand is Demand.DELETE_ABANDONING
+        or (view.replacing and view.demand is Demand.EXIST)
     ),
     "a resend only for an open intent nobody can decide": lambda view, action: (
         not isinstance(action, Resend) or (view.seen is Seen.UNKNOWABLE and view.undecided is Undecided.RESEND)

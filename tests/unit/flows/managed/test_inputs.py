@@ -162,3 +162,12 @@ TEXTS: dict[str, tuple[JsonValue, bool, dict[str, str]]] = {
 @pytest.mark.parametrize(("data", "is_encoded", "expected"), TEXTS.values(), ids=TEXTS)
 def test_texts_of(data: JsonValue, is_encoded: bool, expected: dict[str, str]) -> None:
     assert texts(data, encoded=is_encoded) == expected
+
+
+async def test_single_texts_are_read_by_the_name_that_the_kind_gives_them(world: World) -> None:
+    await prepared(world)
+    sources = {"script": value_of("configMap", "conf", "C"), "no": value_of("secret", "no", "A", optional=True)}
+    found = await read(world, InputRefs(texts=sources))
+    assert found.texts == {"script": "cc"}
+    assert found.digest != (await read(world, InputRefs(texts={"other": sources["script"]}))).digest
+    assert InputRefs(texts=sources).any

@@ -75,6 +75,7 @@ class World:
     """Whether the watch tells of changes."""
     passes: list[Pass] = field(default_factory=list)
     random: Callable[[], float] = lambda: 0.5
+    kind: Callable[[Pods], MemoryPods] = MemoryPods
     _tokens: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
     def __post_init__(self) -> None:
@@ -84,7 +85,7 @@ class World:
     def assemble(self) -> None:
         """A process that remembers nothing."""
         clock, kube = self.clock, self.kube
-        self.resource = MemoryPods(self.pods)
+        self.resource = self.kind(self.pods)
         self.queue = Queue[ObjectKey](clock.monotonic)
         self.cache = Cache(on_shared=lambda key: self.queue.add(key, Priority.CHANGE))
         vanished = Vanished(kube, OPERATOR_NAMESPACE, self.cache, self.queue, clock.wall, frozenset({"GpuPod"}))

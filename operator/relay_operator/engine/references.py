@@ -1,0 +1,35 @@
+"""Which objects of ours an object refers to, as its JSON says it. Pure."""
+
+from collections.abc import Iterator, Mapping
+
+from pydantic import JsonValue
+
+from relay_operator.api.meta import ObjectKey
+from relay_operator.api.references import REFERENCES
+
+
+def named(metadata: Mapping[str, JsonValue], spec: Mapping[str, JsonValue]) -> tuple[ObjectKey, ...]:
+    """Those that the spec names."""
+    return tuple(
+        key
+        for field, kind in REFERENCES.items()
+        if field in spec
+        for row in _rows(spec[field])
+        for key in _key(metadata, kind, row.get("name"))
+    )
+
+
+def held(metadata: Mapping[str, JsonValue], status: Mapping[str, JsonValue]) -> tuple[ObjectKey, ...]:
+    """Those that status tells it was given."""
+    rows = _rows(status["references"]) if "references" in status else ()
+    return tuple(key for row in rows for key in _key(metadata, row.get("kind"), row.get("name")))
+
+
+def _rows(value: JsonValue) -> Iterator[Mapping[str, JsonValue]]:
+    """Of one reference, or of a list of them."""
+    return (row for row in (value if isinstance(value, list) else [value]) if isinstance(row, dict))
+
+
+def _key(metadata: Mapping[str, JsonValue], kind: JsonValue, name: JsonValue) -> Iterator[ObjectKey]:
+    if isinstance(kind, str) and isinstance(name, str):
+        yield ObjectKey(kind, str(metadata.get("namespace") or ""), name)

@@ -1,0 +1,58 @@
+"""The objects of ours that an object refers to, and those that refer to it, as the cache has them. Pure."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from relay_operator.api.conditions import Reason
+from relay_operator.api.meta import ObjectKey
+from relay_operator.engine.cache import Cache
+
+_NAMED = 3
+"""Objects that one message names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """What is known of them."""
+
+    ids: Mapping[ObjectKey, str] = field(default_factory=dict)
+    """Cloud ids of those that can be given."""
+    unmet: Reason | None = None
+    """Why one that is needed cannot be."""
+    message: str = ""
+
+
+def links(cache: Cache, key: ObjectKey, wanted: Iterable[ObjectKey], given: frozenset[tuple[str, str]]) -> Links:
+    """`given` are kind and name of those that the resource has, for which it waits no more."""
+    ids, unmet = dict[ObjectKey, str](), list[tuple[Reason, str]]()
+    for other in wanted:
+        problem = _problem(cache, key, other)
+        if problem is None:
+            ids[other] = cache.cloud_id_of(other)
+        elif (other.kind, other.name) not in given:
+            unmet.append(problem)
+    reason, message = unmet[0] if unmet else (None, "")
+    return Links(ids, reason, message)
+
+
+def _problem(cache: Cache, key: ObjectKey, other: ObjectKey) -> tuple[Reason, str] | None:
+    entry, who = cache.get(other), f"{other.kind} {other.name}"
+    if entry is None:
+        return Reason.REFERENCE_NOT_FOUND, f"there is no {who} in the namespace {other.namespace}"
+    if entry.deleting:
+        return Reason.REFERENCE_DELETING, f"{who} is being deleted"
+    mine, its = cache.account_of(key), cache.account_of(other)
+    if mine != its:
+        return Reason.REFERENCE_OTHER_ACCOUNT, f"{who} is made with {its}, and this object with {mine}"
+    if not (entry.settled and entry.cloud_id):
+        return Reason.REFERENCE_NOT_READY, f"{who} is not Ready so far"
+    return None
+
+
+def users(cache: Cache, key: ObjectKey) -> str:
+    """The sentence that names who holds it; empty where nobody does."""
+    holders = sorted(f"{other.kind} {other.name}" for other in cache.holders(key))
+    if not holders:
+        return ""
+    more = f" and {len(holders) - _NAMED} more" if len(holders) > _NAMED else ""
+    return f"in use by {', '.join(holders[:_NAMED])}{more}: delete what uses it first"

@@ -1,0 +1,152 @@
+"""What pods and VMs share: one record, one set of paths, one list (section 4, "VMs and pods")."""
+
+from collections.abc import Mapping
+from itertools import islice
+from typing import ClassVar, Generic
+
+from relay_client import Cloud, Listing, NotFound, Unreadable, listing, operations
+from relay_operator.api.conditions import Reason
+from relay_operator.api.workload import SpecT, StatusT
+from relay_operator.engine.unclaimed_ids import UnclaimedIds
+from relay_operator.flows.managed.actions import RESTART, START, STOP
+from relay_operator.flows.managed.connection import Reached
+from relay_operator.flows.managed.resource import (
+    CannotTell,
+    Change,
+    ExternalResource,
+    Found,
+    Look,
+    NotSeen,
+    Progress,
+    SearchResult,
+    Unfinished,
+    power,
+)
+from relay_wire.pods import PodStatus
+from relay_wire.vms import Visibility, VmRecord
+
+_PROGRESS: Mapping[str, Progress] = {
+    PodStatus.RUNNING: Progress.READY,
+    PodStatus.STOPPED: Progress.STOPPED,
+    PodStatus.INTERRUPTED: Progress.INTERRUPTED,
+    PodStatus.FAILED: Progress.FAILED,
+    PodStatus.TERMINATED: Progress.GONE,
+}
+
+_LOOKUPS = 10
+"""Ids that webhooks named and one pass looks up: there may be a thousand, and others wait for the worker."""
+
+
+class Machines(ExternalResource[SpecT, StatusT, VmRecord], Generic[SpecT, StatusT]):
+    """How either maps to the cloud, but for its create and what it shows."""
+
+    others: ClassVar[str]
+    """What `serviceType` says of the other of the two; which words it has is assumed, so nothing else is concluded."""
+    told_by_webhooks = frozenset({PodStatus.RUNNING, PodStatus.STOPPED, PodStatus.TERMINATED})
+
+    async def observe(self, cloud: Cloud, cloud_id: str, last: StatusT, look: Look) -> VmRecord:
+        return await cloud.call(operations.GET_VM, id=cloud_id)
+
+    async def find(self, cloud: Cloud, name: str, unclaimed: UnclaimedIds) -> SearchResult[VmRecord]:
+        """By what webhooks named, then by the list that a cloud may or may not have."""
+        await _look_up(cloud, unclaimed)
+        known = unclaimed.named(name)
+        if known is not None:
+            try:
+                return Found(await cloud.call(operations.GET_VM, id=known))
+            except NotFound:
+                unclaimed.discard(known)
+        if any(unclaimed.nameless()):
+            return Unfinished()
+        records = await _listed(cloud)
+        if records is None:
+            return CannotTell()
+        found = next((record for record in records.items if record.name == name), None)
+        if found is not None:
+            return Found(found)
+        return NotSeen() if records.complete else CannotTell()
+
+    async def living(self, cloud: Cloud, unclaimed: UnclaimedIds) -> Mapping[str, str]:
+        await _look_up(cloud, unclaimed)
+        records = await _listed(cloud)
+        live = () if records is None else filter(_lives, records.items)
+        return dict(unclaimed.names(but=self.others)) | {
+            each.id: each.name for each in live if each.service_type != self.others
+        }
+
+    def stop(self, observed: VmRecord) -> Change:
+        return power(STOP, lambda cloud: cloud.call(operations.STOP_VM, id=observed.id))
+
+    def start(self, observed: VmRecord) -> Change:
+        return power(START, lambda cloud: cloud.call(operations.RESTART_VM, id=observed.id))
+
+    def restart(self, observed: VmRecord) -> Change:
+        return power(RESTART, lambda cloud: cloud.call(operations.RESTART_VM, id=observed.id))
+
+    async def delete(self, cloud: Cloud, cloud_id: str) -> None:
+        await cloud.call(operations.TERMINATE_VM, id=cloud_id)
+
+    def of_the_other_kind(self, observed: VmRecord) -> tuple[str, ...]:
+        """The difference that no spec can mend."""
+        return (f"kind: it is a {self.others}",) if observed.service_type == self.others else ()
+
+    def visibility(self, observed: VmRecord, *, public: bool) -> tuple[Change, ...]:
+        """The change that opens or closes the endpoint."""
+        if observed.public in {None, public}:
+            return ()
+        body = Visibility(public=public)
+
+        async def send(cloud: Cloud) -> None:
+            await cloud.call(operations.SET_VM_VISIBILITY, body, id=observed.id)
+
+        return (Change("visibility", Reason.UPDATING, send, to=str(public)),)
+
+    def progress(self, observed: VmRecord) -> Progress:
+        return _PROGRESS.get(observed.status, Progress.PENDING)
+
+    def identity(self, observed: VmRecord) -> tuple[str, str]:
+        return observed.id, observed.name
+
+    def detail(self, observed: VmRecord) -> str:
+        stage = f" ({observed.provisioning_stage})" if observed.provisioning_stage else ""
+        reason = f": {observed.status_reason}" if observed.status_reason else ""
+        return f"the cloud says {observed.status}{stage}{reason}"
+
+    def reached(self, observed: VmRecord) -> Reached:
+        return Reached(observed.endpoint_url or "", observed.id)
+
+    def told(self, observed: VmRecord) -> dict[str, object]:
+        """What the status of both shows."""
+        return {
+            "state": observed.status,
+            "status_reason": observed.status_reason,
+            "endpoint_url": observed.endpoint_url,
+            "price_per_hour_cents": observed.price_per_hour_cents,
+            "gpu_model_id": observed.gpu_model_id,
+            "gpu_count": observed.gpu_count,
+            "public": observed.public,
+            "provisioning_stage": observed.provisioning_stage,
+        }
+
+
+async def _look_up(cloud: Cloud, unclaimed: UnclaimedIds) -> None:
+    """Learn the names of what webhooks named."""
+    for cloud_id in islice(unclaimed.nameless(), _LOOKUPS):
+        try:
+            record = await cloud.call(operations.GET_VM, id=cloud_id)
+        except NotFound:
+            unclaimed.discard(cloud_id)
+        else:
+            unclaimed.learn(cloud_id, record.name, record.service_type or "")
+
+
+async def _listed(cloud: Cloud) -> Listing[VmRecord] | None:
+    """None where the cloud has no such list."""
+    try:
+        return await listing(cloud, operations.LIST_VMS)
+    except (NotFound, Unreadable):
+        return None
+
+
+def _lives(record: VmRecord) -> bool:
+    return record.status != PodStatus.TERMINATED

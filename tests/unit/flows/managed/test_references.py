@@ -1,0 +1,240 @@
+"""What an object is given of others: it waits for them, wakes with them, and they do not go before it does."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from pydantic import JsonValue
+
+from relay_client import Cloud
+from relay_operator.api.conditions import Reason
+from relay_operator.api.meta import CREATE_INTENT, ObjectKey
+from relay_operator.api.references import HeldReference
+from relay_operator.engine.account import AccountReady
+from relay_operator.engine.identity import Installation
+from relay_operator.engine.intent import cloud_name
+from relay_operator.engine.queue import Priority
+from relay_operator.engine.unclaimed_ids import UnclaimedIds
+from relay_operator.flows.managed.resource import Change, Inputs
+from relay_operator.flows.managed.traces import ManagedTraces
+from relay_operator.kinds.gpupod import GpuPodStatus, Pod
+from relay_wire.vms import VmRecord
+from tests.unit.engine.apiserver import Json
+from tests.unit.flows.managed.cloudpods import MemoryPods
+from tests.unit.flows.managed.world import NAMESPACE, World
+
+UID = "01234567-89ab-4cde-8f01-23456789abcd"
+ADA, BOB = (ObjectKey("SshKey", NAMESPACE, name) for name in ("ada", "bob"))
+READY: JsonValue = [{"type": "Ready", "status": "True", "reason": "Available"}]
+
+
+class ReferringPods(MemoryPods):
+    """Pods that are given the SshKeys which `sshKeys` names; one that has the word `bad` is not to be used."""
+
+    def immutable(self, obj: Pod) -> Mapping[str, JsonValue]:
+        return {name: value for name, value in super().immutable(obj).items() if not name.startswith("ssh")}
+
+    def references(self, obj: Pod) -> tuple[ObjectKey, ...]:
+        return tuple(ObjectKey("SshKey", NAMESPACE, name) for name in obj.spec.ssh_keys or ())
+
+    def giving(self, obj: Pod, observed: VmRecord, ids: Mapping[ObjectKey, str]) -> tuple[Change, ...]:
+        has = {each.id for each in obj.status.references or ()}
+        return tuple(self._gift(key, ids[key]) for key in ids if ids[key] not in has)
+
+    def _gift(self, key: ObjectKey, key_id: str) -> Change:
+        async def send(cloud: Cloud) -> None:
+            self.pods.end("attach", self.pods.begin_change("attach", cloud))
+
+        gives = HeldReference(kind=key.kind, name=key.name, id=key_id)
+        return Change("attach", Reason.UPDATING, send, to=key.name, gives=gives)
+
+    def unusable(self, obj: Pod, inputs: Inputs) -> str | None:
+        return "env: BAD cannot be used" if "BAD" in inputs.env else None
+
+
+@pytest.fixture
+def referring(world: World) -> World:
+    world.kind = ReferringPods
+    world.assemble()
+
+    def related(key: ObjectKey) -> None:
+        if key.kind == "GpuPod":
+            world.queue.add(key, Priority.CHANGE)
+
+    world.cache.on_related = related
+    account: Json = {"name": "default", "namespace": NAMESPACE, "uid": "account", "resourceVersion": "1"}
+    world.cache.put(ObjectKey("CloudAccount", NAMESPACE, "default"), {"metadata": account})
+    return world
+
+
+def refers(*names: str) -> dict[str, Any]:
+    return {"sshKeys": list(names), "sshKeyRefs": [{"name": name} for name in names]}
+
+
+def put(world: World, key: ObjectKey, version: int, cloud_id: str = "ssh-1", **changes: JsonValue) -> None:
+    """A key as the watch tells of it."""
+    status: Json = {"id": cloud_id, "observedGeneration": 1, "conditions": READY}
+    metadata: Json = {"name": key.name, "namespace": NAMESPACE, "uid": key.name, "generation": 1}
+    told: Json = {"metadata": metadata | {"resourceVersion": str(version)}, "spec": {}, "status": status}
+    for part, fields in changes.items():
+        known = told[part]
+        assert isinstance(known, dict)
+        assert isinstance(fields, dict)
+        told[part] = known | fields
+    world.cache.put(key, told)
+
+
+def given(world: World) -> dict[str, str]:
+    return {each.name: each.id for each in world.status().references or ()}
+
+
+async def test_it_waits_until_all_are_there_and_is_made_with_their_ids(referring: World) -> None:
+    referring.apply(**refers("ada", "bob"))
+    await referring.wait(1)
+    assert referring.reason() == "ReferenceNotFound"
+    condition = referring.condition()
+    assert condition is not None
+    assert condition.message == "there is no SshKey ada in the namespace team-a"
+    put(referring, ADA, 10)
+    await referring.settle()
+    put(referring, BOB, 11, "", status={"conditions": []})
+    await referring.settle()
+    assert (referring.reason(), referring.pods.created) == ("ReferenceNotReady", [])
+    put(referring, BOB, 12, "ssh-2")
+    await referring.settle()
+    assert referring.reason() == "Running"
+    assert referring.pods.sent[0][1].ids == {ADA: "ssh-1", BOB: "ssh-2"}
+    assert given(referring) == {"ada": "ssh-1", "bob": "ssh-2"}
+    assert referring.pods.count("attach") == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason", "stalled"),
+    [
+        ({"metadata": {"deletionTimestamp": "2026-03-01T12:00:00Z"}}, "ReferenceDeleting", False),
+        ({"status": {"account": {"kind": "CloudAccount", "name": "other"}}}, "ReferenceOtherAccount", True),
+    ],
+)
+async def test_nothing_is_made_with_what_goes_or_is_of_another_account(
+    referring: World, changes: dict[str, Any], reason: str, stalled: bool
+) -> None:
+    put(referring, ADA, 10, **changes)
+    referring.apply(**refers("ada"))
+    await referring.wait(1)
+    assert (referring.reason(), referring.pods.created) == (reason, [])
+    assert any(one.type == "Stalled" for one in referring.status().conditions) is stalled
+
+
+async def test_what_is_added_is_given_in_place_once_it_is_there(referring: World) -> None:
+    put(referring, ADA, 10)
+    referring.apply(**refers("ada"))
+    await referring.settle()
+    referring.change(**refers("ada", "bob"))
+    await referring.wait(1)
+    assert referring.reason() == "ReferenceNotFound"
+    assert referring.pods.count("attach") == 0
+    put(referring, BOB, 11, "ssh-2")
+    await referring.wait(10)
+    assert referring.reason() == "Running"
+    assert given(referring) == {"ada": "ssh-1", "bob": "ssh-2"}
+    assert referring.pods.count("attach") == 1
+    put(referring, ADA, 12, "ssh-3")  # made anew
+    await referring.wait(10)
+    assert given(referring) == {"ada": "ssh-3", "bob": "ssh-2"}
+    assert (referring.pods.count("attach"), referring.pods.created) == (2, referring.pods.created[:1])
+
+
+async def test_what_it_has_been_given_may_be_unwell_or_gone(referring: World) -> None:
+    put(referring, ADA, 10)
+    key = referring.apply(**refers("ada"))
+    await referring.settle()
+    put(referring, ADA, 11, status={"conditions": []})
+    referring.cache.drop(ADA)
+    referring.queue.add(key, Priority.CHANGE)
+    await referring.settle()
+    assert referring.reason() == "Running"
+
+
+async def test_what_others_were_given_stays_until_they_let_go(referring: World) -> None:
+    key = referring.apply()
+    await referring.settle()
+    rows: JsonValue = [{"kind": "GpuPod", "name": "train", "id": "pod-1"}]
+    users = [ObjectKey("GpuVm", NAMESPACE, f"box-{number}") for number in range(4)]
+    for number, user in enumerate(users):
+        put(referring, user, 10 + number, status={"references": rows})
+    referring.delete()
+    await referring.wait(1)
+    condition = referring.condition()
+    assert condition is not None
+    assert condition.reason == "InUse"
+    assert condition.message.startswith("in use by GpuVm box-0, GpuVm box-1, GpuVm box-2 and 1 more: delete")
+    assert referring.pods.count("delete") == 0
+    for user in users[:3]:
+        referring.cache.drop(user)
+    await referring.settle()
+    assert referring.reason() == "InUse"
+    put(referring, users[3], 20)
+    await referring.wait(10)
+    assert not referring.exists()
+    assert referring.cache.holders(key) == frozenset()
+
+
+async def test_who_only_names_it_does_not_hold_it_and_a_create_under_way_does(referring: World) -> None:
+    put(referring, ADA, 10)
+    naming: Json = {"sshKeyRefs": [{"name": "ada"}, {"no": "name"}, "odd"]}
+    user = ObjectKey("GpuVm", NAMESPACE, "box")
+    put(referring, user, 11, "", spec=naming)
+    assert referring.cache.holders(ADA) == frozenset()
+    intent = '{"token":"t1","name":"n","attempt":1,"spec_hash":"","started_at":"2026-03-01T12:00:00Z"}'
+    put(referring, user, 12, "", spec=naming, metadata={"annotations": {CREATE_INTENT: intent}})
+    assert referring.cache.holders(ADA) == {user}
+    put(referring, user, 13, "vm-1", spec=naming, status={"references": "odd"})
+    assert referring.cache.holders(ADA) == frozenset()
+    put(referring, user, 14, "vm-1", status={"references": [{"kind": 1, "name": "ada"}]})
+    assert referring.cache.holders(ADA) == frozenset()
+    assert referring.cache.cloud_id_of(BOB) == ""
+
+
+async def test_a_start_wakes_only_who_is_not_settled(referring: World) -> None:
+    told = list[ObjectKey]()
+    referring.cache.on_related = told.append
+    settled, waiting = (ObjectKey("GpuVm", NAMESPACE, name) for name in ("settled", "waiting"))
+    naming: Json = {"sshKeyRefs": [{"name": "ada"}]}
+    put(referring, settled, 10, spec=naming)
+    put(referring, waiting, 11, "", spec=naming, status={"conditions": []})
+    put(referring, ADA, 12)
+    assert told == [waiting]
+    put(referring, ADA, 13, "ssh-9")
+    assert set(told[1:]) == {waiting, settled}
+
+
+async def test_what_was_read_and_cannot_be_used_is_told_before_anything_is_sent(referring: World) -> None:
+    referring.apply(env=[{"name": "BAD", "value": "1"}])
+    await referring.wait(1)
+    condition = referring.condition()
+    assert condition is not None
+    assert (condition.reason, condition.message) == ("EnvMissing", "env: BAD cannot be used")
+    assert referring.pods.created == []
+
+
+async def test_what_was_adopted_is_given_all_that_the_spec_names(referring: World) -> None:
+    record = referring.pods.add("by-hand", fields={"imageUrl": "pytorch/pytorch", "public": False})
+    assert isinstance(referring.account.state, AccountReady)
+    referring.account.state = replace(referring.account.state, adoption_allowed=True)
+    put(referring, ADA, 10)
+    referring.apply(**refers("ada"), annotations={"gpurelay.dev/adopt-id": record.id})
+    await referring.wait(10)
+    assert (referring.reason(), given(referring)) == ("Running", {"ada": "ssh-1"})
+    assert referring.pods.count("attach") == 1
+
+
+async def test_what_an_object_of_another_kind_named_is_none_of_ours(referring: World) -> None:
+    class Listed(MemoryPods):
+        async def living(self, cloud: Cloud, unclaimed: UnclaimedIds) -> Mapping[str, str]:
+            return {"vm-1": cloud_name(NAMESPACE, "box", UID, "c0ffe", 1), "pod-1": "by-hand"}
+
+    put(referring, ObjectKey("GpuVm", NAMESPACE, "box"), 10, metadata={"uid": UID})
+    traces = ManagedTraces(Listed(referring.pods), GpuPodStatus(), referring.cache, Installation("c0ffe"))
+    assert isinstance(referring.account.state, AccountReady)
+    assert await traces.living(referring.account.state.cloud, UnclaimedIds()) == {"pod-1": "by-hand"}
