@@ -21,6 +21,7 @@ from tests.support.faultproxy import FaultProxy, Held
 from tests.support.faultrules import Deed, Moment, Side
 from tests.support.kube import Kube
 from tests.support.operator import Operator
+from tests.support.process import StartError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -126,7 +127,8 @@ class Stage:
         self.proxy.arm()
         for operator in self.operators:
             if not operator.process.running:
-                await operator.start()
+                with contextlib.suppress(StartError):  # One that lost its Lease at once is started again.
+                    await operator.start()
         async with Kube(self.cluster.kubeconfig) as kube:
             ground = await prepare(kube, self._site)
             try:
