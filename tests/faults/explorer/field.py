@@ -80,8 +80,10 @@ class Field(Ground):
         )
 
     async def told(self) -> set[str]:
-        """Ids of what accounts tell of: people forced its object away, or left it in the cloud."""
-        return {one["id"] for _, one in await self.told_by_accounts() if one.get("id")}
+        """Ids of what accounts tell of, by id or by name: people forced its object away, or left it in the cloud."""
+        told = [one for _, one in await self.told_by_accounts()]
+        ids, names = {one.get("id") for one in told}, {one.get("name") for one in told}
+        return {cloud_id for cloud_id, name in self.site.made.items() if cloud_id in ids or name in names}
 
     async def told_by_accounts(self) -> list[tuple[str, Manifest]]:
         """Accounts' names, and what each tells that nobody ends."""
