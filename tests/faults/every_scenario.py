@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from tests.faults import steps
 from tests.faults.batch_scenarios import BATCHES
-from tests.faults.scenarios import ACCOUNT, CLUSTER, ENDED_WITH_ITS_NAMESPACE, POD, SCHEDULE, VM, Scenario
+from tests.faults.scenarios import ACCOUNT, CLUSTER, ENDED_WITH_ITS_NAMESPACE, POD, SCHEDULE, STARTED, VM, Scenario
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,7 +44,7 @@ _AT_THE_START: Final = frozenset(
     | {"429 in seconds", "throttled for seconds"}
 )
 STARTS: Final[Mapping[str, Scenario]] = {
-    "start": Scenario(POD, "trainer", (steps.START_AGAIN,), _POD, own=("*",), met_by=_AT_THE_START)
+    "start": Scenario(POD, "trainer", (steps.START_AGAIN,), _POD, own=("*",), only=STARTED, met_by=_AT_THE_START)
 }
 """Of the operator itself, alone and with a Lease."""
 EVERY: Final[Mapping[str, Scenario]] = {**SCENARIOS, **STARTS, **BATCHES}

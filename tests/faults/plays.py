@@ -56,7 +56,8 @@ class Plays:
         """The classes of a scenario's requests, and how many each stands for."""
         own = EVERY[scenario]
         everywhere = [one for one in classes((await self.learned("account")).calls) if not one.is_one_of(own.own)]
-        return classes((await self.learned(scenario)).calls, await self._known(scenario), everywhere)
+        found = classes((await self.learned(scenario)).calls, await self._known(scenario), everywhere)
+        return {one: count for one, count in found.items() if own.only in {"", one.phase}}
 
     async def derived(self, scenario: str) -> list[Plan]:
         """Every plan that is derived from the scenario's undisturbed run."""

@@ -78,6 +78,8 @@ class Scenario:
     """Patterns of operations that are of this scenario though they are asked about every account, all the time."""
     forced: bool = False
     """Whether people take a finalizer off: what the object had may be left to them, if its account tells of it."""
+    only: str = ""
+    """The phase whose requests are looked at; empty: each."""
     met_by: frozenset[str] = frozenset()
     """What its requests meet; empty: all that the table has."""
 
