@@ -50,7 +50,7 @@ class ContainerSpec(WorkloadSpec):
 
 
 _LISTS = frozenset({"container_command", "health_checks", "preferred_regions", "kernel_modules"})
-_ALIKE = tuple(ContainerSpec.model_fields.keys() - WorkloadSpec.model_fields.keys() - {"image"})
+_ALIKE = tuple(name for name in ContainerSpec.model_fields if name not in {*WorkloadSpec.model_fields, "image"})
 
 
 def requested(spec: ContainerSpec) -> dict[str, object]:
