@@ -18,7 +18,7 @@ from tests.support.manifests import api_key_secret, cloud_account, condition, re
 from tests.support.workspace import NAMESPACES_END, Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Mapping
     from collections.abc import Set as AbstractSet
 
     from tests.faults.neighbour import Neighbour
@@ -43,8 +43,8 @@ class Site:
     """Names of all that was created, by ids."""
     late: AbstractSet[str]
     """Of these, what the cloud acted on when another was made in its place."""
-    start_again: Callable[[], Awaitable[None]]
-    """Ends the operators in order; returns when they have been started again and are ready."""
+    start_again: Callable[[Collection[str]], Awaitable[None]]
+    """Ends the operators in order; returns when those that were started again have called each of these operations."""
     store: S3Server | None = None
     neighbour: Neighbour | None = None
 
@@ -175,18 +175,17 @@ class Ground:
         """What is left once the object is gone, and must be as in the undisturbed run."""
         return {}
 
-    async def asks_a_person(self) -> bool:
-        """Whether the object is Stalled since nobody can tell what became of its create."""
-        return stalled(await self.found()) == UNKNOWN
+    async def asking(self) -> Manifest | None:
+        """An object, the scenario's own or a copy, that is Stalled since nobody can tell what became of its create."""
+        return next((one for one in await self.objects() if stalled(one) == UNKNOWN), None)
 
     async def say(self, word: Word) -> None:
-        """Annotates the object with what a person found out."""
-        item = await self.found()
+        """Annotates the object that asks with what a person found out."""
+        item = await self.asking()
         assert item is not None
         intent = json.loads(item["metadata"]["annotations"]["gpurelay.dev/create-intent"])
-        named = [
-            one["resourceId"] for one in await self.workspace.organization.billed() if one["name"] == intent["name"]
-        ]
+        billed = [one for each in self.organizations for one in await each.billed()]
+        named = [one["resourceId"] for one in billed if one["name"] == intent["name"]]
         if word == "as-found":
             word = Word.ADOPT_ID if named else Word.RETRY_CREATE
         if word == "adopt-id":
@@ -194,8 +193,7 @@ class Ground:
             value = named[0]
         else:
             value = intent["token"]
-        kind = self.scenario.kind.name
-        await self.kube.annotate(kind, self.scenario.object, {f"gpurelay.dev/{word}": value})
+        await self.kube.annotate(item["kind"], item["metadata"]["name"], {f"gpurelay.dev/{word}": value})
 
     async def statuses(self) -> dict[str, Any]:
         """Every object's status, without what differs between two runs that went equally well."""

@@ -128,7 +128,7 @@ class Run:
 
     async def _becomes_ready(self) -> None:
         if self.plan.word in {Word.ADOPT_ID, Word.RETRY_CREATE}:
-            await self._eventually(self.ground.asks_a_person, "Stalled/CreateOutcomeUnknown")
+            await self._eventually(self._is_asked, "Stalled/CreateOutcomeUnknown")
             await self.ground.say(self.plan.word)
         await self._settles()
 
@@ -172,7 +172,8 @@ class Run:
                 start, since = len(self.proxy.log), time.monotonic()
             looks = sum(one.call.operation in self.ground.scenario.kind.look for one in calls)
             long_enough = looks >= _QUIET_LOOKS and time.monotonic() - since >= _QUIET
-            return long_enough and (not self._still_to_come("rest") or time.monotonic() - began >= _ROUNDS)
+            over = not self._still_to_come("rest") or time.monotonic() - began >= _ROUNDS
+            return long_enough and over and await self.ground.settled()
 
         try:
             await self._eventually(quiet, "the operator is quiet")
@@ -215,10 +216,13 @@ class Run:
                 texts.append(log.read().decode(errors="replace"))
         return texts
 
+    async def _is_asked(self) -> bool:
+        return await self.ground.asking() is not None
+
     async def _answer_if_asked(self) -> None:
         """As somebody does who looks well: what the cloud has only just begun is not in its books yet."""
         with contextlib.suppress(KubeError, aiohttp.ClientError):
-            if not await self.ground.asks_a_person():
+            if not await self._is_asked():
                 self._asked_at = time.monotonic()
             elif time.monotonic() - self._asked_at > _THOUGHT:
                 await self.ground.say(Word.AS_FOUND)

@@ -15,7 +15,6 @@ from tests.faults import hurried
 from tests.faults.ground import Site
 from tests.faults.grounds import prepared
 from tests.faults.run import Played, Run
-from tests.support.controlplane import Ready
 from tests.support.eventually import eventually
 from tests.support.faultproxy import FaultProxy, Held
 from tests.support.faultrules import Deed, Moment, Side
@@ -24,7 +23,7 @@ from tests.support.operator import Operator
 from tests.support.process import StartError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
     from pathlib import Path
 
     from tests.faults.ground import Ground
@@ -213,11 +212,16 @@ class Stage:
     async def _another_leads(self, frozen: Operator) -> bool:
         return any([await _leads(operator) for operator in self.operators if operator is not frozen])
 
-    async def _start_again(self) -> None:
+    async def _start_again(self, operations: Collection[str]) -> None:
         for operator in self.operators:
             await operator.stop()
-        for operator in self.operators:  # `_keep_running` starts it.
-            await eventually(Ready(f"{operator.metrics_url}/readyz"), within=60, what="it is ready again")
+        begun = len(self.proxy.log)
+
+        async def asked() -> set[str]:
+            return {one.call.operation for one in self.proxy.since(begun)}
+
+        # `_keep_running` starts them.
+        await eventually(asked, lambda seen: seen.issuperset(operations), within=60, what="what is there is looked at")
 
     async def _keep_running(self) -> None:
         """Starts an operator again whenever it has ended, as Kubernetes does."""
