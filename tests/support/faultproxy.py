@@ -245,6 +245,8 @@ class FaultProxy:
                 return _dropped(request)
             case rules.Hold(Moment.BEFORE) as hold:
                 await self._hold(logged, hold)
+                if hold.deed is rules.Deed.KILL_OPERATOR:  # The end of its connection may come to be known later.
+                    return _dropped(request)
         return None
 
     def _let_through_what_was_overtaken(self, call: Call) -> None:

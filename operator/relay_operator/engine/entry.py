@@ -86,13 +86,15 @@ class Entry:
     def says(self, cloud_id: str) -> bool:
         """Whether it asks to adopt this id, or its intent or status names it.
 
-        Conditions do not count: there the operator tells of what is not the object's own.
+        Conditions do not count: there the operator tells of what is not the object's own. Nor does `adopt-id` on what
+        has a resource already: it takes no other.
         """
         if cloud_id.encode() not in self.body:
             return False
         raw = orjson.loads(self.body)
         intent, status = intent_of(raw), {**part(raw, "status"), "conditions": None}
-        asked = {part(raw, "metadata", "annotations").get(ADOPT_ID), intent.name if intent is not None else None}
+        adopted = part(raw, "metadata", "annotations").get(ADOPT_ID) if not self.cloud_id else None
+        asked = {adopted, intent.name if intent is not None else None}
         return cloud_id in asked or cloud_id in _texts(status)
 
 

@@ -363,6 +363,14 @@ def asking(swept: Swept, cloud_id: str, account: ObjectKey, name: str = "asking"
     )
 
 
+async def test_a_late_create_is_ended_though_its_object_which_has_another_asks_for_it(swept: Swept) -> None:
+    late = await late_of(swept)
+    swept.world.annotate(adopt_id=late)
+    await swept()
+    assert late not in [one.id for one in swept.world.pods.live]
+    assert len(swept.world.pods.live) == 1
+
+
 async def test_a_late_create_is_ended_whoever_else_says_its_id(swept: Swept) -> None:
     late = await late_of(swept)
     swept.has(ELSEWHERE)
