@@ -334,7 +334,8 @@ def _assemble(settings: Settings, api: client.ApiClient, kinds: Sequence[Kind[Pa
     pulse = Heartbeat(settings.lease_duration_seconds * 4, time.monotonic)
     election = _election(settings, kube, pulse.beat)
     leading = election.leading if settings.leader_election else lambda: True
-    accounts = Accounts(settings, kube, cache, queue, metrics, leading=leading)
+    shared_kinds = frozenset(kind.name for kind in kinds if kind.shared_by_default)
+    accounts = Accounts(settings, kube, cache, queue, metrics, shared_kinds, leading=leading)
     collector = Collector(cache, queue, metrics, vanished.leftovers, time.monotonic)
     recorder = Recorder(kube, election.identity, _now)
     stores, transfers = ObjectStores(settings.store_policy()), Transfers(queue, Places(settings.batch_transfers))

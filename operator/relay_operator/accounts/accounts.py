@@ -75,6 +75,7 @@ class Accounts:
         cache: Cache,
         queue: Queue[ObjectKey],
         metrics: Metrics,
+        shared_kinds: frozenset[str],
         clock: Callable[[], float] = time.monotonic,
         leading: Callable[[], bool] = lambda: True,
     ) -> None:
@@ -84,6 +85,7 @@ class Accounts:
         self._cache = cache
         self._queue = queue
         self._clock = clock
+        self._shared_kinds = shared_kinds
         self._pool = MeteredPool(metrics.on_cloud_request, clock, leading)
         self._connections: dict[ObjectKey, _Connection] = {}
         self._admission = Admission(kube, clock)
@@ -292,8 +294,8 @@ class Accounts:
             return AccountRefused(Reason.ACCOUNT_FORBIDDEN, message)
         connection.who = who
         resend = account.spec.create_recovery is CreateRecovery.RETRY_BY_NAME
-        adoption = account.spec.allow_adoption
-        return AccountReady(key, cloud, who.organization_id, connection.unclaimed, resend, adoption)
+        adoption, serves = account.spec.allow_adoption, served_kinds(account, self._shared_kinds)
+        return AccountReady(key, cloud, who.organization_id, connection.unclaimed, resend, adoption, serves)
 
     def _not_allowed(self, account: AnyAccount) -> str | None:
         spec = account.spec
@@ -319,6 +321,14 @@ def parse_account(key: ObjectKey, entry: Entry) -> AnyAccount:
     """Raises ValidationError."""
     model = CloudAccount if key.kind == AccountKind.CLOUD_ACCOUNT else ClusterCloudAccount
     return model.model_validate_json(entry.body)
+
+
+def served_kinds(account: AnyAccount, by_default: frozenset[str]) -> frozenset[str] | None:
+    """The kinds that the account may be used for; None is all of them."""
+    if isinstance(account, CloudAccount):
+        return None
+    allowed = account.spec.allowed_kinds
+    return by_default if allowed is None else frozenset(allowed)
 
 
 def secret_namespace(account: AnyAccount) -> str:

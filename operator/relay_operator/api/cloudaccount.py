@@ -145,6 +145,13 @@ class ClusterCloudAccountSpec(AccountSpec):
     allowed_namespaces: LabelSelector = Field(
         description="Namespaces that may use it, by their labels; {} is all of them."
     )
+    allowed_kinds: list[Annotated[str, Field(max_length=63)]] | None = Field(
+        None,
+        max_length=32,
+        json_schema_extra=as_set(),
+        description="Kinds that may use it; what an object of another kind has is only ended. A key or a member that "
+        "one namespace makes opens what all of them have.",
+    )
     allow_adoption: bool = Field(
         False,
         description="Whether gpurelay.dev/adopt-id may take over resources that exist in the organization: any "

@@ -233,7 +233,7 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         "namespace, and the API server does not take it: the message has its words, and what waits for it. See to "
         "rights, quotas and admission policies there; it is tried again.",
         Reason.ACCOUNT_NOT_ALLOWED: "The account's URL is not in the operator's allow-list, or the cluster-wide "
-        "account does not admit this namespace.",
+        "account does not admit this namespace or this kind of object.",
         Reason.WEBHOOK_REFUSED: "The cloud refuses the subscription; the message has its words. Polling takes over.",
         Reason.DELIVERIES_MISSING: "The cloud's webhooks do not arrive: its last deliveries failed, or polling found "
         "changes that none reported. See that the cloud reaches the operator's public URL. Polling takes over.",

@@ -4,6 +4,7 @@ from typing import Final
 
 from pydantic import JsonValue
 
+from relay_operator.api.cloudaccount import ClusterCloudAccountSpec
 from relay_operator.api.definition import Column, Definition
 from relay_operator.api.meta import CATEGORY, GROUP, VERSION
 from relay_operator.api.schema import field_rules
@@ -51,7 +52,7 @@ def object_schema(definition: Definition) -> Schema:
         "apiVersion": {"type": "string"},
         "kind": {"type": "string"},
         "metadata": {"type": "object"},
-        "spec": structural(definition.spec),
+        "spec": spec_schema(definition),
         "status": _status(definition),
     }
     schema: Schema = {"type": "object", "description": definition.summary, "required": ["spec"]}
@@ -59,6 +60,18 @@ def object_schema(definition: Definition) -> Schema:
         limit = definition.longest_name
         schema |= field_rules((f"self.metadata.name.size() <= {limit}", f"the name has at most {limit} characters"))
     return schema | {"properties": properties}
+
+
+def spec_schema(definition: Definition) -> Schema:
+    """The schema of a spec; `allowedKinds` lists those of `KINDS`, of which models know nothing."""
+    schema = structural(definition.spec)
+    if definition.spec is ClusterCloudAccountSpec:
+        listed = as_object(as_object(schema["properties"])["allowedKinds"])
+        words: list[JsonValue] = [kind.name for kind in KINDS if kind.uses_account]
+        listed["items"] = {"type": "string", "enum": words}
+        by_default = ", ".join(kind.name for kind in KINDS if kind.shared_by_default)
+        listed["description"] = f"{listed['description']} Default: {by_default}."
+    return schema
 
 
 def _status(definition: Definition) -> Schema:

@@ -8,6 +8,7 @@ from relay_operator.api.definition import Definition
 from relay_operator.api.meta import API_VERSION, CATEGORY
 from relay_operator.api.reasons import REASONS, TYPES
 from relay_operator.api.schema import VALIDATIONS
+from relay_operator.crds.definitions import spec_schema
 from relay_operator.crds.structural import Schema, as_object, structural
 
 _NOTICE: Final = "<!-- Generated from the models by `make generate`; edits here are lost. -->\n"
@@ -39,7 +40,7 @@ class _Row:
 
 def kind_page(definition: Definition) -> str:
     """One kind: every field with its bounds, default and meaning."""
-    spec, status = structural(definition.spec), structural(definition.status)
+    spec, status = spec_schema(definition), structural(definition.status)
     scope = "namespaced" if definition.namespaced else "cluster-scoped"
     names = f"`kubectl get {definition.plural}` or `{definition.short_name}`; one of `kubectl get {CATEGORY}`"
     parts = [

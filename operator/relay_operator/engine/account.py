@@ -22,6 +22,8 @@ class AccountReady:
     resend_unknown: bool
     """`createRecovery: RetryByName`: a create whose outcome nobody can find out is sent again."""
     adoption_allowed: bool
+    serves: frozenset[str] | None = None
+    """The kinds that it may be used for; None is all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class AccountWaiting:
 
 @dataclass(frozen=True, slots=True)
 class AccountRefused:
-    """Key refused, URL or namespace not allowed: a person has to act."""
+    """Key refused; URL, namespace or kind not allowed: a person has to act."""
 
     reason: Reason
     message: str
@@ -85,6 +87,17 @@ def elsewhere(recorded: Identity | None, account: AccountReady) -> AccountRefuse
         f"{account.key} is of {account.organization_id}: give the account a key of the former"
     )
     return AccountRefused(Reason.IDENTITY_MISMATCH, message)
+
+
+def not_served(key: ObjectKey, account: AccountReady, *, ending: bool) -> AccountRefused | None:
+    """Why the account may not be used for an object of this kind; what there is of it can always be ended."""
+    if ending or account.serves is None or key.kind in account.serves:
+        return None
+    message = (
+        f"the {account.key} may not be used for objects of the kind {key.kind}: a cluster administrator can add the "
+        "kind to its spec.allowedKinds; or apply the object anew with an accountRef to a CloudAccount of this namespace"
+    )
+    return AccountRefused(Reason.ACCOUNT_NOT_ALLOWED, message)
 
 
 class Accounts(Protocol):

@@ -20,6 +20,9 @@ class Kind(Generic[PartsT]):
     reconciler: Callable[[PartsT], KindReconciler]
     uses_account: bool = True
     """Whether its objects hold the account that they are made with, until their status says `cleared`."""
+    shared_by_default: bool = False
+    """Whether a ClusterCloudAccount without `allowedKinds` serves it: only if it opens nothing that others have in the
+    organization, as workloads and batches do not, but keys and members do."""
     worker_share: float = 1.0
     """Of the workers, at most so many have its objects at a time; what waits for less has their turn first."""
     wakes_with_owned: bool = False

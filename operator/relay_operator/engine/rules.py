@@ -17,7 +17,7 @@ class Account(Enum):
 
     READY = auto()
     WAITING = auto()  # missing, or not usable yet
-    REFUSED = auto()  # key refused, URL or namespace not allowed
+    REFUSED = auto()  # key refused; URL, namespace or kind not allowed
 
     @classmethod
     def of(cls, state: AccountWaiting | AccountRefused) -> "Account":

@@ -22,10 +22,10 @@ _IN_THE_BACKGROUND = 0.25
 KINDS: Final[tuple[Kind[Parts], ...]] = (
     Kind(CLOUD_ACCOUNT, accounts(CLOUD_ACCOUNT, CloudAccount), uses_account=False),
     Kind(CLUSTER_CLOUD_ACCOUNT, accounts(CLUSTER_CLOUD_ACCOUNT, ClusterCloudAccount), uses_account=False),
-    Kind(GPU_CLUSTER, managed(clusters)),
-    Kind(GPU_POD, managed(lambda _: GpuPods())),
-    Kind(GPU_VM, managed(lambda _: GpuVms())),
-    Kind(BATCH, batches, worker_share=_IN_THE_BACKGROUND),
+    Kind(GPU_CLUSTER, managed(clusters), shared_by_default=True),
+    Kind(GPU_POD, managed(lambda _: GpuPods()), shared_by_default=True),
+    Kind(GPU_VM, managed(lambda _: GpuVms()), shared_by_default=True),
+    Kind(BATCH, batches, shared_by_default=True, worker_share=_IN_THE_BACKGROUND),
     Kind(SSH_KEY, managed(SshKeys)),
     Kind(SCHEDULE, schedules, uses_account=False, wakes_with_owned=True),
 )

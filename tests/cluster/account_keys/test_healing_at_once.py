@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.cluster.cloud_side import new_key, revoke
 from tests.conftest import OPERATOR_NAMESPACE
 from tests.support.manifests import SECRET, SECRET_KEY, api_key_secret, cloud_account, gpu_pod, relay_object, stalled
@@ -42,7 +44,17 @@ async def test_a_pod_wakes_when_its_account_names_a_url_that_is_allowed(workspac
     await workspace.becomes("GpuPod", "trainer")
 
 
-async def test_a_pod_wakes_when_its_shared_account_admits_its_namespace(workspace: Workspace) -> None:
+@pytest.mark.parametrize(
+    ("spec", "everything"),
+    [
+        ({"allowedNamespaces": {"matchLabels": {"team": "ml"}}}, {"allowedNamespaces": {"matchLabels": None}}),
+        ({"allowedNamespaces": {}, "allowedKinds": ["SshKey"]}, {"allowedKinds": None}),
+    ],
+    ids=["namespace", "kind"],
+)
+async def test_a_pod_wakes_when_its_shared_account_admits_it(
+    workspace: Workspace, spec: Manifest, everything: Manifest
+) -> None:
     kube, name = workspace.kube, workspace.namespace
     secret = api_key_secret(workspace.organization.api_key, name)
     await kube.apply({**secret, "metadata": {"name": name, "namespace": OPERATOR_NAMESPACE}})
@@ -52,13 +64,12 @@ async def test_a_pod_wakes_when_its_shared_account_admits_its_namespace(workspac
             name,
             baseUrl=workspace.cloud.management_url,
             apiKeySecretRef={"name": name, "key": SECRET_KEY, "namespace": OPERATOR_NAMESPACE},
-            allowedNamespaces={"matchLabels": {"team": "ml"}},
+            **spec,
         )
     )
     await workspace.apply(gpu_pod(accountRef={"kind": "ClusterCloudAccount", "name": name}))
     await workspace.becomes("GpuPod", "trainer", lambda item: stalled(item) == "AccountNotAllowed")
-    everybody = {"allowedNamespaces": {"matchLabels": None}}
-    await kube.patch("ClusterCloudAccount", name, {"spec": everybody})
+    await kube.patch("ClusterCloudAccount", name, {"spec": everything})
     await workspace.becomes("GpuPod", "trainer")
     await kube.delete("GpuPod", "trainer")
     await kube.delete("ClusterCloudAccount", name)

@@ -74,8 +74,8 @@ class Bench:
         self.cache = Cache()
         self.queue = Queue[ObjectKey](self.clock)
         self.metrics = Metrics(CollectorRegistry())
-        self.accounts = Accounts(self.settings, self.kube, self.cache, self.queue, self.metrics, self.clock)
         settings = self.settings
+        self.accounts = Accounts(settings, self.kube, self.cache, self.queue, self.metrics, frozenset(), self.clock)
         vanished = Vanished(self.kube, OPERATOR_NAMESPACE, self.cache, self.queue, self.wall, frozenset())
         self.engine = Engine(
             kube=self.kube,

@@ -131,6 +131,10 @@ REFUSED = {
     "a shared account for nobody in particular": Bad(
         shared_account(allowedNamespaces=None), "spec.allowedNamespaces: Required value"
     ),
+    "a shared account for a kind that uses none": Bad(
+        shared_account(allowedKinds=["GpuPod", "CloudAccount"]),
+        'spec.allowedKinds[1]: Unsupported value: "CloudAccount"',
+    ),
     "a selector that compares with nothing": Bad(
         shared_account(allowedNamespaces={"matchExpressions": [{"key": "team", "operator": "In"}]}),
         "In and NotIn need values",

@@ -6,9 +6,10 @@ import re
 import pytest
 
 from relay_client import OPERATIONS
+from relay_operator.accounts.accounts import served_kinds
 from relay_operator.accounts.key_secret import ApiKey, NoKey, api_key_in
 from relay_operator.accounts.namespace_selector import admits
-from relay_operator.api.cloudaccount import LabelSelector
+from relay_operator.api.cloudaccount import CloudAccount, ClusterCloudAccount, LabelSelector
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.kube import JsonObject
 from relay_operator.observability.metered import operation_at
@@ -36,6 +37,29 @@ ACCOUNT = ObjectKey("CloudAccount", "team-a", "default")
 )
 def test_namespaces_are_selected_as_kubernetes_selects(selector: dict[str, object], admitted: bool) -> None:
     assert admits(LabelSelector.model_validate(selector), TEAM) is admitted
+
+
+@pytest.mark.parametrize(
+    ("said", "served"),
+    [
+        ({}, {"GpuPod"}),
+        ({"allowedKinds": []}, set()),
+        ({"allowedKinds": ["SshKey", "OfTomorrow"]}, {"SshKey", "OfTomorrow"}),
+    ],
+    ids=["nothing", "none", "some"],
+)
+def test_a_shared_account_serves_the_kinds_that_it_lists(said: dict[str, object], served: set[str]) -> None:
+    """One that this release does not know is no reason not to read the rest."""
+    ref = {"name": "key", "key": "api-key", "namespace": "relay"}
+    spec = {"apiKeySecretRef": ref, "allowedNamespaces": {}, **said}
+    account = ClusterCloudAccount.model_validate({"metadata": {"name": "shared"}, "spec": spec})
+    assert served_kinds(account, frozenset({"GpuPod"})) == frozenset(served)
+
+
+def test_the_account_of_a_namespace_serves_every_kind() -> None:
+    spec = {"apiKeySecretRef": {"name": "key", "key": "api-key"}}
+    account = CloudAccount.model_validate({"metadata": {"name": "default", "namespace": "team-a"}, "spec": spec})
+    assert served_kinds(account, frozenset({"GpuPod"})) is None
 
 
 def _secret(value: str, version: str = "1") -> JsonObject:

@@ -13,6 +13,7 @@ from relay_operator.crds import DEFINITIONS, crds_as_yaml, custom_resource_defin
 from relay_operator.crds.__main__ import main
 from relay_operator.crds.access import for_cluster_accounts, for_people, in_own_namespace, in_watched_namespaces
 from relay_operator.crds.files import generated_files
+from relay_operator.kinds import KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,6 +116,13 @@ def test_only_clusters_scale_and_replicas_have_no_default() -> None:
         "statusReplicasPath": ".status.replicas",
         "labelSelectorPath": ".status.selector",
     }
+
+
+def test_a_shared_account_may_list_the_kinds_that_use_accounts() -> None:
+    (shared,) = (one for one in DEFINITIONS if one.kind == "ClusterCloudAccount")
+    field = dict(all_nodes(shared))["spec.allowedKinds"]
+    assert field["items"]["enum"] == [kind.name for kind in KINDS if kind.uses_account]
+    assert field["description"].endswith("Default: GpuCluster, GpuPod, GpuVm, InferenceBatch.")
 
 
 def test_every_kind_is_found_by_its_short_name_and_category() -> None:

@@ -12,7 +12,15 @@ from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import InferenceBatch, InferenceBatchStatus, PartStatus
 from relay_operator.api.meta import CreateIntent, Identity, MalformedIntent, ObjectKey
 from relay_operator.engine import identity
-from relay_operator.engine.account import NOT_ASKED, AccountReady, AccountRefused, Accounts, elsewhere, pinned
+from relay_operator.engine.account import (
+    NOT_ASKED,
+    AccountReady,
+    AccountRefused,
+    Accounts,
+    elsewhere,
+    not_served,
+    pinned,
+)
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.confirmation import ConfirmationDelays
 from relay_operator.engine.fence import shared
@@ -69,9 +77,12 @@ class Gatherer:
         if not isinstance(account, AccountReady):
             return Facts(key, obj, now, account, replace(view, account=Account.of(account)), obj.status, intent)
         made_for = obj.status.identity or (intent.identity if intent is not None else None)
-        foreign = elsewhere(made_for, account) or self._withheld(obj, made_for, account) or self._shared(key, obj)
-        if foreign is not None and view.phase is not Phase.NEW:
-            return Facts(key, obj, now, foreign, replace(view, account=Account.of(foreign)), obj.status, intent)
+        refused = not_served(key, account, ending=view.deleting)
+        if view.phase is not Phase.NEW:
+            foreign = elsewhere(made_for, account) or self._withheld(obj, made_for, account)
+            refused = foreign or self._shared(key, obj) or refused
+        if refused is not None:
+            return Facts(key, obj, now, refused, replace(view, account=Account.of(refused)), obj.status, intent)
         if view.phase is Phase.ACTIVE and isinstance(written, MalformedIntent) and not obj.status.create_token:
             view = replace(view, sight=Sight.UNREADABLE)
             return Facts(key, obj, now, account, view, obj.status, intent, note=str(written))

@@ -9,7 +9,7 @@ from relay_client.errors import CloudError
 from relay_operator.api import meta
 from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey, Resource
 from relay_operator.api.workload import SpecT, StatusT
-from relay_operator.engine.account import NOT_ASKED, AccountReady, Accounts, elsewhere, pinned
+from relay_operator.engine.account import NOT_ASKED, AccountReady, Accounts, elsewhere, not_served, pinned
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.confirmation import ConfirmationDelays
 from relay_operator.engine.flow import Turn
@@ -77,10 +77,10 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             return Facts(self.resource, key, obj, now, account, view, known)
 
         named = obj.status.identity if obj.status.id else sent.identity if sent is not None else None
-        foreign = elsewhere(named, account)
-        if foreign is not None:
-            view = View(demand=demand, finalizer=finalizer, account=Account.of(foreign), seen=Seen.BLIND)
-            return Facts(self.resource, key, obj, now, foreign, view, known)
+        refused = elsewhere(named, account) or not_served(key, account, ending=demand is not Demand.EXIST)
+        if refused is not None:
+            view = View(demand=demand, finalizer=finalizer, account=Account.of(refused), seen=Seen.BLIND)
+            return Facts(self.resource, key, obj, now, refused, view, known)
 
         sight: Sight[ObsT]
         try:

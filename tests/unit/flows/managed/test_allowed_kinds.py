@@ -1,0 +1,68 @@
+"""A kind that its account does not serve: nothing is sent for it, and what it has is taken to its end."""
+
+from dataclasses import replace
+
+from relay_operator.api.conditions import ConditionType
+from relay_operator.api.meta import ObjectKey
+from relay_operator.engine.account import AccountReady
+from tests.unit.flows.managed.world import World
+
+SHARED = ObjectKey("ClusterCloudAccount", "", "shared")
+
+
+def serve(world: World, *kinds: str) -> None:
+    ready = world.account.state
+    assert isinstance(ready, AccountReady)
+    world.account.state = replace(ready, key=SHARED, serves=frozenset(kinds))
+
+
+def refusal(world: World) -> str:
+    stalled = world.condition(ConditionType.STALLED)
+    return "" if stalled is None else f"{stalled.reason}: {stalled.message}"
+
+
+async def test_nothing_is_asked_for_a_kind_that_is_not_served_and_the_message_says_what_to_do(world: World) -> None:
+    serve(world, "InferenceBatch")
+    world.apply()
+    await world.wait(400)
+    assert world.pods.calls == []
+    assert world.reason() == "AccountNotAllowed"
+    assert refusal(world) == (
+        "AccountNotAllowed: the ClusterCloudAccount/shared may not be used for objects of the kind GpuPod: a cluster "
+        "administrator can add the kind to its spec.allowedKinds; or apply the object anew with an accountRef to a "
+        "CloudAccount of this namespace"
+    )
+    serve(world, "GpuPod")
+    await world.wait(400)
+    assert (refusal(world), world.pods.count("create")) == ("", 1)
+
+
+async def test_an_object_that_has_nothing_goes_at_once(world: World) -> None:
+    serve(world)
+    world.apply()
+    await world.settle()
+    world.delete()
+    await world.settle()
+    assert (world.exists(), world.pods.live) == (False, [])
+
+
+async def test_what_was_made_before_is_left_as_it_is(world: World) -> None:
+    world.apply()
+    await world.wait(20)
+    calls = list(world.pods.calls)
+    serve(world)
+    world.apply(powerState="Stopped")
+    await world.wait(400)
+    assert refusal(world).startswith("AccountNotAllowed: ")
+    assert world.pods.calls == calls
+    assert [each.status for each in world.pods.live] == ["running"]
+
+
+async def test_what_was_made_before_is_ended_when_its_object_is_deleted(world: World) -> None:
+    world.apply()
+    await world.wait(20)
+    serve(world)
+    await world.wait(400)
+    world.delete()
+    await world.wait(20)
+    assert (world.exists(), world.pods.live, world.pods.count("delete")) == (False, [], 1)
