@@ -257,6 +257,22 @@ CONFIGURATIONS = (
         adoption=True,
         brief=1,
     ),
+    Configuration(
+        "adopt-open",
+        "what people made is adopted while a create is open",
+        _acts(give_up=1, adopt=1, delete=1, crash=1),
+        adoption=True,
+        foreign=True,
+    ),
+    Configuration(
+        "adopt-named",
+        "what is another object's by its name is adopted, with failover",
+        _acts(adopt=1, depose=1, delete=1, crash=1),
+        names="ab",
+        objects=2,
+        adoption=True,
+        brief=2,
+    ),
     Configuration("forged", "a hand-written intent", _acts(forge=1, delete=1, crash=1), foreign=True),
     Configuration(
         "kept",

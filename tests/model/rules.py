@@ -170,15 +170,13 @@ RULES: Mapping[str, Rule] = {
     ),
     "what an intent led to": Rule(
         "8. while an intent is open, adopt-id takes only what it may have led to",
-        "adopt-late",
+        "adopt-open",
         _replaced(Looker, "_answers", _yes),
-        long=True,
     ),
     "names of others": Rule(
         "8. adopt-id refuses what carries the name of another object that is there",
-        "adopt-late",
+        "adopt-named",
         _replaced(Looker, "_givers", _nobody),
-        long=True,
     ),
     "kept": Rule("9. what is kept on purpose is never ended", "kept", _replaced(Leftovers, "kept", _no)),
     "left": Rule(
