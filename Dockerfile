@@ -4,9 +4,10 @@
 #   docker build --target localcloud --tag relay-localcloud:0.1.0 .
 #
 # Nothing is compiled: every dependency is a wheel whose hash is in requirements/, so both platforms build alike.
-ARG PYTHON=3.11
+# A release names its base by digest: --build-arg BASE=python:3.11-slim@sha256:...
+ARG BASE=python:3.11-slim
 
-FROM python:${PYTHON}-slim AS empty
+FROM ${BASE} AS empty
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 PIP_ONLY_BINARY=:all: PIP_ROOT_USER_ACTION=ignore
 WORKDIR /src
 COPY requirements ./requirements
@@ -22,9 +23,7 @@ COPY operator ./operator
 RUN pip wheel --no-deps --no-build-isolation --wheel-dir /wheel .
 
 FROM empty AS build
-# Requests go by path, through the client's transport: the methods that it generates for each of them are 78 MB of 200.
-RUN pip --python /opt/relay/bin/python install --require-hashes --requirement requirements/operator.txt \
- && cd /opt/relay/lib/python3*/site-packages/kubernetes && rm -r client/api aio/client/api
+RUN pip --python /opt/relay/bin/python install --require-hashes --requirement requirements/operator.txt
 COPY --from=wheel /wheel /wheel
 RUN pip --python /opt/relay/bin/python install --no-deps /wheel/*.whl \
  && rm -r /opt/relay/lib/python3*/site-packages/relay_localcloud /opt/relay/bin/relay-localcloud
@@ -35,7 +34,7 @@ COPY --from=wheel /wheel /wheel
 RUN pip --python /opt/relay/bin/python install --no-deps /wheel/*.whl \
  && rm -r /opt/relay/lib/python3*/site-packages/relay_operator /opt/relay/bin/relay-operator
 
-FROM python:${PYTHON}-slim AS base
+FROM ${BASE} AS base
 # Nothing that could install anything, nor in the base's own Python.
 RUN rm -r "$(python -c 'import pathlib, pip; print(pathlib.Path(pip.__file__).parent)')" \
  && rm -f /usr/local/bin/pip* /usr/bin/pip*

@@ -2,9 +2,9 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-# Tests of a cluster wait for three quarters of their time: five workers for two cores. Each has a control plane of its own, so a cluster that was given
-# is for one alone.
-WORKERS ?= $(if $(RELAY_TEST_KUBECONFIG),0,$(shell $(PYTHON) -c 'import os; print(min(8, 5 * (os.cpu_count() or 1) // 2))'))
+# Tests of a cluster wait for most of their time: seven workers for two cores. Each has a control plane of its own, so a cluster that was given is for one
+# alone.
+WORKERS ?= $(if $(RELAY_TEST_KUBECONFIG),0,$(shell $(PYTHON) -c 'import os; print(min(8, 7 * (os.cpu_count() or 1) // 2))'))
 # Which fault plans `make test` plays, and with which seed the histories of `make test-long` begin.
 SEED ?= $(shell $(PYTHON) -c 'import random; print(random.randrange(10**6))')
 # Some machines switch byte code off; then each worker and each of hundreds of servers would compile all of it again.
@@ -19,7 +19,7 @@ COMPILE = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-has
           --no-annotate --custom-compile-command "make lock" --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help binaries demo test others test-node image node node-down kind test-long coverage check generate docs package release-check bench controlplane controlplane-down lock
+.PHONY: help binaries demo test others test-node image node node-down kind test-kind test-long coverage check generate docs package release-check bench controlplane controlplane-down lock
 
 help: ## what each target does
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,7 +40,7 @@ $(VENV)/.docs $(VENV)/.release: $(VENV)/.%: requirements/%.txt
 	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --requirement $<
 	@touch $@
 
-lock: $(VENV)/.installed ## writes requirements/*.txt anew from pyproject.toml
+lock: $(VENV)/.installed ## rewrites requirements/*.txt from pyproject.toml
 	for extra in operator demo dev; do \
 	  [ $$extra = operator ] && flag= || flag="--extra $$extra"; \
 	  $(COMPILE) pyproject.toml $$flag --output-file requirements/$$extra.txt || exit 1; \
@@ -59,7 +59,7 @@ demo: $(if $(wildcard $(VENV)/.installed),$(VENV)/.installed,$(VENV)/.demo) ## a
 	@$(BIN)/python -m tests.support.binaries demo
 	@$(BIN)/python -m hack.demo $(if $(ONCE),--once)
 
-test: binaries ## all tests but the long ones, and a sample of the fault plans; SEED=... takes the same sample again
+test: binaries ## all tests except the long ones, and a sample of the fault plans; SEED=... takes the same sample again
 	@$(MAKE) --no-print-directory -j2 SEED=$(SEED) others coverage
 	$(BIN)/python -m hack.fidelity --ran $(PASSED)
 
@@ -76,8 +76,10 @@ coverage: $(VENV)/.installed ## unit tests of the engine and of managed kinds: e
 test-node: binaries ## the operator's image and chart on a whole Kubernetes node; Linux and root
 	$(BIN)/pytest --progress --durations=10 tests/node
 
+# Whoever plays fault plans keeps a third of a core busy; with more of them than cores can carry, Leases run out.
+test-long: WORKERS = $(if $(RELAY_TEST_KUBECONFIG),0,$(shell $(PYTHON) -c 'import os; print(3 * (os.cpu_count() or 1))'))
 test-long: binaries ## every fault plan, histories by chance (SEED), the largest counts; PLANS=2/4 plays a quarter of the derived plans
-	$(BIN)/pytest --progress --durations=10 -m long --ignore=tests/faults
+	$(BIN)/pytest -n 2 --dist loadfile --progress --durations=10 -m long --ignore=tests/faults
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile --progress --durations=10 $(addprefix --ignore=,$(DERIVED) $(HISTORIES)) tests/faults
 	$(BIN)/pytest -n $(WORKERS) --dist load --maxschedchunk=1 --progress --durations=10 --plans=$(PLANS) $(DERIVED)
 	$(BIN)/pytest -n $(WORKERS) --dist load --maxschedchunk=1 --progress --durations=10 -m long --histories-from=$(SEED) $(HISTORIES)
@@ -113,9 +115,12 @@ node: $(VENV)/.installed ## a whole Kubernetes node that stays, prints its kubec
 node-down: $(VENV)/.installed ## ends it
 	@$(BIN)/python -m hack.node down
 
-kind: ## a kind cluster with both images, the chart and examples/, and what to try; Docker or podman, kind, helm, kubectl
-	hack/kind/up.sh
+kind: ## a kind cluster with both images, the chart and examples/, and what to try; KIND="--image ..." are options of kind's
+	hack/kind/up.sh $(KIND)
 	hack/kind/install.sh
+
+test-kind: ## the journeys of test-node on that cluster
+	hack/kind/journeys.sh
 
 controlplane: $(VENV)/.installed ## starts a local API server that stays, prints its kubeconfig's path
 	@$(BIN)/python -m tests.support.controlplane up

@@ -7,15 +7,20 @@ kubectl apply --filename tests/node/cloud.yaml
 kubectl get secret relay-localcloud-admin --namespace relay-cloud > /dev/null 2>&1 ||
   kubectl create secret generic relay-localcloud-admin --namespace relay-cloud --from-literal=token="$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n')"
 kubectl rollout status deployment/relay-localcloud --namespace relay-cloud --timeout=120s
+[ -z "$(helm list --namespace relay-system --filter '^relay-operator$' --short)" ] || INSTALLED=yes
 helm upgrade --install relay-operator charts/relay-operator --namespace relay-system --create-namespace --wait --timeout 120s \
   --set cloud.baseUrl=$CLOUD:8400 --set cloud.inferenceUrl=$CLOUD:8401 \
   --set webhook.publicUrl=http://relay-operator-webhook.relay-system.svc.cluster.local
+if [ -n "${INSTALLED:-}" ]; then  # the image may be another one under the same tag
+  kubectl rollout restart deployment/relay-operator --namespace relay-system
+  kubectl rollout status deployment/relay-operator --namespace relay-system --timeout=120s
+fi
 KEY=$(kubectl logs deployment/relay-localcloud --namespace relay-cloud | sed -n '1s/.*"apiKey": "\([^"]*\)".*/\1/p')
 kubectl create namespace demo --dry-run=client --output yaml | kubectl apply --filename -
 kubectl create secret generic relay-api-key --namespace demo --from-literal=api-key="$KEY" --dry-run=client --output yaml |
   kubectl apply --filename -
 kubectl apply --namespace demo --filename examples
-kubectl wait --namespace demo --timeout=120s --for=condition=Ready cacct/default gpod/trainer gcl/llm
+kubectl wait --namespace demo --timeout=120s --for=condition=Ready cacct/default gpod/trainer gcl/llm gpuvm/box sshkey/ada apikey/ci ibsched/nightly
 kubectl wait --namespace demo --timeout=120s --for=condition=Complete inferencebatch/capitals
 cat <<'TRY'
 

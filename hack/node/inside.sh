@@ -1,10 +1,10 @@
 #!/bin/bash
-# inside.sh NAME NODE-ROOT PROGRAMS RUNTIME IMAGES STATE: PID 1 of a node. It lays the node's root, starts every part, and ends with them.
+# inside.sh NAME NODE-ROOT PROGRAMS RUNTIME METRICS IMAGES STATE: PID 1 of a node. It lays the node's root, starts every part, and ends with them.
 # All of it is in namespaces of its own (mount, pid, network, cgroup, ipc, uts): no rule, address, mount or setting of the machine changes.
 set -eu
-NAME=$1 LOWER=$2 PROGRAMS=$3 RUNTIME=$4 IMAGES=$5 STATE=$6 ROOT=$6/root
+NAME=$1 LOWER=$2 PROGRAMS=$3 RUNTIME=$4 METRICS=$5 IMAGES=$6 STATE=$7 ROOT=$7/root
 mount -t overlay overlay -o "lowerdir=$LOWER,upperdir=$STATE/upper,workdir=$STATE/work" "$ROOT"
-mkdir -p "$ROOT"/{pki,proc,sys,dev,run,tmp,images,etc/cni/net.d,etc/containerd,opt/cni/bin,opt/node,opt/runtime,var/lib/containerd,var/lib/kubelet,var/log/node,srv/volumes}
+mkdir -p "$ROOT"/{pki,proc,sys,dev,run,tmp,images,etc/cni/net.d,etc/containerd,opt/cni/bin,opt/node,opt/runtime,opt/metrics,var/lib/containerd,var/lib/kubelet,var/log/node,srv/volumes}
 mount -t proc proc "$ROOT/proc"; mount -t sysfs sysfs "$ROOT/sys"; mount --rbind /dev "$ROOT/dev"
 mount -t tmpfs tmpfs "$ROOT/run"; mount -t tmpfs tmpfs "$ROOT/tmp"; mount -t tmpfs -o mode=755 cgroup "$ROOT/sys/fs/cgroup"
 while read -r controllers; do  # the hierarchies of cgroup v1, as this machine has them mounted
@@ -18,10 +18,11 @@ done
 for kept in containerd kubelet; do mount --bind "$STATE/$kept" "$ROOT/var/lib/$kept"; done
 mount --make-shared "$ROOT/var/lib/kubelet"
 mount --bind "$STATE/pki" "$ROOT/pki"; mount --bind "$STATE/log" "$ROOT/var/log/node"
-mount --bind -o ro "$PROGRAMS" "$ROOT/opt/node"; mount --bind -o ro "$RUNTIME" "$ROOT/opt/runtime"; mount --bind -o ro "$IMAGES" "$ROOT/images"
+mount --bind -o ro "$PROGRAMS" "$ROOT/opt/node"; mount --bind -o ro "$RUNTIME" "$ROOT/opt/runtime"
+mount --bind -o ro "$METRICS" "$ROOT/opt/metrics"; mount --bind -o ro "$IMAGES" "$ROOT/images"
 for plugin in bridge host-local loopback portmap; do ln -sf "/opt/runtime/$plugin" "$ROOT/opt/cni/bin/$plugin"; done
 hostname "$NAME"; echo "$NAME" > "$ROOT/etc/hostname"; echo "127.0.0.1 localhost $NAME" > "$ROOT/etc/hosts"; : > "$ROOT/etc/resolv.conf"
-cp "$STATE"/config/10-bridge.conflist "$ROOT/etc/cni/net.d/"; cp "$STATE"/config/containerd.toml "$ROOT/etc/containerd/config.toml"; cp "$STATE"/config/{kubelet,proxy,storageclass,volume}.yaml "$ROOT/etc/"
+cp "$STATE"/config/10-bridge.conflist "$ROOT/etc/cni/net.d/"; cp "$STATE"/config/containerd.toml "$ROOT/etc/containerd/config.toml"; cp "$STATE"/config/{kubelet,proxy,storageclass,volume,metrics}.yaml "$ROOT/etc/"
 
 # A bridge is the node's own address; Pods have another. There is no way out.
 ip link set lo up
@@ -31,7 +32,7 @@ echo 1 > /proc/sys/net/ipv4/ip_forward
 # Not chroot alone: the machine's root would stay that of the mount namespace, and `kubectl exec` would land in it.
 cd "$ROOT"; mkdir -p old; pivot_root . old
 exec chroot . /bin/bash -s "$NAME" <<'INSIDE'
-NAME=$1; umount -l /old; export PATH=/opt/node:/opt/runtime:/usr/sbin:/usr/bin:/sbin:/bin; cd /
+NAME=$1; umount -l /old; export PATH=/opt/node:/opt/runtime:/opt/metrics:/usr/sbin:/usr/bin:/sbin:/bin; cd /
 part() { log=$1; shift; "$@" > "/var/log/node/$log.log" 2>&1 & }
 until_done() { for _ in $(seq 300); do "$@" > /dev/null 2>&1 && return; sleep 0.2; done; return 1; }
 ADMIN="node kubectl --kubeconfig /pki/admin.kubeconfig"
@@ -43,7 +44,9 @@ part apiserver node kube-apiserver --etcd-servers=$ETCD:2379 --secure-port=6443 
   --tls-cert-file=/pki/apiserver.crt --tls-private-key-file=/pki/apiserver.key \
   --service-account-issuer=https://kubernetes.default.svc --service-account-key-file=/pki/sa.pub --service-account-signing-key-file=/pki/sa.key \
   --token-auth-file=/pki/tokens.csv --authorization-mode=Node,RBAC --enable-admission-plugins=NodeRestriction --service-cluster-ip-range=10.96.0.0/16 \
-  --kubelet-client-certificate=/pki/kubelet-client.crt --kubelet-client-key=/pki/kubelet-client.key --kubelet-preferred-address-types=InternalIP
+  --kubelet-client-certificate=/pki/kubelet-client.crt --kubelet-client-key=/pki/kubelet-client.key --kubelet-preferred-address-types=InternalIP \
+  --proxy-client-cert-file=/pki/kubelet-client.crt --proxy-client-key-file=/pki/kubelet-client.key --requestheader-client-ca-file=/pki/ca.crt \
+  --requestheader-username-headers=X-Remote-User --requestheader-group-headers=X-Remote-Group --requestheader-extra-headers-prefix=X-Remote-Extra-
 import() { until_done ctr version; for image in /images/*.tar; do ctr -n k8s.io images import "$image"; done; }
 import > /var/log/node/import.log 2>&1 & IMPORT=$!
 until_done $ADMIN get --raw /readyz
@@ -56,8 +59,11 @@ part proxy node kube-proxy --config=/etc/proxy.yaml --hostname-override="$NAME"
 part dns node dns --kubeconfig=/pki/admin.kubeconfig --listen=10.200.0.1:53
 until_done $ADMIN wait --for=condition=Ready "node/$NAME" --timeout=60s
 part gpus node gpus
+part metrics-server metrics-server --kubeconfig=/pki/admin.kubeconfig --authentication-kubeconfig=/pki/admin.kubeconfig --authorization-kubeconfig=/pki/admin.kubeconfig \
+  --secure-port=4443 --cert-dir=/run/metrics-server --kubelet-insecure-tls --metric-resolution=10s --kubelet-request-timeout=5s
 for number in {1..8}; do mkdir -p "/srv/volumes/$number"; echo ---; sed "s/NUMBER/$number/" /etc/volume.yaml; done | cat /etc/storageclass.yaml - > /etc/volumes.yaml
-$ADMIN apply -f /etc/volumes.yaml > /var/log/node/volumes.log 2>&1
+$ADMIN apply -f /etc/volumes.yaml -f /etc/metrics.yaml > /var/log/node/applied.log 2>&1
+until_done $ADMIN get --raw /apis/metrics.k8s.io/v1beta1 # a namespace cannot go while an API is served by nobody
 wait "$IMPORT"; touch /pki/ready
 trap 'kill 0' TERM; while :; do wait -n || true; sleep 1; done
 INSIDE

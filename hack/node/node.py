@@ -155,8 +155,8 @@ def _command(name: str, folder: Path) -> list[str]:
         "--cgroup",
     ]
     joined = 'for procs in /sys/fs/cgroup/*/"$1"/cgroup.procs; do echo $$ > "$procs"; done; shift; exec unshare "$@"'
-    laid = [str(node_root()), str(programs.kubernetes().parent), str(programs.runtime()), str(folder / "images")]
-    inside = ["bash", str(_HERE / "inside.sh"), name, *laid, str(folder)]
+    laid = [node_root(), programs.kubernetes().parent, programs.runtime(), programs.metrics_server().parent]
+    inside = ["bash", str(_HERE / "inside.sh"), name, *map(str, (*laid, folder / "images", folder))]
     return ["bash", "-c", joined, "bash", _cgroup(name), *own, *inside]
 
 

@@ -33,6 +33,7 @@ _BY_STATUS: Mapping[int, type[CloudError]] = {
     402: errors.PaymentRequired,
     403: errors.Forbidden,
     404: errors.NotFound,
+    405: errors.NotServed,
     # The server gave up waiting for the request, or a proxy for the server: it may have been acted upon.
     408: errors.CloudUnavailable,
     409: errors.Conflict,

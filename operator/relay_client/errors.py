@@ -3,6 +3,7 @@
     CloudError                  any failed call; `outcome` says whether the cloud may have acted
     ├── BadRequest              400 and every 4xx without a class of its own
     │   ├── Invalid             422: well-formed but meaningless together
+    │   ├── NotServed           405: the cloud has no such operation
     │   ├── TooLarge            413: the upload, or the request, is over the cloud's limit
     │   └── NoInferenceUrl      not sent: the Cloud was made without the inference API's URL
     ├── Unauthorized            401: missing, invalid, expired or revoked key
@@ -92,6 +93,10 @@ class BadRequest(CloudError):
 
 class Invalid(BadRequest):
     """The request is well-formed but semantically invalid (422)."""
+
+
+class NotServed(BadRequest):
+    """The cloud has no such operation (405; section 4 does not show the path of every one)."""
 
 
 class TooLarge(BadRequest):

@@ -8,12 +8,25 @@ from enum import StrEnum
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from relay_wire.account import Me, Whoami
+from relay_wire.api_keys import ApiKeyCreate, ApiKeyCreated, ApiKeyList
 from relay_wire.batches import Batch, BatchCreate, BatchList
 from relay_wire.billing import AutoRecharge, AutoRechargeUpdate, Balance, CurrentUsage
 from relay_wire.catalog import GpuAvailabilityList, GpuModelList, LocationList, Pricing, VmTemplateList
 from relay_wire.clusters import ClusterCreate, ClusterDetail, ClusterPage, ClusterScale, ClusterSummary
 from relay_wire.files import FileDeleted, FileList, FileObject
+from relay_wire.orgs import Member, MemberAdd, MemberList, MemberUpdate
 from relay_wire.pods import PodCapacityList, PodCreate
+from relay_wire.provider import (
+    NodeStatusUpdate,
+    ProviderEarnings,
+    ProviderNodeList,
+    ProvisioningTokenCreate,
+    ProvisioningTokenCreated,
+    ProvisioningTokenList,
+)
+from relay_wire.registry_credentials import RegistryCredential, RegistryCredentialCreate, RegistryCredentialList
+from relay_wire.runner_pools import RunnerPool, RunnerPoolCreate, RunnerPoolList
+from relay_wire.snapshots import Snapshot, SnapshotCreate, SnapshotPage
 from relay_wire.ssh_keys import SshKey, SshKeyAttach, SshKeyCreate, SshKeyList
 from relay_wire.vms import CreatedResource, Visibility, VmCreate, VmPage, VmRecord
 from relay_wire.webhooks import (
@@ -118,6 +131,21 @@ TERMINATE_CLUSTER = Operation(
     "terminate_cluster", "POST", "/v1/clusters/{id}/terminate", NOTHING, NOTHING, repeatable=True, priority=True
 )
 
+CREATE_API_KEY = Operation("create_api_key", "POST", "/v1/orgs/{orgId}/api-keys/create", ApiKeyCreate, ApiKeyCreated)
+LIST_API_KEYS = Operation("list_api_keys", "GET", "/v1/orgs/{orgId}/api-keys", NOTHING, ApiKeyList, repeatable=True)
+REVOKE_API_KEY = Operation(
+    "revoke_api_key", "DELETE", "/v1/orgs/{orgId}/api-keys/{id}", NOTHING, NOTHING, repeatable=True
+)
+
+ADD_MEMBER = Operation("add_member", "POST", "/v1/orgs/{orgId}/members/add", MemberAdd, Member)
+LIST_MEMBERS = Operation("list_members", "GET", "/v1/orgs/{orgId}/members", NOTHING, MemberList, repeatable=True)
+UPDATE_MEMBER = Operation(
+    "update_member", "PATCH", "/v1/orgs/{orgId}/members/{userId}", MemberUpdate, Member, repeatable=True
+)
+REMOVE_MEMBER = Operation(
+    "remove_member", "DELETE", "/v1/orgs/{orgId}/members/{userId}", NOTHING, NOTHING, repeatable=True
+)
+
 CREATE_SSH_KEY = Operation("create_ssh_key", "POST", "/v1/orgs/{orgId}/ssh-keys/create", SshKeyCreate, SshKey)
 LIST_SSH_KEYS = Operation(
     "list_ssh_keys", "GET", "/v1/orgs/{orgId}/ssh-keys", NOTHING, SshKeyList, repeatable=True, assumed=True
@@ -127,6 +155,108 @@ ATTACH_SSH_KEY = Operation(
 )
 DELETE_SSH_KEY = Operation(
     "delete_ssh_key", "DELETE", "/v1/orgs/{orgId}/ssh-keys/{id}", NOTHING, NOTHING, repeatable=True, assumed=True
+)
+
+CREATE_SNAPSHOT = Operation(
+    "create_snapshot", "POST", "/v1/vms/{id}/snapshots/create", SnapshotCreate, Snapshot, assumed=True
+)
+LIST_SNAPSHOTS = Operation(
+    "list_snapshots", "GET", "/v1/vms/{id}/snapshots", NOTHING, SnapshotPage, repeatable=True, assumed=True
+)
+DELETE_SNAPSHOT = Operation(
+    "delete_snapshot",
+    "DELETE",
+    "/v1/vms/{id}/snapshots/{snapshotId}",
+    NOTHING,
+    NOTHING,
+    repeatable=True,
+    assumed=True,
+)
+
+CREATE_REGISTRY_CREDENTIAL = Operation(
+    "create_registry_credential",
+    "POST",
+    "/v1/orgs/{orgId}/registry-credentials/create",
+    RegistryCredentialCreate,
+    RegistryCredential,
+)
+LIST_REGISTRY_CREDENTIALS = Operation(
+    "list_registry_credentials",
+    "GET",
+    "/v1/orgs/{orgId}/registry-credentials",
+    NOTHING,
+    RegistryCredentialList,
+    repeatable=True,
+)
+DELETE_REGISTRY_CREDENTIAL = Operation(
+    "delete_registry_credential",
+    "DELETE",
+    "/v1/orgs/{orgId}/registry-credentials/{id}",
+    NOTHING,
+    NOTHING,
+    repeatable=True,
+)
+
+CREATE_RUNNER_POOL = Operation(
+    "create_runner_pool", "POST", "/v1/orgs/{orgId}/runner-pools", RunnerPoolCreate, RunnerPool
+)
+LIST_RUNNER_POOLS = Operation(
+    "list_runner_pools",
+    "GET",
+    "/v1/orgs/{orgId}/runner-pools",
+    NOTHING,
+    RunnerPoolList,
+    repeatable=True,
+    assumed=True,
+)
+DELETE_RUNNER_POOL = Operation(
+    "delete_runner_pool",
+    "DELETE",
+    "/v1/orgs/{orgId}/runner-pools/{id}",
+    NOTHING,
+    NOTHING,
+    repeatable=True,
+    assumed=True,
+    priority=True,
+)
+
+CREATE_PROVISIONING_TOKEN = Operation(
+    "create_provisioning_token",
+    "POST",
+    "/v1/orgs/{orgId}/provider/tokens",
+    ProvisioningTokenCreate,
+    ProvisioningTokenCreated,
+)
+LIST_PROVISIONING_TOKENS = Operation(
+    "list_provisioning_tokens",
+    "GET",
+    "/v1/orgs/{orgId}/provider/tokens",
+    NOTHING,
+    ProvisioningTokenList,
+    repeatable=True,
+)
+REVOKE_PROVISIONING_TOKEN = Operation(
+    "revoke_provisioning_token",
+    "DELETE",
+    "/v1/orgs/{orgId}/provider/tokens/{id}",
+    NOTHING,
+    NOTHING,
+    repeatable=True,
+)
+
+LIST_PROVIDER_NODES = Operation(
+    "list_provider_nodes", "GET", "/v1/orgs/{orgId}/provider/nodes", NOTHING, ProviderNodeList, repeatable=True
+)
+UPDATE_PROVIDER_NODE = Operation(
+    "update_provider_node",
+    "PATCH",
+    "/v1/orgs/{orgId}/provider/nodes/{nodeId}",
+    NodeStatusUpdate,
+    NOTHING,
+    repeatable=True,
+)
+GET_PROVIDER_EARNINGS = Operation(
+    "get_provider_earnings", "GET", "/v1/orgs/{orgId}/provider/earnings", NOTHING, ProviderEarnings, repeatable=True
 )
 
 CREATE_WEBHOOK = Operation("create_webhook", "POST", "/v1/orgs/{orgId}/webhooks/create", WebhookCreate, WebhookCreated)
@@ -221,10 +351,32 @@ OPERATIONS: tuple[AnyOperation, ...] = (
     RESTART_CLUSTER,
     STOP_CLUSTER,
     TERMINATE_CLUSTER,
+    CREATE_API_KEY,
+    LIST_API_KEYS,
+    REVOKE_API_KEY,
+    ADD_MEMBER,
+    LIST_MEMBERS,
+    UPDATE_MEMBER,
+    REMOVE_MEMBER,
     CREATE_SSH_KEY,
     LIST_SSH_KEYS,
     ATTACH_SSH_KEY,
     DELETE_SSH_KEY,
+    CREATE_SNAPSHOT,
+    LIST_SNAPSHOTS,
+    DELETE_SNAPSHOT,
+    CREATE_REGISTRY_CREDENTIAL,
+    LIST_REGISTRY_CREDENTIALS,
+    DELETE_REGISTRY_CREDENTIAL,
+    CREATE_RUNNER_POOL,
+    LIST_RUNNER_POOLS,
+    DELETE_RUNNER_POOL,
+    CREATE_PROVISIONING_TOKEN,
+    LIST_PROVISIONING_TOKENS,
+    REVOKE_PROVISIONING_TOKEN,
+    LIST_PROVIDER_NODES,
+    UPDATE_PROVIDER_NODE,
+    GET_PROVIDER_EARNINGS,
     CREATE_WEBHOOK,
     LIST_WEBHOOKS,
     DELETE_WEBHOOK,

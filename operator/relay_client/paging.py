@@ -32,13 +32,21 @@ class Listing(Generic[ItemT]):
 
 
 async def pages(
-    cloud: Cloud, operation: Operation[None, Page[ItemT]], *, limit: int | None = None, max_pages: int = MAX_PAGES
+    cloud: Cloud,
+    operation: Operation[None, Page[ItemT]],
+    *,
+    limit: int | None = None,
+    max_pages: int = MAX_PAGES,
+    **path_params: str,
 ) -> AsyncIterator[Page[ItemT]]:
-    """The pages of a list, at most `max_pages` of `limit` items. Raises Unreadable where a cursor comes again."""
+    """The pages of a list, at most `max_pages` of `limit` items; `path_params` as `Cloud.call` takes them.
+
+    Raises Unreadable where a cursor comes again.
+    """
     seen: set[str] = set()
     query: dict[str, str | int] = {} if limit is None else {"limit": limit}
     for _ in range(max_pages):
-        page = await cloud.call(operation, query=query)
+        page = await cloud.call(operation, query=query, **path_params)
         yield page
         cursor = page.next_cursor
         if not cursor:
@@ -50,11 +58,16 @@ async def pages(
 
 
 async def listing(
-    cloud: Cloud, operation: Operation[None, Page[ItemT]], *, limit: int | None = None, max_pages: int = MAX_PAGES
+    cloud: Cloud,
+    operation: Operation[None, Page[ItemT]],
+    *,
+    limit: int | None = None,
+    max_pages: int = MAX_PAGES,
+    **path_params: str,
 ) -> Listing[ItemT]:
     """All pages as one. Raises CloudError, rather than answering a part, where a page cannot be read."""
     kept, complete = _Kept[ItemT](operation.name), False
-    async for page in pages(cloud, operation, limit=limit, max_pages=max_pages):
+    async for page in pages(cloud, operation, limit=limit, max_pages=max_pages, **path_params):
         kept.keep(page.items)
         complete = not page.next_cursor
     return Listing(tuple(kept.items), complete)

@@ -5,6 +5,7 @@ import gc
 import logging
 import sys
 from collections.abc import Sequence
+from ipaddress import ip_network
 from pathlib import Path
 
 
@@ -48,6 +49,15 @@ def _parser() -> argparse.ArgumentParser:
         default=None,
         metavar="FILE",
         help="the control interface and the console want the token that is in this file, from anywhere",
+    )
+    command.add_argument(
+        "--allow-network",
+        type=ip_network,
+        action="append",
+        default=[],
+        metavar="CIDR",
+        help="private addresses that webhooks and servers of models may have; may be given again. A cloud that listens "
+        "on loopback calls all addresses, any other only public ones and these",
     )
     command.add_argument("--advertise", default="", metavar="HOST", help="the host in URLs (default: that of --host)")
     return parser

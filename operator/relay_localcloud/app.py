@@ -7,7 +7,7 @@ routes.
 import random
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
 
@@ -33,6 +33,7 @@ from relay_localcloud.control import state as control_state
 from relay_localcloud.control import workloads as control_workloads
 from relay_localcloud.control.access import ControlAccess
 from relay_localcloud.control.state import Reset
+from relay_localcloud.egress.reach import Reach
 from relay_localcloud.faults.layer import FaultInjection, FaultRegistry
 from relay_localcloud.gateway import directory
 from relay_localcloud.http import errors, openapi
@@ -129,6 +130,8 @@ class Options:
     list_vms: bool = False
     public_control: bool = False
     admin_token: str | None = None
+    reach: Reach = field(default_factory=lambda: Reach.of_server("localhost", ()))
+    """Where organizations may have webhooks and servers of models."""
 
 
 def management_routes(options: Options) -> list[Route]:
@@ -141,10 +144,10 @@ def management_routes(options: Options) -> list[Route]:
 def open_cloud(store: Store, options: Options, gateway_url: str, inference_url: str) -> Cloud:
     """Put the parts of a cloud together on its state; `gateway_url` is where workloads have their endpoints."""
     faults = FaultRegistry(store)
-    deliveries = Deliveries(store, faults)
+    deliveries = Deliveries(store, faults, options.reach)
     files = FileStorage(store.directory)
     vault = Vault.of(store.directory)
-    upstreams = Upstreams(random.random, vault)
+    upstreams = Upstreams(random.random, vault, options.reach)
     batches = BatchRunner(store, files, Worker(store, partial(invoke, store, upstreams)))
     clock = Clock(store, HANDLERS, [deliveries, batches], lambda: time.time_ns() // 1000, options.first_mode)
     limiter = RateLimiter(time.monotonic)

@@ -21,6 +21,7 @@ from relay_localcloud import app
 from relay_localcloud.app import Options
 from relay_localcloud.cloud import Cloud
 from relay_localcloud.control.state import Reset, seed
+from relay_localcloud.egress.reach import Reach
 from relay_localcloud.gateway.directory import Directory
 from relay_localcloud.gateway.server import GatewayServer
 from relay_localcloud.http.servers import ListenError, Server, listen
@@ -57,7 +58,8 @@ def start(chosen: Namespace) -> int:
         chosen.host, chosen.port, chosen.inference_port, chosen.gateway_port, chosen.tls, chosen.advertise
     )
     switches = (chosen.list_vms, chosen.public_control, chosen.admin_token_file)
-    options = Options(chosen.state, chosen.clock, chosen.seed, *switches)
+    reach = Reach.of_server(chosen.host, chosen.allow_network)
+    options = Options(chosen.state, chosen.clock, chosen.seed, *switches, reach)
     try:
         uvloop.run(serve(binding, options))
     except (StateError, ListenError, StateFileError) as error:

@@ -9,13 +9,33 @@ from collections.abc import Sequence
 
 import uvloop
 
-from relay_operator.app import run
-from relay_operator.crds import crds_as_yaml
-from relay_operator.settings import SettingsError, describe_settings, load_settings
+from relay_operator import app, crds, settings
+from relay_operator.kinds import KINDS
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """`relay-operator run | crds | settings`; the exit status is 2 for settings that cannot be used."""
+    command = _parser().parse_args(arguments).command
+    match command:
+        case "crds":
+            sys.stdout.write(crds.crds_as_yaml())
+            return 0
+        case "settings":
+            sys.stdout.write(settings.describe_settings())
+            return 0
+    try:
+        chosen = settings.load_settings([kind.name for kind in KINDS if kind.assumed])
+    except settings.SettingsError as error:
+        sys.stderr.write(f"relay-operator: {error}\n")
+        return 2
+    status = asyncio.Runner(loop_factory=uvloop.new_event_loop).run(app.run(chosen))
+    # All that is ours has ended in order. kopf's watches can outlive their cancellation, and a process that waited
+    # for them would neither work nor be started again.
+    logging.shutdown()
+    os._exit(status)
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="relay-operator", description="Runs GPU-cloud workloads from Kubernetes objects."
     )
@@ -23,27 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands.add_parser("run", help="reconcile; KUBECONFIG or in-cluster, settings from the environment (RELAY_*)")
     commands.add_parser("crds", help="print the CRDs, for kubectl apply -f -")
     commands.add_parser("settings", help="print every setting, its default and its meaning")
-    match parser.parse_args(arguments).command:
-        case "crds":
-            sys.stdout.write(crds_as_yaml())
-        case "settings":
-            sys.stdout.write(describe_settings())
-        case _:
-            return _run()
-    return 0
-
-
-def _run() -> int:
-    try:
-        settings = load_settings()
-    except SettingsError as error:
-        sys.stderr.write(f"relay-operator: {error}\n")
-        return 2
-    status = asyncio.Runner(loop_factory=uvloop.new_event_loop).run(run(settings))
-    # All that is ours has ended in order. kopf's watches can outlive their cancellation, and a process that waited
-    # for them would neither work nor be started again.
-    logging.shutdown()
-    os._exit(status)
+    return parser
 
 
 if __name__ == "__main__":

@@ -17,16 +17,16 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
-from urllib.request import getproxies
 
-from kubernetes.aio import client, config
 from pydantic import JsonValue
 
 from relay_client import CloudError
 from relay_operator.accounts.accounts import Accounts
 from relay_operator.api.meta import GROUP, ObjectKey
+from relay_operator.catalog.catalog import Catalog
 from relay_operator.collector import Collector
 from relay_operator.crds.definitions import object_schema
+from relay_operator.credentials import CredentialsError, api_access
 from relay_operator.engine.backoff import Backoff, PollIntervals, RetryPolicy, jittered
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.controller import Engine
@@ -35,7 +35,7 @@ from relay_operator.engine.events import Recorder
 from relay_operator.engine.identity import installation_of
 from relay_operator.engine.informer import Informer
 from relay_operator.engine.kind import Kind, resource_type
-from relay_operator.engine.kube import NAMESPACES, Kube, KubeError
+from relay_operator.engine.kube import NAMESPACES, ApiAccess, Kube, KubeError
 from relay_operator.engine.queue import Priority, Queue, Shares
 from relay_operator.engine.served import ServedKinds
 from relay_operator.engine.vanished import Vanished
@@ -68,7 +68,7 @@ _FIRST_LIST_BACKOFF = Backoff(initial=0.2, limit=10.0)
 async def run(settings: Settings, kinds: Sequence[Kind[Parts]] = KINDS) -> int:
     """Serve, stand for election, lead until told to stop; answers the process's exit status.
 
-    0 where it was told to stop; 1 where it cannot go on (a lost Lease, a broken watch) and has to be started again.
+    0 if it was told to stop; 1 if it cannot go on (a lost Lease, a broken watch) and has to be started again.
     """
     configure_logging(settings.log_format, settings.log_level, sys.stderr, EXPECTED)
     _take_descriptors()
@@ -77,10 +77,10 @@ async def run(settings: Settings, kinds: Sequence[Kind[Parts]] = KINDS) -> int:
     status = 0
     try:
         async with AsyncExitStack() as stack:
-            api = await stack.enter_async_context(await _kubernetes())
+            api = await stack.enter_async_context(api_access())
             replica = _assemble(settings, api, kinds)
             await replica.serve(stop, stack)
-    except* (LeaseLostError, WatchEndedError, KubeError, OSError, config.ConfigException) as errors:
+    except* (LeaseLostError, WatchEndedError, KubeError, OSError, CredentialsError) as errors:
         for error in _leaves(errors):
             logger.error("ending: %s", error)  # noqa: TRY400 - a failure of the world: the sentence says enough
         status = 1
@@ -108,19 +108,6 @@ def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]
             yield error
 
 
-async def _kubernetes() -> client.ApiClient:
-    """Credentials of the cluster this runs in, else of KUBECONFIG."""
-    if "KUBERNETES_SERVICE_HOST" in os.environ and "KUBECONFIG" not in os.environ:
-        config.load_incluster_config()  # type: ignore[no-untyped-call]
-    else:
-        await config.load_kube_config()  # type: ignore[no-untyped-call]
-    configuration = client.Configuration.get_default_copy()
-    configuration.connection_pool_maxsize = 100
-    # Without a proxy in the environment there is nothing to trust it for; with it, every request reads a netrc file.
-    configuration.client_session_kwargs = {"trust_env": bool(getproxies())}
-    return client.ApiClient(configuration)
-
-
 @dataclass(slots=True)
 class App:
     """The parts that run; `serve` is their order."""
@@ -135,6 +122,7 @@ class App:
     """Of the election's loop."""
     label: LeaderLabel
     collector: Collector
+    catalog: Catalog
     synced: asyncio.Event = field(default_factory=asyncio.Event)
     standing_by: bool = True
     unseen: str | None = "whether objects can be listed was not asked yet"
@@ -210,6 +198,7 @@ class App:
             self._work(),
             self._repair(),
             self._follow_crds(),
+            self._follow_catalog(),
             self.collector.run(),
             self.parts.engine.recorder.run(),
         )
@@ -286,6 +275,11 @@ class App:
             if self.parts.engine.served.outdated:
                 await self._compare()
 
+    async def _follow_catalog(self) -> None:
+        """Once accounts are known, of which one is chosen."""
+        await self.synced.wait()
+        await self.catalog.run()
+
     async def _compare(self) -> None:
         engine = self.parts.engine
         await engine.served.compare(engine.kube, engine.cache, engine.queue)
@@ -317,7 +311,7 @@ def _shares(workers: int, cache: Cache, kinds: Sequence[Kind[Parts]]) -> Shares[
     return Shares(lambda key: shares[key.kind] < 1, few, cache.account_of, max(workers // 2, 1))
 
 
-def _assemble(settings: Settings, api: client.ApiClient, kinds: Sequence[Kind[Parts]]) -> App:
+def _assemble(settings: Settings, api: ApiAccess, kinds: Sequence[Kind[Parts]]) -> App:
     plurals = {kind.name: kind.definition.plural for kind in kinds if kind.uses_account}
     metrics = process_metrics(version("relay-operator"), plurals)
     kube = Kube(api, on_write=metrics.on_write)
@@ -356,7 +350,8 @@ def _assemble(settings: Settings, api: client.ApiClient, kinds: Sequence[Kind[Pa
         on_pass=collector.on_pass,
         served=ServedKinds(functools.cache(lambda: _needed(kinds)), _remedy(settings.namespace)),
     )
-    parts = Parts(settings, engine, accounts, metrics, stores, transfers, leading, plurals)
+    disabled = frozenset(kind.name for kind in kinds if kind.assumed and kind.name not in settings.assumed_kinds)
+    parts = Parts(settings, engine, accounts, metrics, stores, transfers, leading, plurals, disabled)
     reconcilers = {kind.name: kind.reconciler(parts) for kind in kinds}
     return App(
         parts=parts,
@@ -374,6 +369,7 @@ def _assemble(settings: Settings, api: client.ApiClient, kinds: Sequence[Kind[Pa
         pulse=pulse,
         label=LeaderLabel(kube, settings.namespace, os.environ.get("POD_NAME")),
         collector=collector,
+        catalog=Catalog(kube, cache, accounts, settings, leading, _now),
     )
 
 

@@ -1,6 +1,7 @@
 """Every setting of the operator: read once from the environment, prefix RELAY_."""
 
 import re
+from collections.abc import Collection
 from pathlib import PurePosixPath
 from typing import Annotated, Literal, NamedTuple, Self, TypeVar
 
@@ -93,7 +94,7 @@ class Settings(BaseSettings):
         "",
         max_length=10,
         pattern="^[a-z0-9]*$",
-        description="Part of the names in the cloud that tells this cluster's operator from those of others, at most "
+        description="Part of names in the cloud that distinguishes this cluster's operator from others, at most "
         "10 lower-case letters and digits; empty: from the cluster. Set it for a cluster rebuilt from a backup, to "
         "what the former one had.",
     )
@@ -105,13 +106,27 @@ class Settings(BaseSettings):
     default_base_url: Url = Field("", description="Management API of accounts that name no baseUrl.")
     default_inference_url: Url = Field("", description="Inference API of accounts that name no inferenceUrl.")
 
+    assumed_kinds: Words[str] = Field(
+        (),
+        description="Kinds to switch on although the cloud's description does not show the calls that they need, such "
+        "as VmSnapshot. An object of one that is not named is Stalled (KindDisabled), and what it has in the cloud is "
+        "still ended when it is deleted.",
+    )
+    catalog_account: str = Field(
+        "",
+        max_length=317,
+        pattern=r"^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?)?$",
+        description="The CloudAccount (namespace/name) with whose key the catalog of GpuModels is read; empty: the "
+        "ClusterCloudAccount default, else the oldest account that is Ready.",
+    )
+
     file_roots: Words[Annotated[PurePosixPath, BeforeValidator(file_root)]] = Field(
         (), description="Folders below which batches may read and write with file: URLs; empty: no file: URLs."
     )
     allowed_private_networks: Words[Annotated[Network, BeforeValidator(private_network)]] = Field(
         (),
         description="Networks (CIDR) that are not public and that batches may read from and write to, also over plain "
-        "http; empty: public addresses over TLS alone.",
+        "http; empty: only public addresses over TLS.",
     )
 
     webhook_listen: Listen = Field(
@@ -120,7 +135,7 @@ class Settings(BaseSettings):
     )
     webhook_public_url: Url = Field(
         "",
-        description="Where the cloud reaches the webhook receiver; empty: no subscriptions are made, polling alone.",
+        description="Where the cloud reaches the webhook receiver; empty: no subscriptions, only polling.",
     )
     webhook_body_limit_bytes: int = Field(1_048_576, ge=1, description="A larger delivery is refused unread.")
     webhook_deduplication_size: int = Field(4096, ge=1, description="Delivery ids remembered for each account.")
@@ -135,7 +150,7 @@ class Settings(BaseSettings):
     leader_election: bool = Field(True, description="Whether replicas agree on one leader through a Lease.")
     lease_name: str = Field("relay-operator", description="Name of the Lease, in the operator's namespace.")
     lease_duration_seconds: Seconds = Field(15, ge=1, description="A standby takes over when the Lease is this old.")
-    lease_renew_deadline_seconds: Seconds = Field(10, description="A leader that could not renew for so long ends.")
+    lease_renew_deadline_seconds: Seconds = Field(10, description="A leader that could not renew for this long ends.")
     lease_retry_seconds: Seconds = Field(2, description="Time between two attempts to take or renew the Lease.")
 
     workers: int = Field(
@@ -155,14 +170,14 @@ class Settings(BaseSettings):
         3, ge=1, description="Failures in a row after which an unreachable cloud makes an object Stalled."
     )
     absence_seconds: Seconds = Field(5, description="Time between two 404s that together mean that it is gone.")
-    newborn_seconds: Seconds = Field(30, description="After a create, a 404 means nothing for so long.")
+    newborn_seconds: Seconds = Field(30, description="After a create, a 404 means nothing for this long.")
     search_seconds: Seconds = Field(
-        60, description="After a create whose answer was lost, a list without its name means nothing for so long."
+        60, description="After a create whose answer was lost, a list without its name means nothing for this long."
     )
     absence_after_unknown_seconds: Seconds = Field(
         600,
-        description="A create whose answer was lost is taken for never acted on after so long without a trace of it, "
-        "and is made again. The cloud may act on it late: what is made twice is paid twice.",
+        description="A create whose answer was lost is taken for never acted on after this long without a trace of it, "
+        "and is sent again. The cloud may act on it late: what is made twice is paid twice.",
     )
     batch_transfers: int = Field(
         4,
@@ -178,7 +193,7 @@ class Settings(BaseSettings):
         description="Bytes of one file uploaded for a batch; a larger input is split into several batches.",
     )
     batch_progress_seconds: Seconds = Field(
-        5, description="Least time between two status writes that tell of a batch's progress alone."
+        5, description="Least time between two status writes for a batch's progress alone."
     )
     shutdown_seconds: Seconds = Field(20, description="Time that work under way gets to finish after SIGTERM.")
 
@@ -210,12 +225,20 @@ class Settings(BaseSettings):
         return StorePolicy(self.file_roots, self.allowed_private_networks)
 
 
-def load_settings() -> Settings:
-    """Reads the environment; raises `SettingsError` with one sentence about the first bad value."""
+def load_settings(assumable: Collection[str] | None = None) -> Settings:
+    """Reads the environment; raises `SettingsError` with one sentence about the first bad value.
+
+    `assumable` are the kinds that `assumed_kinds` may name; None: any.
+    """
     try:
-        return Settings()
+        chosen = Settings()
     except ValidationError as invalid:
         raise SettingsError(_sentence(invalid)) from None
+    unknown = [kind for kind in chosen.assumed_kinds if assumable is not None and kind not in assumable]
+    if unknown:
+        takes = ", ".join(sorted(assumable or ())) or "no kind"
+        raise SettingsError(f"{PREFIX}ASSUMED_KINDS={unknown[0]!r} cannot be used: it takes {takes}.")
+    return chosen
 
 
 def _sentence(invalid: ValidationError) -> str:
@@ -229,14 +252,18 @@ def _sentence(invalid: ValidationError) -> str:
 
 def describe_settings() -> str:
     """Every variable with its default and meaning, as `relay-operator settings` prints it."""
-    paragraphs = [
-        f"{PREFIX}{name.upper()} (default: {_shown(field.default)})\n    {field.description}\n"
-        for name, field in Settings.model_fields.items()
-    ]
-    return "\n".join(paragraphs)
+    return "\n".join(f"{name} (default: {default})\n    {meaning}\n" for name, default, meaning in documented())
+
+
+def documented() -> list[tuple[str, str, str]]:
+    """Each variable, its default, its meaning."""
+    fields = Settings.model_fields.items()
+    return [(f"{PREFIX}{name.upper()}", _shown(field.default), field.description or "") for name, field in fields]
 
 
 def _shown(default: object) -> str:
     if isinstance(default, bool):
         return str(default).lower()
-    return str(default) if default not in ((), "") else "empty"
+    if isinstance(default, tuple) and not isinstance(default, ListenAddress):
+        return ",".join(default) or "empty"
+    return str(default) or "empty"

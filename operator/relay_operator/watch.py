@@ -1,10 +1,10 @@
-"""kopf's watches, feeding the cache and the queue. With `__main__`, the only import of kopf."""
+"""kopf's watches, feeding the cache and the queue. With `credentials`, the only import of kopf."""
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NoReturn, cast
+from typing import NoReturn, cast
 
 import aiohttp
 import kopf
@@ -13,6 +13,7 @@ from kopf._cogs.clients.watching import WatchingError
 from kopf._core.engines.peering import Identity
 
 from relay_operator.api.meta import GROUP, VERSION
+from relay_operator.credentials import credentials
 from relay_operator.engine.informer import Informer
 from relay_operator.engine.kube import JsonObject
 from relay_operator.sifting import Sifted
@@ -52,11 +53,9 @@ class _Login:
     sifting: aiohttp.ClientMiddlewareType
     last: tuple[kopf.ConnectionInfo, kopf.AiohttpSession] | None = None
 
-    async def login(self, **kwargs: Any) -> kopf.AiohttpSession | None:  # noqa: ANN401 - kopf's own protocol
+    async def login(self, **_: object) -> kopf.AiohttpSession:
         """The same credentials are the same session: kopf takes none again that was refused."""
-        found = await asyncio.to_thread(_credentials, kwargs)
-        if found is None:
-            return None
+        found = await asyncio.to_thread(credentials)
         if self.last is None or self.last[0] != found:
             self.last = found, self._session(found)
         return self.last[1]
@@ -76,10 +75,6 @@ class _Login:
             expiration=found.expiration,
             aiohttp_session=session,
         )
-
-
-def _credentials(kwargs: dict[str, Any]) -> kopf.ConnectionInfo | None:
-    return kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
 
 
 def _sifting(informer: Informer, plurals: Mapping[str, str]) -> aiohttp.ClientMiddlewareType:

@@ -2,21 +2,21 @@
 
 from pydantic import Field
 
-from relay_wire.base import Identifier, Items, Lenient, ListOf, NonEmpty, Received, Sent
+from relay_wire.base import Items, Lenient, ListOf, NonEmpty, Received, ResourceId, Sent, SentList
 
 
 class ApiKeyCreate(Sent):
     """Create API key request; it never expires unless `expires_in_seconds` is greater than 0."""
 
     name: NonEmpty
-    scopes: list[str] | None = None
+    scopes: SentList[str] | None = None
     expires_in_seconds: int | None = None
 
 
 class ApiKeyCreated(Received):
     """The answer to a create: the only one that shows the key in plain text."""
 
-    id: Identifier
+    id: ResourceId
     key: str = Field(min_length=1, repr=False)
     key_prefix: str
     name: str
@@ -28,7 +28,7 @@ class ApiKeyCreated(Received):
 class ApiKeySummary(Received):
     """An API key as lists show it."""
 
-    id: Identifier
+    id: ResourceId
     name: str
     key_prefix: str
     scopes: ListOf[str]

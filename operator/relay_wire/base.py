@@ -110,6 +110,10 @@ ListOf = Annotated[list[T], BeforeValidator(lambda value: [] if value is None el
 """A received array; null reads as empty."""
 
 
+SentList = Annotated[list[T], Field(fail_fast=True)]
+"""An array that is sent: of very many items that are wrong, the first is told."""
+
+
 def _printable(value: str) -> str:
     if not value.isprintable():
         raise ValueError("must consist of printable characters")

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from relay_wire.base import Identifier, Lenient, ListOf, Name, Page, Port, Received, ResourceId, Sent
+from relay_wire.base import Identifier, Lenient, ListOf, Name, Page, Port, Received, ResourceId, Sent, SentList
 from relay_wire.catalog import GpuModel
 
 
@@ -34,17 +34,17 @@ class ClusterCreate(Sent):
     gpus_per_replica: int | None = None
     image_url: str | None = None
     container_port: Port | None = None
-    preferred_regions: list[str] | None = None
+    preferred_regions: SentList[str] | None = None
     allow_fallback: bool | None = None
     env_vars: dict[str, str] | None = Field(default=None, repr=False)
     registry_credential_id: str | None = None
-    health_checks: list[str] | None = None
+    health_checks: SentList[str] | None = None
     health_check_path: str | None = None
     health_check_port: Port | None = None
     disk_size_gb: int | None = None
-    container_command: list[str] | None = None
+    container_command: SentList[str] | None = None
     privileged: bool | None = None
-    kernel_modules: list[str] | None = None
+    kernel_modules: SentList[str] | None = None
     template_id: str | None = None
 
 

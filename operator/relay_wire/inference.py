@@ -9,9 +9,11 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag, model_validator
 
-from relay_wire.base import Identifier, Lenient, ListOf, NonEmpty, Received, Sent, SnakeReceived
+from relay_wire.base import Identifier, Lenient, ListOf, NonEmpty, Received, Sent, SentList, SnakeReceived
 
 MOST = 2**31 - 1
+MOST_MESSAGES = 10_000
+"""Of one request, and parts of one message: assumed."""
 
 
 class Family(StrEnum):
@@ -46,11 +48,12 @@ class Part(Asked):
         return self
 
 
-def _kind_of_content(value: object) -> str:
+def _kind(value: object) -> str:
     return "parts" if isinstance(value, list) else "text"
 
 
-Content = Annotated[Annotated[str, Tag("text")] | Annotated[list[Part], Tag("parts")], Discriminator(_kind_of_content)]
+_Parts = Annotated[SentList[Part], Field(max_length=MOST_MESSAGES), Tag("parts")]
+Content = Annotated[Annotated[str, Tag("text")] | _Parts, Discriminator(_kind)]
 """A text, or a list of parts; what is wrong with one is said of what it is."""
 
 Count = Annotated[int, Field(ge=1)]
@@ -76,7 +79,7 @@ class ChatMessage(Asked):
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: Content | None = None
-    tool_calls: list[ToolCall] | None = None
+    tool_calls: SentList[ToolCall] | None = None
     tool_call_id: str | None = None
     name: str | None = None
 
@@ -121,14 +124,14 @@ class ChatRequest(Asked):
     """The body of `POST /v1/chat/completions`."""
 
     model: NonEmpty
-    messages: Annotated[list[ChatMessage], Field(min_length=1)]
+    messages: Annotated[SentList[ChatMessage], Field(min_length=1, max_length=MOST_MESSAGES)]
     max_tokens: Count | None = None
     max_completion_tokens: Count | None = None
     n: Annotated[int, Field(ge=1, le=128)] | None = None
-    stop: str | list[str] | None = None
+    stop: str | Annotated[SentList[str], Field(max_length=4)] | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    tools: list[ChatTool] | None = None
+    tools: SentList[ChatTool] | None = None
     tool_choice: str | dict[str, JsonValue] | None = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
@@ -170,15 +173,15 @@ class MessagesRequest(Asked):
     """The body of `POST /v1/messages`; it requires `max_tokens` (section 7)."""
 
     model: NonEmpty
-    messages: Annotated[list[Message], Field(min_length=1)]
+    messages: Annotated[SentList[Message], Field(min_length=1, max_length=MOST_MESSAGES)]
     max_tokens: Count
     system: Content | None = None
-    stop_sequences: list[str] | None = None
+    stop_sequences: Annotated[SentList[str], Field(max_length=16)] | None = None
     stream: bool | None = None
     temperature: Annotated[float, Field(ge=0, le=1)] | None = None
     top_k: Annotated[int, Field(ge=0)] | None = None
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
-    tools: list[dict[str, JsonValue]] | None = None
+    tools: SentList[dict[str, JsonValue]] | None = None
     tool_choice: dict[str, JsonValue] | None = None
     cache_control: JsonValue = None
     container: JsonValue = None

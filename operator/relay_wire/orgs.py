@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from relay_wire.base import Identifier, Lenient, Printable, Received, Sent
+from relay_wire.base import Identifier, Items, Lenient, Printable, Received, ResourceId, Sent
 
 GivenRole = Literal["admin", "member", "viewer"]
 """The roles that a person can be added or invited with."""
@@ -67,8 +67,21 @@ class MemberUpdate(Sent):
 class Member(Received):
     """A person in an organization; the fields are assumed, since section 2 does not show them."""
 
-    user_id: Identifier
+    user_id: ResourceId
     email: Lenient[str] = None
     full_name: Lenient[str] = None
     role: str
     joined_at: Lenient[str] = None
+
+    @property
+    def id(self) -> str:
+        """What the member is asked for by."""
+        return self.user_id
+
+    @property
+    def name(self) -> None:
+        """Nobody gives a member one."""
+        return None
+
+
+MemberList = Items[Member]

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from relay_wire.base import Identifier, Items, Lenient, Name, NonEmpty, Port, Received, Sent
+from relay_wire.base import Identifier, Items, Lenient, Name, NonEmpty, Port, Received, Sent, SentList
 
 
 class PodStatus(StrEnum):
@@ -40,7 +40,7 @@ class PodCreate(Sent):
     http_port: Port = 80
     public: bool = False
     env_vars: dict[str, str] | None = Field(default=None, repr=False)
-    ssh_keys: list[str] | None = None
+    ssh_keys: SentList[str] | None = None
     shm_size_gb: int | None = Field(default=None, ge=1, le=8192)  # GiB; absent: the platform chooses
     volume_gb: int = Field(default=50, ge=10, le=1024)
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from relay_wire.base import Identifier, Items, Printable, Received, Sent
+from relay_wire.base import Identifier, Items, Lenient, ListOf, Printable, Received, ResourceId, Sent, Word
 
 NodeStatus = Literal["online", "offline", "maintenance", "draining", "removed"]
 """Section 3, "Provider node status"."""
@@ -40,19 +40,25 @@ class ProviderGpu(Received):
     """One GPU of a node; its id is what a reservation names."""
 
     id: Identifier
-    gpu_model_id: str
+    gpu_model_id: Lenient[str] = None
 
 
 class ProviderNode(Received):
-    """A node as its provider sees it."""
+    """A node as its provider sees it; it has no name but its id."""
 
-    id: Identifier
-    status: NodeStatus
-    gpus: list[ProviderGpu]
-    location: str
-    region: str
-    node_pool: str
-    created_at: str
+    id: ResourceId
+    status: Word = ""
+    gpus: Lenient[list[ProviderGpu]] = None
+    workloads: Lenient[int] = None
+    location: Lenient[str] = None
+    region: Lenient[str] = None
+    node_pool: Lenient[str] = None
+    created_at: Lenient[str] = None
+
+    @property
+    def name(self) -> str:
+        """What it is told apart by."""
+        return self.id
 
 
 class ProviderNodeStats(Received):
@@ -98,14 +104,14 @@ class ProvisioningTokenCreate(Sent):
 class ProvisioningToken(Received):
     """A provisioning token as lists show it."""
 
-    id: Identifier
-    name: str
-    node_type: str | None
-    node_pool: str
-    max_nodes: int
-    used_nodes: int
-    expires_at: str
-    created_at: str
+    id: ResourceId
+    name: Lenient[str] = None
+    node_type: Lenient[str] = None
+    node_pool: Lenient[str] = None
+    max_nodes: Lenient[int] = None
+    used_nodes: Lenient[int] = None
+    expires_at: Lenient[str] = None
+    created_at: Lenient[str] = None
 
 
 class ProvisioningTokenCreated(ProvisioningToken):
@@ -134,9 +140,9 @@ class Payout(Received):
 class ProviderEarnings(Received):
     """All that was ever earned, by node, and the payouts of it, newest first."""
 
-    total_cents: int
-    items: list[NodeEarnings]
-    payouts: list[Payout]
+    total_cents: Lenient[int] = None
+    items: ListOf[NodeEarnings]
+    payouts: Lenient[list[Payout]] = None
 
 
 ProviderNodeList = Items[ProviderNode]

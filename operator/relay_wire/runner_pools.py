@@ -1,12 +1,13 @@
 """Pools of CI runners for a version control installation (section 2, "Create runner pool")."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import Field
 
 from relay_wire.base import Identifier, Items, Lenient, Name, Printable, Received, Sent
 
 _Int64 = 2**63 - 1
+LONGEST_GRANT: Final = 4096
 
 _Word = Annotated[str, Field(min_length=1, max_length=100), Printable]
 
@@ -19,7 +20,7 @@ class RunnerPoolCreate(Sent):
     pool_ram_gb: int = Field(ge=1, le=65_536)
     vcs_owner: _Word | None = None
     vcs_owner_type: _Word | None = None
-    grant: str | None = Field(default=None, min_length=1, max_length=4096, repr=False)
+    grant: str | None = Field(default=None, min_length=1, max_length=LONGEST_GRANT, repr=False)
     disk_size_gb: int | None = Field(default=None, ge=1, le=65_536)
 
 

@@ -2,7 +2,7 @@
 
 from enum import StrEnum
 
-from relay_wire.base import Identifier, Lenient, Name, Page, Received, Sent
+from relay_wire.base import Lenient, Name, Page, Received, ResourceId, Sent
 
 
 class SnapshotStatus(StrEnum):
@@ -22,7 +22,7 @@ class SnapshotCreate(Sent):
 class Snapshot(Received):
     """A snapshot; its fields are assumed, since section 2 does not show them."""
 
-    id: Identifier
+    id: ResourceId
     vm_id: Lenient[str] = None
     organization_id: Lenient[str] = None
     name: Lenient[str] = None

@@ -2,10 +2,10 @@
 
 from pydantic import Field
 
-from relay_wire.base import Sent
+from relay_wire.base import Sent, SentList
 
 
 class TransferAccept(Sent):
     """Accept transfer request: the receiving organization's keys that shall be on the workload."""
 
-    ssh_key_ids: list[str] = Field(default_factory=list)
+    ssh_key_ids: SentList[str] = Field(default_factory=list)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from relay_wire.base import Lenient, Name, Page, Port, Received, ResourceId, Sent, Word
+from relay_wire.base import Lenient, Name, Page, Port, Received, ResourceId, Sent, SentList, Word
 
 
 class VmStatus(StrEnum):
@@ -82,19 +82,19 @@ class VmCreate(Sent):
     tier: str | None = None
     image_url: str | None = None
     container_port: Port | None = None
-    container_command: list[str] | None = None
+    container_command: SentList[str] | None = None
     env_vars: dict[str, str] | None = Field(default=None, repr=False)
     disk_size_gb: int | None = None
     health_check_path: str | None = None
     health_check_port: Port | None = None
-    health_checks: list[str] | None = None
-    preferred_regions: list[str] | None = None
+    health_checks: SentList[str] | None = None
+    preferred_regions: SentList[str] | None = None
     allow_fallback: bool | None = None
     privileged: bool | None = None
-    kernel_modules: list[str] | None = None
+    kernel_modules: SentList[str] | None = None
     registry_credential_id: str | None = None
     template_id: str | None = None
-    ssh_key_ids: list[str] | None = None
+    ssh_key_ids: SentList[str] | None = None
     public: bool = False
     node_id: str | None = None
     cloud_init: Annotated[str, Field(max_length=16384), AfterValidator(_shebang)] | None = Field(

@@ -2,7 +2,7 @@
 
 from pydantic import Field
 
-from relay_wire.base import Identifier, Items, Lenient, ListOf, NonEmpty, Received, ResourceId, Sent
+from relay_wire.base import Identifier, Items, Lenient, ListOf, NonEmpty, Received, ResourceId, Sent, SentList
 
 
 class WebhookCreate(Sent):
@@ -10,7 +10,7 @@ class WebhookCreate(Sent):
 
     name: NonEmpty
     url: NonEmpty
-    events: list[str] = Field(default_factory=list)
+    events: SentList[str] = Field(default_factory=list)
 
 
 class Webhook(Received):

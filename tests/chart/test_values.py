@@ -11,6 +11,7 @@ import pytest
 import yaml
 from pydantic.alias_generators import to_camel
 
+from relay_operator.kinds import KINDS
 from relay_operator.settings import Settings
 from tests.support.binaries import helm
 from tests.support.chart import CHART, FOREIGN_KINDS, RELEASE, rendered
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 DEFAULTS: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text())
 SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
 OF_THE_CHART = {
-    *("watch_namespaces", "account_secret_names", "namespace", "leader_election", "lease_name"),
+    *("watch_namespaces", "account_secret_names", "assumed_kinds", "namespace", "leader_election", "lease_name"),
     *("allowed_base_urls", "default_base_url", "default_inference_url"),
     *("webhook_listen", "webhook_public_url", "metrics_listen"),
 }
@@ -109,9 +110,15 @@ def test_the_settings_that_the_chart_takes_are_those_of_the_operator() -> None:
     assert SCHEMA["properties"]["settings"]["properties"] == known
 
 
+def test_the_kinds_that_the_chart_switches_on_are_those_that_are_off() -> None:
+    listed = SCHEMA["properties"]["assumedKinds"]["items"]["enum"]
+    assert listed == [kind.name for kind in KINDS if kind.assumed]
+
+
 @pytest.mark.parametrize(
     ("value", "says"),
     [
+        ("assumedKinds={GpuPod}", "value must be 'VmSnapshot'"),
         ("replica=3", "additional properties 'replica' not allowed"),
         ("replicas=6", "maximum"),
         ("image.tag=a b", "does not match pattern"),

@@ -13,12 +13,12 @@ from tests.faults import oracles
 from tests.faults.batch_scenarios import BATCHES, CLOCK_RATE, SETTINGS
 from tests.faults.every_call import needs_two_operators
 from tests.faults.every_scenario import STARTS
+from tests.faults.learned import Learned
 from tests.faults.neighbour import Neighbour
 from tests.faults.plans import Plan
 from tests.faults.plays import Plays
-from tests.faults.run import Played
 from tests.faults.sampling import Chosen, sampled_out
-from tests.faults.stage import LEASE, Stage
+from tests.faults.stage import LEASE, Stages
 from tests.support.localcloud import LocalCloud, Ports
 from tests.support.s3 import S3Server
 
@@ -103,9 +103,12 @@ def plan_folder(request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.fixture(scope="session")
-def learned() -> dict[str, Played]:
-    """The undisturbed run of each scenario, once it was played."""
-    return {}
+def learned(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Learned:
+    """The undisturbed run of each scenario, once a worker has played it."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if hasattr(request.config, "workerinput") else base) / "learned"
+    folder.mkdir(exist_ok=True)
+    return Learned(folder)
 
 
 @pytest.fixture(scope="session")
@@ -140,57 +143,41 @@ async def neighbour(
     await own.end()
 
 
-@module_fixture
-async def plays(
+@pytest.fixture(scope="session")
+def stages(
     cluster: Cluster,
     operator_kubeconfig: Path,
     shared_operator: SharedOperator,
-    fault_cloud: LocalCloud,
-    neighbour: Neighbour,
-    plan_folder: Path,
-    learned: dict[str, Played],
     tmp_path_factory: pytest.TempPathFactory,
+) -> Stages:
+    """Stages on the shared API server."""
+    return Stages(cluster, operator_kubeconfig, shared_operator, tmp_path_factory)
+
+
+@module_fixture
+async def plays(
+    stages: Stages, fault_cloud: LocalCloud, neighbour: Neighbour, plan_folder: Path, learned: Learned
 ) -> AsyncIterator[Plays]:
-    """Plays plans on the shared API server. The shared operator rests meanwhile."""
-    await shared_operator.operator.stop()
-    folder = tmp_path_factory.mktemp("stage")
-    async with Stage(folder, cluster, operator_kubeconfig, fault_cloud, neighbour=neighbour) as stage:
+    """One operator, which leads without asking."""
+    async with stages.stage(fault_cloud, neighbour=neighbour) as stage:
         yield Plays(stage, plan_folder, learned)
 
 
 @module_fixture
 async def lone_plays(
-    cluster: Cluster,
-    operator_kubeconfig: Path,
-    shared_operator: SharedOperator,
-    fault_cloud: LocalCloud,
-    plan_folder: Path,
-    learned: dict[str, Played],
-    tmp_path_factory: pytest.TempPathFactory,
+    stages: Stages, fault_cloud: LocalCloud, plan_folder: Path, learned: Learned
 ) -> AsyncIterator[Plays]:
     """One operator, which needs the Lease to lead."""
-    await shared_operator.operator.stop()
-    async with Stage(tmp_path_factory.mktemp("lone"), cluster, operator_kubeconfig, fault_cloud, LEASE) as stage:
+    async with stages.stage(fault_cloud, LEASE) as stage:
         yield Plays(stage, plan_folder, learned)
 
 
 @module_fixture
 async def pair_plays(
-    cluster: Cluster,
-    operator_kubeconfig: Path,
-    shared_operator: SharedOperator,
-    fault_cloud: LocalCloud,
-    neighbour: Neighbour,
-    plan_folder: Path,
-    learned: dict[str, Played],
-    tmp_path_factory: pytest.TempPathFactory,
+    stages: Stages, fault_cloud: LocalCloud, neighbour: Neighbour, plan_folder: Path, learned: Learned
 ) -> AsyncIterator[Plays]:
     """Two operators, of which one leads."""
-    await shared_operator.operator.stop()
-    folder = tmp_path_factory.mktemp("pair")
-    async with Stage(
-        folder, cluster, operator_kubeconfig, fault_cloud, LEASE, replicas=2, neighbour=neighbour, under=()
-    ) as stage:
+    async with stages.stage(fault_cloud, LEASE, replicas=2, neighbour=neighbour) as stage:
         yield Plays(stage, plan_folder, learned)
 
 
@@ -212,38 +199,17 @@ async def batch_cloud(fault_cloud: LocalCloud) -> LocalCloud:
 
 @module_fixture
 async def batch_plays(
-    cluster: Cluster,
-    operator_kubeconfig: Path,
-    shared_operator: SharedOperator,
-    batch_cloud: LocalCloud,
-    fault_store: S3Server,
-    plan_folder: Path,
-    learned: dict[str, Played],
-    tmp_path_factory: pytest.TempPathFactory,
+    stages: Stages, batch_cloud: LocalCloud, fault_store: S3Server, plan_folder: Path, learned: Learned
 ) -> AsyncIterator[Plays]:
     """Plays plans with batches."""
-    await shared_operator.operator.stop()
-    folder = tmp_path_factory.mktemp("batchstage")
-    async with Stage(folder, cluster, operator_kubeconfig, batch_cloud, SETTINGS, store=fault_store) as stage:
+    async with stages.stage(batch_cloud, SETTINGS, store=fault_store) as stage:
         yield Plays(stage, plan_folder, learned)
 
 
 @module_fixture
 async def batch_pair_plays(
-    cluster: Cluster,
-    operator_kubeconfig: Path,
-    shared_operator: SharedOperator,
-    batch_cloud: LocalCloud,
-    fault_store: S3Server,
-    plan_folder: Path,
-    learned: dict[str, Played],
-    tmp_path_factory: pytest.TempPathFactory,
+    stages: Stages, batch_cloud: LocalCloud, fault_store: S3Server, plan_folder: Path, learned: Learned
 ) -> AsyncIterator[Plays]:
-    """Two operators, of which one leads."""
-    await shared_operator.operator.stop()
-    folder = tmp_path_factory.mktemp("batchpair")
-    settings = SETTINGS | LEASE
-    async with Stage(
-        folder, cluster, operator_kubeconfig, batch_cloud, settings, replicas=2, store=fault_store, under=()
-    ) as stage:
+    """The same, with two operators of which one leads."""
+    async with stages.stage(batch_cloud, SETTINGS | LEASE, replicas=2, store=fault_store) as stage:
         yield Plays(stage, plan_folder, learned)

@@ -15,7 +15,7 @@ from tests.conftest import OPERATOR_NAMESPACE
 from tests.faults.every_scenario import EVERY
 from tests.faults.perturbations import ALWAYS, FORMS, OF_CREATES, PERTURBATIONS, Asks
 from tests.faults.plans import Plan, Word
-from tests.faults.scenarios import CLUSTER, POD, STARTED, VM
+from tests.faults.scenarios import CLUSTER, POD, RUNNERS, STARTED, VM
 from tests.support.faultrules import Call, Deed, Hold, Overtaken, Rule, Side
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ _QUIET: Final = ("rest", "")
 SOMETIMES: Final[Mapping[tuple[Side, str], str]] = {
     (Side.CLOUD, CLUSTER.look[0]): "what has settled is in its organization's list, so who is faster decides whether a"
     " phase has one more look at it alone",
+    (Side.CLOUD, RUNNERS.look[0]): "of what has settled, nobody sees when it is looked at",
 }
 """Requests that a phase can do without, and why."""
 

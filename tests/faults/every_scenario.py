@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Final
 
 from tests.faults import steps
 from tests.faults.batch_scenarios import BATCHES
-from tests.faults.scenarios import ACCOUNT, CLUSTER, ENDED_WITH_ITS_NAMESPACE, POD, SCHEDULE, STARTED, VM, Scenario
+from tests.faults.scenarios import (
+    ACCOUNT,
+    CLUSTER,
+    ENDED_WITH_ITS_NAMESPACE,
+    POD,
+    RUNNERS,
+    SCHEDULE,
+    STARTED,
+    VM,
+    Scenario,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,6 +28,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
     "pod": Scenario(POD, "trainer"),
     "vm": Scenario(VM, "box"),
     "cluster": Scenario(CLUSTER, "llm"),
+    "runners": Scenario(RUNNERS, "ci"),
     "stopped-pod": Scenario(POD, "trainer", (steps.STOP, steps.START), _POD),
     "stopped-cluster": Scenario(CLUSTER, "llm", (steps.STOP, steps.START), _CLUSTER),
     "scaled-cluster": Scenario(CLUSTER, "llm", (steps.SCALE_UP, steps.SCALE_DOWN), _CLUSTER),

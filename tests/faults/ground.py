@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from tests.support.localcloud import LocalCloud, Organization
     from tests.support.s3 import S3Server
 
-_KINDS = ("GpuPod", "GpuVm", "GpuCluster", "InferenceBatch", "CloudAccount")
-_PAID = ("GpuPod", "GpuVm", "GpuCluster")
+_PAID = ("GpuPod", "GpuVm", "GpuCluster", "RunnerPool")
+_KINDS = (*_PAID, "InferenceBatch", "CloudAccount")
 UNKNOWN = "CreateOutcomeUnknown"
 
 

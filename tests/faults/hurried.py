@@ -9,27 +9,32 @@ import sys
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import aiohttp
 
 from relay_client import CallPolicy
-from relay_operator.__main__ import main
+from relay_operator import __main__ as operator
 from relay_operator.accounts import accounts
 from relay_operator.engine import kube
 from relay_operator.objectstores import buckets
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 PATIENCE = 4.0
 """Seconds."""
 COMMAND = (sys.executable, str(Path(__file__)))
 
 
-def _hurry() -> None:
+def main(arguments: Sequence[str]) -> int:
+    """`relay-operator`, hurried."""
     vars(accounts)["CallPolicy"] = partial(CallPolicy, attempt_seconds=PATIENCE, total_seconds=PATIENCE)
     vars(kube)["_TIMEOUT"] = aiohttp.ClientTimeout(total=PATIENCE)
     options = buckets._options
     vars(buckets)["_options"] = lambda *its: {**options(*its), "read_timeout": timedelta(seconds=PATIENCE)}
+    return operator.main(arguments)
 
 
 if __name__ == "__main__":
-    _hurry()
     sys.exit(main(sys.argv[2:]))

@@ -35,6 +35,8 @@ _MONEY = frozenset({"balanceCents", "availableCents", "burnPerHourCents", "runwa
 CANARY, _WEBHOOK_SECRET = "canary-", "whsec_"
 
 
+# How what is paid for is ended.
+_ENDS = re.compile(r"/terminate$|^DELETE .*/runner-pools/")
 # How a name in the cloud ends that an operator gave: part of the object's UID, the installation, and the attempt.
 _GIVEN = re.compile(r"-(?P<uid>[0-9a-f]{10})-[a-z0-9]{5}(-\d+)?$")
 
@@ -87,9 +89,9 @@ class Books:
     async def never_two(self) -> None:
         """No object ever had two at once: whatever it gave its name to was ended before the next was made."""
         ends = {
-            one["path"].split("/")[-2]: one["at"]
+            one["path"].removesuffix("/terminate").split("/")[-1]: one["at"]
             for one in reversed(await self._log())
-            if str(one["operation"]).endswith("/terminate") and one["status"] and one["status"] < 300
+            if _ENDS.search(str(one["operation"])) and one["status"] and one["status"] < 300
         }
         lives: dict[str, list[tuple[str, str, str]]] = {}
         for cloud_id, name in ((one, name) for one, name in self.made.items() if one not in self.late):
@@ -134,8 +136,13 @@ class Books:
     async def _record(self, cloud_id: str) -> dict[str, Any]:
         for organization in self.organizations:
             with contextlib.suppress(CloudRefusal):
-                look = organization.cluster if cloud_id.startswith("cluster_") else organization.vm
-                return await look(cloud_id)
+                match cloud_id.partition("_")[0]:
+                    case "cluster":
+                        return await organization.cluster(cloud_id)
+                    case "rnp":
+                        return {"status": "there"} | await organization.runner_pool(cloud_id)
+                    case _:
+                        return await organization.vm(cloud_id)
         return {"status": "terminated", "createdAt": ""}
 
 

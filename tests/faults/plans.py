@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
-from pathlib import Path
+from typing import Self
 
+from tests.faults.saved import Saved
 from tests.support.faultrules import Deed, Hold, Json, Rule
 
 
@@ -38,7 +38,7 @@ class CloudFault:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Plan(Saved):
     """One scenario and everything that goes wrong in it.
 
     `word`: it is said, and must have to be said, but for AS_FOUND. `always`: it is in every sample.
@@ -64,26 +64,13 @@ class Plan:
         return replace(self, name=name, rules=tuple(replace(rule, state="*") for rule in self.rules))
 
     def as_json(self) -> Json:
-        """A form that `from_json` reads."""
         return {**asdict(self), "rules": [rule.as_json() for rule in self.rules]}
 
     @classmethod
-    def from_json(cls, data: Json) -> Plan:
-        """Reads what `as_json` wrote."""
+    def from_json(cls, data: Json) -> Self:
         rules = tuple(Rule.from_json(one) for one in data["rules"])
         webhooks = tuple(WebhookFault(**one) for one in data["webhooks"])
         cloud = tuple(CloudFault(**one) for one in data.get("cloud", ()))
         return cls(
             data["name"], data["scenario"], rules, webhooks, Word(data["word"]), cloud, data.get("always", False)
         )
-
-    def save(self, folder: Path) -> Path:
-        """Writes it into the folder and answers the file."""
-        path = folder / f"{self.name.replace(' ', '-').replace('/', '-')}.json"
-        path.write_text(json.dumps(self.as_json(), indent=2) + "\n")
-        return path
-
-    @classmethod
-    def load(cls, path: Path) -> Plan:
-        """Reads what `save` wrote."""
-        return cls.from_json(json.loads(path.read_text()))

@@ -20,7 +20,7 @@ def planted(name: str, folder: Path) -> Path:
     command = ["git", "apply", "--verbose", str(PATCHES / f"{name}.patch")]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, (
-        f"{name}.patch does not apply any more: make its change anew in the code as it is now, and save `git diff`\n"
+        f"{name}.patch does not apply any more: make its change again in the code as it is now, and save `git diff`\n"
         + done.stderr
     )
     return folder / "operator"

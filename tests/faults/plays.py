@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
+    from tests.faults.learned import Learned
     from tests.faults.run import Ending, Played
     from tests.faults.stage import Stage
 
@@ -30,16 +31,18 @@ class Plays:
     Plans that fail are saved in the folder.
     """
 
-    def __init__(self, stage: Stage, folder: Path, learned: dict[str, Played]) -> None:
+    def __init__(self, stage: Stage, folder: Path, learned: Learned) -> None:
         self.stage = stage
         self._folder = folder
         self._learned = learned
 
     async def learned(self, scenario: str) -> Played:
         """The undisturbed run of a scenario; played once."""
-        if scenario not in self._learned:
-            self._learned[scenario] = await self._saved_if_it_fails(Plan(f"{scenario} undisturbed", scenario))
-        return self._learned[scenario]
+        played = self._learned.find(scenario)
+        if played is None:
+            played = await self._saved_if_it_fails(Plan(f"{scenario} undisturbed", scenario))
+            self._learned.keep(scenario, played)
+        return played
 
     async def holds(self, plan: Plan, *, meets: bool = True) -> Played:
         """Plays the plan: every oracle holds, and it ends as the undisturbed run does.

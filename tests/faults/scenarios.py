@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tests.cluster.batch_schedule.runs import batch_schedule
-from tests.support.manifests import gpu_cluster, gpu_pod, gpu_vm
+from tests.support.manifests import gpu_cluster, gpu_pod, gpu_vm, relay_object
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     Act = Callable[[Ground], Awaitable[None]]
 
 ENV_SECRET, ENV_KEY = "training", "token"
-_ENV = [{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": ENV_SECRET, "key": ENV_KEY}}}]
+_SECRET = {"secretKeyRef": {"name": ENV_SECRET, "key": ENV_KEY}}
+_ENV = [{"name": "TOKEN", "valueFrom": _SECRET}]
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,12 @@ CLUSTER = Kind(
     "POST /v1/orgs/{id}/clusters/create",
     "POST /v1/clusters/{id}/terminate",
     ("GET /v1/clusters/{id}/detail", "GET /v1/orgs/{id}/clusters"),
+)
+RUNNERS = Kind(
+    "RunnerPool",
+    "POST /v1/orgs/{id}/runner-pools",
+    "DELETE /v1/orgs/{id}/runner-pools/{id}",
+    ("GET /v1/orgs/{id}/runner-pools",),
 )
 
 
@@ -85,9 +92,11 @@ class Scenario:
 
 
 def workload(scenario: Scenario) -> Manifest:
-    """The manifest; the environment of a pod or cluster comes from a Secret, and a schedule's batches stay paused."""
+    """The manifest; environments and grants come from a Secret, and a schedule's batches stay paused."""
     if scenario.kind is SCHEDULE:
         return batch_schedule(scenario.object)
+    if scenario.kind is RUNNERS:
+        return relay_object(RUNNERS.name, scenario.object, installationId=42, poolRamGb=64, grantFrom=_SECRET)
     return _MANIFESTS[scenario.kind.name](scenario.object, env=_ENV)
 
 

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import os
 import signal
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
@@ -18,14 +19,18 @@ from tests.faults.run import Played, Run
 from tests.support.eventually import eventually
 from tests.support.faultproxy import FaultProxy, Held
 from tests.support.faultrules import Deed, Moment, Side
+from tests.support.forked import HURRIED_OPERATOR, OPERATOR
 from tests.support.kube import Kube
 from tests.support.operator import Operator
-from tests.support.process import StartError
+from tests.support.process import StartError, tail
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
     from pathlib import Path
 
+    import pytest
+
+    from tests.conftest import SharedOperator
     from tests.faults.ground import Ground
     from tests.faults.neighbour import Neighbour
     from tests.faults.plans import Plan
@@ -60,6 +65,8 @@ LEASE = {
     "log_level": "debug",  # No secret may be told at any level.
 }
 _MOST_RESTARTS = 8
+# Operators that share a Lease lose it, and end, whenever a busy machine lets none of them renew it in time.
+_MOST_RESTARTS_OF_REPLICAS = 40
 # What another operator gets to finish what a frozen one began.
 _TO_TAKE_OVER = 8.0
 _TO_LEAD = 60.0
@@ -70,7 +77,8 @@ class Stage:
     """The processes. Plans may be played one after another; one that failed is followed by fresh operators.
 
     `replicas` operators run at once; `api_server` is the process that plans may kill, where they may; `store` is where
-    batches may read and write; `under` is a command that runs the operators.
+    batches may read and write; `under` is a command that runs the operators. One operator alone is hurried; of several,
+    what was frozen gets its answer, however late.
     """
 
     def __init__(
@@ -85,19 +93,28 @@ class Stage:
         store: S3Server | None = None,
         *,
         neighbour: Neighbour | None = None,
-        under: Sequence[str] = hurried.COMMAND,
+        under: Sequence[str] = (),
     ) -> None:
         self.cluster = cluster
         further = {Side.INFERENCE: cloud.inference_url} | ({} if store is None else {Side.STORE: store.url})
         self.proxy = FaultProxy(folder / "proxy", operator_kubeconfig, cloud.management_url, further)
         made = (self.proxy.made, self.proxy.late)
         self._site = Site(cloud, self.proxy.urls, *made, self._start_again, store, neighbour)
-        self.restarts, self.most_restarts = 0, _MOST_RESTARTS
+        self.restarts = 0
+        self.most_restarts = _MOST_RESTARTS if replicas == 1 else _MOST_RESTARTS_OF_REPLICAS
         self._api_server = api_server
         allowed = (self.proxy.urls[Side.CLOUD], self.proxy.urls[Side.INFERENCE])
-        chosen = {**QUICK, **(settings or {})}
+        chosen, command = {**QUICK, **(settings or {})}, (*under, *(hurried.COMMAND if replicas == 1 else ()))
         self.operators = tuple(
-            Operator(folder / f"operator-{number}", self.proxy.kubeconfig, OPERATOR_NAMESPACE, allowed, chosen, under)
+            Operator(
+                folder / f"operator-{number}",
+                self.proxy.kubeconfig,
+                OPERATOR_NAMESPACE,
+                allowed,
+                chosen,
+                command,
+                None if under else HURRIED_OPERATOR if replicas == 1 else OPERATOR,
+            )
             for number in range(replicas)
         )
 
@@ -232,8 +249,36 @@ class Stage:
                 if operator.process.running:
                     continue
                 self.restarts += 1
-                assert self.restarts <= self.most_restarts, "the operator ends again and again"
+                end = tail(operator.process.log, 5)
+                assert self.restarts <= self.most_restarts, f"the operator ends again and again; its log ends:\n{end}"
                 operator.process.spawn()
+
+
+@dataclass(frozen=True)
+class Stages:
+    """Stages on an API server that tests share. The operator that they share rests meanwhile."""
+
+    cluster: Cluster
+    operator_kubeconfig: Path
+    shared_operator: SharedOperator
+    folders: pytest.TempPathFactory
+
+    @contextlib.asynccontextmanager
+    async def stage(
+        self,
+        cloud: LocalCloud,
+        settings: Mapping[str, str] | None = None,
+        replicas: int = 1,
+        *,
+        store: S3Server | None = None,
+        neighbour: Neighbour | None = None,
+        under: Sequence[str] = (),
+    ) -> AsyncIterator[Stage]:
+        """A stage, until the end of the block."""
+        await self.shared_operator.operator.stop()
+        around = (self.folders.mktemp("stage"), self.cluster, self.operator_kubeconfig, cloud, settings, replicas)
+        async with Stage(*around, store=store, neighbour=neighbour, under=under) as stage:
+            yield stage
 
 
 async def _leads(operator: Operator) -> bool:

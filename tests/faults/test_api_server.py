@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from tests.faults.run import Played
+    from tests.faults.learned import Learned
     from tests.support.binaries import ServerBinaries
     from tests.support.localcloud import LocalCloud
 
@@ -34,7 +34,7 @@ async def own_plays(
     server_binaries: ServerBinaries,
     fault_cloud: LocalCloud,
     plan_folder: Path,
-    learned: dict[str, Played],
+    learned: Learned,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncIterator[Plays]:
     """Plays plans on a control plane of this module's own, whose API server they may kill."""

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cluster.batch_side import CANCEL_BATCH, CREATE_BATCH, UPLOAD
 from tests.faults.plans import Plan
-from tests.support.faultrules import Deed, Hold, Moment, Rule, Side
+from tests.support.faultrules import Answer, Deed, Hold, Moment, Rule, Side
 
 if TYPE_CHECKING:
     from tests.faults.plays import Plays
@@ -35,3 +35,10 @@ _EVERY_TIME = "between the cancellations"
 async def test_killed_while_it_is_suspended_and_resumed(batch_plays: Plays, when: str) -> None:
     await batch_plays.holds(Plan(f"suspended killed {when}", "suspended", (_PLANS[when],)))
     assert batch_plays.stage.restarts == 1
+
+
+async def test_a_cancellation_that_is_refused_for_a_moment_is_sent_again(batch_plays: Plays) -> None:
+    """The cloud refuses that of a batch which is ending by itself too, so the refusal alone says nothing."""
+    refused = Answer(409, '{"error": "made up", "code": "CONFLICT"}')
+    rules = (Rule(Side.INFERENCE, CANCEL_BATCH, refused),)
+    await batch_plays.holds(Plan("suspended, and a cancellation is refused", "suspended", rules))

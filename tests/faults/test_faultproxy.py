@@ -166,7 +166,7 @@ async def test_a_watch_streams_and_breaks_between_two_events(proxy: FaultProxy, 
     async def begun() -> bool:
         return any(event["type"] == "BOOKMARK" for event in events)
 
-    await eventually(begun, within=10, what="the watch streams")
+    await eventually(begun, what="the watch streams")
     assert proxy.break_watches(BreakWatches(Breakage.ERROR, code)) == 1
     await asyncio.wait_for(following, 10)
     assert (events[-1]["type"], events[-1]["object"]["code"]) == ("ERROR", code)

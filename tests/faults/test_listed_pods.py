@@ -10,7 +10,7 @@ from tests.faults.conftest import LATENCIES, module_fixture
 from tests.faults.plans import Plan, WebhookFault
 from tests.faults.plays import Plays
 from tests.faults.scenarios import POD
-from tests.faults.stage import Stage
+from tests.faults.stage import Stages
 from tests.support.faultrules import Action, Answer, Deed, Hold, LoseReply, Moment, Rule, Side
 from tests.support.localcloud import LocalCloud, Ports
 
@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from tests.conftest import SharedOperator
-    from tests.faults.run import Played
-    from tests.support.controlplane import Cluster
+    from tests.faults.learned import Learned
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -34,20 +32,13 @@ TROUBLE: dict[str, Action] = {
 
 @module_fixture
 async def listing_plays(
-    cluster: Cluster,
-    operator_kubeconfig: Path,
-    shared_operator: SharedOperator,
-    plan_folder: Path,
-    learned: dict[str, Played],
-    tmp_path_factory: pytest.TempPathFactory,
+    stages: Stages, plan_folder: Path, learned: Learned, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Plays]:
     """Plays plans against a cloud that lists pods."""
-    await shared_operator.operator.stop()
-    folder = tmp_path_factory.mktemp("listing")
-    cloud = LocalCloud(folder / "cloud", Ports.free(), list_vms=True)
+    cloud = LocalCloud(tmp_path_factory.mktemp("listing"), Ports.free(), list_vms=True)
     await cloud.start()
     await cloud.control.settings(**LATENCIES)
-    async with Stage(folder, cluster, operator_kubeconfig, cloud) as stage:
+    async with stages.stage(cloud) as stage:
         yield Plays(stage, plan_folder, learned)
     await cloud.process.kill()
 

@@ -7,26 +7,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.faults import hurried
 from tests.faults.every_scenario import SCENARIOS
 from tests.faults.plans import Plan, Word
 from tests.faults.planting import PATCHES, planted
 from tests.faults.plays import Plays
 from tests.faults.scenarios import CLUSTER, POD
-from tests.faults.stage import LEASE, Stage
+from tests.faults.stage import LEASE
 from tests.support.faultrules import Answer, Deed, Hold, Late, Moment, Overtaken, Rule, Side
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from tests.conftest import SharedOperator
+    from tests.faults.learned import Learned
     from tests.faults.neighbour import Neighbour
-    from tests.faults.run import Played
-    from tests.support.controlplane import Cluster
+    from tests.faults.stage import Stages
     from tests.support.localcloud import LocalCloud
-
-pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 @dataclass(frozen=True)
@@ -84,29 +80,23 @@ def test_every_patch_is_played() -> None:
     assert {one.scenario for one in PLANTED.values()} <= set(SCENARIOS)
 
 
+@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in _ALWAYS else pytest.mark.long) for name in PLANTED]
 )
 async def test_a_planted_bug_is_caught(
     name: str,
-    cluster: Cluster,
-    operator_kubeconfig: Path,
-    shared_operator: SharedOperator,
+    stages: Stages,
     fault_cloud: LocalCloud,
     neighbour: Neighbour,
-    learned: dict[str, Played],
+    learned: Learned,
     tmp_path: Path,
 ) -> None:
-    await shared_operator.operator.stop()
     bug = PLANTED[name]
-    around = (cluster, operator_kubeconfig, fault_cloud, bug.settings)
-    healthy = Stage(tmp_path / "healthy", *around, neighbour=neighbour)
-    if bug.scenario not in learned:
-        async with healthy as stage:
+    if learned.find(bug.scenario) is None:
+        async with stages.stage(fault_cloud, bug.settings, neighbour=neighbour) as stage:
             await Plays(stage, tmp_path, learned).learned(bug.scenario)
-    hurry = hurried.COMMAND if bug.replicas == 1 else ()  # What was frozen gets its answer, however late.
-    under = ("env", f"PYTHONPATH={planted(name, tmp_path)}", *hurry)
-    ill = Stage(tmp_path / "ill", *around, bug.replicas, neighbour=neighbour, under=under)
-    async with ill as stage:
+    under = ("env", f"PYTHONPATH={planted(name, tmp_path)}")
+    async with stages.stage(fault_cloud, bug.settings, bug.replicas, neighbour=neighbour, under=under) as stage:
         failure = await Plays(stage, tmp_path, learned).failure_of(bug.plan)
     assert bug.caught in failure, f"not caught: {failure or 'the plan holds'}"

@@ -4,9 +4,15 @@ import pytest
 
 from relay_client import OPERATIONS, Cloud, Forbidden, NotFound, list_clusters, listing
 from relay_client import operations as op
+from relay_wire.api_keys import ApiKeyCreate
 from relay_wire.billing import AutoRechargeUpdate
 from relay_wire.clusters import ClusterCreate, ClusterScale
+from relay_wire.orgs import MemberAdd, MemberUpdate
 from relay_wire.pods import PodCreate
+from relay_wire.provider import NodeStatusUpdate, ProvisioningTokenCreate
+from relay_wire.registry_credentials import RegistryCredentialCreate
+from relay_wire.runner_pools import RunnerPoolCreate
+from relay_wire.snapshots import SnapshotCreate
 from relay_wire.ssh_keys import SshKeyAttach, SshKeyCreate
 from relay_wire.vms import Visibility, VmCreate
 from relay_wire.webhooks import WebhookCreate, WebhookToggle
@@ -107,6 +113,27 @@ async def clusters(cloud: Cloud, control: Control) -> None:
     assert (await list_clusters(cloud)).items == ()
 
 
+async def api_keys(cloud: Cloud) -> None:
+    made = await cloud.call(op.CREATE_API_KEY, ApiKeyCreate(name="ci", scopes=["vms:read"], expires_in_seconds=3600))
+    assert made.key.startswith(made.key_prefix)
+    await cloud.call(op.REVOKE_API_KEY, id=made.id)
+    listed = {key.id: key for key in (await cloud.call(op.LIST_API_KEYS)).items}
+    assert (listed[made.id].name, listed[made.id].scopes) == ("ci", ["vms:read"])
+    assert listed[made.id].expires_at
+    assert listed[made.id].revoked_at
+
+
+async def members(cloud: Cloud, control: Control) -> None:
+    email = (await control.call("POST", "/users", {}))["email"]
+    added = await cloud.call(op.ADD_MEMBER, MemberAdd(email=email, role="viewer"))
+    assert (added.email, added.role) == (email, "viewer")
+    changed = await cloud.call(op.UPDATE_MEMBER, MemberUpdate(role="admin"), userId=added.id)
+    owner, listed = (await cloud.call(op.LIST_MEMBERS)).items
+    assert (owner.role, listed) == ("owner", changed)
+    await cloud.call(op.REMOVE_MEMBER, userId=added.id)
+    assert (await cloud.call(op.LIST_MEMBERS)).items == [owner]
+
+
 async def ssh_keys(cloud: Cloud) -> None:
     made = await cloud.call(op.CREATE_SSH_KEY, SshKeyCreate(name="laptop", public_key=PUBLIC_KEY))
     assert [key.id for key in (await cloud.call(op.LIST_SSH_KEYS)).items] == [made.id]
@@ -115,6 +142,58 @@ async def ssh_keys(cloud: Cloud) -> None:
     await cloud.call(op.TERMINATE_VM, id=vm.id)
     await cloud.call(op.DELETE_SSH_KEY, id=made.id)
     assert (await cloud.call(op.LIST_SSH_KEYS)).items == []
+
+
+async def snapshots(cloud: Cloud, control: Control) -> None:
+    vm = await cloud.call(op.CREATE_VM, VmCreate(name="saved"))
+    await control.advance(LONG_ENOUGH)
+    made = await cloud.call(op.CREATE_SNAPSHOT, SnapshotCreate(name="nightly"), id=vm.id)
+    assert (made.name, made.vm_id, made.status) == ("nightly", vm.id, "creating")
+    other = await cloud.call(op.CREATE_SNAPSHOT, SnapshotCreate(name="other"), id=vm.id)
+    await control.advance(LONG_ENOUGH)
+    listed = await listing(cloud, op.LIST_SNAPSHOTS, limit=1, id=vm.id)
+    assert [(each.id, each.status) for each in listed.items] == [(other.id, "ready"), (made.id, "ready")]
+    await cloud.call(op.DELETE_SNAPSHOT, id=vm.id, snapshotId=other.id)
+    assert [each.id for each in (await listing(cloud, op.LIST_SNAPSHOTS, id=vm.id)).items] == [made.id]
+    await cloud.call(op.TERMINATE_VM, id=vm.id)
+
+
+async def registry_credentials(cloud: Cloud) -> None:
+    login = {"username": "ada", "password": "s3cret-of-ada"}
+    wanted = RegistryCredentialCreate(name="hub", server="ghcr.io", auth_type="basic", credentials=login)
+    made = await cloud.call(op.CREATE_REGISTRY_CREDENTIAL, wanted)
+    (listed,) = (await cloud.call(op.LIST_REGISTRY_CREDENTIALS)).items
+    assert listed == made
+    assert (made.name, made.server, made.auth_type) == ("hub", "ghcr.io", "basic")
+    await cloud.call(op.DELETE_REGISTRY_CREDENTIAL, id=made.id)
+    assert (await cloud.call(op.LIST_REGISTRY_CREDENTIALS)).items == []
+
+
+async def runner_pools(cloud: Cloud) -> None:
+    wanted = RunnerPoolCreate(installation_id=42, name="ci", pool_ram_gb=64, disk_size_gb=200, grant="s3cret-of-ada")
+    made = await cloud.call(op.CREATE_RUNNER_POOL, wanted)
+    assert (made.installation_id, made.name, made.pool_ram_gb, made.disk_size_gb) == (42, "ci", 64, 200)
+    assert (await cloud.call(op.LIST_RUNNER_POOLS)).items == [made]
+    await cloud.call(op.DELETE_RUNNER_POOL, id=made.id)
+    assert (await cloud.call(op.LIST_RUNNER_POOLS)).items == []
+
+
+async def providers(cloud: Cloud, control: Control, organization: Organization) -> None:
+    await control.change_organization(organization.id, provider=True)
+    wanted = ProvisioningTokenCreate(name="racks", expires_in_hours=2, node_type="hgx", max_nodes=3, node_pool="eu")
+    made = await cloud.call(op.CREATE_PROVISIONING_TOKEN, wanted)
+    assert made.token
+    (listed,) = (await cloud.call(op.LIST_PROVISIONING_TOKENS)).items
+    assert listed.model_dump() == made.model_dump(exclude={"token"})
+    assert (listed.node_type, listed.max_nodes, listed.node_pool, listed.used_nodes) == ("hgx", 3, "eu", 0)
+    node_id = (await control.add_node("l40s", 2, provisioningToken=made.token, orgId=organization.id))["id"]
+    await cloud.call(op.UPDATE_PROVIDER_NODE, NodeStatusUpdate(status="draining"), nodeId=node_id)
+    (node,) = (await cloud.call(op.LIST_PROVIDER_NODES, query={"includeRemoved": "true"})).items
+    assert (node.id, node.status, len(node.gpus or ()), node.workloads) == (node_id, "draining", 2, 0)
+    assert [(row.node_id, row.cents) for row in (await cloud.call(op.GET_PROVIDER_EARNINGS)).items] == [(node_id, 0)]
+    await cloud.call(op.UPDATE_PROVIDER_NODE, NodeStatusUpdate(status="removed"), nodeId=node_id)
+    await cloud.call(op.REVOKE_PROVISIONING_TOKEN, id=made.id)
+    assert (await cloud.call(op.LIST_PROVISIONING_TOKENS)).items == []
 
 
 async def webhooks(cloud: Cloud) -> None:
@@ -144,7 +223,13 @@ async def test_every_management_operation_is_understood_by_both_sides(
     await pods(cloud, control)
     await vms(cloud)
     await clusters(cloud, control)
+    await api_keys(cloud)
+    await members(cloud, control)
     await ssh_keys(cloud)
+    await snapshots(cloud, control)
+    await registry_credentials(cloud)
+    await runner_pools(cloud)
+    await providers(cloud, control, organization)
     await webhooks(cloud)
     logged = await control.requests(organization=organization)
     called = {request["operation"] for request in logged}

@@ -39,6 +39,7 @@ from relay_operator.flows.managed.connection import ConnectionWriter
 from relay_operator.flows.managed.flow import ManagedFlow
 from relay_operator.flows.managed.gather import Gatherer
 from relay_operator.flows.managed.inputs import InputReader
+from relay_operator.flows.managed.shown_once import ValueKeeper
 from relay_operator.flows.managed.traces import ManagedTraces
 from relay_operator.kinds.gpucluster import GpuClusterStatus
 from tests.model import asked
@@ -139,7 +140,16 @@ class Passes:
         flow = ManagedFlow(
             resource=clusters,
             accounts=accounts,
-            gatherer=Gatherer(clusters, accounts, cache, InputReader(kube), engine.clock, delays, engine.installation),
+            gatherer=Gatherer(
+                clusters,
+                accounts,
+                cache,
+                InputReader(kube),
+                ValueKeeper(kube),
+                engine.clock,
+                delays,
+                engine.installation,
+            ),
             actor=Actor(
                 clusters,
                 accounts,

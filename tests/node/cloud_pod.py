@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from tests.support.localcloud import Control, Json, LocalCloud, Ports
 from tests.support.process import Process
 
 CLOUD = "relay-cloud"
-_ADMIN_TOKEN = "of these tests"
+_ADMIN = "relay-localcloud-admin"
 _DEPLOYMENT = "deployment/relay-localcloud"
 _SERVICE = "http://relay-localcloud.relay-cloud.svc.cluster.local"
 MANAGEMENT_URL, INFERENCE_URL = f"{_SERVICE}:8400", f"{_SERVICE}:8401"
@@ -24,19 +25,22 @@ class CloudPod(LocalCloud):
     def __init__(self, kubeconfig: Path, folder: Path) -> None:
         ports = Ports.free()
         super().__init__(folder, ports)
-        self.control = Control(self.control.url, self.control.management_url, _ADMIN_TOKEN)
         self.management_url, self.inference_url = MANAGEMENT_URL, INFERENCE_URL
         argv = [str(kubectl()), f"--kubeconfig={kubeconfig}", f"--namespace={CLOUD}"]
         argv += ["port-forward", _DEPLOYMENT, f"{ports.management}:8400", f"{ports.inference}:8401"]
-        answers = Ready(f"{self.control.url}/clock", self.control.admin_token)
-        self.process = Process("port-forward", argv, folder / "port-forward.log", ready=answers)
+        self.process = Process("port-forward", argv, folder / "port-forward.log")
         self._kubectl = Kubectl(kubeconfig, CLOUD)
 
     async def start(self) -> None:
-        """Its Pod runs, and is reached from here. Its admin token comes after it, as GitOps tools may apply them."""
+        """Its Pod runs, and is reached from here. Its admin token comes after it, as GitOps tools may apply them.
+
+        In a cluster that was used before, it has one.
+        """
         await self._kubectl("apply", "--filename", str(Path(__file__).with_name("cloud.yaml")))
-        token = ("generic", "relay-localcloud-admin", f"--from-literal=token={_ADMIN_TOKEN}")
-        await self._kubectl.attempt("create", "secret", *token)  # in a cluster that was used before, it is there
+        await self._kubectl.attempt("create", "secret", "generic", _ADMIN, "--from-literal=token=of these tests")
+        token = base64.b64decode(await self._kubectl("get", "secret", _ADMIN, "--output=jsonpath={.data.token}"))
+        self.control = Control(self.control.url, self.control.management_url, token.decode())
+        self.process.ready = Ready(f"{self.control.url}/clock", self.control.admin_token)
         await self._kubectl("rollout", "status", _DEPLOYMENT, "--timeout=90s", within=120)
         await self.process.start()
 

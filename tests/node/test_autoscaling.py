@@ -1,7 +1,11 @@
-"""examples/autoscaling: a HorizontalPodAutoscaler really scales a GpuCluster; KEDA takes the ScaledObject."""
+"""examples/autoscaling: a HorizontalPodAutoscaler really scales a GpuCluster; KEDA takes the ScaledObject.
+
+And the node has what others need for theirs: metrics of its Pods.
+"""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -84,3 +88,15 @@ async def test_keda_takes_the_scaled_object(examples: Release) -> None:
     applied = ("apply", "--validate=strict", "--namespace", TEAM, "--filename", str(EXAMPLES / "keda.yaml"))
     await examples.kubectl(*applied)
     await examples.kubectl("delete", "--filename", str(crd))
+
+
+@pytest.mark.skipif("RELAY_TEST_KUBECONFIG" in os.environ, reason="only the project's own node is sure of metrics")
+async def test_an_autoscaler_scales_pods_by_the_cpu_that_they_use(kubectl: Kubectl) -> None:
+    manifest = str(Path(__file__).with_name("busy.yaml"))
+    await kubectl("apply", "--filename", manifest)
+    scaled = ("wait", "--for=jsonpath={.status.desiredReplicas}=2", "hpa/busy", "--timeout=120s")
+    await kubectl(*scaled, within=150)
+    used = (await kubectl("top", "pods", "--selector=app=busy", "--no-headers")).splitlines()[0].split()
+    assert int(used[1].removesuffix("m")) > 50
+    assert "%" in await kubectl("top", "nodes", "--no-headers")
+    await kubectl("delete", "--filename", manifest)

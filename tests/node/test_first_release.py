@@ -19,6 +19,7 @@ from tests.support.eventually import eventually
 from tests.support.kube import Kube
 from tests.support.manifests import api_key_secret, gpu_cluster, gpu_pod, ready, relay_object
 from tests.support.operator import Operator
+from tests.support.packages import packages_of
 from tests.support.toolchain import REPOSITORY
 from tests.support.workspace import Workspace
 
@@ -36,7 +37,7 @@ _KINDS = {"one": "GpuPod", "resting": "GpuPod", "two": "GpuCluster"}
 @pytest.fixture(scope="session")
 def first_source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Of the first release; skipped if this clone's history does not reach so far back."""
-    command = ["git", "archive", FIRST, "charts", "operator"]
+    command = ["git", "archive", FIRST, "charts", "operator", "requirements"]
     archived = subprocess.run(command, cwd=REPOSITORY, capture_output=True, check=False)
     if archived.returncode:
         pytest.skip(f"the first release is not in this clone's history: {archived.stderr.decode()}")
@@ -53,22 +54,30 @@ async def first_operator(first_source: Path, release: Release, tmp_path: Path) -
     As a process, since its image never started in a Pod: the chart's own Pods are given an image that is nowhere.
     """
     await release.uninstall()
-    chart = first_source / "charts" / "relay-operator"
-    await release.helm("install", RELEASE, str(chart), "--set", "image.tag=never-started")
+    try:
+        chart = first_source / "charts" / "relay-operator"
+        await release.helm("install", RELEASE, str(chart), "--set", "image.tag=never-started")
+        operator = await _first_operator(first_source, release, tmp_path)
+        await operator.start()
+        yield operator
+        await operator.stop()
+    finally:
+        await release.install()
+
+
+async def _first_operator(source: Path, release: Release, folder: Path) -> Operator:
+    """With the packages that it was released with; some of them are no longer among those of this one."""
     management, inference = release.cloud.ports.urls()
     settings = {"default_base_url": management, "default_inference_url": inference, "webhook_public_url": ""}
-    operator = Operator(
-        tmp_path,
+    packages = packages_of(source / "requirements" / "operator.txt")
+    return Operator(
+        folder,
         await release.cluster.service_account_kubeconfig(OPERATOR, RELEASE),
         OPERATOR,
         (),
         settings | {"watch_namespaces": "first"},
-        under=("env", f"PYTHONPATH={first_source / 'operator'}"),
+        under=("env", f"PYTHONPATH={source / 'operator'}:{packages}"),
     )
-    await operator.start()
-    yield operator
-    await operator.stop()
-    await release.install()
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -18,7 +18,7 @@ async def eventually(
     look: Callable[[], Awaitable[T]],
     wanted: Callable[[T], object] = bool,
     *,
-    within: float = 30.0,
+    within: float = 60.0,
     every: float = 0.1,
     what: str = "",
 ) -> T:

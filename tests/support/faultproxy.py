@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     import aiohttp
 
 _DRIP_STEPS = 50
-_CREATES = frozenset({"POST /v1/pods", "POST /v1/orgs/{id}/vms/create", "POST /v1/orgs/{id}/clusters/create"})
-_PAID = frozenset({"gpupods", "gpuclusters"})
+_CREATES = frozenset({"POST /v1/pods", "POST /v1/orgs/{id}/vms/create", "POST /v1/orgs/{id}/clusters/create"}) | {
+    "POST /v1/orgs/{id}/runner-pools"
+}
+_PAID = frozenset({"gpupods", "gpuclusters", "runnerpools"})
 _WORKLOADS = _PAID | {"inferencebatches", "inferencebatchschedules"}
 
 
@@ -89,7 +91,7 @@ class FaultProxy:
         self.recorded: set[tuple[str, str]] = set()
         """Since rules were armed: UIDs of workloads, and the ids that the API server took into their statuses."""
         self.made: dict[str, str] = {}
-        """Since then: the names of pods and clusters that were created, by their ids."""
+        """Since then: the names of what was created and costs money, by their ids."""
         self.late: set[str] = set()
         """Since then: ids of what was created when another attempt at it had been answered."""
         self.broken_watches = 0

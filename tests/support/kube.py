@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import aiohttp
+
+from tests.support.kubeconfig import connection, session_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -73,6 +76,14 @@ RESOURCES = {
     "GpuCluster": Resource(_RELAY, "gpuclusters"),
     "GpuVm": Resource(_RELAY, "gpuvms"),
     "SshKey": Resource(_RELAY, "sshkeys"),
+    "RegistryCredential": Resource(_RELAY, "registrycredentials"),
+    "ApiKey": Resource(_RELAY, "apikeys"),
+    "GpuModel": Resource(_RELAY, "gpumodels", namespaced=False),
+    "OrganizationMember": Resource(_RELAY, "organizationmembers"),
+    "VmSnapshot": Resource(_RELAY, "vmsnapshots"),
+    "RunnerPool": Resource(_RELAY, "runnerpools"),
+    "ProvisioningToken": Resource(_RELAY, "provisioningtokens"),
+    "ProviderNode": Resource(_RELAY, "providernodes"),
     "InferenceBatch": Resource(_RELAY, "inferencebatches"),
     "InferenceBatchSchedule": Resource(_RELAY, "inferencebatchschedules"),
 }
@@ -88,30 +99,16 @@ class Kube:
         self.kubeconfig = kubeconfig
         self.namespace = namespace
         self._session: aiohttp.ClientSession | None = None
+        self._ends = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        # Imported here: it takes a second, which tests without a cluster should not pay for.
-        from kubernetes.aio.client import Configuration  # noqa: PLC0415
-        from kubernetes.aio.client.rest import RESTClientObject  # noqa: PLC0415
-        from kubernetes.aio.config import load_kube_config  # noqa: PLC0415
-
-        settings = Configuration()
-        await load_kube_config(  # type: ignore[no-untyped-call]
-            config_file=str(self.kubeconfig), client_configuration=settings, persist_config=False
-        )
-        bearer = await settings.get_api_key_with_prefix("BearerToken", alias="authorization")
-        auth = {"Authorization": bearer} if bearer else {}
-        rest = RESTClientObject(settings)
-        self._session = aiohttp.ClientSession(
-            settings.host, headers=auth, connector=aiohttp.TCPConnector(ssl=rest.ssl_context), read_bufsize=2**21
-        )
+        self._session = await self._ends.enter_async_context(session_of(connection(self.kubeconfig)))
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._session is not None:
-            await self._session.close()
+        await self._ends.aclose()
 
     async def call(
         self,

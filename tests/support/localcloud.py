@@ -71,6 +71,11 @@ class Organization:
         detail: Json = await self.call("GET", f"/v1/clusters/{cluster_id}/detail")
         return detail
 
+    async def runner_pool(self, pool_id: str) -> Json:
+        """A runner pool, which has no state."""
+        record: Json = await self.call("GET", f"/v1/orgs/{self.id}/runner-pools/{pool_id}")
+        return record
+
     async def clusters(self) -> list[Json]:
         """The first 200 clusters."""
         page: list[Json] = (await self.call("GET", f"/v1/orgs/{self.id}/clusters", limit=200))["items"]

@@ -50,7 +50,7 @@ def _install(lock_file: Path, target: Path) -> Path:
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     if done.returncode:
         raise InstallError(
-            f"The packages of {lock_file.relative_to(REPOSITORY)} could not be installed: "
+            f"The packages of {lock_file} could not be installed: "
             f"make the package index reachable. pip said:\n{done.stderr.strip()}"
         )
     return target

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import random
 import signal
 import socket
 import subprocess
-import sys
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from tests.support import forked
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
     from pathlib import Path
 
-_PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 # Below Linux' range for outgoing connections (32768 and up): while a server is down, no client can be given its port.
 _PORTS = range(20000, 32000)
 _RESERVED: list[socket.socket] = []
@@ -58,11 +56,6 @@ def tail(path: Path, lines: int = 25) -> str:
     return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
 
 
-def _die_with_parent() -> None:
-    if _LIBC is not None:
-        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
 async def _always() -> bool:
     return True
 
@@ -71,7 +64,8 @@ async def _always() -> bool:
 class Process:
     """One server process: its command line, its log, and how to tell that it answers.
 
-    `ready` is asked until it answers True. A process dies with its parent unless `outlives_parent`.
+    `ready` is asked until it answers True. A process dies with its parent unless `outlives_parent`. With `program`, it
+    is that, forked, where that is possible.
     It is started from the thread that calls `start`, which should be the main one: the kernel ends it with that thread.
     """
 
@@ -83,7 +77,8 @@ class Process:
     stdout: Path | None = None
     start_within: float = 90.0
     outlives_parent: bool = False
-    _child: subprocess.Popen[bytes] | None = field(default=None, init=False, repr=False)
+    program: forked.Program | None = None
+    _child: subprocess.Popen[bytes] | forked.Forked | None = field(default=None, init=False, repr=False)
 
     @property
     def pid(self) -> int:
@@ -108,6 +103,9 @@ class Process:
             raise StartError(f"{self.name} is running already (pid {self.pid})")
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log, (self.stdout or self.log).open("ab") as out:
+            if self.program is not None and forked.POSSIBLE:
+                self._child = self.program.start(self.env, out.fileno(), log.fileno())
+                return
             self._child = subprocess.Popen(
                 self.argv,
                 stdin=subprocess.DEVNULL,
@@ -115,7 +113,7 @@ class Process:
                 stderr=log,
                 env=self.env,
                 start_new_session=True,  # Ctrl-C reaches the parent alone, which ends its children in order.
-                preexec_fn=None if self.outlives_parent else _die_with_parent,  # noqa: PLW1509  one system call
+                preexec_fn=None if self.outlives_parent else forked.die_with_parent,  # noqa: PLW1509  one system call
             )
 
     async def start(self) -> None:
@@ -164,7 +162,7 @@ class Process:
         return code
 
     async def _signal(
-        self, child: subprocess.Popen[bytes] | None, number: signal.Signals, within: float = 10.0
+        self, child: subprocess.Popen[bytes] | forked.Forked | None, number: signal.Signals, within: float = 10.0
     ) -> None:
         if child is None or child.poll() is not None:
             return

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
     from tests.support.localcloud import LocalCloud, Organization
 
-_WORKLOADS = ("InferenceBatchSchedule", "GpuPod", "GpuVm", "GpuCluster", "InferenceBatch", "SshKey")
+_PROVIDERS = ("ProvisioningToken", "ProviderNode")
+_RECORDS = ("SshKey", "RegistryCredential", "ApiKey", "OrganizationMember", "VmSnapshot", "RunnerPool", *_PROVIDERS)
+_WORKLOADS = ("InferenceBatchSchedule", "GpuPod", "GpuVm", "GpuCluster", "InferenceBatch", *_RECORDS)
 _KINDS = (*_WORKLOADS, "CloudAccount")
 # Emptying a namespace is some sixty calls, more than most tests make: it is worth them in somebody's own cluster alone.
 NAMESPACES_END = "RELAY_TEST_KUBECONFIG" in os.environ
@@ -49,7 +51,7 @@ class Workspace:
         return await self.kube.apply(manifest)
 
     async def becomes(
-        self, kind: str, name: str, wanted: Callable[[Manifest | None], object] = ready, *, within: float = 30.0
+        self, kind: str, name: str, wanted: Callable[[Manifest | None], object] = ready, *, within: float = 60.0
     ) -> Manifest:
         """Waits until the object is as wanted (Ready unless said otherwise) and answers it.
 
@@ -65,7 +67,7 @@ class Workspace:
         """Runs the command that a message of the operator ends with, as a person would who pastes it into a shell."""
         await self.kubectl.shell(message.partition("run: ")[2])
 
-    async def is_gone(self, kind: str, name: str, *, within: float = 30.0) -> None:
+    async def is_gone(self, kind: str, name: str, *, within: float = 60.0) -> None:
         """Waits until there is no such object."""
         look = self.kube.looking_at(kind, name)
         await eventually(look, lambda item: item is None, within=within, what=f"{kind} {name} is gone")

@@ -100,6 +100,15 @@ def test_batches_reach_folders_and_networks_that_are_named_and_none_by_default(m
     )
 
 
+def test_only_kinds_that_can_be_switched_on_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load_settings(["VmSnapshot"]).assumed_kinds == ()
+    monkeypatch.setenv("RELAY_ASSUMED_KINDS", "VmSnapshot")
+    assert load_settings(["VmSnapshot"]).assumed_kinds == load_settings().assumed_kinds == ("VmSnapshot",)
+    monkeypatch.setenv("RELAY_ASSUMED_KINDS", "VmSnapshot GpuPod")
+    with pytest.raises(SettingsError, match="RELAY_ASSUMED_KINDS='GpuPod' cannot be used: it takes VmSnapshot"):
+        load_settings(["VmSnapshot"])
+
+
 def test_every_setting_is_described_with_its_default() -> None:
     text = describe_settings()
     for name, field in Settings.model_fields.items():

@@ -10,6 +10,13 @@
   - gpuvms
   - inferencebatches
   - sshkeys
+  - registrycredentials
+  - apikeys
+  - organizationmembers
+  - vmsnapshots
+  - runnerpools
+  - provisioningtokens
+  - providernodes
   - inferencebatchschedules
   verbs:
   - get
@@ -26,6 +33,13 @@
   - gpuvms/status
   - inferencebatches/status
   - sshkeys/status
+  - registrycredentials/status
+  - apikeys/status
+  - organizationmembers/status
+  - vmsnapshots/status
+  - runnerpools/status
+  - provisioningtokens/status
+  - providernodes/status
   - inferencebatchschedules/status
   verbs:
   - patch
@@ -47,7 +61,7 @@
   verbs:
   - create
   - delete
-# keys and env are read; connections and webhook secrets are written
+# keys and env are read; connections, API keys and webhook secrets are written
 - apiGroups:
   - ''
   resources:
@@ -92,6 +106,13 @@
   - gpuvms
   - inferencebatches
   - sshkeys
+  - registrycredentials
+  - apikeys
+  - organizationmembers
+  - vmsnapshots
+  - runnerpools
+  - provisioningtokens
+  - providernodes
   - inferencebatchschedules
   verbs:
   - get
@@ -108,6 +129,13 @@
   - gpuvms/status
   - inferencebatches/status
   - sshkeys/status
+  - registrycredentials/status
+  - apikeys/status
+  - organizationmembers/status
+  - vmsnapshots/status
+  - runnerpools/status
+  - provisioningtokens/status
+  - providernodes/status
   - inferencebatchschedules/status
   verbs:
   - patch
@@ -129,6 +157,22 @@
   - gpurelay.dev
   resources:
   - clustercloudaccounts/status
+  verbs:
+  - patch
+# what the cloud sells, made for people to read
+- apiGroups:
+  - gpurelay.dev
+  resources:
+  - gpumodels
+  verbs:
+  - list
+  - create
+  - delete
+# what of it is free
+- apiGroups:
+  - gpurelay.dev
+  resources:
+  - gpumodels/status
   verbs:
   - patch
 # the labels that allowedNamespaces selects
@@ -198,7 +242,15 @@
   - gpuvms
   - inferencebatches
   - sshkeys
+  - registrycredentials
+  - apikeys
+  - organizationmembers
+  - vmsnapshots
+  - runnerpools
+  - provisioningtokens
+  - providernodes
   - inferencebatchschedules
+  - gpumodels
   verbs:
   - get
   - list
@@ -216,6 +268,13 @@
   - gpuvms
   - inferencebatches
   - sshkeys
+  - registrycredentials
+  - apikeys
+  - organizationmembers
+  - vmsnapshots
+  - runnerpools
+  - provisioningtokens
+  - providernodes
   - inferencebatchschedules
   verbs:
   - create

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol, Self
 
 import aiohttp
-from aiohttp.abc import AbstractResolver, ResolveResult
-from aiohttp.connector import AddrInfoType
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from yarl import URL
 
 from relay_localcloud.batches.records import RecordFailure
-from relay_localcloud.batches.tool_config import AddressRefusedError, Reach, Tools, check
+from relay_localcloud.batches.tool_config import Tools
+from relay_localcloud.egress.connections import Resolver, connector_to, was_refused
+from relay_localcloud.egress.reach import AddressRefusedError
 
 ToolCall = Mapping[str, Any]
 """A call as the model made it: `{id, type, function: {name, arguments}}`."""
@@ -126,42 +126,11 @@ def _contents(raw: bytes, calls: Sequence[ToolCall]) -> list[str]:
         raise executor_error("its answer has no result for one of the calls") from error
 
 
-class _Resolver(AbstractResolver):
-    """Resolves a name afresh for each connection, and refuses it where any of its addresses is not allowed."""
-
-    def __init__(self, reach: Reach) -> None:
-        self._reach = reach
-        self._resolver = aiohttp.ThreadedResolver()
-
-    async def resolve(
-        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
-    ) -> list[ResolveResult]:
-        """Raises AddressRefusedError."""
-        results = await self._resolver.resolve(host, port, family)
-        for result in results:
-            check(self._reach, result["host"])
-        return results
-
-    async def close(self) -> None:
-        """Nothing is held."""
-
-
 def session(tools: Tools) -> aiohttp.ClientSession:
     """A session for one record; whatever it connects to is checked by its address, which a name cannot hide."""
-
-    def checked_socket(address: AddrInfoType) -> socket.socket:
-        family, kind, protocol, _, destination = address
-        check(tools.reach, str(destination[0]))
-        return socket.socket(family, kind, protocol)
-
-    connector = aiohttp.TCPConnector(
-        resolver=_Resolver(tools.reach),
-        use_dns_cache=False,
-        force_close=True,
-        socket_factory=checked_socket,
-        # Only loopback is let in by that setting, and executors on a laptop have certificates of their own making.
-        ssl=not tools.reach.loopback,
-    )
+    # Only loopback is let in by that setting, and executors on a laptop have certificates of their own making.
+    verified = not tools.reach.loopback
+    connector = connector_to(tools.reach, verified=verified, force_close=True)
     headers = {} if tools.authorization is None else {"Authorization": tools.authorization}
     return aiohttp.ClientSession(
         connector=connector,
@@ -180,15 +149,9 @@ async def leads_astray(tools: Tools) -> bool:
     url = URL(tools.url)
     try:
         async with asyncio.timeout(_LONGEST_LOOKUP_SECONDS):
-            await _Resolver(tools.reach).resolve(url.host or "", url.port or 0, socket.AF_UNSPEC)
+            await Resolver(tools.reach).resolve(url.host or "", url.port or 0, socket.AF_UNSPEC)
     except AddressRefusedError:
         return True
     except (OSError, TimeoutError):
         return not tools.reach.public
     return False
-
-
-def was_refused(error: BaseException) -> bool:
-    """Whether a connection failed because its address is not allowed."""
-    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
-    return isinstance(cause, AddressRefusedError)

@@ -21,9 +21,9 @@ from relay_localcloud.batches.executors import (
     executor_error,
     refused_address,
     session,
-    was_refused,
 )
 from relay_localcloud.batches.tool_config import Tools
+from relay_localcloud.egress.connections import was_refused
 
 # What goes wrong is the record's failure, not the cloud's; and an executor's URL may have a secret in it.
 for _name in ("mcp", "httpx2"):

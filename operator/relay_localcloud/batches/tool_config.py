@@ -6,12 +6,13 @@ Internal and private addresses are rejected.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from ipaddress import ip_address
 from typing import Any, Final, Literal
 
 from pydantic import JsonValue, ValidationError
 
 from relay_localcloud.batches.records import OWNED_KEY, RecordFailure
+from relay_localcloud.egress.reach import Reach
 from relay_localcloud.http.errors import sentence
 from relay_localcloud.http.web_addresses import web_address
 from relay_wire.batches import ToolConfig
@@ -22,39 +23,8 @@ MOST_ROUNDS: Final = 16
 DEFAULT_TIMEOUT_MS: Final = 30_000
 LONGEST_TIMEOUT_MS: Final = 120_000
 
-_TRANSLATED: Final = IPv6Network("64:ff9b::/96")
-_TRANSLATED_LOCALLY: Final = IPv6Network("64:ff9b:1::/48")
-
 _LONGEST_URL = 2_000
 _HEADER = re.compile(r"[\x20-\x7e]*")
-
-
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """Which addresses may be connected to."""
-
-    public: bool
-    loopback: bool
-
-    def allows(self, address: IPv4Address | IPv6Address) -> bool:
-        """Whether this address may be connected to."""
-        for meant in _meant(address):
-            if meant.is_loopback:
-                if not self.loopback:
-                    return False
-            elif not self.public or not meant.is_global or meant.is_multicast or meant in _TRANSLATED_LOCALLY:
-                return False
-        return True
-
-
-class AddressRefusedError(OSError):
-    """A name or a connection led to an address that is not allowed."""
-
-
-def check(reach: Reach, address: str) -> None:
-    """Raises AddressRefusedError where this address may not be connected to."""
-    if not reach.allows(ip_address(address.partition("%")[0])):
-        raise AddressRefusedError("the address is internal or private")
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,15 +99,3 @@ def _may_be_reached(host: str, reach: Reach) -> bool:
 
 def _invalid(reason: str) -> RecordFailure:
     return RecordFailure("invalid_tool_config", f"body.{OWNED_KEY}.tool_config: {reason}.")
-
-
-def _meant(address: IPv4Address | IPv6Address) -> tuple[IPv4Address | IPv6Address, ...]:
-    """The addresses that a packet to this one may end at."""
-    if isinstance(address, IPv4Address):
-        return (address,)
-    if address.ipv4_mapped is not None:
-        return (address.ipv4_mapped,)
-    if address in _TRANSLATED:
-        return (IPv4Address(int(address) & 0xFFFF_FFFF),)
-    inner = [address.sixtofour] if address.sixtofour else list(address.teredo or ())
-    return (address, *inner)

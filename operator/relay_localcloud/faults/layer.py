@@ -10,9 +10,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from relay_localcloud.faults import faults
 from relay_localcloud.faults.faults import Answered, Effect, Fault
+from relay_localcloud.http.connections import ABORT, CLOSE
 from relay_localcloud.http.errors import ApiError, ErrorAnswer
 from relay_localcloud.http.exchange import Exchange, exchange_of
-from relay_localcloud.http.servers import ABORT, CLOSE
 from relay_localcloud.kernel import history
 from relay_localcloud.kernel.instants import seconds
 from relay_localcloud.kernel.store import Store

@@ -12,14 +12,14 @@ unknown fields are accepted and shown as `unreadFields` in the request log.
 import asyncio
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import Parameter
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 from pydantic.alias_generators import to_camel
-from pydantic_core import ErrorDetails, from_json
+from pydantic_core import from_json
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive
@@ -28,7 +28,9 @@ from relay_localcloud.http.arguments import Source
 from relay_localcloud.http.errors import ApiError, sentence
 from relay_localcloud.http.exchange import exchange_of
 
-LARGEST_BODY = 8 * 1024 * 1024
+LARGEST_BODY = 256 * 1024
+LARGEST_CONTROL_BODY = 8 * 1024 * 1024
+"""Of what administrators send, such as the body that a fault answers with."""
 
 LONGEST_REST = 256 * 1024 * 1024
 """How much of a body that is too large is waited for: a client that still sends does not read an answer."""
@@ -59,27 +61,36 @@ class BodyReader(Generic[_ModelT]):
         try:
             return self._read(document, "forbid")
         except ValidationError as error:
-            unknown = [e for e in _errors(error) if e["type"] == "extra_forbidden"]
-            if self.marker.known_fields_only or len(unknown) < error.error_count():
+            if self.marker.known_fields_only:
                 raise _invalid(error) from None
-        exchange_of(request.scope).note_unread(".".join(map(str, e["loc"])) for e in unknown)
         try:
-            return self._read(document, "ignore")
+            body = self._read(document, "ignore")
         except ValidationError as error:
             raise _invalid(error) from None
+        read = body.model_dump(mode="json", by_alias=True, exclude_unset=True)
+        exchange_of(request.scope).note_unread(_unread(document, read))
+        return body
 
     def _read(self, document: JsonValue, extra: Literal["forbid", "ignore"]) -> _ModelT:
         return self.model.model_validate(document, strict=True, by_alias=True, by_name=False, extra=extra)
 
 
-def _errors(error: ValidationError) -> list[ErrorDetails]:
-    return error.errors(include_url=False, include_context=False, include_input=False)
+def _unread(document: JsonValue, read: JsonValue, path: str = "") -> Iterator[str]:
+    """The fields of the document that the model does not have."""
+    if isinstance(document, dict) and isinstance(read, dict):
+        for name, value in document.items():
+            if name not in read:
+                yield path + name
+            elif isinstance(value, (dict, list)):
+                yield from _unread(value, read[name], f"{path}{name}.")
+    elif isinstance(document, list) and isinstance(read, list):
+        for index, (value, known) in enumerate(zip(document, read, strict=False)):
+            yield from _unread(value, known, f"{path}{index}.")
 
 
 def _invalid(error: ValidationError) -> ApiError:
-    errors = _errors(error)
-    wrong = [e for e in errors if e["type"] != "extra_forbidden"]
-    return ApiError(400, sentence(wrong or errors))
+    errors = error.errors(include_url=False, include_context=False, include_input=False)
+    return ApiError(400, sentence([each for each in errors if each["type"] != "extra_forbidden"] or errors))
 
 
 @dataclass(frozen=True)
@@ -102,10 +113,12 @@ Body = Annotated[_ModelT, BodyMarker()]
 OptionalBody = Annotated[_ModelT, BodyMarker(optional=True)]
 """Likewise; no body is read as `{}`."""
 
-ControlBody = Annotated[_ModelT, BodyMarker(known_fields_only=True)]
+ControlBody = Annotated[_ModelT, BodyMarker(known_fields_only=True, largest=LARGEST_CONTROL_BODY)]
 """The body of a control call: like `Body`, but unknown fields are refused."""
 
-OptionalControlBody = Annotated[_ModelT, BodyMarker(optional=True, known_fields_only=True)]
+OptionalControlBody = Annotated[
+    _ModelT, BodyMarker(optional=True, known_fields_only=True, largest=LARGEST_CONTROL_BODY)
+]
 """Likewise; no body is read as `{}`."""
 
 

@@ -8,23 +8,12 @@ from contextlib import contextmanager
 
 import uvicorn
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-ABORT = "relay_localcloud.abort"
-CLOSE = "relay_localcloud.close"
-"""In a scope's extensions: what ends its connection, at once or when what was written is out."""
+from relay_localcloud.http.connections import Connection
 
 
 class ListenError(Exception):
     """A port cannot be had; the message says which and why."""
-
-
-class _Protocol(HttpToolsProtocol):
-    """HTTP/1.1 whose requests know how to end their connection."""
-
-    def on_message_begin(self) -> None:
-        super().on_message_begin()
-        self.scope["extensions"] = {ABORT: self.transport.abort, CLOSE: self.transport.close}  # type: ignore[dict-item]
 
 
 class Server(uvicorn.Server):
@@ -34,7 +23,7 @@ class Server(uvicorn.Server):
         super().__init__(
             uvicorn.Config(
                 app,
-                http=_Protocol,
+                http=Connection,
                 ws="none",
                 lifespan="off",
                 log_config=None,

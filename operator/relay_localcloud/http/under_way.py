@@ -6,8 +6,8 @@ from typing import TypeVar
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from relay_localcloud.http.connections import ABORT
 from relay_localcloud.http.errors import ApiError, ErrorAnswer
-from relay_localcloud.http.servers import ABORT
 
 _Answer = TypeVar("_Answer")
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, assert_never
 from pydantic import JsonValue
 from pydantic_core import from_json
 
+from relay_localcloud.egress.reach import Reach
 from relay_localcloud.inference.errors import (
     INVALID_REQUEST,
     PAYLOAD_TOO_LARGE,
@@ -45,11 +46,12 @@ Json = dict[str, JsonValue]
 class Upstreams:
     """Calls servers, and knows how many requests are under way at each.
 
-    `draw` is uniform in [0, 1); `vault` opens the keys of servers.
+    `draw` is uniform in [0, 1); `vault` opens the keys of servers; `reach` is where they may be.
     """
 
-    def __init__(self, draw: Callable[[], float], vault: Vault) -> None:
+    def __init__(self, draw: Callable[[], float], vault: Vault, reach: Reach) -> None:
         self._vault = vault
+        self._reach = reach
         self.draw = draw
         self.under_way: Counter[str] = Counter()
         self._session: aiohttp.ClientSession | None = None
@@ -128,7 +130,9 @@ class Upstreams:
     def _opened(self, http: Any) -> "aiohttp.ClientSession":  # noqa: ANN401 - the module aiohttp
         if self._session is None:
             timeout = http.ClientTimeout(total=WHOLE_SECONDS, sock_connect=CONNECT_SECONDS, sock_read=SILENT_SECONDS)
-            connector = http.TCPConnector(limit=0, keepalive_timeout=2)
+            from relay_localcloud.egress.connections import connector_to  # noqa: PLC0415 - it loads aiohttp
+
+            connector = connector_to(self._reach, verified=True, limit=0, keepalive_timeout=2)
             self._session = http.ClientSession(connector=connector, timeout=timeout, cookie_jar=http.DummyCookieJar())
         return self._session
 

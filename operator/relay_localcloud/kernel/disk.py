@@ -5,8 +5,9 @@ Before the ready line that ends the program with a sentence (`StateError`); afte
 """
 
 import sqlite3
+import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from json import JSONDecodeError
 from pathlib import Path
 from typing import Final
@@ -54,6 +55,23 @@ def opening(directory: Path) -> Iterator[None]:
             advice = "nothing in it was changed; put an intact copy in its place, or choose another directory."
         said = "a row of the table meta cannot be read" if isinstance(cause, ValueError) else cause
         raise StateError(f"The state directory {directory} cannot be used: {said}: {advice}") from error
+
+
+def keep_private(directory: Path, *names: str) -> None:
+    """Make the directory and these files where they do not exist: its owner's alone, since keys are in them.
+
+    A directory that is somebody else's, such as a volume that is mounted for a group, stays as open as it is.
+    """
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _close_to_others(directory)
+    for path in (directory / name for name in names):
+        path.touch(mode=0o600)
+        _close_to_others(path)
+
+
+def _close_to_others(path: Path) -> None:
+    with suppress(PermissionError):
+        path.chmod(stat.S_IMODE(path.stat().st_mode) & stat.S_IRWXU)
 
 
 def failure(error: BaseException) -> Unwritable | None:

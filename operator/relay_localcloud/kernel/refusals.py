@@ -16,6 +16,7 @@ CODES: Mapping[int, str] = {
     413: "payload_too_large",
     422: "unprocessable",
     429: "rate_limited",
+    431: "head_too_large",
     500: "internal",
     502: "bad_upstream",
     503: "unavailable",

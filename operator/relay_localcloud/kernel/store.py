@@ -128,7 +128,7 @@ class Store:
     def at(cls, directory: Path) -> "Store":
         """State in a directory, made where it does not exist; StateError where it cannot be used."""
         with disk.opening(directory):
-            directory.mkdir(parents=True, exist_ok=True)
+            disk.keep_private(directory, "lock", "state.db")
             lock = _lock(directory / "lock")
             return cls(_connect(str(directory / "state.db")), directory, lock)
 

@@ -41,7 +41,7 @@ class Vault:
         except (OSError, ValueError) as error:
             raise StateError(
                 f"The key {directory / KEY_FILE} cannot be used: {error}. Without it the secrets of this state cannot "
-                "be read: put the key back, or remove the file and make anew what has secrets: registry credentials, "
+                "be read: put the key back, or remove the file and recreate what has secrets: registry credentials, "
                 "runner pools with a grant, backends with a key."
             ) from error
 

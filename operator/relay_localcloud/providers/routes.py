@@ -2,10 +2,11 @@
 
 import hashlib
 from collections import Counter
+from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import Field
-from sqlalchemy import func, select
+from sqlalchemy import distinct, func, select
 
 from relay_localcloud.capacity import claims, nodes
 from relay_localcloud.capacity.nodes import Node
@@ -52,7 +53,8 @@ def list_provider_nodes(
         owned = [node for node in owned if node.status == status]
     elif not include_removed:
         owned = [node for node in owned if node.removed_at is None]
-    return {"items": [_shown(node) for node in owned]}
+    held = _held(tx, organization_id)
+    return {"items": [_shown(node, held) for node in owned]}
 
 
 @router.patch("/v1/orgs/{orgId}/provider/nodes/{nodeId}", response_model=ProviderNode, summary="Set a node's status")
@@ -62,7 +64,7 @@ def update_provider_node(
     """Answers the node. Draining and maintenance keep new workloads off it, removal ends what it carries for good."""
     applications.owned_node(tx, organization_id, node_id)
     node_events.set_by_owner(tx, node_id, body.status)
-    return _shown(nodes.get(tx, node_id))
+    return _shown(nodes.get(tx, node_id), _held(tx, organization_id))
 
 
 @router.get("/v1/orgs/{orgId}/provider/stats", response_model=ProviderStats, summary="Node and token stats")
@@ -91,10 +93,20 @@ def provider_earnings(_: EarningsReader, organization_id: OrganizationId, tx: Tx
     }
 
 
-def _shown(node: Node) -> dict[str, object]:
-    """A node as its provider sees it (section 3, "Provider node status")."""
+def _shown(node: Node, held: Mapping[str, int]) -> dict[str, object]:
+    """A node as its provider sees it (section 3, "Provider node status"): how many use it, and not who."""
     gpus = [{"id": unit_id, "gpuModelId": node.gpu_model_id} for unit_id in node.unit_ids]
-    return {**shown(node, "id", "status"), "gpus": gpus, **shown(node, "location", "region", "node_pool", "created_at")}
+    used = {"gpus": gpus, "workloads": held.get(node.id, 0)}
+    return {**shown(node, "id", "status"), **used, **shown(node, "location", "region", "node_pool", "created_at")}
+
+
+def _held(tx: Tx, organization_id: str) -> dict[str, int]:
+    """By node, how many pods, VMs and replicas hold GPUs of it; nodes that nobody uses are left out."""
+    claim = claims.claims.c
+    holders = func.count(distinct(claim.holder_id)).label("holders")
+    query = select(claim.node_id, holders).select_from(claims.claims).join(nodes.nodes)
+    rows = tx.connection.execute(query.where(nodes.owned_by(organization_id)).group_by(claim.node_id))
+    return {row.node_id: row.holders for row in rows}
 
 
 def _node_stats(tx: Tx, organization_id: str) -> dict[str, int]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Self
 from sqlalchemy import bindparam, delete, select
 
 from relay_localcloud.clock.outbound import Outbound
+from relay_localcloud.egress.reach import Reach
 from relay_localcloud.faults.faults import WEBHOOK
 from relay_localcloud.faults.layer import FaultRegistry
 from relay_localcloud.kernel import due, tables
@@ -100,15 +101,16 @@ class Call:
 class Deliveries(Outbound):
     """Makes the calls that the clock says are due."""
 
-    def __init__(self, store: Store, faults: FaultRegistry) -> None:
+    def __init__(self, store: Store, faults: FaultRegistry, reach: Reach) -> None:
         super().__init__(store, ATTEMPT, IN_ALL, PER_RECEIVER)
         store.emitted = emit
         self._faults = faults
+        self._reach = reach
         self._opening: asyncio.Task[Caller] | None = None
 
     async def __aenter__(self) -> Self:
         """Load the HTTP client in the background: it takes a fifth of the start, and nobody may ever subscribe."""
-        self._opening = asyncio.create_task(_open_caller(), name="load the HTTP client")
+        self._opening = asyncio.create_task(_open_caller(self._reach), name="load the HTTP client")
         return self
 
     async def __aexit__(
@@ -141,9 +143,9 @@ class Deliveries(Outbound):
         return await asyncio.shield(self._opening)
 
 
-async def _open_caller() -> "Caller":
+async def _open_caller(reach: Reach) -> "Caller":
     module = await asyncio.to_thread(import_module, "relay_localcloud.webhooks.receivers")
-    caller: Caller = module.Caller(IN_ALL)
+    caller: Caller = module.Caller(IN_ALL, reach)
     return caller
 
 

@@ -1,4 +1,4 @@
-"""HTTP to the receivers of webhooks. The only import of aiohttp, which `deliveries.py` loads once the cloud answers."""
+"""HTTP to the receivers of webhooks. Imports aiohttp, which `deliveries.py` loads once the cloud answers."""
 
 import asyncio
 import time
@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import aiohttp
+
+from relay_localcloud.egress.connections import connector_to, was_refused
+from relay_localcloud.egress.reach import Reach
 
 _ANSWER_READ = 65_536
 
@@ -27,9 +30,10 @@ class Outcome:
 class Caller:
     """Posts to receivers, over connections that are kept for the next call."""
 
-    def __init__(self, most_connections: int) -> None:
+    def __init__(self, most_connections: int, reach: Reach) -> None:
         # Receivers on a laptop have certificates of their own making; idle connections go before servers close them.
-        connector = aiohttp.TCPConnector(limit=most_connections, ssl=False, keepalive_timeout=2)
+        verified = not reach.loopback
+        connector = connector_to(reach, verified=verified, limit=most_connections, keepalive_timeout=2)
         self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str], limit_seconds: float) -> Outcome:
@@ -47,7 +51,8 @@ class Caller:
         except TimeoutError:
             error = f"no answer within {limit_seconds:g} seconds"
         except (aiohttp.ClientError, OSError, ValueError) as failure:
-            error = f"{type(failure).__name__}: {failure}"[:500]
+            refused = "the address is internal or private: this cloud calls public ones, and what --allow-network names"
+            error = refused if was_refused(failure) else f"{type(failure).__name__}: {failure}"[:500]
         return Outcome(status, error, round((time.monotonic() - started) * 1000))
 
     async def close(self) -> None:

@@ -17,6 +17,7 @@ MOST_REGIONS: Final = 32
 MOST_HEALTH_CHECKS: Final = 32
 MOST_KERNEL_MODULES: Final = 64
 MOST_SSH_KEYS: Final = 100
+LARGEST_ENVIRONMENT: Final = 128 * 1024
 LONGEST_REFERENCE: Final = 2000
 LONGEST_SIZE: Final = 63
 
@@ -50,7 +51,9 @@ def check_image(field: str, image: str | None) -> None:
 
 
 def check_variables(variables: Mapping[str, str]) -> None:
-    """Refuses names that no environment can have; the values are anybody's."""
+    """Refuses names that no environment can have, and more than is kept; the values are anybody's."""
+    if sum(len(name) + len(value) for name, value in variables.items()) > LARGEST_ENVIRONMENT:
+        raise ApiError(400, f"envVars: at most {LARGEST_ENVIRONMENT} characters in names and values together.")
     if any(not name or "=" in name for name in variables):
         raise ApiError(400, "envVars: the name of a variable is not empty and has no =.")
 

@@ -295,7 +295,8 @@ class Accounts:
         connection.who = who
         resend = account.spec.create_recovery is CreateRecovery.RETRY_BY_NAME
         adoption, serves = account.spec.allow_adoption, served_kinds(account, self._shared_kinds)
-        return AccountReady(key, cloud, who.organization_id, connection.unclaimed, resend, adoption, serves)
+        grants, organization = granted_scopes(account), who.organization_id
+        return AccountReady(key, cloud, organization, connection.unclaimed, resend, adoption, serves, grants)
 
     def _not_allowed(self, account: AnyAccount) -> str | None:
         spec = account.spec
@@ -329,6 +330,11 @@ def served_kinds(account: AnyAccount, by_default: frozenset[str]) -> frozenset[s
         return None
     allowed = account.spec.allowed_kinds
     return by_default if allowed is None else frozenset(allowed)
+
+
+def granted_scopes(account: AnyAccount) -> frozenset[str] | None:
+    """The scopes that a key made with the account may have; None is all of them."""
+    return None if isinstance(account, CloudAccount) else frozenset(account.spec.allowed_scopes or ())
 
 
 def secret_namespace(account: AnyAccount) -> str:

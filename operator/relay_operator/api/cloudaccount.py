@@ -62,10 +62,10 @@ class AccountSpec(Model):
 
     base_url: Url | None = Field(
         None,
-        description="Management API; only where the operator's allow-list admits it. Absent: the operator's default.",
+        description="Management API; only if the operator's allow-list admits it. Absent: the operator's default.",
     )
     inference_url: Url | None = Field(
-        None, description="Inference API; only where the allow-list admits it. Absent: the operator's default."
+        None, description="Inference API; only if the allow-list admits it. Absent: the operator's default."
     )
     webhook: WebhookSpec | None = Field(None, description="How the operator hears of changes.")
     rate_limit: RateLimit | None = Field(None, description="How fast the operator may ask the cloud, with this key.")
@@ -74,8 +74,8 @@ class AccountSpec(Model):
     )
     create_recovery: CreateRecovery = Field(
         CreateRecovery.HOLD,
-        description="What to do about a create whose answer was lost, where the cloud cannot tell. Hold: wait for a "
-        "person. RetryByName: send the same name again, at the risk of paying twice.",
+        description="What to do about a create whose answer was lost, if the cloud offers no way to find out. Hold: "
+        "wait for a person. RetryByName: send the same name again, at the risk of paying twice.",
     )
     orphans: Orphans = Field(
         Orphans.REPORT,
@@ -152,6 +152,13 @@ class ClusterCloudAccountSpec(AccountSpec):
         description="Kinds that may use it; what an object of another kind has is only ended. A key or a member that "
         "one namespace makes opens what all of them have.",
     )
+    allowed_scopes: list[Annotated[str, Field(max_length=64)]] | None = Field(
+        None,
+        max_length=32,
+        json_schema_extra=as_set(),
+        description="Scopes that an ApiKey made with it may have, if allowedKinds lists that kind. Absent: none. With "
+        "the key, a namespace reaches what all of them have.",
+    )
     allow_adoption: bool = Field(
         False,
         description="Whether gpurelay.dev/adopt-id may take over resources that exist in the organization: any "
@@ -170,6 +177,13 @@ class InUse(Model):
     inference_batches: int = Field(0, ge=0, description="InferenceBatches that are not finished.")
     gpu_vms: int = Field(0, ge=0, description="GpuVms.")
     ssh_keys: int = Field(0, ge=0, description="SshKeys.")
+    registry_credentials: int = Field(0, ge=0, description="RegistryCredentials.")
+    api_keys: int = Field(0, ge=0, description="ApiKeys.")
+    organization_members: int = Field(0, ge=0, description="OrganizationMembers.")
+    vm_snapshots: int = Field(0, ge=0, description="VmSnapshots.")
+    runner_pools: int = Field(0, ge=0, description="RunnerPools.")
+    provisioning_tokens: int = Field(0, ge=0, description="ProvisioningTokens.")
+    provider_nodes: int = Field(0, ge=0, description="ProviderNodes.")
 
 
 class Ownerless(Model):
@@ -203,7 +217,9 @@ class AccountStatus(ObjectStatus):
     )
     balance_cents: int | None = Field(None, description="Deposits and credits less settled usage, in cents.")
     available_cents: int | None = Field(None, description="What is left for new workloads, in cents; can be negative.")
-    burn_per_hour_cents: int | None = Field(None, ge=0, description="What runs now costs so many cents an hour.")
+    burn_per_hour_cents: int | None = Field(
+        None, ge=0, description="What everything that runs now costs an hour, in cents."
+    )
     auto_stop_floor_cents: int | None = Field(
         None, description="Below this the cloud stops what runs, in cents of the available balance."
     )

@@ -46,6 +46,7 @@ class Reason(StrEnum):
     UPDATING = "Updating"
     RECREATING = "Recreating"
     BACK_OFF = "BackOff"
+    ROTATING = "Rotating"
     DELETING = "Deleting"
     SEARCHING = "Searching"
     ADOPTING = "Adopting"
@@ -56,6 +57,7 @@ class Reason(StrEnum):
     MAX_RUNTIME_REACHED = "MaxRuntimeReached"
     PAUSED = "Paused"
     AVAILABLE = "Available"
+    REMOVED = "Removed"
     SUBSCRIBED = "Subscribed"
 
     # What the cloud says
@@ -64,6 +66,7 @@ class Reason(StrEnum):
     POD_STOPPING = "PodStopping"
     POD_NODE_NO_INFINIBAND = "PodNodeNoInfiniband"
     INTERRUPTED = "Interrupted"
+    OFFLINE = "Offline"
     DEGRADED = "Degraded"
     FAILED = "Failed"
     BALANCE_EXHAUSTED = "BalanceExhausted"
@@ -71,10 +74,14 @@ class Reason(StrEnum):
     CONFLICT = "Conflict"
     RATE_LIMITED = "RateLimited"
     CLOUD_UNAVAILABLE = "CloudUnavailable"
+    NOT_SERVED = "NotServed"
 
     # What a person has to resolve
     CREATE_OUTCOME_UNKNOWN = "CreateOutcomeUnknown"
     ADOPTION_REFUSED = "AdoptionRefused"
+    ALREADY_EXISTS = "AlreadyExists"
+    LAST_OWNER = "LastOwner"
+    EXPIRED = "Expired"
     IDENTITY_MISMATCH = "IdentityMismatch"
     CRD_OUTDATED = "CrdOutdated"
     LATE_CREATE = "LateCreate"
@@ -83,6 +90,7 @@ class Reason(StrEnum):
     SPEC_INVALID = "SpecInvalid"
     UNREADABLE = "Unreadable"
     OBJECT_TOO_LARGE = "ObjectTooLarge"
+    KIND_DISABLED = "KindDisabled"
     ENV_MISSING = "EnvMissing"
     ENV_CHANGED = "EnvChanged"
     REFERENCE_NOT_FOUND = "ReferenceNotFound"
@@ -90,6 +98,7 @@ class Reason(StrEnum):
     REFERENCE_DELETING = "ReferenceDeleting"
     REFERENCE_OTHER_ACCOUNT = "ReferenceOtherAccount"
     CONNECTION_REFUSED = "ConnectionRefused"
+    SECRET_TAKEN = "SecretTaken"  # noqa: S105 - a reason, not a secret
 
     # Batches
     UPLOADING = "Uploading"
@@ -158,5 +167,5 @@ class ObjectStatus(Model):
         default_factory=list,
         max_length=16,
         json_schema_extra=map_by("type"),
-        description="Ready always; others where they have something to say.",
+        description="Ready always; others if they have something to say.",
     )

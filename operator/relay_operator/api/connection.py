@@ -58,5 +58,5 @@ class Connection(Model):
         ),
     )
 
-    secret: ConnectionTarget | None = Field(None, description="A Secret, with the deploy token where there is one.")
+    secret: ConnectionTarget | None = Field(None, description="A Secret, with the deploy token if there is one.")
     config_map: ConnectionTarget | None = Field(None, description="A ConfigMap, without the deploy token.")

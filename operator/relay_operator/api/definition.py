@@ -42,6 +42,8 @@ class Definition:
     """Where names of other objects are made from the name of this one."""
     creates: str | None = None
     """Plural of the kind whose objects it makes and deletes."""
+    read_only: bool = False
+    """The operator itself makes its objects; people read them."""
 
     @property
     def singular(self) -> str:

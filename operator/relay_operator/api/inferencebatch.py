@@ -50,7 +50,7 @@ class PartStatus(Model):
     size: int | None = Field(None, ge=0, description="Bytes of its file.")
     input_file_id: str | None = Field(None, max_length=253, description="Its file in the cloud.")
     sent_at: Time | None = Field(
-        None, description="Written before the batch is created; without batchId its outcome is not known so far."
+        None, description="Written before the batch is created; without batchId its outcome is not known yet."
     )
     batch_id: str | None = Field(None, max_length=253, description="The batch in the cloud.")
     state: str | None = Field(None, max_length=64, description="The cloud's word for its state.")
@@ -107,7 +107,7 @@ class InferenceBatchStatus(ObjectStatus):
         None, description="For which object its batches were made: a copy of this status stands for nothing."
     )
     create_token: str | None = Field(
-        None, max_length=64, description="Token of the intent that this status tells the end of."
+        None, max_length=64, description="Token of the intent whose end this status records."
     )
     account: AccountRef | None = Field(None, description="The account that it is sent with.")
     state: str | None = Field(None, max_length=64, description="The cloud's word for its state.")
@@ -129,11 +129,11 @@ class InferenceBatchStatus(ObjectStatus):
     retry_time: Time | None = Field(
         None, description="When the records that failed are sent again, while that is waited for."
     )
-    exhausted: bool | None = Field(None, description="True where no record is left that may be sent again.")
+    exhausted: bool | None = Field(None, description="True if no record is left that may be sent again.")
     only_unanswered: bool | None = Field(
-        None, description="True where the round sends only what has no answer, since the last attempt was made."
+        None, description="True if the round sends only what has no answer, since the last attempt was made."
     )
-    suspended: bool | None = Field(None, description="True where the last round was ended by suspend.")
+    suspended: bool | None = Field(None, description="True if suspend ended the last round.")
     parts: list[PartStatus] | None = Field(
         None,
         max_length=MAX_PARTS,
@@ -152,9 +152,9 @@ class InferenceBatchStatus(ObjectStatus):
     )
     output: OutputStatus | None = Field(None, description="What was published.")
     ending: Ending | None = Field(None, description="Why it ends without being Complete.")
-    cleared: bool | None = Field(None, description="True where nothing is left to be done in the cloud.")
+    cleared: bool | None = Field(None, description="True if nothing is left to be done in the cloud.")
     failures: int | None = Field(None, ge=0, description="Attempts of the present step that failed in a row.")
-    next_attempt_time: Time | None = Field(None, description="When the next attempt is made, where one is waited for.")
+    next_attempt_time: Time | None = Field(None, description="When the next attempt is made, while it waits for one.")
 
 
 class InferenceBatch(Resource[InferenceBatchSpec, InferenceBatchStatus]):

@@ -85,7 +85,7 @@ class BatchInput(Model):
         min_length=1,
         max_length=253,
         pattern=r"^\S+$",
-        description="A file that was uploaded to the cloud before. It is never deleted.",
+        description="A file that is in the cloud already. It is never deleted.",
     )
 
 
@@ -118,8 +118,8 @@ class BatchOutput(Model):
 
     url: ObjectUrl | None = Field(
         None,
-        description="A folder, in which output.jsonl and errors.jsonl are written, and result.json, which tells how "
-        "the batch ended; or, where it ends in .jsonl, the object for the answers, with the errors beside it in one "
+        description="A folder, in which output.jsonl and errors.jsonl are written, and result.json, which says how "
+        "the batch ended; or, if it ends in .jsonl, the object for the answers, with the errors beside it in one "
         "that ends in .errors.jsonl, and how it ended in one that ends in .result.json.",
     )
     credentials_secret_ref: CredentialsRef | None = Field(None, description="The Secret that opens url.")
@@ -128,7 +128,7 @@ class BatchOutput(Model):
     )
     on_existing: OnExisting = Field(
         OnExisting.FAIL,
-        description="What to do where the output exists already and is not this batch's; of a ConfigMap, whatever "
+        description="What to do if the output exists already and is not this batch's; of a ConfigMap, whatever "
         "is in it. Fail: before anything is paid. Replace: overwrite it.",
     )
 
@@ -218,8 +218,9 @@ class BatchBudget(Model):
     max_cost_nano_usd: int = Field(
         ge=1,
         le=10**15,
-        description="When the cost reaches this, the batch is cancelled and what there is is published. In nano-USD, "
-        "as `status.usage.costNanoUsd`: 1000000000 is one dollar. What is under way at that moment still costs.",
+        description="When the cost reaches this, the batch is cancelled and the answers so far are published. In "
+        "nano-USD, as `status.usage.costNanoUsd`: 1000000000 is one dollar. What is under way at that moment still "
+        "costs.",
     )
 
 
@@ -246,7 +247,7 @@ class BatchSpec(Model):
     account_ref: AccountRef | None = Field(
         None,
         description="The account to use. Absent: the CloudAccount named default of this namespace, else the "
-        "ClusterCloudAccount named default where it admits this namespace.",
+        "ClusterCloudAccount named default if it admits this namespace.",
     )
     model: str = Field(min_length=1, max_length=253, pattern=r"^\S+$", description="The model that every record calls.")
     endpoint: str = Field(
@@ -291,19 +292,20 @@ class BatchSpec(Model):
         None,
         ge=1,
         le=366 * DAY,
-        description="How long it may take from status.startTime; then it is cancelled, what there is is published, "
-        "and it is Failed.",
+        description="How long it may take from status.startTime; then it is cancelled, the answers so far are "
+        "published, and it is Failed.",
     )
     ttl_seconds_after_finished: int | None = Field(
         None,
         ge=0,
         le=366 * DAY,
-        description="This object, not its output, is deleted so long after it finished. Absent: never. Can be changed.",
+        description="This object, not its output, is deleted this long after it finished. Absent: never. Can be "
+        "changed.",
     )
     deletion_policy: BatchDeletionPolicy = Field(
         BatchDeletionPolicy.PUBLISH_PARTIAL,
         description="What happens when it is deleted before it finished. PublishPartial: cancelled, and the answers "
-        "so far are published first. Discard: cancelled, without output. Orphan: the cloud goes on, and keeps the "
+        "so far are published first. Discard: cancelled, without output. Orphan: the cloud continues, and keeps the "
         "files. Can be changed.",
     )
 

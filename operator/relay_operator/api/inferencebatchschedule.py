@@ -147,10 +147,10 @@ class ScheduleSpec(Model):
     )
     concurrency_policy: ConcurrencyPolicy = Field(
         ConcurrencyPolicy.ALLOW,
-        description="When a time comes and an earlier batch is not finished. Allow: both go on. Forbid: nothing starts "
+        description="When a time comes and an earlier batch is not finished. Allow: both run. Forbid: nothing starts "
         "while it is not finished. Replace: it is deleted, which cancels it, and the next starts.",
     )
-    suspend: bool = Field(False, description="Starts nothing while true; what is under way goes on.")
+    suspend: bool = Field(False, description="Starts nothing while true; what is under way continues.")
     successful_batches_history_limit: int = Field(
         3, ge=0, le=1000, description="How many batches that are Complete are kept; older ones are deleted."
     )

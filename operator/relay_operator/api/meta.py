@@ -9,6 +9,8 @@ from typing import Annotated, Generic, NamedTuple, TypeVar
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, PlainSerializer, ValidationError
 from pydantic.alias_generators import to_camel
 
+from relay_wire.base import RESOURCE_ID
+
 GROUP = "gpurelay.dev"
 VERSION = "v1alpha1"
 API_VERSION = f"{GROUP}/{VERSION}"
@@ -157,6 +159,9 @@ class CreateIntent(Model):
         default="", max_length=320, pattern=r"^((Cluster)?CloudAccount/\S+)?$"
     )  # kind/name of the account it is sent with
     identity: Identity | None = None  # absent in intents of the first release
+    part_of: str = Field(
+        default="", pattern=rf"^({RESOURCE_ID.pattern})?$"
+    )  # the cloud's id of what it is made in, if it is part of something
 
     @property
     def account_parts(self) -> tuple[str, str]:

@@ -116,13 +116,13 @@ class Lifetime(Model):
     """How long it may run, and how long it is kept."""
 
     max_runtime_seconds: int | None = Field(
-        None, ge=60, le=366 * DAY, description="Stopped after running for so long without a break; absent: never."
+        None, ge=60, le=366 * DAY, description="Stopped after running for this long without a break; absent: never."
     )
     ttl_seconds_after_stopped: int | None = Field(
         None,
         ge=0,
         le=366 * DAY,
-        description="This object and its resource are deleted so long after it stopped as asked. Absent: never.",
+        description="This object and its resource are deleted this long after it stopped as asked. Absent: never.",
     )
 
 

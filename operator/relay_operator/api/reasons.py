@@ -69,8 +69,8 @@ TYPES: Final[dict[ConditionType, TypeDoc]] = {
     ConditionType.BUDGET_EXCEEDED: TypeDoc(
         Polarity.NEGATIVE,
         "only while True",
-        "The cloud refuses to start anything: no "
-        "funds, or the limit is reached. Of a batch also: `spec.budget` is used up.",
+        "The cloud refuses to start anything: no funds, or the limit is reached. Of a batch also: `spec.budget` is "
+        "used up.",
     ),
     ConditionType.ENV_OUTDATED: TypeDoc(
         Polarity.NEGATIVE,
@@ -83,7 +83,7 @@ TYPES: Final[dict[ConditionType, TypeDoc]] = {
     ConditionType.WEBHOOK_READY: TypeDoc(
         Polarity.POSITIVE,
         "accounts, where webhooks are wanted and the operator has a public URL",
-        "The cloud reports changes by itself; otherwise the operator sees them by polling, later.",
+        "The cloud reports changes by webhook; otherwise the operator sees them by polling, later.",
     ),
     ConditionType.COMPLETE: TypeDoc(
         Polarity.POSITIVE,
@@ -93,7 +93,7 @@ TYPES: Final[dict[ConditionType, TypeDoc]] = {
     ConditionType.FAILED: TypeDoc(
         Polarity.NEGATIVE,
         "only while True; batches",
-        "It ended without being Complete; the reason says why, and what there was is published. It is final.",
+        "It ended without being Complete; the reason says why, and the answers that exist are published. It is final.",
     ),
     ConditionType.LATE_CREATE: TypeDoc(
         Polarity.NEGATIVE,
@@ -103,8 +103,8 @@ TYPES: Final[dict[ConditionType, TypeDoc]] = {
     ConditionType.LEFTOVER_UNRECORDED: TypeDoc(
         Polarity.NEGATIVE,
         "only while True",
-        "What stays in the cloud without an object cannot be written down: an object that leaves it there waits, and "
-        "what an account reports of it is lost with the operator's process.",
+        "What stays in the cloud without an object cannot be recorded: an object that leaves it there waits, and "
+        "what an account reports about it is lost with the operator's process.",
     ),
     ConditionType.SUSPENDED: TypeDoc(
         Polarity.NEUTRAL,
@@ -117,146 +117,170 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
     Resolver.NOBODY: {
         Reason.RUNNING: "It runs, as asked.",
         Reason.STOPPED: "It is stopped, as asked.",
-        Reason.AVAILABLE: "The account's key works; what does not run, such as a key, is in the cloud as asked.",
+        Reason.AVAILABLE: "The account's key works; what does not run, such as a key, is in the cloud as asked; the "
+        "cloud sells the model.",
+        Reason.REMOVED: "It is gone from the cloud, as `status: removed` asks.",
         Reason.SUBSCRIBED: "The webhook subscription exists and is enabled.",
         Reason.COMPLETED: "Every record has its line in the published output.",
-        Reason.SCHEDULED: "Batches are started at the times of the schedule.",
+        Reason.SCHEDULED: "Batches start at the times of the schedule.",
     },
     Resolver.OPERATOR: {
-        Reason.CREATING: "Nothing exists in the cloud so far; the create is being sent.",
-        Reason.WAITING_FOR_ACCOUNT: "The account is missing, cannot be used so far, or is being subscribed to the "
-        "cloud's webhooks: nothing is created unheard. The message says which.",
+        Reason.CREATING: "Nothing exists in the cloud yet: the create is being sent. What does not run, such as a "
+        "snapshot: the cloud is making it.",
+        Reason.WAITING_FOR_ACCOUNT: "The account is missing, cannot be used yet, or is being subscribed to the "
+        "cloud's webhooks: until then nothing is created. The message says which.",
         Reason.WAITING_FOR_RETRY: "The last attempt failed; the next is at `status.nextAttemptTime`.",
         Reason.UPDATING: "A change is being made in place.",
         Reason.RECREATING: "It is deleted and recreated, as `updateStrategy` or `recovery` asks; its volume goes with "
         "it.",
+        Reason.ROTATING: "Another takes its place; what is in the Secret works until then, and a while longer.",
         Reason.SEARCHING: "The operator is finding out whether something exists before it acts.",
         Reason.ADOPTING: "An existing resource is being taken over.",
-        Reason.CONFLICT: "The cloud refuses this in the present state, or something else has the name; tried again.",
-        Reason.RATE_LIMITED: "The cloud asks for fewer requests; tried again later.",
-        Reason.UPLOADING: "The records are being read, checked and uploaded; nothing is paid so far.",
+        Reason.CONFLICT: "The cloud refuses this in the present state, or something else has the name; the operator "
+        "tries again.",
+        Reason.RATE_LIMITED: "The cloud asks for fewer requests; the operator tries again later.",
+        Reason.UPLOADING: "The records are being read, checked and uploaded; nothing is paid yet.",
         Reason.SUBMITTING: "The batch is being created in the cloud.",
-        Reason.RETRYING: "Records failed that `retryPolicy` sends again, or have no answer; they alone are sent, "
-        "failures not before `status.retryTime`.",
+        Reason.RETRYING: "Some records have no answer, or failed in a way that `retryPolicy` repeats; only these are "
+        "sent, failures not before `status.retryTime`.",
         Reason.PUBLISHING: "The answers are being read from the cloud and written where `output` says.",
-        Reason.LATE_CREATE: "The cloud acted long after its answer was given up; the message has the id of what it "
-        "made, which is being ended.",
+        Reason.LATE_CREATE: "The cloud acted on a create long after the operator gave it up; the message has the id "
+        "of what it made, which is being ended.",
         Reason.INPUT_CHANGED: "The input was replaced while it was read; it is read again from its beginning.",
     },
     Resolver.AUTHOR: {
         Reason.BACK_OFF: "It was restarted or recreated several times, as `recovery` or `updateStrategy` asks, and "
-        "did not run for ten minutes since; the next time is at `status.nextAttemptTime`, or as soon as the spec "
+        "did not run for ten minutes since; the next attempt is at `status.nextAttemptTime`, or as soon as the spec "
         "changes.",
         Reason.MAX_RUNTIME_REACHED: "It ran for `lifetime.maxRuntimeSeconds` and was stopped; a new "
         "gpurelay.dev/restarted-at starts it again.",
-        Reason.PAUSED: "The annotation gpurelay.dev/paused is `true`; remove it to go on.",
+        Reason.PAUSED: "The annotation gpurelay.dev/paused is `true`; remove it to continue.",
         Reason.FAILED: "The cloud says that it failed; `status.statusReason` has its words. `recovery.onFailed` can "
         "restart or recreate it.",
         Reason.TERMINATED_EXTERNALLY: "It is gone from the cloud, and the operator did not end it. "
-        "`recovery.onTerminated: Recreate` makes another of what runs.",
+        "For a workload, `recovery.onTerminated: Recreate` creates another.",
         Reason.CREATE_OUTCOME_UNKNOWN: "A create was sent, its answer was lost, and the cloud offers no way to find "
-        "out. Look for `status.cloudName` in the cloud's console; then set gpurelay.dev/adopt-id to its id, or, where "
+        "out. Look for `status.cloudName` in the cloud's console; then set gpurelay.dev/adopt-id to its id, or, if "
         "there is none, gpurelay.dev/retry-create to the token that the message names.",
-        Reason.ADOPTION_REFUSED: "The resource of gpurelay.dev/adopt-id, or of a former object of this name that was "
-        "restored, does not exist, differs from the spec, belongs to another object, or the account does not allow "
-        "adoption; the message says which.",
+        Reason.ADOPTION_REFUSED: "The resource of gpurelay.dev/adopt-id, or of `nodeId`, or of a former object of this "
+        "name that was restored, does not exist, differs from the spec, belongs to another object, or the account does "
+        "not allow adoption; the message says which.",
+        Reason.ALREADY_EXISTS: "The organization has it already, and it has no name that could tell whose it is: "
+        "gpurelay.dev/adopt-id takes it over, unless it belongs to another object, which the message names.",
+        Reason.LAST_OWNER: "An organization has an owner: the last one is neither removed nor given another role. Make "
+        "somebody else an owner first.",
         Reason.IDENTITY_MISMATCH: "What is recorded is not this object's to touch: the resource of `status.id` has "
         "another name in the cloud, since `status` was edited; or another object records it too; or it is in another "
         "organization than the account's key. It is neither changed, deleted nor created again; the message says what "
-        "to put right.",
+        "to correct.",
         Reason.IMMUTABLE_FIELD_CHANGED: "The cloud cannot change these fields of a living resource, and "
         "`updateStrategy` is Never: put them back, or set `updateStrategy.type: Recreate`.",
         Reason.UNREADABLE: "A field holds what this release cannot read; the message names it. Nothing is done for "
-        "the object until it is put right.",
+        "the object until it is corrected.",
         Reason.OBJECT_TOO_LARGE: "The object has more than 512 KiB, so that a status might not fit any more. Nothing "
-        "is made for it before it is smaller.",
+        "is created for it before it is smaller.",
+        Reason.NOT_SERVED: "The cloud has no call for what has to be done, or by which to look: the message says "
+        "which, and what to do by hand. `Ready` stays what it was last seen to be, unless the object is being deleted.",
         Reason.SPEC_INVALID: "The cloud refuses the spec, or status cannot be written: the message has the words of "
         "the cloud, or of the API server.",
         Reason.ENV_MISSING: "A Secret or ConfigMap that the spec refers to does not exist, or lacks the key.",
         Reason.CONNECTION_REFUSED: "The Secret or ConfigMap of `connection` cannot be written: it is another's, or "
         "the API server refuses it.",
-        Reason.ENV_CHANGED: "What the environment refers to has another content than when the resource was created.",
-        Reason.REFERENCE_NOT_FOUND: "An object that the spec refers to does not exist in this namespace; it is "
-        "waited for.",
-        Reason.REFERENCE_NOT_READY: "An object that the spec refers to is not Ready so far; its own conditions say "
-        "why. It is waited for.",
+        Reason.EXPIRED: "It opens nothing any more, and nothing asks for another: delete its Secret, and another is "
+        "made; `rotateBeforeSeconds`, of a ProvisioningToken `renewBeforeSeconds`, makes the next in time.",
+        Reason.SECRET_TAKEN: "The Secret of `secretName` exists and is not this object's, or cannot be written: "
+        "nothing is sent. Delete it, or recreate the object with another name.",
+        Reason.ENV_CHANGED: "What the environment refers to has changed since the resource was created.",
+        Reason.REFERENCE_NOT_FOUND: "An object that the spec refers to does not exist in this namespace; this one "
+        "waits for it.",
+        Reason.REFERENCE_NOT_READY: "An object that the spec refers to is not Ready yet; its own conditions say "
+        "why. This one waits for it.",
         Reason.REFERENCE_DELETING: "An object that the spec refers to is being deleted: refer to another, or create it "
         "again.",
-        Reason.REFERENCE_OTHER_ACCOUNT: "An object that the spec refers to is made with another account, whose "
+        Reason.REFERENCE_OTHER_ACCOUNT: "An object that the spec refers to uses another account, whose "
         "organization this one cannot reach: give both the same `accountRef`.",
-        Reason.SUSPENDED: "`spec.suspend` is true; set it to false to go on.",
-        Reason.INPUT_MISSING: "The ConfigMap, Secret, key or object that `input` names does not exist; it is waited "
-        "for. A file of the cloud that does not exist fails the batch.",
+        Reason.SUSPENDED: "`spec.suspend` is true; set it to false to continue.",
+        Reason.INPUT_MISSING: "The ConfigMap, Secret, key or object that `input` names does not exist; the batch waits "
+        "for it. If a file of the cloud does not exist, the batch fails.",
         Reason.INPUT_UNAVAILABLE: "The input cannot be read: forbidden, not allowed by the administrator, or the "
-        "store does not answer; tried again. The message says which.",
+        "store does not answer; the operator tries again. The message says which.",
         Reason.INPUT_INVALID: "Some records cannot be sent as they are; `status.problems` has lines and reasons. "
         "Nothing was sent or paid.",
         Reason.CREDENTIALS_INVALID: "A Secret with credentials does not exist, or lacks a key that its store needs; "
-        "it is waited for.",
+        "the batch waits for it.",
         Reason.OUTPUT_EXISTS: "There is an output already, and `output.onExisting` is Fail. Nothing was sent or paid.",
-        Reason.OUTPUT_TOO_LARGE: "The answers do not fit into a ConfigMap (1 MiB): use `output.url`. Where they were "
-        "paid for already, the cloud keeps them and the message says how to fetch them.",
+        Reason.OUTPUT_TOO_LARGE: "The answers do not fit into a ConfigMap (1 MiB): use `output.url`. If you paid "
+        "for them already, the cloud keeps them and the message says how to fetch them.",
         Reason.OUTPUT_UNAVAILABLE: "The output cannot be written: bucket missing or forbidden, no Secret, or the "
-        "store does not answer. Tried again; the cloud keeps its files meanwhile, and the message says how to fetch "
+        "store does not answer. The operator tries again; the cloud keeps its files, and the message says how to fetch "
         "them.",
         Reason.BATCH_REFUSED: "The cloud refuses the batch or its records; `status.problems` has its words.",
         Reason.TOO_MANY_FAILURES: "More records failed than `failurePolicy` allows; the output is published.",
-        Reason.DEADLINE_EXCEEDED: "It took longer than `activeDeadlineSeconds`; what there is is published.",
-        Reason.BUDGET_EXCEEDED: "It cost as much as `budget` allows and was cancelled; what there is is published.",
+        Reason.DEADLINE_EXCEEDED: "It took longer than `activeDeadlineSeconds`; the answers so far are published.",
+        Reason.BUDGET_EXCEEDED: "It cost as much as `budget` allows and was cancelled; the answers so far are "
+        "published.",
         Reason.ACCOUNT_MISSING: "The account that `accountRef` names does not exist, or there is no default account "
         "for this namespace.",
         Reason.SCHEDULE_INVALID: "`spec.schedule` cannot be read, or names a date that no year has; nothing is "
         "started.",
-        Reason.TIME_ZONE_UNKNOWN: "`spec.timeZone` is not a name of the IANA list; nothing is started.",
+        Reason.TIME_ZONE_UNKNOWN: "`spec.timeZone` is not a name in the IANA list; nothing is started.",
         Reason.TEMPLATE_REFUSED: "The API server refuses the batch that `spec.batchTemplate` describes; the message "
-        "has its words. Tried again, ever more slowly, and when the spec changes.",
+        "has its words. The operator tries again, less and less often, and when the spec changes.",
     },
     Resolver.ACCOUNT_OWNER: {
         Reason.WAITING_FOR_BUDGET: "The cloud refused for lack of funds (INSUFFICIENT_BALANCE) or because the monthly "
-        "limit is reached (SPEND_LIMIT_REACHED); tried again at `status.nextAttemptTime`.",
-        Reason.BALANCE_EXHAUSTED: "Stopped because the balance ran out; a pod is deleted by the cloud at "
-        "`status.deletionDeadline` unless funded. Started again when funds are back.",
+        "limit is reached (SPEND_LIMIT_REACHED); the next attempt is at `status.nextAttemptTime`.",
+        Reason.BALANCE_EXHAUSTED: "Stopped because the balance ran out; the cloud deletes a pod at "
+        "`status.deletionDeadline` unless it is funded. Started again when funds are back.",
         Reason.ACCOUNT_REFUSED: "The account cannot be used; the account's own conditions say why.",
         Reason.ACCOUNT_UNAUTHORIZED: "The cloud refuses the key: wrong, revoked or expired (401). Put a good key into "
         "the Secret.",
         Reason.ACCOUNT_FORBIDDEN: "The key lacks a scope, or belongs to another organization (403).",
-        Reason.SECRET_MISSING: "The Secret of `apiKeySecretRef` does not exist, or lacks the key. It is waited for: "
-        "Reconciling for five minutes, then Stalled.",
-        Reason.IN_USE: "It is deleted, and other objects, which the message names, depend on it: delete them first.",
+        Reason.SECRET_MISSING: "The Secret of `apiKeySecretRef` does not exist, or lacks the key. The account waits "
+        "for it: Reconciling for five minutes, then Stalled.",
+        Reason.IN_USE: "It is deleted, and other objects, which the message names, depend on it: delete them first. "
+        "Of a GpuVm: it is to be stopped or ended, and waits for a VmSnapshot that is being made of it.",
+        Reason.OFFLINE: "The node does not report: nothing is placed on it until it does. See to the machine; the "
+        "operator looks again every five minutes.",
         Reason.RUNWAY_SHORT: "The balance lasts for less than a day.",
     },
     Resolver.ADMINISTRATOR: {
         Reason.CRD_OUTDATED: "A CRD is older than the operator: the API server would drop what has to be recorded of "
-        "something that is paid for, so nothing is created. The message has the command that brings the CRDs up to "
-        "date; the operator sees that by itself. What exists is looked after as before.",
+        "something that is paid for, so nothing is created. The message has the command that updates the CRDs; "
+        "the operator notices that by itself. It looks after what exists as before.",
         Reason.LEFTOVER_UNRECORDED: "What stays in the cloud without an object has a ConfigMap in the operator's "
-        "namespace, and the API server does not take it: the message has its words, and what waits for it. See to "
-        "rights, quotas and admission policies there; it is tried again.",
+        "namespace, and the API server refuses it: the message has its words, and what waits for it. Check "
+        "rights, quotas and admission policies there; the operator tries again.",
+        Reason.KIND_DISABLED: "The cloud's description does not show the calls that this kind needs: it is off until "
+        "`RELAY_ASSUMED_KINDS` names it (the chart's value `assumedKinds`). What the object has in the cloud is left "
+        "as it is, and ended when the object is deleted.",
         Reason.ACCOUNT_NOT_ALLOWED: "The account's URL is not in the operator's allow-list, or the cluster-wide "
         "account does not admit this namespace or this kind of object.",
         Reason.WEBHOOK_REFUSED: "The cloud refuses the subscription; the message has its words. Polling takes over.",
         Reason.DELIVERIES_MISSING: "The cloud's webhooks do not arrive: its last deliveries failed, or polling found "
-        "changes that none reported. See that the cloud reaches the operator's public URL. Polling takes over.",
+        "changes that none reported. Make sure that the cloud can reach the operator's public URL. Polling takes over.",
     },
     Resolver.CLOUD: {
-        Reason.WAITING_FOR_CAPACITY: "The cloud has no room for this now; tried again at `status.nextAttemptTime`, "
-        "with the next of `gpu.modelIds`.",
+        Reason.WAITING_FOR_CAPACITY: "The cloud has no room for this now; the next attempt is at "
+        "`status.nextAttemptTime`, with the next of `gpu.modelIds`.",
         Reason.DEPLOYING: "The cloud is placing or starting it; the message has its word.",
         Reason.STARTING: "It was stopped and is being started again.",
         Reason.STOPPING: "It is being stopped.",
         Reason.RESTARTING: "The annotation gpurelay.dev/restarted-at asked for a restart.",
         Reason.SCALING: "The number of replicas is being changed.",
-        Reason.DELETING: "The object is deleted; the cloud has not confirmed the end so far.",
-        Reason.POD_NODE_BUSY: "The GPUs of the node that has the volume are taken (POD_NODE_BUSY); tried again.",
-        Reason.POD_NODE_OFFLINE: "The node that has the volume is offline (POD_NODE_OFFLINE); tried again.",
-        Reason.POD_STOPPING: "The previous run is still being torn down (POD_STOPPING); tried again.",
+        Reason.DELETING: "The object is deleted; the cloud has not confirmed the end yet.",
+        Reason.POD_NODE_BUSY: "The GPUs of the node that has the volume are taken (POD_NODE_BUSY); the operator tries "
+        "again.",
+        Reason.POD_NODE_OFFLINE: "The node that has the volume is offline (POD_NODE_OFFLINE); the operator tries "
+        "again.",
+        Reason.POD_STOPPING: "The previous run is still being torn down (POD_STOPPING); the operator tries again.",
         Reason.POD_NODE_NO_INFINIBAND: "The node's agent is too old for an organization with InfiniBand "
         "(POD_NODE_NO_INFINIBAND): ask the cloud, or recreate the pod elsewhere, without its volume.",
-        Reason.INTERRUPTED: "The node stopped reporting; not billed, and deleted by the cloud at "
+        Reason.INTERRUPTED: "The node stopped reporting; you are not billed, and the cloud deletes it at "
         "`status.deletionDeadline` unless the node returns.",
         Reason.DEGRADED: "Some replicas are not healthy; the message says which and why.",
-        Reason.CLOUD_UNAVAILABLE: "The cloud does not answer, or not sensibly; `Ready` stays what it was last seen to "
-        "be.",
+        Reason.CLOUD_UNAVAILABLE: "The cloud does not answer, or its answers make no sense; `Ready` stays what it was "
+        "last seen to be.",
         Reason.CANCELLING: "It is being cancelled in the cloud; records under way still finish, and are paid.",
         Reason.RESULTS_LOST: "The cloud no longer has a file with results, or has one that does not fit its own "
         "counts.",

@@ -46,6 +46,12 @@ class SecretKeyRef(Model):
     key: DataKey = Field(description="Key in it.")
 
 
+class SecretSource(Model):
+    """Where a secret is read from."""
+
+    secret_key_ref: SecretKeyRef = Field(description="A key of a Secret.")
+
+
 class ConfigMapKeyRef(Model):
     """One key of a ConfigMap in the object's own namespace."""
 
@@ -59,7 +65,11 @@ class LocalRef(Model):
     name: ObjectName = Field(description="Its name.")
 
 
-REFERENCES: Final[Mapping[str, str]] = {"sshKeyRefs": "SshKey"}
+REFERENCES: Final[Mapping[str, str]] = {
+    "sshKeyRefs": "SshKey",
+    "registryCredentialRef": "RegistryCredential",
+    "vmRef": "GpuVm",
+}
 """Fields of specs that refer to objects of ours, as `LocalRef` or a list of them, and the kind of those."""
 
 
@@ -81,3 +91,22 @@ class ValueSource(Model):
     secret_key_ref: SecretKeyRef | None = Field(None, description="A key of a Secret.")
     config_map_key_ref: ConfigMapKeyRef | None = Field(None, description="A key of a ConfigMap.")
     optional: bool = Field(False, description="Whether it may be missing; it is then left out.")
+
+
+_ONE_NAME = (
+    "has(self.name) ? !has(self.secretKeyRef) && !has(self.configMapKeyRef) && !has(self.optional) : "
+    "has(self.secretKeyRef) != has(self.configMapKeyRef)"
+)
+
+
+class SshKeyRef(ValueSource):
+    """An SshKey of the same namespace, by its name."""
+
+    model_config = rules(
+        (_ONE_NAME, "set name, that of an SshKey; what is read from a Secret or ConfigMap belongs into sshKeysFrom")
+    )
+
+    name: ObjectName | None = Field(None, description="Its name.")
+    secret_key_ref: SecretKeyRef | None = Field(None, description="Former spelling of sshKeysFrom.")
+    config_map_key_ref: ConfigMapKeyRef | None = Field(None, description="Former spelling of sshKeysFrom.")
+    optional: bool = Field(False, description="Of the former spelling: whether it may be missing.")

@@ -1,4 +1,4 @@
-"""The parts that every kind of workload has, in its spec and in its status."""
+"""The parts that every kind of workload has, in its spec, its status and its columns."""
 
 from typing import TypeVar
 
@@ -6,6 +6,7 @@ from pydantic import Field
 
 from relay_operator.api.conditions import ObjectStatus
 from relay_operator.api.connection import Connection
+from relay_operator.api.definition import AGE, REASON, Column
 from relay_operator.api.meta import ECHO_CHARS, Identity, Model, Time
 from relay_operator.api.parts import (
     DeletionPolicy,
@@ -36,6 +37,19 @@ NEVER_STOPPED = (
     "nothing of this kind can be stopped: set deletionPolicy to Delete or Orphan",
 )
 """A rule for the spec of what has no power switch."""
+FIRST_COLUMNS = (Column("State", ".status.state"), Column("GPU", ".status.gpuModelId"))
+"""Of whatever runs, with `LAST_COLUMNS`."""
+LAST_COLUMNS = (
+    Column("Endpoint", ".status.endpointUrl"),
+    Column("Cents/h", ".status.pricePerHourCents", "integer"),
+    AGE,
+    REASON,
+    Column("ID", ".status.id", priority=1),
+    Column("Image", ".spec.image", priority=1),
+)
+
+MAX_FORMER = 128
+"""Resources that were put aside, and are used still."""
 
 
 class ManagedSpec(Model):
@@ -44,7 +58,7 @@ class ManagedSpec(Model):
     account_ref: AccountRef | None = Field(
         None,
         description="The account to use; cannot be changed later. Absent: the CloudAccount named default of this "
-        "namespace, else the ClusterCloudAccount named default where it admits this namespace.",
+        "namespace, else the ClusterCloudAccount named default if it admits this namespace.",
     )
     deletion_policy: DeletionPolicy = Field(
         DeletionPolicy.DELETE,
@@ -91,7 +105,7 @@ class ManagedStatus(ObjectStatus):
         None, description="For which object the resource was made: a copy of this status stands for nothing."
     )
     create_token: str | None = Field(
-        None, max_length=64, description="Token of the last create whose outcome is known; an other one is still open."
+        None, max_length=64, description="Token of the last create whose outcome is known; another one is still open."
     )
     attempt: int | None = Field(None, ge=0, description="Creates whose outcome is known, so far.")
     spec_hash: str | None = Field(
@@ -112,7 +126,34 @@ class ManagedStatus(ObjectStatus):
     status_reason: str | None = Field(None, max_length=1024, description="The cloud's own explanation.")
     replacing: bool | None = Field(None, description="True while it is deleted to be recreated.")
     failures: int | None = Field(None, ge=0, description="Attempts that failed in a row.")
-    next_attempt_time: Time | None = Field(None, description="When the next attempt is made, where one is waited for.")
+    next_attempt_time: Time | None = Field(None, description="When the next attempt is made, while it waits for one.")
+
+
+class Former(Model):
+    """A resource that another one was made for."""
+
+    id: str = Field(min_length=1, max_length=253, description="The cloud's identifier.")
+    name: str = Field(min_length=1, max_length=63, description="The name it has in the cloud.")
+    until: Time | None = Field(None, description="When it is deleted at the latest; absent: once nothing uses it.")
+
+
+class SupersedingStatus(ManagedStatus):
+    """What the status of a kind tells whose resource is not ended before another is there, since others use it."""
+
+    former: list[Former] | None = Field(
+        None,
+        max_length=MAX_FORMER,
+        json_schema_extra=map_by("id"),
+        description="Former ones: each is deleted once nothing that lives was made with it.",
+    )
+
+
+class PartStatus(ManagedStatus):
+    """What the status of a kind tells whose resource is part of another, and is not found without the id of that."""
+
+    part_of: str | None = Field(
+        None, max_length=253, description="The cloud's identifier of what it is part of, and goes with."
+    )
 
 
 class WorkloadStatus(ManagedStatus):

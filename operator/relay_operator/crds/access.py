@@ -30,8 +30,8 @@ class Rule:
 
 
 def own_kinds(definitions: Iterable[Definition]) -> tuple[Rule, ...]:
-    """Rights on the operator's own kinds."""
-    known = tuple(definitions)
+    """Rights on the kinds that people write."""
+    known = tuple(definition for definition in definitions if not definition.read_only)
     mortal = tuple(
         definition.plural
         for definition in known
@@ -61,7 +61,7 @@ def in_watched_namespaces(definitions: Iterable[Definition]) -> tuple[Rule, ...]
     """Rights wherever objects are reconciled."""
     return (
         *own_kinds(definition for definition in definitions if definition.namespaced),
-        Rule("keys and env are read; connections and webhook secrets are written", "", ("secrets",), _KEEP),
+        Rule("keys and env are read; connections, API keys and webhook secrets are written", "", ("secrets",), _KEEP),
         Rule("env and batch input are read; connections and answers are written", "", ("configmaps",), _KEEP),
         Rule("the place that a batch claimed and had no answers for", "", ("configmaps",), ("delete",)),
         Rule("what happened, for people", "events.k8s.io", ("events",), ("create",)),
@@ -70,8 +70,12 @@ def in_watched_namespaces(definitions: Iterable[Definition]) -> tuple[Rule, ...]
 
 def for_cluster_accounts(definitions: Iterable[Definition]) -> tuple[Rule, ...]:
     """Rights outside of namespaces, for accounts that namespaces share."""
+    known = tuple(definition for definition in definitions if not definition.namespaced)
+    catalog = tuple(definition.plural for definition in known if definition.read_only)
     return (
-        *own_kinds(definition for definition in definitions if not definition.namespaced),
+        *own_kinds(known),
+        Rule("what the cloud sells, made for people to read", GROUP, catalog, ("list", "create", "delete")),
+        Rule("what of it is free", GROUP, tuple(f"{plural}/status" for plural in catalog), ("patch",)),
         Rule("the labels that allowedNamespaces selects", "", ("namespaces",), ("get",)),
     )
 
@@ -90,10 +94,12 @@ def in_own_namespace() -> tuple[Rule, ...]:
 
 def for_people(definitions: Iterable[Definition], *, editing: bool) -> tuple[Rule, ...]:
     """Rights of those who may view, or edit, a namespace."""
-    known = tuple(definition for definition in definitions if definition.namespaced)
+    everything = tuple(definitions)
+    known = tuple(definition for definition in everything if definition.namespaced)
     objects = tuple(definition.plural for definition in known)
     if not editing:
-        return (Rule("seeing", GROUP, objects, ("get", "list", "watch")),)
+        catalog = tuple(definition.plural for definition in everything if definition.read_only)
+        return (Rule("seeing", GROUP, (*objects, *catalog), ("get", "list", "watch")),)
     scaled = tuple(f"{definition.plural}/scale" for definition in known if definition.scale is not None)
     return (
         Rule("writing", GROUP, objects, ("create", "update", "patch", "delete", "deletecollection")),

@@ -6,12 +6,13 @@ from pydantic import JsonValue
 
 from relay_operator.api.cloudaccount import ClusterCloudAccountSpec
 from relay_operator.api.definition import Column, Definition
+from relay_operator.api.gpumodel import DEFINITION as GPU_MODEL
 from relay_operator.api.meta import CATEGORY, GROUP, VERSION
 from relay_operator.api.schema import field_rules
 from relay_operator.crds.structural import Schema, as_object, structural
 from relay_operator.kinds import KINDS
 
-DEFINITIONS: Final = tuple(kind.definition for kind in KINDS)
+DEFINITIONS: Final = (*(kind.definition for kind in KINDS), GPU_MODEL)
 NEVER_OBSERVED: Final = -1
 """What `status.observedGeneration` reads before the operator saw an object, so that nobody takes it for ready."""
 

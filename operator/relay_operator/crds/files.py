@@ -15,7 +15,7 @@ from relay_operator.crds.access import (
     in_watched_namespaces,
 )
 from relay_operator.crds.definitions import DEFINITIONS, custom_resource_definition
-from relay_operator.crds.reference import conditions_page, kind_page
+from relay_operator.crds.reference import conditions_page, kind_page, settings_page
 from relay_operator.crds.structural import Schema, as_object
 
 _NOTICE: Final = "Generated from the models by `make generate`; edits here are lost."
@@ -34,6 +34,7 @@ def generated_files() -> dict[str, str]:
         files[f"docs/reference/{definition.singular}.md"] = kind_page(definition)
     files[f"{_CHART}/_rules.tpl"] = _rules()
     files["docs/reference/conditions.md"] = conditions_page()
+    files["docs/reference/settings.md"] = settings_page()
     files[f"{_ARGOCD}/health-values.yaml"] = f"# {_NOTICE}\n{argocd.as_values(DEFINITIONS)}"
     files[f"{_ARGOCD}/health-patch.yaml"] = f"# {_NOTICE}\n{argocd.as_patch(DEFINITIONS)}"
     return files

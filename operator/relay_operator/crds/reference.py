@@ -10,6 +10,7 @@ from relay_operator.api.reasons import REASONS, TYPES
 from relay_operator.api.schema import VALIDATIONS
 from relay_operator.crds.definitions import spec_schema
 from relay_operator.crds.structural import Schema, as_object, structural
+from relay_operator.settings import documented
 
 _NOTICE: Final = "<!-- Generated from the models by `make generate`; edits here are lost. -->\n"
 _BOUNDS: Final = (
@@ -26,6 +27,12 @@ _BOUNDS: Final = (
 _READERS: Final = (
     "`kubectl wait --for=condition=Ready`, `helm --wait`, Flux and, with our [health checks](../gitops.md#argo-cd), "
     "Argo CD read these as they read those of Kubernetes' own kinds."
+)
+_CHART_SETS: Final = (
+    "The operator reads them from its environment, once; `relay-operator settings` prints them as well. Lists are "
+    "separated by commas. The chart's value `settings` sets them: `pollSettledSeconds: 60` becomes "
+    "`RELAY_POLL_SETTLED_SECONDS=60`. What it refuses there has a [value of its "
+    "own](../../charts/relay-operator/README.md), or is the chart's to say."
 )
 _QUIET: Final = {("minLength", 1), ("minItems", 1), ("minProperties", 1)}
 
@@ -75,6 +82,21 @@ def conditions_page() -> str:
             "\n## Reasons\n",
             "| reason | when it appears | who can resolve it |\n|---|---|---|",
             *reasons,
+            "",
+        ]
+    )
+
+
+def settings_page() -> str:
+    """Every setting of the operator."""
+    rows = [f"| `{name}` | {_cell(default)} | {_cell(meaning)} |" for name, default, meaning in documented()]
+    return "\n".join(
+        [
+            _NOTICE,
+            "# Settings\n",
+            f"{_CHART_SETS}\n",
+            "| variable | default | meaning |\n|---|---|---|",
+            *rows,
             "",
         ]
     )

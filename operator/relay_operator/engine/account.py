@@ -1,5 +1,6 @@
 """What the engine needs to know of an account, and who tells it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -24,6 +25,8 @@ class AccountReady:
     adoption_allowed: bool
     serves: frozenset[str] | None = None
     """The kinds that it may be used for; None is all of them."""
+    grants: frozenset[str] | None = None
+    """The scopes that a key made with it may have; None is all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +92,25 @@ def elsewhere(recorded: Identity | None, account: AccountReady) -> AccountRefuse
     return AccountRefused(Reason.IDENTITY_MISMATCH, message)
 
 
-def not_served(key: ObjectKey, account: AccountReady, *, ending: bool) -> AccountRefused | None:
-    """Why the account may not be used for an object of this kind; what there is of it can always be ended."""
-    if ending or account.serves is None or key.kind in account.serves:
+def not_served(
+    key: ObjectKey, account: AccountReady, *, ending: bool, scopes: Sequence[str] = ()
+) -> AccountRefused | None:
+    """Why the account may not be used for an object of this kind, or for a key with these scopes.
+
+    What there is of it can always be ended.
+    """
+    beyond = sorted(set(scopes) - account.grants) if account.grants is not None else []
+    if ending:
+        return None
+    if account.serves is not None and key.kind not in account.serves:
+        used, help_ = f"used for objects of the kind {key.kind}", "the kind to its spec.allowedKinds"
+    elif beyond:
+        used, help_ = f"used for a key with {', '.join(beyond)}", "what it is to open to its spec.allowedScopes"
+    else:
         return None
     message = (
-        f"the {account.key} may not be used for objects of the kind {key.kind}: a cluster administrator can add the "
-        "kind to its spec.allowedKinds; or apply the object anew with an accountRef to a CloudAccount of this namespace"
+        f"the {account.key} may not be {used}: a cluster administrator can add {help_}; "
+        "or recreate the object with an accountRef to a CloudAccount of this namespace"
     )
     return AccountRefused(Reason.ACCOUNT_NOT_ALLOWED, message)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from pydantic import JsonValue
 
@@ -12,6 +13,9 @@ from relay_operator.engine.identity import gave, uids_in
 from relay_operator.engine.index import Index
 from relay_operator.engine.intent import uid_part
 from relay_operator.engine.tombstones import Tombstones
+
+References: TypeAlias = tuple[tuple[ObjectKey, ...], tuple[ObjectKey, ...]]
+"""What an object names, and what it holds."""
 
 
 @dataclass(slots=True)
@@ -156,18 +160,23 @@ class Cache:
 
     def _relate(self, key: ObjectKey, before: Entry | None, after: Entry | None) -> None:
         """Who refers to whom, and who has to know: what went by while no operator ran, each finds by itself."""
-        (named, former), (names, holds) = _references(before), _references(after)
-        for other in (named | former) - (names | holds):
-            self._by_reference.move(key, other, None)
-        for other in (names | holds) - (named | former):
-            self._by_reference.move(key, None, other)
-        for other in former - holds:
-            if (entry := self._entries.get(other)) is not None and entry.deleting:
-                self.on_related(other)
+        former, present = _references(before), _references(after)
+        if former != present:
+            self._refer(key, former, present)
         if _offered(before) != _offered(after):
             for other in self._by_reference.of(key):
                 if before is not None or not self._entries[other].settled:
                     self.on_related(other)
+
+    def _refer(self, key: ObjectKey, former: References, present: References) -> None:
+        referred, refers = (set().union(*each) for each in (former, present))
+        for other in referred - refers:
+            self._by_reference.move(key, other, None)
+        for other in refers - referred:
+            self._by_reference.move(key, None, other)
+        for other in set(former[1]) - set(present[1]):
+            if (entry := self._entries.get(other)) is not None and (entry.deleting or not entry.settled):
+                self.on_related(other)
 
     def _index(self, key: ObjectKey, before: Entry | None, after: Entry | None) -> None:
         indexes = (self._by_cloud_id, self._by_token, self._by_uid, self._by_owner)
@@ -198,9 +207,8 @@ def _names(entry: Entry | None) -> tuple[str | None, str | None, str | None, str
     return entry.cloud_id or None, entry.token or None, uid_part(entry.uid), owner
 
 
-def _references(entry: Entry | None) -> tuple[frozenset[ObjectKey], frozenset[ObjectKey]]:
-    """What it names, and what it holds."""
-    return (frozenset(), frozenset()) if entry is None else (frozenset(entry.named), frozenset(entry.held))
+def _references(entry: Entry | None) -> References:
+    return ((), ()) if entry is None else (entry.named, entry.held)
 
 
 def _offered(entry: Entry | None) -> tuple[bool, str] | None:

@@ -25,7 +25,7 @@ class ConfigMaps:
         return text if self.label in part(config_map, "metadata", "labels") and isinstance(text, str) else None
 
     async def put(self, name: str, value: str, text: str, replaces: Callable[[JsonObject], bool] | None = None) -> None:
-        """Create it with this value of the label, or write it anew; then only if `replaces` says so of what is there.
+        """Create it with this value of the label, or write it again; then only if `replaces` says so of what is there.
 
         Raises KubeError: Conflict where what `replaces` was asked about is changed meanwhile.
         """

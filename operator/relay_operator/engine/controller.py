@@ -217,6 +217,7 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         of, needed = f"{key.namespace}/{key.name}", list[str]()
         for each in left:
             told = {"id": each.id, "name": each.name, "organization": each.organization, "of": of, "uid": turn.uid}
+            told["part_of"] = each.part_of
             record = Leftover(fate=each.fate, kind=key.kind, account=account, since=turn.now, **told)
             leftovers.note(record)
             needed.append(record.config_map)

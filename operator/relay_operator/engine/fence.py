@@ -12,7 +12,7 @@ class SupersededError(Unavailable):
     """Nothing was sent: the object is not what was decided on any more."""
 
     def __init__(self) -> None:
-        super().__init__(0, "Superseded", "the object changed before the request was sent: it is decided on anew")
+        super().__init__(0, "Superseded", "the object changed before the request was sent: the operator decides again")
 
 
 def fence(

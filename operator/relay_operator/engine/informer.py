@@ -85,6 +85,7 @@ class Informer:
                 organization=left.organization,
                 id=entry.cloud_id,
                 name=left.name,
+                part_of=left.part_of,
                 of=f"{key.namespace}/{key.name}",
                 uid=entry.uid,
                 since=self.vanished.wall_clock(),

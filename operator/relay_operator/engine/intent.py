@@ -53,6 +53,7 @@ class Has:
     id: str
     name: str
     organization: str
+    part_of: str
 
 
 def has(raw: Mapping[str, JsonValue]) -> Has:
@@ -63,6 +64,7 @@ def has(raw: Mapping[str, JsonValue]) -> Has:
         id=str(status.get("id") or ""),
         name=str(status.get("cloudName") or (intent.name if intent is not None else "")),
         organization=str(part(status, "identity").get("organization") or sent),
+        part_of=str(status.get("partOf") or (intent.part_of if intent is not None else "")),
     )
 
 

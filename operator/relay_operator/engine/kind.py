@@ -25,6 +25,8 @@ class Kind(Generic[PartsT]):
     organization, as workloads and batches do not, but keys and members do."""
     worker_share: float = 1.0
     """Of the workers, at most so many have its objects at a time; what waits for less has their turn first."""
+    assumed: bool = False
+    """Whether the cloud's description does not show its calls: it is off until `RELAY_ASSUMED_KINDS` names it."""
     wakes_with_owned: bool = False
     """Whether an object has a pass when another that it controls came, went or finished."""
 

@@ -1,4 +1,4 @@
-"""The Kubernetes API as typed calls. With `leader`, the only import of `kubernetes.aio`."""
+"""The Kubernetes API as typed calls."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,6 @@ from urllib.parse import quote
 
 import aiohttp
 import orjson
-from kubernetes.aio import client
 from pydantic import JsonValue
 from yarl import URL
 
@@ -93,6 +92,17 @@ PODS = ResourceType("pods")
 NAMESPACES = ResourceType("namespaces", namespaced=False)
 
 
+@dataclass(frozen=True, slots=True)
+class ApiAccess:
+    """Where it listens, and as whom it is asked."""
+
+    url: str
+    session: aiohttp.ClientSession
+    headers: Callable[[], Mapping[str, str]] = dict
+    """What tells who asks: taken again for every request, since tokens rotate."""
+    proxy: str | None = None
+
+
 class Kube:
     """Reads and writes objects as plain JSON; every failure is a `KubeError`.
 
@@ -101,7 +111,7 @@ class Kube:
 
     def __init__(
         self,
-        api: client.ApiClient,
+        api: ApiAccess,
         *,
         field_manager: str = "relay-operator",
         on_write: Callable[[str, str, int], None] = lambda _plural, _verb, _status: None,
@@ -140,6 +150,10 @@ class Kube:
     async def create(self, kind: ResourceType, namespace: str | None, body: Mapping[str, JsonValue]) -> JsonObject:
         """Raises AlreadyExists where the name is taken."""
         return await self._write("POST", kind, kind.path(namespace), body)
+
+    async def try_create(self, kind: ResourceType, namespace: str | None, body: Mapping[str, JsonValue]) -> None:
+        """Raises what `create` would, and stores nothing."""
+        await self._request("POST", f"{kind.path(namespace)}?dryRun=All&fieldManager={self._field_manager}", body)
 
     async def patch(
         self,
@@ -187,41 +201,22 @@ class Kube:
             attempt += 1
 
     async def _send(self, method: str, path: str, body: Mapping[str, JsonValue] | None) -> tuple[int, float, bytes]:
-        # Not by the client's own call: that takes half as much again as the request itself.
-        configuration, rest = self._api.configuration, self._api.rest_client
-        headers = {"Accept": "application/json", **self._api.default_headers}
+        headers = {"Accept": "application/json", **self._api.headers()}
         if body is not None:
             headers["Content-Type"] = MERGE_PATCH if method == "PATCH" else "application/json"
         try:
-            bearer = (await configuration.auth_settings()).get("BearerToken")  # anew for every request: tokens rotate
-            if bearer is not None and bearer["value"]:
-                headers[bearer["key"]] = bearer["value"]
-            async with self._session().request(
+            async with self._api.session.request(
                 method,
-                URL(configuration.host + path, encoded=True),
+                URL(self._api.url + path, encoded=True),
                 data=None if body is None else _json(body),
                 headers=headers,
                 timeout=_TIMEOUT,
-                proxy=rest.proxy,
-                proxy_headers=rest.proxy_headers,
-                server_hostname=configuration.tls_server_name,
+                proxy=self._api.proxy,
             ) as answer:
                 raw = await answer.read()
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise Unavailable(0, "Unreachable", f"{method} {path.partition('?')[0]}: {error!r}") from error
         return answer.status, _seconds(answer.headers.get("Retry-After")), raw
-
-    def _session(self) -> aiohttp.ClientSession:
-        """The client's own session, which ends with it, but without cookies."""
-        rest = self._api.rest_client
-        if rest.pool_manager is None:
-            rest.pool_manager = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=rest.maxsize, ssl=rest.ssl_context),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                read_bufsize=2**21,  # a page of a list at once
-                **{"trust_env": True, **(self._api.configuration.client_session_kwargs or {})},
-            )
-        return rest.pool_manager
 
 
 def _json(body: Mapping[str, JsonValue]) -> bytes:

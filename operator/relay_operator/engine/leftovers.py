@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import JsonValue, ValidationError
 
 from relay_operator.api.meta import ANNOTATION_PREFIX, Model, ObjectKey, Time
+from relay_operator.engine.address import address
 from relay_operator.engine.config_maps import ConfigMaps
 from relay_operator.engine.kube import JsonObject, Kube, KubeError, Refused
 from relay_operator.engine.manifests import part
@@ -46,10 +47,17 @@ class Leftover(Model):
     """Empty while it is only known by its name."""
     name: str = ""
     """The one that it has in the cloud."""
+    part_of: str = ""
+    """The id of what it is part of, if it is not found without that."""
     of: str = ""
     """Namespace and name of the object; empty if nobody knows."""
     uid: str = ""
     since: Time
+
+    @property
+    def address(self) -> str:
+        """What the cloud is asked for."""
+        return address(self.id, self.part_of)
 
     @property
     def config_map(self) -> str:
@@ -65,6 +73,7 @@ class Left:
     id: str
     name: str
     organization: str
+    part_of: str = ""
 
 
 @dataclass(slots=True)
@@ -253,7 +262,7 @@ class Leftovers:
         if record.fate is Fate.KEPT:
             if record.id:
                 yield self._kept, (record.organization, record.id, "")
-            if record.name:
+            if record.name and not record.part_of:  # else it is a name that others may have as well
                 yield self._kept, (record.organization, "", record.name)
 
     def lets_go(self, uid: str) -> None:

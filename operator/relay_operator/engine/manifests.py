@@ -34,6 +34,11 @@ def owners(raw: Mapping[str, JsonValue]) -> list[Mapping[str, JsonValue]]:
     return [item for item in references if isinstance(item, Mapping)] if isinstance(references, list) else []
 
 
+def is_owned_by(raw: Mapping[str, JsonValue], uid: str) -> bool:
+    """Whether it is deleted with the object of this UID."""
+    return any(reference.get("uid") == uid for reference in owners(raw))
+
+
 def texts(data: JsonValue | Mapping[str, JsonValue], *, encoded: bool) -> Mapping[str, str]:
     """The texts of a Secret (base64) or a ConfigMap; what is not text is left out."""
     found: dict[str, str] = {}

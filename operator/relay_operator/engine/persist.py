@@ -45,7 +45,7 @@ class PaidFor:
     def alone(self, raw: Mapping[str, JsonValue], after: Mapping[str, JsonValue]) -> JsonObject:
         """The object as if it had nothing but this, and its end were asked for."""
         parts = after.get("parts")
-        status: JsonObject = dict(after)
+        status: JsonObject = {name: value for name, value in after.items() if name != "former"}
         if isinstance(parts, list):
             status["parts"] = [each for each in parts if isinstance(each, dict) and self.cloud_id in each.values()]
         return {**raw, "spec": {**part(raw, "spec"), "deletionPolicy": self.deletion_policy}, "status": status}

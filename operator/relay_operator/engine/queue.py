@@ -117,7 +117,7 @@ class Queue(Generic[KeyT]):
     async def take(self) -> Taken[KeyT]:
         """The most urgent ready key; waits for one. The caller must call `done` with it.
 
-        What was delayed for the key is dropped: whoever works on it decides anew when to come back.
+        What was delayed for the key is dropped: whoever works on it decides again when to come back.
         """
         while True:
             self._promote()

@@ -71,11 +71,14 @@ class Refusal:
 
 MAY_COME = frozenset({Reason.ACCOUNT_MISSING, Reason.SECRET_MISSING})
 """What is often applied a moment later: by another part of a GitOps run, or by whoever copies Secrets from a vault."""
+LAST_OWNER = "LAST_OWNER"
+"""What the operator calls a conflict of which the cloud tells no code."""
 _CONFLICTS: Mapping[str, Refusal] = {
     "POD_NODE_BUSY": Refusal(Reason.POD_NODE_BUSY, stalled=False, retry=RetryKind.QUICK),
     "POD_NODE_OFFLINE": Refusal(Reason.POD_NODE_OFFLINE, stalled=False, retry=RetryKind.QUICK),
     "POD_STOPPING": Refusal(Reason.POD_STOPPING, stalled=False, retry=RetryKind.QUICK),
     "POD_NODE_NO_INFINIBAND": Refusal(Reason.POD_NODE_NO_INFINIBAND, stalled=True, retry=RetryKind.SLOW),
+    LAST_OWNER: Refusal(Reason.LAST_OWNER, stalled=True, retry=RetryKind.SLOW),
 }
 _REFUSALS: tuple[tuple[type[CloudError], Refusal], ...] = (
     (errors.CapacityExhausted, Refusal(Reason.WAITING_FOR_CAPACITY, stalled=False, retry=RetryKind.ADVISED)),
@@ -83,6 +86,7 @@ _REFUSALS: tuple[tuple[type[CloudError], Refusal], ...] = (
     (errors.PaymentRequired, Refusal(Reason.BALANCE_EXHAUSTED, stalled=True, retry=RetryKind.SLOW)),
     (errors.Unauthorized, Refusal(Reason.ACCOUNT_UNAUTHORIZED, stalled=True, retry=RetryKind.ADVISED)),
     (errors.Forbidden, Refusal(Reason.ACCOUNT_FORBIDDEN, stalled=True, retry=RetryKind.SLOW)),
+    (errors.NotServed, Refusal(Reason.NOT_SERVED, stalled=True, retry=RetryKind.SLOW)),
     (errors.BadRequest, Refusal(Reason.SPEC_INVALID, stalled=True, retry=RetryKind.SLOW)),
     (errors.Conflict, Refusal(Reason.CONFLICT, stalled=False, retry=RetryKind.QUICK)),
     (errors.NotFound, Refusal(Reason.CONFLICT, stalled=False, retry=RetryKind.QUICK)),
@@ -152,6 +156,18 @@ def paused(before: ObjectStatus, metadata: ObjectMeta) -> Report:
     if metadata.deletion_timestamp is not None:
         held = False  # deletion is a generation, and no spec
     return Report("False" if held else None, None, Reason.PAUSED, PAUSED.message, Return.NEVER, extra=(PAUSED,))
+
+
+def disabled(kind: str, before: ObjectStatus, metadata: ObjectMeta) -> Report:
+    """Nothing is asked or changed. An object that was Ready stays so; what was on its way is not followed any more."""
+    ready = conditions.find(before.conditions, ConditionType.READY)
+    stays = ready is not None and ready.status == "True" and before.observed_generation == metadata.generation
+    message = (
+        f"objects of the kind {kind} are switched off, since the cloud's description does not show the calls that they "
+        f"need: add {kind} to RELAY_ASSUMED_KINDS (the chart's value assumedKinds), or delete the object, and what it "
+        "has in the cloud is still ended"
+    )
+    return Report(None if stays else "False", ConditionType.STALLED, Reason.KIND_DISABLED, message, Return.NEVER)
 
 
 def blind(error: CloudError | None, *, unreachable: bool) -> Report | None:

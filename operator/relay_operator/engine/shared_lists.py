@@ -13,37 +13,46 @@ ListT = TypeVar("ListT")
 
 @dataclass(slots=True)
 class SharedLists(Generic[ListT]):
-    """Lists by cloud connection; a connection that ends takes its list along. Monotonic seconds."""
+    """Lists by cloud connection; a connection that ends takes its lists along. Monotonic seconds.
+
+    `of` tells the lists of one connection apart, where it has several.
+    """
 
     max_age: float
     clock: Callable[[], float]
-    _shared: "WeakKeyDictionary[Cloud, tuple[float, asyncio.Task[ListT]]]" = field(default_factory=WeakKeyDictionary)
+    _shared: "WeakKeyDictionary[Cloud, dict[str, tuple[float, asyncio.Task[ListT]]]]" = field(
+        default_factory=WeakKeyDictionary
+    )
 
-    async def recent(self, cloud: Cloud, read: Callable[[], Coroutine[None, None, ListT]]) -> ListT:
+    async def recent(self, cloud: Cloud, read: Callable[[], Coroutine[None, None, ListT]], of: str = "") -> ListT:
         """What was begun to be read at most `max_age` seconds ago. Raises CloudError; a failed list is not kept."""
-        begun, task = self._shared.get(cloud, (float("-inf"), None))
+        begun, task = self._of(cloud).get(of, (float("-inf"), None))
         if task is None or _failed(task) or self.clock() - begun > self.max_age:
-            task = self._begin(cloud, read)
+            task = self._begin(cloud, read, of)
         # Shielded: one caller's cancellation must not end what others wait for.
         return await asyncio.shield(task)
 
-    async def fresh(self, cloud: Cloud, read: Callable[[], Coroutine[None, None, ListT]]) -> ListT:
+    async def fresh(self, cloud: Cloud, read: Callable[[], Coroutine[None, None, ListT]], of: str = "") -> ListT:
         """What was begun to be read after this was asked: those who ask while a list is under way share the next."""
-        _, before = self._shared.get(cloud, (0.0, None))
+        _, before = self._of(cloud).get(of, (0.0, None))
         if before is not None and not before.done():
             await asyncio.wait({before})
-        _, task = self._shared.get(cloud, (0.0, None))
+        _, task = self._of(cloud).get(of, (0.0, None))
         if task is None or task is before or _failed(task):
-            task = self._begin(cloud, read)
+            task = self._begin(cloud, read, of)
         return await asyncio.shield(task)
 
     def asked_for(self, cloud: Cloud) -> bool:
-        """Whether anybody wanted the list of this connection."""
+        """Whether anybody wanted a list of this connection."""
         return cloud in self._shared
 
-    def _begin(self, cloud: Cloud, read: Callable[[], Coroutine[None, None, ListT]]) -> asyncio.Task[ListT]:
-        task = asyncio.create_task(read())
-        self._shared[cloud] = self.clock(), task
+    def _of(self, cloud: Cloud) -> "dict[str, tuple[float, asyncio.Task[ListT]]]":
+        return self._shared.get(cloud, {})
+
+    def _begin(self, cloud: Cloud, read: Callable[[], Coroutine[None, None, ListT]], of: str) -> asyncio.Task[ListT]:
+        task, now = asyncio.create_task(read()), self.clock()
+        young = {one: kept for one, kept in self._of(cloud).items() if now - kept[0] <= self.max_age}
+        self._shared[cloud] = {**young, of: (now, task)}
         return task
 
 

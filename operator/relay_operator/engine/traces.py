@@ -10,7 +10,10 @@ from relay_operator.engine.unclaimed_ids import UnclaimedIds
 
 
 class Traces(Protocol):
-    """One kind's. The first three do I/O and raise CloudError; the others answer from what is known."""
+    """One kind's. The first three do I/O and raise CloudError; the others answer from what is known.
+
+    The cloud is asked for one by its id, or by its `address`.
+    """
 
     async def living(self, cloud: Cloud, unclaimed: UnclaimedIds) -> Mapping[str, str]:
         """Names by id, of all that lives, as far as lists and webhooks tell; a bounded number of requests."""

@@ -35,6 +35,7 @@ from relay_operator.flows.managed.flow import ManagedFlow
 from relay_operator.flows.managed.gather import Gatherer
 from relay_operator.flows.managed.inputs import InputReader
 from relay_operator.flows.managed.resource import ExternalResource, ObsT
+from relay_operator.flows.managed.shown_once import ValueKeeper
 from relay_operator.flows.managed.traces import ManagedTraces
 from relay_operator.flows.schedule.flow import ScheduleFlow
 from relay_operator.objectstores.stores import ObjectStores
@@ -58,6 +59,8 @@ class Parts:
     """Whether this replica may still send something that is paid for."""
     plurals: Mapping[str, str]
     """By kind, of those that use accounts."""
+    disabled: frozenset[str]
+    """Kinds that are switched off: what there is of them is only ended."""
     traces: dict[str, Traces] = field(default_factory=dict)
     """By kind: each controller adds its own."""
 
@@ -146,9 +149,11 @@ def managed(
                 accounts,
                 engine.cache,
                 InputReader(engine.kube),
+                ValueKeeper(engine.kube),
                 engine.clock,
                 parts.delays,
                 engine.installation,
+                disabled=resource.definition.kind in parts.disabled,
             ),
             actor=Actor(
                 resource, accounts, engine.clock, parts.new_token, engine.installation, parts.leading, engine.cache

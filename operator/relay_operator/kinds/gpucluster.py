@@ -8,11 +8,11 @@ from pydantic import Field, JsonValue
 
 from relay_client import Cloud, list_clusters, operations
 from relay_operator.api.conditions import Reason
-from relay_operator.api.definition import AGE, READY, REASON, Column, Definition, Scale
-from relay_operator.api.meta import GROUP, CreateIntent, Model, Resource, Time
+from relay_operator.api.definition import READY, Column, Definition, Scale
+from relay_operator.api.meta import GROUP, CreateIntent, Model, ObjectKey, Resource, Time
 from relay_operator.api.parts import ReplicaGpu
 from relay_operator.api.schema import field_rules, map_by, rules
-from relay_operator.api.workload import SAME_ACCOUNT, WorkloadStatus
+from relay_operator.api.workload import FIRST_COLUMNS, LAST_COLUMNS, SAME_ACCOUNT, WorkloadStatus
 from relay_operator.engine.fit_schema import fit_schema, moment
 from relay_operator.engine.shared_lists import SharedLists
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
@@ -33,7 +33,7 @@ from relay_operator.flows.managed.resource import (
 )
 from relay_operator.flows.wiring import Parts
 from relay_operator.kinds.comparison import differing
-from relay_operator.kinds.container import ContainerSpec, requested, unchangeable
+from relay_operator.kinds.container import ONE_CREDENTIAL, ContainerSpec, credential, requested, unchangeable
 from relay_wire.clusters import ClusterCreate, ClusterDetail, ClusterScale, ClusterStatus, ClusterSummary, Replica
 
 MAX_REPLICAS = 1000
@@ -48,7 +48,7 @@ _NAMED_REPLICAS = 5
 class GpuClusterSpec(ContainerSpec):
     """What is asked of one cluster."""
 
-    model_config = rules(SAME_ACCOUNT)
+    model_config = rules(SAME_ACCOUNT, ONE_CREDENTIAL)
 
     replicas: int = Field(
         ge=0,
@@ -109,17 +109,11 @@ DEFINITION = Definition(
     summary="Replicas of a container behind one HTTPS endpoint, scaled by kubectl scale, HPA or KEDA.",
     scale=Scale(".spec.replicas", ".status.replicas", ".status.selector"),
     columns=(
-        Column("State", ".status.state"),
-        Column("GPU", ".status.gpuModelId"),
+        *FIRST_COLUMNS,
         Column("Desired", ".spec.replicas", "integer"),
         Column("Healthy", ".status.readyReplicas", "integer"),
         READY,
-        Column("Endpoint", ".status.endpointUrl"),
-        Column("Cents/h", ".status.pricePerHourCents", "integer"),
-        AGE,
-        REASON,
-        Column("ID", ".status.id", priority=1),
-        Column("Image", ".spec.image", priority=1),
+        *LAST_COLUMNS,
     ),
 )
 
@@ -194,7 +188,7 @@ class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster
         spec = obj.spec
         request = ClusterCreate.model_validate(
             {
-                **requested(spec),
+                **requested(spec, inputs.ids),
                 "name": intent.name,
                 "replica_count": spec.replicas,
                 "gpu_model_id": inputs.model_id or None,
@@ -235,6 +229,13 @@ class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster
 
     def input_refs(self, obj: Cluster) -> InputRefs:
         return InputRefs(obj.spec.env or (), obj.spec.env_from or ())
+
+    def references(self, obj: Cluster) -> tuple[ObjectKey, ...]:
+        return credential(obj.metadata.namespace, obj.spec)
+
+    def giving(self, obj: Cluster, observed: SeenCluster, ids: Mapping[ObjectKey, str]) -> tuple[Change, ...]:
+        """No call changes what a cluster pulls with."""
+        return ()
 
     def differences(self, obj: Cluster, observed: SeenCluster) -> tuple[str, ...]:
         spec, detail = obj.spec, observed.detail

@@ -1,6 +1,6 @@
 """GpuPod: one container with its volume on GPUs of one node (section 2, "Pod"; section 3, "Pod status")."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Literal, TypeAlias
@@ -8,13 +8,13 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field, JsonValue, WithJsonSchema
 
 from relay_client import Cloud, operations
-from relay_operator.api.definition import AGE, READY, REASON, Column, Definition
-from relay_operator.api.meta import CreateIntent, Resource
+from relay_operator.api.definition import READY, Definition
+from relay_operator.api.meta import CreateIntent, ObjectKey, Resource
 from relay_operator.api.parts import Gpu, Image, Port
 from relay_operator.api.public_keys import NO_PRIVATE_KEY
-from relay_operator.api.references import ValueSource
+from relay_operator.api.references import REFERENCES, SshKeyRef, ValueSource
 from relay_operator.api.schema import as_set, atomic, field_rules, rules
-from relay_operator.api.workload import SAME_ACCOUNT, WorkloadSpec, WorkloadStatus
+from relay_operator.api.workload import FIRST_COLUMNS, LAST_COLUMNS, SAME_ACCOUNT, WorkloadSpec
 from relay_operator.engine.fit_schema import fit_schema
 from relay_operator.flows.managed.resource import (
     Change,
@@ -22,7 +22,7 @@ from relay_operator.flows.managed.resource import (
     Inputs,
 )
 from relay_operator.kinds.comparison import differing, env_fields, texts
-from relay_operator.kinds.machines import Machines
+from relay_operator.kinds.machines import Machines, MachineStatus
 from relay_wire.pods import PodCreate
 from relay_wire.vms import VmRecord
 
@@ -72,11 +72,17 @@ class GpuPodSpec(WorkloadSpec):
         description="Public keys put into the container. For the SSH gateway a key must also be registered with the "
         "organization.",
     )
-    ssh_key_refs: list[ValueSource] | None = Field(
+    ssh_keys_from: list[ValueSource] | None = Field(
         None,
         max_length=64,
         json_schema_extra=atomic(),
-        description="Public keys read from Secrets or ConfigMaps when the pod is created.",
+        description="The same, read from Secrets or ConfigMaps when the pod is created.",
+    )
+    ssh_key_refs: list[SshKeyRef] | None = Field(
+        None,
+        max_length=64,
+        json_schema_extra=atomic(),
+        description="SshKeys of this namespace: their public keys are put into the container, and are registered.",
     )
     shm_size_gb: int | None = Field(
         None, ge=1, le=8192, description="Shared memory in GiB; absent: the platform chooses."
@@ -86,12 +92,10 @@ class GpuPodSpec(WorkloadSpec):
     )
 
 
-class GpuPodStatus(WorkloadStatus):
+class GpuPodStatus(MachineStatus):
     """What the cloud says about one pod."""
 
     volume_gb: int | None = Field(None, ge=0, description="Size of its volume in GB.")
-    public: bool | None = Field(None, description="Whether the endpoint is open to anybody.")
-    provisioning_stage: str | None = Field(None, max_length=128, description="How far the cloud is with placing it.")
 
 
 class GpuPod(Resource[GpuPodSpec, GpuPodStatus]):
@@ -108,17 +112,7 @@ DEFINITION = Definition(
     spec=GpuPodSpec,
     status=GpuPodStatus,
     summary="A container with a persistent volume on GPUs of one node, and an HTTPS endpoint.",
-    columns=(
-        Column("State", ".status.state"),
-        Column("GPU", ".status.gpuModelId"),
-        READY,
-        Column("Endpoint", ".status.endpointUrl"),
-        Column("Cents/h", ".status.pricePerHourCents", "integer"),
-        AGE,
-        REASON,
-        Column("ID", ".status.id", priority=1),
-        Column("Image", ".spec.image", priority=1),
-    ),
+    columns=(*FIRST_COLUMNS, READY, *LAST_COLUMNS),
 )
 
 
@@ -165,14 +159,24 @@ class GpuPods(Machines[GpuPodSpec, GpuPodStatus]):
             "volumeGb": spec.volume_gb,
             **env_fields(spec),
             "sshKeys": texts(sorted(spec.ssh_keys or ())),
-            "sshKeyRefs": [ref.model_dump(mode="json", exclude_none=True) for ref in spec.ssh_key_refs or ()],
+            "sshKeysFrom": _as_written(spec.ssh_keys_from or ()),
+            "sshKeyRefs": [*_as_written(_former(spec)), *sorted(key.name for key in _keys(obj))],
         }
 
     def models(self, obj: Pod) -> tuple[str, ...]:
         return obj.spec.gpu.candidates if obj.spec.gpu is not None else ()
 
     def input_refs(self, obj: Pod) -> InputRefs:
-        return InputRefs(obj.spec.env or (), obj.spec.env_from or (), obj.spec.ssh_key_refs or ())
+        spec = obj.spec
+        sources = (*_former(spec), *(spec.ssh_keys_from or ()))
+        return InputRefs(spec.env or (), spec.env_from or (), sources, registered=_keys(obj))
+
+    def references(self, obj: Pod) -> tuple[ObjectKey, ...]:
+        return _keys(obj)
+
+    def giving(self, obj: Pod, observed: VmRecord, ids: Mapping[ObjectKey, str]) -> tuple[Change, ...]:
+        """Nothing is put into a container that lives."""
+        return ()
 
     def differences(self, obj: Pod, observed: VmRecord) -> tuple[str, ...]:
         spec = obj.spec
@@ -193,3 +197,17 @@ class GpuPods(Machines[GpuPodSpec, GpuPodStatus]):
 
 def _gpu_count(spec: GpuPodSpec) -> int:
     return spec.gpu.count if spec.gpu is not None else 1
+
+
+def _keys(obj: Pod) -> tuple[ObjectKey, ...]:
+    refs, namespace = obj.spec.ssh_key_refs or (), obj.metadata.namespace
+    return tuple(ObjectKey(REFERENCES["sshKeyRefs"], namespace, ref.name) for ref in refs if ref.name is not None)
+
+
+def _former(spec: GpuPodSpec) -> tuple[ValueSource, ...]:
+    """What is written in the former spelling of `sshKeysFrom`."""
+    return tuple(ref for ref in spec.ssh_key_refs or () if ref.name is None)
+
+
+def _as_written(sources: Sequence[ValueSource]) -> list[JsonValue]:
+    return [source.model_dump(mode="json", exclude_none=True) for source in sources]

@@ -7,21 +7,22 @@ from pydantic import Field, JsonValue
 
 from relay_client import Cloud, operations
 from relay_operator.api.conditions import Reason
-from relay_operator.api.definition import AGE, READY, REASON, Column, Definition
+from relay_operator.api.definition import READY, Column, Definition
 from relay_operator.api.meta import CreateIntent, ObjectKey, Resource
 from relay_operator.api.parts import Gpu
-from relay_operator.api.references import HeldReference, LocalRef, ValueSource
+from relay_operator.api.references import REFERENCES, HeldReference, LocalRef, ValueSource
 from relay_operator.api.schema import field_rules, map_by, rules
-from relay_operator.api.workload import SAME_ACCOUNT, WorkloadStatus
+from relay_operator.api.workload import FIRST_COLUMNS, LAST_COLUMNS, SAME_ACCOUNT
 from relay_operator.engine.fit_schema import fit_schema
 from relay_operator.flows.managed.resource import Change, InputRefs, Inputs
 from relay_operator.kinds.comparison import differing
-from relay_operator.kinds.container import ContainerSpec, requested, unchangeable
-from relay_operator.kinds.machines import Machines
+from relay_operator.kinds.container import ONE_CREDENTIAL, ContainerSpec, credential, requested, unchangeable
+from relay_operator.kinds.machines import Machines, MachineStatus
 from relay_wire.ssh_keys import SshKeyAttach
 from relay_wire.vms import VmCreate, VmRecord
 
 LONGEST_SCRIPT = 16_384
+SSH_KEY = REFERENCES["sshKeyRefs"]
 _NO_SHEBANG = "must begin with a shebang such as #!/bin/sh; the cloud takes no raw cloud-config document"
 
 
@@ -29,7 +30,9 @@ class GpuVmSpec(ContainerSpec):
     """What is asked of one VM."""
 
     model_config = rules(
-        SAME_ACCOUNT, ("!(has(self.cloudInit) && has(self.cloudInitFrom))", "set cloudInit or cloudInitFrom, not both")
+        SAME_ACCOUNT,
+        ONE_CREDENTIAL,
+        ("!(has(self.cloudInit) && has(self.cloudInitFrom))", "set cloudInit or cloudInitFrom, not both"),
     )
 
     gpu: Gpu | None = Field(None, description="Which GPUs, and how many. Absent: none, a VM of a `resourceSize`.")
@@ -61,14 +64,12 @@ class GpuVmSpec(ContainerSpec):
     )
 
 
-class GpuVmStatus(WorkloadStatus):
+class GpuVmStatus(MachineStatus):
     """What the cloud says about one VM."""
 
     resource_size: str | None = Field(None, max_length=128, description="Size of the machine.")
     tier: str | None = Field(None, max_length=64, description="Tier of capacity it has.")
     disk_size_gb: int | None = Field(None, ge=0, description="Its disk in GB.")
-    public: bool | None = Field(None, description="Whether the endpoint is open to anybody.")
-    provisioning_stage: str | None = Field(None, max_length=128, description="How far the cloud is with placing it.")
 
 
 class GpuVm(Resource[GpuVmSpec, GpuVmStatus]):
@@ -85,18 +86,7 @@ DEFINITION = Definition(
     spec=GpuVmSpec,
     status=GpuVmStatus,
     summary="A virtual machine with GPUs or without, with an HTTPS endpoint, SSH keys and a script for its first boot.",
-    columns=(
-        Column("State", ".status.state"),
-        Column("GPU", ".status.gpuModelId"),
-        Column("Size", ".status.resourceSize"),
-        READY,
-        Column("Endpoint", ".status.endpointUrl"),
-        Column("Cents/h", ".status.pricePerHourCents", "integer"),
-        AGE,
-        REASON,
-        Column("ID", ".status.id", priority=1),
-        Column("Image", ".spec.image", priority=1),
-    ),
+    columns=(*FIRST_COLUMNS, Column("Size", ".status.resourceSize"), READY, *LAST_COLUMNS),
 )
 
 Vm: TypeAlias = Resource[GpuVmSpec, GpuVmStatus]
@@ -108,12 +98,13 @@ class GpuVms(Machines[GpuVmSpec, GpuVmStatus]):
     definition = DEFINITION
     model = GpuVm
     others = "pod"
+    is_source = True
 
     async def create(self, cloud: Cloud, obj: Vm, intent: CreateIntent, inputs: Inputs) -> VmRecord:
         spec = obj.spec
         request = VmCreate.model_validate(
             {
-                **requested(spec),
+                **requested(spec, inputs.ids),
                 "name": intent.name,
                 "gpu_model_id": inputs.model_id or None,
                 "gpu_count": spec.gpu.count if spec.gpu is not None else None,
@@ -121,7 +112,7 @@ class GpuVms(Machines[GpuVmSpec, GpuVmStatus]):
                 "public": spec.public,
                 "node_id": spec.node_id,
                 "cloud_init": spec.cloud_init or inputs.texts.get("cloudInitFrom"),
-                "ssh_key_ids": [inputs.ids[key] for key in self.references(obj)] or None,
+                "ssh_key_ids": [inputs.ids[key] for key in _keys(obj)] or None,
             }
         )
         made = await cloud.call(operations.CREATE_VM, request)
@@ -152,15 +143,16 @@ class GpuVms(Machines[GpuVmSpec, GpuVmStatus]):
         return None if script.startswith("#!") else f"cloudInitFrom: the script {_NO_SHEBANG}"
 
     def references(self, obj: Vm) -> tuple[ObjectKey, ...]:
-        return tuple(ObjectKey("SshKey", obj.metadata.namespace, each.name) for each in obj.spec.ssh_key_refs or ())
+        return (*_keys(obj), *credential(obj.metadata.namespace, obj.spec))
 
     def giving(self, obj: Vm, observed: VmRecord, ids: Mapping[ObjectKey, str]) -> tuple[Change, ...]:
         has = {each.id for each in obj.status.references or ()}
-        return tuple(_attach(observed.id, key, ids[key]) for key in ids if ids[key] not in has)
+        return tuple(_attach(observed.id, key, ids[key]) for key in _keys(obj) if ids.get(key, "") not in {"", *has})
 
     def differences(self, obj: Vm, observed: VmRecord) -> tuple[str, ...]:
-        spec, named = obj.spec, {key.name for key in self.references(obj)}
-        taken_off = sorted(each.name for each in obj.status.references or () if each.name not in named)
+        spec, named = obj.spec, set(_keys(obj))
+        held = (ObjectKey(each.kind, obj.metadata.namespace, each.name) for each in obj.status.references or ())
+        taken_off = sorted(key.name for key in held if key.kind == SSH_KEY and key not in named)
         text = (f"sshKeyRefs: has {', '.join(taken_off)}, which cannot be taken off",) if taken_off else ()
         return (
             *self.of_the_other_kind(observed),
@@ -181,6 +173,10 @@ class GpuVms(Machines[GpuVmSpec, GpuVmStatus]):
     def status(self, obj: Vm, observed: VmRecord) -> GpuVmStatus:
         machine = {name: getattr(observed, name) for name in ("resource_size", "tier", "disk_size_gb")}
         return obj.status.model_copy(update=fit_schema(GpuVmStatus, self.told(observed) | machine))
+
+
+def _keys(obj: Vm) -> tuple[ObjectKey, ...]:
+    return tuple(ObjectKey(SSH_KEY, obj.metadata.namespace, each.name) for each in obj.spec.ssh_key_refs or ())
 
 
 def _attach(vm_id: str, key: ObjectKey, key_id: str) -> Change:

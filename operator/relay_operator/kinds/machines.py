@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import ClassVar, Generic
 
-from relay_client import Cloud, Listing, NotFound, Unreadable, listing, operations
+from pydantic import Field
+
+from relay_client import Cloud, Listing, NotFound, NotServed, Unreadable, listing, operations
 from relay_operator.api.conditions import Reason
-from relay_operator.api.workload import SpecT, StatusT
+from relay_operator.api.workload import SpecT, StatusT, WorkloadStatus
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.actions import RESTART, START, STOP
 from relay_operator.flows.managed.connection import Reached
@@ -35,6 +37,13 @@ _PROGRESS: Mapping[str, Progress] = {
 
 _LOOKUPS = 10
 """Ids that webhooks named and one pass looks up: there may be a thousand, and others wait for the worker."""
+
+
+class MachineStatus(WorkloadStatus):
+    """What the cloud says about either."""
+
+    public: bool | None = Field(None, description="Whether the endpoint is open to anybody.")
+    provisioning_stage: str | None = Field(None, max_length=128, description="How far the cloud is with placing it.")
 
 
 class Machines(ExternalResource[SpecT, StatusT, VmRecord], Generic[SpecT, StatusT]):
@@ -144,7 +153,7 @@ async def _listed(cloud: Cloud) -> Listing[VmRecord] | None:
     """None where the cloud has no such list."""
     try:
         return await listing(cloud, operations.LIST_VMS)
-    except (NotFound, Unreadable):
+    except (NotFound, NotServed, Unreadable):
         return None
 
 

@@ -1,16 +1,30 @@
 """What all records of an organization share: they have a name, no state of their own, and are read by one list."""
 
 from collections.abc import Mapping
-from typing import Generic, Protocol, TypeVar
+from http import HTTPStatus
+from typing import Final, Generic, Protocol, TypeVar
 
-from relay_client import Cloud, NotFound
+from relay_client import Cloud, NotFound, NotServed, Unreadable
 from relay_client.operations import Operation
 from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine.shared_lists import SharedLists
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
-from relay_operator.flows.managed.resource import ExternalResource, Found, Look, NotSeen, Progress
+from relay_operator.flows.managed.resource import (
+    CannotTell,
+    ExternalResource,
+    Found,
+    Look,
+    NotSeen,
+    Progress,
+    SearchResult,
+)
 from relay_operator.flows.wiring import Parts
 from relay_wire.base import Items
+
+UNSERVED: Final = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED})
+"""How a cloud answers to a path, or a method, that it does not have."""
+BY_HAND: Final = "the cloud has no call that deletes {}: delete it in the cloud's console"
+NO_LIST: Final = "the cloud has no list of what is of this kind, so it cannot be looked at"
 
 
 class Record(Protocol):
@@ -30,12 +44,21 @@ class Records(ExternalResource[SpecT, StatusT, RecordT], Generic[SpecT, StatusT,
 
     list_operation: Operation[None, Items[RecordT]]
     """The list without pages that has all of the organization's."""
+    list_query: Mapping[str, str | int] | None = None
+    """What it is asked with."""
 
     def __init__(self, parts: Parts) -> None:
         self._lists = SharedLists[Mapping[str, RecordT]](parts.settings.poll_settled_seconds, parts.engine.clock)
 
     async def _listed(self, cloud: Cloud) -> Mapping[str, RecordT]:
-        return {record.id: record for record in (await cloud.call(self.list_operation)).items}
+        """Raises NotServed where the cloud has no such list: that says nothing of what would be in it."""
+        try:
+            listed = await cloud.call(self.list_operation, query=self.list_query)
+        except (NotFound, NotServed, Unreadable) as error:
+            if error.status not in UNSERVED:
+                raise
+            raise NotServed(error.operation, f"{NO_LIST} ({error.message})", status=error.status) from error
+        return {record.id: record for record in listed.items}
 
     async def observe(self, cloud: Cloud, cloud_id: str, last: StatusT, look: Look) -> RecordT:
         """As a list has it that all share; what was made since that was read is in the next."""
@@ -48,8 +71,11 @@ class Records(ExternalResource[SpecT, StatusT, RecordT], Generic[SpecT, StatusT,
             raise NotFound(self.list_operation.name, f"{cloud_id} is not in the list")
         return found
 
-    async def find(self, cloud: Cloud, name: str, unclaimed: UnclaimedIds) -> Found[RecordT] | NotSeen:
-        listed = await self._lists.fresh(cloud, lambda: self._listed(cloud))
+    async def find(self, cloud: Cloud, name: str, unclaimed: UnclaimedIds) -> SearchResult[RecordT]:
+        try:
+            listed = await self._lists.fresh(cloud, lambda: self._listed(cloud))
+        except NotServed:
+            return CannotTell()
         return next((Found(record) for record in listed.values() if record.name == name), NotSeen())
 
     async def living(self, cloud: Cloud, unclaimed: UnclaimedIds) -> Mapping[str, str]:
@@ -57,7 +83,8 @@ class Records(ExternalResource[SpecT, StatusT, RecordT], Generic[SpecT, StatusT,
         if not self._lists.asked_for(cloud):
             return {}
         listed = await self._lists.recent(cloud, lambda: self._listed(cloud))
-        return {record.id: record.name or "" for record in listed.values()}
+        living = (record for record in listed.values() if self.progress(record) is not Progress.GONE)
+        return {record.id: record.name or "" for record in living}
 
     def progress(self, observed: RecordT) -> Progress:
         return Progress.READY

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tests.support.workspace import Workspace
 
 ADA = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl"
+MAKE_KEY = "POST /v1/orgs/{orgId}/api-keys/create"
 REGISTER = "POST /v1/orgs/{orgId}/ssh-keys/create"
 Reference = dict[str, str]
 
@@ -46,6 +47,30 @@ async def test_a_key_that_would_open_what_others_run_is_not_registered_unless_th
     assert await count(brisk_workspace, REGISTER) == 1
     await brisk_workspace.kube.delete("SshKey", "ada")
     await brisk_workspace.is_gone("SshKey", "ada")
+
+
+async def test_a_key_through_a_shared_account_opens_what_that_allows_and_nothing_else(
+    brisk_workspace: Workspace, shared: Reference
+) -> None:
+    key = {"accountRef": shared, "scopes": ["inference", "vms:read"], "secretName": "ci-key"}
+    await brisk_workspace.apply(relay_object("ApiKey", "ci", **key))
+    told = condition(await brisk_workspace.becomes("ApiKey", "ci", _not_allowed), "Stalled")["message"]
+    assert "of the kind ApiKey" in told
+    allowed: dict[str, list[str]] = {"allowedKinds": ["ApiKey"], "allowedScopes": ["inference"]}
+    await brisk_workspace.kube.patch("ClusterCloudAccount", shared["name"], {"spec": allowed})
+
+    def names_the_scope(item: Manifest | None) -> bool:
+        return _not_allowed(item) and "a key with vms:read: " in condition(item, "Stalled")["message"]
+
+    await brisk_workspace.becomes("ApiKey", "ci", names_the_scope)
+    assert await count(brisk_workspace, MAKE_KEY) == 0
+    more = {"spec": {"allowedScopes": ["inference", "vms:read"]}}
+    await brisk_workspace.kube.patch("ClusterCloudAccount", shared["name"], more)
+    await brisk_workspace.becomes("ApiKey", "ci")
+    await brisk_workspace.kube.patch("ClusterCloudAccount", shared["name"], {"spec": {"allowedScopes": None}})
+    await brisk_workspace.becomes("ApiKey", "ci", _not_allowed)
+    await brisk_workspace.kube.delete("ApiKey", "ci")
+    await brisk_workspace.is_gone("ApiKey", "ci")
 
 
 async def test_what_exists_of_a_kind_that_is_not_allowed_any_more_is_only_ended(

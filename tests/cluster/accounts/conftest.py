@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest_asyncio
-from kubernetes.aio import client, config
 from prometheus_client import CollectorRegistry
 
 from relay_operator.accounts.accounts import Accounts
@@ -29,6 +28,7 @@ from relay_operator.flows.account.flow import AccountFlow
 from relay_operator.flows.account.sweep import Sweeper
 from relay_operator.observability.metrics import Metrics
 from relay_operator.settings import ListenAddress, Settings
+from tests.cluster.operators_client import client_of
 from tests.conftest import OPERATOR_NAMESPACE
 from tests.support.kube import Kube as Administrator
 from tests.support.kube import Manifest
@@ -158,12 +158,8 @@ class Bench:
 @pytest_asyncio.fixture
 async def operator_kube(operator_kubeconfig: Path) -> AsyncIterator[Kube]:
     """The operator's own client, with exactly the chart's rights."""
-    configuration = client.Configuration()
-    await config.load_kube_config(  # type: ignore[no-untyped-call]
-        config_file=str(operator_kubeconfig), client_configuration=configuration, persist_config=False
-    )
-    async with client.ApiClient(configuration) as api:
-        yield Kube(api)
+    async with client_of(operator_kubeconfig) as operators:
+        yield operators
 
 
 @pytest_asyncio.fixture

@@ -95,7 +95,7 @@ class Runs:
     async def names(self) -> list[str]:
         return [item["metadata"]["name"] for item in await self.batches()]
 
-    async def left(self, *numbers: int, within: float = 30.0) -> None:
+    async def left(self, *numbers: int, within: float = 60.0) -> None:
         """Waits until exactly these batches exist."""
         wanted = sorted(self.batch(number) for number in numbers)
         await eventually(self.names, lambda names: names == wanted, within=within, what=f"the batches are {wanted}")

@@ -11,6 +11,7 @@ from tests.cluster.batch_schedule.runs import BATCH, KIND, NAME, Runs, active
 from tests.conftest import OPERATOR_NAMESPACE
 from tests.support.faultproxy import FaultProxy
 from tests.support.faultrules import Deed, Hold, LoseReply, Moment, Rule, Side
+from tests.support.forked import OPERATOR
 from tests.support.operator import Operator
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ async def operator(proxy: FaultProxy, runs: Runs, tmp_path: Path) -> AsyncIterat
     """Runs, for this namespace alone, and sees the API server through the proxy."""
     chosen = {"watch_namespaces": runs.workspace.namespace, "leader_election": "false"}
     urls = runs.workspace.cloud.ports.urls()
-    own = Operator(tmp_path / "operator", proxy.kubeconfig, OPERATOR_NAMESPACE, urls, chosen)
+    own = Operator(tmp_path / "operator", proxy.kubeconfig, OPERATOR_NAMESPACE, urls, chosen, program=OPERATOR)
     await own.start()
     yield own
     await own.kill()

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
 import pytest_asyncio
-from kubernetes.aio import client, config
 
 from relay_operator.engine.kube import Kube
 from relay_operator.leader.election import Election, LeaseLostError, LeaseTimes
 from relay_operator.leader.label import LeaderLabel
 from relay_operator.leader.owner import own
+from tests.cluster.operators_client import client_of
 from tests.conftest import OPERATOR_NAMESPACE
 from tests.support.chart import grant_access, rendered
 from tests.support.eventually import eventually
+from tests.support.forked import OPERATOR
 from tests.support.operator import Operator
 
 if TYPE_CHECKING:
@@ -40,17 +40,6 @@ LEASE_SETTINGS = {
     "lease_renew_deadline_seconds": "2",
     "lease_retry_seconds": "0.25",
 }
-
-
-@asynccontextmanager
-async def client_of(kubeconfig: Path) -> AsyncIterator[Kube]:
-    """The operator's own client, as whom the kubeconfig says."""
-    configuration = client.Configuration()
-    await config.load_kube_config(  # type: ignore[no-untyped-call]
-        config_file=str(kubeconfig), client_configuration=configuration, persist_config=False
-    )
-    async with client.ApiClient(configuration) as api:
-        yield Kube(api)
 
 
 @pytest_asyncio.fixture
@@ -188,7 +177,8 @@ def replicas(
     settings = LEASE_SETTINGS | {"watch_namespaces": unattended_workspace.namespace}
     urls = private_cloud.ports.urls()
     first, second = (
-        Operator(tmp_path / name, operator_kubeconfig, OPERATOR_NAMESPACE, urls, settings) for name in ("a", "b")
+        Operator(tmp_path / name, operator_kubeconfig, OPERATOR_NAMESPACE, urls, settings, program=OPERATOR)
+        for name in ("a", "b")
     )
     return first, second
 

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.cluster.cloud_log import count
+from tests.cluster.cloud_log import CREATE_POD, count
 from tests.support.eventually import eventually
 from tests.support.kube import KubeError
-from tests.support.manifests import condition, ready, relay_object, stalled
+from tests.support.manifests import condition, gpu_pod, ready, relay_object, stalled
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.support.kube import Manifest
     from tests.support.localcloud import Json
     from tests.support.workspace import Workspace
@@ -118,6 +120,62 @@ async def test_many_keys_are_read_by_few_lists(workspace: Workspace) -> None:
     )
     assert await count(workspace, CREATE) == len(names) + 1
     assert await count(workspace, LIST) - before < len(names) / 3
+
+
+def _says(reason: str, text: str = "") -> Callable[[Manifest | None], bool]:
+    def told(item: Manifest | None) -> bool:
+        about = condition(item, "Ready")
+        return about.get("reason") == reason and text in about["message"]
+
+    return told
+
+
+async def test_a_pod_waits_for_its_keys_and_they_wait_for_its_end(brisk_workspace: Workspace) -> None:
+    team: Manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "team"}, "data": {"bob": BOB}}
+    source = {"configMapKeyRef": {"name": "team", "key": "bob"}}
+    pod = gpu_pod(sshKeyRefs=[{"name": "ada"}, source], sshKeysFrom=[source])
+    await brisk_workspace.apply(pod)
+    await brisk_workspace.becomes("GpuPod", "trainer", _says("EnvMissing", "ConfigMap team"))
+    await brisk_workspace.apply(team)
+    await brisk_workspace.becomes("GpuPod", "trainer", _says("ReferenceNotFound"))
+    assert await count(brisk_workspace, CREATE_POD) == 0
+    await brisk_workspace.apply(_key())
+    status = (await brisk_workspace.becomes("GpuPod", "trainer"))["status"]
+    ada = (await brisk_workspace.becomes("SshKey", "ada"))["status"]["id"]
+    assert status["references"] == [{"kind": "SshKey", "name": "ada", "id": ada}]
+
+    await brisk_workspace.kube.delete("SshKey", "ada")
+    await brisk_workspace.becomes("SshKey", "ada", _says("InUse", "in use by GpuPod trainer"))
+    await brisk_workspace.apply(gpu_pod(sshKeysFrom=[source]))
+    await brisk_workspace.becomes("GpuPod", "trainer", lambda item: stalled(item) == "ImmutableFieldChanged")
+    await brisk_workspace.kube.delete("GpuPod", "trainer")
+    await brisk_workspace.is_gone("GpuPod", "trainer")
+    await brisk_workspace.is_gone("SshKey", "ada")
+    assert await count(brisk_workspace, CREATE_POD) == 1
+
+
+async def test_a_pod_is_not_made_with_a_key_that_is_not_the_registered_one(brisk_workspace: Workspace) -> None:
+    team: Manifest = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "team"}}
+    await brisk_workspace.apply(team | {"data": {"ada": ADA}})
+    await brisk_workspace.apply(_key(publicKeyFrom={"configMapKeyRef": {"name": "team", "key": "ada"}}))
+    await brisk_workspace.becomes("SshKey", "ada")
+    await brisk_workspace.apply(team | {"data": {"ada": BOB}})
+    await brisk_workspace.apply(gpu_pod(sshKeyRefs=[{"name": "ada"}]))
+    await brisk_workspace.becomes("GpuPod", "trainer", _says("EnvMissing", f"SshKey ada is registered as {SHOWN}"))
+    assert await count(brisk_workspace, CREATE_POD) == 0
+    await brisk_workspace.apply(team | {"data": {"ada": ADA}})
+    await brisk_workspace.becomes("GpuPod", "trainer")
+
+
+@pytest.mark.parametrize(
+    "item",
+    [{}, {"name": "ada", "secretKeyRef": {"name": "a", "key": "b"}}, {"name": "ada", "optional": True}],
+    ids=["nothing", "both", "an SshKey that may be missing"],
+)
+async def test_an_item_names_an_ssh_key_and_nothing_else(workspace: Workspace, item: Manifest) -> None:
+    with pytest.raises(KubeError) as refused:
+        await workspace.apply(gpu_pod(sshKeyRefs=[item]))
+    assert "set name, that of an SshKey" in refused.value.message
 
 
 @pytest.mark.parametrize(

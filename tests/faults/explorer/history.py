@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from pathlib import Path
-from typing import Any, Final
+from typing import Final, Self
 
-from tests.support.faultrules import Rule
-
-Json = dict[str, Any]
+from tests.faults.saved import Saved
+from tests.support.faultrules import Json, Rule
 
 
 class Do(StrEnum):
@@ -75,32 +72,19 @@ class Act:
 
 
 @dataclass(frozen=True)
-class History:
+class History(Saved):
     """Acts in their order; everything settles at the end, whether or not they say so."""
 
     name: str
     acts: tuple[Act, ...]
 
     def as_json(self) -> Json:
-        """A form that `from_json` reads."""
         acts = [{**asdict(act), "rule": act.rule.as_json() if act.rule else None} for act in self.acts]
         return {"name": self.name, "acts": acts}
 
     @classmethod
-    def from_json(cls, data: Json) -> History:
-        """Reads what `as_json` wrote."""
+    def from_json(cls, data: Json) -> Self:
         return cls(data["name"], tuple(_act(one) for one in data["acts"]))
-
-    def save(self, folder: Path) -> Path:
-        """Writes it into the folder and answers the file."""
-        path = folder / f"history-{self.name.replace(' ', '-')}.json"
-        path.write_text(json.dumps(self.as_json(), indent=1) + "\n")
-        return path
-
-    @classmethod
-    def load(cls, path: Path) -> History:
-        """Reads what `save` wrote."""
-        return cls.from_json(json.loads(path.read_text()))
 
 
 def _act(data: Json) -> Act:

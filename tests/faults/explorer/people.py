@@ -142,8 +142,6 @@ class People:
             await self._kube.delete(kind_of(act.object), act.object)
 
     async def _force_away(self, act: Act) -> None:
-        item = await self._kube.get(kind_of(act.object), act.object)
-        self._field.forced_away.update((_given_uid(item), item.get("status", {}).get("id", "")))
         await self._delete(act)
         await self._kube.patch(kind_of(act.object), act.object, {"metadata": {"finalizers": None}})
 
@@ -156,14 +154,14 @@ class People:
         if item is None or act.other in self._field.wanted:
             return
         renamed = {"name": act.other, "annotations": item["metadata"].get("annotations", {})}
-        self._field.wanted[act.other] = {**_bare(item), "metadata": renamed}
+        self._field.wanted[act.other] = {**written(item), "metadata": renamed}
         await self._delete(act)
 
     async def _copy(self, act: Act) -> None:
         item = await self._found(act.object)
         if item is None or act.other in self._field.wanted or await self._kube.find(item["kind"], act.other):
             return
-        self._field.wanted[act.other] = _bare(item, act.other)
+        self._field.wanted[act.other] = written(item, act.other)
         made = await put_back(self._kube, item, act.other)
         self._hand(made, item["metadata"].get("annotations", {}).get(_ADOPT_ID))
 
@@ -220,7 +218,7 @@ class People:
         item = self._backups.get(act.object)
         if item is None or act.object in self._field.wanted or await self._kube.find(item["kind"], act.object):
             return
-        self._field.wanted[act.object] = _bare(item)
+        self._field.wanted[act.object] = written(item)
         made = await put_back(self._kube, item, act.object, status=bool(act.number))
         annotations = item["metadata"].get("annotations", {})
         words = json.loads(annotations.get(_INTENT, "{}")).get("name", "").split("-")
@@ -238,7 +236,7 @@ def _given_uid(item: Manifest) -> str:
     return uid.replace("-", "")[:10]
 
 
-def _bare(item: Manifest, name: str = "") -> Manifest:
-    """What people wrote."""
+def written(item: Manifest, name: str = "") -> Manifest:
+    """What people wrote of it, under its name or another."""
     named = {"name": name or item["metadata"]["name"]}
     return {"apiVersion": item["apiVersion"], "kind": item["kind"], "metadata": named, "spec": dict(item["spec"])}

@@ -10,13 +10,12 @@ from tests.faults.explorer.chance import by_chance
 from tests.faults.explorer.expedition import Expedition
 from tests.faults.explorer.history import Do, History
 from tests.faults.planting import planted
-from tests.faults.stage import LEASE, Stage
+from tests.faults.stage import LEASE
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.conftest import SharedOperator
-    from tests.support.controlplane import Cluster
+    from tests.faults.stage import Stages
     from tests.support.localcloud import LocalCloud
 
 _ACTS: Final = 12
@@ -27,16 +26,10 @@ _CAUGHT: Final = "which was made for"
 @pytest.mark.long
 @pytest.mark.asyncio(loop_scope="session")
 async def test_a_planted_bug_is_come_upon_and_its_history_made_short(
-    cluster: Cluster,
-    operator_kubeconfig: Path,
-    shared_operator: SharedOperator,
-    fault_cloud: LocalCloud,
-    tmp_path: Path,
+    stages: Stages, fault_cloud: LocalCloud, tmp_path: Path
 ) -> None:
-    await shared_operator.operator.stop()
     under = ("env", f"PYTHONPATH={planted('a-copy-takes-over', tmp_path)}")
-    ill = Stage(tmp_path / "ill", cluster, operator_kubeconfig, fault_cloud, LEASE, 2, under=under)
-    async with ill as stage:
+    async with stages.stage(fault_cloud, LEASE, replicas=2, under=under) as stage:
         expedition = Expedition(stage, tmp_path)
         short, failure = await _come_upon(expedition)
         replayed, _ = await expedition.failure_of(History.load(short.save(tmp_path)))

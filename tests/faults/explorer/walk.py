@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
 
 from tests.faults.explorer.history import Act, Do
-from tests.faults.explorer.people import People
+from tests.faults.explorer.people import People, written
 from tests.faults.explorer.world import World
 from tests.faults.plans import Plan, Word
 from tests.faults.run import Run
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tests.faults.explorer.field import Field
     from tests.faults.explorer.history import History
     from tests.faults.stage import Stage
+    from tests.support.kube import Manifest
 
 # Seconds that the calls which an act leads to get to come.
 _SOON: Final = 0.7
@@ -49,9 +50,20 @@ class Walk(Run):
             self.done.append(act)
             await self._do(act)
         await self._comes_to_rest()
+        wanted = {name: written(item) for name, item in self.field.wanted.items()}
+        came_of_it = await self.field.statuses()
         secrets, exposed = await self.field.canaries(), await self.field.exposed()
         await self._everything_goes()
         await self._tells_no_secret(secrets, exposed)
+        await self._comes_of_it_undisturbed(wanted, came_of_it)
+
+    async def _comes_of_it_undisturbed(self, wanted: dict[str, Manifest], disturbed: dict[str, Any]) -> None:
+        """What people had written by the end, applied anew, comes to what the history came to."""
+        self.field.wanted.update(wanted)
+        await self._comes_to_rest()
+        undisturbed = await self.field.statuses()
+        assert disturbed == undisturbed, f"the history came to {disturbed}, and undisturbed it is {undisturbed}"
+        await self._everything_goes()
 
     async def _do(self, act: Act) -> None:
         self.proxy.phase = str(act.do)

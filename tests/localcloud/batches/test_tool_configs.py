@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from relay_localcloud.batches.tool_config import Reach, Tools, tools_of
+from relay_localcloud.batches.tool_config import Tools, tools_of
+from relay_localcloud.egress.reach import Reach
 from relay_wire.inference import Family
 
 PUBLIC = Reach(public=True, loopback=False)

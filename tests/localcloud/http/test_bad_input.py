@@ -119,9 +119,36 @@ async def test_405_names_what_is_allowed(organization: Organization) -> None:
     assert answer.headers["allow"] == "GET"
 
 
-async def test_a_body_over_8_mib_is_413(organization: Organization) -> None:
-    answer = await organization.call("POST", CREATE, raw=b'{"name": "' + b"x" * 9_000_000 + b'"}')
-    assert answer.refusal == (413, "payload_too_large")
+@pytest.mark.parametrize(
+    ("size", "refusal"), [(2**18 + 1, (413, "payload_too_large")), (2**18, (400, "invalid_request"))]
+)
+async def test_a_body_over_256_kib_is_413(organization: Organization, size: int, refusal: tuple[int, str]) -> None:
+    around = len(b'{"name": ""}')
+    answer = await organization.call("POST", CREATE, raw=b'{"name": "' + b"x" * (size - around) + b'"}')
+    assert answer.refusal == refusal
+
+
+POD = {"name": "bounded", "gpuModelId": "h100", "gpuCount": 1, "image": "nginx"}
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"sshKeys": ["ssh-ed25519 AAAA"] * 101}, "sshKeys: at most 100 entries."),
+        ({"sshKeys": [1] * 20_000}, "sshKeys.0: Input should be a valid string."),
+        ({"envVars": {"A": "x" * (2**17 - 1)}}, ""),
+        ({"envVars": {"A": "x" * 2**17}}, "envVars: "),
+        ({f"unknown{number}": number for number in range(5_000)}, ""),
+    ],
+    ids=["too many items", "many that are wrong", "most environment", "more", "many unread fields"],
+)
+async def test_what_is_sent_has_bounds(organization: Organization, more: dict[str, object], message: str) -> None:
+    answer = await organization.call("POST", "/v1/pods", POD | more)
+    if message:
+        assert answer.refusal == (400, "invalid_request")
+        assert answer.body["error"].startswith(message)
+    else:
+        assert answer.status == 200, answer.body
 
 
 async def test_the_server_has_met_no_defect(server: Server) -> None:

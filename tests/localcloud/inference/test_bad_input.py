@@ -68,6 +68,8 @@ BAD_FIELDS: dict[str, Any] = {
 
 BAD_CHAT_FIELDS: dict[str, Any] = {
     "messages": [
+        [{"role": "user", "content": "x"}] * 10_001,
+        [{"role": "user", "content": [{"type": "text", "text": "x"}] * 10_001}],
         [{"role": "tool", "content": "x"}],
         [{"role": "tool", "tool_call_id": "a"}],
         [{"role": "assistant", "tool_calls": {}}],
@@ -76,7 +78,7 @@ BAD_CHAT_FIELDS: dict[str, Any] = {
     ],
     "max_completion_tokens": [0, "1"],
     "n": [0, 129, "2", 1.0],
-    "stop": [1, [1], {}],
+    "stop": [1, [1], {}, ["x"] * 5],
     "stream_options": [1, {"include_usage": "yes"}],
     "tools": [{}, [1], [{"type": "function"}], [{"type": "function", "function": {}}], [{"function": {"name": "f"}}]],
     "tool_choice": [1, []],

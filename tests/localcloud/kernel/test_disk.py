@@ -8,6 +8,7 @@ import os
 import resource
 import shutil
 import sqlite3
+import stat
 import subprocess
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
@@ -248,3 +249,17 @@ def test_a_newer_state_is_refused_and_left_as_it_is(state: Path) -> None:
     before = contents(state)
     assert "has version 4, this program reads versions up to 3" in refused(state)
     assert contents(state)["state.db"] == before["state.db"]
+
+
+@pytest.mark.parametrize("open_before", [False, True], ids=["fresh", "open to all before"])
+async def test_a_state_is_its_owners_alone(start_server: StartServer, tmp_path: Path, *, open_before: bool) -> None:
+    folder = tmp_path / "state"
+    if open_before:
+        folder.mkdir(mode=0o777)
+        (folder / "state.db").touch(mode=0o666)
+    organization = await start_server("--state", str(folder)).organization()
+    await organization.ok("POST", "/v1/orgs/{org}/webhooks/create", {"name": "hook", "url": "http://127.0.0.1:9/"})
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir() if path.is_file()}
+    assert {"state.db", "secrets.key", "lock"} <= modes.keys()
+    assert set(modes.values()) == {0o600}

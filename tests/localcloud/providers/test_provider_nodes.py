@@ -68,6 +68,19 @@ async def test_nodes_are_filtered_by_status_and_without_removed_ones(provider: O
     assert await ids(provider, "?status=removed") == [removed], "whoever asks for removed ones gets them"
 
 
+async def test_a_provider_sees_how_many_use_a_node_and_not_who(
+    provider: Organization, organization: Organization
+) -> None:
+    node_id, idle = await community_node(provider, gpuCount=4), await community_node(provider, gpuCount=1)
+    pod_id = await running_pod(organization, gpuCount=3)
+    (busy, free) = await provider_nodes(provider)
+    assert [(node["id"], node["workloads"]) for node in (busy, free)] == [(node_id, 1), (idle, 0)]
+    assert pod_id not in f"{busy}"
+    assert (await set_status(provider, node_id, "draining"))["workloads"] == 1
+    await act(organization, pod_id, "terminate")
+    assert [node["workloads"] for node in await provider_nodes(provider)] == [0, 0]
+
+
 @pytest.mark.parametrize(
     "query", ["?status=gone", "?status=", "?status=ONLINE", "?includeRemoved=perhaps", "?includeRemoved="]
 )

@@ -18,6 +18,8 @@ from weakref import WeakKeyDictionary
 
 import aiohttp
 
+from tests.support.forked import POSSIBLE, Forked, cloud
+
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
@@ -118,7 +120,7 @@ class Server:
 
     arguments: tuple[str, ...]
     ready: dict[str, str] = field(default_factory=dict)
-    _child: subprocess.Popen[bytes] | None = None
+    _child: subprocess.Popen[bytes] | Forked | None = None
     _log: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
     _forgotten: int = 0
     _line: bytes = b""
@@ -139,7 +141,7 @@ class Server:
         self.ready = json.loads(self._line)
 
     @property
-    def child(self) -> subprocess.Popen[bytes]:
+    def child(self) -> subprocess.Popen[bytes] | Forked:
         assert self._child is not None
         return self._child
 
@@ -147,8 +149,10 @@ class Server:
         """Start it and wait for its ready line."""
         ports = ("--port", "0", "--inference-port", "0", "--gateway-port", "0")
         given = self.arguments if "--port" in self.arguments else (*ports, *self.arguments)
-        command = [str(COMMAND), "serve", *given]
-        self._child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self._log)
+        if POSSIBLE:
+            self._child = cloud("serve", *given).piped(self._log.fileno())
+        else:
+            self._child = subprocess.Popen([str(COMMAND), "serve", *given], stdout=subprocess.PIPE, stderr=self._log)
         assert self._child.stdout is not None
         impatient = threading.Timer(_LONGEST_START_SECONDS, self._child.kill)
         impatient.start()

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from relay_client import OPERATIONS
-from relay_operator.accounts.accounts import served_kinds
+from relay_operator.accounts.accounts import granted_scopes, served_kinds
 from relay_operator.accounts.key_secret import ApiKey, NoKey, api_key_in
 from relay_operator.accounts.namespace_selector import admits
 from relay_operator.api.cloudaccount import CloudAccount, ClusterCloudAccount, LabelSelector
@@ -54,6 +54,14 @@ def test_a_shared_account_serves_the_kinds_that_it_lists(said: dict[str, object]
     spec = {"apiKeySecretRef": ref, "allowedNamespaces": {}, **said}
     account = ClusterCloudAccount.model_validate({"metadata": {"name": "shared"}, "spec": spec})
     assert served_kinds(account, frozenset({"GpuPod"})) == frozenset(served)
+
+
+@pytest.mark.parametrize("said", [None, [], ["inference"]])
+def test_a_shared_account_gives_keys_the_scopes_that_it_lists(said: list[str] | None) -> None:
+    ref = {"name": "key", "key": "api-key", "namespace": "relay"}
+    spec = {"apiKeySecretRef": ref, "allowedNamespaces": {}, "allowedScopes": said}
+    account = ClusterCloudAccount.model_validate({"metadata": {"name": "shared"}, "spec": spec})
+    assert granted_scopes(account) == frozenset(said or ())
 
 
 def test_the_account_of_a_namespace_serves_every_kind() -> None:

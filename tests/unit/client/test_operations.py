@@ -26,6 +26,13 @@ POST /v1/vms/{id}/terminate
 POST /v1/vms/{id}/visibility
 POST /v1/pods
 GET /v1/pods/capacity
+GET /v1/orgs/{orgId}/api-keys
+POST /v1/orgs/{orgId}/api-keys/create
+DELETE /v1/orgs/{orgId}/api-keys/{id}
+POST /v1/orgs/{orgId}/members/add
+GET /v1/orgs/{orgId}/members
+PATCH /v1/orgs/{orgId}/members/{userId}
+DELETE /v1/orgs/{orgId}/members/{userId}
 POST /v1/orgs/{orgId}/ssh-keys/create
 POST /v1/orgs/{orgId}/clusters/create
 GET /v1/orgs/{orgId}/clusters
@@ -36,6 +43,16 @@ POST /v1/clusters/{id}/restart
 POST /v1/clusters/{id}/stop
 POST /v1/clusters/{id}/terminate
 POST /v1/orgs/{orgId}/webhooks/create
+POST /v1/orgs/{orgId}/runner-pools
+POST /v1/orgs/{orgId}/registry-credentials/create
+GET /v1/orgs/{orgId}/registry-credentials
+DELETE /v1/orgs/{orgId}/registry-credentials/{id}
+POST /v1/orgs/{orgId}/provider/tokens
+GET /v1/orgs/{orgId}/provider/tokens
+DELETE /v1/orgs/{orgId}/provider/tokens/{id}
+GET /v1/orgs/{orgId}/provider/nodes
+PATCH /v1/orgs/{orgId}/provider/nodes/{nodeId}
+GET /v1/orgs/{orgId}/provider/earnings
 """
 ASSUMED = """
 GET /v1/orgs/{orgId}/billing/usage
@@ -43,6 +60,11 @@ GET /v1/orgs/{orgId}/vms
 GET /v1/orgs/{orgId}/ssh-keys
 POST /v1/vms/{id}/ssh-keys/attach
 DELETE /v1/orgs/{orgId}/ssh-keys/{id}
+POST /v1/vms/{id}/snapshots/create
+GET /v1/vms/{id}/snapshots
+DELETE /v1/vms/{id}/snapshots/{snapshotId}
+GET /v1/orgs/{orgId}/runner-pools
+DELETE /v1/orgs/{orgId}/runner-pools/{id}
 GET /v1/orgs/{orgId}/webhooks
 DELETE /v1/orgs/{orgId}/webhooks/{id}
 POST /v1/orgs/{orgId}/webhooks/{id}/toggle
@@ -82,10 +104,12 @@ def test_every_row_is_in_the_table_once_under_its_own_name() -> None:
 def test_a_row_makes_sense(row: AnyOperation) -> None:
     assert row.body is operations.NOTHING or issubclass(row.body, Sent)
     assert row.result is operations.NOTHING or issubclass(row.result, Received)
-    assert re.fullmatch(r"(/[a-z0-9-]+|/\{(orgId|id)\})+", row.path)
+    assert re.fullmatch(r"(/[a-z0-9-]+|/\{(orgId|id|userId|snapshotId|nodeId)\})+", row.path)
     assert (row.api is Api.INFERENCE) is bool(re.match(r"/v1/(files|batches)\b", row.path))
     assert row.repeatable or row.method == "POST"
-    assert row.priority is bool(re.search(r"/(stop|terminate|cancel)$", row.path))
+    assert row.priority is bool(
+        re.search(r"/(stop|terminate|cancel)$|^DELETE .*/runner-pools/", f"{row.method} {row.path}")
+    )
 
 
 def test_nothing_that_makes_or_restarts_something_is_repeated_in_place() -> None:
@@ -93,7 +117,13 @@ def test_nothing_that_makes_or_restarts_something_is_repeated_in_place() -> None
         "create_pod",
         "create_vm",
         "create_cluster",
+        "create_api_key",
+        "add_member",
         "create_ssh_key",
+        "create_registry_credential",
+        "create_snapshot",
+        "create_runner_pool",
+        "create_provisioning_token",
         "create_webhook",
         "upload_file",
         "create_batch",

@@ -203,7 +203,7 @@ class ApiServer:
             return _refusal(422, "Invalid", invalid)
         if key in self.objects:
             return _refusal(409, "AlreadyExists", f"{call.plural} {key[2]!r} already exists")
-        return 201, self.put(call.plural, body)
+        return 201, body if ("dryRun", "All") in call.query else self.put(call.plural, body)
 
     def _list(self, call: Call) -> Json:
         query = dict(call.query)

@@ -46,6 +46,17 @@ async def test_all_who_ask_about_the_same_time_share_one_list() -> None:
     assert await lists.recent(CLOUD, reader.read) == 2
 
 
+async def test_several_lists_of_one_connection_are_told_apart_and_the_old_are_forgotten() -> None:
+    reader = _Reader()
+    reader.answers.set()
+    lists = _lists(reader)
+    assert [await lists.recent(CLOUD, reader.read, of) for of in ("a", "b", "a")] == [1, 2, 1]
+    assert await lists.fresh(CLOUD, reader.read, "a") == 3
+    reader.now = 60.1
+    assert await lists.recent(CLOUD, reader.read, "b") == 4
+    assert [len(kept) for kept in lists._shared.values()] == [1]
+
+
 async def test_a_list_that_failed_is_read_again() -> None:
     reader = _Reader(fails=True)
     lists = _lists(reader)

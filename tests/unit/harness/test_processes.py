@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support import forked
 from tests.support.eventually import eventually
 from tests.support.process import Process, StartError, free_port
 
@@ -25,6 +26,23 @@ asyncio.run(child.start())
 print(child.pid, flush=True)
 time.sleep(300)
 """
+
+_FORKING_PARENT = """
+import pathlib, sys, time
+from tests.support.forked import Loaded, Program
+from tests.support.process import Process
+program = Program(Loaded("tests.unit.harness.sleeper"), "tests.unit.harness.sleeper", ("300",))
+child = Process("child", [], pathlib.Path(sys.argv[1]), program=program)
+child.spawn()
+print(child.pid, flush=True)
+time.sleep(300)
+"""
+_LOADED = forked.Loaded("tests.unit.harness.sleeper")
+
+
+def _forked(tmp_path: Path, seconds: str, **env: str) -> Process:
+    program = forked.Program(_LOADED, "tests.unit.harness.sleeper", (seconds,))
+    return Process("sleeper", [], tmp_path / "log", env=env, program=program)
 
 
 def _alive(pid: int) -> bool:
@@ -57,8 +75,38 @@ async def test_a_process_that_ends_early_is_reported_with_the_end_of_its_log(tmp
         await Process("server", argv, tmp_path / "log", ready=never).start()
 
 
-def _child_of_a_killed_parent(log: Path) -> int:
-    with subprocess.Popen([sys.executable, "-c", _PARENT, str(log)], stdout=subprocess.PIPE, text=True) as parent:
+async def test_what_is_forked_can_be_killed_started_again_and_stopped(tmp_path: Path) -> None:
+    process = _forked(tmp_path, "300")
+    process.spawn()
+    first = process.pid
+    assert os.getpgid(first) == first
+    assert process.exit_code is None
+    await process.kill()
+    assert process.exit_code == -signal.SIGKILL
+    assert not _alive(first)
+    process.spawn()
+    assert process.pid != first
+    assert await process.stop() == -signal.SIGTERM
+
+
+async def test_what_is_forked_has_its_own_environment_log_and_exit_code(tmp_path: Path) -> None:
+    process = _forked(tmp_path, "0", SLEEPER="the port is taken")
+    process.spawn()
+    assert await process.until_ended() == 3
+    assert process.log.read_text().splitlines() == ["SLEEPER=the port is taken", "0 seconds"]
+
+
+async def test_what_is_forked_dies_with_a_parent_that_was_killed(tmp_path: Path) -> None:
+    child = _child_of_a_killed_parent(tmp_path / "log", _FORKING_PARENT)
+
+    async def gone() -> bool:
+        return not _alive(child)
+
+    await eventually(gone)
+
+
+def _child_of_a_killed_parent(log: Path, program: str = _PARENT) -> int:
+    with subprocess.Popen([sys.executable, "-c", program, str(log)], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         child = int(parent.stdout.readline())
         assert _alive(child)
@@ -72,7 +120,7 @@ async def test_a_process_dies_with_a_parent_that_was_killed(tmp_path: Path) -> N
     async def gone() -> bool:
         return not _alive(child)
 
-    await eventually(gone, within=10)
+    await eventually(gone)
 
 
 async def test_what_never_comes_true_is_told_with_what_was_seen_last() -> None:

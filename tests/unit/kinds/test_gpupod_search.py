@@ -44,3 +44,10 @@ async def test_what_is_found_ends_the_search_whatever_is_left() -> None:
         found = await GpuPods().find(cloud, "mine", unclaimed)
         assert isinstance(found, Found)
         assert len(server.seen) == 11
+
+
+@pytest.mark.parametrize("answer", [ABSENT, Reply(404), Reply(405)], ids=["no route", "no body", "no method"])
+async def test_a_cloud_without_a_list_cannot_tell(answer: Reply) -> None:
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        server.will(answer)
+        assert await GpuPods().find(cloud, "mine", UnclaimedIds()) == CannotTell()

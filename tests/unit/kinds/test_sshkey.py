@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from relay_client import Cloud, NotFound
+from relay_client import Cloud, NotFound, NotServed
 from relay_operator.api.meta import CreateIntent
 from relay_operator.api.public_keys import fingerprint
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
-from relay_operator.flows.managed.resource import Found, Inputs, Look, NotSeen, Progress
+from relay_operator.flows.managed.resource import CannotTell, Found, Inputs, Look, NotSeen, Progress
 from relay_operator.kinds.sshkey import SshKey, SshKeys, SshKeyStatus
 from relay_wire.ssh_keys import SshKey as RegisteredKey
 from tests.unit.client.scripted import Reply, scripted_server
@@ -108,6 +108,15 @@ async def test_a_key_is_found_by_its_name() -> None:
         assert isinstance(found, Found)
         assert keys().identity(found.resource) == ("b", "team-a-b")
         assert await keys().find(cloud, "team-a-c", UnclaimedIds()) == NotSeen()
+
+
+async def test_what_is_said_of_the_list_is_not_said_of_a_key() -> None:
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        no_list = Reply(status=404, body=b'{"error": "no such path", "code": "not_found"}')
+        server.will(no_list, no_list)
+        with pytest.raises(NotServed):
+            await keys().observe(cloud, "a", NOTHING, Look.EXACT)
+        assert await keys().find(cloud, "team-a-a", UnclaimedIds()) == CannotTell()
 
 
 async def test_nobody_is_asked_for_a_list_that_nobody_needs() -> None:

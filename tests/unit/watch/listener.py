@@ -3,12 +3,12 @@
 import asyncio
 from datetime import UTC, datetime
 
-from kubernetes.aio import client
+import aiohttp
 
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.informer import Informer
-from relay_operator.engine.kube import Kube
+from relay_operator.engine.kube import ApiAccess, Kube
 from relay_operator.engine.queue import Queue
 from relay_operator.engine.vanished import Vanished
 from tests.unit.engine.apiserver import Json, part
@@ -19,7 +19,9 @@ class Listener(Informer):
 
     def __init__(self) -> None:
         cache, queue = Cache(), Queue[ObjectKey](lambda: 0.0)
-        kube = Kube(client.ApiClient(client.Configuration()))
+        session = aiohttp.ClientSession()
+        session.detach()  # Nothing is sent.
+        kube = Kube(ApiAccess("", session))
         vanished = Vanished(kube, "relay-system", cache, queue, lambda: datetime.now(UTC), frozenset({"GpuPod"}))
         super().__init__(cache, queue, vanished, lambda: 0.5, 300.0)
         self.told: asyncio.Queue[tuple[str, str]] = asyncio.Queue()

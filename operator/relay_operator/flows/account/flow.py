@@ -280,7 +280,7 @@ class AccountFlow:
         return Told(before, after, report, name="Stall" if isinstance(state, AccountRefused) else "Wait")
 
     def _next(self, memory: AccountMemory, *, deleting: bool) -> tuple[float, Priority]:
-        """When it is looked at again by itself: at the latest when the Secret is to be read anew."""
+        """When it is looked at again by itself: at the latest when the Secret is to be read again."""
         transition, reread = self.engine.intervals.transition, self.settings.secret_reread_seconds
         if deleting:
             return transition, Priority.DELETE

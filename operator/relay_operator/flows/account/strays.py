@@ -37,14 +37,12 @@ class Standing(Enum):
     ORPHAN = auto()  # the object that gave the name is not there
 
 
-def growing(before: Mapping[str, float] | None, usage: CurrentUsage | None) -> Iterator[Stray]:
-    """What is being paid for: its hours are more than the last time they were told."""
-    if usage is None or before is None:
-        return
-    for item in usage.breakdown:
-        kind = _KINDS.get(item.kind or "")
-        if kind and item.resource_id and item.name and (item.hours or 0.0) > before.get(item.resource_id, 0.0):
-            yield Stray(kind, item.resource_id, item.name)
+def unseen(looked: Mapping[str, float], usage: CurrentUsage | None) -> Iterator[tuple[Stray, float]]:
+    """What the month's usage tells, with its hours; apart from what was looked at when it had as many hours."""
+    for item in usage.breakdown if usage is not None else ():
+        kind, hours = _KINDS.get(item.kind or ""), item.hours or 0.0
+        if kind and item.resource_id and item.name and hours != looked.get(item.resource_id):
+            yield Stray(kind, item.resource_id, item.name), hours
 
 
 def standing(*, given: bool, here: bool, searched: bool, settled: bool, watched: bool) -> Standing:

@@ -25,7 +25,7 @@ from relay_operator.engine.leftovers import Fate, Leftover
 from relay_operator.engine.manifests import part
 from relay_operator.engine.queue import Priority
 from relay_operator.engine.traces import Traces
-from relay_operator.flows.account.strays import Standing, Stray, growing, in_turn, standing, to_end
+from relay_operator.flows.account.strays import Standing, Stray, in_turn, standing, to_end, unseen
 from relay_wire.billing import CurrentUsage
 
 logger = logging.getLogger(__name__)
@@ -57,8 +57,8 @@ def _tolerant(kind: str) -> Iterator[None]:
 class SweepMemory:
     """What one process remembers between the sweeps of an account; times are monotonic."""
 
-    hours: dict[str, float] | None = None
-    """As the usage told them last, by the id of the resource."""
+    hours: dict[str, float] = field(default_factory=dict)
+    """As the usage told them when it was looked whether a resource lives, by its id."""
     missing: Counter[str] = field(default_factory=Counter)
     """How often in a row each leftover was not found."""
     looked: dict[str, int] = field(default_factory=dict)
@@ -94,7 +94,8 @@ class Sweeper:
         self, ready: AccountReady, usage: CurrentUsage | None, policy: Orphans, memory: SweepMemory, now: datetime
     ) -> None:
         """Look for what nobody knows, and at what is known to be left; what the key may not see is left out."""
-        found = {stray.id: stray for stray in growing(memory.hours, usage)}
+        hours = dict(unseen(memory.hours, usage))
+        found = {stray.id: stray for stray in hours}
         if self.anxious(ready.key, ready, memory):
             for kind, traces in self.traces.items():
                 with _tolerant(kind):
@@ -102,7 +103,8 @@ class Sweeper:
                     found |= {cloud_id: Stray(kind, cloud_id, name) for cloud_id, name in living.items()}
         memory.sweeps += 1
         if usage is not None:
-            memory.hours = {item.resource_id: item.hours or 0.0 for item in usage.breakdown if item.resource_id}
+            month = {item.resource_id for item in usage.breakdown}
+            memory.hours = {cloud_id: told for cloud_id, told in memory.hours.items() if cloud_id in month}
         self.engine.leftovers.move(ready.organization_id, ready.key, lambda key: self.engine.cache.get(key) is not None)
         fates = {stray: fate for stray in found.values() if (fate := self._fate(ready, stray)) is not None}
         left = {record.id for record in self.engine.leftovers.of(ready.key)}
@@ -112,6 +114,8 @@ class Sweeper:
             if not self._asked_for(ready, stray.kind, stray.id, stray.name):
                 with _tolerant(stray.kind):
                     await self._confirm(ready, stray, fates[stray], now)
+                    if stray in hours:
+                        memory.hours[stray.id] = hours[stray]
         await self.engine.leftovers.save(())
         await self._look_after(ready, policy, memory, now)
         await self.engine.leftovers.save(())
@@ -217,13 +221,14 @@ class Sweeper:
     async def _look_at(
         self, ready: AccountReady, record: Leftover, policy: Orphans, memory: SweepMemory, now: datetime
     ) -> None:
-        name = await self.traces[record.kind].name_of(ready.cloud, record.id)
+        name = await self.traces[record.kind].name_of(ready.cloud, record.address)
         memory.missing[record.config_map] = memory.missing[record.config_map] + 1 if name is None else 0
         if memory.missing[record.config_map] >= _GONE:
             self._forget(record, memory)
         elif name == record.name and self._ends(ready, record, policy, now):
             logger.warning("ending %s %s (%s): %s", record.kind, record.id, record.name, record.fate)
-            await self.traces[record.kind].end(ready.cloud.guarded(partial(self._nobodys, ready, record)), record.id)
+            guarded = ready.cloud.guarded(partial(self._nobodys, ready, record))
+            await self.traces[record.kind].end(guarded, record.address)
 
     def _ends(self, ready: AccountReady, record: Leftover, policy: Orphans, now: datetime) -> bool:
         ours = self.traces[record.kind].ours(record.name)

@@ -47,7 +47,7 @@ from relay_operator.flows.batch.result import (
 from relay_operator.flows.batch.sending import Sending
 from relay_operator.flows.batch.transfers import Transfers
 from relay_operator.records.ids import NoTemporarySpace
-from relay_wire.batches import BatchCreate
+from relay_wire.batches import BatchCreate, BatchStatus
 
 logger = logging.getLogger(__name__)
 
@@ -223,18 +223,25 @@ class Actor:
         return False
 
     async def _cancel(self, facts: Facts, memory: BatchMemory) -> Result:
+        """One that is not taken keeps no other from being sent."""
         account = facts.usable_account
+        refused: Conflict | None = None
         for part in predicates.live(facts.status):
             batch_id = part.batch_id or ""
+            if part.state == BatchStatus.CANCELLING:
+                continue
             try:
                 await self._fenced(facts).call(CANCEL_BATCH, id=batch_id)
-            except (Conflict, NotFound):
-                pass  # it is ending, or has ended: the next look says how
+            except Conflict as error:  # it has ended, most likely: the next look says whether that is so
+                refused = error
+                continue
+            except NotFound:
+                pass  # the next look says so
             except CloudError as error:
                 self.accounts.failed(account, error)
                 return CancelRefused(error)
             memory.cancelled[batch_id] = self.clock()
-        return Nothing()
+        return Nothing() if refused is None else CancelRefused(refused)
 
     async def _checked(self, facts: Facts) -> Result:
         """Somebody may have put something there since it was checked before anything was paid."""

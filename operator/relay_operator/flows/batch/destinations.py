@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from pydantic import JsonValue
@@ -16,7 +16,7 @@ from relay_operator.api.inferencebatch_spec import OnExisting
 from relay_operator.engine import kube
 from relay_operator.engine.kube import CONFIG_MAPS, JsonObject, Kube
 from relay_operator.engine.manifests import owner, owners, part
-from relay_operator.flows.batch.marks import LONGEST, published_by
+from relay_operator.flows.batch.marks import LONGEST, mark_of, published_by
 from relay_operator.flows.batch.result import Published, StoppedError, WorkRefused, WorkTroubled
 from relay_operator.flows.batch.sources import Sources, located
 from relay_operator.objectstores.credentials import Credentials
@@ -61,10 +61,10 @@ class Destinations:
             with suppress(kube.NotFound):
                 await self._allowed(obj, obj.spec.output.config_map_ref.name, token)
             return
-        replace = obj.spec.output.on_existing is OnExisting.REPLACE
+        replaces = obj.spec.output.on_existing is OnExisting.REPLACE
         for location, credentials in await self._objects(obj):
             try:
-                await self.stores.check_writable(location, credentials, replace=replace)
+                await self.stores.check_writable(location, credentials, replace=replaces)
             except StoreError as error:
                 if error.reason is not StoreReason.ALREADY_EXISTS:
                     raise StoppedError(_unwritten(error)) from None
@@ -113,14 +113,14 @@ class Destinations:
         return published_by(token, text)
 
     async def write(
-        self, obj: InferenceBatch, merge: Merge, token: str, told: Callable[[OutputStatus], str]
-    ) -> OutputStatus:
-        """Publishes both, then the mark that `told` makes; what is there is replaced.
+        self, obj: InferenceBatch, merge: Merge, token: str, ended: Callable[[OutputStatus], Published]
+    ) -> Published:
+        """Publishes both, then a mark of how it ended; what is there is replaced.
 
         Raises StoppedError, KubeError, and what `merge` raises.
         """
         if obj.spec.output.config_map_ref is not None:
-            return await self._write_config_map(obj, obj.spec.output.config_map_ref.name, merge, token, told)
+            return await self._write_config_map(obj, obj.spec.output.config_map_ref.name, merge, token, ended)
         answers, errors, mark = await self._objects(obj)
         try:
             first = await self.stores.write(*answers, self._while_leading(merge.outputs()))
@@ -133,13 +133,15 @@ class Destinations:
             errors=str(errors[0]),
             errors_version=second[:253] or None,
         )
+        came = ended(output)
         try:
-            await self.stores.write(*mark, self._while_leading(_one(told(output).encode())))
+            text = mark_of(token, came, obj.status).encode()
+            await self.stores.write(*mark, self._while_leading(_one(text)))
         except StoreError as error:
             if error.transient:
                 raise StoppedError(_unwritten(error)) from None
             logger.warning("%s: published without a mark of how it ended: %s", obj.key, error.message)
-        return output
+        return came
 
     async def _while_leading(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
         """An upload is seen by others once its last piece is in: whoever does not lead by then lets it fall."""
@@ -231,15 +233,17 @@ class Destinations:
                 raise
 
     async def _write_config_map(
-        self, obj: InferenceBatch, name: str, merge: Merge, token: str, told: Callable[[OutputStatus], str]
-    ) -> OutputStatus:
+        self, obj: InferenceBatch, name: str, merge: Merge, token: str, ended: Callable[[OutputStatus], Published]
+    ) -> Published:
         answers = await _all_of(merge.outputs(), CONFIG_MAP_LIMIT)
         errors = await _all_of(merge.errors(), CONFIG_MAP_LIMIT - len(answers))
         data: JsonObject = {ANSWERS: answers.decode(errors="replace"), ERRORS: errors.decode(errors="replace")}
         output = OutputStatus(answers=f"ConfigMap {name}, key {ANSWERS}", errors=f"ConfigMap {name}, key {ERRORS}")
-        raw = await self._put_config_map(obj, name, data, {MADE_BY: token, MARK: told(output)})
+        came = ended(output)
+        raw = await self._put_config_map(obj, name, data, {MADE_BY: token, MARK: mark_of(token, came, obj.status)})
         version = str(part(raw, "metadata").get("resourceVersion") or "") or None
-        return output.model_copy(update={"answers_version": version, "errors_version": version})
+        versions = {"answers_version": version, "errors_version": version}
+        return replace(came, output=came.output.model_copy(update=versions))
 
     async def _put_config_map(
         self, obj: InferenceBatch, name: str, data: JsonObject, annotations: JsonObject

@@ -1,7 +1,6 @@
 """What publishing leaves beside the answers: a status that is lost is rebuilt from it, and nothing paid twice. Pure."""
 
 from dataclasses import fields
-from datetime import datetime
 from typing import Final
 
 from pydantic import Field, ValidationError
@@ -38,10 +37,10 @@ class Mark(Model):
     usage: Usage | None = None
 
 
-def mark_of(token: str, came: Published, status: InferenceBatchStatus, now: datetime) -> str:
+def mark_of(token: str, came: Published, status: InferenceBatchStatus) -> str:
     """The text to leave."""
     told = {name: getattr(came, name) for name in _PUBLISHED}
-    told |= {"at": now, "ending": status.ending, "usage": status.usage}
+    told |= {"ending": status.ending, "usage": status.usage}
     return Mark(token=token, **told).model_dump_json(exclude_none=True)
 
 

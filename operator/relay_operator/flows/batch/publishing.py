@@ -19,7 +19,6 @@ from relay_operator.api.inferencebatch import (
 from relay_operator.api.meta import CreateIntent
 from relay_operator.flows.batch.destinations import Destinations
 from relay_operator.flows.batch.files import LostFiles, files_of, opened, results_of
-from relay_operator.flows.batch.marks import mark_of
 from relay_operator.flows.batch.result import Published, StoppedError, WorkRefused, frequent, shown
 from relay_operator.records.ids import Ids
 from relay_operator.records.merge import Merge, PartFiles, Round
@@ -53,15 +52,13 @@ class Publishing:
         try:
             with Ids() as ids:
                 merge = Merge(rounds, ids, self.pace)
-                now = self.wall_clock()
 
-                def told(output: OutputStatus) -> str:
-                    return mark_of(intent.token, _published(output, merge, lost), obj.status, now)
+                def ended(output: OutputStatus) -> Published:
+                    return _published(output, merge, lost, self.wall_clock())
 
-                output = await self.destinations.write(obj, merge, intent.token, told)
+                return await self.destinations.write(obj, merge, intent.token, ended)
         except StoppedError as stopped:
             raise StoppedError(replace(stopped.came, message=f"{stopped.came.message}; {how_to_fetch(obj)}")) from None
-        return _published(output, merge, lost)
 
 
 def _rounds(status: InferenceBatchStatus, cloud: Cloud, gone: Collection[str]) -> tuple[list[Problem], list[Round]]:
@@ -83,7 +80,7 @@ def _files(part: PartStatus, cloud: Cloud, gone: Collection[str]) -> PartFiles:
     return PartFiles(there(part.input_file_id), there(part.output_file_id), there(part.error_file_id))
 
 
-def _published(output: OutputStatus, merge: Merge, lost: list[Problem]) -> Published:
+def _published(output: OutputStatus, merge: Merge, lost: list[Problem], now: datetime) -> Published:
     merged = merge.merged
     lines = merged.succeeded + merged.failed
     return Published(
@@ -91,6 +88,7 @@ def _published(output: OutputStatus, merge: Merge, lost: list[Problem]) -> Publi
         counts=RequestCounts(total=merged.records, completed=merged.succeeded, failed=merged.failed),
         unanswered=merged.unanswered,
         lost=len(lost),
+        at=now,
         problems=tuple([*lost, *shown(merged.problems)][:SHOWN_PROBLEMS]),
         reasons=frequent(merged.reasons),
     )

@@ -45,11 +45,11 @@ class Published:
     unanswered: int
     lost: int
     """Files with results that the cloud does not have any more."""
+    at: datetime
     problems: tuple[Problem, ...] = ()
     reasons: tuple[FailureReason, ...] = ()
-    at: datetime | None = None
-    """When, where that was before: the status that told it was lost, and so were the two below."""
     ending: Ending | None = None
+    """Why it ended and what it cost: known only if it was published before and the status that told it was lost."""
     usage: Usage | None = None
 
 

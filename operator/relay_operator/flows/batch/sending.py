@@ -61,7 +61,7 @@ class _Found:
         self.by_name = {file.filename or "": file for file in files}
 
     async def same(self, name: str, made: PartMade) -> str | None:
-        """The id of the file with that name, if it is this very part; else it is forgotten, and uploaded anew."""
+        """The id of the file with that name, if it is this very part; else it is forgotten, and uploaded again."""
         file = self.by_name.pop(name, None)
         if file is None or file.bytes not in (None, made.bytes):
             return None

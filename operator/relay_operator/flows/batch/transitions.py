@@ -200,7 +200,7 @@ def _published(facts: Facts, came: Published) -> Fields:
     begun = status.output.begun_at if status.output is not None else facts.now
     fields: Fields = {
         "output": came.output.model_copy(update={"begun_at": begun}),
-        "completion_time": came.at or facts.now,
+        "completion_time": came.at,
         "problems": list(came.problems) or status.problems,
         "failure_reasons": list(came.reasons) or None,
         "ending": status.ending or came.ending or _shortfall(facts, came) or _deleted(facts),

@@ -18,9 +18,13 @@ from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.flows.managed import actions, predicates
 from relay_operator.flows.managed.actions import Action
 from relay_operator.flows.managed.facts import Facts
+from relay_operator.flows.managed.former import former
+from relay_operator.flows.managed.links import made_of
 from relay_operator.flows.managed.memory import ManagedMemory, SentChange
-from relay_operator.flows.managed.resource import Change, ExternalResource, Inputs, ObsT
+from relay_operator.flows.managed.part_of import asked, part_of
+from relay_operator.flows.managed.resource import Change, ExternalResource, Inputs, ObsT, nameless
 from relay_operator.flows.managed.result import Accepted, OutcomeUnknown, Rejected, Result, Sent
+from relay_operator.flows.managed.shown_once import Shown
 
 AnswerT = TypeVar("AnswerT")
 
@@ -47,21 +51,27 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
                 return await self._create(facts, await self._open_intent(facts, memory, writer), memory)
             case actions.Resend() if facts.intent is not None:
                 return await self._create(facts, facts.intent, memory)
+            case actions.Discard() if facts.observed is not None:
+                found, _ = self.resource.identity(facts.observed)
+                memory.shown = Shown()
+                address = asked(facts.obj.status, found)
+                result = await self._send(facts, lambda cloud: self.resource.delete(cloud, address))
+                memory.discarded = facts.intent.token if isinstance(result, Sent) and facts.intent is not None else ""
+                return result
             case actions.Adopt() if facts.observed is not None:
                 return Accepted(facts.observed, await self._intent_for_adoption(facts, facts.observed, memory, writer))
             case actions.Update(name) if facts.observed is not None:
                 change = predicates.change_named(self.resource, facts.observed, facts.change, name)
-                result = await self._send(facts, change.send, change)
+                result = await self._send(facts, change.send, change, ending=change.name == actions.STOP)
                 if isinstance(result, Sent):
                     memory.sent = SentChange(facts.obj.status.id or "", change.name, change.to, self.clock())
                 return result
             case actions.Watch(name) if facts.observed is not None:
                 return Sent(predicates.change_named(self.resource, facts.observed, facts.change, name))
             case actions.Delete():
-                result = await self._send(facts, lambda cloud: self.resource.delete(cloud, facts.obj.status.id or ""))
-                if isinstance(result, Sent):  # one that was refused ends nothing: it is sent again, not waited for
-                    memory.terminated = (facts.obj.status.id or "", self.clock())
-                return result
+                return await self._end(facts, facts.obj.status.id or "", memory)
+            case actions.EndFormer() if facts.former is not None:
+                return await self._end(facts, facts.former.id, memory)
             case _:
                 return Nothing()
 
@@ -69,7 +79,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         """The open intent, or that of an object that has a resource, made from status where somebody took it away."""
         obj, status = facts.obj, facts.obj.status
         if not status.id:
-            return facts.intent if predicates.intent_open(obj, facts.intent) else None
+            return facts.intent if predicates.intent_open(obj, facts.intent) or former(status) else None
         return facts.intent or CreateIntent(
             token=status.create_token or self.new_token(),
             name=named(status.id, status.cloud_name or ""),
@@ -78,6 +88,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
             started_at=obj.metadata.creation_timestamp or facts.now,
             account=f"{status.account.kind}/{status.account.name}" if status.account is not None else "",
             identity=status.identity,
+            part_of=part_of(status),
         )
 
     async def _open_intent(
@@ -118,6 +129,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
             started_at=facts.now,
             account=f"{account.kind}/{account.name}",
             identity=identity_of(facts.obj.metadata, self.installation.name, facts.usable_account.organization_id),
+            part_of=part_of(facts.obj.status),
         )
 
     async def _create(
@@ -137,32 +149,56 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
             raise
         except CloudError as error:
             # A name clash means that something of this name exists: look, do not count it as refused.
-            unknown = error.outcome is Outcome.UNKNOWN or isinstance(error, Conflict)
+            clash = isinstance(error, Conflict) and not nameless(self.resource)
+            unknown = error.outcome is Outcome.UNKNOWN or clash
             return OutcomeUnknown(error, intent) if unknown else Rejected(error, intent)
         _, name = self.resource.identity(observed)
-        if name and name != intent.name:
+        if name and name != intent.name and not nameless(self.resource):
             told = f"the answer is about {name!r}, and {intent.name!r} was to be created"
             return OutcomeUnknown(Unreadable("create", told), intent)
         return Accepted(observed, intent)
+
+    async def _end(self, facts: Facts[SpecT, StatusT, ObsT], cloud_id: str, memory: ManagedMemory) -> Result[ObsT]:
+        address = asked(facts.obj.status, cloud_id)
+        result = await self._send(facts, lambda cloud: self.resource.delete(cloud, address), ending=True)
+        if isinstance(result, Sent):  # one that was refused ends nothing: it is sent again, not waited for
+            memory.terminated = (cloud_id, self.clock())
+        return result
 
     async def _send(
         self,
         facts: Facts[SpecT, StatusT, ObsT],
         call: Callable[[Cloud], Awaitable[object]],
         change: Change | None = None,
+        *,
+        ending: bool = False,
     ) -> Result[ObsT]:
         try:
-            await self._sent(facts, call)
+            await self._sent(facts, call, ending=ending)
         except NotFound:
             return Sent(change)  # the next look says what that means
         except CloudError as error:
             return Rejected(error)
         return Sent(change)
 
-    async def _sent(self, facts: Facts[SpecT, StatusT, ObsT], call: Callable[[Cloud], Awaitable[AnswerT]]) -> AnswerT:
-        """The answer. Raises CloudError, and SupersededError where nothing was sent and another decision is needed."""
+    async def _sent(
+        self,
+        facts: Facts[SpecT, StatusT, ObsT],
+        call: Callable[[Cloud], Awaitable[AnswerT]],
+        *,
+        ending: bool = False,
+    ) -> AnswerT:
+        """The answer. Raises CloudError, and SupersededError where nothing was sent and another decision is needed.
+
+        `ending`: something may have begun to be made meanwhile of what is stopped or ended.
+        """
         account, obj = facts.usable_account, facts.obj
-        stands = fence(self.cache, facts.key, obj.metadata, obj.status.id)
+        holds = fence(self.cache, facts.key, obj.metadata, obj.status.id)
+        spared = ending and self.resource.is_source
+
+        def stands() -> bool:
+            return holds() and not (spared and made_of(self.cache, facts.key))
+
         try:
             return await call(account.cloud.guarded(stands))
         except CloudError as error:

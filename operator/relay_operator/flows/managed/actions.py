@@ -26,6 +26,11 @@ class CloseIntent:
 
 
 @dataclass(frozen=True, slots=True)
+class Discard:
+    """End what an open intent led to, since the value that the cloud showed of it is lost."""
+
+
+@dataclass(frozen=True, slots=True)
 class Adopt:
     """Record the resource that was found as this object's own; closes the open intent, if any."""
 
@@ -61,17 +66,42 @@ class Forget:
     """Drop the recorded id of a resource that is gone, so that a later pass creates another."""
 
 
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Nothing is left to be done: the resource is gone, as people asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """Record the resource as a former one, so that a later pass makes another beside it."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndFormer:
+    """Terminate a former resource that nothing uses any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class DropFormer:
+    """Drop the record of a former resource that is gone."""
+
+
 Action = (
     Ignore
     | Create
     | Resend
     | CloseIntent
+    | Discard
     | Adopt
     | Update
     | Watch
     | Replace
     | Delete
     | Forget
+    | Rest
+    | SetAside
+    | EndFormer
+    | DropFormer
     | Release
     | Expire
     | Wait

@@ -18,7 +18,7 @@ from relay_operator.engine.kube import (
     Refused,
     ResourceType,
 )
-from relay_operator.engine.manifests import as_secret, owner, owners, part
+from relay_operator.engine.manifests import as_secret, is_owned_by, owner, part
 from relay_operator.flows.managed.memory import ManagedMemory
 
 
@@ -97,7 +97,7 @@ class ConnectionWriter:
             found = await self.kube.get(kind, key.namespace, target.name)
         except NotFound:
             found = {}
-        same = _owned_by(found, uid) and _hash(found.get("data") or {}) == memory.connections[kind.plural][1]
+        same = is_owned_by(found, uid) and _hash(found.get("data") or {}) == memory.connections[kind.plural][1]
         if not same:
             del memory.connections[kind.plural]
         return same
@@ -136,7 +136,7 @@ class ConnectionWriter:
     async def _replace(
         self, kind: ResourceType, namespace: str, name: str, found: JsonObject, body: JsonObject, uid: str
     ) -> str | None:
-        if not _owned_by(found, uid):
+        if not is_owned_by(found, uid):
             return f"connection: {kind.plural} {name} exists and is not this object's: choose another name"
         before = found.get("data")
         data: JsonValue = body["data"]
@@ -161,7 +161,3 @@ def _hash(value: JsonValue) -> int:
 def _carries(found: Mapping[str, JsonValue], wanted: JsonValue) -> bool:
     """Whether the labels asked for are there; that it is this object's is known."""
     return part(found, "metadata", "labels").items() >= part(wanted, "labels").items()
-
-
-def _owned_by(found: Mapping[str, JsonValue], uid: str) -> bool:
-    return any(reference.get("uid") == uid for reference in owners(found))

@@ -25,7 +25,7 @@ def _for_its_end(model: type[Resource[SpecT, StatusT]], raw: dict[str, JsonValue
     spec = raw.get("spec")
     said = spec if isinstance(spec, dict) else {}
     asked = ManagedSpec.model_validate({name: said[name] for name in _NEEDED if name in said})
-    needed = {name: getattr(asked, name) for name in ManagedSpec.model_fields}
+    needed = {name: getattr(asked, name) for name in asked.model_fields_set}
     spec_type, status_type = (model.model_fields[name].annotation for name in ("spec", "status"))
     assert spec_type is not None, "every kind says what its spec is"
     assert status_type is not None, "every kind says what its status is"

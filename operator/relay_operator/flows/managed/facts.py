@@ -7,7 +7,7 @@ from typing import Generic
 
 from relay_client.errors import CloudError
 from relay_operator.api.meta import CreateIntent, ObjectKey, Resource
-from relay_operator.api.workload import SpecT, StatusT
+from relay_operator.api.workload import Former, SpecT, StatusT
 from relay_operator.engine.account import AccountState, UsesAccount
 from relay_operator.flows.managed.plan import View
 from relay_operator.flows.managed.resource import Change, ExternalResource, Inputs, ObsT
@@ -31,9 +31,13 @@ class Facts(UsesAccount, Generic[SpecT, StatusT, ObsT]):
     note: str = ""
     """The sentence that explains what was seen: differences, what is missing, what cannot be found out."""
     related: str = ""
-    """The sentence about an object that this one refers to and has to wait for, or about those that refer to it."""
+    """The sentence about an object that this one refers to and has to wait for."""
+    used: str = ""
+    """The sentence about objects that refer to this one, and that it has to wait for."""
     change: Change | None = None
     """The first that would make it as asked."""
+    former: Former | None = None
+    """The one that was put aside and is to be ended, or is gone."""
     inputs: Inputs | None = None
     env_digest: str = ""
     """Of the Secrets and ConfigMaps as they are; empty where none are used or they were not read."""

@@ -1,6 +1,7 @@
 """The flow of objects that a kind maps to one resource of the cloud each."""
 
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Generic
 
 from relay_client import BadRequest
@@ -27,13 +28,16 @@ from relay_operator.flows.managed.actions import Action
 from relay_operator.flows.managed.connection import ConnectionWriter
 from relay_operator.flows.managed.ending import parse
 from relay_operator.flows.managed.facts import Facts
+from relay_operator.flows.managed.former import former
 from relay_operator.flows.managed.gather import Gatherer
 from relay_operator.flows.managed.memory import ManagedMemory
 from relay_operator.flows.managed.open_intent import with_open_intent
+from relay_operator.flows.managed.part_of import part_of, placed
 from relay_operator.flows.managed.plan import Seen, plan
 from relay_operator.flows.managed.report import report_of
-from relay_operator.flows.managed.resource import Connects, ExternalResource, ObsT
+from relay_operator.flows.managed.resource import Connects, ExternalResource, ObsT, brought_in, shown_once
 from relay_operator.flows.managed.result import Accepted, Rejected, Result
+from relay_operator.flows.managed.shown_once import Shown
 from relay_operator.flows.managed.status import new_status
 from relay_operator.flows.managed.workload import asked
 
@@ -60,7 +64,7 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
         return parse(self.resource.model, body)
 
     def own(self, obj: Resource[SpecT, StatusT]) -> Resource[SpecT, StatusT]:
-        return identity.own(obj, self.installation.name)
+        return placed(self.resource, identity.own(obj, self.installation.name))
 
     def memory(self, uid: str) -> ManagedMemory:
         return ManagedMemory(uid)
@@ -91,10 +95,24 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
         self, facts: Facts[SpecT, StatusT, ObsT], action: Action, memory: ManagedMemory, writer: ObjectWriter
     ) -> Result[ObsT]:
         result = await self.actor.act(facts, action, memory, writer)
+        if isinstance(result, Accepted) and not facts.view.deleting:
+            await self._keep(facts, result.resource, memory)
         memory.unconnected, memory.connection_lost = "", False
         if facts.observed is not None and not facts.view.deleting:
             await self._connect(facts, facts.observed, memory)
         return result
+
+    async def _keep(self, facts: Facts[SpecT, StatusT, ObsT], observed: ObsT, memory: ManagedMemory) -> None:
+        """What was shown once is in the Secret before status tells of the resource. Raises KubeError."""
+        resource, (cloud_id, _) = self.resource, self.resource.identity(observed)
+        if not shown_once(resource):
+            return
+        if shown := resource.shown(observed):
+            memory.shown = Shown(cloud_id, shown)
+        if memory.shown.cloud_id == cloud_id:
+            place = resource.kept_in(facts.obj)
+            await self.gatherer.values.keep(facts.key, facts.obj.metadata.uid, place, memory.shown)
+            memory.shown = Shown()
 
     async def _connect(self, facts: Facts[SpecT, StatusT, ObsT], observed: ObsT, memory: ManagedMemory) -> None:
         """Tell others where it is reached."""
@@ -125,10 +143,16 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
         if report is not None:
             report = self._with_looks(facts, action, result, _with_connection(report, memory))
             status = new_status(facts, action, result, report, self.retry_policy)
-        known = predicates.deadlines(obj.spec, obj.status)
+        known = self._deadlines(obj.spec, obj.status)
         # A moment that had passed before was part of this decision.
-        due = tuple(at for at in predicates.deadlines(obj.spec, status) if at > facts.now or at not in known)
+        due = tuple(at for at in self._deadlines(obj.spec, status) if at > facts.now or at not in known)
         return Told(obj.status, status, report, status.next_attempt_time, due)
+
+    def _deadlines(self, spec: SpecT, status: StatusT) -> tuple[datetime, ...]:
+        """Moments at which the passing of time alone asks for a pass."""
+        moments = self.resource.life(spec, status).moments if shown_once(self.resource) else ()
+        resting = (each.until for each in former(status) if each.until is not None)
+        return (*predicates.deadlines(spec, status), *moments, *resting)
 
     def _with_looks(
         self, facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result[ObsT], report: Report
@@ -141,8 +165,8 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
         return report
 
     def paid(self, facts: Facts[SpecT, StatusT, ObsT], result: Result[ObsT]) -> PaidFor | None:
-        """What `adopt-id` names is not the object's own before status says so."""
-        if not isinstance(result, Accepted) or facts.view.seen is Seen.ADOPTEE:
+        """What `adopt-id` names is not the object's own before status says so; what was brought in nobody paid for."""
+        if not isinstance(result, Accepted) or facts.view.seen is Seen.ADOPTEE or brought_in(self.resource):
             return None
         return PaidFor(self.resource.identity(result.resource)[0], DeletionPolicy.DELETE)
 
@@ -150,12 +174,15 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
         """By policy or by `abandon`; what a former object had, and this one could not take over, is an orphan."""
         status, intent, seen = facts.obj.status, facts.intent, facts.view.seen
         is_open = predicates.intent_open(facts.obj, intent)
-        if seen in {Seen.NOTHING, Seen.GONE} or not (status.id or is_open):
-            return ()
-        recorded = status.identity if status.id else intent.identity if intent is not None else None
         fate = Fate.ORPHAN if seen is Seen.WITHHELD else Fate.KEPT
+        where = status.identity.organization if status.identity is not None else ""
+        aside = tuple(Left(fate, each.id, each.name, where) for each in former(status))
+        if seen in {Seen.NOTHING, Seen.GONE} or not (status.id or is_open):
+            return aside
+        recorded = status.identity if status.id else intent.identity if intent is not None else None
         name = status.cloud_name if status.id else intent.name if intent is not None else None
-        return (Left(fate, status.id or "", name or "", recorded.organization if recorded is not None else ""),)
+        where = recorded.organization if recorded is not None else ""
+        return (*aside, Left(fate, status.id or "", name or "", where, part_of(status)))
 
     def unrecorded(self, result: Result[ObsT], memory: ManagedMemory, why: str) -> Result[ObsT]:
         if isinstance(result, Accepted):

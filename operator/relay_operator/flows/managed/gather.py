@@ -1,13 +1,15 @@
 """The one place that looks: object, account, cloud and inputs become `Facts`. Reads only."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Generic
 
-from relay_client.errors import CloudError
+from relay_client.errors import CloudError, NotFound
 from relay_operator.api import meta
+from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey, Resource
+from relay_operator.api.workload import Former as FormerResource
 from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine.account import NOT_ASKED, AccountReady, Accounts, elsewhere, not_served, pinned
 from relay_operator.engine.cache import Cache
@@ -17,11 +19,14 @@ from relay_operator.engine.identity import Installation
 from relay_operator.engine.rules import Account
 from relay_operator.flows.managed import links, predicates, recovery
 from relay_operator.flows.managed.facts import Facts
+from relay_operator.flows.managed.former import former, unused
 from relay_operator.flows.managed.inputs import InputReader, MissingInput, ReadInputs
 from relay_operator.flows.managed.links import Links
 from relay_operator.flows.managed.look import Looker, Sight
 from relay_operator.flows.managed.memory import ManagedMemory
-from relay_operator.flows.managed.plan import Demand, Gate, Seen, Undecided, View
+from relay_operator.flows.managed.part_of import part_of
+from relay_operator.flows.managed.plan import Demand, Difference, Former, Gate, Seen, Undecided, Value, View
+from relay_operator.flows.managed.registered_keys import registered_keys
 from relay_operator.flows.managed.resource import (
     Change,
     ExternalResource,
@@ -29,10 +34,14 @@ from relay_operator.flows.managed.resource import (
     Inputs,
     Look,
     ObsT,
+    Progress,
     checks_inputs,
+    is_part,
     refers,
+    shown_once,
     takes_inputs,
 )
+from relay_operator.flows.managed.shown_once import Life, ValueKeeper, value_of
 
 
 @dataclass(slots=True)
@@ -43,9 +52,12 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
     accounts: Accounts
     cache: Cache
     inputs: InputReader
+    values: ValueKeeper
     clock: Callable[[], float]
     delays: ConfirmationDelays
     installation: Installation
+    disabled: bool = False
+    """The kind is switched off: nothing is done for its objects but to end them."""
     looker: Looker[SpecT, StatusT, ObsT] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -55,7 +67,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         self, turn: Turn, obj: Resource[SpecT, StatusT], memory: ManagedMemory
     ) -> Facts[SpecT, StatusT, ObsT]:
         """At most one look at the cloud, unless an adoption or a search needs more."""
-        key, now, look = turn.key, turn.now, Look.EXACT if turn.exact else Look.ROUTINE
+        key, now = turn.key, turn.now
         intent = CreateIntent.parse(obj.metadata.annotations.get(meta.CREATE_INTENT))
         known = intent if isinstance(intent, CreateIntent) else None
         demand, finalizer, paused = (
@@ -63,28 +75,32 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             meta.FINALIZER in obj.metadata.finalizers,
             obj.metadata.paused,
         )
-        unread = View(demand=demand, finalizer=finalizer, paused=paused, seen=Seen.BLIND)
-        if paused or demand is Demand.DELETE_ABANDONING or (unread.deleting and not finalizer):
+        disabled = self.disabled and demand is Demand.EXIST
+        unread = View(demand=demand, finalizer=finalizer, paused=paused, disabled=disabled, seen=Seen.BLIND)
+        untouched = paused or disabled or demand is Demand.DELETE_ABANDONING
+        if untouched or (unread.deleting and not finalizer):
             return Facts(self.resource, key, obj, now, NOT_ASKED, unread, known)
 
-        recorded = obj.status.account if obj.status.id else None
+        has = obj.status.id or former(obj.status)
+        recorded = obj.status.account if has else None
         sent = known if predicates.intent_open(obj, intent) else None
         ref = pinned(obj.spec.account_ref, recorded, sent)
         account = await self.accounts.resolve(obj.metadata.namespace, ref)
         if not isinstance(account, AccountReady):
-            seen = Seen.BLIND if obj.status.id or predicates.intent_open(obj, intent) else Seen.NOTHING
+            seen = Seen.BLIND if has or predicates.intent_open(obj, intent) else Seen.NOTHING
             view = View(demand=demand, finalizer=finalizer, account=Account.of(account), seen=seen)
             return Facts(self.resource, key, obj, now, account, view, known)
 
-        named = obj.status.identity if obj.status.id else sent.identity if sent is not None else None
-        refused = elsewhere(named, account) or not_served(key, account, ending=demand is not Demand.EXIST)
+        named = obj.status.identity if has else sent.identity if sent is not None else None
+        ending, scopes = demand is not Demand.EXIST, self.resource.scopes(obj)
+        refused = elsewhere(named, account) or not_served(key, account, ending=ending, scopes=scopes)
         if refused is not None:
             view = View(demand=demand, finalizer=finalizer, account=Account.of(refused), seen=Seen.BLIND)
             return Facts(self.resource, key, obj, now, refused, view, known)
 
         sight: Sight[ObsT]
         try:
-            sight = await self.looker.look(key, obj, intent, account, memory, now, look)
+            sight = await self.looker.look(turn, obj, intent, account, memory)
         except CloudError as error:
             self.accounts.failed(account, error)
             memory.unanswered += 1
@@ -115,21 +131,26 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         elif deaf_for > 0:
             gate, wanted, decided_in = Gate.DEAF, False, deaf_for
             note = f"{account.key} is being subscribed to the cloud's webhooks: nothing is created unheard"
-        if demand is Demand.EXIST and (wanted or (refs.any and sight.observed is not None)):
-            read = await self.inputs.read(obj.metadata.namespace, refs, obj.metadata.uid, memory)
         linked = self._links(turn.key, obj)
+        keys = registered_keys(self.cache, refs.registered, linked.ids)
+        if demand is Demand.EXIST and (wanted or (refs.any and sight.observed is not None)):
+            read = await self.inputs.read(obj.metadata.namespace, refs, obj.metadata.uid, memory, keys)
+        value, taken = await self._value(turn, obj, memory, sight, wanted=wanted)
         inputs = _inputs(
             read, linked, predicates.model_id(predicates.models_of(self.resource, obj), obj.status.failures)
         )
-        unusable = _unusable(self.resource, obj, read, inputs) if wanted else None
-        if unusable:
-            gate, note = Gate.ENV_MISSING, unusable
-        digest = read.digest if isinstance(read, ReadInputs) else ""
+        # Of keys that are not all there, nothing tells whether they have changed.
+        digest = read.digest if isinstance(read, ReadInputs) and len(keys) == len(refs.registered) else ""
         known = intent if isinstance(intent, CreateIntent) else None
         difference, change, differs = predicates.difference(
             self.resource, obj, sight.observed, known, digest, now, linked.ids
         )
-        used = links.users(self.cache, turn.key) if demand is not Demand.EXIST else ""
+        wanted |= difference is Difference.SUPERSEDED and gate is Gate.OPEN
+        unusable = _unusable(self.resource, obj, read, inputs) if wanted else None
+        if unusable:
+            gate, note = Gate.ENV_MISSING, unusable
+        aside, idle = await self._former(turn, obj, account, memory, sight)
+        used = self._used(turn.key, demand)
         asked = recovery.recovery(obj, sight.seen, now)
         view = View(
             demand=demand,
@@ -138,14 +159,17 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             gate=gate,
             undecided=undecided,
             recovery=asked,
+            end_asked=predicates.end_asked(self.resource, obj),
             held_back=recovery.held_back(obj, sight.seen, asked, difference, now),
             replacing=bool(obj.status.replacing),
             difference=difference,
             expired=predicates.expired(obj, sight.seen, now),
             change=change.name if change is not None else "",
             sent=self._sent(obj, change, memory),
+            value=value,
             unmet=linked.unmet,
             in_use=bool(used),
+            former=aside,
         )
         return Facts(
             resource=self.resource,
@@ -157,9 +181,11 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             intent=known,
             observed=sight.observed,
             error=sight.error,
-            note=note or differs,
-            related=used or linked.message,
+            note=taken or note or differs,
+            related=linked.message,
+            used=used,
             change=change,
+            former=idle,
             inputs=inputs,
             env_digest=digest,
             unanswered=memory.unanswered,
@@ -168,11 +194,62 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             outdated=turn.outdated,
         )
 
+    async def _value(
+        self, turn: Turn, obj: Resource[SpecT, StatusT], memory: ManagedMemory, sight: Sight[ObsT], *, wanted: bool
+    ) -> tuple[Value, str]:
+        """And the sentence that says why it cannot be kept."""
+        resource, found = self.resource, sight.seen is Seen.FOUND and not obj.status.id
+        looked = wanted or found or sight.seen is Seen.READY
+        if not shown_once(resource) or predicates.demand(obj) is not Demand.EXIST or not looked:
+            return Value.NONE, ""
+        kept = await self.values.look(turn.key, obj.metadata.uid, resource.kept_in(obj))
+        cloud_id = "" if sight.observed is None else self.resource.identity(sight.observed)[0]
+        if found and memory.shown.cloud_id == cloud_id:
+            kept = replace(kept, value_of=cloud_id)
+        life = Life() if found else resource.life(obj.spec, obj.status)
+        return value_of(kept, cloud_id, life, predicates.created_at(obj), turn.now), kept.taken
+
+    async def _former(
+        self,
+        turn: Turn,
+        obj: Resource[SpecT, StatusT],
+        account: AccountReady,
+        memory: ManagedMemory,
+        sight: Sight[ObsT],
+    ) -> tuple[Former, FormerResource | None]:
+        """What can be done about those that were put aside, one at a time."""
+        lives = predicates.demand(obj) is Demand.EXIST
+        idle = unused(obj.status, self.cache, turn.key, turn.now if lives else None)
+        if idle is None or sight.seen is Seen.BLIND:
+            return Former.KEPT if former(obj.status) else Former.NONE, None
+        ended, at = memory.terminated
+        sent = ended == idle.id
+        try:
+            observed = await self.resource.observe(account.cloud, idle.id, obj.status, Look.EXACT)
+        except NotFound:
+            return Former.GONE if sent else Former.UNUSED, idle
+        except CloudError as error:
+            self.accounts.failed(account, error)
+            return Former.KEPT, None
+        _, name = self.resource.identity(observed)
+        if self.resource.progress(observed) is Progress.GONE or (name and name != idle.name):
+            return Former.GONE, idle
+        return Former.GOING if sent and self.clock() - at < self.delays.termination else Former.UNUSED, idle
+
     def _links(self, key: ObjectKey, obj: Resource[SpecT, StatusT]) -> Links:
         if not refers(self.resource) or predicates.demand(obj) is not Demand.EXIST:
             return Links()
         given = frozenset((each.kind, each.name) for each in obj.status.references or ())
-        return links.links(self.cache, key, self.resource.references(obj), given)
+        found = links.links(self.cache, key, self.resource.references(obj), given)
+        if is_part(self.resource) and found.ids and part_of(obj.status) not in found.ids.values():
+            return replace(found, unmet=Reason.REFERENCE_NOT_READY, message="what it is made of has changed just now")
+        return found
+
+    def _used(self, key: ObjectKey, demand: Demand) -> str:
+        """Why it is to stay, or to run on."""
+        if self.resource.is_source:
+            return links.made_of(self.cache, key)
+        return links.users(self.cache, key) if demand is not Demand.EXIST else ""
 
     def _sent(self, obj: Resource[SpecT, StatusT], change: Change | None, memory: ManagedMemory) -> str:
         """The name of what was sent lately and is still to be seen; what people ask for otherwise is sent at once."""

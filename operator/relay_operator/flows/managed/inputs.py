@@ -2,15 +2,17 @@
 
 import asyncio
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from relay_operator.api.parts import EnvFromSource
+from relay_operator.api.public_keys import fingerprint
 from relay_operator.api.references import ValueSource
 from relay_operator.engine import manifests
 from relay_operator.engine.kube import CONFIG_MAPS, SECRETS, Kube, NotFound, ResourceType
 from relay_operator.engine.manifests import part
 from relay_operator.flows.managed.memory import ManagedMemory
+from relay_operator.flows.managed.registered_keys import RegisteredKey
 from relay_operator.flows.managed.resource import InputRefs
 
 _WORDS = {SECRETS.plural: "Secret", CONFIG_MAPS.plural: "ConfigMap"}
@@ -67,25 +69,34 @@ class _MissingError(Exception):
 
 @dataclass(slots=True)
 class InputReader:
-    """Resolves `env`, `envFrom` and `sshKeyRefs`."""
+    """Resolves `env`, `envFrom`, `sshKeysFrom` and `sshKeyRefs`."""
 
     kube: Kube
 
     async def read(
-        self, namespace: str, refs: InputRefs, salt: str, memory: ManagedMemory
+        self,
+        namespace: str,
+        refs: InputRefs,
+        salt: str,
+        memory: ManagedMemory,
+        registered: Sequence[RegisteredKey] = (),
     ) -> ReadInputs | MissingInput:
-        """`salt` keys the digest. Raises KubeError where the API server cannot be asked."""
+        """`salt` keys the digest; `registered` are those of `refs.registered`.
+
+        Raises KubeError where the API server cannot be asked.
+        """
         sources = _Sources(self.kube, namespace)
         borrowed: dict[str, str] = {}
         try:
             for source in refs.env_from:
-                borrowed |= await _all_of(sources, source)
+                borrowed |= await _all_of(sources, source, refs.env_field)
             referenced = {
                 item.name: value
                 for item in refs.env
                 if item.value_from is not None and (value := await _value(sources, item.value_from)) is not None
             }
             ssh_keys = [value for ref in refs.ssh_keys if (value := await _value(sources, ref)) is not None]
+            ssh_keys += [await _registered(sources, key) for key in registered]
             texts = {
                 name: value for name, ref in refs.texts.items() if (value := await _value(sources, ref)) is not None
             }
@@ -100,14 +111,14 @@ class InputReader:
         return ReadInputs({**borrowed, **literal, **referenced}, tuple(ssh_keys), texts, digest)
 
 
-async def _all_of(sources: _Sources, source: EnvFromSource) -> dict[str, str]:
+async def _all_of(sources: _Sources, source: EnvFromSource, field_name: str) -> dict[str, str]:
     prefix = source.prefix or ""
     for kind, ref in ((SECRETS, source.secret_ref), (CONFIG_MAPS, source.config_map_ref)):
         if ref is None:
             continue
         data = await sources.read(kind, ref.name)
         if data is None and not source.optional:
-            raise _MissingError(f"envFrom: {_WORDS[kind.plural]} {ref.name} does not exist in {sources.namespace}")
+            raise _MissingError(f"{field_name}: {_WORDS[kind.plural]} {ref.name} does not exist in {sources.namespace}")
         return {prefix + name: value for name, value in (data or {}).items()}
     return {}
 
@@ -123,6 +134,18 @@ async def _value(sources: _Sources, source: ValueSource) -> str | None:
             raise _MissingError(f"{_WORDS[kind.plural]} {ref.name} in {sources.namespace} {absent}")
         return value
     return None
+
+
+async def _registered(sources: _Sources, key: RegisteredKey) -> str:
+    """The very key that is registered: another one, which its Secret has by now, would open nothing."""
+    text = key.source if isinstance(key.source, str) else await _value(sources, key.source) or ""
+    if key.fingerprint is not None and fingerprint(text) != key.fingerprint:
+        raise _MissingError(
+            f"SshKey {key.name} is registered as {key.fingerprint}, and what it is read from has another key by now: "
+            "put that one back, or set updateStrategy.type: Recreate there"
+        )
+    sources.versions.append(f"{key.name}={text}")
+    return text.strip()
 
 
 async def _digest(values: Mapping[str, str], versions: str, salt: str, memory: ManagedMemory) -> str:

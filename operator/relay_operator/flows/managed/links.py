@@ -1,11 +1,12 @@
 """The objects of ours that an object refers to, and those that refer to it, as the cache has them. Pure."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.cache import Cache
+from relay_operator.engine.entry import Entry
 
 _NAMED = 3
 """Objects that one message names."""
@@ -51,8 +52,21 @@ def _problem(cache: Cache, key: ObjectKey, other: ObjectKey) -> tuple[Reason, st
 
 def users(cache: Cache, key: ObjectKey) -> str:
     """The sentence that names who holds it; empty where nobody does."""
-    holders = sorted(f"{other.kind} {other.name}" for other in cache.holders(key))
-    if not holders:
-        return ""
-    more = f" and {len(holders) - _NAMED} more" if len(holders) > _NAMED else ""
-    return f"in use by {', '.join(holders[:_NAMED])}{more}: delete what uses it first"
+    holders = cache.holders(key)
+    return f"in use by {_named(holders)}: delete what uses it first" if holders else ""
+
+
+def made_of(cache: Cache, key: ObjectKey) -> str:
+    """The sentence that names what is being made of it; empty where nothing is, or nobody looks after it any more."""
+    made = [other for other in cache.holders(key) if _goes_on(cache.get(other))]
+    return f"in use by {_named(made)}, being made of it: it is stopped or ended after that" if made else ""
+
+
+def _goes_on(entry: Entry | None) -> bool:
+    return entry is not None and not (entry.deleting or entry.paused or entry.reason == Reason.KIND_DISABLED)
+
+
+def _named(holders: Collection[ObjectKey]) -> str:
+    names = sorted(f"{other.kind} {other.name}" for other in holders)
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more}"

@@ -12,12 +12,15 @@ from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine import identity
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.cache import Cache
+from relay_operator.engine.commands import annotate
 from relay_operator.engine.confirmation import ConfirmationDelays
 from relay_operator.engine.fence import shared
+from relay_operator.engine.flow import Turn
 from relay_operator.engine.identity import Installation, Whose
 from relay_operator.engine.intent import named
 from relay_operator.flows.managed import predicates
 from relay_operator.flows.managed.memory import ManagedMemory
+from relay_operator.flows.managed.part_of import asked
 from relay_operator.flows.managed.plan import Demand, Seen
 from relay_operator.flows.managed.resource import (
     CannotTell,
@@ -27,7 +30,12 @@ from relay_operator.flows.managed.resource import (
     NotSeen,
     ObsT,
     Progress,
+    SearchResult,
     Unfinished,
+    brought_in,
+    is_part,
+    nameless,
+    shown_once,
 )
 from relay_wire.base import RESOURCE_ID
 
@@ -35,6 +43,7 @@ _SEEN_BY_PROGRESS = {
     Progress.PENDING: Seen.PENDING,
     Progress.READY: Seen.READY,
     Progress.DEGRADED: Seen.READY,
+    Progress.OFFLINE: Seen.READY,
     Progress.STOPPED: Seen.STOPPED,
     Progress.INTERRUPTED: Seen.INTERRUPTED,
     Progress.FAILED: Seen.FAILED,
@@ -66,21 +75,20 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
 
     async def look(
         self,
-        key: ObjectKey,
+        turn: Turn,
         obj: Resource[SpecT, StatusT],
         intent: CreateIntent | MalformedIntent | None,
         account: AccountReady,
         memory: ManagedMemory,
-        now: datetime,
-        look: Look,
     ) -> Sight[ObsT]:
         """At most one look at the cloud, unless an adoption or a search needs more. Raises CloudError."""
+        key = turn.key
         self.cache.unclaim(key)
         is_open = predicates.intent_open(obj, intent)
-        adopt_id = obj.metadata.annotations.get(meta.ADOPT_ID, "")
+        adopt_id = self._adopts(obj)
         deleting = predicates.demand(obj) is not Demand.EXIST
-        if identity.whose_status(obj.status, obj.metadata, self.installation.name) is Whose.RESTORED:
-            return await self._look_at_restored(key, obj, account, memory, now)
+        if identity.whose_status(obj.status, obj.metadata, self.installation.name) is Whose.RESTORED and obj.status.id:
+            return await self._look_at_restored(turn, obj, account, memory)
         if obj.status.id:
             if key.vanished and self._left_to_the_living(key, obj.metadata.uid, obj.status.id):
                 return Sight(Seen.NOTHING, note=f"{obj.status.id} is what a living object has by now")
@@ -89,7 +97,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
             others = self.cache.others(key, obj.status.id)
             if others:
                 return Sight(Seen.FOREIGN, note=shared(obj.status.id, key, others))
-            return await self._look_by_id(obj, account, memory, now, look)
+            return await self._look_by_id(obj, account, memory, turn.now, Look.EXACT if turn.exact else Look.ROUTINE)
         refused = ""
         if adopt_id and (is_open or not deleting):
             answer = await self._look_at_adoptee(key, obj, adopt_id, account, intent if is_open else None)
@@ -97,11 +105,32 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
                 return answer
             refused = f"; {meta.ADOPT_ID}: {answer.note}"
         if not is_open or intent is None:
-            return Sight(Seen.NOTHING)
+            return Sight(Seen.NOTHING) if deleting else await self._look_for_another(key, obj, account)
         if isinstance(intent, MalformedIntent):
             return Sight(Seen.UNKNOWABLE, note=f"{intent}{refused}")
-        found = await self._search(key, obj, intent, account, memory, now)
+        found = await self._search(turn, obj, intent, account, memory)
         return replace(found, note=f"{found.note}{refused}")
+
+    def _adopts(self, obj: Resource[SpecT, StatusT]) -> str:
+        """The id of what is to be taken over; empty where nothing is."""
+        if brought_in(self.resource):
+            return self.resource.given_id(obj) if predicates.demand(obj) is Demand.EXIST else ""
+        return obj.metadata.annotations.get(meta.ADOPT_ID, "")
+
+    async def _look_for_another(
+        self, key: ObjectKey, obj: Resource[SpecT, StatusT], account: AccountReady
+    ) -> Sight[ObsT]:
+        """Whether there is one already, of a kind whose name does not tell whose it is."""
+        observed = await self.resource.existing(account.cloud, obj) if nameless(self.resource) else None
+        if observed is None:
+            return Sight(Seen.NOTHING)
+        cloud_id, _ = self.resource.identity(observed)
+        holders = self.cache.with_cloud_id(cloud_id) - {key}
+        if holders:
+            return Sight(Seen.TAKEN, note=_belongs(cloud_id, holders))
+        barred, command = self._never_adopts(account), annotate(key, f"{meta.ADOPT_ID}={cloud_id}")
+        way_out = f"it is not taken over, since {barred}" if barred else f"to take it over, {command}"
+        return Sight(Seen.TAKEN, note=f"it exists already, {self.resource.detail(observed)}: {way_out}")
 
     def _left_to_the_living(self, key: ObjectKey, uid: str, cloud_id: str) -> bool:
         """Whether an object that is there has what is to be ended for one that vanished."""
@@ -117,7 +146,8 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         self, obj: Resource[SpecT, StatusT], account: AccountReady, memory: ManagedMemory, now: datetime, look: Look
     ) -> Sight[ObsT]:
         try:
-            observed = await self.resource.observe(account.cloud, obj.status.id or "", obj.status, look)
+            address = asked(obj.status, obj.status.id or "")
+            observed = await self.resource.observe(account.cloud, address, obj.status, look)
         except NotFound:
             return self._missing(obj, memory, now)
         progress = self.resource.progress(observed)
@@ -136,21 +166,16 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         return Sight(_SEEN_BY_PROGRESS[progress], observed)
 
     async def _look_at_restored(
-        self,
-        key: ObjectKey,
-        obj: Resource[SpecT, StatusT],
-        account: AccountReady,
-        memory: ManagedMemory,
-        now: datetime,
+        self, turn: Turn, obj: Resource[SpecT, StatusT], account: AccountReady, memory: ManagedMemory
     ) -> Sight[ObsT]:
         """What a former object of this name recorded is taken over, if it may be and nobody else has it."""
-        cloud_id = obj.status.id or ""
+        key, cloud_id = turn.key, obj.status.id or ""
         if not account.adoption_allowed:
             return Sight(Seen.WITHHELD, note=f"{cloud_id} {_FORMER} {_WITHHELD}")
         holders = self.cache.with_cloud_id(cloud_id) - {key}
         if holders:
             return Sight(Seen.WITHHELD, note=_belongs(cloud_id, holders))
-        sight = await self._look_by_id(obj, account, memory, now, Look.EXACT)
+        sight = await self._look_by_id(obj, account, memory, turn.now, Look.EXACT)
         if sight.observed is None or sight.seen is Seen.GONE:
             return sight
         others = self._others(key, obj, sight.observed)
@@ -181,21 +206,23 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
     ) -> Sight[ObsT]:
         """While an intent is open, only what it may have led to is adopted: else that would run on, unknown."""
         refused = Seen.UNKNOWABLE if intent is not None else Seen.ADOPTEE_REFUSED
-        if not account.adoption_allowed:
-            return Sight(refused, note="the account is shared and does not say allowAdoption")
+        barred = self._never_adopts(account)
+        if barred:
+            return Sight(refused, note=barred)
         if not RESOURCE_ID.fullmatch(cloud_id):
             return Sight(refused, note=_NO_ID)
         holders = self.cache.with_cloud_id(cloud_id) - {key}
         if holders:
             return Sight(refused, note=_belongs(cloud_id, holders))
         try:
-            observed = await self.resource.observe(account.cloud, cloud_id, obj.status, Look.EXACT)
+            address = asked(obj.status, cloud_id)
+            observed = await self.resource.observe(account.cloud, address, obj.status, Look.EXACT)
         except NotFound:
             return Sight(refused, note=f"the cloud does not find {cloud_id}")
         givers = self._givers(obj, observed)
         if givers:
             return Sight(refused, note=_belongs(cloud_id, givers))
-        if self.resource.progress(observed) is Progress.GONE:
+        if self.resource.progress(observed) is Progress.GONE and not predicates.end_asked(self.resource, obj):
             return Sight(refused, note=f"{cloud_id} is terminated")
         if intent is not None and not self._answers(obj, intent, observed):
             _, name = self.resource.identity(observed)
@@ -208,6 +235,12 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
             return Sight(refused, note=_belongs(cloud_id, holders))
         return Sight(Seen.FOUND if intent is not None else Seen.ADOPTEE, observed)
 
+    def _never_adopts(self, account: AccountReady) -> str:
+        """Why nothing is, whatever it may be; empty where something may be."""
+        if shown_once(self.resource):
+            return "nothing of this kind is adopted: its value was shown when it was made, and cannot be asked for"
+        return "" if account.adoption_allowed else "the account is shared and does not say allowAdoption"
+
     def _answers(self, obj: Resource[SpecT, StatusT], intent: CreateIntent | MalformedIntent, observed: ObsT) -> bool:
         """Whether the intent may have led to it; of one that cannot be read, its name being the object's must do."""
         cloud_id, name = self.resource.identity(observed)
@@ -217,12 +250,11 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
 
     async def _search(
         self,
-        key: ObjectKey,
+        turn: Turn,
         obj: Resource[SpecT, StatusT],
         intent: CreateIntent,
         account: AccountReady,
         memory: ManagedMemory,
-        now: datetime,
     ) -> Sight[ObsT]:
         """Find out what became of a create whose answer is not known."""
         strange = self._strange(obj, intent, account)
@@ -230,17 +262,19 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
             return strange
         if intent.token in memory.unsent:
             return Sight(Seen.ABSENT, note="the last attempt was written down and not sent")
-        originals = self.cache.with_token(intent.token) - {key}
+        originals = self.cache.with_token(intent.token) - {turn.key}
         originals |= self.cache.with_name(intent.name, self.installation.name, but=obj.metadata.uid)
         if originals:
             held = self._restored(obj, intent)
             told = _belongs(repr(intent.name), originals) if held else f"the intent was copied from {_first(originals)}"
             return Sight(Seen.WITHHELD if held else Seen.ABSENT, note=told)
-        finding = await self.resource.find(account.cloud, intent.name, account.unclaimed)
-        early = self.delays.search - (now - intent.started_at).total_seconds()
+        finding = await self._find(obj, intent, account)
+        early = self.delays.search - (turn.now - intent.started_at).total_seconds()
         match finding:
             case Found(observed):
-                return self._found(key, obj, intent, observed)
+                return self._found(turn.key, obj, intent, observed)
+            case NotSeen() if intent.token == memory.discarded:
+                return Sight(Seen.ABSENT, note=f"{intent.name!r} was made, and is gone")
             case NotSeen():
                 note = f"{intent.name!r} is not in the cloud's list"
                 again = memory.lacks(intent.name, self.clock(), self.delays)
@@ -255,10 +289,20 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
             case _ as never:
                 assert_never(never)
 
+    async def _find(
+        self, obj: Resource[SpecT, StatusT], intent: CreateIntent, account: AccountReady
+    ) -> SearchResult[ObsT]:
+        if not nameless(self.resource):
+            return await self.resource.find(account.cloud, intent.name, account.unclaimed)
+        observed = await self.resource.existing(account.cloud, obj)
+        return NotSeen() if observed is None else Found(observed)
+
     def _found(
         self, key: ObjectKey, obj: Resource[SpecT, StatusT], intent: CreateIntent, observed: ObsT
     ) -> Sight[ObsT]:
         """What has the intent's name is the object's, unless another has it: then the intent is a copy."""
+        if self.resource.progress(observed) is Progress.GONE and shown_once(self.resource):
+            return Sight(Seen.ABSENT, note=f"{intent.name!r} was made, and is gone")
         others = self._others(key, obj, observed)
         if not others:
             return Sight(Seen.FOUND, observed)
@@ -292,6 +336,8 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         uid = intent.identity.uid if intent.identity is not None else obj.metadata.uid
         if not self._gave(obj, uid, intent):
             return Sight(Seen.ABSENT, note=f"the intent names {intent.name!r}, which is no name of this object's")
+        if is_part(self.resource) and intent.part_of != self.resource.whole(obj):
+            return Sight(Seen.WITHHELD, note=f"the intent was sent to {intent.part_of!r} {_WITHHELD}")
         return None
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from relay_operator.api.meta import CreateIntent
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.memory import SearchingMemory
+from relay_operator.flows.managed.shown_once import Shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,10 @@ class ManagedMemory(SearchingMemory):
     """The id for which a termination was last sent, and when."""
     sent: SentChange | None = None
     """The last one, until the cloud shows it, or has had time enough to."""
+    discarded: str = ""
+    """Token of the intent whose resource was found, and ended since its value is lost."""
+    shown: Shown = field(default_factory=Shown)
+    """What the cloud showed once, until the Secret has it."""
     connections: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Hashes of what was written for others to connect, by plural name: of all that decides it, and of the data."""
     env_digest: tuple[str, str] = ("", "")

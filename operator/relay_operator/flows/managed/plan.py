@@ -16,9 +16,14 @@ from relay_operator.flows.managed.actions import (
     CloseIntent,
     Create,
     Delete,
+    Discard,
+    DropFormer,
+    EndFormer,
     Forget,
     Replace,
     Resend,
+    Rest,
+    SetAside,
     Update,
     Watch,
 )
@@ -40,6 +45,7 @@ class Seen(Enum):
     NOTHING = auto()  # no id, and no intent without an answer: nothing of ours exists
     ADOPTEE = auto()  # `adopt-id` names a resource that may be adopted
     ADOPTEE_REFUSED = auto()  # it differs, belongs to another object, is gone, or adoption is not allowed
+    TAKEN = auto()  # what the spec asks for exists, and nothing tells that it is ours
     FOUND = auto()  # an open intent's resource was found
     ABSENT = auto()  # surely not created: the search was complete, repeated and late enough
     UNSURE = auto()  # not found, but too early to say
@@ -90,6 +96,28 @@ class Difference(Enum):
     CHANGE = auto()  # can be changed in place
     FORBIDDEN = auto()  # cannot, and updateStrategy is Never
     REPLACEABLE = auto()  # cannot, and updateStrategy is Recreate
+    SUPERSEDED = auto()  # cannot, and another is made beside it
+
+
+class Former(Enum):
+    """What is to be done about resources that were put aside for another one."""
+
+    NONE = auto()  # there is none
+    KEPT = auto()  # each is used, or could not be looked at
+    UNUSED = auto()  # one is there that nothing uses
+    GOING = auto()  # its termination was sent; not confirmed
+    GONE = auto()  # its termination is confirmed
+
+
+class Value(Enum):
+    """What is known of a value that the cloud showed once, in its answer to the create."""
+
+    NONE = auto()  # nothing is shown once, or it was not looked
+    KEPT = auto()  # the object's Secret has it
+    DUE = auto()  # the Secret has it, and it ends so soon that another is to take its place
+    EXPIRED = auto()  # the Secret has it, it opens nothing any more, and nobody asked for another
+    LOST = auto()  # the Secret does not have it
+    TAKEN = auto()  # that Secret is another's, or cannot be written
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +127,15 @@ class View:
     demand: Demand = Demand.EXIST
     finalizer: bool = True
     paused: bool = False
+    disabled: bool = False
+    """The kind is switched off: what there is of it is only ended."""
     account: Account = Account.READY
     seen: Seen = Seen.NOTHING
     gate: Gate = Gate.OPEN
     undecided: Undecided = Undecided.HOLD
     recovery: Recovery = Recovery.NONE
+    end_asked: bool = False
+    """People ask for its end, and keep the object."""
     held_back: bool = False
     """What would be restarted or recreated was so lately, and again and again."""
     replacing: bool = False
@@ -116,8 +148,10 @@ class View:
 
     unmet: Reason | None = None
     """Why an object that the spec refers to, and that the resource was not given so far, cannot be given."""
+    value: Value = Value.NONE
     in_use: bool = False
-    """The resource was given to that of another object."""
+    """The resource was given to that of another object, which matters at its end; or that is being made of it."""
+    former: Former = Former.NONE
 
     @property
     def deleting(self) -> bool:
@@ -136,6 +170,7 @@ _GATES: dict[Gate, Action] = {
     Gate.ENV_MISSING: Wait(Reason.ENV_MISSING),
     Gate.LATER: Wait(Reason.WAITING_FOR_RETRY),
 }
+_FORMER: dict[Former, Action] = {Former.UNUSED: EndFormer(), Former.GONE: DropFormer()}
 
 
 _LINKABLE = frozenset({Seen.READY, Seen.STOPPED})
@@ -149,16 +184,25 @@ def _unmet(view: View) -> Action | None:
 
 def _held_up(view: View) -> Action | None:
     """What keeps a create from being sent."""
-    return _GATES.get(view.gate) or _unmet(view)
+    return _GATES.get(view.gate) or _taken(view) or _unmet(view)
+
+
+def _taken(view: View) -> Action | None:
+    return Stall(Reason.SECRET_TAKEN) if view.value is Value.TAKEN else None
 
 
 def _abandoned(view: View) -> Action | None:
     return Release() if view.demand is Demand.DELETE_ABANDONING else None
 
 
+def _disabled(view: View) -> Action | None:
+    return Stall(Reason.KIND_DISABLED) if view.disabled and not view.deleting else None
+
+
 def _never_created(view: View) -> Action | None:
     """Nothing exists, so no account is needed to let go."""
-    return Release() if view.deleting and view.seen is Seen.NOTHING else None
+    nothing = view.seen is Seen.NOTHING and view.former is Former.NONE
+    return Release() if view.deleting and nothing else None
 
 
 def _account(view: View) -> Action | None:
@@ -186,12 +230,28 @@ def _delete_with_open_intent(view: View) -> Action | None:
 
 def _in_use(view: View) -> Action | None:
     """What another object's resource was given stays until that is gone."""
-    kept = view.deleting and view.in_use and view.seen in RECORDED - {Seen.GOING, Seen.MISSING, Seen.GONE}
-    return Wait(Reason.IN_USE) if kept else None
+    there = view.seen in RECORDED - {Seen.GOING, Seen.MISSING, Seen.GONE} or view.former is Former.KEPT
+    return Wait(Reason.IN_USE) if view.deleting and view.in_use and there else None
+
+
+def _spared(view: View) -> Action | None:
+    """What something is being made of is neither stopped nor ended meanwhile."""
+    return Wait(Reason.IN_USE) if view.in_use else None
 
 
 def _orphan(view: View) -> Action | None:
     return Release() if view.demand is Demand.DELETE_ORPHANING else None
+
+
+def _former(view: View) -> Action | None:
+    return _FORMER.get(view.former)
+
+
+def _delete_former(view: View) -> Action | None:
+    """Before the resource itself: the object goes with that."""
+    if not view.deleting:
+        return None
+    return Wait(Reason.DELETING) if view.former in {Former.GOING, Former.KEPT} else _former(view)
 
 
 def _delete(view: View) -> Action | None:
@@ -222,6 +282,8 @@ def _adopt(view: View) -> Action | None:
             return Adopt()
         case Seen.ADOPTEE_REFUSED:
             return Stall(Reason.ADOPTION_REFUSED)
+        case Seen.TAKEN:
+            return Stall(Reason.ALREADY_EXISTS)
         case _:
             return None
 
@@ -230,7 +292,7 @@ def _search(view: View) -> Action | None:
     if view.seen not in SEARCHED:
         return None
     if view.seen is Seen.FOUND:
-        return Adopt()
+        return Discard() if view.value in {Value.LOST, Value.TAKEN} else Adopt()
     if view.seen is Seen.ABSENT or view.undecided is Undecided.GIVE_UP:
         return CloseIntent()
     if view.seen is Seen.UNSURE:
@@ -248,6 +310,8 @@ def _gone(view: View) -> Action | None:
     match view.seen:
         case Seen.MISSING:
             return Wait(Reason.SEARCHING)
+        case Seen.GONE if view.end_asked:
+            return Rest()
         case Seen.GONE if view.replacing:
             return Forget()
         case Seen.GONE if view.recovery is Recovery.RECREATE:
@@ -264,12 +328,27 @@ def _replace(view: View) -> Action | None:
     if view.recovery is not Recovery.RECREATE and view.difference is not Difference.REPLACEABLE:
         return None
     if view.replacing:
-        return Delete()
+        return _spared(view) or Delete()
     if view.gate is Gate.OUTDATED:
         return _GATES[view.gate]
     if view.held_back:
         return None if view.difference is Difference.CHANGE else Wait(Reason.BACK_OFF)
-    return _unmet(view) or Replace()
+    return _unmet(view) or _spared(view) or Replace()
+
+
+def _rotate(view: View) -> Action | None:
+    """Another is made before the value that there is ends, or if nobody has it; it is what the spec asks for by now."""
+    if view.seen is not Seen.READY:
+        return None
+    if view.value in {Value.LOST, Value.DUE}:
+        return _held_up(view) or SetAside()
+    if view.value is Value.EXPIRED and view.difference is not Difference.SUPERSEDED:
+        return Stall(Reason.EXPIRED)
+    return _taken(view)
+
+
+def _supersede(view: View) -> Action | None:
+    return (_held_up(view) or SetAside()) if view.difference is Difference.SUPERSEDED else None
 
 
 def _forbidden(view: View) -> Action | None:
@@ -278,7 +357,8 @@ def _forbidden(view: View) -> Action | None:
 
 def _update(view: View) -> Action | None:
     if view.difference is Difference.CHANGE:
-        return _as_agreed(view, _once(view, view.change))
+        spared = _spared(view) if view.change == STOP != view.sent else None
+        return spared or _as_agreed(view, _once(view, view.change))
     if view.recovery is Recovery.RESTART:
         return Wait(Reason.BACK_OFF) if view.held_back else _as_agreed(view, Update(START))
     return None
@@ -311,6 +391,7 @@ RULES: tuple[Rule, ...] = (
     rules.not_ours,
     _abandoned,
     rules.paused,
+    _disabled,
     _never_created,
     _account,
     _blind,
@@ -319,12 +400,16 @@ RULES: tuple[Rule, ...] = (
     _delete_with_open_intent,
     _in_use,
     _orphan,
+    _delete_former,
     _delete,
     _adopt,
     _search,
     _create,
     _gone,
     _replace,
+    _former,
+    _rotate,
+    _supersede,
     _forbidden,
     _update,
     _expire,

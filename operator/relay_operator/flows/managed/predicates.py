@@ -6,9 +6,10 @@ from datetime import datetime, timedelta
 from relay_operator.api import meta
 from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey, Resource
 from relay_operator.api.parts import DeletionPolicy, OnInterrupted, PowerState, Recovery, UpdateType
-from relay_operator.api.workload import ManagedSpec, ManagedStatus, SpecT, StatusT
+from relay_operator.api.workload import MAX_FORMER, ManagedSpec, ManagedStatus, SpecT, StatusT
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.intent import changed_fields
+from relay_operator.flows.managed import former
 from relay_operator.flows.managed.actions import START, STOP
 from relay_operator.flows.managed.plan import Demand, Difference, Gate, Seen, Undecided
 from relay_operator.flows.managed.resource import (
@@ -16,6 +17,7 @@ from relay_operator.flows.managed.resource import (
     ExternalResource,
     ObsT,
     Progress,
+    brought_in,
     is_powered,
     refers,
     tries_models,
@@ -88,7 +90,7 @@ def running_wanted(obj: Resource[SpecT, StatusT], now: datetime) -> bool:
 
 
 def runtime_used_up(obj: Resource[SpecT, StatusT], now: datetime) -> bool:
-    """Counted since the workload last began to run at somebody's request; a `restarted-at` begins anew."""
+    """Counted since the workload last began to run at somebody's request; a `restarted-at` begins again."""
     lifetime, since = asked(obj.spec).lifetime, told(obj.status).running_since
     limit = None if lifetime is None else lifetime.max_runtime_seconds
     if limit is None or since is None or restart_asked(obj):
@@ -124,6 +126,9 @@ def difference(
     strategy = obj.spec.update_strategy
     recreate = strategy is not None and strategy.type is UpdateType.RECREATE
     outdated = bool(env_digest and env_digest != (obj.status.env_digest or env_digest))
+    if former.supersedes(obj.status) and (recreate if differs or silent else outdated):
+        full = len(former.former(obj.status)) == MAX_FORMER
+        return (Difference.FORBIDDEN, None, former.FULL) if full else (Difference.SUPERSEDED, None, "")
     if differs or silent or (outdated and recreate):
         return Difference.REPLACEABLE if recreate else Difference.FORBIDDEN, None, "; ".join(differs + silent)
     changes = changes_of(resource, obj, observed, now, ids)
@@ -162,6 +167,11 @@ def change_named(
     if is_powered(resource) and name in {STOP, START}:
         return resource.stop(observed) if name == STOP else resource.start(observed)
     raise AssertionError(f"the plan makes a change that {resource.definition.kind} does not know: {name}")
+
+
+def end_asked(resource: ExternalResource[SpecT, StatusT, ObsT], obj: Resource[SpecT, StatusT]) -> bool:
+    """Whether people ask for the resource's end, and keep the object."""
+    return demand(obj) is Demand.EXIST and brought_in(resource) and resource.end_asked(obj)
 
 
 def models_of(resource: ExternalResource[SpecT, StatusT, ObsT], obj: Resource[SpecT, StatusT]) -> tuple[str, ...]:

@@ -53,7 +53,7 @@ def due(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> datetime:
 def held_back(
     obj: Resource[SpecT, StatusT], seen: Seen, asked: Recovery, difference: Difference, now: datetime
 ) -> bool:
-    """Whether what would be done anew was done lately; a changed spec, or a refresh that is asked for, goes ahead."""
+    """Whether what would be done again was done lately; a changed spec, or a refresh that is asked for, goes ahead."""
     if asked is Recovery.NONE and difference is not Difference.REPLACEABLE:
         return False
     return not _changed(obj) and not refresh_asked(obj) and now < due(obj, seen, now)

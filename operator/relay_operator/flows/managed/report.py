@@ -18,6 +18,7 @@ from relay_operator.engine.report import (
     RetryKind,
     Return,
     blind,
+    disabled,
     outdated,
     paused,
     refused,
@@ -28,8 +29,9 @@ from relay_operator.engine.report import (
 from relay_operator.flows.managed import actions, predicates, recovery
 from relay_operator.flows.managed.actions import Action
 from relay_operator.flows.managed.facts import Facts
-from relay_operator.flows.managed.plan import Recovery, Seen
-from relay_operator.flows.managed.resource import Change, ObsT, Progress
+from relay_operator.flows.managed.former import former
+from relay_operator.flows.managed.plan import Former, Recovery, Seen, Value, plan
+from relay_operator.flows.managed.resource import Change, ObsT, Progress, brought_in, shown_once
 from relay_operator.flows.managed.result import Accepted, OutcomeUnknown, Rejected, Result, Sent
 
 _OF_OTHERS = frozenset(
@@ -38,9 +40,10 @@ _OF_OTHERS = frozenset(
         Reason.REFERENCE_NOT_READY,
         Reason.REFERENCE_DELETING,
         Reason.REFERENCE_OTHER_ACCOUNT,
-        Reason.IN_USE,
     }
 )
+
+_ANOTHER = "what it is made from has changed: another is made, and this one kept as long as something uses it"
 
 
 def report_of(
@@ -59,6 +62,11 @@ def report_of(
             return _adopted(facts, facts.resource.detail(observed))
         case Accepted(observed):
             return _created(facts, observed)
+        case Sent() if isinstance(action, actions.Discard):
+            message = "the answer to the create is lost, and its value with it: what was made is ended, and made again"
+            return Report("False", ConditionType.RECONCILING, Reason.RECREATING, message, Return.SHORTLY)
+        case Sent() if isinstance(action, actions.EndFormer):
+            return _of_the_present(facts, Return.SHORTLY)
         case Sent(change):
             return _sent(facts, change)
         case Nothing():
@@ -105,7 +113,8 @@ def _resent(facts: Facts[SpecT, StatusT, ObsT], error: CloudError) -> Report:
 def _created(facts: Facts[SpecT, StatusT, ObsT], observed: ObsT) -> Report:
     """Ready at once only where nothing is left to be changed, as it is where it was asked for stopped."""
     if not predicates.changes_of(facts.resource, facts.obj, observed, facts.now):
-        return _progressing(facts, observed)
+        report = _progressing(facts, observed)
+        return replace(report, back=Return.SOON) if former(facts.obj.status) else report
     return Report("False", ConditionType.RECONCILING, Reason.CREATING, facts.resource.detail(observed), Return.SOON)
 
 
@@ -130,11 +139,16 @@ def _decided(facts: Facts[SpecT, StatusT, ObsT], action: Action, *, unreachable:
             return _waiting(facts, reason, unreachable=unreachable)
         case Stall(reason):
             return _stalled(facts, reason)
-        case actions.Replace():
-            message = facts.note or f"recovery: {facts.view.recovery.name.lower()}"
+        case actions.Replace() | actions.Forget():
+            why = facts.note or f"recovery: {facts.view.recovery.name.lower()}"
+            message = why if isinstance(action, actions.Replace) else "recreating it"
             return Report("False", ConditionType.RECONCILING, Reason.RECREATING, message, Return.SOON)
-        case actions.Forget():
-            return Report("False", ConditionType.RECONCILING, Reason.RECREATING, "recreating it", Return.SOON)
+        case actions.Rest():
+            return Report("True", None, Reason.REMOVED, _last_word(facts), Return.SETTLED)
+        case actions.SetAside():
+            return _set_aside(facts)
+        case actions.DropFormer():
+            return _of_the_present(facts, Return.SOON)
         case actions.CloseIntent():
             message = facts.note or "the last attempt came to nothing"
             return Report("False", ConditionType.RECONCILING, Reason.CREATING, message, Return.SOON)
@@ -144,6 +158,22 @@ def _decided(facts: Facts[SpecT, StatusT, ObsT], action: Action, *, unreachable:
             return _progressing(facts, facts.observed)
         case _:
             return None
+
+
+def _set_aside(facts: Facts[SpecT, StatusT, ObsT]) -> Report:
+    if facts.view.value is Value.NONE:
+        return Report("False", ConditionType.RECONCILING, Reason.CREATING, _ANOTHER, Return.SOON)
+    message = "another takes its place; what is in the Secret works until then"
+    return Report(None, ConditionType.RECONCILING, Reason.ROTATING, message, Return.SOON)
+
+
+def _of_the_present(facts: Facts[SpecT, StatusT, ObsT], back: Return) -> Report:
+    """What is done about a former one changes nothing of what is said."""
+    if facts.view.deleting or facts.observed is None:
+        return Report("False", ConditionType.RECONCILING, Reason.DELETING, "former ones are deleted first", back)
+    otherwise = plan(replace(facts.view, former=Former.NONE))
+    said = _decided(facts, otherwise, unreachable=False)
+    return replace(said or _progressing(facts, facts.observed), back=back)
 
 
 def _waiting(facts: Facts[SpecT, StatusT, ObsT], reason: Reason, *, unreachable: bool) -> Report | None:
@@ -161,7 +191,7 @@ def _waiting(facts: Facts[SpecT, StatusT, ObsT], reason: Reason, *, unreachable:
         case Reason.SEARCHING if not facts.obj.status.id:
             return unknown(reason, facts.note)
         case _:
-            message = facts.related if reason in _OF_OTHERS else facts.note
+            message = facts.used if reason is Reason.IN_USE else facts.related if reason in _OF_OTHERS else facts.note
             return Report("False", ConditionType.RECONCILING, reason, message)
 
 
@@ -183,6 +213,8 @@ def _without_account(facts: Facts[SpecT, StatusT, ObsT], account: AccountWaiting
 
 def _stalled(facts: Facts[SpecT, StatusT, ObsT], reason: Reason) -> Report:
     message = facts.note
+    if reason is Reason.KIND_DISABLED:
+        return disabled(facts.key.kind, facts.obj.status, facts.obj.metadata)
     if not isinstance(facts.account, AccountReady):
         return _without_account(facts, facts.account)
     if reason in _OF_OTHERS:
@@ -191,15 +223,29 @@ def _stalled(facts: Facts[SpecT, StatusT, ObsT], reason: Reason) -> Report:
         return outdated(facts.outdated)
     if reason is Reason.CREATE_OUTCOME_UNKNOWN:
         return _outcome_unknown(facts, facts.note)
+    if reason is Reason.EXPIRED and shown_once(facts.resource):
+        asks = facts.resource.life(facts.obj.spec, facts.obj.status).overlap_field
+        message = f"it opens nothing any more: delete its Secret for another, and set {asks}"
     if reason is Reason.IMMUTABLE_FIELD_CHANGED:
         message += ": the cloud cannot change this; put the old value back, or set updateStrategy.type: Recreate"
     if reason is Reason.TERMINATED_EXTERNALLY:
-        message = message or "the cloud says it is terminated"
-        another = (
-            "recovery.onTerminated: Recreate makes another" if _runs(facts) else "apply this object anew for another"
-        )
-        message += f"; {another}"
-    return Report("False", ConditionType.STALLED, reason, message, Return.SETTLED)
+        message = f"{_last_word(facts)}; {_another(facts)}"
+    back = Return.TRANSITION if reason is Reason.SECRET_TAKEN else Return.SETTLED  # which no event ends
+    return Report("False", ConditionType.STALLED, reason, message, back)
+
+
+def _last_word(facts: Facts[SpecT, StatusT, ObsT]) -> str:
+    """What was seen of a resource that is gone."""
+    shown = "" if facts.observed is None else facts.resource.detail(facts.observed)
+    said = shown if brought_in(facts.resource) else "the cloud says it is terminated"
+    return facts.note or said
+
+
+def _another(facts: Facts[SpecT, StatusT, ObsT]) -> str:
+    """What gets people another in place of one that is gone."""
+    if brought_in(facts.resource):
+        return "nothing of this kind is created: delete this object, and name in another what there is"
+    return "recovery.onTerminated: Recreate makes another" if _runs(facts) else "recreate this object to get another"
 
 
 def _runs(facts: Facts[SpecT, StatusT, ObsT]) -> bool:
@@ -229,6 +275,8 @@ def _progressing(facts: Facts[SpecT, StatusT, ObsT], observed: ObsT) -> Report:
             )
         case Progress.DEGRADED:
             return Report("False", ConditionType.RECONCILING, Reason.DEGRADED, detail)
+        case Progress.OFFLINE:
+            return Report("False", ConditionType.RECONCILING, Reason.OFFLINE, detail, Return.SETTLED)
         case Progress.INTERRUPTED:
             since = predicates.since_in(facts.obj, "interrupted", facts.now)
             deadline, told = _kept(facts, since)
@@ -237,6 +285,7 @@ def _progressing(facts: Facts[SpecT, StatusT, ObsT], observed: ObsT) -> Report:
         case Progress.FAILED:
             return Report("False", ConditionType.STALLED, Reason.FAILED, detail, Return.SETTLED)
         case Progress.PENDING | Progress.GONE:
-            return Report("False", ConditionType.RECONCILING, Reason.DEPLOYING, detail)
+            reason = Reason.DEPLOYING if _runs(facts) else Reason.CREATING
+            return Report("False", ConditionType.RECONCILING, reason, detail)
         case _ as never:
             assert_never(never)

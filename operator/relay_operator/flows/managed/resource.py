@@ -22,10 +22,13 @@ from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.actions import RESTART, START, STOP
 from relay_operator.flows.managed.connection import Reached
+from relay_operator.flows.managed.shown_once import Life, Place
 
 ObsT = TypeVar("ObsT")
 ObjT_contra = TypeVar("ObjT_contra", contravariant=True)
 ObsT_contra = TypeVar("ObsT_contra", contravariant=True)
+SpecT_contra = TypeVar("SpecT_contra", contravariant=True)
+StatusT_contra = TypeVar("StatusT_contra", contravariant=True)
 FoundT_co = TypeVar("FoundT_co", covariant=True)
 
 
@@ -35,6 +38,7 @@ class Progress(StrEnum):
     PENDING = "Pending"
     READY = "Ready"
     DEGRADED = "Degraded"
+    OFFLINE = "Offline"
     STOPPED = "Stopped"
     INTERRUPTED = "Interrupted"
     FAILED = "Failed"
@@ -83,13 +87,21 @@ class InputRefs:
     ssh_keys: Sequence[ValueSource] = ()
     texts: Mapping[str, ValueSource] = field(default_factory=dict)
     """Single texts, by what the kind calls them."""
-    keys_field: str = "sshKeyRefs"
+    keys_field: str = "sshKeysFrom"
     """What the spec calls these keys."""
+    registered: Sequence[ObjectKey] = ()
+    """SshKeys, among those that the spec refers to, whose public keys come after these."""
+    env_field: str = "envFrom"
+    """What the spec calls `env_from`."""
 
     @property
     def any(self) -> bool:
         return bool(
-            self.env_from or self.ssh_keys or self.texts or any(item.value_from is not None for item in self.env)
+            self.env_from
+            or self.ssh_keys
+            or self.registered
+            or self.texts
+            or any(item.value_from is not None for item in self.env)
         )
 
 
@@ -145,8 +157,11 @@ class ExternalResource(Protocol[SpecT, StatusT, ObsT]):
     retention: timedelta | None = None
     """How long the cloud keeps what is interrupted, or stopped for want of funds; None: it does not say."""
 
+    is_source: bool = False
+    """Whether others are made of it: they hold it, its stop included, while they are being made and no longer."""
+
     async def observe(self, cloud: Cloud, cloud_id: str, last: StatusT, look: Look) -> ObsT:
-        """The resource with that id. Raises NotFound."""
+        """The resource with that id, or `address`. Raises NotFound."""
         ...
 
     async def find(self, cloud: Cloud, name: str, unclaimed: UnclaimedIds) -> SearchResult[ObsT]:
@@ -165,7 +180,7 @@ class ExternalResource(Protocol[SpecT, StatusT, ObsT]):
         ...
 
     async def delete(self, cloud: Cloud, cloud_id: str) -> None:
-        """Terminate. Repeatable; raises NotFound where it is gone."""
+        """Terminate what has that id, or `address`. Repeatable; raises NotFound where it is gone."""
         ...
 
     def immutable(self, obj: Resource[SpecT, StatusT]) -> Mapping[str, JsonValue]:
@@ -180,6 +195,10 @@ class ExternalResource(Protocol[SpecT, StatusT, ObsT]):
         """What can be changed in place to be as asked, most urgent first, power apart; `running` is whether to run."""
         return ()
 
+    def scopes(self, obj: Resource[SpecT, StatusT]) -> Sequence[str]:
+        """What it opens to whoever has it: an account that is shared has to allow each."""
+        return ()
+
     def progress(self, observed: ObsT) -> Progress: ...
 
     def identity(self, observed: ObsT) -> tuple[str, str]:
@@ -191,7 +210,7 @@ class ExternalResource(Protocol[SpecT, StatusT, ObsT]):
         ...
 
     def status(self, obj: Resource[SpecT, StatusT], observed: ObsT) -> StatusT:
-        """`obj.status` with everything that mirrors the cloud filled in anew, but not the id: that is the engine's."""
+        """`obj.status` with everything that mirrors the cloud filled in again, but not the id: that is the engine's."""
         ...
 
 
@@ -223,6 +242,64 @@ class Refers(Protocol[ObjT_contra, ObsT_contra]):
 
     def giving(self, obj: ObjT_contra, observed: ObsT_contra, ids: Mapping[ObjectKey, str]) -> tuple[Change, ...]:
         """The changes by which a live resource gets what `status.references` does not tell, by the ids of those."""
+        ...
+
+
+@runtime_checkable
+class ShownOnce(Protocol[SpecT_contra, StatusT_contra, ObjT_contra, ObsT_contra]):
+    """Has a value that the answer to its create shows and nothing else: a Secret of the object's keeps it.
+
+    Nothing that exists is adopted. What a create led to whose answer is lost is ended, and another is made.
+    """
+
+    def kept_in(self, obj: ObjT_contra) -> Place:
+        """Where, in the object's own namespace."""
+        ...
+
+    def shown(self, observed: ObsT_contra) -> str:
+        """The value; empty where this is not the answer to a create."""
+        ...
+
+    def life(self, spec: SpecT_contra, status: StatusT_contra) -> Life:
+        """How long it opens anything, and when another takes its place."""
+        ...
+
+
+@runtime_checkable
+class Nameless(Protocol[ObjT_contra, FoundT_co]):
+    """Has no name in the cloud, or the one that people gave it, which does not tell whose it is.
+
+    There is one at most of what a spec says, and before one is created it is looked for. So what is there after an open
+    intent, whose look found none, is what that intent led to.
+    """
+
+    async def existing(self, cloud: Cloud, obj: ObjT_contra) -> FoundT_co | None:
+        """The one that the spec asks for, as a list has it that began to be read after this was asked."""
+        ...
+
+
+@runtime_checkable
+class PartOf(Protocol[ObjT_contra]):
+    """Is part of another resource of the cloud: its status is a `PartStatus`, and ids are asked for by `address`.
+
+    It holds what it was given only while its status says so.
+    """
+
+    def whole(self, obj: ObjT_contra) -> str:
+        """The id of that, as the object that the spec refers to has it now; empty where it has none."""
+        ...
+
+
+@runtime_checkable
+class BroughtIn(Protocol[ObjT_contra]):
+    """Comes to the cloud by another way: it is adopted by the id that the spec names, and never created or ended."""
+
+    def given_id(self, obj: ObjT_contra) -> str:
+        """The cloud's id of it."""
+        ...
+
+    def end_asked(self, obj: ObjT_contra) -> bool:
+        """Whether it is to be gone while its object stays."""
         ...
 
 
@@ -266,6 +343,22 @@ def checks_inputs(resource: object) -> TypeGuard[ChecksInputs[Any]]:
 
 def refers(resource: object) -> TypeGuard[Refers[Any, Any]]:
     return issubclass(type(resource), Refers)
+
+
+def shown_once(resource: object) -> TypeGuard[ShownOnce[Any, Any, Any, Any]]:
+    return issubclass(type(resource), ShownOnce)
+
+
+def nameless(resource: object) -> TypeGuard[Nameless[Any, Any]]:
+    return issubclass(type(resource), Nameless)
+
+
+def is_part(resource: object) -> TypeGuard[PartOf[Any]]:
+    return issubclass(type(resource), PartOf)
+
+
+def brought_in(resource: object) -> TypeGuard[BroughtIn[Any]]:
+    return issubclass(type(resource), BroughtIn)
 
 
 def tries_models(resource: object) -> TypeGuard[TriesModels[Any]]:

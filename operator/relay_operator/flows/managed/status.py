@@ -1,6 +1,7 @@
 """Builds the status to write, and the smallest patch that writes it. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 
 from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType, Reason
@@ -17,8 +18,9 @@ from relay_operator.engine.status import conditions_of, of_every_pass, storable,
 from relay_operator.flows.managed import actions, predicates, recovery
 from relay_operator.flows.managed.actions import RESTART, START, Action
 from relay_operator.flows.managed.facts import Facts
+from relay_operator.flows.managed.former import supersedes, with_present, without
 from relay_operator.flows.managed.plan import Difference, Recovery, Seen
-from relay_operator.flows.managed.resource import ObsT, Progress
+from relay_operator.flows.managed.resource import ObsT, Progress, is_part, shown_once
 from relay_operator.flows.managed.result import Accepted, Rejected, Result, Sent
 from relay_operator.flows.managed.workload import told
 
@@ -40,6 +42,8 @@ _OF_THE_RESOURCE = (
     "replacing",
 )
 """What is said of one resource alone, and goes with it."""
+_OF_THE_FORMER = frozenset({"account", "identity"})
+"""Of these, what holds for one that is put aside as well."""
 
 
 def new_status(
@@ -68,7 +72,8 @@ def _protocol(facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result
     match result:
         case Accepted(resource=observed, intent=intent):
             made = isinstance(action, actions.Create | actions.Resend)
-            return _owned(facts, observed, intent) | ({"references": _given(facts.ids)} if made else {})
+            given = made and not is_part(facts.resource)
+            return _owned(facts, observed, intent) | ({"references": _given(facts.ids)} if given else {})
         case Sent(change) if change is not None and change.gives is not None:
             return {"references": _with(facts.obj.status.references or (), change.gives)}
         case Rejected(intent=CreateIntent() as intent):
@@ -80,11 +85,22 @@ def _protocol(facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result
         return {"create_token": token, "attempt": max(attempt, facts.obj.status.attempt or 0)}
     if isinstance(action, actions.Replace):
         return {"replacing": True}
+    if isinstance(action, actions.SetAside):
+        lost = (name for name in _OF_THE_RESOURCE if name not in _OF_THE_FORMER)
+        return dict.fromkeys(lost) | _ended(facts) | {"former": with_present(facts.obj.status, _until(facts))}
+    if isinstance(action, actions.DropFormer) and facts.former is not None:
+        return {"former": without(facts.obj.status, facts.former)}
     if isinstance(action, Keep | actions.Update):
         return {"replacing": None}
     if isinstance(action, actions.Forget):
         return dict.fromkeys(_OF_THE_RESOURCE) | _ended(facts)
     return {}
+
+
+def _until(facts: Facts[SpecT, StatusT, ObsT]) -> datetime | None:
+    """Until when what was shown once works beside the next."""
+    resource, obj = facts.resource, facts.obj
+    return resource.life(obj.spec, obj.status).until(facts.now) if shown_once(resource) else None
 
 
 def _given(ids: Mapping[ObjectKey, str]) -> list[HeldReference] | None:
@@ -181,7 +197,7 @@ def _conditions(facts: Facts[SpecT, StatusT, ObsT], report: Report) -> Iterator[
     yield from conditions_of(facts.obj.status.conditions, report, facts.now)
     before = facts.obj.status.env_digest
     outdated = facts.env_digest and before and facts.env_digest != before
-    if outdated and facts.view.difference is not Difference.REPLACEABLE:
+    if outdated and facts.view.difference is not Difference.REPLACEABLE and not supersedes(facts.obj.status):
         message = (
             "a Secret or ConfigMap of the spec has changed since the create; updateStrategy.type: Recreate applies it"
         )

@@ -8,7 +8,7 @@ import pytest
 from relay_operator.api.cloudaccount import Orphans
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.leftovers import Fate, Leftover
-from relay_operator.flows.account.strays import Standing, Stray, growing, in_turn, standing, to_end
+from relay_operator.flows.account.strays import Standing, Stray, in_turn, standing, to_end, unseen
 from relay_wire.billing import CurrentUsage
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -19,31 +19,29 @@ def usage(*items: tuple[str | None, str | None, str | None, float | None]) -> Cu
     return CurrentUsage.model_validate({"usageCents": 0, "usageHours": 0, "breakdown": breakdown})
 
 
-def test_what_is_being_paid_for_grows() -> None:
+def test_what_was_looked_at_is_looked_at_again_if_its_hours_changed() -> None:
     told = usage(
         ("pod-1", "pod", "same", 2.0),
         ("pod-2", "pod", "grown", 2.5),
         ("pod-3", "pod", "new", 0.1),
         ("pod-4", "pod", "never ran", 0.0),
-        ("cl-1", "cluster", "grown too", 7.0),
+        ("cl-1", "cluster", "of a new month", 7.0),
         ("vm-1", "vm", "a VM", 7.0),
         ("bk-1", "backend", "of a kind that is not ours", 7.0),
         ("pod-5", "pod", None, 7.0),
         (None, "pod", "without an id", 7.0),
         ("pod-6", "pod", "without hours", None),
     )
-    before = {"pod-1": 2.0, "pod-2": 2.0, "cl-1": 1.0}
-    assert list(growing(before, told)) == [
-        Stray("GpuPod", "pod-2", "grown"),
-        Stray("GpuPod", "pod-3", "new"),
-        Stray("GpuCluster", "cl-1", "grown too"),
-        Stray("GpuVm", "vm-1", "a VM"),
-    ]
-
-
-def test_one_look_alone_tells_nothing() -> None:
-    assert list(growing(None, usage(("pod-1", "pod", "x", 2.0)))) == []
-    assert list(growing({}, None)) == []
+    looked = {"pod-1": 2.0, "pod-2": 2.0, "cl-1": 9.0}
+    assert dict(unseen(looked, told)) == {
+        Stray("GpuPod", "pod-2", "grown"): 2.5,
+        Stray("GpuPod", "pod-3", "new"): 0.1,
+        Stray("GpuPod", "pod-4", "never ran"): 0.0,
+        Stray("GpuCluster", "cl-1", "of a new month"): 7.0,
+        Stray("GpuVm", "vm-1", "a VM"): 7.0,
+        Stray("GpuPod", "pod-6", "without hours"): 0.0,
+    }
+    assert list(unseen({}, None)) == []
 
 
 @pytest.mark.parametrize("facts", list(itertools.product([True, False], repeat=5)))

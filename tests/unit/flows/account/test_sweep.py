@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from relay_operator.engine.entry import Entry
     from relay_operator.engine.traces import Traces
     from relay_operator.engine.unclaimed_ids import UnclaimedIds
+    from relay_operator.flows.managed.resource import Look
+    from relay_wire.vms import VmRecord
 
 KEY = ObjectKey("GpuPod", NAMESPACE, "train")
 ACCOUNT = ObjectKey("CloudAccount", NAMESPACE, "default")
@@ -142,12 +144,38 @@ async def test_the_lists_are_read_at_the_beginning_and_while_something_is_unknow
     assert swept.told() == [(Fate.ORPHAN, made.id)]
 
 
-async def test_what_grows_is_found_without_a_list(swept: Swept) -> None:
+def used(*resources: VmRecord, hours: float = 1.0) -> CurrentUsage:
+    """The month's usage, with as many hours of each."""
+    lines = [{"resourceId": one.id, "kind": "pod", "name": one.name, "hours": hours} for one in resources]
+    return CurrentUsage.model_validate({"usageCents": 0, "usageHours": 0, "breakdown": lines})
+
+
+async def test_what_the_usage_tells_is_found_without_a_list(swept: Swept) -> None:
+    """That its object was forced away nobody saw; it stands still and costs nothing."""
+    swept.memory.sweeps = 9
+    made = swept.world.pods.add(ORPHAN, "stopped")
+    await swept(used(made))
+    assert swept.told() == [(Fate.ORPHAN, made.id)]
+
+
+async def test_each_line_of_the_usage_has_its_turn_and_is_looked_at_once(swept: Swept) -> None:
+    swept.memory.sweeps = 9
+    names = [cloud_name(NAMESPACE, f"gone-{number}", f"{number:08x}-89ab", "c0ffe", 1) for number in range(25)]
+    ended = [swept.world.pods.add(name, "terminated") for name in names]
+    for looks in (10, 20, 25, 25):
+        await swept(used(*ended))
+        assert swept.world.pods.count("observe") == looks
+    await swept(used(*ended[:3], hours=2.0))
+    assert swept.world.pods.count("observe") == 28
+
+
+async def test_what_did_not_answer_is_looked_at_again(swept: Swept) -> None:
     swept.memory.sweeps = 9
     made = swept.world.pods.add(ORPHAN)
-    for hours in (1.0, 2.0):
-        item = {"resourceId": made.id, "kind": "pod", "name": ORPHAN, "hours": hours}
-        await swept(CurrentUsage.model_validate({"usageCents": 0, "usageHours": 0, "breakdown": [item]}))
+    swept.world.pods.fail("observe", lost(acted=False))
+    await swept(used(made))
+    assert swept.told() == []
+    await swept(used(made))
     assert swept.told() == [(Fate.ORPHAN, made.id)]
 
 
@@ -169,6 +197,34 @@ async def test_what_is_gone_is_told_until_two_looks_in_a_row_say_so(swept: Swept
     swept.world.pods.failures.clear()
     await swept()
     assert swept.told() == [(Fate.ORPHAN, made.id)]
+    await swept()
+    assert swept.told() == []
+
+
+async def test_what_is_part_of_something_is_asked_for_there_until_it_is_gone(swept: Swept) -> None:
+    asked = list[str]()
+
+    class Parts(Listed):
+        async def observe(self, cloud: Cloud, cloud_id: str, last: GpuPodStatus, look: Look) -> VmRecord:
+            asked.append(cloud_id)
+            return await super().observe(cloud, cloud_id.removeprefix("vm-1/"), last, look)
+
+    swept.knows("GpuPod", Parts)
+    made, leftovers = swept.world.pods.add("nightly"), swept.world.informer.vanished.leftovers
+    kept = Leftover(
+        fate=Fate.KEPT,
+        kind="GpuPod",
+        account=ACCOUNT,
+        organization="org-1",
+        id=made.id,
+        part_of="vm-1",
+        since=BEGINNING,
+    )
+    leftovers.note(kept)
+    await swept()
+    assert (swept.told(), asked) == ([(Fate.KEPT, made.id)], [f"vm-1/{made.id}"])
+    swept.world.pods.hidden.add(made.id)
+    await swept()
     await swept()
     assert swept.told() == []
 

@@ -5,16 +5,17 @@ from typing import cast
 
 import pytest
 
-from relay_operator.api.inferencebatch import InferenceBatch
+from relay_operator.api.inferencebatch import InferenceBatch, OutputStatus, RequestCounts
 from relay_operator.engine.kube import Kube, NotLeading
 from relay_operator.flows.batch.destinations import Destinations
+from relay_operator.flows.batch.result import Published
 from relay_operator.flows.batch.sources import Sources
 from relay_operator.objectstores.addresses import StorePolicy
 from relay_operator.objectstores.stores import ObjectStores
 from relay_operator.records.ids import Ids
 from relay_operator.records.merge import Merge, PartFiles
 from relay_operator.records.pace import Pace
-from tests.unit.flows.batch.examples import batch
+from tests.unit.flows.batch.examples import NOON, batch
 from tests.unit.records.streams import opens, record, success
 
 
@@ -26,11 +27,15 @@ async def _published(folder: Path, leads: list[bool]) -> list[str]:
         with Ids() as ids:
             merge = Merge([[PartFiles(opens([record("a")]), opens([success("a")]), None)]], ids, Pace())
             if all(leads):
-                await destinations.write(_batch(folder), merge, "token", lambda _: "told")
+                await destinations.write(_batch(folder), merge, "token", _ended)
             else:
                 with pytest.raises(NotLeading):
-                    await destinations.write(_batch(folder), merge, "token", lambda _: "told")
+                    await destinations.write(_batch(folder), merge, "token", _ended)
     return _names(folder)
+
+
+def _ended(output: OutputStatus) -> Published:
+    return Published(output, RequestCounts(), 0, 0, NOON)
 
 
 def _names(folder: Path) -> list[str]:

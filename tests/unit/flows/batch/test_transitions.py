@@ -204,7 +204,9 @@ def test_another_round_is_another_attempt_until_they_are_used_up() -> None:
 
 def test_what_was_published_whole_is_complete() -> None:
     counts = RequestCounts(total=10, completed=9, failed=1)
-    done = recorded(status(sent(), output=PUBLISHING, input=READ), Published(OutputStatus(lines=10), counts, 0, 0))
+    done = recorded(
+        status(sent(), output=PUBLISHING, input=READ), Published(OutputStatus(lines=10), counts, 0, 0, NOON)
+    )
     assert (done.completion_time, done.ending, done.request_counts) == (NOON, None, counts)
     assert done.output == OutputStatus(begun_at=NOON, lines=10)
     assert done.cleared is None, "the cloud's files go only after this is written"
@@ -218,7 +220,7 @@ def test_what_was_published_and_is_less_than_asked_for_says_so(
     unanswered: int, lost: int, failed: int, reason: str
 ) -> None:
     counts = RequestCounts(total=10, completed=10 - failed - unanswered, failed=failed)
-    came = Published(OutputStatus(), counts, unanswered, lost)
+    came = Published(OutputStatus(), counts, unanswered, lost, NOON)
     done = recorded(status(sent(), output=PUBLISHING), came, failurePolicy={"maxFailedRecords": 2})
     assert done.ending is not None
     assert done.ending.reason == reason
@@ -226,7 +228,7 @@ def test_what_was_published_and_is_less_than_asked_for_says_so(
 
 def test_the_reason_of_an_end_outlives_its_publication() -> None:
     deadline = Ending(reason="DeadlineExceeded", message="late")
-    came = Published(OutputStatus(), RequestCounts(total=10, completed=2), 8, 0)
+    came = Published(OutputStatus(), RequestCounts(total=10, completed=2), 8, 0, NOON)
     done = recorded(status(sent(), output=PUBLISHING, ending=deadline), came)
     assert done.ending == deadline
 
@@ -234,8 +236,8 @@ def test_the_reason_of_an_end_outlives_its_publication() -> None:
 def test_what_was_published_before_status_was_lost_is_told_as_it_was() -> None:
     ended = Ending(reason="DeadlineExceeded", message="late")
     known = status(sent(), output=PUBLISHING, ending=ended, usage=Usage(cost_nano_usd=10**9))
-    came = Published(OutputStatus(answers="a", lines=9), RequestCounts(total=10, completed=9), 1, 0)
-    text = mark_of("t0ken", came, known, NOON)
+    came = Published(OutputStatus(answers="a", lines=9), RequestCounts(total=10, completed=9), 1, 0, NOON)
+    text = mark_of("t0ken", came, known)
     before = published_by("t0ken", text)
     assert before is not None
     later = led_to(replace(facts(status(), before), now=NOON + timedelta(hours=1)), actions.Record())
@@ -248,8 +250,8 @@ def test_what_was_published_before_status_was_lost_is_told_as_it_was() -> None:
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"token":"t0ken"}'])
 def test_what_is_no_mark_of_this_batch_tells_nothing(text: str) -> None:
     assert published_by("t0ken", text) is None
-    came = Published(OutputStatus(), RequestCounts(), 0, 0)
-    assert published_by("another", mark_of("t0ken", came, status(), NOON)) is None
+    came = Published(OutputStatus(), RequestCounts(), 0, 0, NOON)
+    assert published_by("another", mark_of("t0ken", came, status())) is None
 
 
 def test_bad_input_ends_it_and_a_refused_output_keeps_the_clouds_files() -> None:

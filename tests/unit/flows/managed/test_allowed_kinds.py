@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
+import pytest
+
 from relay_operator.api.conditions import ConditionType
 from relay_operator.api.meta import ObjectKey
-from relay_operator.engine.account import AccountReady
+from relay_operator.engine.account import AccountReady, not_served
 from tests.unit.flows.managed.world import World
 
 SHARED = ObjectKey("ClusterCloudAccount", "", "shared")
@@ -29,12 +31,39 @@ async def test_nothing_is_asked_for_a_kind_that_is_not_served_and_the_message_sa
     assert world.reason() == "AccountNotAllowed"
     assert refusal(world) == (
         "AccountNotAllowed: the ClusterCloudAccount/shared may not be used for objects of the kind GpuPod: a cluster "
-        "administrator can add the kind to its spec.allowedKinds; or apply the object anew with an accountRef to a "
+        "administrator can add the kind to its spec.allowedKinds; or recreate the object with an accountRef to a "
         "CloudAccount of this namespace"
     )
     serve(world, "GpuPod")
     await world.wait(400)
     assert (refusal(world), world.pods.count("create")) == ("", 1)
+
+
+@pytest.mark.parametrize(
+    ("serves", "grants", "why"),
+    [
+        (None, None, ""),
+        ({"ApiKey"}, {"a", "b", "c"}, ""),
+        (
+            {"ApiKey"},
+            {"b"},
+            "used for a key with a, c: a cluster administrator can add what it is to open to its",
+        ),
+        ({"ApiKey"}, set(), "used for a key with a, b, c: "),
+        ({"SshKey"}, {"a", "b", "c"}, "used for objects of the kind ApiKey: "),
+    ],
+    ids=["an account of its own", "all allowed", "some", "none", "not the kind"],
+)
+def test_a_key_may_open_what_its_account_allows_and_can_always_be_ended(
+    world: World, serves: set[str] | None, grants: set[str] | None, why: str
+) -> None:
+    ready = world.account.state
+    assert isinstance(ready, AccountReady)
+    served, granted = (None if words is None else frozenset(words) for words in (serves, grants))
+    account, key = replace(ready, serves=served, grants=granted), ObjectKey("ApiKey", "team-a", "ci")
+    refused = not_served(key, account, ending=False, scopes=["c", "a", "b"])
+    assert (why in refused.message) if refused is not None else not why
+    assert not_served(key, account, ending=True, scopes=["c"]) is None
 
 
 async def test_an_object_that_has_nothing_goes_at_once(world: World) -> None:

@@ -1,4 +1,4 @@
-"""The plan of managed kinds, over the whole product of its inputs: thirty million views.
+"""The plan of managed kinds, over the whole product of its inputs: twelve billion views.
 
 Neither the plan nor an invariant can tell views apart by a field that it does not read. So fields are settled as
 they are read, and every way of settling them is gone through: some thousands.
@@ -11,17 +11,23 @@ from dataclasses import fields
 from typing import cast, get_args
 
 from relay_operator.api.conditions import Reason
-from relay_operator.engine.actions import Release
+from relay_operator.engine.actions import Ignore, Release, Stall, Wait
 from relay_operator.engine.rules import Account
 from relay_operator.flows.managed.actions import (
+    STOP,
     Action,
     Adopt,
     CloseIntent,
     Create,
     Delete,
+    Discard,
+    DropFormer,
+    EndFormer,
     Forget,
     Replace,
     Resend,
+    Rest,
+    SetAside,
     Update,
 )
 from relay_operator.flows.managed.plan import (
@@ -29,21 +35,25 @@ from relay_operator.flows.managed.plan import (
     SEARCHED,
     Demand,
     Difference,
+    Former,
     Gate,
     Recovery,
     Seen,
     Undecided,
+    Value,
     View,
     plan,
 )
 
-TOUCHES_THE_CLOUD = (Create, Resend, Adopt, Update, Delete)
+TOUCHES_THE_CLOUD = (Create, Resend, Adopt, Discard, Update, Delete, EndFormer)
 ENDS = (Delete, Update)
 ALIVE = RECORDED - {Seen.GONE, Seen.MISSING, Seen.GOING}
 
 
 AXES: dict[str, Sequence[object]] = {
-    **dict.fromkeys(("finalizer", "paused", "held_back", "replacing", "expired"), (True, False)),
+    **dict.fromkeys(
+        ("finalizer", "paused", "disabled", "end_asked", "held_back", "replacing", "expired"), (True, False)
+    ),
     "demand": tuple(Demand),
     "account": tuple(Account),
     "seen": tuple(Seen),
@@ -51,10 +61,12 @@ AXES: dict[str, Sequence[object]] = {
     "undecided": tuple(Undecided),
     "recovery": tuple(Recovery),
     "difference": tuple(Difference),
-    "change": ("", "scale"),
-    "sent": ("", "scale"),
+    "change": ("", "scale", STOP),
+    "sent": ("", "scale", STOP),
     "unmet": (None, Reason.REFERENCE_NOT_READY, Reason.REFERENCE_OTHER_ACCOUNT),
     "in_use": (True, False),
+    "value": tuple(Value),
+    "former": tuple(Former),
 }
 
 
@@ -121,6 +133,17 @@ INVARIANTS: dict[str, Callable[[View, Action], bool]] = {
     "never a create without what it is to be given": lambda view, action: (
         not isinstance(action, Create | Resend | Replace) or view.unmet is None
     ),
+    "never a create whose value cannot be kept": lambda view, action: (
+        not isinstance(action, Create | Resend) or view.value is not Value.TAKEN
+    ),
+    "what is found is ended only if its value is lost, and else it is adopted": lambda view, action: (
+        isinstance(action, Discard | Adopt) is False
+        or view.seen is not Seen.FOUND
+        or isinstance(action, Discard) is (view.value in {Value.LOST, Value.TAKEN})
+    ),
+    "nothing but what is found is discarded": lambda view, action: (
+        not isinstance(action, Discard) or view.seen is Seen.FOUND
+    ),
     "what others were given is not ended for its object's sake": lambda view, action: (
         not isinstance(action, Delete | Release)
         or not view.in_use
@@ -129,11 +152,20 @@ INVARIANTS: dict[str, Callable[[View, Action], bool]] = {
         or view.demand is Demand.DELETE_ABANDONING
         or (view.replacing and view.demand is Demand.EXIST)
     ),
+    "what something is being made of is neither stopped nor replaced": lambda view, action: (
+        not view.in_use
+        or view.seen not in ALIVE
+        or view.demand is Demand.DELETE_ABANDONING
+        or not (isinstance(action, Delete | Replace) or action == Update(STOP))
+    ),
     "a resend only for an open intent nobody can decide": lambda view, action: (
         not isinstance(action, Resend) or (view.seen is Seen.UNKNOWABLE and view.undecided is Undecided.RESEND)
     ),
     "nothing is done in the cloud while paused": lambda view, action: (
         not (view.paused and isinstance(action, TOUCHES_THE_CLOUD))
+    ),
+    "of a kind that is switched off, nothing but an end is done": lambda view, action: (
+        not view.disabled or view.deleting or isinstance(action, Ignore | Wait | Stall)
     ),
     "nothing is done in the cloud without an account": lambda view, action: (
         view.account is Account.READY or not isinstance(action, TOUCHES_THE_CLOUD)
@@ -149,7 +181,7 @@ INVARIANTS: dict[str, Callable[[View, Action], bool]] = {
     ),
     "a live resource is released only where people said so": lambda view, action: (
         not isinstance(action, Release)
-        or view.seen in {Seen.NOTHING, Seen.GONE, Seen.ADOPTEE, Seen.ADOPTEE_REFUSED, Seen.WITHHELD}
+        or view.seen in {Seen.NOTHING, Seen.GONE, Seen.ADOPTEE, Seen.ADOPTEE_REFUSED, Seen.TAKEN, Seen.WITHHELD}
         or view.demand in {Demand.DELETE_ORPHANING, Demand.DELETE_ABANDONING}
         or (view.demand is Demand.DELETE_STOPPING and view.seen in {Seen.STOPPED, Seen.FAILED})
     ),
@@ -162,6 +194,33 @@ INVARIANTS: dict[str, Callable[[View, Action], bool]] = {
     "an object that lives is never released": lambda view, action: not isinstance(action, Release) or view.deleting,
     "nothing is begun anew before its time": lambda view, action: (
         not view.held_back or view.replacing or not isinstance(action, Replace | Forget)
+    ),
+    "what has a value makes room for another only if that can be kept": lambda view, action: (
+        not isinstance(action, SetAside) or view.value is not Value.TAKEN
+    ),
+    "what is put aside is followed by another": lambda view, action: (
+        not isinstance(action, SetAside) or (view.gate is Gate.OPEN and view.seen in ALIVE and view.unmet is None)
+    ),
+    "a former one is ended only if nothing uses it": lambda view, action: (
+        not isinstance(action, EndFormer) or view.former is Former.UNUSED
+    ),
+    "a former one is dropped only if it is surely gone": lambda view, action: (
+        not isinstance(action, DropFormer) or view.former is Former.GONE
+    ),
+    "a former one is let go only where people said so": lambda view, action: (
+        not isinstance(action, Release)
+        or view.former is Former.NONE
+        or view.seen is Seen.WITHHELD
+        or view.demand in {Demand.DELETE_ORPHANING, Demand.DELETE_ABANDONING}
+    ),
+    "what is gone as people asked is nobody else's doing, and is not made again": lambda view, action: (
+        not (view.end_asked and view.seen is Seen.GONE)
+        or not isinstance(action, Forget | Stall)
+        or view.disabled
+        or view.account is not Account.READY
+    ),
+    "nothing rests but what is gone as people asked": lambda view, action: (
+        not isinstance(action, Rest) or (view.end_asked and view.seen is Seen.GONE and not view.deleting)
     ),
     "a resource of a live object is ended only to be replaced": lambda view, action: (
         not isinstance(action, Delete) or view.deleting or view.replacing

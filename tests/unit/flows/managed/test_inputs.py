@@ -79,7 +79,7 @@ async def test_a_private_key_that_a_reference_leads_to_is_not_sent(world: World,
     await world.kube.create(SECRETS, NAMESPACE, {"metadata": {"name": "pair"}, "data": encoded(id=text)})
     refs = InputRefs(ssh_keys=[value_of("secret", "pair", "id")])
     result = await InputReader(world.kube).read(NAMESPACE, refs, "uid-1", ManagedMemory("u1"))
-    assert result == MissingInput("sshKeyRefs leads to a private key, which is not sent: refer to the public one")
+    assert result == MissingInput("sshKeysFrom leads to a private key, which is not sent: refer to the public one")
 
 
 MISSING: dict[str, tuple[InputRefs, str]] = {

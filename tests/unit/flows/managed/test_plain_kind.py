@@ -82,16 +82,23 @@ def test_a_change_of_power_that_it_does_not_have_is_a_mistake() -> None:
         predicates.change_named(KEYS, "key-1", None, "stop")
 
 
+def facts_of(keys: Keys, seen: Seen) -> Facts[ManagedSpec, ManagedStatus, str]:
+    key, account = ObjectKey("Key", "team-a", "mine"), AccountWaiting(Reason.PAUSED, "")
+    return Facts(keys, key, KEY, NOW, account, View(seen=seen), observed="key-1")
+
+
+def test_what_does_not_run_is_made_and_not_deployed() -> None:
+    class Slow(Keys):
+        def progress(self, observed: str) -> Progress:
+            return Progress.PENDING
+
+    report = report_of(facts_of(Slow(), Seen.PENDING), Keep(), Nothing(), unreachable=False)
+    assert report is not None
+    assert (report.reason, report.message) == (Reason.CREATING, "it is there")
+
+
 def test_its_status_has_nothing_of_what_runs() -> None:
-    facts = Facts(
-        KEYS,
-        ObjectKey("Key", "team-a", "mine"),
-        KEY,
-        NOW,
-        AccountWaiting(Reason.PAUSED, ""),
-        View(seen=Seen.READY),
-        observed="key-1",
-    )
+    facts = facts_of(KEYS, Seen.READY)
     report = report_of(facts, Keep(), Nothing(), unreachable=False)
     assert report is not None
     policy = RetryPolicy(Backoff(1.0, 300.0), lambda: 0.5)

@@ -19,6 +19,7 @@ from relay_operator.flows.managed.actions import (
     Forget,
     Replace,
     Resend,
+    Rest,
     Update,
     Watch,
 )
@@ -52,6 +53,8 @@ SENTENCES: dict[str, tuple[View, Action]] = {
         Release(),
     ),
     "paused keeps even what is being deleted": (replace(GOING_AWAY, paused=True), Wait(Reason.PAUSED)),
+    "a kind that is switched off stalls": (replace(LIVE, disabled=True), Stall(Reason.KIND_DISABLED)),
+    "a kind that is switched off is still ended": (replace(GOING_AWAY, disabled=True), Delete()),
     "an object that never sent a create goes without an account": (
         View(demand=Demand.DELETE, account=Account.REFUSED),
         Release(),
@@ -124,9 +127,30 @@ SENTENCES: dict[str, tuple[View, Action]] = {
         replace(LIVE, gate=Gate.OUTDATED, difference=Difference.CHANGE, change=STOP),
         Update(STOP),
     ),
+    "a stop waits for what is being made of it": (
+        replace(LIVE, difference=Difference.CHANGE, change=STOP, in_use=True),
+        Wait(Reason.IN_USE),
+    ),
+    "a stop that was sent is waited for": (
+        replace(LIVE, difference=Difference.CHANGE, change=STOP, in_use=True, sent=STOP),
+        Watch(STOP),
+    ),
+    "any other change waits for nothing that is being made of it": (
+        replace(LIVE, difference=Difference.CHANGE, change="visibility", in_use=True),
+        Update("visibility"),
+    ),
+    "a replacement waits for what is being made of it": (
+        replace(LIVE, difference=Difference.REPLACEABLE, in_use=True),
+        Wait(Reason.IN_USE),
+    ),
+    "a replacement that was told waits as well": (
+        replace(LIVE, difference=Difference.REPLACEABLE, replacing=True, in_use=True),
+        Wait(Reason.IN_USE),
+    ),
     "missing env waits": (View(gate=Gate.ENV_MISSING), Wait(Reason.ENV_MISSING)),
     "an agreed wait holds a create back": (View(gate=Gate.LATER), Wait(Reason.WAITING_FOR_RETRY)),
     "gone by another's hand stalls": (View(seen=Seen.GONE), Stall(Reason.TERMINATED_EXTERNALLY)),
+    "gone as people asked is left at that": (View(seen=Seen.GONE, end_asked=True), Rest()),
     "gone by another's hand is recreated where asked": (
         View(seen=Seen.GONE, recovery=Recovery.RECREATE),
         Forget(),

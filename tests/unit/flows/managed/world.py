@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from kubernetes.aio import client
+import aiohttp
 from pydantic import JsonValue, ValidationError
 
 from relay_client import Cloud
@@ -23,7 +23,7 @@ from relay_operator.engine.controller import Controller, Engine
 from relay_operator.engine.events import Recorder
 from relay_operator.engine.identity import Installation
 from relay_operator.engine.informer import Informer
-from relay_operator.engine.kube import Kube
+from relay_operator.engine.kube import ApiAccess, Kube
 from relay_operator.engine.passes import Pass
 from relay_operator.engine.queue import Priority, Queue, Taken
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
@@ -33,6 +33,7 @@ from relay_operator.flows.managed.connection import ConnectionWriter
 from relay_operator.flows.managed.flow import ManagedFlow
 from relay_operator.flows.managed.gather import Gatherer
 from relay_operator.flows.managed.inputs import InputReader
+from relay_operator.flows.managed.shown_once import ValueKeeper
 from relay_operator.kinds.gpupod import GpuPod, GpuPodStatus
 from tests.unit.engine.apiserver import ApiServer, Json, part
 from tests.unit.flows.managed.cloudpods import MemoryPods, OneAccount, Pods
@@ -74,6 +75,8 @@ class World:
     watching: bool = True
     """Whether the watch tells of changes."""
     passes: list[Pass] = field(default_factory=list)
+    disabled: bool = False
+    """Whether the next process has the kind switched off."""
     random: Callable[[], float] = lambda: 0.5
     kind: Callable[[Pods], MemoryPods] = MemoryPods
     _tokens: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
@@ -114,9 +117,11 @@ class World:
                 self.account,
                 self.cache,
                 InputReader(kube),
+                ValueKeeper(kube),
                 clock.monotonic,
                 ConfirmationDelays(),
                 engine.installation,
+                disabled=self.disabled,
             ),
             actor=Actor(
                 self.resource,
@@ -259,17 +264,20 @@ async def running_world() -> AsyncIterator[World]:
     for namespace in (NAMESPACE, OPERATOR_NAMESPACE, "default"):
         server.put("namespaces", {"metadata": {"name": namespace}})
     runner = await server.start()
-    configuration = client.Configuration()
-    configuration.host = server.url
-    configuration.client_session_kwargs = {"trust_env": False}
-    api = client.ApiClient(configuration)
+    session = aiohttp.ClientSession()
     cloud = Cloud("https://cloud.example", "or_test_key", organization_id="org-1")
     ready = AccountReady(ObjectKey("CloudAccount", NAMESPACE, "default"), cloud, "org-1", UnclaimedIds(), False, True)
     try:
-        yield World(clock, server, Kube(api, sleep=clock.sleep), Pods(), OneAccount(ready, clock=clock.monotonic))
+        yield World(
+            clock,
+            server,
+            Kube(ApiAccess(server.url, session), sleep=clock.sleep),
+            Pods(),
+            OneAccount(ready, clock=clock.monotonic),
+        )
     finally:
         await cloud.aclose()
-        await api.close()  # type: ignore[no-untyped-call]
+        await session.close()
         await runner.cleanup()
 
 

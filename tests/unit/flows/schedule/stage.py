@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from kubernetes.aio import client
+import aiohttp
 from pydantic import JsonValue
 
 from relay_operator.api.meta import ObjectKey
@@ -15,7 +15,7 @@ from relay_operator.engine.cache import Cache
 from relay_operator.engine.controller import Controller, Engine
 from relay_operator.engine.events import Recorder
 from relay_operator.engine.informer import Informer
-from relay_operator.engine.kube import Kube
+from relay_operator.engine.kube import ApiAccess, Kube
 from relay_operator.engine.passes import Pass
 from relay_operator.engine.queue import Priority, Queue
 from relay_operator.engine.vanished import Vanished
@@ -141,12 +141,9 @@ async def running_stage() -> AsyncIterator[Stage]:
     server = ApiServer(now=clock.wall)
     server.put("namespaces", {"metadata": {"name": NAMESPACE}})
     runner = await server.start()
-    configuration = client.Configuration()
-    configuration.host = server.url
-    configuration.client_session_kwargs = {"trust_env": False}
-    api = client.ApiClient(configuration)
+    session = aiohttp.ClientSession()
     try:
-        yield Stage(clock, server, Kube(api, sleep=clock.sleep))
+        yield Stage(clock, server, Kube(ApiAccess(server.url, session), sleep=clock.sleep))
     finally:
-        await api.close()  # type: ignore[no-untyped-call]
+        await session.close()
         await runner.cleanup()

@@ -1,0 +1,52 @@
+"""Connections to addresses that are allowed. Imports aiohttp: loaded when needed."""
+
+import socket
+from typing import Any
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from aiohttp.connector import AddrInfoType
+
+from relay_localcloud.egress.reach import AddressRefusedError, Reach, check
+
+
+class Resolver(AbstractResolver):
+    """Resolves a name afresh for each connection, and refuses it if any of its addresses is not allowed."""
+
+    def __init__(self, reach: Reach) -> None:
+        self._reach = reach
+        self._resolver = aiohttp.ThreadedResolver()
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        """Raises AddressRefusedError."""
+        results = await self._resolver.resolve(host, port, family)
+        for result in results:
+            check(self._reach, result["host"])
+        return results
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+def connector_to(reach: Reach, *, verified: bool, **options: Any) -> aiohttp.TCPConnector:  # noqa: ANN401 - aiohttp's own
+    """Connects to what is within reach only: the check is on the address connected to, whatever names it.
+
+    `verified`: certificates must be those of somebody known.
+    """
+
+    def checked_socket(address: AddrInfoType) -> socket.socket:
+        family, kind, protocol, _, destination = address
+        check(reach, str(destination[0]))
+        return socket.socket(family, kind, protocol)
+
+    return aiohttp.TCPConnector(
+        resolver=Resolver(reach), use_dns_cache=False, socket_factory=checked_socket, ssl=verified, **options
+    )
+
+
+def was_refused(error: BaseException) -> bool:
+    """Whether a connection failed because its address is not allowed."""
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    return isinstance(cause, AddressRefusedError)

@@ -1,0 +1,70 @@
+"""Which addresses may be connected to, for whom. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Final, Self, TypeAlias
+
+Address: TypeAlias = IPv4Address | IPv6Address
+Network: TypeAlias = IPv4Network | IPv6Network
+
+_TRANSLATED: Final = IPv6Network("64:ff9b::/96")
+_TRANSLATED_LOCALLY: Final = IPv6Network("64:ff9b:1::/48")
+_ALL: Final = (ip_network("0.0.0.0/0"), ip_network("::/0"))
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Which addresses may be connected to; `networks` are allowed whatever lies there."""
+
+    public: bool
+    loopback: bool
+    networks: Sequence[Network] = ()
+
+    @classmethod
+    def of_server(cls, host: str, networks: Sequence[Network]) -> Self:
+        """What a cloud that listens on `host` connects to for its organizations.
+
+        On loopback, everything: they are one person. Beyond it, public addresses and these networks.
+        """
+        return cls(public=True, loopback=True, networks=_ALL) if _is_loopback(host) else cls(True, False, networks)
+
+    def allows(self, address: Address) -> bool:
+        """Whether this address may be connected to."""
+        return all(self._allows(meant) for meant in _meant(address))
+
+    def _allows(self, meant: Address) -> bool:
+        if any(meant in network for network in self.networks):
+            return True
+        if meant.is_loopback:
+            return self.loopback
+        return self.public and meant.is_global and not meant.is_multicast and meant not in _TRANSLATED_LOCALLY
+
+
+class AddressRefusedError(OSError):
+    """A name or a connection led to an address that is not allowed."""
+
+
+def check(reach: Reach, address: str) -> None:
+    """Raises AddressRefusedError if this address may not be connected to."""
+    if not reach.allows(ip_address(address.partition("%")[0])):
+        raise AddressRefusedError("the address is internal or private")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _meant(address: IPv4Address | IPv6Address) -> tuple[IPv4Address | IPv6Address, ...]:
+    """The addresses that a packet to this one may end at."""
+    if isinstance(address, IPv4Address):
+        return (address,)
+    if address.ipv4_mapped is not None:
+        return (address.ipv4_mapped,)
+    if address in _TRANSLATED:
+        return (IPv4Address(int(address) & 0xFFFF_FFFF),)
+    inner = [address.sixtofour] if address.sixtofour else list(address.teredo or ())
+    return (address, *inner)

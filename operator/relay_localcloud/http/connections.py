@@ -1,0 +1,99 @@
+"""One connection of HTTP/1.1: what a client may send before anybody is asked who it is has bounds."""
+
+import asyncio
+import json
+from http import HTTPStatus
+from typing import Final
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from relay_localcloud.kernel.refusals import CODES
+
+ABORT: Final = "relay_localcloud.abort"
+CLOSE: Final = "relay_localcloud.close"
+"""In a scope's extensions: what ends its connection, at once or when what was written is out."""
+LARGEST_HEAD: Final = 64 * 1024
+"""Bytes of a request line with its headers."""
+MOST_HEADERS: Final = 100
+HEAD_SECONDS: Final = 10.0
+"""How long a head may take; also how long a connection may be open before anything comes."""
+
+
+class Connection(HttpToolsProtocol):
+    """Its requests know how to end it; a head that is too large is answered 431, one that is too slow 408."""
+
+    _in_head = True
+    _head_bytes = 0
+    _message_ended = False
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._message_ended = False
+        super().data_received(data)
+        if not self._in_head or self.transport.is_closing():
+            return
+        # Of what came after the end of a request nobody knows how much is the next one's.
+        self._head_bytes += 0 if self._message_ended else len(data)
+        if self._head_bytes > LARGEST_HEAD:
+            self._refuse(
+                HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"A request's head has at most {LARGEST_HEAD} bytes."
+            )
+        elif self._head_bytes and self._deadline is None and self.cycle.response_complete:
+            self._await_head()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self.scope["extensions"] = {ABORT: self.transport.abort, CLOSE: self.transport.close}  # type: ignore[dict-item]
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        super().on_header(name, value)
+        if len(self.headers) == MOST_HEADERS + 1:
+            self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"A request has at most {MOST_HEADERS} headers.")
+
+    def on_headers_complete(self) -> None:
+        self._in_head, self._head_bytes = False, 0
+        self._stop_waiting()
+        if not self.transport.is_closing():
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        if not self.transport.is_closing():
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        self._in_head = self._message_ended = True
+        if not self.transport.is_closing():
+            super().on_message_complete()
+
+    def _await_head(self) -> None:
+        self._deadline = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
+
+    def _stop_waiting(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _head_is_late(self) -> None:
+        self._deadline = None
+        if self._head_bytes:
+            self._refuse(HTTPStatus.REQUEST_TIMEOUT, f"A request's head takes at most {HEAD_SECONDS:g} seconds.")
+        else:
+            self.transport.close()
+
+    def _refuse(self, status: HTTPStatus, message: str) -> None:
+        """Answers, unless an answer to an earlier request is under way, and ends the connection."""
+        if self.transport.is_closing():
+            return
+        if self.cycle is None or self.cycle.response_complete:
+            head = f"HTTP/1.1 {status.value} {status.phrase}\r\nconnection: close\r\ncontent-type: application/json\r\n"
+            body = json.dumps({"error": message, "code": CODES[status]})
+            self.transport.write(f"{head}content-length: {len(body)}\r\n\r\n{body}".encode())
+        self.transport.close()

@@ -1,0 +1,1 @@
+"""GpuModels: the cloud's catalog as objects that people read."""

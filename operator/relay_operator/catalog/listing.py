@@ -1,0 +1,104 @@
+"""From the cloud's catalog to the status of each object. Pure."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from relay_operator.api.gpumodel import (
+    CATALOG,
+    MOST,
+    MOST_COUNTS,
+    Capacity,
+    CpuSize,
+    GpuModelStatus,
+    Location,
+    VmTemplate,
+)
+from relay_wire import catalog as wire
+
+MOST_MODELS: Final = 500
+"""Objects that are made, whatever the cloud lists."""
+_NAME = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_ID, _TEXT = 253, 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What the cloud answered to one reading of its catalog."""
+
+    source: str
+    """The account that asked."""
+    models: Sequence[wire.GpuModel]
+    availability: Sequence[wire.GpuAvailability]
+    pricing: wire.Pricing
+    locations: Sequence[wire.Location] = ()
+    templates: Sequence[wire.VmTemplate] = ()
+
+
+def statuses(listing: Listing) -> Mapping[str, GpuModelStatus]:
+    """By the name of the object: what it should tell, without conditions."""
+    free = {one.gpu_model_id: one for one in listing.availability}
+    prices = {one.gpu_model_id: one.price_per_hour_cents for one in listing.pricing.gpu}
+    named = [model for model in listing.models if _NAME.fullmatch(model.id)][:MOST_MODELS]
+    made = {model.id: _model(model, free.get(model.id), prices.get(model.id)) for model in named}
+    unlisted = sorted({model.id[:_ID] for model in listing.models} - made.keys())[:MOST]
+    # A model that is called so as well has both in one object.
+    whole = made.get(CATALOG, GpuModelStatus()).model_copy(
+        update=_of_no_model(listing) | {"unlisted": unlisted or None}
+    )
+    return {**made, CATALOG: whole}
+
+
+def _model(model: wire.GpuModel, availability: wire.GpuAvailability | None, price: int | None) -> GpuModelStatus:
+    cluster = _capacity(availability.cluster) if availability is not None else None
+    vm = _capacity(availability.vm) if availability is not None else None
+    ways = [way for way in (cluster, vm) if way is not None]
+    return GpuModelStatus(
+        name=_cut(model.name),
+        memory_gb=model.memory_gb,
+        price_per_hour_cents=model.price_per_hour_cents if price is None else price,
+        free_gpus=max((way.free_gpus for way in ways), default=None),
+        max_placeable_gpus=max((way.max_placeable_gpus for way in ways), default=None),
+        spot_free_gpus=max((way.spot_free_gpus for way in ways if way.spot_free_gpus is not None), default=None),
+        cluster=cluster,
+        vm=vm,
+    )
+
+
+def _capacity(mode: wire.ClassAvailability | None) -> Capacity | None:
+    if mode is None:
+        return None
+    return Capacity(
+        total_gpus=mode.total_gpus,
+        free_gpus=mode.free_gpus,
+        max_placeable_gpus=mode.max_placeable_gpus,
+        placeable_gpu_counts=mode.placeable_gpu_counts[:MOST_COUNTS],
+        spot_free_gpus=mode.spot_free_gpus,
+    )
+
+
+def _of_no_model(listing: Listing) -> dict[str, object]:
+    sizes = [
+        CpuSize(
+            resource_size=size.resource_size[:_ID],
+            vcpu=size.vcpu,
+            ram_mb=size.ram_mb,
+            price_per_hour_cents=size.price_per_hour_cents,
+        )
+        for size in listing.pricing.cpu[:MOST]
+    ]
+    templates = [
+        VmTemplate(
+            id=one.id[:_ID], name=_cut(one.name), description=_cut(one.description), image_url=_cut(one.image_url)
+        )
+        for one in listing.templates[:MOST]
+    ]
+    locations = [
+        Location(id=one.id[:_ID], name=_cut(one.name), region=_cut(one.region)) for one in listing.locations[:MOST]
+    ]
+    return {"cpu_sizes": sizes, "templates": templates, "locations": locations}
+
+
+def _cut(text: str | None) -> str | None:
+    return text[:_TEXT] if text is not None else None

@@ -1,0 +1,47 @@
+"""The public keys of the SshKeys that a spec refers to, as the cache has these objects. Pure."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from pydantic import Field
+
+from relay_operator.api.meta import Model, ObjectKey
+from relay_operator.api.references import ValueSource
+from relay_operator.engine.cache import Cache
+
+
+@dataclass(frozen=True, slots=True)
+class RegisteredKey:
+    """What is known of one."""
+
+    name: str
+    source: ValueSource | str
+    """Where its text is read from, or the text."""
+    fingerprint: str | None
+    """Of what is registered with the organization; None where the cloud does not tell."""
+
+
+class _Spec(Model):
+    public_key: str = ""
+    public_key_from: ValueSource | None = None
+
+
+class _Status(Model):
+    fingerprint: str | None = None
+
+
+class _SshKey(Model):
+    spec: _Spec = Field(default_factory=_Spec)
+    status: _Status = Field(default_factory=_Status)
+
+
+def registered_keys(
+    cache: Cache, wanted: Iterable[ObjectKey], ready: Collection[ObjectKey]
+) -> tuple[RegisteredKey, ...]:
+    """In the order of `wanted`; those that are not `ready` are left out."""
+    known = ((key.name, cache.get(key)) for key in wanted if key in ready)
+    read = ((name, _SshKey.model_validate_json(entry.body)) for name, entry in known if entry is not None)
+    return tuple(
+        RegisteredKey(name, key.spec.public_key_from or key.spec.public_key, key.status.fingerprint)
+        for name, key in read
+    )

@@ -1,0 +1,137 @@
+"""What the cloud shows once, in the answer to a create: a Secret that the object owns keeps it."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from pydantic import JsonValue
+
+from relay_operator.api.meta import ANNOTATION_PREFIX, ObjectKey
+from relay_operator.engine.kube import SECRETS, JsonObject, Kube, KubeError, NotFound, Refused
+from relay_operator.engine.manifests import as_secret, is_owned_by, owner, part
+from relay_operator.flows.managed.plan import Value
+
+VALUE_OF = f"{ANNOTATION_PREFIX}value-of"
+"""Annotation of such a Secret: the cloud's id of what its value is of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a value is kept."""
+
+    secret: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A value that the cloud showed."""
+
+    cloud_id: str = ""
+    value: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """How long a value opens anything; None: for ever, or without another that takes its place."""
+
+    ends: datetime | None = None
+    overlap: timedelta | None = None
+    """How long before that another is made; the one before is ended no later than so long after."""
+    least: timedelta = timedelta()
+    """For so long none takes its place, whatever the cloud's clock says."""
+    overlap_field: str = "rotateBeforeSeconds"
+    """What the spec calls `overlap`."""
+
+    def until(self, now: datetime) -> datetime:
+        """How long it works if another takes its place now."""
+        until = now + (self.overlap or timedelta())
+        return until if self.ends is None else min(until, self.ends)
+
+    @property
+    def moments(self) -> tuple[datetime, ...]:
+        """At which something is to be done, or told."""
+        if self.ends is None:
+            return ()
+        return (self.ends,) if self.overlap is None else (self.ends - self.overlap, self.ends)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is known of the Secret."""
+
+    value_of: str = ""
+    """The cloud's id of what it has the value of; empty where it has none."""
+    taken: str = ""
+    """The sentence that says why nothing can be written there."""
+
+
+def value_of(kept: Kept, cloud_id: str, life: Life, made: datetime | None, now: datetime) -> Value:
+    """What is known of the value of this resource, which was made then. Pure."""
+    if kept.taken:
+        return Value.TAKEN
+    if kept.value_of != cloud_id:
+        return Value.LOST
+    if life.ends is None:
+        return Value.KEPT
+    if life.overlap is not None and now >= life.ends - life.overlap and (made is None or now - made >= life.least):
+        return Value.DUE
+    return Value.EXPIRED if now >= life.ends and life.overlap is None else Value.KEPT
+
+
+@dataclass(frozen=True, slots=True)
+class ValueKeeper:
+    """Keeps such values."""
+
+    kube: Kube
+
+    async def look(self, key: ObjectKey, uid: str, place: Place) -> Kept:
+        """Also asks the API server whether it would take the Secret, if there is none. Raises KubeError."""
+        try:
+            found = await self.kube.get(SECRETS, key.namespace, place.secret)
+        except NotFound:
+            return Kept(taken=await self._refusal(key, uid, place))
+        if not is_owned_by(found, uid):
+            return Kept(taken=_taken(place))
+        if found.get("immutable") is True:
+            return Kept(taken=f"the Secret {place.secret} is immutable: delete it, and it is written again")
+        value_of = part(found, "metadata", "annotations").get(VALUE_OF)
+        return Kept(str(value_of or "") if part(found, "data").get(place.key) else "")
+
+    async def keep(self, key: ObjectKey, uid: str, place: Place, shown: Shown) -> None:
+        """Write it. Raises KubeError, which says nothing of the value."""
+        body = _secret(key, uid, place, shown)
+        try:
+            try:
+                found = await self.kube.get(SECRETS, key.namespace, place.secret)
+            except NotFound:
+                await self.kube.create(SECRETS, key.namespace, body)
+                return
+            if not is_owned_by(found, uid):
+                raise KubeError(409, "SecretTaken", _taken(place))
+            version = {"resourceVersion": part(found, "metadata").get("resourceVersion")}
+            bound: JsonObject = {**body, "metadata": {**part(body, "metadata"), **version}}
+            await self.kube.patch(SECRETS, key.namespace, place.secret, bound)
+        except Refused as refused:  # an admission policy may repeat what it refuses
+            raise Refused(refused.status, refused.reason, f"the Secret {place.secret} is not written") from None
+
+    async def _refusal(self, key: ObjectKey, uid: str, place: Place) -> str:
+        try:
+            await self.kube.try_create(SECRETS, key.namespace, _secret(key, uid, place, Shown()))
+        except Refused as refused:
+            return f"the Secret {place.secret} cannot be written: {refused}"
+        return ""
+
+
+def _secret(key: ObjectKey, uid: str, place: Place, shown: Shown) -> JsonObject:
+    data: JsonValue = as_secret({place.key: shown.value})
+    metadata: JsonObject = {
+        "name": place.secret,
+        "annotations": {VALUE_OF: shown.cloud_id},
+        "ownerReferences": [owner(key, uid)],
+    }
+    return {"metadata": metadata, "data": data}
+
+
+def _taken(place: Place) -> str:
+    others = f"the Secret {place.secret} exists and is not this object's"
+    return f"{others}: delete it, or apply this object again with another secretName"

@@ -1,0 +1,168 @@
+"""ApiKey: a key to the organization, kept in a Secret (section 2, "API key")."""
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field, JsonValue
+
+from relay_client import Cloud, operations
+from relay_operator.api.definition import AGE, READY, REASON, Column, Definition
+from relay_operator.api.meta import CreateIntent, Resource, Time
+from relay_operator.api.parts import DAY
+from relay_operator.api.references import ObjectName
+from relay_operator.api.schema import as_set, rules
+from relay_operator.api.workload import NEVER_STOPPED, SAME_ACCOUNT, ManagedSpec, SupersedingStatus
+from relay_operator.engine.fit_schema import fit_schema, moment
+from relay_operator.flows.managed.resource import Inputs, Progress
+from relay_operator.flows.managed.shown_once import Life, Place
+from relay_operator.kinds.comparison import differing
+from relay_operator.kinds.records import Records
+from relay_wire.api_keys import ApiKeyCreate, ApiKeySummary
+
+_KEY_IN_SECRET = "api-key"  # noqa: S105 - a name
+_USED_AGAIN = timedelta(hours=1)
+"""A key may be used every second: status tells of that no more often."""
+_SAME_SECRET = (
+    "self.secretName == oldSelf.secretName",
+    "secretName cannot be changed: delete this object and create it with the other name",
+)
+_IN_TIME = (
+    "!has(self.rotateBeforeSeconds) || has(self.expiresInSeconds) && self.rotateBeforeSeconds < self.expiresInSeconds",
+    "rotateBeforeSeconds must be less than expiresInSeconds, which must be set",
+)
+
+Scope: TypeAlias = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[a-z][a-z0-9:._-]*$")]
+
+
+class ApiKeySpec(ManagedSpec):
+    """What the key opens, how long it lives, and where it is."""
+
+    model_config = rules(SAME_ACCOUNT, NEVER_STOPPED, _SAME_SECRET, _IN_TIME)
+
+    scopes: list[Scope] = Field(
+        min_length=1,
+        max_length=32,
+        json_schema_extra=as_set(),
+        description="What the key may do: `clusters:read`, `clusters:write`, `vms:read`, `vms:write`, `inference` and "
+        "others that the cloud knows; no more than the account's own key may.",
+    )
+    expires_in_seconds: int | None = Field(
+        None, ge=1, le=10 * 366 * DAY, description="How long it lives from when it is made. Absent: for ever."
+    )
+    rotate_before_seconds: int | None = Field(
+        None,
+        ge=1,
+        le=10 * 366 * DAY,
+        description="How long before it ends another takes its place in the Secret; the one before works on until it "
+        "ends, and no longer than this. Absent: it is not replaced.",
+    )
+    secret_name: ObjectName = Field(
+        description="The Secret of this namespace that keeps the key, as `api-key`. The operator makes it, and it goes "
+        "with this object. Cannot be changed later."
+    )
+
+
+class ApiKeyStatus(SupersedingStatus):
+    """What the cloud says about one key."""
+
+    prefix: str | None = Field(None, max_length=64, description="Its first characters, to tell keys apart.")
+    expires_at: Time | None = Field(None, description="When it stops to work; absent: never.")
+    last_used_at: Time | None = Field(None, description="When it was last used; up to an hour and a poll behind.")
+
+
+class ApiKey(Resource[ApiKeySpec, ApiKeyStatus]):
+    """One key."""
+
+    kind: Literal["ApiKey"] = "ApiKey"
+    status: ApiKeyStatus = Field(default_factory=ApiKeyStatus)
+
+
+DEFINITION = Definition(
+    kind="ApiKey",
+    plural="apikeys",
+    short_name="akey",
+    spec=ApiKeySpec,
+    status=ApiKeyStatus,
+    summary="A key to the organization, in a Secret of this namespace.",
+    columns=(
+        Column("Prefix", ".status.prefix"),
+        Column("Secret", ".spec.secretName"),
+        Column("Expires", ".status.expiresAt"),
+        READY,
+        AGE,
+        REASON,
+        Column("Used", ".status.lastUsedAt", "date", priority=1),
+        Column("ID", ".status.id", priority=1),
+    ),
+)
+
+Key: TypeAlias = Resource[ApiKeySpec, ApiKeyStatus]
+
+
+class NewKey(ApiKeySummary):
+    """A key as the answer to its create shows it."""
+
+    value: str = Field(repr=False)
+
+
+class ApiKeys(Records[ApiKeySpec, ApiKeyStatus, ApiKeySummary]):
+    """How an ApiKey maps to a key of the organization."""
+
+    definition = DEFINITION
+    model = ApiKey
+    list_operation = operations.LIST_API_KEYS
+
+    async def create(self, cloud: Cloud, obj: Key, intent: CreateIntent, inputs: Inputs) -> ApiKeySummary:
+        lives = obj.spec.expires_in_seconds
+        wanted = ApiKeyCreate(name=intent.name, scopes=sorted(obj.spec.scopes), expires_in_seconds=lives)
+        made = await cloud.call(operations.CREATE_API_KEY, wanted)
+        begun = moment(made.created_at)
+        ends = None if begun is None or lives is None else (begun + timedelta(seconds=lives)).isoformat()
+        return NewKey(
+            id=made.id,
+            name=made.name,
+            key_prefix=made.key_prefix,
+            scopes=made.scopes,
+            created_at=made.created_at,
+            expires_at=ends,
+            value=made.key,
+        )
+
+    async def delete(self, cloud: Cloud, cloud_id: str) -> None:
+        await cloud.call(operations.REVOKE_API_KEY, id=cloud_id)
+
+    def scopes(self, obj: Key) -> Sequence[str]:
+        return obj.spec.scopes
+
+    def kept_in(self, obj: Key) -> Place:
+        return Place(obj.spec.secret_name, _KEY_IN_SECRET)
+
+    def shown(self, observed: ApiKeySummary) -> str:
+        return observed.value if isinstance(observed, NewKey) else ""
+
+    def life(self, spec: ApiKeySpec, status: ApiKeyStatus) -> Life:
+        if spec.rotate_before_seconds is None or spec.expires_in_seconds is None:
+            return Life(status.expires_at)
+        least = (spec.expires_in_seconds - spec.rotate_before_seconds) / 2
+        return Life(status.expires_at, timedelta(seconds=spec.rotate_before_seconds), timedelta(seconds=least))
+
+    def immutable(self, obj: Key) -> Mapping[str, JsonValue]:
+        return {"scopes": list[JsonValue](sorted(obj.spec.scopes)), "expiresInSeconds": obj.spec.expires_in_seconds}
+
+    def differences(self, obj: Key, observed: ApiKeySummary) -> tuple[str, ...]:
+        return differing(("scopes", ", ".join(sorted(obj.spec.scopes)), ", ".join(sorted(observed.scopes))))
+
+    def progress(self, observed: ApiKeySummary) -> Progress:
+        return Progress.GONE if observed.revoked_at else Progress.READY
+
+    def status(self, obj: Key, observed: ApiKeySummary) -> ApiKeyStatus:
+        used, told = moment(observed.last_used_at), obj.status.last_used_at
+        if told is not None and obj.status.id == observed.id and (used is None or used - told < _USED_AGAIN):
+            used = told
+        shown = {
+            "prefix": observed.key_prefix,
+            "expires_at": moment(observed.expires_at),
+            "last_used_at": used,
+        }
+        return obj.status.model_copy(update=fit_schema(ApiKeyStatus, shown))

@@ -1,0 +1,73 @@
+"""What a Secret of the type `kubernetes.io/dockerconfigjson` logs in with. Pure; no sentence quotes what is in it."""
+
+import base64
+import binascii
+from dataclasses import dataclass, field
+from typing import Final
+
+from pydantic import Field, ValidationError
+
+from relay_operator.api.meta import Model
+
+KEY: Final = ".dockerconfigjson"
+"""The key of such a Secret."""
+_HUB: Final = "index.docker.io/v1"
+_NAMES_OF_THE_HUB: Final = frozenset({"docker.io", "index.docker.io", "registry-1.docker.io"})
+
+
+class _Login(Model):
+    username: str = Field("", repr=False)
+    password: str = Field("", repr=False)
+    auth: str = Field("", repr=False)
+
+
+class _File(Model):
+    auths: dict[str, _Login] = Field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """What opens one server, which is called as the file calls it."""
+
+    server: str
+    username: str = field(repr=False)
+    password: str = field(repr=False)
+
+
+def same_server(server: str) -> str:
+    """A text that is the same for all names of one registry: with a scheme or without, and each of Docker Hub's."""
+    bare = server.lower().partition("://")[2] or server.lower()
+    bare = bare.rstrip("/")
+    return _HUB if bare in _NAMES_OF_THE_HUB else bare
+
+
+def login(text: str, server: str | None) -> Login | str:
+    """What opens `server`, or the only one there is; else what is wrong with the file."""
+    try:
+        auths = _File.model_validate_json(text).auths
+    except ValidationError:
+        return 'it is not what `docker login` writes: {"auths": {"<server>": {"auth": "..."}}}'
+    servers = {same_server(name) for name in auths}
+    if not servers:
+        return "it names no server"
+    if server is None and len(servers) > 1:
+        return f"it names {len(servers)} servers: say in spec.server which of them this is for, one object for each"
+    wanted = servers.pop() if server is None else same_server(server)
+    name = next((name for name in auths if same_server(name) == wanted), None)
+    if name is None:
+        return f"it does not name the server {server}"
+    username, password = _pair(auths[name])
+    if not (username and password):
+        return "it has no user and password for the server; tokens and credential helpers cannot be passed on"
+    return Login(name, username, password)
+
+
+def _pair(entry: _Login) -> tuple[str, str]:
+    """User and password, be they written out or in `auth`; empty where there are none."""
+    if entry.username and entry.password:
+        return entry.username, entry.password
+    try:
+        username, _, password = base64.b64decode(entry.auth, validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        return "", ""
+    return username, password

@@ -1,0 +1,160 @@
+"""OrganizationMember: a person who belongs to the organization, and in which role (section 2)."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from enum import StrEnum
+from typing import Literal, TypeAlias
+
+from pydantic import Field, JsonValue
+
+from relay_client import Cloud, Conflict, Outcome, operations
+from relay_operator.api.conditions import Reason
+from relay_operator.api.definition import AGE, READY, REASON, Column, Definition
+from relay_operator.api.meta import CreateIntent, Resource
+from relay_operator.api.parts import DeletionPolicy
+from relay_operator.api.schema import rules
+from relay_operator.api.workload import NEVER_STOPPED, SAME_ACCOUNT, ManagedSpec, ManagedStatus
+from relay_operator.engine.fit_schema import fit_schema
+from relay_operator.engine.report import LAST_OWNER
+from relay_operator.engine.unclaimed_ids import UnclaimedIds
+from relay_operator.flows.managed.resource import Change, Inputs
+from relay_operator.kinds.comparison import differing
+from relay_operator.kinds.records import Records
+from relay_wire.orgs import Member, MemberAdd, MemberUpdate
+
+_SAME_EMAIL = (
+    "self.email.lowerAscii() == oldSelf.email.lowerAscii()",
+    "email cannot be changed, since it says who this is: delete this object and create another",
+)
+_MAKE_ANOTHER = "this is the organization's last owner, and is left as it is: make somebody else an owner first"
+
+
+class Role(StrEnum):
+    """What a member may do, in the cloud's words."""
+
+    OWNER = "owner"
+    ADMIN = "admin"
+    MEMBER = "member"
+    VIEWER = "viewer"
+
+
+class OrganizationMemberSpec(ManagedSpec):
+    """Who belongs to the organization, and in which role."""
+
+    model_config = rules(SAME_ACCOUNT, NEVER_STOPPED, _SAME_EMAIL)
+
+    email: str = Field(
+        min_length=3,
+        max_length=254,
+        pattern=r"^[^@\s]+@[^@\s]+$",
+        description="The e-mail that the person signed up with; upper and lower case are the same. Cannot be changed "
+        "later.",
+    )
+    role: Role = Field(
+        description="What the person may do: owner, admin, member or viewer. It is changed in place; an owner is added "
+        "as admin and then made owner."
+    )
+    deletion_policy: DeletionPolicy = Field(
+        DeletionPolicy.ORPHAN,
+        description="What happens in the cloud when this object is deleted. Orphan, the default: the person stays a "
+        "member. Delete: the person is removed from the organization.",
+    )
+
+
+class OrganizationMemberStatus(ManagedStatus):
+    """What the cloud says about one member."""
+
+    email: str | None = Field(None, max_length=254, description="The e-mail, as the cloud has it.")
+    role: str | None = Field(None, max_length=64, description="What the person may do, in the cloud's word.")
+
+
+class OrganizationMember(Resource[OrganizationMemberSpec, OrganizationMemberStatus]):
+    """One member."""
+
+    kind: Literal["OrganizationMember"] = "OrganizationMember"
+    status: OrganizationMemberStatus = Field(default_factory=OrganizationMemberStatus)
+
+
+DEFINITION = Definition(
+    kind="OrganizationMember",
+    plural="organizationmembers",
+    short_name="omember",
+    spec=OrganizationMemberSpec,
+    status=OrganizationMemberStatus,
+    summary="A person who belongs to the organization, and in which role.",
+    columns=(
+        Column("Email", ".spec.email"),
+        Column("Role", ".status.role"),
+        READY,
+        AGE,
+        REASON,
+        Column("ID", ".status.id", priority=1),
+    ),
+)
+
+Person: TypeAlias = Resource[OrganizationMemberSpec, OrganizationMemberStatus]
+
+
+class OrganizationMembers(Records[OrganizationMemberSpec, OrganizationMemberStatus, Member]):
+    """How an OrganizationMember maps to a member of the organization, who is known by an e-mail alone."""
+
+    definition = DEFINITION
+    model = OrganizationMember
+    list_operation = operations.LIST_MEMBERS
+
+    async def existing(self, cloud: Cloud, obj: Person) -> Member | None:
+        listed = await self._lists.fresh(cloud, lambda: self._listed(cloud))
+        email = obj.spec.email.lower()
+        return next((member for member in listed.values() if (member.email or "").lower() == email), None)
+
+    async def living(self, cloud: Cloud, unclaimed: UnclaimedIds) -> Mapping[str, str]:
+        """Nothing tells which members an operator added."""
+        return {}
+
+    async def create(self, cloud: Cloud, obj: Person, intent: CreateIntent, inputs: Inputs) -> Member:
+        given = Role.ADMIN if obj.spec.role is Role.OWNER else obj.spec.role
+        added = MemberAdd.model_validate({"email": obj.spec.email, "role": given.value})
+        return await cloud.call(operations.ADD_MEMBER, added)
+
+    async def delete(self, cloud: Cloud, cloud_id: str) -> None:
+        remove = operations.REMOVE_MEMBER
+        await _unless_last_owner(cloud, remove.name, cloud_id, lambda: cloud.call(remove, userId=cloud_id))
+
+    def immutable(self, obj: Person) -> Mapping[str, JsonValue]:
+        return {"email": obj.spec.email.lower()}
+
+    def differences(self, obj: Person, observed: Member) -> tuple[str, ...]:
+        has = None if observed.email is None else observed.email.lower()
+        return differing(("email", obj.spec.email.lower(), has))
+
+    def changes(self, obj: Person, observed: Member, *, running: bool) -> tuple[Change, ...]:
+        asked = obj.spec.role
+        if asked == observed.role:
+            return ()
+        body, update = MemberUpdate(role=asked.value), operations.UPDATE_MEMBER
+
+        async def send(cloud: Cloud) -> None:
+            await _unless_last_owner(
+                cloud, update.name, observed.id, lambda: cloud.call(update, body, userId=observed.id)
+            )
+
+        return (Change("role", Reason.UPDATING, send, to=asked.value),)
+
+    def detail(self, observed: Member) -> str:
+        return f"the cloud has it as {observed.id}, with the role {observed.role}"
+
+    def status(self, obj: Person, observed: Member) -> OrganizationMemberStatus:
+        told = {"email": observed.email or obj.status.email, "role": observed.role}
+        return obj.status.model_copy(update=fit_schema(OrganizationMemberStatus, told))
+
+
+async def _unless_last_owner(cloud: Cloud, name: str, user_id: str, send: Callable[[], Awaitable[object]]) -> None:
+    """Raises Conflict for the last owner: nothing is sent if the list tells, and what the cloud refuses is told so."""
+    owners = {member.id for member in (await cloud.call(operations.LIST_MEMBERS)).items if member.role == Role.OWNER}
+    if owners == {user_id}:
+        raise Conflict(name, _MAKE_ANOTHER, code=LAST_OWNER, outcome=Outcome.NOT_SENT)
+    try:
+        await send()
+    except Conflict as refused:
+        if user_id not in owners:
+            raise
+        raise Conflict(name, refused.message, status=refused.status, code=LAST_OWNER) from refused

@@ -1,0 +1,145 @@
+"""How a ProviderNode maps to a node that the organization brought in (section 3, "Provider node status")."""
+
+from collections.abc import Mapping
+from typing import Final, TypeAlias
+
+from pydantic import JsonValue
+
+from relay_client import BadRequest, Cloud, CloudError, Outcome, operations
+from relay_operator.api.conditions import Reason
+from relay_operator.api.meta import CreateIntent, Resource
+from relay_operator.api.providernode import (
+    DEFINITION,
+    SHOWN_GPUS,
+    NodeGpu,
+    ProviderNode,
+    ProviderNodeSpec,
+    ProviderNodeStatus,
+    Wanted,
+)
+from relay_operator.engine.fit_schema import fit_schema
+from relay_operator.engine.shared_lists import SharedLists
+from relay_operator.engine.unclaimed_ids import UnclaimedIds
+from relay_operator.flows.managed.resource import Change, Inputs, Progress
+from relay_operator.flows.wiring import Parts
+from relay_operator.kinds.comparison import differing
+from relay_operator.kinds.records import Records
+from relay_wire.provider import NodeStatusUpdate, ProviderGpu
+from relay_wire.provider import ProviderNode as Machine
+
+_ENROLLED = "nodes enrol with a ProvisioningToken, and leave by status: removed"
+_HELD = frozenset({Wanted.DRAINING, Wanted.MAINTENANCE})
+_PROGRESS: Final[Mapping[str, Progress]] = {
+    "online": Progress.READY,
+    "draining": Progress.READY,
+    "maintenance": Progress.READY,
+    "offline": Progress.OFFLINE,
+    "removed": Progress.GONE,
+}
+
+Node: TypeAlias = Resource[ProviderNodeSpec, ProviderNodeStatus]
+
+
+class EarningMachine(Machine):
+    """A node with what it earned; None where the cloud did not say."""
+
+    earned: int | None = None
+
+
+class ProviderNodes(Records[ProviderNodeSpec, ProviderNodeStatus, Machine]):
+    """What it is in the cloud."""
+
+    definition = DEFINITION
+    model = ProviderNode
+    list_operation = operations.LIST_PROVIDER_NODES
+    list_query: Mapping[str, str | int] | None = {"includeRemoved": "true"}
+
+    def __init__(self, parts: Parts) -> None:
+        super().__init__(parts)
+        self._earnings = SharedLists[Mapping[str, int]](parts.settings.poll_settled_seconds, parts.engine.clock)
+
+    async def _listed(self, cloud: Cloud) -> Mapping[str, Machine]:
+        listed = await super()._listed(cloud)
+        earned = await self._earnings.recent(cloud, lambda: _earnings(cloud))
+        return {
+            node.id: EarningMachine.model_validate({**node.model_dump(by_alias=True), "earned": earned.get(node.id)})
+            for node in listed.values()
+        }
+
+    async def living(self, cloud: Cloud, unclaimed: UnclaimedIds) -> Mapping[str, str]:
+        """No operator brought a node in."""
+        return {}
+
+    def given_id(self, obj: Node) -> str:
+        return obj.spec.node_id
+
+    def end_asked(self, obj: Node) -> bool:
+        return obj.spec.status is Wanted.REMOVED
+
+    async def create(self, cloud: Cloud, obj: Node, intent: CreateIntent, inputs: Inputs) -> Machine:
+        raise BadRequest("create", _ENROLLED, outcome=Outcome.NOT_SENT)
+
+    async def delete(self, cloud: Cloud, cloud_id: str) -> None:
+        raise BadRequest("delete", _ENROLLED, outcome=Outcome.NOT_SENT)
+
+    def immutable(self, obj: Node) -> Mapping[str, JsonValue]:
+        return {"nodeId": obj.spec.node_id}
+
+    def differences(self, obj: Node, observed: Machine) -> tuple[str, ...]:
+        return differing(("nodeId", obj.spec.node_id, observed.id))
+
+    def changes(self, obj: Node, observed: Machine, *, running: bool) -> tuple[Change, ...]:
+        asked = obj.spec.status
+        unconfirmed = asked is Wanted.REMOVED and obj.spec.confirm_removal != observed.id
+        if unconfirmed or _is_as_asked(asked, observed.status):
+            return ()
+
+        async def send(cloud: Cloud) -> None:
+            body = NodeStatusUpdate(status=asked.value)
+            await cloud.call(operations.UPDATE_PROVIDER_NODE, body, nodeId=observed.id)
+
+        return (Change("status", Reason.UPDATING, send, to=asked.value),)
+
+    def progress(self, observed: Machine) -> Progress:
+        return _PROGRESS.get(observed.status, Progress.PENDING)
+
+    def detail(self, observed: Machine) -> str:
+        said = f"the cloud says {observed.status}" if observed.status else "the cloud does not say its status"
+        held = observed.workloads
+        return said if held is None else f"{said}; workloads that hold GPUs of it: {held}"
+
+    def status(self, obj: Node, observed: Machine) -> ProviderNodeStatus:
+        earned = observed.earned if isinstance(observed, EarningMachine) else None
+        gpus = None if observed.gpus is None else _shown(observed.gpus)
+        told: dict[str, object] = {
+            "state": observed.status,
+            "gpus": None if gpus is None else gpus[:SHOWN_GPUS],
+            "gpu_count": None if gpus is None else len(gpus),
+            "workloads": observed.workloads,
+            "earnings_cents": obj.status.earnings_cents if earned is None else earned,
+            "location": observed.location,
+            "region": observed.region,
+            "node_pool": observed.node_pool,
+        }
+        return obj.status.model_copy(update=fit_schema(ProviderNodeStatus, told))
+
+
+def _is_as_asked(asked: Wanted, has: str) -> bool:
+    """One that is removed stays so; one that is offline is held by nobody, and does not report."""
+    if has in {asked, "", Wanted.REMOVED}:
+        return True
+    return asked is Wanted.ONLINE and has not in _HELD
+
+
+def _shown(gpus: list[ProviderGpu]) -> list[NodeGpu]:
+    rows = {gpu.id: gpu for gpu in gpus}  # one of each: the list is a map by id
+    told = ({"id": gpu.id, "gpu_model_id": gpu.gpu_model_id} for gpu in rows.values())
+    return [NodeGpu.model_validate(fit_schema(NodeGpu, row)) for row in told]
+
+
+async def _earnings(cloud: Cloud) -> Mapping[str, int]:
+    """By node; none where the cloud does not say, as to a key that may not know: the nodes are told all the same."""
+    try:
+        return {row.node_id: row.cents for row in (await cloud.call(operations.GET_PROVIDER_EARNINGS)).items}
+    except CloudError:
+        return {}

@@ -1,0 +1,223 @@
+"""VmSnapshot: what the disk of a GpuVm held at one moment (section 2, "Create snapshot"; all else is assumed)."""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Literal, TypeAlias
+
+from pydantic import Field, JsonValue
+
+from relay_client import Cloud, CloudError, NotFound, NotServed, Unreadable, listing, operations
+from relay_operator.api.definition import AGE, READY, REASON, Column, Definition
+from relay_operator.api.meta import CreateIntent, ObjectKey, Resource, Time
+from relay_operator.api.references import REFERENCES, HeldReference, LocalRef
+from relay_operator.api.schema import rules
+from relay_operator.api.workload import NEVER_STOPPED, SAME_ACCOUNT, ManagedSpec, PartStatus
+from relay_operator.engine.address import parts_of
+from relay_operator.engine.fit_schema import fit_schema, moment
+from relay_operator.engine.shared_lists import SharedLists
+from relay_operator.engine.unclaimed_ids import UnclaimedIds
+from relay_operator.flows.managed.resource import CannotTell, Change, ExternalResource, Inputs, Look, Progress
+from relay_operator.flows.wiring import Parts
+from relay_operator.kinds.comparison import differing
+from relay_operator.kinds.records import BY_HAND, NO_LIST, UNSERVED
+from relay_wire.pods import PodStatus
+from relay_wire.snapshots import Snapshot as Taken
+from relay_wire.snapshots import SnapshotCreate, SnapshotStatus
+
+VM = REFERENCES["vmRef"]
+MOST_PAGES = 100
+"""Of the snapshots of one VM."""
+_SAME_VM = (
+    "self.vmRef.name == oldSelf.vmRef.name",
+    "vmRef cannot be changed, since a snapshot is of one disk: create another object",
+)
+_SAME_NAME = (
+    "self.name == oldSelf.name",
+    "name cannot be changed, since the cloud renames no snapshot: create another object",
+)
+_PROGRESS: Mapping[str, Progress] = {
+    SnapshotStatus.READY: Progress.READY,
+    SnapshotStatus.FAILED: Progress.FAILED,
+}
+
+
+class VmSnapshotSpec(ManagedSpec):
+    """Of which VM, and under which name."""
+
+    model_config = rules(SAME_ACCOUNT, NEVER_STOPPED, _SAME_VM, _SAME_NAME)
+
+    vm_ref: LocalRef = Field(description="The GpuVm of this namespace whose disk it is of. Cannot be changed later.")
+    name: str = Field(
+        min_length=1,
+        max_length=63,
+        pattern=r"^[!-~]([ -~]*[!-~])?$",
+        description="The name that the snapshot gets in the cloud, as it is written here. Cannot be changed later.",
+    )
+
+
+class VmSnapshotStatus(PartStatus):
+    """What the cloud says about one snapshot."""
+
+    size_gb: int | None = Field(None, ge=0, description="Its size in GB.")
+    created_at: Time | None = Field(None, description="Which moment of the disk it is of.")
+
+
+class VmSnapshot(Resource[VmSnapshotSpec, VmSnapshotStatus]):
+    """One snapshot."""
+
+    kind: Literal["VmSnapshot"] = "VmSnapshot"
+    status: VmSnapshotStatus = Field(default_factory=VmSnapshotStatus)
+
+
+DEFINITION = Definition(
+    kind="VmSnapshot",
+    plural="vmsnapshots",
+    short_name="vsnap",
+    spec=VmSnapshotSpec,
+    status=VmSnapshotStatus,
+    summary="A snapshot of a GpuVm's disk.",
+    columns=(
+        Column("VM", ".spec.vmRef.name"),
+        Column("Snapshot", ".spec.name"),
+        Column("State", ".status.state"),
+        Column("GB", ".status.sizeGb", "integer"),
+        READY,
+        AGE,
+        REASON,
+        Column("ID", ".status.id", priority=1),
+    ),
+)
+
+Shot: TypeAlias = Resource[VmSnapshotSpec, VmSnapshotStatus]
+
+
+class VmSnapshots(ExternalResource[VmSnapshotSpec, VmSnapshotStatus, Taken]):
+    """How a VmSnapshot maps to a snapshot of a VM, which nothing but the list of that VM's snapshots shows."""
+
+    definition = DEFINITION
+    model = VmSnapshot
+
+    def __init__(self, parts: Parts) -> None:
+        self._cache = parts.engine.cache
+        self._lists = SharedLists[Mapping[str, Taken]](parts.settings.poll_settled_seconds, parts.engine.clock)
+
+    async def observe(self, cloud: Cloud, cloud_id: str, last: VmSnapshotStatus, look: Look) -> Taken:
+        """As a list has it that all of the VM's share; what was made since that was read is in the next."""
+        vm_id, snapshot_id = parts_of(cloud_id)
+        if not vm_id:
+            raise NotFound(operations.LIST_SNAPSHOTS.name, f"the VM of {snapshot_id} is not known")
+        read, found = partial(_listed, cloud, vm_id), None
+        if look is Look.ROUTINE:
+            found = (await self._lists.recent(cloud, read, vm_id)).get(snapshot_id)
+        if found is None:
+            found = (await self._lists.fresh(cloud, read, vm_id)).get(snapshot_id)
+        if found is None:
+            raise NotFound(operations.LIST_SNAPSHOTS.name, f"{snapshot_id} is not among the snapshots of {vm_id}")
+        return found
+
+    async def existing(self, cloud: Cloud, obj: Shot) -> Taken | None:
+        """The VM's one of that name. Raises NotServed: what could not be found again is not made."""
+        vm_id = obj.status.part_of
+        if vm_id is None:
+            return None
+        listed = await self._lists.fresh(cloud, partial(_listed, cloud, vm_id), vm_id)
+        return next((taken for taken in listed.values() if taken.name == obj.spec.name), None)
+
+    async def find(self, cloud: Cloud, name: str, unclaimed: UnclaimedIds) -> CannotTell:
+        """The name of an attempt is not the one that is sent: see `existing`."""
+        return CannotTell()
+
+    async def create(self, cloud: Cloud, obj: Shot, intent: CreateIntent, inputs: Inputs) -> Taken:
+        name, vm_id = obj.spec.name, intent.part_of
+        made = await cloud.call(operations.CREATE_SNAPSHOT, SnapshotCreate(name=name), id=vm_id)
+        told = made.name or name, made.vm_id or vm_id
+        if told != (name, vm_id):
+            text = f"the answer is about {told[0]!r} of {told[1]}, and {name!r} of {vm_id} was to be made"
+            raise Unreadable(operations.CREATE_SNAPSHOT.name, text)
+        return made.model_copy(update={"name": name, "vm_id": vm_id})
+
+    async def delete(self, cloud: Cloud, cloud_id: str) -> None:
+        """Raises NotServed where the cloud has no such call."""
+        vm_id, snapshot_id = parts_of(cloud_id)
+        try:
+            await cloud.call(operations.DELETE_SNAPSHOT, id=vm_id, snapshotId=snapshot_id)
+        except CloudError as error:
+            if error.status not in UNSERVED:
+                raise
+            if snapshot_id not in await _listed(cloud, vm_id):
+                raise NotFound(error.operation, f"{snapshot_id} is not in the list", status=error.status) from error
+            raise NotServed(error.operation, BY_HAND.format(snapshot_id), status=error.status) from error
+
+    def references(self, obj: Shot) -> tuple[ObjectKey, ...]:
+        """What is there needs its VM no more."""
+        return () if obj.status.id else (_vm(obj),)
+
+    def giving(self, obj: Shot, observed: Taken, ids: Mapping[ObjectKey, str]) -> tuple[Change, ...]:
+        return ()
+
+    def whole(self, obj: Shot) -> str:
+        """Of one account: nothing asks for it with another's key. What vanished is not in the cache itself."""
+        vm = _vm(obj)
+        mine, its = self._cache.account_of(obj.key), self._cache.account_of(vm)
+        return self._cache.cloud_id_of(vm) if mine in {its, None} else ""
+
+    def immutable(self, obj: Shot) -> Mapping[str, JsonValue]:
+        return {"vmRef": obj.spec.vm_ref.name, "name": obj.spec.name}
+
+    def differences(self, obj: Shot, observed: Taken) -> tuple[str, ...]:
+        return differing(("name", obj.spec.name, observed.name))
+
+    def progress(self, observed: Taken) -> Progress:
+        """One of which the cloud tells no state is there."""
+        return _PROGRESS.get(observed.status, Progress.PENDING) if observed.status else Progress.READY
+
+    def identity(self, observed: Taken) -> tuple[str, str]:
+        return observed.id, observed.name or ""
+
+    def detail(self, observed: Taken) -> str:
+        reason = f": {observed.status_reason}" if observed.status_reason else ""
+        said = f", and says {observed.status}{reason}" if observed.status else ""
+        return f"the cloud has it as {observed.id}{said}"
+
+    def status(self, obj: Shot, observed: Taken) -> VmSnapshotStatus:
+        """The VM is held while the cloud says that the snapshot is being made; a word nobody knows may be its last."""
+        vm_id = observed.vm_id or obj.status.part_of or observed.id
+        made_of = HeldReference(kind=VM, name=obj.spec.vm_ref.name, id=vm_id)
+        shown = {
+            "state": observed.status,
+            "status_reason": observed.status_reason,
+            "size_gb": observed.size_gb,
+            "created_at": moment(observed.created_at),
+            "references": [made_of] if observed.status == SnapshotStatus.CREATING else None,
+        }
+        return obj.status.model_copy(update=fit_schema(VmSnapshotStatus, shown))
+
+
+def _vm(obj: Shot) -> ObjectKey:
+    return ObjectKey(VM, obj.metadata.namespace, obj.spec.vm_ref.name)
+
+
+async def _listed(cloud: Cloud, vm_id: str) -> Mapping[str, Taken]:
+    """None of a VM that is gone.
+
+    Raises NotServed where the cloud has no such list, which says nothing of what would be in it, and Unreadable, rather
+    than answering a part.
+    """
+    try:
+        listed = await listing(cloud, operations.LIST_SNAPSHOTS, max_pages=MOST_PAGES, id=vm_id)
+    except CloudError as error:
+        if error.status not in UNSERVED:
+            raise
+        if await _is_gone(cloud, vm_id):
+            return {}
+        raise NotServed(error.operation, f"{NO_LIST} ({error.message})", status=error.status) from error
+    if not listed.complete:
+        raise Unreadable(operations.LIST_SNAPSHOTS.name, f"the list has more than {MOST_PAGES} pages", status=200)
+    return {taken.id: taken for taken in listed.items}
+
+
+async def _is_gone(cloud: Cloud, vm_id: str) -> bool:
+    try:
+        return (await cloud.call(operations.GET_VM, id=vm_id)).status == PodStatus.TERMINATED
+    except NotFound:
+        return True

@@ -1,0 +1,101 @@
+"""Beyond loopback, a cloud calls nothing for its organizations that only it can reach."""
+
+from __future__ import annotations
+
+import json
+from ipaddress import ip_address, ip_network
+from typing import TYPE_CHECKING
+
+import pytest
+
+from relay_localcloud.egress.reach import Reach
+from tests.localcloud.support.events import create_webhook, deliveries_of, make_event, settle
+from tests.localcloud.support.inference import CHAT, call, chat
+from tests.localcloud.support.modelserver import ModelServer
+from tests.localcloud.support.receiver import Receiver
+
+if TYPE_CHECKING:
+    from tests.localcloud.conftest import StartServer
+    from tests.localcloud.support.server import Organization
+
+BEYOND = ("--ephemeral", "--clock", "frozen", "--host", "0.0.0.0")
+ALLOWED = (ip_network("10.1.0.0/16"), ip_network("fd00:1::/64"))
+INSIDE = [
+    "127.0.0.1",
+    "127.9.9.9",
+    "0.0.0.0",
+    "10.0.0.1",
+    "10.2.0.1",
+    "172.16.0.1",
+    "192.168.0.1",
+    "169.254.169.254",
+    "100.64.0.1",
+    "224.0.0.1",
+    "::1",
+    "::",
+    "::ffff:127.0.0.1",
+    "::ffff:10.0.0.1",
+    "64:ff9b::7f00:1",
+    "64:ff9b:1::1",
+    "2002:7f00:1::",
+    "fe80::1",
+    "fd00:2::1",
+    "ff02::1",
+]
+OUTSIDE = ["93.184.216.34", "2606:2800:220:1::1", "64:ff9b::5db8:d822"]
+LISTED = ["10.1.0.1", "10.1.255.255", "::ffff:10.1.0.1", "fd00:1::1"]
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.1.0.1", "cloud.example.com"])
+@pytest.mark.parametrize("address", [*INSIDE, *OUTSIDE, *LISTED])
+def test_beyond_loopback_public_addresses_are_called_and_those_that_are_listed(host: str, address: str) -> None:
+    assert Reach.of_server(host, ALLOWED).allows(ip_address(address)) == (address not in INSIDE)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])
+@pytest.mark.parametrize("address", [*INSIDE, *OUTSIDE, *LISTED])
+def test_on_loopback_everything_is_called(host: str, address: str) -> None:
+    assert Reach.of_server(host, ()).allows(ip_address(address))
+
+
+async def attempts_at(organization: Organization, receiver: Receiver, url: str) -> list[tuple[object, object]]:
+    """What is told of the first attempt to call the receiver there."""
+    port = receiver.url.rpartition(":")[2]
+    webhook = await create_webhook(organization, Receiver(url=url.format(port=port)))
+    await make_event(organization)
+    await settle(organization)
+    return [(one.get("statusCode"), one.get("error")) for one in await deliveries_of(organization, webhook)]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "0.0.0.0"])
+async def test_a_webhook_to_this_machine_is_not_called_beyond_loopback(
+    start_server: StartServer, receiver: Receiver, host: str
+) -> None:
+    organization = await start_server(*BEYOND).organization()
+    ((_, error),) = await attempts_at(organization, receiver, f"http://{host}:{{port}}")
+    assert "internal or private" in str(error)
+    assert receiver.received == []
+
+
+async def test_a_webhook_to_a_network_that_is_listed_is_called(start_server: StartServer, receiver: Receiver) -> None:
+    organization = await start_server(*BEYOND, "--allow-network", "127.0.0.0/8").organization()
+    await attempts_at(organization, receiver, "http://127.0.0.1:{port}")
+    assert len(receiver.received) == 1
+
+
+@pytest.mark.parametrize(("listed", "answers"), [((), False), (("--allow-network", "127.0.0.0/8"), True)])
+async def test_a_server_of_a_model_on_this_machine_is_called_only_if_its_network_is_listed(
+    start_server: StartServer, listed: tuple[str, ...], answers: bool
+) -> None:
+    organization = await start_server(*BEYOND, *listed).organization()
+    async with ModelServer() as behind:
+        backend = {
+            "provider": "openai_compatible",
+            "ref": "far",
+            "endpoint": behind.url,
+            "nativeFamilies": ["chat_completions"],
+        }
+        await organization.ok("POST", "/v1/inference/models/mine/backends", backend)
+        answer = await call(organization, "POST", CHAT, chat("hello", "mine"))
+        assert (answer.status == 200, len(behind.received) == 1) == (answers, answers)
+        assert behind.url.rpartition(":")[2] not in json.dumps(answer.body)

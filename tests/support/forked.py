@@ -1,0 +1,206 @@
+"""Servers in Python that start by a fork of a process which has loaded them.
+
+To load the operator costs most of a second of CPU, the local cloud little less, and tests start some hundred of each.
+A fork begins where loading ends: its process id, session, environment, files and signals are its own, and whoever
+started it sees how it ended. What a program does while it loads is proven by those that are started as users start
+them: the shared operators and clouds.
+
+As a module, this is the process that has loaded them: `python -m tests.support.forked DESCRIPTOR MODULE...`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+POSSIBLE: Final = sys.platform == "linux"
+_LIBC: Final = ctypes.CDLL(None) if POSSIBLE else None
+_ROOT: Final = Path(__file__).resolve().parents[2]
+_LONGEST_REQUEST: Final = 2**18
+_PR_SET_PDEATHSIG: Final = 1
+
+
+def die_with_parent() -> None:
+    """SIGKILL when the thread ends that started this process."""
+    if _LIBC is not None:
+        _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class Forked:
+    """A server that was forked, as `subprocess.Popen` shows one."""
+
+    def __init__(self, told: int) -> None:
+        self.stdout: IO[bytes] | None = None
+        self._told = os.fdopen(told, "rb", buffering=0)
+        """The process id, and later the exit code, a line each."""
+        self.pid = int(self._told.readline() or -1)
+        if self.pid < 0:
+            raise ChildProcessError("the process that has loaded the servers has ended")
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """How it ended (negative: by that signal); None while it runs."""
+        if self.returncode is None and select.select([self._told], [], [], 0)[0]:
+            self.returncode = int(self._told.readline() or -signal.SIGKILL)
+            self._told.close()
+        return self.returncode
+
+    def wait(self, timeout: float) -> int:
+        """The same, once it has ended; raises subprocess.TimeoutExpired."""
+        if self.returncode is None:
+            select.select([self._told], [], [], timeout)
+        if (ended := self.poll()) is None:
+            raise subprocess.TimeoutExpired(str(self.pid), timeout)
+        return ended
+
+    def send_signal(self, number: int) -> None:
+        """Harmless on one that has ended."""
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self.send_signal(signal.SIGKILL)
+
+
+@dataclass(frozen=True)
+class Program:
+    """The `main(arguments)` of a module that a process has loaded."""
+
+    loaded: Loaded
+    module: str
+    arguments: Sequence[str]
+
+    def start(self, env: Mapping[str, str] | None, out: int, log: int) -> Forked:
+        """Runs it, with these files as stdout and stderr, until it returns."""
+        return self.loaded.fork(self, os.environ if env is None else env, out, log)
+
+    def piped(self, log: int) -> Forked:
+        """The same, with a pipe as stdout."""
+        reads, writes = os.pipe()
+        server = self.start(None, writes, log)
+        os.close(writes)
+        server.stdout = os.fdopen(reads, "rb")
+        return server
+
+
+class Loaded:
+    """The process that has loaded these modules; it starts with the first fork, and ends with this one."""
+
+    def __init__(self, *modules: str) -> None:
+        self._modules = modules
+        self._channel: socket.socket | None = None
+
+    def fork(self, program: Program, env: Mapping[str, str], out: int, log: int) -> Forked:
+        """Starts a server: see Program."""
+        if self._channel is None:
+            self._channel = self._load()
+        request = json.dumps((program.module, list(program.arguments), dict(env))).encode()
+        told, tells = os.pipe()
+        socket.send_fds(self._channel, [request], [out, log, tells])
+        os.close(tells)
+        return Forked(told)
+
+    def _load(self) -> socket.socket:
+        ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        command = [sys.executable, "-m", __name__, str(its.fileno()), *self._modules]
+        loading = subprocess.Popen(command, cwd=_ROOT, pass_fds=[its.fileno()], start_new_session=True)
+        its.close()
+
+        def end() -> None:
+            ours.close()
+            loading.wait(timeout=10)
+
+        atexit.register(end)
+        return ours
+
+
+_OPERATOR: Final = Loaded("relay_operator.__main__", "relay_operator.app", "tests.faults.hurried")
+_CLOUD: Final = Loaded("relay_localcloud.__main__", "relay_localcloud.serve")
+OPERATOR: Final = Program(_OPERATOR, "relay_operator.__main__", ("run",))
+HURRIED_OPERATOR: Final = Program(_OPERATOR, "tests.faults.hurried", ("run",))
+
+
+def cloud(*arguments: str) -> Program:
+    """`relay-localcloud` with these arguments."""
+    return Program(_CLOUD, "relay_localcloud.__main__", arguments)
+
+
+def _next(channel: socket.socket) -> tuple[str, list[str]]:
+    """Returns in each forked server, and says what it runs; this process ends with the other end of the channel."""
+    while True:
+        request, files, _, _ = socket.recv_fds(channel, _LONGEST_REQUEST, 3)
+        _reap()
+        if not request:
+            os._exit(0)
+        if os.fork() == 0 and _is_server(files):
+            break
+        for descriptor in files:
+            os.close(descriptor)
+    channel.close()
+    module, arguments, env = json.loads(request)
+    os.environ.clear()
+    os.environ.update(env)
+    return module, arguments
+
+
+def _reap() -> None:
+    """Waits for those that have ended, so that what they used counts as used by this process."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+
+def _is_server(files: Sequence[int]) -> bool:
+    """Returns in the server; its parent tells how it ends, and ends with it."""
+    out, log, tells = files
+    die_with_parent()
+    server = os.fork()
+    if server == 0:
+        die_with_parent()
+        os.setsid()
+        for own, given in enumerate((os.open(os.devnull, os.O_RDONLY), out, log)):
+            os.dup2(given, own)
+            os.close(given)
+        os.write(tells, f"{os.getpid()}\n".encode())  # It has its session and its files by now.
+        os.close(tells)
+        return True
+    os.close(out)
+    os.close(log)
+    _, status = os.waitpid(server, 0)
+    os.write(tells, f"{os.waitstatus_to_exitcode(status)}\n".encode())
+    os._exit(0)
+
+
+def _main() -> int:
+    channel = socket.socket(fileno=int(sys.argv[1]))
+    gc.disable()
+    for module in sys.argv[2:]:
+        importlib.import_module(module)
+    gc.freeze()
+    gc.enable()
+    chosen, arguments = _next(channel)
+    sys.argv[1:] = arguments
+    status: int = sys.modules[chosen].main(arguments)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(_main())

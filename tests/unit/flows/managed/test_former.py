@@ -1,0 +1,302 @@
+"""What is not ended before another is there: put aside, kept as long as something uses it, and ended then."""
+
+import json
+from collections.abc import Mapping
+from itertools import cycle
+
+import pytest
+from pydantic import Field, JsonValue
+
+from relay_client import BadRequest
+from relay_operator.api import meta
+from relay_operator.api.conditions import ConditionType, Reason
+from relay_operator.api.meta import ObjectKey
+from relay_operator.api.workload import MAX_FORMER, Former, ManagedStatus, SupersedingStatus
+from relay_operator.engine.account import AccountWaiting
+from relay_operator.engine.kube import SECRETS
+from relay_operator.engine.persist import PaidFor
+from relay_operator.flows.managed.former import unused
+from relay_operator.flows.managed.resource import Inputs
+from relay_operator.kinds.gpupod import GpuPod, GpuPodStatus, Pod
+from relay_wire.vms import VmRecord
+from tests.unit.engine.apiserver import Json
+from tests.unit.flows.managed.cloudpods import MemoryPods, lost, refused
+from tests.unit.flows.managed.test_inputs import encoded
+from tests.unit.flows.managed.world import NAMESPACE, World
+
+POD = ObjectKey("GpuPod", NAMESPACE, "train")
+VM = ObjectKey("GpuVm", NAMESPACE, "box")
+TOLD: Json = {"name": "box", "namespace": NAMESPACE, "uid": "box-uid"}
+ENV: JsonValue = [{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "A"}}}]
+RECREATE: JsonValue = {"type": "Recreate"}
+
+
+class KeptStatus(GpuPodStatus, SupersedingStatus):
+    """A pod's, with former ones."""
+
+
+class KeptPod(GpuPod):
+    status: KeptStatus = Field(default_factory=KeptStatus)
+
+
+class KeptPods(MemoryPods):
+    """Pods that are replaced as credentials are. Their image is no difference: what they were made with is."""
+
+    model: type[GpuPod] = KeptPod
+
+    def immutable(self, obj: Pod) -> Mapping[str, JsonValue]:
+        return {"image": obj.spec.image}
+
+    def differences(self, obj: Pod, observed: VmRecord) -> tuple[str, ...]:
+        return ()
+
+    def unusable(self, obj: Pod, inputs: Inputs) -> str | None:
+        return "env: TOKEN is garbage" if inputs.env.get("TOKEN") == "garbage" else None
+
+
+@pytest.fixture
+async def kept(world: World) -> World:
+    """A pod that was made with a Secret, and runs."""
+    world.kind = KeptPods
+    world.assemble()
+    await world.kube.create(SECRETS, NAMESPACE, {"metadata": {"name": "keys"}, "data": encoded(A="first")})
+    world.apply(env=ENV)
+    await world.wait(60)
+    assert world.reason() == "Running"
+    return world
+
+
+def secret(world: World, text: str) -> None:
+    world.server.edit("secrets", NAMESPACE, "keys", {"data": encoded(A=text)})
+
+
+def status(world: World) -> KeptStatus:
+    return KeptPod.model_validate(world.raw()).status
+
+
+def former(world: World) -> list[str]:
+    return [each.id for each in status(world).former or ()]
+
+
+def uses(world: World, version: int, *cloud_ids: str) -> None:
+    """A VM as the watch tells of it, that was made with these ids."""
+    rows: list[JsonValue] = [{"kind": "GpuPod", "name": "train", "id": cloud_id} for cloud_id in cloud_ids]
+    metadata: JsonValue = TOLD | {"resourceVersion": str(version)}
+    world.cache.put(VM, {"metadata": metadata, "status": {"id": "vm-1", "references": rows}})
+
+
+async def poll(world: World) -> None:
+    """Until a settled object was looked at once more."""
+    await world.wait(400, step=10)
+
+
+async def test_a_changed_secret_makes_another_and_the_former_goes_if_nothing_uses_it(kept: World) -> None:
+    (first,) = kept.pods.records
+    secret(kept, "second")
+    await poll(kept)
+    assert kept.reason() == "Running"
+    assert [inputs.env["TOKEN"] for _, inputs in kept.pods.sent] == ["first", "second"]
+    assert kept.pods.created == [kept.pods.created[0], f"{kept.pods.created[0]}-2"]
+    assert status(kept).id != first
+    assert kept.pods.count("delete") == 1
+    assert former(kept) == []
+    await poll(kept)
+    assert (len(kept.pods.created), kept.pods.count("delete")) == (2, 1)
+
+
+async def test_the_former_stays_until_what_uses_it_is_gone_and_across_a_restart(kept: World) -> None:
+    (first,) = kept.pods.records
+    uses(kept, 10, first)
+    secret(kept, "second")
+    await poll(kept)
+    assert former(kept) == [first]
+    assert status(kept).id not in {first, None}
+    secret(kept, "third")
+    await poll(kept)
+    assert former(kept) == [first]  # what nothing was made with went
+    await kept.restart()
+    uses(kept, 11, first)
+    await poll(kept)
+    assert former(kept) == [first]
+    uses(kept, 12, status(kept).id or "")
+    await poll(kept)
+    assert former(kept) == []
+    assert len(kept.pods.created) == 3
+
+
+async def test_a_create_under_way_may_have_been_sent_with_the_former(world: World) -> None:
+    """Only the fields of `REFERENCES` tell what it may have been sent with."""
+    ada, aside = ObjectKey("SshKey", NAMESPACE, "ada"), KeptStatus(former=[Former(id="ssh-1", name="x")])
+    assert unused(aside, world.cache, ada) == Former(id="ssh-1", name="x")
+    assert unused(ManagedStatus(), world.cache, ada) is None
+    spec: JsonValue = {"sshKeyRefs": [{"name": "ada"}]}
+    intent = {"token": "t", "name": "box", "attempt": 1, "specHash": "", "startedAt": "2026-03-01T12:00:00Z"}
+    metadata = TOLD | {"resourceVersion": "10", "annotations": {meta.CREATE_INTENT: json.dumps(intent)}}
+    world.cache.put(VM, {"metadata": metadata, "spec": spec})
+    assert unused(aside, world.cache, ada) is None
+    world.cache.put(VM, {"metadata": TOLD | {"resourceVersion": "11"}, "spec": spec, "status": {"id": "vm-1"}})
+    assert unused(aside, world.cache, ada) is not None
+
+
+async def test_garbage_is_told_and_nothing_is_put_aside_for_it(kept: World) -> None:
+    secret(kept, "garbage")
+    await poll(kept)
+    assert kept.reason() == "EnvMissing"
+    assert kept.condition(ConditionType.ENV_OUTDATED) is None
+    assert len(kept.pods.created) == 1
+    assert (former(kept), status(kept).id) == ([], next(iter(kept.pods.records)))
+    secret(kept, "first")
+    await poll(kept)
+    assert kept.reason() == "Running"
+    assert len(kept.pods.created) == 1
+
+
+async def test_another_spec_is_forbidden_unless_the_strategy_says_so(kept: World) -> None:
+    (first,) = kept.pods.records
+    uses(kept, 10, first)
+    kept.change(image="another")
+    await kept.settle()
+    assert kept.reason() == "ImmutableFieldChanged"
+    kept.change(updateStrategy=RECREATE)
+    await kept.wait(60)
+    assert kept.reason() == "Running"
+    assert former(kept) == [first]
+    assert kept.pods.count("delete") == 0
+
+
+async def test_a_create_that_is_refused_leaves_the_former_alone_and_is_tried_again(kept: World) -> None:
+    (first,) = kept.pods.records
+    uses(kept, 10, first)
+    kept.pods.fail("create", refused(BadRequest))
+    secret(kept, "second")
+    await kept.wait(330, step=10)
+    assert (kept.reason(), former(kept)) == ("SpecInvalid", [first])
+    await poll(kept)
+    assert (kept.reason(), former(kept)) == ("Running", [first])
+    assert set(kept.pods.records) == {first, status(kept).id}
+
+
+async def test_no_more_than_fit_are_put_aside(kept: World) -> None:
+    rows: list[JsonValue] = [{"id": f"gone-{number}", "name": "x"} for number in range(MAX_FORMER)]
+    kept.server.edit("gpupods", NAMESPACE, "train", {"status": {"former": rows}}, status=True)
+    uses(kept, 10, *(f"gone-{number}" for number in range(MAX_FORMER)))
+    secret(kept, "second")
+    await poll(kept)
+    assert kept.reason() == "ImmutableFieldChanged"
+    assert len(kept.pods.created) == 1
+    uses(kept, 11)
+    await kept.wait(310, step=10)
+    assert 0 < len(former(kept)) < MAX_FORMER
+    assert kept.reason() == "Creating"
+    await kept.wait(300, step=0.5)
+    assert (kept.reason(), former(kept), len(kept.pods.created)) == ("Running", [], 2)
+
+
+@pytest.mark.parametrize("policy", ["Delete", "Orphan"])
+async def test_with_the_object_go_the_former_ones_unless_they_are_kept(kept: World, policy: str) -> None:
+    (first,) = kept.pods.records
+    uses(kept, 10, first)
+    secret(kept, "second")
+    await poll(kept)
+    assert former(kept) == [first]
+    uses(kept, 11)
+    kept.change(deletionPolicy=policy)
+    kept.delete()
+    await kept.wait(60)
+    assert not kept.exists()
+    assert kept.pods.count("delete") == (2 if policy == "Delete" else 0)
+    assert len(kept.left_behind()) == (0 if policy == "Delete" else 2)
+
+
+@pytest.fixture
+async def between(kept: World) -> World:
+    """The first is put aside, and the create of another is refused."""
+    (first,) = kept.pods.records
+    uses(kept, 10, first)
+    secret(kept, "second")
+    kept.pods.fail("create", *[refused(BadRequest)] * 3)
+    await kept.wait(330, step=10)
+    assert (status(kept).id, former(kept)) == (None, [first])
+    return kept
+
+
+async def test_what_is_put_aside_is_kept_and_told_though_there_is_no_other_so_far(between: World) -> None:
+    uses(between, 11)
+    between.change(deletionPolicy="Orphan")
+    between.delete()
+    await poll(between)
+    assert not between.exists()
+    assert (len(between.left_behind()), between.pods.count("delete")) == (1, 0)
+
+
+async def test_a_restored_object_that_has_only_former_ones_makes_its_own(between: World) -> None:
+    kept_rows = former(between)
+    identity: JsonValue = {"identity": {"uid": "of-a-former-object"}}
+    between.server.edit("gpupods", NAMESPACE, "train", {"status": identity}, status=True)
+    await between.wait(1200, step=10)
+    assert (between.reason(), former(between)) == ("Running", kept_rows)
+
+
+async def test_without_its_account_nothing_is_let_go(between: World) -> None:
+    kept = between
+    ready, kept.account.state = kept.account.state, AccountWaiting(Reason.ACCOUNT_MISSING, "there is none")
+    kept.delete()
+    await kept.wait(60)
+    assert kept.exists()
+    kept.account.state = ready
+    await poll(kept)
+    assert kept.reason() == "InUse"
+    uses(kept, 11)
+    kept.pods.fail("observe", lost(acted=False))
+    await poll(kept)
+    assert not kept.exists()
+    assert kept.pods.live == []
+
+
+async def test_what_has_another_name_is_dropped_and_left_alone(kept: World) -> None:
+    stranger = kept.pods.add("somebody-elses")
+    rows: JsonValue = [{"id": stranger.id, "name": "train"}]
+    kept.server.edit("gpupods", NAMESPACE, "train", {"status": {"former": rows}}, status=True)
+    assert former(kept) == [stranger.id]
+    await poll(kept)
+    assert former(kept) == []
+    assert kept.pods.count("delete") == 0
+
+
+async def test_one_that_the_cloud_cannot_be_asked_about_is_kept_for_now(kept: World) -> None:
+    (first,) = kept.pods.records
+    uses(kept, 10, first)
+    secret(kept, "second")
+    await poll(kept)
+    uses(kept, 11)
+    answers = cycle([None, lost(acted=False)])
+    kept.pods.random_failure = lambda call: next(answers) if call == "observe" else None
+    await poll(kept)
+    assert (kept.reason(), former(kept), kept.pods.count("delete")) == ("Running", [first], 0)
+    kept.pods.random_failure = lambda _call: None
+    await poll(kept)
+    assert former(kept) == []
+
+
+async def test_the_object_waits_for_one_that_goes_slowly_and_asks_again(kept: World) -> None:
+    (first,) = kept.pods.records
+    uses(kept, 10, first)
+    secret(kept, "second")
+    await poll(kept)
+    kept.pods.on_call = lambda call: kept.pods.become(first, "running") if call == "delete" else None
+    uses(kept, 11)
+    kept.delete()
+    await kept.wait(20)
+    assert (kept.reason(), kept.pods.count("delete"), former(kept)) == ("Deleting", 1, [first])
+    await kept.wait(20)
+    assert kept.pods.count("delete") == 2
+    kept.pods.on_call = lambda _call: None
+    await kept.wait(90)
+    assert not kept.exists()
+    assert kept.pods.live == []
+
+
+def test_what_was_made_besides_is_ended_without_the_former_ones() -> None:
+    paid = PaidFor("pod-2", "Delete")
+    alone = paid.alone({"spec": {}}, {"id": "pod-2", "former": [{"id": "pod-1", "name": "x"}]})
+    assert alone["status"] == {"id": "pod-2"}

@@ -1,0 +1,99 @@
+"""What has no name in the cloud is looked for before it is created; what is there already is nobody's to take."""
+
+from dataclasses import replace
+
+import pytest
+
+from relay_client import Cloud, Conflict
+from relay_operator.api.conditions import ConditionType
+from relay_operator.engine.account import AccountReady
+from relay_operator.engine.unclaimed_ids import UnclaimedIds
+from relay_operator.flows.managed.resource import SearchResult
+from relay_operator.kinds.gpupod import Pod
+from relay_wire.vms import VmRecord
+from tests.unit.flows.managed.cloudpods import MemoryPods, lost, refused
+from tests.unit.flows.managed.world import World
+
+AN_HOUR = 3600.0
+
+
+class OnePod(MemoryPods):
+    """There is one at most, and it has no name."""
+
+    async def existing(self, cloud: Cloud, obj: Pod) -> VmRecord | None:
+        self.pods.end("existing", self.pods.begin("existing"))
+        return next(iter(self.pods.live), None)
+
+    async def find(self, cloud: Cloud, name: str, unclaimed: UnclaimedIds) -> SearchResult[VmRecord]:
+        raise AssertionError("no name finds what has none")
+
+    def identity(self, observed: VmRecord) -> tuple[str, str]:
+        return observed.id, ""
+
+
+@pytest.fixture
+def nameless(world: World) -> World:
+    world.kind = OnePod
+    world.assemble()
+    return world
+
+
+def stalled(world: World, name: str = "train") -> str:
+    told = world.condition(ConditionType.STALLED, name)
+    return "" if told is None else f"{told.reason}: {told.message}"
+
+
+async def test_what_is_there_already_is_taken_over_only_if_people_say_so(nameless: World) -> None:
+    there = nameless.pods.add("by-hand")
+    nameless.apply()
+    await nameless.settle()
+    assert stalled(nameless).startswith("AlreadyExists: it exists already, ")
+    assert stalled(nameless).endswith(f"gpupod train gpurelay.dev/adopt-id={there.id}")
+    assert (nameless.intent(), nameless.pods.sent) == (None, [])
+    nameless.annotate(adopt_id=there.id)
+    await nameless.wait(10)
+    assert (nameless.status().id, nameless.reason()) == (there.id, "Running")
+
+
+async def test_what_is_another_objects_is_told_with_its_name(nameless: World) -> None:
+    nameless.apply()
+    await nameless.wait(10)
+    nameless.apply("later")
+    await nameless.settle()
+    assert stalled(nameless, "later") == f"AlreadyExists: {nameless.status().id} belongs to GpuPod/team-a/train"
+    nameless.delete("later")
+    await nameless.settle()
+    assert (nameless.exists("later"), len(nameless.pods.live)) == (False, 1)
+
+
+async def test_a_shared_account_takes_nothing_over(nameless: World) -> None:
+    assert isinstance(nameless.account.state, AccountReady)
+    nameless.account.state = replace(nameless.account.state, adoption_allowed=False)
+    nameless.pods.add("by-hand")
+    nameless.apply()
+    await nameless.settle()
+    assert stalled(nameless).endswith("not taken over, since the account is shared and does not say allowAdoption")
+
+
+@pytest.mark.parametrize("acted", [True, False])
+async def test_a_lost_answer_leads_to_one(nameless: World, acted: bool) -> None:
+    nameless.pods.fail("create", lost(acted=acted))
+    nameless.apply()
+    await nameless.wait(AN_HOUR, step=30)
+    assert nameless.reason() == "Running"
+    assert [record.id for record in nameless.pods.live] == [nameless.status().id]
+    assert nameless.pods.count("create") == (1 if acted else 2)
+
+
+async def test_a_conflict_says_that_it_is_not_ours(nameless: World) -> None:
+    nameless.pods.fail("create", refused(Conflict))
+
+    def another_is_faster(_: str) -> None:
+        if not nameless.pods.live:
+            nameless.pods.add("by-hand")
+
+    nameless.pods.before_change = another_is_faster
+    nameless.apply()
+    await nameless.wait(30)
+    assert stalled(nameless).startswith("AlreadyExists: ")
+    assert (nameless.pods.count("create"), nameless.status().id) == (1, None)

@@ -1,0 +1,137 @@
+"""How an OrganizationMember maps to a member of the organization; the last owner is left alone."""
+
+from __future__ import annotations
+
+import json
+import time
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from relay_client import Cloud, Conflict, Outcome
+from relay_operator.api.conditions import Reason
+from relay_operator.api.meta import CreateIntent
+from relay_operator.api.parts import DeletionPolicy
+from relay_operator.engine.report import LAST_OWNER, refused
+from relay_operator.engine.unclaimed_ids import UnclaimedIds
+from relay_operator.flows.managed.ending import parse
+from relay_operator.flows.managed.resource import Inputs
+from relay_operator.kinds.organizationmember import OrganizationMember, OrganizationMembers
+from relay_wire.orgs import Member
+from tests.unit.client.scripted import Reply, scripted_server
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from relay_operator.flows.wiring import Parts
+
+INTENT = CreateIntent.model_validate(
+    {"token": "t", "name": "team-a-ada", "attempt": 1, "specHash": "", "startedAt": "2026-01-01T00:00:00Z"}
+)
+ADA: dict[str, JsonValue] = {"userId": "usr_1", "email": "ada@x.example", "role": "owner"}
+BOB: dict[str, JsonValue] = {"userId": "usr_2", "email": "bob@x.example", "role": "owner"}
+
+
+def kind() -> OrganizationMembers:
+    parts = SimpleNamespace(
+        settings=SimpleNamespace(poll_settled_seconds=300.0), engine=SimpleNamespace(clock=time.monotonic)
+    )
+    return OrganizationMembers(cast("Parts", parts))
+
+
+def person(role: str = "member", email: str = "Ada@x.example") -> OrganizationMember:
+    return OrganizationMember.model_validate({"metadata": {"name": "ada"}, "spec": {"email": email, "role": role}})
+
+
+def listed(*rows: dict[str, JsonValue]) -> Reply:
+    return Reply(body=json.dumps({"items": [*rows]}).encode())
+
+
+def member(row: dict[str, JsonValue]) -> Member:
+    return Member.model_validate(row)
+
+
+@pytest.mark.parametrize(("asked", "sent"), [("owner", "admin"), ("admin", "admin"), ("viewer", "viewer")])
+async def test_an_owner_is_added_as_admin_and_made_owner_then(asked: str, sent: str) -> None:
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        server.will(Reply(body=json.dumps(ADA | {"role": sent}).encode()))
+        made = await kind().create(cloud, person(asked), INTENT, Inputs())
+        assert json.loads(server.seen[0].body) == {"email": "Ada@x.example", "role": sent}
+        changes = kind().changes(person(asked), made, running=True)
+        assert [(each.name, each.to, each.reason) for each in changes] == (
+            [] if asked == sent else [("role", asked, Reason.UPDATING)]
+        )
+        assert kind().identity(made) == ("usr_1", "")
+
+
+async def test_a_person_is_known_by_e_mail_however_it_is_written() -> None:
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        server.will(listed(BOB, {"userId": "usr_3", "role": "viewer"}, ADA))
+        assert await kind().existing(cloud, person(email="ADA@X.example")) == member(ADA)
+        server.will(listed(BOB))
+        assert await kind().existing(cloud, person()) is None
+        assert await kind().living(cloud, UnclaimedIds()) == {}
+    assert (
+        kind().differences(person(), member(ADA)) == kind().differences(person(), member(ADA | {"email": None})) == ()
+    )
+    assert kind().differences(person(), member(BOB)) == ("email: asked ada@x.example, has bob@x.example",)
+    assert kind().immutable(person()) == kind().immutable(person("viewer", "ada@X.example"))
+
+
+async def test_a_role_is_changed_in_place_and_a_member_removed() -> None:
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        (change,) = kind().changes(person("viewer"), member(ADA), running=True)
+        server.will(listed(ADA, BOB), Reply(body=json.dumps(ADA | {"role": "viewer"}).encode()))
+        await change.send(cloud)
+        server.will(listed(ADA, BOB), Reply(status=204))
+        await kind().delete(cloud, "usr_2")
+    path = "/v1/orgs/org-1/members"
+    assert [(each.method, each.target) for each in server.seen] == [
+        ("GET", path),
+        ("PATCH", f"{path}/usr_1"),
+        ("GET", path),
+        ("DELETE", f"{path}/usr_2"),
+    ]
+    assert json.loads(server.seen[1].body) == {"role": "viewer"}
+
+
+async def test_nothing_is_sent_about_the_last_owner() -> None:
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        (change,) = kind().changes(person("viewer"), member(ADA), running=True)
+        for attempt in (change.send(cloud), kind().delete(cloud, "usr_1")):
+            server.will(listed(ADA, BOB | {"role": "admin"}))
+            with pytest.raises(Conflict) as told:
+                await attempt
+            assert (told.value.code, told.value.outcome) == (LAST_OWNER, Outcome.NOT_SENT)
+            report = refused(told.value)
+            assert (report.trouble, report.reason) == ("Stalled", Reason.LAST_OWNER)
+            assert "make somebody else an owner first" in report.message
+    assert [each.method for each in server.seen] == ["GET", "GET"]
+
+
+@pytest.mark.parametrize(("role", "reason"), [("owner", Reason.LAST_OWNER), ("admin", Reason.CONFLICT)])
+async def test_what_the_cloud_refuses_of_an_owner_is_that_it_is_the_last(role: str, reason: Reason) -> None:
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        server.will(listed(ADA | {"role": role}, BOB), Reply(status=409, body=b'{"error": "no", "code": "conflict"}'))
+        with pytest.raises(Conflict) as told:
+            await kind().delete(cloud, "usr_1")
+        assert (refused(told.value).reason, told.value.message) == (reason, "no")
+
+
+@pytest.mark.parametrize(
+    ("policy", "ends"), [({}, DeletionPolicy.ORPHAN), ({"deletionPolicy": "Delete"}, DeletionPolicy.DELETE)]
+)
+def test_nobody_is_removed_unless_people_say_so_even_if_the_rest_cannot_be_read(
+    policy: dict[str, str], ends: DeletionPolicy
+) -> None:
+    metadata = {"name": "ada", "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    body = {"metadata": metadata, "spec": {"email": ["ada"], "role": "king", **policy}}
+    assert parse(OrganizationMember, json.dumps(body).encode()).spec.deletion_policy is ends
+    assert person().spec.deletion_policy is DeletionPolicy.ORPHAN
+
+
+def test_status_shows_what_the_list_has() -> None:
+    status = kind().status(person(), member(ADA))
+    assert (status.email, status.role) == ("ada@x.example", "owner")
+    assert kind().detail(member(ADA)) == "the cloud has it as usr_1, with the role owner"
