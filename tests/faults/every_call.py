@@ -37,6 +37,8 @@ SOMETIMES: Final[Mapping[tuple[Side, str], str]] = {
     (Side.CLOUD, RUNNERS.look[0]): "of what has settled, nobody sees when it is looked at",
 }
 """Requests that a phase can do without, and why."""
+_WHEN_FORCED: Final = frozenset({CLUSTER.terminate, "DELETE configmaps"})
+"""What is asked in which phase, if at all, is decided by who is faster: the operator, or who takes a finalizer off."""
 
 
 @dataclass(frozen=True)
@@ -117,8 +119,11 @@ def plans(scenario: str, found: Iterable[RequestClass], known: Iterable[RequestC
 def may_be_hollow(plan: Plan) -> str:
     """Why a plan may meet no call, in whatever state; empty where it must meet one."""
     rule = plan.rules[0]
-    if isinstance(rule.action, Overtaken) and EVERY[plan.scenario].forced:
-        return "what is forced away is not made again, so nothing can overtake it"
+    if EVERY[plan.scenario].forced:
+        if isinstance(rule.action, Overtaken):
+            return "what is forced away is not made again, so nothing can overtake it"
+        if rule.operation in _WHEN_FORCED:
+            return "the operator may be faster than who takes the finalizer off"
     return SOMETIMES.get((rule.side, rule.operation), "")
 
 

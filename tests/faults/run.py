@@ -101,9 +101,9 @@ class Run:
         unmet = tuple(one.rule for one in self._armed if not one.met or self._never_came(one.rule))
         self.proxy.arm()
         await self._tells_no_secret(secrets, exposed)
-        # What is forced away in mid-create may begin to cost before it is ended, or not.
-        paid_for = 0 if ground.scenario.forced else len(left.paid_for)
-        ending = Ending(statuses, left.created, paid_for, len(left.alive), await ground.results())
+        # What is forced away in mid-create may be created, and begin to cost, before it is ended, or not.
+        created, paid_for = (0, 0) if ground.scenario.forced else (left.created, len(left.paid_for))
+        ending = Ending(statuses, created, paid_for, len(left.alive), await ground.results())
         return Played(ending, calls, unmet)
 
     def _never_came(self, rule: Rule) -> bool:
