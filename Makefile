@@ -11,7 +11,7 @@ SEED ?= $(shell $(PYTHON) -c 'import random; print(random.randrange(10**6))')
 unexport PYTHONDONTWRITEBYTECODE
 # Of the fault plans that are derived, which part `make test-long` plays: so it can be run in pieces.
 PLANS ?= 1/1
-DERIVED := $(addprefix tests/faults/test_every_,call.py freeze.py start.py batch_call.py batch_freeze.py)
+DERIVED := $(addprefix tests/faults/test_every_,batch_call.py batch_freeze.py freeze.py call.py start.py)
 HISTORIES := tests/faults/explorer/test_histories.py
 PASSED := .pytest_cache/passed
 COVERED := tests/unit/engine tests/unit/flows/managed
@@ -76,13 +76,12 @@ coverage: $(VENV)/.installed ## unit tests of the engine and of managed kinds: e
 test-node: binaries ## the operator's image and chart on a whole Kubernetes node; Linux and root
 	$(BIN)/pytest --progress --durations=10 tests/node
 
-# Whoever plays fault plans keeps a third of a core busy; with more of them than cores can carry, Leases run out.
-test-long: WORKERS = $(if $(RELAY_TEST_KUBECONFIG),0,$(shell $(PYTHON) -c 'import os; print(3 * (os.cpu_count() or 1))'))
+# Whoever plays fault plans keeps a quarter of a core busy; with more of them than cores can carry, Leases run out.
+test-long: WORKERS = $(if $(RELAY_TEST_KUBECONFIG),0,$(shell $(PYTHON) -c 'import os; print(4 * (os.cpu_count() or 1))'))
 test-long: binaries ## every fault plan, histories by chance (SEED), the largest counts; PLANS=2/4 plays a quarter of the derived plans
 	$(BIN)/pytest -n 2 --dist loadfile --progress --durations=10 -m long --ignore=tests/faults
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile --progress --durations=10 $(addprefix --ignore=,$(DERIVED) $(HISTORIES)) tests/faults
-	$(BIN)/pytest -n $(WORKERS) --dist load --maxschedchunk=1 --progress --durations=10 --plans=$(PLANS) $(DERIVED)
-	$(BIN)/pytest -n $(WORKERS) --dist load --maxschedchunk=1 --progress --durations=10 -m long --histories-from=$(SEED) $(HISTORIES)
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal --progress --durations=10 $(addprefix --ignore=,$(DERIVED) $(HISTORIES)) tests/faults
+	$(BIN)/pytest -n $(WORKERS) --dist load --maxschedchunk=1 --progress --durations=10 -m long --plans=$(PLANS) --histories-from=$(SEED) $(HISTORIES) $(DERIVED)
 
 check: $(VENV)/.installed ## ruff, mypy --strict, import contracts, generated files up to date
 	$(BIN)/ruff check

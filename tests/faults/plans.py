@@ -53,6 +53,11 @@ class Plan(Saved):
     always: bool = False
 
     @property
+    def disturbs(self) -> bool:
+        """Whether anything goes wrong in it at all."""
+        return bool(self.rules or self.webhooks or self.cloud)
+
+    @property
     def crashes(self) -> bool:
         """Whether the operator is ended in mid-work, and with it what only it remembered."""
         deeds = {rule.action.deed for rule in self.rules if isinstance(rule.action, Hold)}

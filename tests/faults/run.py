@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import aiohttp
 
 from tests.faults import oracles
+from tests.faults.ground import UNKNOWN
 from tests.faults.plans import Plan, Word
 from tests.faults.scenarios import ENDED_WITH_ITS_NAMESPACE
 from tests.support.controlplane import Ready
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 # Without a write: so many looks, and so many seconds, more than the whole ones that statuses tell of.
 _QUIET_LOOKS, _QUIET = 3, 2.0
+# Longer where a run is learned: everything that is asked for again and again is asked for, and nothing written for it.
+_LEARNED_QUIET = 8.0
 WITHIN = 60.0
 """Seconds from the last fault, or the last act of people, until everything is as it should be."""
 # Seconds in which everything that is asked for again and again has been asked for, several times.
@@ -36,7 +39,9 @@ _ROUNDS = 12.0
 # Seconds that a person takes to look into the cloud and to answer.
 _THOUGHT = 2.5
 # How far the cloud's clock moves at each look after a crash: webhooks that nobody took are sent again in time.
-_CLOUD_STEP = 20.0
+_CLOUD_STEP = 40.0
+# Seconds between two looks if the operator writes nothing.
+_EVERY = 0.25
 
 
 @dataclass(frozen=True)
@@ -171,7 +176,8 @@ class Run:
                 seen.extend(written)
                 start, since = len(self.proxy.log), time.monotonic()
             looks = sum(one.call.operation in self.ground.scenario.kind.look for one in calls)
-            long_enough = looks >= _QUIET_LOOKS and time.monotonic() - since >= _QUIET
+            quiet_for = _QUIET if self.plan.disturbs else _LEARNED_QUIET
+            long_enough = looks >= _QUIET_LOOKS and time.monotonic() - since >= quiet_for
             over = not self._still_to_come("rest") or time.monotonic() - began >= _ROUNDS
             return long_enough and over and await self.ground.settled()
 
@@ -190,7 +196,7 @@ class Run:
             await kube.delete("Namespace", self.ground.namespace)
         else:
             await kube.delete_all(scenario.kind.name)
-        await self._eventually(self._is_gone, "everything is gone", every=0.05)
+        await self._eventually(self._is_gone, "everything is gone")
         alive = (await self.ground.spent()).alive
         assert not alive, f"the finalizer is gone, and in the cloud there is still {alive}"
 
@@ -228,13 +234,16 @@ class Run:
 
     async def _answer_if_asked(self) -> None:
         """As somebody does who looks well: what the cloud has only just begun is not in its books yet."""
+        if UNKNOWN not in self.proxy.state:
+            self._asked_at = time.monotonic()
+            return
         with contextlib.suppress(KubeError, aiohttp.ClientError):
             if not await self._is_asked():
                 self._asked_at = time.monotonic()
             elif time.monotonic() - self._asked_at > _THOUGHT:
                 await self.ground.say(Word.AS_FOUND)
 
-    async def _eventually(self, look: Check, what: str, every: float = 0.1) -> None:
+    async def _eventually(self, look: Check, what: str) -> None:
         """Waits; where it is in vain, tells what was wrong before, or how everything is and what was called last."""
 
         async def look_and_answer() -> bool:
@@ -243,7 +252,7 @@ class Run:
             return await look()
 
         try:
-            await eventually(look_and_answer, within=WITHIN, what=what, every=every)
+            await eventually(look_and_answer, within=WITHIN, what=what, every=_EVERY, pause=self.proxy.written)
         except AssertionError as late:
             await self._was_never_wrong()
             item = await self.ground.found() or {}

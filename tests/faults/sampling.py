@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _OF_EACH: Final = 2
 _EVERY_TIME: Final = frozenset({"", "pod", "cluster", "batch", "bucket", "suspended"})
-SHARES: Final = 6
-"""Of the plans of a scenario, which are played side by side."""
+SHARES: Final = 12
+"""Of the plans of a scenario: few enough in each that no worker is left with a long one at the end."""
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,7 @@ QUICK = {
     "leader_election": "false",
     "poll_transition_seconds": "0.5",
     "poll_settled_seconds": "0.5",
-    "resync_seconds": "2",
+    "resync_seconds": "5",
     "secret_reread_seconds": "2",
     "backoff_initial_seconds": "0.2",
     "backoff_max_seconds": "2",

@@ -20,8 +20,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("number", range(SHARES))
 @pytest.mark.parametrize("scenario", BATCHES)
+@pytest.mark.parametrize("number", range(SHARES))
 async def test_every_batch_freeze(
     batch_pair_plays: Plays, chosen: Chosen, scenario: str, number: int, record_property: Callable[[str, object], None]
 ) -> None:

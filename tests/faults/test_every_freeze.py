@@ -21,8 +21,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("number", range(SHARES))
 @pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("number", range(SHARES))
 async def test_every_freeze(
     pair_plays: Plays, chosen: Chosen, scenario: str, number: int, record_property: Callable[[str, object], None]
 ) -> None:

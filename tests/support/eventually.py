@@ -21,11 +21,13 @@ async def eventually(
     within: float = 60.0,
     every: float = 0.1,
     what: str = "",
+    pause: Callable[[float], Awaitable[object]] = asyncio.sleep,
 ) -> T:
     """Looks again and again until what it sees is wanted, and answers that.
 
-    `within` and `every` are seconds. An AssertionError raised by `look` or `wanted` means "not yet", so either may
-    hold plain asserts. Raises AssertionError, telling what was seen last, when the time is over.
+    `within` and `every` are seconds; `pause` waits for the next look, at most so long. An AssertionError raised by
+    `look` or `wanted` means "not yet", so either may hold plain asserts. Raises AssertionError, telling what was seen
+    last, when the time is over.
     """
     deadline = time.monotonic() + within
     seen: object = _UNSEEN
@@ -45,4 +47,4 @@ async def eventually(
             subject = what or getattr(wanted, "__name__", "the condition")
             last = "\n".join([pformat(seen)] * (seen is not _UNSEEN or not refusal) + [refusal] * bool(refusal))
             raise AssertionError(f"{subject} did not come true within {within:g} s; last seen:\n{last}")
-        await asyncio.sleep(every)
+        await pause(every)

@@ -95,6 +95,7 @@ class FaultProxy:
         self.late: set[str] = set()
         """Since then: ids of what was created when another attempt at it had been answered."""
         self.broken_watches = 0
+        self._written = asyncio.Event()
         self._open_gate = asyncio.Event()
         self._open_gate.set()
         self._upstream = Upstream(kubeconfig, behind)
@@ -147,6 +148,13 @@ class FaultProxy:
     def since(self, position: int) -> list[Logged]:
         """The calls since the log was so long, in the order in which they came."""
         return self.log[position:]
+
+    async def written(self, seconds: float) -> None:
+        """Returns when something was written since it last returned, and after so many seconds at the latest."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._written.wait()
+        self._written.clear()
 
     @property
     def state(self) -> str:
@@ -210,6 +218,8 @@ class FaultProxy:
         # Shielded: what is on its way to a server arrives there, even where the caller dies meanwhile.
         reply = await asyncio.shield(asyncio.ensure_future(self._upstream.exchange(logged.call.side, request, raw)))
         self._take_note(logged.call, reply)
+        if logged.call.writes:
+            self._written.set()
         if 200 <= reply.status < 300:
             self._let_through_what_was_overtaken(logged.call)
         return await self._after(request, logged, reply)

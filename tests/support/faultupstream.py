@@ -40,6 +40,8 @@ class UpstreamLost(Exception):
 class Upstream:
     """Passes requests on. A connection a request, so that no stale one is ever mistaken for a fault.
 
+    But those to the API server are kept: it keeps them for longer than we do, and most of what they cost is their TLS.
+
     `token` and `namespace` are those of the kubeconfig, which must have a token and one CA or none; `urls` are those of
     the other servers.
     """
@@ -56,20 +58,25 @@ class Upstream:
             cafile=cluster.get("certificate-authority"),
             cadata=base64.b64decode(cluster.get("certificate-authority-data", "")).decode() or None,
         )
-        self._session: aiohttp.ClientSession | None = None
+        self._sessions: dict[Side, aiohttp.ClientSession] = {}
+        self._ends = contextlib.AsyncExitStack()
 
     async def __aenter__(self) -> Self:
-        self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=self._tls, force_close=True, limit=0),
+        kept = await self._ends.enter_async_context(self._session(force_close=False))
+        single = await self._ends.enter_async_context(self._session(force_close=True))
+        self._sessions = {side: kept if side is Side.KUBE else single for side in self._urls}
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._ends.aclose()
+
+    def _session(self, *, force_close: bool) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(ssl=self._tls, force_close=force_close, limit=0),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=5),
             auto_decompress=False,
             read_bufsize=2**21,
         )
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._session is not None:
-            await self._session.close()
 
     async def exchange(self, side: Side, request: web.BaseRequest, raw: bytes) -> Reply:
         """The server's whole answer; raises UpstreamLost."""
@@ -93,12 +100,12 @@ class Upstream:
             answer.close()
 
     async def _send(self, side: Side, request: web.BaseRequest, raw: bytes) -> aiohttp.ClientResponse:
-        if self._session is None:
+        if not self._sessions:
             raise RuntimeError("Upstream is used outside `async with`")
         headers = passed_on(request.headers)
         if side is Side.STORE:
             headers["Host"] = request.headers["Host"]  # it is signed
-        return await self._session.request(
+        return await self._sessions[side].request(
             request.method,
             URL(self._urls[side] + request.path_qs, encoded=True),
             headers=headers,
