@@ -160,7 +160,7 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         Reason.TERMINATED_EXTERNALLY: "It is gone from the cloud, and the operator did not end it. "
         "For a workload, `recovery.onTerminated: Recreate` creates another.",
         Reason.CREATE_OUTCOME_UNKNOWN: "A create was sent, its answer was lost, and the cloud offers no way to find "
-        "out. Look for `status.cloudName` in the cloud's console; then set gpurelay.dev/adopt-id to its id, or, if "
+        "out. Look in the cloud's console for what the message says; then set gpurelay.dev/adopt-id to its id, or, if "
         "there is none, gpurelay.dev/retry-create to the token that the message names.",
         Reason.ADOPTION_REFUSED: "The resource of gpurelay.dev/adopt-id, or of `nodeId`, or of a former object of this "
         "name that was restored, does not exist, differs from the spec, belongs to another object, or the account does "

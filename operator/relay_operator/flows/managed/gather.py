@@ -122,7 +122,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         now, demand = turn.now, predicates.demand(obj)
         gate, note, decided_in = _gate(obj, account, memory, now), sight.note, sight.decided_in
         refs = self.resource.input_refs(obj) if takes_inputs(self.resource) else InputRefs()
-        undecided = predicates.undecided(obj, intent, account)
+        undecided = predicates.undecided(self.resource, obj, intent, account)
         resend = sight.seen is Seen.UNKNOWABLE and undecided is Undecided.RESEND
         wanted = gate is Gate.OPEN and (sight.seen is Seen.NOTHING or resend)
         deaf_for = self.accounts.deaf_for(account) if wanted else 0.0

@@ -7,7 +7,7 @@ from typing import Generic, assert_never
 
 from relay_client.errors import CloudError, NotFound, Unreadable
 from relay_operator.api import meta
-from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey, Resource
+from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey, Resource, rfc3339
 from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine import identity
 from relay_operator.engine.account import AccountReady
@@ -36,7 +36,9 @@ from relay_operator.flows.managed.resource import (
     is_part,
     nameless,
     shown_once,
+    unnamed,
 )
+from relay_operator.flows.managed.unnamed import found_unnamed
 from relay_wire.base import RESOURCE_ID
 
 _SEEN_BY_PROGRESS = {
@@ -152,7 +154,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
             return self._missing(obj, memory, now)
         progress = self.resource.progress(observed)
         _, name = self.resource.identity(observed)
-        if progress is Progress.GONE and not name and obj.status.cloud_name:
+        if progress is Progress.GONE and not name and obj.status.cloud_name and not unnamed(self.resource):
             raise Unreadable("observe", f"says that {obj.status.id} is terminated, and not its name: not believed")
         memory.missing = ("", 0.0)
         account.unclaimed.discard(obj.status.id or "")
@@ -224,11 +226,12 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
             return Sight(refused, note=_belongs(cloud_id, givers))
         if self.resource.progress(observed) is Progress.GONE and not predicates.end_asked(self.resource, obj):
             return Sight(refused, note=f"{cloud_id} is terminated")
-        if intent is not None and not self._answers(obj, intent, observed):
+        by_name = not unnamed(self.resource)
+        if intent is not None and by_name and not self._answers(obj, intent, observed):
             _, name = self.resource.identity(observed)
             return Sight(refused, note=f"{cloud_id} is named {name!r} in the cloud, so the create did not make it")
         differs = self.resource.differences(obj, observed)
-        if differs and intent is None:
+        if differs and (intent is None or not by_name):
             return Sight(refused, note="make the spec say what the resource is: " + "; ".join(differs))
         holders = self.cache.claim(cloud_id, key)
         if holders:
@@ -268,7 +271,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
             held = self._restored(obj, intent)
             told = _belongs(repr(intent.name), originals) if held else f"the intent was copied from {_first(originals)}"
             return Sight(Seen.WITHHELD if held else Seen.ABSENT, note=told)
-        finding = await self._find(obj, intent, account)
+        finding = await self._find(turn.key, obj, intent, account)
         early = self.delays.search - (turn.now - intent.started_at).total_seconds()
         match finding:
             case Found(observed):
@@ -280,7 +283,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
                 again = memory.lacks(intent.name, self.clock(), self.delays)
                 return Sight(Seen.ABSENT if again is None else Seen.UNSURE, note=note, decided_in=again)
             case CannotTell():
-                note = f"look in the cloud for a resource named {intent.name!r}"
+                note = self._clue(intent)
                 if early > 0:
                     return Sight(Seen.UNSURE, note=note, decided_in=early)
                 return Sight(Seen.UNKNOWABLE, note=note)
@@ -289,9 +292,17 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
             case _ as never:
                 assert_never(never)
 
+    def _clue(self, intent: CreateIntent) -> str:
+        if unnamed(self.resource):
+            return f"look in the cloud for what equals the spec and was made at {rfc3339(intent.started_at)} or later"
+        return f"look in the cloud for a resource named {intent.name!r}"
+
     async def _find(
-        self, obj: Resource[SpecT, StatusT], intent: CreateIntent, account: AccountReady
+        self, key: ObjectKey, obj: Resource[SpecT, StatusT], intent: CreateIntent, account: AccountReady
     ) -> SearchResult[ObsT]:
+        resource = self.resource
+        if unnamed(resource):
+            return await found_unnamed(self.resource, resource, self.cache, key, obj, intent, account)
         if not nameless(self.resource):
             return await self.resource.find(account.cloud, intent.name, account.unclaimed)
         observed = await self.resource.existing(account.cloud, obj)

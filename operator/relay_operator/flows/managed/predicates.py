@@ -21,6 +21,7 @@ from relay_operator.flows.managed.resource import (
     is_powered,
     refers,
     tries_models,
+    unnamed,
 )
 from relay_operator.flows.managed.workload import asked, told
 
@@ -70,13 +71,19 @@ def refresh_asked(obj: Resource[SpecT, StatusT]) -> bool:
     return obj.metadata.echo(meta.RECONCILE_AT) != (obj.status.reconcile_at or None)
 
 
-def undecided(obj: Resource[SpecT, StatusT], intent: Intent, account: AccountReady) -> Undecided:
-    """A person's word comes before the account's policy."""
+def undecided(
+    resource: ExternalResource[SpecT, StatusT, ObsT],
+    obj: Resource[SpecT, StatusT],
+    intent: Intent,
+    account: AccountReady,
+) -> Undecided:
+    """A person's word comes before the account's policy; without a name, what is sent again is another."""
     token = intent.token if isinstance(intent, CreateIntent) else ""
     answer = obj.metadata.annotations.get(meta.RETRY_CREATE, "")
     if answer and (answer == token or isinstance(intent, MalformedIntent)):
         return Undecided.GIVE_UP
-    return Undecided.RESEND if account.resend_unknown and token else Undecided.HOLD
+    resend = account.resend_unknown and token and not unnamed(resource)
+    return Undecided.RESEND if resend else Undecided.HOLD
 
 
 def since_in(obj: Resource[SpecT, StatusT], state: str, now: datetime) -> datetime:

@@ -6,7 +6,7 @@ sees by the type which of them a kind has.
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, Generic, Protocol, TypeAlias, TypeGuard, TypeVar, runtime_checkable
 
@@ -30,6 +30,7 @@ ObsT_contra = TypeVar("ObsT_contra", contravariant=True)
 SpecT_contra = TypeVar("SpecT_contra", contravariant=True)
 StatusT_contra = TypeVar("StatusT_contra", contravariant=True)
 FoundT_co = TypeVar("FoundT_co", covariant=True)
+ResT = TypeVar("ResT")
 
 
 class Progress(StrEnum):
@@ -279,6 +280,25 @@ class Nameless(Protocol[ObjT_contra, FoundT_co]):
 
 
 @runtime_checkable
+class Unnamed(Nameless[ObjT_contra, ResT], Protocol[ObjT_contra, ResT]):
+    """Has no name in the cloud at all, and there may be several alike: then `existing` is None.
+
+    What an open intent led to is the only one that equals what was sent and was made since.
+    """
+
+    async def alike(self, cloud: Cloud, obj: ObjT_contra) -> Sequence[ResT]:
+        """All that live and equal everything that a create of this object sends and nothing changes later.
+
+        As a complete list has them that began to be read after this was asked. Raises CloudError.
+        """
+        ...
+
+    def made_at(self, observed: ResT) -> datetime | None:
+        """When the cloud made it; None where it does not tell."""
+        ...
+
+
+@runtime_checkable
 class PartOf(Protocol[ObjT_contra]):
     """Is part of another resource of the cloud: its status is a `PartStatus`, and ids are asked for by `address`.
 
@@ -351,6 +371,10 @@ def shown_once(resource: object) -> TypeGuard[ShownOnce[Any, Any, Any, Any]]:
 
 def nameless(resource: object) -> TypeGuard[Nameless[Any, Any]]:
     return issubclass(type(resource), Nameless)
+
+
+def unnamed(resource: object) -> TypeGuard[Unnamed[Any, Any]]:
+    return issubclass(type(resource), Unnamed)
 
 
 def is_part(resource: object) -> TypeGuard[PartOf[Any]]:

@@ -8,7 +8,7 @@ from relay_operator.engine.intent import fingerprints
 from relay_operator.flows.managed import predicates
 from relay_operator.flows.managed.actions import RESTART, START
 from relay_operator.flows.managed.plan import Demand, Difference, Gate, Seen, Undecided
-from relay_operator.kinds.gpupod import GpuPod
+from relay_operator.kinds.gpupod import GpuPod, GpuPods
 from tests.unit.flows.managed.facts import INTENT, NOW, PODS, account, ago, pod, record
 
 DELETED = ago(5)
@@ -91,7 +91,7 @@ UNDECIDED: dict[str, tuple[str, CreateIntent | MalformedIntent, bool, Undecided]
 @pytest.mark.parametrize(("word", "intent", "resend", "expected"), UNDECIDED.values(), ids=UNDECIDED)
 async def test_undecided(word: str, intent: CreateIntent | MalformedIntent, resend: bool, expected: Undecided) -> None:
     obj = pod(annotations={"retry-create": word})
-    assert predicates.undecided(obj, intent, account(resend_unknown=resend)) is expected
+    assert predicates.undecided(GpuPods(), obj, intent, account(resend_unknown=resend)) is expected
 
 
 def living(**status: JsonValue) -> GpuPod:

@@ -1,0 +1,57 @@
+"""What became of a create whose answer is lost, of a kind that has no name in the cloud. Reads only."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from relay_operator.api.meta import CreateIntent, ObjectKey, Resource
+from relay_operator.api.workload import SpecT, StatusT
+from relay_operator.engine.account import AccountReady
+from relay_operator.engine.cache import Cache
+from relay_operator.engine.intent import changed_fields
+from relay_operator.flows.managed.resource import (
+    CannotTell,
+    ExternalResource,
+    Found,
+    ObsT,
+    Unnamed,
+)
+
+
+async def found_unnamed(
+    resource: ExternalResource[SpecT, StatusT, ObsT],
+    kind: Unnamed[Resource[SpecT, StatusT], ObsT],
+    cache: Cache,
+    key: ObjectKey,
+    obj: Resource[SpecT, StatusT],
+    intent: CreateIntent,
+    account: AccountReady,
+) -> Found[ObsT] | CannotTell:
+    """What equals the spec, if that is what was sent, and is no other object's. `resource` and `kind` are the same.
+
+    Nothing else proves whose it is: if the account allows no adoption, nothing is taken over by it. Raises CloudError.
+    """
+    another = changed_fields(intent.spec_hash, resource.immutable(obj))
+    if another or not account.adoption_allowed or _has_rival(cache, key, intent, account):
+        return CannotTell()
+    alike = [(one, resource.identity(one)[0]) for one in await kind.alike(account.cloud, obj)]
+    free = [one for one, cloud_id in alike if not cache.with_cloud_id(cloud_id) - {key}]
+    return led_to([(one, kind.made_at(one)) for one in free], intent.started_at)
+
+
+def led_to(alike: Sequence[tuple[ObsT, datetime | None]], started_at: datetime) -> Found[ObsT] | CannotTell:
+    """Of all that equal what was sent, with when each was made, the only one that was made since.
+
+    That there is none proves nothing: a create that comes late would never be known from another.
+    """
+    match [(one, at) for one, at in alike if at is None or at >= started_at]:
+        case [(one, datetime())]:
+            return Found(one)
+        case _:
+            return CannotTell()
+
+
+def _has_rival(cache: Cache, key: ObjectKey, intent: CreateIntent, account: AccountReady) -> bool:
+    """Whether another object waits for the answer to the same request: what is there may be either's."""
+    same = f'\\"specHash\\":\\"{intent.spec_hash}\\"'.encode()
+    others = (other for other in cache.searching(account.key) if other.kind == key.kind and other != key)
+    return any((entry := cache.get(other)) is not None and same in entry.body for other in others)
