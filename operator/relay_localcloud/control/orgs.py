@@ -39,6 +39,7 @@ class OrganizationChange(ControlRequest):
     suspended: bool | Literal["review"] | None = None
     infiniband: bool | None = None
     provider: bool | None = None
+    administrator: bool | None = None
     batch_access: bool | None = None
     deposit_cap_cents: Annotated[int, Field(ge=0, le=10**15)] | None = None
     auto_stop_floor_cents: Cents | None = None
@@ -140,7 +141,7 @@ def sign_in(body: OptionalControlBody[SignIn], tx: Tx) -> Answer:
 
 def _shown(tx: Tx, organization_id: str) -> dict[str, object]:
     row = organizations.organization(tx, organization_id)
-    fields = ("suspended", "infiniband", "provider", "batch_access", "deposit_cap_cents", "auto_stop_floor_cents")
-    shown = {to_camel(name): row[name] for name in (*fields, "monthly_spend_limit_cents")}
+    fields = ("suspended", "infiniband", "provider", "administrator", "batch_access", "deposit_cap_cents")
+    shown = {to_camel(name): row[name] for name in (*fields, "auto_stop_floor_cents", "monthly_spend_limit_cents")}
     shown["suspended"] = {None: False, "balance": True}.get(row["suspended"], row["suspended"])
     return {"organizationId": organization_id, "name": row["name"], **shown}

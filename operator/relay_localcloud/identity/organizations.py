@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import RowMapping, bindparam, insert, select, update
+from sqlalchemy import RowMapping, bindparam, insert, select, text, update
 
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.principal import SCOPES
@@ -20,6 +20,9 @@ SEEDED_NAME = "Local"
 USUAL_BALANCE_CENTS = 100_000
 
 _STANDING = Prepared(select(tables.organizations.c.suspended).where(tables.organizations.c.id == bindparam("of_id")))
+_ADMINISTRATORS = Prepared(
+    select(tables.organizations.c.id).where(text("administrator")).order_by(tables.organizations.c.id)
+)
 _NAME = Prepared(select(tables.organizations.c.name).where(tables.organizations.c.id == bindparam("of_id")))
 
 
@@ -93,6 +96,11 @@ def standing_of(tx: Tx, organization_id: str) -> str | None:
     """Why an organization is suspended: "balance" or "review"; None where it is not."""
     row = _STANDING.run(tx.connection, of_id=organization_id).fetchone()
     return None if row is None else row[0]
+
+
+def administrators(tx: Tx) -> list[str]:
+    """The organizations of the platform itself."""
+    return [row[0] for row in _ADMINISTRATORS.run(tx.connection).fetchall()]
 
 
 def seed(tx: Tx, announced: Founded | None = None) -> tuple[Founded, bool]:

@@ -1,13 +1,14 @@
 """What is behind a model: the built-in engine, real servers that an organization registered, deployments.
 
-A model is there for an organization that has a backend for it; the built-in ones are there for all, and so are the
-deployments of those.
+A model is there for an organization that has a backend for it or deploys it. For the others, what an administrator's
+organization has is behind it. The built-in ones are there for all.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from relay_localcloud.identity import organizations
 from relay_localcloud.inference.errors import MODEL_NOT_FOUND, UNSUPPORTED_API, InferenceError
 from relay_localcloud.kernel.instants import SECOND, timestamp
 from relay_localcloud.kernel.store import Tx
@@ -28,6 +29,8 @@ class Model:
     servers: Sequence[Server]
     built_in: BuiltInModel | None
     deployments: Sequence[Published] = ()
+    is_own: bool = True
+    """Whether servers and deployments are of the organization that asks, which may know who of them answers."""
 
     @property
     def is_local(self) -> bool:
@@ -39,9 +42,8 @@ class Model:
 
 def find_model(tx: Tx, organization_id: str, model_id: str, family: Family) -> Model:
     """The model as it serves the family; InferenceError 404 model_not_found, 400 unsupported_api."""
-    behind = [row.server for row in BACKENDS.all(tx, organization_id=organization_id, model_id=model_id)]
+    owner_id, behind, published = _behind(tx, organization_id, model_id)
     built_in = BUILT_IN.get(model_id)
-    published = traffic.behind(tx, organization_id if built_in is None else "", model_id)
     if built_in is None and not behind and not published:
         raise InferenceError(*MODEL_NOT_FOUND, f"There is no model {model_id!r}; GET /v1/models lists what there is.")
     servers = [server for server in behind if family.api in server.apis]
@@ -50,20 +52,44 @@ def find_model(tx: Tx, organization_id: str, model_id: str, family: Family) -> M
         built_in = None
     if built_in is None and not servers and not deployments:
         raise InferenceError(*UNSUPPORTED_API, f"The model {model_id!r} does not serve {family.api}.")
-    return Model(model_id, servers, built_in, deployments)
+    return Model(model_id, servers, built_in, deployments, is_own=owner_id == organization_id)
+
+
+def _owners(tx: Tx, organization_id: str) -> list[str]:
+    """Whose models the organization may use: its own before those of administrators."""
+    return list(dict.fromkeys((organization_id, *organizations.administrators(tx))))
+
+
+def _behind(tx: Tx, organization_id: str, model_id: str) -> tuple[str, list[Server], list[Published]]:
+    """The first owner with something behind the model, and what that is; the organization itself where nobody has."""
+    for owner_id in _owners(tx, organization_id):
+        servers = [row.server for row in BACKENDS.all(tx, organization_id=owner_id, model_id=model_id)]
+        published = traffic.behind(tx, owner_id, model_id)
+        if servers or published:
+            return owner_id, servers, published
+    return organization_id, [], []
 
 
 def listed(tx: Tx, organization_id: str) -> list[dict[str, Any]]:
-    """The built-in models, then those that the organization registered a server for or deployed, oldest first."""
+    """The built-in models, then those that the organization or an administrator's has something behind."""
     apis = {model.id: {family.api for family in model.families} for model in BUILT_IN.values()}
     since = dict.fromkeys(apis, _BUILT_IN_SINCE)
-    for row in BACKENDS.all(tx, organization_id=organization_id):
-        apis.setdefault(row.model_id, set()).update(row.native_families)
-        since.setdefault(row.model_id, row.created_at)
-    for each in (*traffic.of_built_in_models(tx), *traffic.of_organization(tx, organization_id)):
-        apis.setdefault(each.model_id, set()).update(each.apis)
-        since.setdefault(each.model_id, each.created_at)
+    claimed: set[str] = set()
+    for owner_id in _owners(tx, organization_id):
+        of_owner = [each for each in _served(tx, owner_id) if each[0] not in claimed]
+        for model_id, families, created_at in of_owner:
+            apis.setdefault(model_id, set()).update(families)
+            since.setdefault(model_id, created_at)
+        claimed.update(model_id for model_id, _, _ in of_owner)
     return [_shown(model_id, served, since[model_id]) for model_id, served in apis.items()]
+
+
+def _served(tx: Tx, owner_id: str) -> Iterator[tuple[str, Iterable[str], int]]:
+    """Each thing that an owner has behind a model: which model, the families, and since when."""
+    for row in BACKENDS.all(tx, organization_id=owner_id):
+        yield row.model_id, row.native_families, row.created_at
+    for each in traffic.of_organization(tx, owner_id):
+        yield each.model_id, each.apis, each.created_at
 
 
 def _shown(model_id: str, apis: set[str], since: int) -> dict[str, Any]:

@@ -4,12 +4,14 @@
     answer = await invoke(store, upstreams, organization_id, family, body)
 
 Neither charges: `charges.charge` does, whole for an online request, half for a batch. Answers of servers over the
-network are passed on under the model's public id. Tokens are what such a server's own usage says; where it says
-nothing, words are counted, and of a stream its pieces.
+network are passed on under the model's public id. Tokens are what such a server's own usage says, if they can be; where
+it says nothing, words are counted, and of a stream its pieces.
 """
 
+import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -49,10 +51,17 @@ class Question:
         """From a body; InferenceError 400."""
         return cls(family, read(DIALECTS[family].request, body))
 
-    def sent(self, *, stream: bool) -> Json:
+    def sent(self, server: Server, *, stream: bool) -> bytes:
         """What a server is asked: the request with all its fields, and its usage where it streams."""
         body: Json = self.request.model_dump(mode="json", exclude_unset=True, exclude={"stream_options"})
-        return {**body, "stream": stream, **(self.dialect.stream_options if stream else {})}
+        options = self.dialect.stream_options if stream else {}
+        return json.dumps({**body, "model": server.ref, "stream": stream, **options}).encode()
+
+    def bounded(self, said: Usage, asked_bytes: int, answered_bytes: int) -> Usage:
+        """What a server says that it took, as far as that can be: a token has a byte, and `max_tokens` holds."""
+        limit = self.prompt.limit
+        most = answered_bytes if limit is None else min(answered_bytes, limit * self.prompt.choices)
+        return Usage.of(min(said.input_tokens, asked_bytes), min(said.output_tokens, most))
 
     def identifier(self) -> str:
         """A fresh id for its answer."""
@@ -61,7 +70,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a model answered, and what that took online; `headers` name the deployment that answered."""
+    """What a model answered, and what that took online; `headers` name the deployment, to its own organization."""
 
     body: Json
     usage: Usage
@@ -101,27 +110,49 @@ async def answer(upstreams: Upstreams, model: Model, asked: Question, now: int) 
     if isinstance(behind, BuiltInModel):
         answered = _told(behind, asked, now)
     else:
-        document = await upstreams.ask(behind, asked.dialect.family, asked.sent(stream=False))
-        answered = Answer({**document, "model": asked.request.model}, _used(asked, document))
-    return answered if turn is None else replace(answered, headers=turn.headers)
+        sent = asked.sent(behind, stream=False)
+        document, size = await upstreams.ask(behind, asked.dialect.family, sent)
+        used = asked.bounded(_used(asked, document), len(sent), size)
+        answered = Answer({**document, "model": asked.request.model}, used)
+    return replace(answered, headers=_headers(model, turn))
 
 
 async def stream(upstreams: Upstreams, model: Model, asked: Question, now: int) -> Streaming:
     """What the model answers, piece by piece. Raises InferenceError, here for what is known before the first piece."""
     behind, turn = _reached(upstreams, model, asked)
     if not isinstance(behind, BuiltInModel):
-        events = await upstreams.stream(behind, asked.dialect.family, asked.sent(stream=True))
-        source = asked.dialect.relayed(asked.request, asked.prompt, events)
+        sent = asked.sent(behind, stream=True)
+        source = _relayed(asked, len(sent), await upstreams.stream(behind, asked.dialect.family, sent))
     elif turn is None:
         source = _spoken(behind, asked, now)
     else:
         source = upstreams.counted(turn.replica_id, _spoken(behind, asked, now))
-    return Streaming(source, {} if turn is None else turn.headers)
+    return Streaming(source, _headers(model, turn))
+
+
+def _headers(model: Model, turn: Turn | None) -> Mapping[str, str]:
+    return turn.headers if turn is not None and model.is_own else {}
 
 
 def _used(asked: Question, document: Json) -> Usage:
     said = usage_in(document.get("usage"), asked.dialect.counts)
     return said or Usage.of(asked.prompt.input_tokens, sum(map(words, strings(asked.dialect.said(document)))))
+
+
+async def _relayed(asked: Question, asked_bytes: int, events: AsyncGenerator[str, None]) -> Source:
+    """A server's stream, with what it can have taken."""
+    heard = 0
+
+    async def counted() -> AsyncGenerator[str, None]:
+        nonlocal heard
+        async with aclosing(events):
+            async for data in events:
+                heard += len(data.encode())
+                yield data
+
+    async with aclosing(asked.dialect.relayed(asked.request, asked.prompt, counted())) as source:
+        async for said in source:
+            yield asked.bounded(said, asked_bytes, heard) if isinstance(said, Usage) else said
 
 
 def _reached(upstreams: Upstreams, model: Model, asked: Question) -> tuple[BuiltInModel | Server, Turn | None]:

@@ -1,6 +1,5 @@
 """Requests to the servers that are registered behind models: OpenAI-compatible, over real HTTP."""
 
-import json
 import re
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
@@ -67,15 +66,16 @@ class Upstreams:
         if self._session is not None:
             await self._session.close()
 
-    async def ask(self, server: Server, family: Family, body: Json) -> Json:
-        """Its answer to one request. Raises InferenceError."""
+    async def ask(self, server: Server, family: Family, body: bytes) -> tuple[Json, int]:
+        """Its answer to one request, and how many bytes that had. Raises InferenceError."""
         async with self._posted(server, family, body) as response:
-            document = _parsed(await _read(response))
+            raw = await _read(response)
+        document = _parsed(raw)
         if not isinstance(document, dict):
             raise _unwell("answered something that is no JSON object")
-        return document
+        return document, len(raw)
 
-    async def stream(self, server: Server, family: Family, body: Json) -> AsyncGenerator[str, None]:
+    async def stream(self, server: Server, family: Family, body: bytes) -> AsyncGenerator[str, None]:
         """The data of each event, from a stream that has begun. Raises InferenceError, also where it is cut."""
         opened = self._events(server, family, body)
         await anext(opened)  # the status is known
@@ -98,7 +98,7 @@ class Upstreams:
             if not self.under_way[server_id]:
                 del self.under_way[server_id]
 
-    async def _events(self, server: Server, family: Family, body: Json) -> AsyncGenerator[str, None]:
+    async def _events(self, server: Server, family: Family, body: bytes) -> AsyncGenerator[str, None]:
         async with self._posted(server, family, body) as response:
             yield ""
             data: list[str] = []
@@ -110,14 +110,14 @@ class Upstreams:
                     data = []
 
     @asynccontextmanager
-    async def _posted(self, server: Server, family: Family, body: Json) -> AsyncIterator["aiohttp.ClientResponse"]:
+    async def _posted(self, server: Server, family: Family, body: bytes) -> AsyncIterator["aiohttp.ClientResponse"]:
         import aiohttp  # noqa: PLC0415 - it takes a fifth of the start, and nobody may ever register a server
 
         with self._counting(server.id):
             try:
                 async with self._opened(aiohttp).post(
                     server.endpoint.rstrip("/") + family.removeprefix("/v1"),
-                    data=json.dumps({**body, "model": server.ref}).encode(),
+                    data=body,
                     headers=_headers(server, self._vault),
                     allow_redirects=False,
                 ) as response:

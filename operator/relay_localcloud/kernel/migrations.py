@@ -104,5 +104,10 @@ def _addresses(raw: sqlite3.Connection, lacked: frozenset[str]) -> None:
     )
 
 
-MIGRATIONS: Final[Mapping[int, Migration]] = {1: _cards_settlements_and_recharges, 2: _addresses}
+def _catalogs(raw: sqlite3.Connection, _: frozenset[str]) -> None:
+    # Version 3 let a deployment of a built-in model, whoever's it was, answer everybody.
+    raw.execute("UPDATE serving_deployments SET catalog_id = organization_id")
+
+
+MIGRATIONS: Final[Mapping[int, Migration]] = {1: _cards_settlements_and_recharges, 2: _addresses, 3: _catalogs}
 """By the version that each leads away from."""

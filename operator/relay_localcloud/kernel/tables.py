@@ -55,10 +55,12 @@ organizations = Table(
     Column("suspended", String),  # null, "balance" or "review"
     Column("infiniband", Boolean, nullable=False, default=False),
     Column("provider", Boolean, nullable=False, default=False),
+    Column("administrator", Boolean, nullable=False, default=False),  # whose models are everybody's
     Column("batch_access", Boolean, nullable=False, default=True),
     Column("deposit_cap_cents", BigInteger, nullable=False, default=50_000),
     Column("auto_stop_floor_cents", BigInteger, nullable=False, default=0),
     Column("monthly_spend_limit_cents", BigInteger),
+    Index("administrators", "id", sqlite_where=text("administrator")),
 )
 
 users = Table(

@@ -67,15 +67,15 @@ AT_START: Final = (
 def create(tx: Tx, spec: DeploymentCreate, price_factor: float) -> Deployment:
     """Make a deployment and place its replicas; the capacity codes where not even one finds room."""
     _require(AT_START, spec)
-    catalog_id = _catalog_of(tx, spec)
+    _require_in_catalog(tx, spec)
     model = catalog.entry("gpuModelId", GPU_MODELS, spec.gpu_model_id)
-    lanes.require_entry(spec, lanes.members(tx, catalog_id, spec))
+    lanes.require_entry(spec, lanes.members(tx, spec))
     billing.require_funds(tx, spec.organization_id)
     made = DEPLOYMENTS.insert(
         tx,
         id=tx.new_id("dep"),
         organization_id=spec.organization_id,
-        catalog_id=catalog_id,
+        catalog_id=spec.organization_id,
         public_model_id=spec.public_model_id,
         node_pool=spec.node_pool or COMMUNITY,
         min_prompt_bytes=spec.min_prompt_bytes,
@@ -123,7 +123,7 @@ def _require(rules: tuple[Rule, ...], spec: DeploymentCreate) -> None:
 
 
 def _promoted(tx: Tx, green: Deployment, spec: DeploymentCreate) -> DeploymentCreate:
-    """End a blue/green rollout (assumed): drain what the green replaces, the other members of its own organization.
+    """End a blue/green rollout (assumed): drain what the green replaces, the other members of its lane.
 
     They drain all at once, or with rolloutStrategy `rolling` so many replicas at a time as the green's `maxUnavailable`
     says, and are gone then. What is wanted of the green then: without a weight of its own it takes over theirs.
@@ -132,11 +132,7 @@ def _promoted(tx: Tx, green: Deployment, spec: DeploymentCreate) -> DeploymentCr
     members = REPLICAS.of(tx, green.id)
     if sum(member.status is ReplicaState.HEALTHY for member in members) < green.wanted:
         raise ApiError(409, NOT_READY.message)
-    replaced = [
-        each
-        for each in lanes.members(tx, green.catalog_id, spec)
-        if each.organization_id == green.organization_id and each.id != green.id
-    ]
+    replaced = [each for each in lanes.members(tx, spec) if each.id != green.id]
     leaving = spec.max_unavailable if spec.rollout_strategy == "rolling" else None
     for each in replaced:
         moves.apply(tx, each, Trigger.REPLACED, f"Replaced by {green.id}.", leaving=leaving)
@@ -148,19 +144,17 @@ def _kept(spec: DeploymentCreate) -> DeploymentCreate:
     return spec.model_copy(update={"acknowledge_lane_join": False})
 
 
-def _catalog_of(tx: Tx, spec: DeploymentCreate) -> str:
-    """Whose model it is, empty for a built-in one; 422 for an unknown model, or a ref that no backend of it has."""
-    built_in = spec.public_model_id in BUILT_IN
+def _require_in_catalog(tx: Tx, spec: DeploymentCreate) -> None:
+    """Refuse with 422 a model that the organization's catalog does not have, or a ref that no backend of it has."""
     registered = BACKENDS.all(tx, organization_id=spec.organization_id, model_id=spec.public_model_id)
     refs = [row.ref for row in registered]
-    if built_in:
+    if spec.public_model_id in BUILT_IN:
         refs.insert(0, spec.public_model_id)
     if not refs:
         raise ApiError(422, f"publicModelId: the catalog has no model {spec.public_model_id!r} with a price.")
     if spec.served_model_id not in refs:
         known = ", ".join(map(repr, dict.fromkeys(refs)))
         raise ApiError(422, f"servedModelId: it must equal the ref of a catalog backend of the model: {known}.")
-    return "" if built_in else spec.organization_id
 
 
 def _trigger(deployment: Deployment, asked: DeploymentChange, spec: DeploymentCreate) -> Trigger:

@@ -1,4 +1,4 @@
-"""Lanes: live deployments of one model, one node pool and one range of prompt sizes, over all organizations.
+"""Lanes: live deployments of one organization's model, one node pool and one range of prompt sizes.
 
 Isolated deployments are in no lane, since nothing is sent to them; draining ones have left theirs.
 """
@@ -36,10 +36,10 @@ class Lane:
         return f"pool {self.node_pool}, prompts from {self.min_prompt_bytes} bytes, {ceiling}"
 
 
-def members(tx: Tx, catalog_id: str, spec: DeploymentCreate) -> list[Deployment]:
+def members(tx: Tx, spec: DeploymentCreate) -> list[Deployment]:
     """The live members of the lane that a deployment counts to, the oldest first."""
     lane = Lane.of(spec)
-    of_model = {"catalog_id": catalog_id, "public_model_id": spec.public_model_id, "gone_at": None}
+    of_model = {"catalog_id": spec.organization_id, "public_model_id": spec.public_model_id, "gone_at": None}
     return [
         each
         for each in DEPLOYMENTS.all(tx, **of_model)

@@ -23,7 +23,7 @@ class Deployment:
     sequence: int
     id: str
     organization_id: str
-    catalog_id: str  # whose model it is; empty: everybody's, a built-in one
+    catalog_id: str  # whose model it is: its own organization's
     public_model_id: str
     node_pool: str  # the capacity lane that it counts to
     min_prompt_bytes: int

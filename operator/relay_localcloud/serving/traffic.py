@@ -74,18 +74,12 @@ def _published(*conditions: ColumnElement[bool]) -> Prepared:
 
 _OF_CATALOG: Final = deployments.c.catalog_id == bindparam("catalog")
 _BEHIND: Final = _published(_OF_CATALOG, deployments.c.public_model_id == bindparam("model"))
-_BUILT_IN: Final = _published(deployments.c.catalog_id == text("''"))
 _OF_ORGANIZATION: Final = _published(deployments.c.organization_id == bindparam("organization"))
 
 
 def behind(tx: Tx, catalog_id: str, model_id: str) -> list[Published]:
-    """What is published for a model of a catalog (an organization's own; empty: everybody's), the oldest first."""
+    """What is published for a model of an organization's catalog, the oldest first."""
     return _grouped(_BEHIND.run(tx.connection, catalog=catalog_id, model=model_id).fetchall())
-
-
-def of_built_in_models(tx: Tx) -> list[Published]:
-    """What is published for the models that everybody may use, the oldest first."""
-    return _grouped(_BUILT_IN.run(tx.connection).fetchall())
 
 
 def of_organization(tx: Tx, organization_id: str) -> list[Published]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.localcloud.support.deployments import answered_by
 from tests.localcloud.support.server import Organization, request
 
 if TYPE_CHECKING:
@@ -48,6 +49,13 @@ async def test_everything_in_it_is_answered_as_before(opened: Organization) -> N
     for path, answer in ANSWERS["inference"].items():
         reply = await request("GET", opened.server.ready["inferenceUrl"] + path, key=opened.api_key)
         assert reply.body == answer, path
+
+
+async def test_its_deployment_of_a_built_in_model_answers_its_own_organization_alone(opened: Organization) -> None:
+    deployment = (await opened.ok("GET", "/v1/serving/deployments"))["items"][0]["id"]
+    await opened.ok("PATCH", f"/v1/serving/deployments/{deployment}", {"backendWeight": 1})
+    assert await answered_by(opened) == deployment
+    assert await answered_by(await opened.server.organization()) is None
 
 
 async def test_its_settings_are_kept(opened: Organization) -> None:

@@ -1,4 +1,4 @@
-"""Lanes are over all organizations: every test leaves them empty behind it."""
+"""Deployments take GPUs of a cloud that tests share: every test leaves none behind it."""
 
 from __future__ import annotations
 

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import pytest
 
-from tests.localcloud.support.deployments import change, create, delete, get, own_model, running, try_create
+from tests.localcloud.support.deployments import (
+    DEPLOYMENTS,
+    change,
+    create,
+    delete,
+    get,
+    own_model,
+    running,
+    try_create,
+)
 from tests.localcloud.support.server import Organization
 
 GREEN = {"rolloutRole": "green"}
 
 
 async def test_joining_a_live_lane_takes_an_acknowledgement_and_the_refusal_names_its_members(
-    organization: Organization, other: Organization
+    organization: Organization,
 ) -> None:
     first = await create(organization)
-    second = await create(other, acknowledgeLaneJoin=True)
+    second = await create(organization, acknowledgeLaneJoin=True)
     answer = await try_create(organization)
     assert answer.refusal == (409, "LANE_INTENT_REQUIRED")
     assert first["id"] in answer.body["error"]
@@ -69,10 +78,22 @@ async def test_a_draining_deployment_has_left_its_lane(organization: Organizatio
     await create(organization)
 
 
-async def test_lanes_of_models_of_their_own_are_apart(organization: Organization, other: Organization) -> None:
+@pytest.mark.parametrize("model", ["own", "echo"])
+async def test_lanes_are_an_organizations_own_and_show_nobody_elses_deployments(
+    organization: Organization, other: Organization, model: str
+) -> None:
+    named = {"publicModelId": model, "servedModelId": model}
     for each in (organization, other):
-        await own_model(each)
-        await create(each, publicModelId="own", servedModelId="own")
+        if model == "own":
+            await own_model(each)
+        answer = await try_create(each, **named, **GREEN)
+        assert (answer.status, "dep_" in answer.body["error"]) == (400, False)
+        await create(each, **named)
+        await create(each, **named, **GREEN)
+    answer = await try_create(other, **named)
+    assert answer.refusal == (409, "LANE_INTENT_REQUIRED")
+    theirs = [each["id"] for each in (await organization.ok("GET", DEPLOYMENTS))["items"]]
+    assert [deployment for deployment in theirs if deployment in answer.body["error"]] == []
 
 
 async def test_a_green_needs_a_lane_that_has_something_to_replace(organization: Organization) -> None:
@@ -85,13 +106,12 @@ async def test_a_green_needs_a_lane_that_has_something_to_replace(organization: 
     assert (await create(organization, **GREEN))["rolloutRole"] == "green"
 
 
-async def test_a_lane_has_one_live_green(organization: Organization, other: Organization) -> None:
+async def test_a_lane_has_one_live_green(organization: Organization) -> None:
     await create(organization)
     green = await create(organization, **GREEN)
-    for each in (organization, other):
-        answer = await try_create(each, **GREEN)
-        assert answer.refusal == (409, "conflict")
-        assert green["id"] in answer.body["error"]
+    answer = await try_create(organization, **GREEN)
+    assert answer.refusal == (409, "conflict")
+    assert green["id"] in answer.body["error"]
     await delete(organization, green["id"])
     second = await create(organization, **GREEN)
     await organization.server.advance(2)

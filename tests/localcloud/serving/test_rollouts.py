@@ -81,6 +81,7 @@ async def test_a_promotion_replaces_nothing_of_others_and_nothing_of_other_lanes
     elsewhere = await running(organization, maxPromptBytes=5)
     isolated = await running(organization, isolated=True)
     theirs = await running(other, backendWeight=4)
+    await running(organization)
     green = await running(organization, **GREEN)
     assert (await change(organization, green, rolloutRole=""))["backendWeight"] == 0
     assert [await status(organization, each) for each in (elsewhere, isolated)] == ["running", "running"]

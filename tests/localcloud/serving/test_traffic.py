@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from tests.localcloud.support.deployments import (
@@ -19,9 +17,6 @@ from tests.localcloud.support.inference import CHAT, MESSAGES, balance, call, ch
 from tests.localcloud.support.server import Organization
 from tests.localcloud.support.workloads import happens
 
-if TYPE_CHECKING:
-    pass
-
 BOTH = ["chat_completions", "messages"]
 JOIN = {"acknowledgeLaneJoin": True}
 
@@ -34,15 +29,6 @@ async def test_a_deployment_with_weight_takes_the_models_requests(organization: 
     assert answer.headers["x-relay-deployment"] == deployment
     (replica,) = (await get(organization, deployment))["replicas"]
     assert answer.headers["x-relay-replica"] == replica["id"]
-
-
-async def test_a_deployment_of_a_built_in_model_serves_every_organization(
-    organization: Organization, other: Organization
-) -> None:
-    deployment = await running(organization, backendWeight=1)
-    assert await answered_by(other) == deployment
-    assert (await organization.ok("GET", "/v1/orgs/{org}/billing/usage"))["burnPerHourCents"] == 249
-    assert (await other.ok("GET", "/v1/orgs/{org}/billing/usage"))["burnPerHourCents"] == 0
 
 
 async def test_a_deployment_of_a_model_of_ones_own_serves_its_organization_alone(
