@@ -145,7 +145,7 @@ class _Connector(aiohttp.TCPConnector):
         traces: list[Trace],
         timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - aiohttp passes it by this name
     ) -> Connection:
-        """A connection for one request, which is told of it."""
+        """A connection for one request, which learns of it."""
         sending = _sending.get()
         await self._take_place(sending.pool_seconds)
         try:

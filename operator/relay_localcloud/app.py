@@ -122,7 +122,7 @@ _CONTROL = "/_localcloud"
 
 @dataclass(frozen=True)
 class Options:
-    """What `serve` is told on its command line, as far as the cloud itself is concerned."""
+    """The options of `serve` that concern the cloud itself."""
 
     state: Path | None = None
     first_mode: Mode = "real"

@@ -135,7 +135,7 @@ class _Body(httpx2.AsyncByteStream):
 
 
 def _text(result: CallToolResult) -> str:
-    """What the model is told, errors of a tool included: the texts as lines, else the structured content as JSON."""
+    """What the model reads, errors of a tool included: the texts as lines, else the structured content as JSON."""
     texts = [part.text for part in result.content if isinstance(part, TextContent)]
     if texts or result.structured_content is None:
         return "\n".join(texts)

@@ -40,7 +40,7 @@ class Uploads:
 
 
 class MultipartError(ValueError):
-    """The body is no upload; the message says what is wrong."""
+    """The body is not an upload; the message says what is wrong."""
 
 
 class MultipartUpload:
