@@ -73,6 +73,8 @@ _VALUES: Final[Mapping[str, Any]] = {
 REQUEST_EFFECTS: Final = ("status", "delaySeconds", "answerDelaySeconds", "drop", "truncateBytes", "html")
 WEBHOOK_EFFECTS: Final = ("lose", "duplicate", "delaySeconds", "reorder")
 
+READS_THE_PAST: Final = "staleSeconds"
+
 STREAMED: Final = frozenset({"POST /v1/chat/completions", "POST /v1/messages"})
 """The operations that can answer with a stream."""
 
@@ -133,7 +135,7 @@ def effects_of(operation: str) -> tuple[str, ...]:
         return *REQUEST_EFFECTS, "priceFactor"
     if operation in STREAMED:
         return *REQUEST_EFFECTS, "cutStreamAfter"
-    return (*REQUEST_EFFECTS, "staleSeconds") if operation.startswith("GET ") else REQUEST_EFFECTS
+    return (*REQUEST_EFFECTS, READS_THE_PAST) if operation.startswith("GET ") else REQUEST_EFFECTS
 
 
 def parse_effect(operation: str, effect: Mapping[str, Any]) -> Effect:
@@ -178,6 +180,11 @@ def meet(tx: Tx, operation: str, organization_id: str | None) -> Fault | None:
 def operations(tx: Tx) -> frozenset[str]:
     """The operations that have a fault."""
     return frozenset(row.operation for row in FAULTS.all(tx))
+
+
+def any_reads_the_past(tx: Tx) -> bool:
+    """Whether there is a fault that needs to know what rows were."""
+    return any(READS_THE_PAST in row.effect for row in FAULTS.all(tx))
 
 
 def _applies(row: FaultRow) -> bool:

@@ -32,6 +32,8 @@ class FaultRegistry:
         """Look again, after faults were added, removed or imported."""
         with self._store.transaction() as tx:
             self._operations = faults.operations(tx)
+            reads_the_past = faults.any_reads_the_past(tx)
+        self._store.remember_past(wanted=reads_the_past)
 
     def has(self, operation: str) -> bool:
         """Whether any fault names this operation."""

@@ -1,9 +1,10 @@
 """What rows were, so that a read can answer as of a while ago (the fault `staleSeconds`).
 
-Temporary triggers keep, in memory, each row as it was before a change, with the instant of the change; not those of
-tables that are `UNREAD`. `overlay` then puts views of the tables' names before the tables: whatever reads in that
-transaction reads the past.
-The newest `KEPT` changes of a table are remembered; before those, and before a restart, all counts as it is.
+While a fault reads the past, temporary triggers keep, in memory, each row as it was before a change, with the instant
+of the change; not those of tables that are `UNREAD`. `overlay` then puts views of the tables' names before the tables:
+whatever reads in that transaction reads the past.
+The newest `KEPT` changes of a table are remembered, fewer where all tables together would take more than `LARGEST`;
+before those, before the fault and before a restart, all counts as it is.
 """
 
 import sqlite3
@@ -41,6 +42,11 @@ UNREAD: Final = frozenset(
 """The tables that no read of the API answers from."""
 
 KEPT: Final = 10_000
+LARGEST: Final = 32 * 1024 * 1024
+"""How many bytes of memory the past may take: one change is a row, and rows have environments."""
+
+_REMEMBERED: Final = {"INSERT": "NEW", "UPDATE": "OLD", "DELETE": "OLD"}
+"""By the kind of a change: which version of the row says which row it is."""
 
 _lag: ContextVar[int] = ContextVar("lag", default=0)
 
@@ -60,19 +66,29 @@ def current_lag() -> int:
     return _lag.get()
 
 
-def track(raw: sqlite3.Connection, now: Callable[[], int]) -> None:
+def begin(raw: sqlite3.Connection, now: Callable[[], int]) -> None:
     """Remember every change of the tracked tables from here on; `now` is the cloud's time of the open transaction."""
-    raw.execute("PRAGMA temp_store=MEMORY")
     raw.create_function("cloud_now", 0, now)
     for table in _tracked():
         for statement in _bookkeeping(table):
             raw.execute(statement)
 
 
-def forget(raw: sqlite3.Connection) -> None:
-    """Remember nothing of a state that was replaced."""
+def end(raw: sqlite3.Connection) -> None:
+    """Forget all of it, and remember nothing from here on."""
     for table in _tracked():
-        raw.execute(f"DELETE FROM temp.past_{table.name}")  # noqa: S608 - names of this program
+        for event in _REMEMBERED:
+            raw.execute(f"DROP TRIGGER temp.past_{table.name}_{event}")
+        raw.execute(f"DROP TABLE temp.past_{table.name}")
+
+
+def shorten(raw: sqlite3.Connection) -> None:
+    """Forget the older half of every table's past where all together take more than `LARGEST`."""
+    if _taken(raw) <= LARGEST:
+        return
+    for table in _tracked():
+        past = f"temp.past_{table.name}"
+        raw.execute(f"DELETE FROM {past} WHERE nr <= (SELECT (min(nr) + max(nr)) / 2 FROM {past})")  # noqa: S608 - names of this program
 
 
 @contextmanager
@@ -89,6 +105,13 @@ def _tracked() -> list[Table]:
     return [table for name, table in metadata.tables.items() if name not in UNREAD]
 
 
+def _taken(raw: sqlite3.Connection) -> int:
+    pages, free, size = (
+        int(raw.execute(f"PRAGMA temp.{what}").fetchone()[0]) for what in ("page_count", "freelist_count", "page_size")
+    )
+    return (pages - free) * size
+
+
 def _bookkeeping(table: Table) -> Iterator[str]:
     past, columns = f"past_{table.name}", [column.name for column in table.columns]
     names = ", ".join(columns)
@@ -96,8 +119,8 @@ def _bookkeeping(table: Table) -> Iterator[str]:
     yield f"CREATE INDEX temp.{past}_of_row ON {past} (row, until)"
     before = ", ".join(f"OLD.{name}" for name in columns)
     nothing = ", ".join("NULL" for _ in columns)
-    remembered = (("INSERT", "NEW", 0, nothing), ("UPDATE", "OLD", 1, before), ("DELETE", "OLD", 1, before))
-    for event, version, existed, values in remembered:
+    for event, version in _REMEMBERED.items():
+        existed, values = (1, before) if version == "OLD" else (0, nothing)
         yield (
             f"CREATE TEMP TRIGGER {past}_{event} AFTER {event} ON main.{table.name} BEGIN "  # noqa: S608 - see above
             f"INSERT INTO {past} (row, until, existed, {names}) "

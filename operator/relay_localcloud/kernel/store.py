@@ -106,7 +106,7 @@ class Store:
         self._connection = connection
         self._raw = cast("sqlite3.Connection", connection.connection.driver_connection)
         self._now = 0
-        history.track(self._raw, lambda: self._now)
+        self._remembers = False
         self._lock = lock
         self._open = False
         self.settings = _read_settings(connection)
@@ -143,7 +143,7 @@ class Store:
 
         Unwritable where the disk is full or fails.
         """
-        lag = history.current_lag() if at is None else 0
+        lag = history.current_lag() if at is None and self._remembers else 0
         now = (self.current_time() if at is None else at) - lag
         if self._open:
             raise RuntimeError("a transaction is open already: pass its Tx on instead of opening another")
@@ -155,6 +155,8 @@ class Store:
                 yield tx
         finally:
             self._open = False
+        if self._remembers:
+            history.shorten(self._raw)
         for callback in tx._after_commit:  # noqa: SLF001 - Tx and Store are two halves of one thing
             callback()
         if tx._queue_changed:  # noqa: SLF001
@@ -164,8 +166,16 @@ class Store:
 
     def reload(self) -> None:
         """Read again what is kept beside the connection, after an import."""
-        history.forget(self._raw)
+        self.remember_past(wanted=False)
         self.settings = _read_settings(self._connection)
+
+    def remember_past(self, *, wanted: bool) -> None:
+        """From here on keep what rows were, so that transactions can read as of a while ago; or forget all of it."""
+        if wanted and not self._remembers:
+            history.begin(self._raw, lambda: self._now)
+        if self._remembers and not wanted:
+            history.end(self._raw)
+        self._remembers = wanted
 
     def watch(self, table: Table, key: str, of: Sequence[str], changed: Callable[[str], None]) -> None:
         """Call `changed` with a row's `key` when the row goes or comes, or one of the columns `of` is written.
@@ -211,6 +221,7 @@ def _connect(path: str) -> Connection:
     # A killed process loses nothing that was committed; only a power cut may, and then never the file's integrity.
     raw.execute("PRAGMA synchronous=NORMAL")
     raw.execute("PRAGMA cache_size=-65536")
+    raw.execute("PRAGMA temp_store=MEMORY")
     stamped = int(raw.execute("PRAGMA user_version").fetchone()[0])
     if stamped > SCHEMA_VERSION:
         raw.close()

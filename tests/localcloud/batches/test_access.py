@@ -18,6 +18,7 @@ from tests.localcloud.support.batches import (
     upload,
 )
 from tests.localcloud.support.inference import CHAT, call, ok, refusal
+from tests.localcloud.support.past import keep_the_past
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -175,6 +176,7 @@ async def test_an_action_that_could_not_be_dispatched(organization: Organization
 
 async def test_lists_may_lag(organization: Organization) -> None:
     server = organization.server
+    await keep_the_past(server)
     first = await create(organization, [record("a")])
     await server.advance(600)
     second = await create(organization, [record("a")])

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.localcloud.support.past import keep_the_past
 from tests.localcloud.support.workloads import act, new_pod, own_node, status, usage
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ async def fault(server: Server, operation: str, effect: dict[str, Any], **more: 
 
 async def test_a_stale_read_answers_as_of_then(organization: Organization) -> None:
     server = organization.server
-    pod = await new_pod(organization)
     await fault(server, READ, {"staleSeconds": 10})
+    pod = await new_pod(organization)
     path = f"/v1/vms/{pod['id']}"
     assert (await organization.call("GET", path)).refusal == (404, "not_found")
     await server.advance(9.999)
@@ -46,11 +47,30 @@ async def test_a_stale_read_answers_as_of_then(organization: Organization) -> No
     assert await status(organization, pod["id"]) == "terminated"
 
 
-async def test_a_stale_read_knows_what_happened_before_the_fault_was_made(organization: Organization) -> None:
+async def test_a_stale_read_knows_what_happened_since_a_fault_reads_the_past(organization: Organization) -> None:
+    first = await keep_the_past(organization.server)
+    await keep_the_past(organization.server)
     pod = await new_pod(organization)
     await organization.server.advance(5)
+    await organization.server.ok("DELETE", f"/faults/{first}")
     await fault(organization.server, READ, {"staleSeconds": 4}, count=1)
     assert await status(organization, pod["id"]) == "deploying"
+    assert await status(organization, pod["id"]) == "running"
+
+
+async def test_what_happened_before_such_a_fault_is_not_kept(organization: Organization) -> None:
+    pod = await new_pod(organization)
+    await organization.server.advance(5)
+    await fault(organization.server, READ, {"staleSeconds": 4})
+    assert await status(organization, pod["id"]) == "running"
+
+
+async def test_what_was_kept_goes_with_the_last_such_fault(organization: Organization) -> None:
+    kept = await keep_the_past(organization.server)
+    pod = await new_pod(organization)
+    await organization.server.advance(5)
+    await organization.server.ok("DELETE", f"/faults/{kept}")
+    await fault(organization.server, READ, {"staleSeconds": 4})
     assert await status(organization, pod["id"]) == "running"
 
 
@@ -71,6 +91,7 @@ async def test_stale_reads_of_capacity_money_and_webhooks_are_of_then_too(organi
     await own_node(organization)
     webhook = {"name": "w", "url": "http://127.0.0.1:9/"}
     created = await organization.ok("POST", "/v1/orgs/{org}/webhooks/create", webhook)
+    await keep_the_past(organization.server)
     await organization.server.advance(60)
     paths = (
         "/v1/pods/capacity",
@@ -80,14 +101,11 @@ async def test_stale_reads_of_capacity_money_and_webhooks_are_of_then_too(organi
         "/v1/orgs/{org}/webhooks",
     )
     before = [await organization.ok("GET", path) for path in paths]
-    for path in paths:
-        await fault(organization.server, f"GET {path.replace('{org}', '{orgId}')}", {"staleSeconds": 30})
     await new_pod(organization)
     await organization.ok("DELETE", f"/v1/orgs/{{org}}/webhooks/{created['id']}")
     await organization.server.advance(30)
     await organization.server.ok("PATCH", f"/orgs/{organization.id}", {"balanceCents": 7})
     await organization.ok("POST", "/v1/orgs/{org}/webhooks/create", webhook)
-    await organization.server.ok("DELETE", "/faults")
     after = [await organization.ok("GET", path) for path in paths]
     assert all(a != b for a, b in zip(after, before, strict=True))
     for path in paths:
@@ -105,6 +123,7 @@ async def test_only_the_reads_that_a_fault_names_are_stale(organization: Organiz
 
 async def test_an_imported_state_has_no_past(start_server: StartServer) -> None:
     server = start_server("--ephemeral", "--clock", "frozen")
+    await keep_the_past(server)
     pod = await new_pod(server.seeded())
     await server.ok("POST", "/import", await server.ok("GET", "/export"))
     await fault(server, READ, {"staleSeconds": 30})

@@ -9,6 +9,7 @@ import pytest
 
 from tests.localcloud.support.inference import CHAT, chat
 from tests.localcloud.support.inference import ok as inference_ok
+from tests.localcloud.support.past import keep_the_past
 from tests.localcloud.support.people import session_of, sign_up
 from tests.localcloud.support.server import request
 
@@ -189,7 +190,9 @@ async def test_a_suspended_organization_is_refused_by_the_inference_api_alone(or
         await (await session_of(organization)).ok("GET", "/v1/me")
 
 
-async def test_what_was_not_there_yet_is_absent_in_a_stale_read(organization: Organization) -> None:
+async def test_what_was_not_there_yet_is_absent_in_a_stale_read(server: Server) -> None:
+    await keep_the_past(server)
+    organization = await server.organization()
     await inference_ok(organization, "POST", CHAT, chat("hello"))
 
     async def stale(path: str) -> Answer:
@@ -202,10 +205,12 @@ async def test_what_was_not_there_yet_is_absent_in_a_stale_read(organization: Or
     usage = "/v1/orgs/{org}/ai/proxy-usage"
     assert (await organization.ok("GET", usage))["totals"]["requests"] == 1
     assert (await stale(usage)).body["totals"]["requests"] == 0
+    await server.ok("DELETE", "/faults")
 
 
 async def test_stale_reads_of_an_organization_and_its_people_are_of_then(organization: Organization) -> None:
     server, person = organization.server, await session_of(organization, "member")
+    await keep_the_past(server)
     paths = ("/v1/orgs/{org}", "/v1/orgs/{org}/members")
     await server.advance(60)
     before = [await organization.ok("GET", path) for path in paths]

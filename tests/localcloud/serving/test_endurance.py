@@ -15,6 +15,7 @@ from tests.localcloud.support.deployments import (
     status,
     try_change,
 )
+from tests.localcloud.support.past import keep_the_past
 from tests.localcloud.support.server import Organization
 from tests.localcloud.support.workloads import (
     UNTIL_RUNNING,
@@ -63,6 +64,7 @@ async def test_another_price_than_the_catalogs_is_locked(organization: Organizat
 
 
 async def test_a_stale_list_lacks_what_is_new(organization: Organization) -> None:
+    await keep_the_past(organization.server)
     await organization.server.advance(10)
     made = await create(organization)
     effect = {"staleSeconds": 5}

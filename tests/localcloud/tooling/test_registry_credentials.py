@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.localcloud.support.at_rest import files_with
+from tests.localcloud.support.past import keep_the_past
 from tests.localcloud.support.server import Organization, Server
 from tests.localcloud.support.workloads import UNTIL_RUNNING, status
 from tests.support.eventually import eventually
@@ -229,6 +230,7 @@ async def test_stale_lists_of_credentials_pools_and_snapshots_lack_what_is_new(o
     await organization.server.advance(UNTIL_RUNNING)
     snapshots = f"/v1/vms/{vm['id']}/snapshots"
     pools = "/v1/orgs/{org}/runner-pools"
+    await keep_the_past(organization.server)
     await organization.server.advance(60)
     await create(organization)
     await organization.ok("POST", pools, {"installationId": 1, "name": "ci", "poolRamGb": 8})

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tests.localcloud.support import clusters
+from tests.localcloud.support.past import keep_the_past
 from tests.localcloud.support.reservations import availability, create_vm, path, plus, reserve, units, units_of, vm_of
 from tests.localcloud.support.workloads import UNTIL_RUNNING, act, free_gpus, new_pod, own_node, set_node, status
 
@@ -228,6 +229,7 @@ async def test_an_exported_reservation_goes_on_elsewhere(
 
 async def test_a_stale_read_knows_nothing_of_a_fresh_reservation(server: Server, organization: Organization) -> None:
     node_id = await own_node(organization)
+    await keep_the_past(server)
     await server.advance(100)
     seen = await availability(organization)
     made = await reserve(organization, node_id, [0, 1])

@@ -1,0 +1,59 @@
+"""The past takes no memory unless a fault reads it, and then a bounded part."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from relay_localcloud.kernel.history import LARGEST
+from tests.localcloud.support.past import keep_the_past
+from tests.localcloud.support.workloads import new_pod, status
+
+if TYPE_CHECKING:
+    from tests.localcloud.conftest import StartServer
+    from tests.localcloud.support.server import Organization, Server
+
+FROZEN = ("--ephemeral", "--clock", "frozen")
+ENVIRONMENT = {"LARGE": "x" * 130_000}
+CHANGES = 4 * LARGEST // len(ENVIRONMENT["LARGE"])
+"""Of one pod: their rows are four times what the past may take."""
+
+
+def resident(server: Server) -> int:
+    """How many bytes of memory the cloud has."""
+    status_of = Path(f"/proc/{server.child.pid}/status").read_text()
+    return int(status_of.partition("VmRSS:")[2].split()[0]) * 1024
+
+
+async def change_often(organization: Organization, pod_id: str) -> int:
+    """The growth that many changes of a pod with a large environment cause, in bytes."""
+    before = resident(organization.server)
+    for nr in range(CHANGES):
+        await organization.ok("POST", f"/v1/vms/{pod_id}/visibility", {"public": nr % 2 == 0})
+    return resident(organization.server) - before
+
+
+@pytest.mark.parametrize(("kept", "most"), [(False, LARGEST * 3 // 4), (True, LARGEST * 2)])
+async def test_changes_take_memory_only_while_a_fault_reads_the_past(
+    start_server: StartServer, *, kept: bool, most: int
+) -> None:
+    server = start_server(*FROZEN)
+    pod = await new_pod(server.seeded(), envVars=ENVIRONMENT)
+    if kept:
+        await keep_the_past(server)
+    assert await change_often(server.seeded(), pod["id"]) < most
+
+
+async def test_of_a_past_that_is_too_much_the_newest_part_is_kept(start_server: StartServer) -> None:
+    server = start_server(*FROZEN)
+    organization = server.seeded()
+    await keep_the_past(server)
+    pod = await new_pod(organization, envVars=ENVIRONMENT)
+    await change_often(organization, pod["id"])
+    await server.advance(5)
+    stale = {"operation": "GET /v1/vms/{id}", "effect": {"staleSeconds": 4}, "count": 1}
+    await server.ok("POST", "/faults", stale)
+    assert await status(organization, pod["id"]) == "deploying"
+    assert await status(organization, pod["id"]) == "running"
