@@ -151,7 +151,7 @@ def open_cloud(store: Store, options: Options, gateway_url: str, inference_url: 
     batches = BatchRunner(store, files, Worker(store, partial(invoke, store, upstreams)))
     clock = Clock(store, HANDLERS, [deliveries, batches], lambda: time.time_ns() // 1000, options.first_mode)
     limiter = RateLimiter(time.monotonic)
-    parts = (store, clock, deliveries, RequestLog(clock), faults, limiter, gateway_url, inference_url)
+    parts = (store, clock, deliveries, RequestLog(clock.now), faults, limiter, gateway_url, inference_url)
     served = Operations(route.operation for route in (*management_routes(options), *inference_app.API.routes))
     return Cloud(*parts, upstreams, files, Uploads(), batches, vault, served, UnderWay())
 

@@ -28,13 +28,16 @@ async def list_requests(
     after: Annotated[int, Query(), Field(ge=0, le=2**62, description="Only those with a greater `seq`.")] = 0,
     organization_id: OrganizationFilter = None,
 ) -> Response:
-    """Answers `{items}`, oldest first; the newest 50,000 are kept. `status` is null where it was never acted on."""
+    """Answers `{items}`, oldest first: the newest 50,000, of each organization at least its share.
+
+    `status` is null where it was never acted on.
+    """
     return answer({"items": [logged.as_json() for logged in cloud.requests.after(after, organization_id)]})
 
 
 @router.get("/deliveries", summary="Every webhook attempt")
 def list_deliveries(tx: Tx, organization_id: OrganizationFilter = None) -> Answer:
-    """Answers `{items}`, oldest first; the newest 20,000 are kept."""
+    """Answers `{items}`, oldest first: the newest 20,000, of each organization at least its share."""
     items = webhooks.every_attempt(tx, organization_id)
     return {"items": items}
 

@@ -1,19 +1,32 @@
-"""The log of requests at `GET /_localcloud/requests`; the newest 50,000 are kept, in memory."""
+"""The log of requests at `GET /_localcloud/requests`, in memory: the newest 50,000, of at most 32 MiB.
 
-from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import islice
+Once it is full, each organization has at least an even share of it, so that none pushes out another's requests.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from heapq import merge
+from itertools import dropwhile, takewhile
+from sys import getsizeof
+from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from relay_localcloud.clock.clock import Clock
 from relay_localcloud.http.exchange import Exchange, Operations, attach
 from relay_localcloud.kernel.instants import timestamp
 from relay_localcloud.kernel.rows import shown
+from relay_localcloud.kernel.shares import even_share
 
-KEPT = 50_000
-LONGEST_PATH = 4096
+KEPT: Final = 50_000
+LARGEST: Final = 32 * 1024 * 1024
+"""Bytes of memory; a request as programs send it takes less than half a thousand."""
+LONGEST_PATH: Final = 4096
+
+_SHORTENED_AT: Final = 16
+"""It grows by one part in so many beyond its bounds before it is shortened to them."""
+_FIXED_SIZE: Final = 300
+"""Bytes that a request takes beside the texts that its sender chose."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,48 +43,72 @@ class LoggedRequest:
     unread_fields: tuple[str, ...]
     fault_id: str | None
 
+    @property
+    def size(self) -> int:
+        """About how many bytes of memory it takes."""
+        return _FIXED_SIZE + getsizeof(self.path) + sum(map(getsizeof, self.unread_fields))
+
     def as_json(self) -> dict[str, object]:
         """The item as the control interface shows it."""
         return {**shown(self), "at": timestamp(self.at)}
 
 
-class RequestLog:
-    """A ring of the newest requests, numbered from 1 on."""
+@dataclass(slots=True)
+class _Share:
+    """What is kept of one organization's requests, oldest first."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._ring: deque[LoggedRequest] = deque(maxlen=KEPT)
+    requests: deque[LoggedRequest] = field(default_factory=deque)
+    size: int = 0
+
+    def add(self, logged: LoggedRequest) -> None:
+        self.requests.append(logged)
+        self.size += logged.size
+
+    def drop_oldest(self) -> None:
+        self.size -= self.requests.popleft().size
+
+
+class RequestLog:
+    """The newest requests, numbered from 1 on; requests without a valid key share what one organization has."""
+
+    def __init__(self, now: Callable[[], int]) -> None:
+        self._now = now
+        self._shares: defaultdict[str | None, _Share] = defaultdict(_Share)
+        self._count = 0
+        self._size = 0
         self._last = 0
 
     def add(self, method: str, path: str, exchange: Exchange) -> None:
         """Number and keep one request."""
         self._last += 1
         organization_id = (exchange.principal.organization_id if exchange.principal else None) or None
-        self._ring.append(
-            LoggedRequest(
-                self._last,
-                self._clock.now(),
-                method,
-                path[:LONGEST_PATH],
-                exchange.operation,
-                exchange.status,
-                organization_id,
-                tuple(exchange.unread_fields),
-                exchange.fault_id,
-            )
+        logged = LoggedRequest(
+            self._last,
+            self._now(),
+            method,
+            path[:LONGEST_PATH],
+            exchange.operation,
+            exchange.status,
+            organization_id,
+            tuple(exchange.unread_fields),
+            exchange.fault_id,
         )
+        self._shares[organization_id].add(logged)
+        self._count += 1
+        self._size += logged.size
+        if self._count > KEPT + KEPT // _SHORTENED_AT or self._size > LARGEST + LARGEST // _SHORTENED_AT:
+            self._shorten()
 
     def forget(self) -> None:
         """Begin again at 1."""
-        self._ring.clear()
-        self._last = 0
+        self._shares.clear()
+        self._count = self._size = self._last = 0
 
-    def after(self, seq: int, organization_id: str | None) -> Iterator[LoggedRequest]:
+    def after(self, seq: int, organization_id: str | None) -> list[LoggedRequest]:
         """The requests with a greater number, oldest first."""
-        first = self._last - len(self._ring) + 1
-        for logged in islice(self._ring, max(seq + 1 - first, 0), None):
-            if organization_id is None or logged.organization_id == organization_id:
-                yield logged
+        found = list(takewhile(lambda logged: logged.seq > seq, self.before(None, organization_id)))
+        found.reverse()
+        return found
 
     @property
     def last(self) -> int:
@@ -80,9 +117,21 @@ class RequestLog:
 
     def before(self, seq: int | None, organization_id: str | None) -> Iterator[LoggedRequest]:
         """The requests with a smaller number, or all, newest first."""
-        for logged in reversed(self._ring):
-            if (seq is None or logged.seq < seq) and organization_id in {None, logged.organization_id}:
-                yield logged
+        shares = list(self._shares.values())
+        if organization_id is not None:
+            shares = [self._shares[organization_id]] if organization_id in self._shares else []
+        newest_first = merge(*(reversed(share.requests) for share in shares), key=lambda logged: -logged.seq)
+        return dropwhile(lambda logged: seq is not None and logged.seq >= seq, newest_first)
+
+    def _shorten(self) -> None:
+        shares = self._shares.values()
+        most = even_share((len(share.requests) for share in shares), KEPT)
+        largest = even_share((share.size for share in shares), LARGEST)
+        for share in shares:
+            while len(share.requests) > most or share.size > largest:
+                share.drop_oldest()
+        self._count = sum(len(share.requests) for share in shares)
+        self._size = sum(share.size for share in shares)
 
 
 class RequestLogging:

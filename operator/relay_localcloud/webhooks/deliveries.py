@@ -6,12 +6,13 @@ A call stays on the due-queue until its outcome is written, so a process killed 
 
 import asyncio
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
-from sqlalchemy import bindparam, delete, select
+from sqlalchemy import bindparam, delete, func, select
 
 from relay_localcloud.clock.outbound import Outbound
 from relay_localcloud.egress.reach import Reach
@@ -21,6 +22,7 @@ from relay_localcloud.kernel import due, tables
 from relay_localcloud.kernel.due import DueItem
 from relay_localcloud.kernel.instants import SECOND
 from relay_localcloud.kernel.prepared import Prepared
+from relay_localcloud.kernel.shares import even_share
 from relay_localcloud.kernel.store import Store, Tx
 from relay_localcloud.webhooks import faults as webhook_faults
 from relay_localcloud.webhooks.faults import Interference
@@ -41,8 +43,11 @@ PAUSED = "paused"
 IN_ALL = 64
 PER_RECEIVER = 8
 
-ATTEMPTS_KEPT = 20_000
-_PRUNED_EVERY = 1_000
+ATTEMPTS_KEPT: Final = 20_000
+LARGEST: Final = 32 * 1024 * 1024
+"""Bytes on disk of the attempts that are kept, each with its event."""
+_FIXED_SIZE: Final = 300
+_PRUNED_EVERY: Final = 1_000
 
 _item, _delivery, _webhook = tables.due.c, DELIVERIES.table.c, WEBHOOKS.table.c
 _FIND = Prepared(
@@ -188,7 +193,7 @@ def _conclude(tx: Tx, call: Call, outcomes: "list[Outcome]") -> None:
 
 
 def record_attempt(tx: Tx, call: Call, outcome: "Outcome") -> None:
-    """Keep the record that deliveries lists show; the newest 20,000 stay."""
+    """Keep the record that deliveries lists show: the newest 20,000, of each organization at least its share."""
     written = ATTEMPTS.insert(
         tx,
         id=tx.new_id("wha"),
@@ -204,15 +209,33 @@ def record_attempt(tx: Tx, call: Call, outcome: "Outcome") -> None:
         duration_ms=outcome.duration_ms,
     )
     if written.sequence % _PRUNED_EVERY == 0:
-        _prune(tx, written.sequence - ATTEMPTS_KEPT)
+        _prune(tx)
 
 
-def _prune(tx: Tx, last_dropped: int) -> None:
+def _prune(tx: Tx) -> None:
+    """Drop what goes beyond the share of its organization, and the events that nothing refers to any more."""
     attempt, delivery = ATTEMPTS.table.c, DELIVERIES.table.c
-    dropped = select(attempt.delivery_id).where(attempt.sequence <= last_dropped)
-    kept = select(attempt.delivery_id).where(attempt.sequence > last_dropped)
-    queued = select(tables.due.c.subject).where(tables.due.c.kind == ATTEMPT)
-    tx.connection.execute(
-        delete(DELIVERIES.table).where(delivery.id.in_(dropped), delivery.id.not_in(kept), delivery.id.not_in(queued))
+    size = _FIXED_SIZE + func.coalesce(func.length(attempt.error), 0) + func.coalesce(func.length(delivery.body), 0)
+    sized = ATTEMPTS.table.outerjoin(DELIVERIES.table, attempt.delivery_id == delivery.id)
+    held = tx.connection.execute(
+        select(func.count(), func.sum(size)).select_from(sized).group_by(attempt.organization_id)
+    ).all()
+    most = even_share((rows for rows, _ in held), ATTEMPTS_KEPT)
+    largest = even_share((taken for _, taken in held), LARGEST)
+    newest_first: Mapping[str, Any] = {"partition_by": attempt.organization_id, "order_by": attempt.sequence.desc()}
+    counted = (
+        select(
+            attempt.sequence,
+            func.row_number().over(**newest_first).label("rows"),
+            func.sum(size).over(**newest_first).label("taken"),
+        )
+        .select_from(sized)
+        .subquery()
     )
-    tx.connection.execute(delete(ATTEMPTS.table).where(attempt.sequence <= last_dropped))
+    beyond = select(counted.c.sequence).where((counted.c.rows > most) | (counted.c.taken > largest))
+    tx.connection.execute(delete(ATTEMPTS.table).where(attempt.sequence.in_(beyond)))
+    queued = select(tables.due.c.subject).where(tables.due.c.kind == ATTEMPT)
+    attempted = select(attempt.delivery_id)
+    tx.connection.execute(
+        delete(DELIVERIES.table).where(delivery.id.not_in(attempted), delivery.id.not_in(queued), ~delivery.held)
+    )
