@@ -26,13 +26,15 @@ FROM empty AS build
 RUN pip --python /opt/relay/bin/python install --require-hashes --requirement requirements/operator.txt
 COPY --from=wheel /wheel /wheel
 RUN pip --python /opt/relay/bin/python install --no-deps /wheel/*.whl \
- && rm -r /opt/relay/lib/python3*/site-packages/relay_localcloud /opt/relay/bin/relay-localcloud
+ && cd /opt/relay && rm -r lib/python3*/site-packages/relay_localcloud lib/python3*/site-packages/relay_cli \
+      bin/relay-localcloud bin/kubectl-relay
 
 FROM empty AS build-localcloud
 RUN pip --python /opt/relay/bin/python install --require-hashes --requirement requirements/localcloud.txt
 COPY --from=wheel /wheel /wheel
 RUN pip --python /opt/relay/bin/python install --no-deps /wheel/*.whl \
- && rm -r /opt/relay/lib/python3*/site-packages/relay_operator /opt/relay/bin/relay-operator
+ && cd /opt/relay && rm -r lib/python3*/site-packages/relay_operator lib/python3*/site-packages/relay_cli \
+      bin/relay-operator bin/kubectl-relay
 
 FROM ${BASE} AS base
 # Nothing that could install anything, nor in the base's own Python.

@@ -39,6 +39,11 @@ class Kubectl:
         """The same where a refusal is what is wanted."""
         return await self._ran([str(kubectl()), "--namespace", self.namespace, *arguments], stdin, within)
 
+    async def relay(self, command: str, *arguments: str, stdin: str = "", within: float = 60.0) -> Ran:
+        """`kubectl relay COMMAND` in the namespace, as kubectl finds it on PATH."""
+        plugin = [str(kubectl()), "relay", command, "--namespace", self.namespace, *arguments]
+        return await self._ran(plugin, stdin, within)
+
     async def shell(self, command: str, within: float = 60.0) -> str:
         """What a shell makes of a command, with this kubectl and the operator's own program on its path."""
         if not command.strip():

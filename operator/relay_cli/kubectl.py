@@ -1,0 +1,90 @@
+"""The cluster as whoever runs the command sees it: asked through kubectl, so that every way to log in works."""
+
+import asyncio
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
+
+from relay_cli.failures import Failure
+
+PATIENCE = "30s"
+_PREFIX = re.compile(r"^(?:Error from server(?: \((?P<reason>\w+)\))?|[Ee]rror): (?P<rest>.*)$")
+_FORBIDDEN = re.compile(r"^.* is forbidden: (?P<who>User \".*)$")
+
+
+class ObjectList(BaseModel):
+    """What `kubectl get -o json` answers to a list."""
+
+    items: list[JsonValue]
+
+
+_OBJECT = TypeAdapter[dict[str, JsonValue]](dict[str, JsonValue])
+
+
+class Missing(Failure):
+    """The object does not exist."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kubectl:
+    """kubectl with the options of the command line; empty ones are the kubeconfig's. Every failure is a Failure."""
+
+    namespace: str = ""
+    context: str = ""
+    kubeconfig: str = ""
+
+    async def list(self, resources: Sequence[str], *, everywhere: bool = False) -> list[JsonValue]:
+        """Objects of these types in the namespace, or in all of them; those of a cluster in any case."""
+        arguments = ["get", ",".join(resources), "--output=json"]
+        told = await self._run([*arguments, *(["--all-namespaces"] if everywhere else [])])
+        return ObjectList.model_validate_json(told).items
+
+    async def get(self, resource: str, name: str, namespace: str = "") -> dict[str, JsonValue]:
+        """One object. Raises Missing."""
+        elsewhere = [f"--namespace={namespace}"] if namespace else []
+        return _OBJECT.validate_json(await self._run(["get", resource, "--output=json", *elsewhere, "--", name]))
+
+    async def _run(self, arguments: Sequence[str]) -> bytes:
+        given = {"--namespace": self.namespace, "--context": self.context, "--kubeconfig": self.kubeconfig}
+        options = [f"{option}={value}" for option, value in given.items() if value]
+        try:
+            process = await asyncio.create_subprocess_exec(
+                "kubectl",
+                *options,
+                f"--request-timeout={PATIENCE}",
+                *arguments,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+            )
+        except FileNotFoundError:
+            raise Failure("kubectl is not on PATH: install it, or add its folder to PATH") from None
+        told, complaint = await process.communicate()
+        if process.returncode:
+            raise refusal(complaint.decode(errors="replace"))
+        return told
+
+
+def refusal(complaint: str) -> Failure:
+    """The first thing that kubectl complains of, as a sentence. Pure."""
+    lines = [line for line in complaint.splitlines() if line.strip()]
+    found = next(filter(None, map(_PREFIX.match, lines)), None)
+    if found is None:
+        return Failure(lines[-1].strip() if lines else "kubectl failed and did not say why")
+    reason, rest = found["reason"], found["rest"]
+    if reason == "NotFound":
+        return Missing(rest)
+    if reason == "Forbidden":
+        told = _FORBIDDEN.match(rest)
+        return Failure(f"{told['who'] if told else rest}: ask an administrator of the cluster for this right")
+    if "the server doesn't have a resource type" in rest:
+        return Failure(f"{rest}: install the CRDs of relay-operator, or choose another cluster by --context")
+    return Failure(rest)
+
+
+def unreadable(what: str, invalid: ValidationError) -> Failure:
+    """Of an object that is not as this release knows it; what is in it is not repeated. Pure."""
+    problem = invalid.errors(include_url=False, include_input=False)[0]
+    where = ".".join(str(part) for part in problem["loc"])
+    return Failure(f"{what} cannot be read: {where}: {problem['msg']}")

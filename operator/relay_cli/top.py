@@ -1,0 +1,86 @@
+"""`kubectl relay top`: what runs, where, at what price an hour, since when."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import typer
+
+from relay_cli import workloads
+from relay_cli.kubectl import Kubectl
+from relay_cli.options import AllNamespaces, OutputOption
+from relay_cli.tables import Column, Output, as_json, dollars, table
+from relay_cli.workloads import Workload
+from relay_operator.api.meta import Model, Time
+
+
+class Row(Model):
+    """One workload that is in the cloud."""
+
+    namespace: str
+    kind: str
+    name: str
+    account: str
+    organization: str | None
+    state: str
+    gpus: int | None
+    gpu_model_id: str | None
+    price_per_hour_cents: int | None
+    billed: bool
+    since: Time | None
+
+
+_COLUMNS: Final[tuple[Column[Row], ...]] = (
+    Column("NAMESPACE", lambda row: row.namespace),
+    Column("KIND", lambda row: row.kind),
+    Column("NAME", lambda row: row.name),
+    Column("ACCOUNT", lambda row: row.account),
+    Column("STATE", lambda row: row.state),
+    Column("GPUS", lambda row: f"{row.gpus or ''} {row.gpu_model_id or ''}".strip()),
+    Column("PER HOUR", lambda row: dollars(row.price_per_hour_cents), is_number=True),
+    Column("SINCE (UTC)", lambda row: f"{row.since:%m-%d %H:%M}" if row.since else ""),
+)
+
+
+async def top(kubectl: Kubectl, all_namespaces: AllNamespaces = False, output: OutputOption = Output.TABLE) -> None:
+    """What runs, with which account, at what price an hour, since when."""
+    rows = running(await workloads.read(kubectl, everywhere=all_namespaces))
+    typer.echo(as_json(rows) if output is Output.JSON else shown(rows, everywhere=all_namespaces), nl=False)
+
+
+def running(found: Sequence[Workload]) -> list[Row]:
+    """What takes machines of the cloud, or is about to."""
+    return [_row(workload) for workload in found if workload.is_in_cloud]
+
+
+def shown(rows: Sequence[Row], *, everywhere: bool) -> str:
+    """The table, and under it what all of it costs."""
+    if not rows:
+        return f"Nothing runs in {'any namespace' if everywhere else 'this namespace'}.\n"
+    return table(_COLUMNS[0 if everywhere else 1 :], rows) + total(rows)
+
+
+def total(rows: Sequence[Row]) -> str:
+    """What is billed, in a sentence."""
+    billed = [row for row in rows if row.billed]
+    priced = [row.price_per_hour_cents for row in billed if row.price_per_hour_cents is not None]
+    unknown = len(billed) - len(priced)
+    beside = f", and {unknown} whose price is not known" if unknown else ""
+    return f"\n{len(billed)} of {len(rows)} billed: {dollars(sum(priced))} an hour{beside}\n"
+
+
+def _row(workload: Workload) -> Row:
+    status, account = workload.status, workload.account
+    gpus = status.gpu_count if status.replicas is None else (status.gpu_count or 0) * status.replicas
+    return Row(
+        namespace=workload.metadata.namespace,
+        kind=workload.kind,
+        name=workload.metadata.name,
+        account=account.name,
+        organization=status.identity.organization if status.identity else None,
+        state=status.state or "",
+        gpus=gpus,
+        gpu_model_id=status.gpu_model_id,
+        price_per_hour_cents=status.price_per_hour_cents,
+        billed=workload.is_billed,
+        since=status.running_since or status.state_since,
+    )

@@ -1,0 +1,37 @@
+"""What kubectl complains of, in a sentence."""
+
+import pytest
+
+from relay_cli.kubectl import Missing, refusal
+
+_NOISE = 'E1123 14:17:35.603372   30645 memcache.go:265] "Unhandled Error" err="connection refused"\n'
+_CANNOT = 'User "ada" cannot list resource "gpupods" in API group "gpurelay.dev" in the namespace "ml"'
+_NO_KIND = 'the server doesn\'t have a resource type "gpupods"'
+_ASK = ": ask an administrator of the cluster for this right"
+
+
+@pytest.mark.parametrize(
+    ("complaint", "sentence"),
+    [
+        (
+            f"Error from server (Forbidden): gpupods.gpurelay.dev is forbidden: {_CANNOT}\n",
+            _CANNOT + _ASK,
+        ),
+        ("Error from server (Forbidden): no\nError from server (Forbidden): nor this\n", "no" + _ASK),
+        ('error: context "there" does not exist\n', 'context "there" does not exist'),
+        ("Error in configuration: context was not found\n", "Error in configuration: context was not found"),
+        ("Error from server: etcdserver: no leader\n", "etcdserver: no leader"),
+        (
+            f"{_NOISE}error: {_NO_KIND}\n",
+            f"{_NO_KIND}: install the CRDs of relay-operator, or choose another cluster by --context",
+        ),
+        (_NOISE + "The connection to the server was refused\n", "The connection to the server was refused"),
+        ("", "kubectl failed and did not say why"),
+    ],
+)
+def test_a_refusal_is_one_sentence_that_says_what_to_do(complaint: str, sentence: str) -> None:
+    assert str(refusal(complaint)) == sentence
+
+
+def test_what_does_not_exist_is_told_apart() -> None:
+    assert isinstance(refusal('Error from server (NotFound): secrets "key" not found\n'), Missing)
