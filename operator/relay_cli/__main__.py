@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import typer
 
 from relay_cli.failures import Failure, Status
+from relay_cli.models import models
 from relay_cli.options import command
 from relay_cli.top import top
 
@@ -15,8 +16,8 @@ _HELP = "What runs in the GPU cloud and what it costs, with your kubeconfig and 
 def application() -> typer.Typer:
     """All commands, one line each."""
     app = typer.Typer(help=_HELP, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
-    app.callback()(_one_of_several)
     app.command()(command(top))
+    app.command()(command(models))
     return app
 
 
@@ -33,10 +34,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _ended(misused.format_message(), Status.MISUSED)
     except typer.Abort:
         return _ended("aborted", Status.FOUND_WRONG)
-
-
-def _one_of_several() -> None:
-    """What typer needs to tell commands apart as long as there is one."""
 
 
 def _ended(sentence: str, status: Status) -> int:

@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
 
@@ -12,6 +13,8 @@ from relay_cli.failures import Failure
 PATIENCE = "30s"
 _PREFIX = re.compile(r"^(?:Error from server(?: \((?P<reason>\w+)\))?|[Ee]rror): (?P<rest>.*)$")
 _FORBIDDEN = re.compile(r"^.* is forbidden: (?P<who>User \".*)$")
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
 
 
 class ObjectList(BaseModel):
@@ -83,8 +86,11 @@ def refusal(complaint: str) -> Failure:
     return Failure(rest)
 
 
-def unreadable(what: str, invalid: ValidationError) -> Failure:
-    """Of an object that is not as this release knows it; what is in it is not repeated. Pure."""
-    problem = invalid.errors(include_url=False, include_input=False)[0]
-    where = ".".join(str(part) for part in problem["loc"])
-    return Failure(f"{what} cannot be read: {where}: {problem['msg']}")
+def parsed(model: type[ModelT], raw: JsonValue) -> ModelT:
+    """An object; raises Failure, which does not repeat what is in it, if it is not as this release knows it. Pure."""
+    try:
+        return model.model_validate(raw)
+    except ValidationError as invalid:
+        problem = invalid.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in problem["loc"])
+        raise Failure(f"a {model.__name__} cannot be read: {where}: {problem['msg']}") from None

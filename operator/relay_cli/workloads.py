@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Final
 
-from pydantic import Field, JsonValue, ValidationError
+from pydantic import Field
 
-from relay_cli.kubectl import Kubectl, unreadable
+from relay_cli.kubectl import Kubectl, parsed
 from relay_operator.api.meta import GROUP, Resource
 from relay_operator.api.references import AccountKind, AccountRef
 from relay_operator.api.workload import WorkloadSpec, WorkloadStatus
@@ -43,15 +43,8 @@ class Workload(Resource[WorkloadSpec, Status]):
         return self.status.state in _BILLED
 
 
-def parsed(raw: JsonValue) -> Workload:
-    """Raises Failure."""
-    try:
-        return Workload.model_validate(raw)
-    except ValidationError as invalid:
-        raise unreadable("a workload", invalid) from None
-
-
 async def read(kubectl: Kubectl, *, everywhere: bool) -> list[Workload]:
     """All of them, by namespace and name. Raises Failure."""
     found = await kubectl.list([f"{plural}.{GROUP}" for plural in PLURALS.values()], everywhere=everywhere)
-    return sorted(map(parsed, found), key=lambda workload: (workload.key.namespace, workload.key.name, workload.kind))
+    all_of_them = (parsed(Workload, raw) for raw in found)
+    return sorted(all_of_them, key=lambda workload: (workload.key.namespace, workload.key.name, workload.kind))
