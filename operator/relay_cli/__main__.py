@@ -5,7 +5,9 @@ from collections.abc import Sequence
 
 import typer
 
-from relay_cli.failures import Failure, Status
+from relay_cli.adopt import adopt
+from relay_cli.cost import cost
+from relay_cli.failures import Failure, Status, complain
 from relay_cli.models import models
 from relay_cli.options import command
 from relay_cli.top import top
@@ -18,6 +20,8 @@ def application() -> typer.Typer:
     app = typer.Typer(help=_HELP, add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
     app.command()(command(top))
     app.command()(command(models))
+    app.command()(command(cost))
+    app.command()(command(adopt))
     return app
 
 
@@ -37,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _ended(sentence: str, status: Status) -> int:
-    typer.echo(f"kubectl relay: {sentence}", err=True)
+    complain(sentence)
     return status
 
 

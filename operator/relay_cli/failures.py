@@ -1,5 +1,6 @@
 """How a command ends that cannot do what it was asked for."""
 
+import sys
 from enum import IntEnum
 
 
@@ -16,3 +17,8 @@ class Failure(Exception):
     def __init__(self, sentence: str, status: Status = Status.FOUND_WRONG) -> None:
         super().__init__(sentence)
         self.status = status
+
+
+def complain(sentence: str) -> None:
+    """On stderr, where programs that read the rest do not stumble over it."""
+    sys.stderr.write(f"kubectl relay: {sentence}\n")

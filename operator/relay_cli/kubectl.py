@@ -44,13 +44,16 @@ class Kubectl:
         told = await self._run([*arguments, *(["--all-namespaces"] if everywhere else [])])
         return ObjectList.model_validate_json(told).items
 
-    async def get(self, resource: str, name: str, namespace: str = "") -> dict[str, JsonValue]:
-        """One object. Raises Missing."""
-        elsewhere = [f"--namespace={namespace}"] if namespace else []
-        return _OBJECT.validate_json(await self._run(["get", resource, "--output=json", *elsewhere, "--", name]))
+    async def get(self, reference: str, namespace: str = "") -> dict[str, JsonValue]:
+        """One object, `type/name`, in the namespace or in another. Raises Missing."""
+        return _OBJECT.validate_json(await self._run(["get", reference, "--output=json"], namespace))
 
-    async def _run(self, arguments: Sequence[str]) -> bytes:
-        given = {"--namespace": self.namespace, "--context": self.context, "--kubeconfig": self.kubeconfig}
+    async def annotate(self, reference: str, name: str, value: str) -> None:
+        """Sets one annotation of an object."""
+        await self._run(["annotate", "--overwrite", reference, f"{name}={value}"])
+
+    async def _run(self, arguments: Sequence[str], namespace: str = "") -> bytes:
+        given = {"--namespace": namespace or self.namespace, "--context": self.context, "--kubeconfig": self.kubeconfig}
         options = [f"{option}={value}" for option, value in given.items() if value]
         try:
             process = await asyncio.create_subprocess_exec(
@@ -86,7 +89,7 @@ def refusal(complaint: str) -> Failure:
     return Failure(rest)
 
 
-def parsed(model: type[ModelT], raw: JsonValue) -> ModelT:
+def parsed(model: type[ModelT], raw: object) -> ModelT:
     """An object; raises Failure, which does not repeat what is in it, if it is not as this release knows it. Pure."""
     try:
         return model.model_validate(raw)

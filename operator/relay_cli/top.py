@@ -5,11 +5,11 @@ from typing import Final
 
 import typer
 
-from relay_cli import workloads
+from relay_cli import objects
 from relay_cli.kubectl import Kubectl
+from relay_cli.objects import CloudObject
 from relay_cli.options import AllNamespaces, OutputOption
 from relay_cli.tables import Column, Output, as_json, dollars, table
-from relay_cli.workloads import Workload
 from relay_operator.api.meta import Model, Time
 
 
@@ -43,11 +43,11 @@ _COLUMNS: Final[tuple[Column[Row], ...]] = (
 
 async def top(kubectl: Kubectl, all_namespaces: AllNamespaces = False, output: OutputOption = Output.TABLE) -> None:
     """What runs, with which account, at what price an hour, since when."""
-    rows = running(await workloads.read(kubectl, everywhere=all_namespaces))
+    rows = running(await objects.workloads(kubectl, everywhere=all_namespaces))
     typer.echo(as_json(rows) if output is Output.JSON else shown(rows, everywhere=all_namespaces), nl=False)
 
 
-def running(found: Sequence[Workload]) -> list[Row]:
+def running(found: Sequence[CloudObject]) -> list[Row]:
     """What takes machines of the cloud, or is about to."""
     return [_row(workload) for workload in found if workload.is_in_cloud]
 
@@ -68,8 +68,8 @@ def total(rows: Sequence[Row]) -> str:
     return f"\n{len(billed)} of {len(rows)} billed: {dollars(sum(priced))} an hour{beside}\n"
 
 
-def _row(workload: Workload) -> Row:
-    status, account = workload.status, workload.account
+def _row(workload: CloudObject) -> Row:
+    status, account = workload.status, workload.account or objects.DEFAULT
     gpus = status.gpu_count if status.replicas is None else (status.gpu_count or 0) * status.replicas
     return Row(
         namespace=workload.metadata.namespace,

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from relay_wire.account import Me, Whoami
 from relay_wire.api_keys import ApiKeyCreate, ApiKeyCreated, ApiKeyList
 from relay_wire.batches import Batch, BatchCreate, BatchList
-from relay_wire.billing import AutoRecharge, AutoRechargeUpdate, Balance, CurrentUsage
+from relay_wire.billing import AutoRecharge, AutoRechargeUpdate, Balance, CurrentUsage, DailyUsageList
 from relay_wire.catalog import GpuAvailabilityList, GpuModelList, LocationList, Pricing, VmTemplateList
 from relay_wire.clusters import ClusterCreate, ClusterDetail, ClusterPage, ClusterScale, ClusterSummary
 from relay_wire.files import FileDeleted, FileList, FileObject
@@ -89,6 +89,15 @@ LIST_VM_TEMPLATES = Operation("list_vm_templates", "GET", "/v1/vm-templates", NO
 GET_BALANCE = Operation("get_balance", "GET", "/v1/orgs/{orgId}/billing/balance", NOTHING, Balance, repeatable=True)
 GET_CURRENT_USAGE = Operation(
     "get_current_usage", "GET", "/v1/orgs/{orgId}/billing/usage", NOTHING, CurrentUsage, repeatable=True, assumed=True
+)
+LIST_DAILY_USAGE = Operation(
+    "list_daily_usage",
+    "GET",
+    "/v1/orgs/{orgId}/billing/usage/daily",
+    NOTHING,
+    DailyUsageList,
+    repeatable=True,
+    assumed=True,
 )
 GET_AUTO_RECHARGE = Operation(
     "get_auto_recharge", "GET", "/v1/orgs/{orgId}/billing/auto-recharge", NOTHING, AutoRecharge, repeatable=True
@@ -332,6 +341,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
     LIST_VM_TEMPLATES,
     GET_BALANCE,
     GET_CURRENT_USAGE,
+    LIST_DAILY_USAGE,
     GET_AUTO_RECHARGE,
     PUT_AUTO_RECHARGE,
     CREATE_POD,

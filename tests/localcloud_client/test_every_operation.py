@@ -48,6 +48,7 @@ async def billing(cloud: Cloud) -> None:
     assert (await cloud.call(op.GET_BALANCE)).available_cents == 100_000
     usage = await cloud.call(op.GET_CURRENT_USAGE)
     assert (usage.usage_cents, usage.breakdown) == (0, [])
+    assert [day.usage_cents for day in (await cloud.call(op.LIST_DAILY_USAGE, query={"days": 2})).items] == [0, 0]
     wanted = AutoRechargeUpdate(enabled=False, threshold_cents=700, amount_cents=2000)
     assert (await cloud.call(op.PUT_AUTO_RECHARGE, wanted)).threshold_cents == 700
     assert (await cloud.call(op.GET_AUTO_RECHARGE)).amount_cents == 2000

@@ -8,9 +8,9 @@ import pytest
 
 from relay_cli.failures import Failure
 from relay_cli.kubectl import parsed
+from relay_cli.objects import CloudObject
 from relay_cli.tables import WIDTH, as_json
 from relay_cli.top import Row, running, shown
-from relay_cli.workloads import Workload
 
 
 def _object(name: str = "trainer", kind: str = "GpuPod", **status: Any) -> dict[str, Any]:
@@ -19,7 +19,7 @@ def _object(name: str = "trainer", kind: str = "GpuPod", **status: Any) -> dict[
 
 
 def _rows(*objects: dict[str, Any]) -> list[Row]:
-    return running([parsed(Workload, one) for one in objects])
+    return running([parsed(CloudObject, one) for one in objects])
 
 
 @pytest.mark.parametrize("state", ["stopped", "terminated", "failed", None])
@@ -96,6 +96,6 @@ def test_programs_read_items_in_the_names_of_the_api() -> None:
 
 
 def test_an_object_that_cannot_be_read_is_told_without_what_is_in_it() -> None:
-    with pytest.raises(Failure, match=r"^a Workload cannot be read: status\.pricePerHourCents: ") as failed:
-        parsed(Workload, _object(pricePerHourCents="hunter2"))
+    with pytest.raises(Failure, match=r"^a CloudObject cannot be read: status\.pricePerHourCents: ") as failed:
+        parsed(CloudObject, _object(pricePerHourCents="hunter2"))
     assert "hunter2" not in str(failed.value)

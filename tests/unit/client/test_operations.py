@@ -57,6 +57,7 @@ GET /v1/orgs/{orgId}/provider/earnings
 ASSUMED = """
 GET /v1/orgs/{orgId}/billing/usage
 GET /v1/orgs/{orgId}/vms
+GET /v1/orgs/{orgId}/billing/usage/daily
 GET /v1/orgs/{orgId}/ssh-keys
 POST /v1/vms/{id}/ssh-keys/attach
 DELETE /v1/orgs/{orgId}/ssh-keys/{id}

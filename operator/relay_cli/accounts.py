@@ -1,0 +1,106 @@
+"""Accounts, and the cloud as their keys open it; pure, but for what is awaited."""
+
+import base64
+import binascii
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import Annotated, Final, TypeAlias
+
+import typer
+from pydantic import JsonValue
+
+from relay_cli.failures import Failure, Status
+from relay_cli.kubectl import Kubectl, Missing, parsed
+from relay_cli.objects import DEFAULT, CloudObject
+from relay_client import Cloud, CloudError
+from relay_operator.api.cloudaccount import CloudAccount, ClusterCloudAccount
+from relay_operator.api.meta import GROUP
+from relay_operator.api.references import AccountKind, AccountRef
+
+Account: TypeAlias = CloudAccount | ClusterCloudAccount
+
+BaseUrl: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--base-url",
+        envvar="RELAY_DEFAULT_BASE_URL",
+        metavar="URL",
+        help="Of the cloud's management API, for accounts without spec.baseUrl.",
+    ),
+]
+
+_MODELS: Final[Mapping[AccountKind, type[Account]]] = {
+    AccountKind.CLOUD_ACCOUNT: CloudAccount,
+    AccountKind.CLUSTER_CLOUD_ACCOUNT: ClusterCloudAccount,
+}
+
+
+async def listed(kubectl: Kubectl, *, everywhere: bool) -> list[Account]:
+    """The CloudAccounts there. Raises Failure."""
+    found = await kubectl.list([f"cloudaccounts.{GROUP}"], everywhere=everywhere)
+    return [parsed(CloudAccount, raw) for raw in found]
+
+
+async def named(kubectl: Kubectl, ref: AccountRef) -> Account:
+    """The account of that name. Raises Failure."""
+    return parsed(_MODELS[ref.kind], await kubectl.get(f"{ref.kind.lower()}s.{GROUP}/{ref.name}"))
+
+
+async def of(kubectl: Kubectl, obj: CloudObject) -> Account:
+    """The object's own; without one, the namespace's default, else that of the cluster. Raises Failure."""
+    if obj.account is not None:
+        return await named(kubectl, obj.account)
+    try:
+        return await named(kubectl, DEFAULT)
+    except Missing:
+        return await named(kubectl, AccountRef(kind=AccountKind.CLUSTER_CLOUD_ACCOUNT, name=DEFAULT.name))
+
+
+@asynccontextmanager
+async def cloud_of(kubectl: Kubectl, account: Account, base_url: str) -> AsyncIterator[Cloud]:
+    """The cloud as the account's key opens it. Raises Failure, of every call in the context as well."""
+    ref = account.spec.api_key_secret_ref
+    key = key_in(await kubectl.get(f"secret/{ref.name}", secret_namespace(account)), ref.name, ref.key)
+    try:
+        async with Cloud(url_of(account, base_url), key, user_agent="kubectl-relay") as cloud:
+            yield cloud
+    except CloudError as error:
+        raise Failure(f"the cloud of {account.key}: {error}") from None
+    except ValueError as unfit:
+        raise Failure(f"{account.key} cannot be used: {unfit}") from None
+
+
+def secret_namespace(account: Account) -> str:
+    """Where the account's key is."""
+    if isinstance(account, ClusterCloudAccount):
+        return account.spec.api_key_secret_ref.namespace
+    return account.metadata.namespace
+
+
+def url_of(account: Account, base_url: str) -> str:
+    """The account's own, else the one that was given. Raises Failure."""
+    found = account.spec.base_url or base_url
+    if not found:
+        raise Failure(
+            f"{account.key} has no spec.baseUrl, and the operator's default is not known here: give the cloud's URL by "
+            "--base-url or RELAY_DEFAULT_BASE_URL",
+            Status.MISUSED,
+        )
+    return found
+
+
+def key_in(secret: Mapping[str, JsonValue], name: str, key: str) -> str:
+    """The API key in a Secret. Raises Failure, which repeats nothing of it."""
+    data = secret.get("data")
+    encoded = data.get(key) if isinstance(data, dict) else None
+    if not isinstance(encoded, str):
+        raise Failure(f"the Secret {name} has no key {key}")
+    try:
+        return base64.b64decode(encoded, validate=True).decode().strip()
+    except (binascii.Error, UnicodeDecodeError):
+        raise Failure(f"the key {key} of the Secret {name} is not text") from None
+
+
+def organizations(accounts: Iterable[Account]) -> dict[str, Account]:
+    """By organization, one account that opens it; accounts whose organization was never learned are left out."""
+    return {account.status.organization_id: account for account in accounts if account.status.organization_id}

@@ -1,0 +1,167 @@
+"""`kubectl relay cost`: what is spent an hour, this month and on each day, and by whom."""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from itertools import groupby
+from typing import Annotated, Final, TypeVar
+
+import typer
+
+from relay_cli import accounts, objects
+from relay_cli.accounts import Account, BaseUrl
+from relay_cli.failures import Failure, complain
+from relay_cli.kubectl import Kubectl
+from relay_cli.objects import CloudObject
+from relay_cli.options import AllNamespaces, OutputOption
+from relay_cli.tables import Column, Output, as_json, dollars, table
+from relay_client import Cloud
+from relay_client.operations import GET_CURRENT_USAGE, LIST_DAILY_USAGE
+from relay_operator.api.meta import GROUP, Model
+from relay_operator.api.references import AccountKind
+from relay_wire.billing import CurrentUsage, DailyUsageList
+
+COST_CENTER: Final = f"{GROUP}/cost-center"
+"""The label that says who pays for an object."""
+
+Days = Annotated[
+    int,
+    typer.Option("--days", min=0, max=365, metavar="N", help="Of each organization on each of so many days instead."),
+]
+ToldT = TypeVar("ToldT")
+
+
+class Share(Model):
+    """What the objects of one namespace and cost centre cost; without a namespace, what is of no object there is."""
+
+    namespace: str | None
+    cost_center: str | None
+    billed: int
+    price_per_hour_cents: int
+    month_to_date_cents: int | None
+
+
+class Day(Model):
+    """What one organization used on one day, in UTC."""
+
+    organization: str
+    date: str
+    cents: int
+    hours: float
+
+
+_SHARES: Final[tuple[Column[Share], ...]] = (
+    Column("NAMESPACE", lambda row: row.namespace or "(no object)"),
+    Column("COST CENTER", lambda row: row.cost_center or ""),
+    Column("BILLED", lambda row: str(row.billed), is_number=True),
+    Column("PER HOUR", lambda row: dollars(row.price_per_hour_cents), is_number=True),
+    Column("THIS MONTH", lambda row: dollars(row.month_to_date_cents), is_number=True),
+)
+_DAYS: Final[tuple[Column[Day], ...]] = (
+    Column("ORGANIZATION", lambda row: row.organization),
+    Column("DAY (UTC)", lambda row: row.date),
+    Column("WORKLOAD HOURS", lambda row: f"{row.hours:.1f}", is_number=True),
+    Column("COST", lambda row: dollars(row.cents), is_number=True),
+)
+
+
+async def cost(
+    kubectl: Kubectl,
+    all_namespaces: AllNamespaces = False,
+    days: Days = 0,
+    base_url: BaseUrl = "",
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """What is spent an hour and this month, by namespace and by the label gpurelay.dev/cost-center."""
+    found = await objects.workloads(kubectl, everywhere=all_namespaces)
+    paying = await _paying(kubectl, found, everywhere=all_namespaces)
+    if days:
+        series = await _told(
+            kubectl, paying, base_url, lambda cloud: cloud.call(LIST_DAILY_USAGE, query={"days": days})
+        )
+        if paying and not series:
+            raise Failure("no organization's usage by day could be read")
+        by_day = days_of(series)
+        typer.echo(as_json(by_day) if output is Output.JSON else table(_DAYS, by_day), nl=False)
+        return
+    used = await _told(kubectl, paying, base_url, lambda cloud: cloud.call(GET_CURRENT_USAGE))
+    rows = shares(found, used)
+    if all_namespaces:
+        rows += of_no_object(found, used)
+    typer.echo(as_json(rows) if output is Output.JSON else table(_SHARES, rows), nl=False)
+
+
+def shares(found: Iterable[CloudObject], used: Mapping[str, CurrentUsage]) -> list[Share]:
+    """By namespace and cost centre; the month is not known if an organization's usage is not. Pure."""
+    spent = _spent(used)
+    ordered = sorted(found, key=_payer)
+    return [_share(payer, list(group), spent, used.keys()) for payer, group in groupby(ordered, key=_payer)]
+
+
+def of_no_object(found: Iterable[CloudObject], used: Mapping[str, CurrentUsage]) -> list[Share]:
+    """What the organizations used beside: objects that are gone, and what was never made by one. Pure."""
+    spent, ids = _spent(used), {workload.status.id for workload in found}
+    month = sum(usage.usage_cents for usage in used.values()) - sum(spent[one] for one in spent.keys() & ids)
+    empty = Share(namespace=None, cost_center=None, billed=0, price_per_hour_cents=0, month_to_date_cents=month)
+    return [empty] if month else []
+
+
+def days_of(series: Mapping[str, DailyUsageList]) -> list[Day]:
+    """Day by day, the oldest first, for each organization. Pure."""
+    return [
+        Day(organization=organization, date=day.date, cents=day.usage_cents, hours=day.usage_hours)
+        for organization, told in sorted(series.items())
+        for day in told.items
+    ]
+
+
+def _payer(workload: CloudObject) -> tuple[str, str]:
+    return workload.metadata.namespace, workload.metadata.labels.get(COST_CENTER, "")
+
+
+def _spent(used: Mapping[str, CurrentUsage]) -> dict[str, int]:
+    """Cents of the month, by the cloud's identifier."""
+    items = (item for usage in used.values() for item in usage.breakdown)
+    return {item.resource_id: item.cents or 0 for item in items if item.resource_id}
+
+
+def _share(
+    payer: tuple[str, str], group: Sequence[CloudObject], spent: Mapping[str, int], known: Iterable[str]
+) -> Share:
+    namespace, cost_center = payer
+    billed = [workload for workload in group if workload.is_billed]
+    organizations = {workload.status.identity.organization for workload in group if workload.status.identity}
+    month = sum(spent.get(workload.status.id or "", 0) for workload in group)
+    return Share(
+        namespace=namespace,
+        cost_center=cost_center or None,
+        billed=len(billed),
+        price_per_hour_cents=sum(workload.status.price_per_hour_cents or 0 for workload in billed),
+        month_to_date_cents=month if organizations <= set(known) else None,
+    )
+
+
+async def _paying(kubectl: Kubectl, found: Sequence[CloudObject], *, everywhere: bool) -> dict[str, Account]:
+    """By organization, an account whose key may be asked for."""
+    named = {workload.account for workload in found if workload.account is not None}
+    read = await accounts.listed(kubectl, everywhere=everywhere)
+    for ref in sorted(
+        (ref for ref in named if ref.kind is AccountKind.CLUSTER_CLOUD_ACCOUNT), key=lambda ref: ref.name
+    ):
+        try:
+            read.append(await accounts.named(kubectl, ref))
+        except Failure as failed:
+            complain(f"what {ref.kind}/{ref.name} spent is not known: {failed}")
+    return accounts.organizations(read)
+
+
+async def _told(
+    kubectl: Kubectl, paying: Mapping[str, Account], base_url: str, ask: Callable[[Cloud], Awaitable[ToldT]]
+) -> dict[str, ToldT]:
+    """By organization; whose key may not be read, or is refused, is left out, and why is told on stderr."""
+    told: dict[str, ToldT] = {}
+    for organization, account in paying.items():
+        try:
+            async with accounts.cloud_of(kubectl, account, base_url) as cloud:
+                told[organization] = await ask(cloud)
+        except Failure as failed:
+            complain(f"what {organization} spent is not known: {failed}")
+    return told

@@ -1,0 +1,62 @@
+"""Objects that are, or are to be, resources of the cloud; pure, but for what is awaited."""
+
+import re
+from typing import Final
+
+from pydantic import Field
+
+from relay_cli.failures import Failure, Status
+from relay_cli.kubectl import Kubectl, parsed
+from relay_operator.api.meta import API_VERSION, GROUP, Resource
+from relay_operator.api.references import AccountKind, AccountRef
+from relay_operator.api.workload import WorkloadSpec, WorkloadStatus
+
+DEFAULT: Final = AccountRef(kind=AccountKind.CLOUD_ACCOUNT, name="default")
+"""The account of what names none."""
+_WORKLOADS: Final = ("gpupods", "gpuvms", "gpuclusters")
+_REFERENCE = re.compile(r"[A-Za-z][A-Za-z0-9.]*/[a-z0-9][-a-z0-9.]*")
+_ENDED = frozenset({"stopped", "terminated", "failed"})
+_BILLED = frozenset({"running", "degraded"})
+
+
+class CloudStatus(WorkloadStatus):
+    """That of any kind; what only workloads or clusters have is absent of others."""
+
+    replicas: int | None = None
+
+
+class CloudObject(Resource[WorkloadSpec, CloudStatus]):
+    """One object of any managed kind."""
+
+    status: CloudStatus = Field(default_factory=CloudStatus)
+
+    @property
+    def account(self) -> AccountRef | None:
+        """The one that it was made with, or is to be; none if it does not say."""
+        return self.status.account or self.spec.account_ref
+
+    @property
+    def is_in_cloud(self) -> bool:
+        """Whether it takes, or is about to take, the cloud's machines."""
+        return self.status.state is not None and self.status.state not in _ENDED
+
+    @property
+    def is_billed(self) -> bool:
+        return self.status.state in _BILLED
+
+
+async def workloads(kubectl: Kubectl, *, everywhere: bool) -> list[CloudObject]:
+    """Pods, VMs and clusters, by namespace and name. Raises Failure."""
+    found = await kubectl.list([f"{plural}.{GROUP}" for plural in _WORKLOADS], everywhere=everywhere)
+    read = (parsed(CloudObject, raw) for raw in found)
+    return sorted(read, key=lambda one: (one.metadata.namespace, one.metadata.name, one.kind))
+
+
+async def one(kubectl: Kubectl, reference: str) -> CloudObject:
+    """The object that people call so, `gpod/trainer`. Raises Failure."""
+    if not _REFERENCE.fullmatch(reference):
+        raise Failure(f"{reference!r} names no object: write KIND/NAME, as in gpod/trainer", Status.MISUSED)
+    raw = await kubectl.get(reference)
+    if raw.get("apiVersion") != API_VERSION:
+        raise Failure(f"{reference} is a {raw.get('kind')}, and no object of relay-operator", Status.MISUSED)
+    return parsed(CloudObject, raw)

@@ -1,0 +1,38 @@
+"""Which objects may adopt, and how the cloud's answers are told."""
+
+from typing import Any
+
+import pytest
+
+from relay_cli.adopt import cluster_as_seen, how_to_look, vm_as_seen
+from relay_cli.failures import Failure, Status
+from relay_cli.kubectl import parsed
+from relay_cli.objects import CloudObject
+from relay_wire.clusters import ClusterSummary
+from relay_wire.vms import VmRecord
+
+
+def _object(kind: str = "GpuPod", **status: Any) -> CloudObject:
+    return parsed(
+        CloudObject, {"kind": kind, "metadata": {"name": "x", "namespace": "ml"}, "spec": {}, "status": status}
+    )
+
+
+def test_an_object_that_has_a_resource_adopts_no_other() -> None:
+    with pytest.raises(Failure, match=r"^GpuPod/ml/x has pod_1 in the cloud already") as failed:
+        how_to_look(_object(id="pod_1"), "pod_2")
+    assert failed.value.status is Status.FOUND_WRONG
+
+
+def test_a_kind_that_adopts_nothing_is_a_misuse() -> None:
+    with pytest.raises(Failure, match=r"^the kind ApiKey adopts nothing; these do: GpuPod, ") as failed:
+        how_to_look(_object("ApiKey"), "key_1")
+    assert failed.value.status is Status.MISUSED
+
+
+def test_what_the_cloud_shows_is_told_in_a_line() -> None:
+    pod = VmRecord(id="a", name="by-hand", status="running", gpu_model_id="l40s", gpu_count=2, price_per_hour_cents=158)
+    assert vm_as_seen(pod) == "by-hand, running, 2 l40s, $1.58 an hour"
+    assert vm_as_seen(VmRecord(id="a")) == "without a name"
+    cluster = ClusterSummary(id="a", organization_id="o", name="llm", status="running", replica_count=2)
+    assert cluster_as_seen(cluster) == "llm, running, 2 replicas"

@@ -1,0 +1,101 @@
+"""What `kubectl relay cost` makes of objects and of the cloud's usage."""
+
+import base64
+from typing import Any
+
+import pytest
+
+from relay_cli.accounts import key_in, organizations, url_of
+from relay_cli.cost import Share, days_of, of_no_object, shares
+from relay_cli.failures import Failure
+from relay_cli.kubectl import parsed
+from relay_cli.objects import CloudObject
+from relay_operator.api.cloudaccount import CloudAccount
+from relay_wire.billing import BillingBreakdownItem, CurrentUsage, DailyUsage, DailyUsageList
+
+
+def _workload(
+    cloud_id: str, namespace: str = "ml", center: str = "", state: str = "running", price: int = 100
+) -> CloudObject:
+    labels = {"gpurelay.dev/cost-center": center} if center else {}
+    identity = {"namespace": namespace, "name": cloud_id, "uid": "u", "organization": "org_1"}
+    status = {"id": cloud_id, "state": state, "pricePerHourCents": price, "identity": identity}
+    metadata = {"name": cloud_id, "namespace": namespace, "labels": labels}
+    return parsed(CloudObject, {"kind": "GpuPod", "metadata": metadata, "spec": {}, "status": status})
+
+
+def _used(**cents: int) -> CurrentUsage:
+    items = [BillingBreakdownItem(resource_id=name, cents=spent) for name, spent in cents.items()]
+    return CurrentUsage(usage_cents=sum(cents.values()), usage_hours=1.0, breakdown=items)
+
+
+def _share(namespace: str | None, center: str | None, billed: int, hour: int, month: int | None) -> Share:
+    return Share(
+        namespace=namespace, cost_center=center, billed=billed, price_per_hour_cents=hour, month_to_date_cents=month
+    )
+
+
+def test_each_namespace_and_cost_center_has_its_share() -> None:
+    found = [_workload("a"), _workload("b", center="x"), _workload("c", "web"), _workload("d", center="x", price=1)]
+    assert shares(found, {"org_1": _used(a=10, b=20, c=30, d=4)}) == [
+        _share("ml", None, 1, 100, 10),
+        _share("ml", "x", 2, 101, 24),
+        _share("web", None, 1, 100, 30),
+    ]
+
+
+def test_what_is_stopped_costs_nothing_an_hour_and_what_it_did_this_month() -> None:
+    assert shares([_workload("a", state="stopped")], {"org_1": _used(a=10)}) == [_share("ml", None, 0, 0, 10)]
+
+
+def test_without_the_organizations_usage_the_month_is_not_known() -> None:
+    assert shares([_workload("a")], {}) == [_share("ml", None, 1, 100, None)]
+
+
+def test_what_no_object_has_is_told_apart() -> None:
+    assert of_no_object([_workload("a")], {"org_1": _used(a=10, gone=5)}) == [_share(None, None, 0, 0, 5)]
+    assert of_no_object([_workload("a")], {"org_1": _used(a=10)}) == []
+
+
+def test_days_are_told_by_organization() -> None:
+    told = DailyUsageList(items=[DailyUsage(date="2026-11-22", usage_cents=5, usage_hours=0.5)])
+    (day,) = days_of({"org_1": told})
+    assert (day.organization, day.date, day.cents, day.hours) == ("org_1", "2026-11-22", 5, 0.5)
+
+
+def _account(**fields: Any) -> CloudAccount:
+    spec = {"apiKeySecretRef": {"name": "key", "key": "api-key"}, "baseUrl": fields.get("url")}
+    status = {"organizationId": fields.get("organization")}
+    return parsed(CloudAccount, {"metadata": {"name": "default", "namespace": "ml"}, "spec": spec, "status": status})
+
+
+def test_the_accounts_own_url_comes_before_the_one_that_was_given() -> None:
+    assert url_of(_account(url="https://own.example"), "https://given.example") == "https://own.example"
+    assert url_of(_account(), "https://given.example") == "https://given.example"
+
+
+def test_without_any_url_it_says_where_to_give_one() -> None:
+    with pytest.raises(Failure, match="--base-url or RELAY_DEFAULT_BASE_URL"):
+        url_of(_account(), "")
+
+
+def test_an_account_whose_organization_was_never_learned_pays_for_nothing() -> None:
+    assert organizations([_account(), _account(organization="org_1")]).keys() == {"org_1"}
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        ({}, "the Secret key has no key api-key"),
+        ({"api-key": "hunter2!"}, "the key api-key of the Secret key is not text"),
+        ({"api-key": base64.b64encode(b"\xff").decode()}, "the key api-key of the Secret key is not text"),
+    ],
+)
+def test_a_secret_without_a_key_is_told_without_what_is_in_it(data: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(Failure) as failed:
+        key_in({"data": data}, "key", "api-key")
+    assert str(failed.value) == sentence
+
+
+def test_spaces_around_a_key_are_nobodys_intention() -> None:
+    assert key_in({"data": {"api-key": base64.b64encode(b" sk \n").decode()}}, "key", "api-key") == "sk"
