@@ -23,44 +23,44 @@ _TABLE_ENTRIES: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """What was available at a second."""
+    """What was available at an instant."""
 
-    second: int
+    instant: int
     cents: int
 
 
 def series(tx: Tx, organization_id: str, since: int, until: int) -> list[Point]:
-    """Points from `since` to `until`, whole seconds, the last one at `until`.
+    """Points from `since` to `until`, whole seconds apart but for the last one, at `until`.
 
     From what is available at `until`, back in time: what was used since is added, what was posted since is taken away.
     A settlement changes nothing that is available, so it is left out.
     """
-    step = max(-(-(until - since) // POINTS), 1)
+    step = max(-(-(until - since) // (POINTS * SECOND)), 1) * SECOND
     grid = _Grid(since, step, -(-(until - since) // step), until)
     used = _used(tx, organization_id, grid)
     posted = _posted(tx, organization_id, grid)
     now = billing.account(tx, organization_id).available_cents
     return [
-        Point(grid.second(place), now - (posted[-1] - posted[place]) + accrual.cents(used[-1] - used[place]))
+        Point(grid.instant(place), now - (posted[-1] - posted[place]) + accrual.cents(used[-1] - used[place]))
         for place in range(grid.count + 1)
     ]
 
 
 @dataclass(frozen=True, slots=True)
 class _Grid:
-    """Seconds at equal distances, but for the last: place 0 is `first`, place `count` is `last`."""
+    """Instants at equal distances, but for the last: place 0 is `first`, place `count` is `last`."""
 
     first: int
     step: int
     count: int
     last: int
 
-    def second(self, place: int) -> int:
+    def instant(self, place: int) -> int:
         return min(self.first + place * self.step, self.last)
 
-    def place_of(self, second: ColumnElement[int]) -> ColumnElement[int]:
-        """The first place that is not before a second: from there on it counts."""
-        return case((second <= self.first, 0), else_=(second - self.first + self.step - 1) // self.step)
+    def place_of(self, instant: ColumnElement[int]) -> ColumnElement[int]:
+        """The first place that is not before an instant: from there on it counts."""
+        return case((instant <= self.first, 0), else_=(instant - self.first + self.step - 1) // self.step)
 
 
 def _used(tx: Tx, organization_id: str, grid: _Grid) -> list[int]:
@@ -76,19 +76,21 @@ def _used(tx: Tx, organization_id: str, grid: _Grid) -> list[int]:
         (record.ended_at, -1, and_(ours, record.ended_at.is_not(None))),
     ):
         place = grid.place_of(edge)
-        query = select(place, func.sum(record.rate_cents), func.sum(record.rate_cents * edge))
-        for at, rate, share in tx.connection.execute(query.where(known).group_by(place)):
+        # Apart, since units can outgrow the integers of SQLite.
+        share = func.sum(record.rate_cents * (edge // SECOND)), func.sum(record.rate_cents * (edge % SECOND))
+        query = select(place, func.sum(record.rate_cents), *share).where(known).group_by(place)
+        for at, rate, in_seconds, rest in tx.connection.execute(query):
             if at <= grid.count:
                 rates[at] += sign * rate
-                shares[at] += sign * share
+                shares[at] += sign * (in_seconds * SECOND + rest)
     running = zip(accumulate(rates), accumulate(shares), strict=True)
-    return [rate * grid.second(place) - share for place, (rate, share) in enumerate(running)]
+    return [rate * grid.instant(place) - share for place, (rate, share) in enumerate(running)]
 
 
 def _posted(tx: Tx, organization_id: str, grid: _Grid) -> list[int]:
     """The cents posted by each place, settlements left out."""
     row = transactions.c
-    place = grid.place_of(row.created_at // accrual.MICROSECONDS)
+    place = grid.place_of(row.created_at)
     query = select(place, func.sum(row.amount_cents)).where(row.organization_id == organization_id)
     query = query.where(~and_(row.type == "usage", row.description.like("Usage of %"))).group_by(place)
     sums = [0] * (grid.count + 1)
@@ -120,11 +122,11 @@ class Chart:
     @property
     def line(self) -> str:
         """The points of a polyline."""
-        first, last = self.points[0].second, self.points[-1].second
+        first, last = self.points[0].instant, self.points[-1].instant
         if first == last:
             level = self.y(self.points[-1].cents)
             return f"0,{level} {self.width},{level}"
-        places = ((self.width * (point.second - first) / (last - first), self.y(point.cents)) for point in self.points)
+        places = ((self.width * (point.instant - first) / (last - first), self.y(point.cents)) for point in self.points)
         return " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
 
     def y(self, cents: int) -> float:
@@ -135,7 +137,7 @@ class Chart:
     @property
     def words(self) -> str:
         """What it shows."""
-        (first, at_first), (last, at_last) = ((absolute(p.second * SECOND), money(p.cents)) for p in self.ends)
+        (first, at_first), (last, at_last) = ((absolute(p.instant), money(p.cents)) for p in self.ends)
         return f"Available balance from {first}, {at_first}, to {last}, {at_last}."
 
     @property

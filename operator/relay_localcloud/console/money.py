@@ -11,17 +11,17 @@ from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.wording import span
 from relay_localcloud.identity import organizations
 from relay_localcloud.kernel import tables
-from relay_localcloud.kernel.instants import SECOND
+from relay_localcloud.kernel.instants import DAY, HOUR
 from relay_localcloud.money import accrual, billing
 from relay_localcloud.money.billing import Account
 from relay_localcloud.money.ledger import TRANSACTIONS
 
-_LONGEST: Final = 30 * 86_400
+_LONGEST: Final = 30 * DAY
 _SPANS: Final[Mapping[str | None, tuple[str, int]]] = {
     None: ("All of it", _LONGEST),
-    "hour": ("1 hour", 3_600),
-    "day": ("1 day", 86_400),
-    "week": ("7 days", 604_800),
+    "hour": ("1 hour", HOUR),
+    "day": ("1 day", DAY),
+    "week": ("7 days", 7 * DAY),
 }
 _TRANSACTIONS_SHOWN: Final = 50
 
@@ -37,17 +37,17 @@ class Balance:
     points: Sequence[Point]
 
 
-def balance(reading: Reading, seconds: int = _LONGEST) -> Balance:
+def balance(reading: Reading, over: int = _LONGEST) -> Balance:
     """Of the organization that was chosen, else of the first one, which every cloud is seeded with."""
     tx, organization_id = reading.tx, reading.requested.organization_id
     if organization_id is None:
         query = select(tables.organizations.c.id).order_by(tables.FIRST_COME).limit(1)
         organization_id = str(tx.connection.execute(query).scalar_one())
-    row, now = organizations.organization(tx, organization_id), tx.now // SECOND
+    row, now = organizations.organization(tx, organization_id), tx.now
     has = billing.account(tx, organization_id)
     hours = accrual.runway_hours(has.available_cents, has.floor_cents, has.meter.burn)
     runway = "nothing burns" if hours is None else span(int(hours * 3600))
-    points = series(tx, organization_id, max(row["created_at"] // SECOND, now - seconds), now)
+    points = series(tx, organization_id, max(row["created_at"], now - over), now)
     return Balance(organization_id, row["name"], has, runway, points)
 
 

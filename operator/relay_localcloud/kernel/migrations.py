@@ -109,5 +109,16 @@ def _catalogs(raw: sqlite3.Connection, _: frozenset[str]) -> None:
     raw.execute("UPDATE serving_deployments SET catalog_id = organization_id")
 
 
-MIGRATIONS: Final[Mapping[int, Migration]] = {1: _cards_settlements_and_recharges, 2: _addresses, 3: _catalogs}
+def _microseconds(raw: sqlite3.Connection, _: frozenset[str]) -> None:
+    # Version 4 billed by whole seconds of the clock, so that a stint within one of them cost nothing.
+    raw.execute("UPDATE accounts SET read_at = read_at * 1000000, month_start = month_start * 1000000")
+    raw.execute("UPDATE usage_records SET started_at = started_at * 1000000, ended_at = ended_at * 1000000")
+
+
+MIGRATIONS: Final[Mapping[int, Migration]] = {
+    1: _cards_settlements_and_recharges,
+    2: _addresses,
+    3: _catalogs,
+    4: _microseconds,
+}
 """By the version that each leads away from."""

@@ -1,7 +1,8 @@
 """What running workloads cost, in exact integers and without I/O.
 
-Rates are integer cents an hour, time is whole seconds, so usage is counted in 1/3600 cent ("units"): a rate of 249
-accrues 249 units a second, and 3600 units are a cent. Nothing is rounded before it is shown or settled.
+Rates are integer cents an hour, time is microseconds, so usage is counted in cent-microseconds an hour ("units"): a
+rate of 249 accrues 249 units a microsecond. Nothing is rounded before it is shown or settled, so a stint costs what it
+ran, however short it is.
 """
 
 from calendar import monthrange
@@ -9,15 +10,16 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
-UNITS_PER_CENT: Final = 3600
-MICROSECONDS: Final = 1_000_000
-SETTLED_AFTER_SECONDS: Final = 600
+from relay_localcloud.kernel.instants import DAY, HOUR, MINUTE, SECOND
+
+UNITS_PER_CENT: Final = HOUR
+SETTLED_AFTER: Final = 10 * MINUTE
 """How long after its end a month is settled: on the 1st at 00:10 UTC (assumed)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Meter:
-    """An organization's unsettled usage, exact up to the second `read_at` and growing by `burn` a second since.
+    """An organization's unsettled usage in units, exact up to `read_at` and growing by `burn` a microsecond since.
 
     `month_units` accrued in the calendar month that starts at `month_start`; `earlier_units` before it, unsettled.
     """
@@ -34,34 +36,34 @@ class Meter:
         return self.month_units + self.earlier_units
 
 
-def month_start(second: int) -> int:
-    """The first second of the calendar month (UTC) that `second` is in."""
-    moment = datetime.fromtimestamp(second, UTC)
-    return int(datetime(moment.year, moment.month, 1, tzinfo=UTC).timestamp())
+def month_start(instant: int) -> int:
+    """The first instant of the calendar month (UTC) that `instant` is in."""
+    moment = datetime.fromtimestamp(instant // SECOND, UTC)
+    return int(datetime(moment.year, moment.month, 1, tzinfo=UTC).timestamp()) * SECOND
 
 
-def settlement_at(second: int) -> int:
-    """The first settlement of a month that is not before `second`."""
-    start = month_start(second)
-    if second <= start + SETTLED_AFTER_SECONDS:
-        return start + SETTLED_AFTER_SECONDS
-    moment = datetime.fromtimestamp(start, UTC)
-    return start + monthrange(moment.year, moment.month)[1] * 86_400 + SETTLED_AFTER_SECONDS
+def settlement_at(instant: int) -> int:
+    """The first settlement of a month that is not before `instant`."""
+    start = month_start(instant)
+    if instant <= start + SETTLED_AFTER:
+        return start + SETTLED_AFTER
+    moment = datetime.fromtimestamp(start // SECOND, UTC)
+    return start + monthrange(moment.year, moment.month)[1] * DAY + SETTLED_AFTER
 
 
-def read(meter: Meter, second: int) -> Meter:
-    """The meter brought forward to `second`; usage before the month of `second` becomes `earlier_units`."""
-    if second <= meter.read_at:
+def read(meter: Meter, instant: int) -> Meter:
+    """The meter brought forward to `instant`; usage before the month of `instant` becomes `earlier_units`."""
+    if instant <= meter.read_at:
         return meter
-    start = month_start(second)
+    start = month_start(instant)
     if start == meter.month_start:
-        grown = meter.month_units + meter.burn * (second - meter.read_at)
-        return replace(meter, read_at=second, month_units=grown)
+        grown = meter.month_units + meter.burn * (instant - meter.read_at)
+        return replace(meter, read_at=instant, month_units=grown)
     return replace(
         meter,
-        read_at=second,
+        read_at=instant,
         month_start=start,
-        month_units=meter.burn * (second - start),
+        month_units=meter.burn * (instant - start),
         earlier_units=meter.accrued_units + meter.burn * (start - meter.read_at),
     )
 
@@ -71,8 +73,8 @@ def cents(units: int) -> int:
     return units // UNITS_PER_CENT
 
 
-def second_below(meter: Meter, balance_cents: int, floor_cents: int) -> int | None:
-    """The first second, not before `read_at`, at which the available balance is below the floor; None for never.
+def instant_below(meter: Meter, balance_cents: int, floor_cents: int) -> int | None:
+    """The first instant, not before `read_at`, at which the available balance is below the floor; None for never.
 
     Available is the balance less accrued usage in whole cents.
     """

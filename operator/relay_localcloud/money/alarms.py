@@ -7,11 +7,10 @@ month before is settled by one debit of whole cents, the rest carried (assumed).
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
 from typing import Final
 
 from relay_localcloud.kernel.due import DueHandler, DueItem
-from relay_localcloud.kernel.instants import HOUR
+from relay_localcloud.kernel.instants import HOUR, SECOND, timestamp
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import accrual, billing, payments
 from relay_localcloud.money.ledger import ACCOUNTS, ATTEMPTS, RECHARGE_DEFAULTS, Attempts
@@ -83,9 +82,9 @@ def _after(attempts: Attempts, at: int, charge_id: str | None) -> Attempts:
 
 def _settle(tx: Tx, item: DueItem) -> None:
     has = billing.account(tx, item.subject)
-    ended = datetime.fromtimestamp(has.meter.month_start - 1, UTC)
+    ended = timestamp(has.meter.month_start - SECOND)[:7]
     cents = accrual.cents(has.meter.earlier_units)
     if cents:
-        billing.settle(tx, has, cents, f"Usage of {ended:%Y-%m}")
+        billing.settle(tx, has, cents, f"Usage of {ended}")
     if has.meter.burn or accrual.cents(has.meter.accrued_units) > cents:
         billing.expect_settlement(tx, item.subject, tx.now + 1)

@@ -1,7 +1,7 @@
 """Money: the ledger, the meter of each organization, and one usage record per running stint.
 
 Usage is never accrued by a timer: a meter is read forward when somebody asks (`accrual.py`). What falls due are two
-alarms, the auto-stop and the auto-recharge, set for the first second in which the available balance is below the floor
+alarms, the auto-stop and the auto-recharge, set for the first instant at which the available balance is below the floor
 or the threshold, and set again whenever the burn, the balance or one of the two changes; and the monthly settlement,
 which changes nothing that is available.
 """
@@ -17,8 +17,8 @@ from relay_localcloud.kernel.instants import LAST
 from relay_localcloud.kernel.prepared import Prepared
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import accrual
-from relay_localcloud.money.accrual import MICROSECONDS, Meter
-from relay_localcloud.money.ledger import ACCOUNTS, ATTEMPTS, CARDS, TRANSACTIONS, USAGE, USUAL_CARD, Kind
+from relay_localcloud.money.accrual import Meter
+from relay_localcloud.money.ledger import ACCOUNTS, ATTEMPTS, CARDS, TRANSACTIONS, USAGE, USUAL_CARD, Kind, metered
 
 AUTO_STOP = "billing.auto_stop"
 AUTO_RECHARGE = "billing.auto_recharge"
@@ -84,13 +84,10 @@ def account(tx: Tx, organization_id: str) -> Account:
         raise ApiError(404, f"There is no organization {organization_id!r}.")
     floor, cap, limit = limits
     row = ACCOUNTS.find(tx, organization_id=organization_id)
-    second = tx.now // MICROSECONDS
     if row is None:
-        return Account(
-            organization_id, 0, Meter(second, accrual.month_start(second), 0, 0, 0), floor, cap, limit, None, None
-        )
+        return Account(organization_id, 0, _fresh_meter(tx), floor, cap, limit, None, None)
     threshold = row.recharge_threshold_cents if row.recharge_enabled else None
-    meter = accrual.read(row.meter, second)
+    meter = accrual.read(row.meter, tx.now)
     return Account(organization_id, row.balance_cents, meter, floor, cap, limit, row.funded_at, threshold)
 
 
@@ -116,7 +113,7 @@ def require_funds(tx: Tx, organization_id: str) -> None:
 
 def start_billing(tx: Tx, billed: Billed) -> None:
     """Open a usage record: a running stint begins now, at the rate given."""
-    USAGE.insert(tx, started_at=tx.now // MICROSECONDS, **asdict(billed))
+    USAGE.insert(tx, started_at=tx.now, **asdict(billed))
     _change_burn(tx, billed.organization_id, billed.rate_cents)
 
 
@@ -124,7 +121,7 @@ def stop_billing(tx: Tx, organization_id: str, holder_id: str) -> None:
     """Close the open usage record of a holder; none open is fine."""
     stint = USAGE.find(tx, holder_id=holder_id, ended_at=None)
     if stint is not None:
-        USAGE.changed(tx, stint, ended_at=tx.now // MICROSECONDS)
+        USAGE.changed(tx, stint, ended_at=tx.now)
         _change_burn(tx, organization_id, -stint.rate_cents)
 
 
@@ -144,12 +141,12 @@ def settle(tx: Tx, has: Account, cents: int, description: str) -> None:
     """Make whole cents of accrued usage of earlier months a transaction; what is available stays the same."""
     _write(tx, has.organization_id, "usage", -cents, description)
     rest = has.meter.earlier_units - cents * accrual.UNITS_PER_CENT
-    ACCOUNTS.change(tx, has.organization_id, **asdict(replace(has.meter, earlier_units=rest)))
+    ACCOUNTS.change(tx, has.organization_id, **metered(replace(has.meter, earlier_units=rest)))
 
 
 def expect_settlement(tx: Tx, organization_id: str, since: int) -> None:
     """Set the first settlement that is not before the instant `since`."""
-    due_at = accrual.settlement_at(-(-since // MICROSECONDS)) * MICROSECONDS
+    due_at = accrual.settlement_at(since)
     if due_at <= LAST:
         tx.schedule(due_at, SETTLEMENT, organization_id)
 
@@ -166,15 +163,17 @@ def set_balance(tx: Tx, organization_id: str, balance_cents: int) -> None:
 
 def open_account(tx: Tx, organization_id: str) -> None:
     """Give an organization its account, with the one saved card that a fresh one has; one that is there is fine."""
-    second = tx.now // MICROSECONDS
-    empty = asdict(Meter(second, accrual.month_start(second), 0, 0, 0))
-    if ACCOUNTS.add(tx, organization_id=organization_id, balance_cents=0, **empty):
+    if ACCOUNTS.add(tx, organization_id=organization_id, balance_cents=0, **metered(_fresh_meter(tx))):
         CARDS.insert(tx, id=tx.new_id("pm"), organization_id=organization_id, **USUAL_CARD)
 
 
 def reset_alarms(tx: Tx, organization_id: str) -> None:
     """Set the alarms anew after the organization's floor or its auto-recharge was changed."""
     _set_alarms(tx, account(tx, organization_id))
+
+
+def _fresh_meter(tx: Tx) -> Meter:
+    return Meter(tx.now, accrual.month_start(tx.now), 0, 0, 0)
 
 
 def _write(tx: Tx, organization_id: str, kind: Kind, amount_cents: int, description: str) -> None:
@@ -200,25 +199,25 @@ def _change_burn(tx: Tx, organization_id: str, by: int) -> None:
     if has.meter.burn == 0:
         expect_settlement(tx, organization_id, tx.now)
     meter = replace(has.meter, burn=has.meter.burn + by)
-    ACCOUNTS.change(tx, organization_id, **asdict(meter))
+    ACCOUNTS.change(tx, organization_id, **metered(meter))
     _set_alarms(tx, replace(has, meter=meter))
 
 
 def _set_alarms(tx: Tx, has: Account) -> None:
     """Set the auto-stop and the auto-recharge for when they are due, or take them back."""
-    stop_at = accrual.second_below(has.meter, has.balance_cents, has.floor_cents) if has.meter.burn else None
+    stop_at = accrual.instant_below(has.meter, has.balance_cents, has.floor_cents) if has.meter.burn else None
     _set_alarm(tx, AUTO_STOP, has.organization_id, stop_at, tx.now)
     if has.recharge_threshold_cents is None:
         return
     attempts = ATTEMPTS.find(tx, organization_id=has.organization_id)
-    recharge_at = accrual.second_below(has.meter, has.balance_cents, has.recharge_threshold_cents)
+    recharge_at = accrual.instant_below(has.meter, has.balance_cents, has.recharge_threshold_cents)
     if attempts is not None and attempts.charge_id is not None:
         recharge_at = None
     _set_alarm(tx, AUTO_RECHARGE, has.organization_id, recharge_at, max(tx.now, attempts.not_before if attempts else 0))
 
 
-def _set_alarm(tx: Tx, kind: str, organization_id: str, second: int | None, not_before: int) -> None:
-    if second is None or second * MICROSECONDS > LAST:
+def _set_alarm(tx: Tx, kind: str, organization_id: str, instant: int | None, not_before: int) -> None:
+    if instant is None or instant > LAST:
         tx.cancel(kind, organization_id)
     else:
-        tx.schedule(max(second * MICROSECONDS, not_before), kind, organization_id)
+        tx.schedule(max(instant, not_before), kind, organization_id)

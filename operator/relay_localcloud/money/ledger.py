@@ -6,11 +6,14 @@ from typing import Any, Final, Literal
 
 from sqlalchemy import Index, text
 
+from relay_localcloud.kernel.instants import SECOND
 from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.money.accrual import Meter
 from relay_wire.billing import AutoRecharge
 
 Kind = Literal["deposit", "usage", "credit", "refund"]
+
+_KEPT_UNIT: Final = SECOND  # 1/3600 cent
 
 RECHARGE_DEFAULTS: Final = AutoRecharge(enabled=False, threshold_cents=1000, amount_cents=5000)
 USUAL_CARD: Final[Mapping[str, Any]] = {
@@ -25,11 +28,14 @@ USUAL_CARD: Final[Mapping[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class AccountRow:
-    """An organization's account; the fields from `read_at` to `burn` are those of its meter."""
+    """An organization's account; the fields from `read_at` to `burn`, and both rests, are those of its meter.
+
+    A meter's units can outgrow the integers of SQLite: whole 1/3600 cents are kept, and what is over as a rest.
+    """
 
     organization_id: str
     balance_cents: int
-    read_at: int  # whole seconds, as month_start
+    read_at: int
     month_start: int
     month_units: int
     earlier_units: int
@@ -38,11 +44,15 @@ class AccountRow:
     recharge_enabled: bool = False
     recharge_threshold_cents: int = RECHARGE_DEFAULTS.threshold_cents
     recharge_amount_cents: int = RECHARGE_DEFAULTS.amount_cents
+    month_rest: int = 0
+    earlier_rest: int = 0
 
     @property
     def meter(self) -> Meter:
         """As it was read last."""
-        return Meter(self.read_at, self.month_start, self.month_units, self.earlier_units, self.burn)
+        month_units = self.month_units * _KEPT_UNIT + self.month_rest
+        earlier_units = self.earlier_units * _KEPT_UNIT + self.earlier_rest
+        return Meter(self.read_at, self.month_start, month_units, earlier_units, self.burn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +80,7 @@ class UsageRecord:
     name: str
     gpu_model_id: str | None
     rate_cents: int  # of all of it, an hour
-    started_at: int  # whole seconds, as ended_at
+    started_at: int
     ended_at: int | None
     node_id: str | None  # where the holder's GPUs are, whose provider earns by it; None: it has none
 
@@ -112,6 +122,16 @@ USAGE: Final = Rows(
 )
 CARDS: Final = Rows(Card, "payment_methods", Index("cards_of_organization", "organization_id", "sequence"))
 ATTEMPTS: Final = Rows(Attempts, "recharge_attempts", key=("organization_id",))
+
+
+def metered(meter: Meter) -> Mapping[str, int]:
+    """A meter as the fields of an account's row."""
+    month_units, month_rest = divmod(meter.month_units, _KEPT_UNIT)
+    earlier_units, earlier_rest = divmod(meter.earlier_units, _KEPT_UNIT)
+    read = {"read_at": meter.read_at, "month_start": meter.month_start, "burn": meter.burn}
+    month = {"month_units": month_units, "month_rest": month_rest}
+    return {**read, **month, "earlier_units": earlier_units, "earlier_rest": earlier_rest}
+
 
 transactions: Final = TRANSACTIONS.table
 usage_records: Final = USAGE.table

@@ -11,7 +11,7 @@ from relay_localcloud.http.errors import not_found
 from relay_localcloud.http.openapi import ASSUMED
 from relay_localcloud.http.principal import BillingReader, OrganizationId, OrganizationWriter
 from relay_localcloud.http.routing import Router
-from relay_localcloud.kernel.instants import SECOND, timestamp
+from relay_localcloud.kernel.instants import HOUR, timestamp
 from relay_localcloud.kernel.rows import shown
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import accrual, alarms, billing, payments, usage
@@ -65,7 +65,7 @@ def get_usage(_: BillingReader, organization_id: OrganizationId, tx: Tx) -> Answ
     shares = accrual.shares_in_cents([used.units for used in lines])
     return {
         "usageCents": accrual.cents(meter.month_units),
-        "usageHours": _hours(sum(used.seconds for used in lines)),
+        "usageHours": _hours(sum(used.ran for used in lines)),
         "breakdown": [_line(used, cents) for used, cents in zip(lines, shares, strict=True)],
         "burnPerHourCents": meter.burn,
         "autoStopFloorCents": account.floor_cents,
@@ -83,7 +83,7 @@ def get_daily_usage(
     days: Annotated[int, Query(), Field(ge=1, le=MOST_DAYS, description="How many days, today included.")] = 30,
 ) -> Answer:
     """Answers every day (UTC), the oldest first; the cents of a month's days sum up to those of the month."""
-    shown = usage.by_day(tx.connection, organization_id, days, tx.now // SECOND)
+    shown = usage.by_day(tx.connection, organization_id, days, tx.now)
     return {"items": [_day(day) for day in shown]}
 
 
@@ -143,13 +143,13 @@ def set_auto_recharge(
 
 def _line(used: Used, cents: int) -> dict[str, object]:
     named = shown(used, "resource_id", "kind", "name", "gpu_model_id")
-    return {**named, "hours": _hours(used.seconds), "cents": cents}
+    return {**named, "hours": _hours(used.ran), "cents": cents}
 
 
 def _day(day: Day) -> dict[str, object]:
-    date = timestamp(day.start * SECOND)[:10]
-    return {"date": date, "usageCents": day.cents, "usageHours": _hours(day.seconds)}
+    date = timestamp(day.start)[:10]
+    return {"date": date, "usageCents": day.cents, "usageHours": _hours(day.ran)}
 
 
-def _hours(seconds: int) -> float:
-    return seconds / 3600
+def _hours(ran: int) -> float:
+    return ran / HOUR

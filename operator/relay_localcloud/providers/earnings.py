@@ -19,7 +19,7 @@ from relay_localcloud.money.ledger import usage_records
 
 @dataclass(frozen=True, slots=True)
 class Stint:
-    """Usage of a node from one second to another, at cents an hour; `ended_at` None: it still runs."""
+    """Usage of a node from one instant to another, at cents an hour; `ended_at` None: it still runs."""
 
     node_id: str
     started_at: int
@@ -29,7 +29,7 @@ class Stint:
 
 @dataclass(frozen=True, slots=True)
 class Payout:
-    """Whole cents paid at a second for the month [start, end)."""
+    """Whole cents paid at an instant for the month [start, end)."""
 
     start: int
     end: int
@@ -39,7 +39,7 @@ class Payout:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """All that was earned up to a second, in units of `money/accrual.py`: by node, and by the start of the month."""
+    """All that was earned up to an instant, in units of `money/accrual.py`: by node, and by the start of the month."""
 
     read_at: int
     by_node: Mapping[str, int]
@@ -62,7 +62,7 @@ class Statement:
         units = 0
         for start in sorted(self.by_month):
             end = _month_end(start)
-            paid_at = end + accrual.SETTLED_AFTER_SECONDS
+            paid_at = end + accrual.SETTLED_AFTER
             if paid_at > self.read_at:
                 break
             cents = accrual.cents(units + self.by_month[start]) - accrual.cents(units)
@@ -72,21 +72,21 @@ class Statement:
         return paid
 
 
-def statement(node_ids: Iterable[str], stints: Iterable[Stint], second: int) -> Statement:
-    """Add stints up to a second; every one of the nodes has an entry, in their order."""
+def statement(node_ids: Iterable[str], stints: Iterable[Stint], instant: int) -> Statement:
+    """Add stints up to an instant; every one of the nodes has an entry, in their order."""
     by_node = dict.fromkeys(node_ids, 0)
     by_month: defaultdict[int, int] = defaultdict(int)
-    begun = [stint for stint in stints if stint.started_at < second]
-    months = _month_starts(min((stint.started_at for stint in begun), default=second), second)
+    begun = [stint for stint in stints if stint.started_at < instant]
+    months = _month_starts(min((stint.started_at for stint in begun), default=instant), instant)
     for stint in begun:
-        for month, units in _by_month(stint, second, months):
+        for month, units in _by_month(stint, instant, months):
             by_node[stint.node_id] += units
             by_month[month] += units
-    return Statement(second, by_node, dict(by_month))
+    return Statement(instant, by_node, dict(by_month))
 
 
-def of_provider(tx: Tx, organization_id: str, second: int) -> Statement:
-    """The statement of an organization up to a second, over all nodes that it has or had."""
+def of_provider(tx: Tx, organization_id: str, instant: int) -> Statement:
+    """The statement of an organization up to an instant, over all nodes that it has or had."""
     mine = [node.id for node in nodes.owned(tx, organization_id)]
     record = usage_records.c
     query = (
@@ -94,11 +94,11 @@ def of_provider(tx: Tx, organization_id: str, second: int) -> Statement:
         .join_from(usage_records, nodes.nodes, record.node_id == nodes.nodes.c.id)
         .where(nodes.owned_by(organization_id))
     )
-    return statement(mine, (Stint(*row) for row in tx.connection.execute(query)), second)
+    return statement(mine, (Stint(*row) for row in tx.connection.execute(query)), instant)
 
 
-def _by_month(stint: Stint, second: int, months: Sequence[int]) -> Iterator[tuple[int, int]]:
-    at, end = stint.started_at, min(second if stint.ended_at is None else stint.ended_at, second)
+def _by_month(stint: Stint, instant: int, months: Sequence[int]) -> Iterator[tuple[int, int]]:
+    at, end = stint.started_at, min(instant if stint.ended_at is None else stint.ended_at, instant)
     month = bisect_right(months, at) - 1
     while at < end:
         over = min(months[month + 1], end)
@@ -115,4 +115,4 @@ def _month_starts(first: int, last: int) -> list[int]:
 
 
 def _month_end(start: int) -> int:
-    return accrual.settlement_at(start + accrual.SETTLED_AFTER_SECONDS + 1) - accrual.SETTLED_AFTER_SECONDS
+    return accrual.settlement_at(start + accrual.SETTLED_AFTER + 1) - accrual.SETTLED_AFTER

@@ -14,10 +14,9 @@ from relay_localcloud.http.arguments import Path, Query
 from relay_localcloud.http.bodies import Body
 from relay_localcloud.http.principal import EarningsReader, OrganizationId, OrganizationWriter, ProviderReader
 from relay_localcloud.http.routing import Router
-from relay_localcloud.kernel.instants import timestamp
+from relay_localcloud.kernel.instants import SECOND, timestamp
 from relay_localcloud.kernel.rows import shown
 from relay_localcloud.kernel.store import Tx
-from relay_localcloud.money.accrual import MICROSECONDS
 from relay_localcloud.providers import applications, earnings, node_events
 from relay_localcloud.providers.earnings import Payout
 from relay_localcloud.providers.tokens import TOKENS, TokenState, state_of
@@ -85,7 +84,7 @@ def provider_stats(_: ProviderReader, organization_id: OrganizationId, tx: Tx) -
 @router.get("/v1/orgs/{orgId}/provider/earnings", response_model=ProviderEarnings, summary="Earnings and payouts")
 def provider_earnings(_: EarningsReader, organization_id: OrganizationId, tx: Tx) -> dict[str, object]:
     """All usage of the nodes up to now, open stints included; payouts are made on the 1st at 00:10 UTC."""
-    earned = earnings.of_provider(tx, organization_id, tx.now // MICROSECONDS)
+    earned = earnings.of_provider(tx, organization_id, tx.now)
     return {
         "totalCents": earned.total_cents,
         "items": [{"nodeId": node_id, "cents": cents} for node_id, cents in earned.cents_by_node.items()],
@@ -123,11 +122,11 @@ def _node_stats(tx: Tx, organization_id: str) -> dict[str, int]:
 
 def _payout(organization_id: str, payout: Payout) -> dict[str, object]:
     # One organization has one payout a month, so the two name it for good.
-    named = hashlib.sha256(f"{organization_id}\n{payout.start}".encode()).hexdigest()[:20]
+    named = hashlib.sha256(f"{organization_id}\n{payout.start // SECOND}".encode()).hexdigest()[:20]
     return {
         "id": f"payout_{named}",
         "amountCents": payout.cents,
-        "periodStart": timestamp(payout.start * MICROSECONDS),
-        "periodEnd": timestamp(payout.end * MICROSECONDS),
-        "paidAt": timestamp(payout.paid_at * MICROSECONDS),
+        "periodStart": timestamp(payout.start),
+        "periodEnd": timestamp(payout.end),
+        "paidAt": timestamp(payout.paid_at),
     }

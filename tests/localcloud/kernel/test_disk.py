@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from relay_localcloud.kernel.schema import SCHEMA_VERSION
 from tests.localcloud.support.events import create_pod, create_webhook, deliveries_of, make_event
 from tests.localcloud.support.server import COMMAND, Server, request
 from tests.localcloud.support.workloads import status
@@ -245,9 +246,9 @@ def test_a_damaged_state_is_refused_and_left_as_it_is(state: Path, damage: Calla
 
 def test_a_newer_state_is_refused_and_left_as_it_is(state: Path) -> None:
     with closing(sqlite3.connect(state / "state.db")) as newer:
-        newer.execute("PRAGMA user_version=4")
+        newer.execute(f"PRAGMA user_version={SCHEMA_VERSION + 1}")
     before = contents(state)
-    assert "has version 4, this program reads versions up to 3" in refused(state)
+    assert f"has version {SCHEMA_VERSION + 1}, this program reads versions up to {SCHEMA_VERSION}" in refused(state)
     assert contents(state)["state.db"] == before["state.db"]
 
 

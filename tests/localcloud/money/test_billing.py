@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from relay_localcloud.kernel.instants import SECOND
 from relay_localcloud.money import accrual
 from relay_localcloud.money.accrual import Meter
+from relay_localcloud.money.ledger import AccountRow, metered
 from tests.localcloud.support.workloads import (
     DAY,
     UNTIL_RUNNING,
@@ -31,18 +35,19 @@ if TYPE_CHECKING:
     from tests.localcloud.support.server import Organization, Server
 
 HOUR = 3600
-NOVEMBER = 1_793_491_200  # 2026-11-01T00:00:00Z
+NOVEMBER = 1_793_491_200 * SECOND  # 2026-11-01T00:00:00Z
+LONG = DAY * SECOND
 
 
 # The arithmetic.
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 90 * DAY), st.integers(0, 90 * DAY), st.integers(0, 10_000)), max_size=8),
-    st.integers(0, 100 * DAY),
+    st.lists(st.tuples(st.integers(0, 90 * LONG), st.integers(0, 90 * LONG), st.integers(0, 10_000)), max_size=8),
+    st.integers(0, 100 * LONG),
 )
 def test_a_meter_adds_up_what_every_stint_costs(stints: list[tuple[int, int, int]], until: int) -> None:
-    """However often it is read, and over however many months: (start, length, rate) against a meter."""
+    """However often it is read, and over however many months: (start, length, rate) in microseconds against a meter."""
     changes = sorted(
         [(start, rate) for start, _, rate in stints] + [(start + length, -rate) for start, length, rate in stints]
     )
@@ -59,29 +64,50 @@ def test_a_meter_adds_up_what_every_stint_costs(stints: list[tuple[int, int, int
 
 
 @given(st.integers(-1000, 10_000), st.integers(-100, 100), st.integers(1, 5000), st.integers(0, 10_000))
-def test_the_auto_stop_is_the_first_second_below_the_floor(
+def test_the_auto_stop_is_the_first_instant_below_the_floor(
     balance_cents: int, floor: int, rate: int, units: int
 ) -> None:
     meter = Meter(NOVEMBER, NOVEMBER, units, 0, rate)
 
-    def available(second: int) -> int:
-        return balance_cents - accrual.cents(accrual.read(meter, second).accrued_units)
+    def available(instant: int) -> int:
+        return balance_cents - accrual.cents(accrual.read(meter, instant).accrued_units)
 
-    second = accrual.second_below(meter, balance_cents, floor)
-    assert second is not None
-    assert available(second) < floor
-    assert second == NOVEMBER or available(second - 1) >= floor
+    instant = accrual.instant_below(meter, balance_cents, floor)
+    assert instant is not None
+    assert available(instant) < floor
+    assert instant == NOVEMBER or available(instant - 1) >= floor
+
+
+@given(st.lists(st.tuples(st.integers(1, 10 * SECOND), st.integers(0, 10 * SECOND)), max_size=50))
+def test_what_is_billed_is_what_ran_however_it_is_cut_into_stints(stints: list[tuple[int, int]]) -> None:
+    """(length, pause) one after another, against one stint as long as all of them."""
+    meter = Meter(NOVEMBER, NOVEMBER, 0, 0, 0)
+    for length, pause in stints:
+        running = replace(meter, burn=249)
+        meter = replace(accrual.read(running, running.read_at + length), burn=0)
+        meter = accrual.read(meter, meter.read_at + pause)
+    at_once = accrual.read(Meter(NOVEMBER, NOVEMBER, 0, 0, 249), NOVEMBER + sum(length for length, _ in stints))
+    assert meter.accrued_units == at_once.accrued_units
+
+
+@given(st.integers(0, 10**30), st.integers(0, 10**30), st.integers(0, 10**12))
+def test_a_meter_is_kept_in_integers_that_fit(month: int, earlier: int, burn: int) -> None:
+    meter = Meter(NOVEMBER, NOVEMBER, month, earlier, burn)
+    kept = metered(meter)
+    assert AccountRow("org", 0, funded_at=None, **dict[str, Any](kept)).meter == meter
+    assert 0 <= kept["month_rest"] < SECOND
+    assert 0 <= kept["earlier_rest"] < SECOND
 
 
 def test_nothing_that_burns_never_falls_below() -> None:
-    assert accrual.second_below(Meter(NOVEMBER, NOVEMBER, 0, 0, 0), 0, 0) is None
+    assert accrual.instant_below(Meter(NOVEMBER, NOVEMBER, 0, 0, 0), 0, 0) is None
 
 
-@given(st.lists(st.integers(0, 100_000), max_size=20))
+@given(st.lists(st.integers(0, 100_000 * SECOND), max_size=20))
 def test_shares_add_up_to_the_floored_total(units: list[int]) -> None:
     shares = accrual.shares_in_cents(units)
     assert sum(shares) == accrual.cents(sum(units))
-    assert all(abs(share - amount / 3600) <= 1 for share, amount in zip(shares, units, strict=True))
+    assert all(abs(share - amount / accrual.UNITS_PER_CENT) <= 1 for share, amount in zip(shares, units, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -133,6 +159,28 @@ async def test_only_running_is_billed_per_second_at_the_rate_of_create(organizat
     await act(organization, pod["id"], "stop")
     await organization.server.advance(DAY)
     assert await spent(organization) == rate // 60
+
+
+@pytest.mark.parametrize("microseconds", [1, 900_000, SECOND, SECOND + 1])
+async def test_forty_stints_cost_what_they_ran_together(server: Server, microseconds: int) -> None:
+    """Each within one second of the clock, or just beyond it."""
+    moment = datetime.fromisoformat(await server.advance(1)).replace(microsecond=0)
+    await server.ok("POST", "/clock", {"set": (moment + timedelta(seconds=1)).isoformat()})
+    organization = await server.organization()
+    await own_node(organization)
+    pod = await new_pod(organization, gpuCount=8)
+    for again in range(40):
+        if again:
+            await act(organization, pod["id"], "restart")
+        await server.advance(UNTIL_RUNNING)
+        await server.advance(microseconds / SECOND)
+        await act(organization, pod["id"], "stop")
+        await server.advance(3 - microseconds / SECOND)
+    ran = 40 * microseconds
+    assert await spent(organization) == pod["pricePerHourCents"] * ran // accrual.UNITS_PER_CENT
+    used = await usage(organization)
+    assert used["usageHours"] == used["breakdown"][0]["hours"] == ran / (HOUR * SECOND)
+    assert used["usageCents"] == used["breakdown"][0]["cents"] == await spent(organization)
 
 
 async def test_balance_is_available_plus_accrued(organization: Organization) -> None:

@@ -10,18 +10,17 @@ from hypothesis import strategies as st
 from sqlalchemy import delete, insert
 
 import relay_localcloud.app  # noqa: F401 - every table, as in the running cloud
+from relay_localcloud.kernel.instants import DAY, SECOND
 from relay_localcloud.kernel.store import Store
 from relay_localcloud.money import accrual, usage
 from relay_localcloud.money.ledger import usage_records
 from tests.localcloud.support.billing import DAILY
-from tests.localcloud.support.workloads import DAY, act, balance, running_pod
+from tests.localcloud.support.workloads import act, balance, running_pod
 from tests.localcloud.support.workloads import usage as usage_of_month
 
 if TYPE_CHECKING:
     from tests.localcloud.conftest import StartServer
     from tests.localcloud.support.server import Organization
-
-HOUR = 3600
 
 
 async def daily(organization: Organization, days: int | None = None) -> list[Any]:
@@ -57,7 +56,7 @@ async def test_thirty_days_are_shown_unless_told_otherwise(organization: Organiz
 
 async def test_the_days_of_a_month_sum_up_to_the_month(organization: Organization) -> None:
     await running_pod(organization)
-    await organization.server.advance(40 * DAY + 1234)
+    await organization.server.advance(40 * 86_400 + 1234)
     month = (await organization.server.ok("GET", "/clock"))["now"][:7]
     days = [day for day in await daily(organization, 60) if day["date"].startswith(month)]
     assert sum(day["usageCents"] for day in days) == (await balance(organization))["currentMonthUsageCents"]
@@ -71,7 +70,7 @@ async def test_a_number_of_days_that_makes_no_sense_is_400(organization: Organiz
 
 
 STORE = Store.ephemeral()
-START = 1_893_456_000  # 2030-01-01T00:00:00Z
+START = 1_893_456_000 * SECOND  # 2030-01-01T00:00:00Z
 STINTS = st.lists(st.tuples(st.integers(0, 70 * DAY), st.integers(0, 40 * DAY), st.integers(1, 3000)), max_size=6)
 
 
@@ -82,9 +81,20 @@ def test_days_are_what_the_stints_on_them_cost(stints: list[tuple[int, int, int]
     assert len(shown) == days
     for day in shown:
         begun = accrual.month_start(day.start)
-        assert day.seconds == _used(stints, day.start, min(day.start + DAY, until))[0]
-        before, after = (_used(stints, begun, min(end, until))[1] // HOUR for end in (day.start, day.start + DAY))
+        assert day.ran == _used(stints, day.start, min(day.start + DAY, until))[0]
+        before, after = (
+            _used(stints, begun, min(end, until))[1] // accrual.UNITS_PER_CENT for end in (day.start, day.start + DAY)
+        )
         assert day.cents == after - before
+
+
+@given(st.lists(st.tuples(st.integers(0, 70 * DAY), st.integers(0, 40 * DAY), st.integers(1, 10**10)), max_size=6))
+def test_what_a_resource_used_is_exact_at_any_rate(stints: list[tuple[int, int, int]]) -> None:
+    since, until = accrual.month_start(START + 60 * DAY), START + 80 * DAY
+    _by_day(stints, until, 1)
+    with STORE.transaction(at=until) as tx:
+        used = usage.used_between(tx.connection, "org", since, until)
+    assert (sum(each.ran for each in used), sum(each.units for each in used)) == _used(stints, since, until)
 
 
 def _by_day(stints: list[tuple[int, int, int]], until: int, days: int) -> list[usage.Day]:
@@ -110,8 +120,8 @@ def _by_day(stints: list[tuple[int, int, int]], until: int, days: int) -> list[u
 
 
 def _used(stints: list[tuple[int, int, int]], since: int, until: int) -> tuple[int, int]:
-    """Seconds and units between two seconds."""
+    """Microseconds and units between two instants."""
     parts = [
         (max(0, min(START + start + length, until) - max(START + start, since)), rate) for start, length, rate in stints
     ]
-    return sum(seconds for seconds, _ in parts), sum(seconds * rate for seconds, rate in parts)
+    return sum(ran for ran, _ in parts), sum(ran * rate for ran, rate in parts)

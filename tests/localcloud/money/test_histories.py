@@ -4,33 +4,36 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from relay_localcloud.kernel.instants import DAY, HOUR, SECOND
 from tests.localcloud.support.billing import NOTIFIED, deposit
 from tests.localcloud.support.workloads import GRACE, UNTIL_RUNNING, act, balance, own_node, usage
 
 if TYPE_CHECKING:
     from tests.localcloud.support.server import Organization, Server
 
-HOUR = 3600
-DAY = 86_400
 FUNDS = 10**9
 PODS = 6
-LOST_FOR_GOOD = GRACE + 7 * DAY
+LOSS = GRACE * SECOND
+LOST_FOR_GOOD = LOSS + 7 * DAY
+STARTED = UNTIL_RUNNING * SECOND
 
 SIZES = st.sampled_from([("small", 4), ("medium", 8), ("large", 16)])
 STEPS = st.one_of(
     st.tuples(st.just("create"), SIZES),
     st.tuples(st.just("pod"), st.integers(1, 8)),
-    st.tuples(st.just("node"), st.integers(0, 2 * GRACE)),
+    st.tuples(st.just("node"), st.integers(0, 2 * LOSS)),
     st.tuples(st.sampled_from(["stop", "restart", "terminate"]), st.integers(0, 9)),
     st.tuples(st.just("deposit"), st.integers(1000, 50_000)),
-    st.tuples(st.just("advance"), st.one_of(st.integers(0, 10), st.integers(0, 40 * DAY))),
-    st.tuples(st.just("month"), st.sampled_from([-3, -1, 0, 1, 597, 599, 600, 601, DAY])),
+    st.tuples(st.just("advance"), st.one_of(st.integers(0, 10 * SECOND), st.integers(0, 40 * DAY))),
+    st.tuples(
+        st.just("month"), st.sampled_from([offset * SECOND for offset in (-3, -1, 0, 1, 597, 599, 600, 601, 86_400)])
+    ),
 )
 
 
@@ -42,8 +45,8 @@ class Stint:
     rate: int
     end: int | None = None
 
-    def seconds(self, since: int, until: int) -> int:
-        """Its seconds in [since, until)."""
+    def within(self, since: int, until: int) -> int:
+        """Its microseconds in [since, until)."""
         return max(0, min(until if self.end is None else self.end, until) - max(self.start, since))
 
 
@@ -64,20 +67,20 @@ class Machine:
             return "interrupted"
         if self.stint.end is None:
             return "deploying" if now < self.stint.start else "running"
-        return "stopping" if now < self.stint.end + 1 else "stopped"
+        return "stopping" if now < self.stint.end + SECOND else "stopped"
 
 
 @dataclass
 class Books:
-    """The straightforward computation, in seconds of the clock."""
+    """The straightforward computation, in microseconds of the clock."""
 
     now: int
     stints: list[Stint] = field(default_factory=list)
     credits: list[tuple[int, int]] = field(default_factory=list)
 
     def units(self, since: int, until: int) -> int:
-        """1/3600 cents used in [since, until)."""
-        return sum(stint.rate * stint.seconds(since, until) for stint in self.stints)
+        """Cent-microseconds an hour, used in [since, until)."""
+        return sum(stint.rate * stint.within(since, until) for stint in self.stints)
 
     @property
     def month(self) -> int:
@@ -87,7 +90,7 @@ class Books:
     @property
     def settled_cents(self) -> int:
         """What all settlements so far took, with every rest carried."""
-        until = self.month if self.now >= self.month + 600 else month_of(self.month - 1)
+        until = self.month if self.now >= self.month + 600 * SECOND else month_of(self.month - 1)
         return self.units(0, until) // HOUR
 
     def balance(self) -> dict[str, Any]:
@@ -109,16 +112,17 @@ class Books:
         burn = sum(stint.rate for stint in self.stints if stint.start <= self.now and stint.end is None)
         return {
             "usageCents": self.units(self.month, self.now) // HOUR,
-            "usageHours": sum(stint.seconds(self.month, self.now) for stint in self.stints) / HOUR,
+            "usageHours": sum(stint.within(self.month, self.now) for stint in self.stints) / HOUR,
             "burnPerHourCents": burn,
             "autoStopFloorCents": 0,
             "projectedRunwayHours": self.balance()["availableCents"] / burn if burn else None,
         }
 
 
-def month_of(second: int) -> int:
-    """The first second of a month."""
-    return int(datetime.fromtimestamp(second, UTC).replace(day=1, hour=0, minute=0, second=0).timestamp())
+def month_of(instant: int) -> int:
+    """The first instant of a month."""
+    moment = datetime.fromtimestamp(instant // SECOND, UTC)
+    return int(moment.replace(day=1, hour=0, minute=0, second=0).timestamp()) * SECOND
 
 
 class History:
@@ -142,7 +146,7 @@ class History:
                 await self.lose_or_return(argument)
             case "deposit":
                 await deposit(self.organization, argument)
-                self.books.credits.append((self.books.now + NOTIFIED, argument))
+                self.books.credits.append((self.books.now + NOTIFIED * SECOND, argument))
             case "advance":
                 await self.advance(argument)
             case "month":
@@ -166,9 +170,9 @@ class History:
         rate = made["pricePerHourCents"]
         self.machines.append(Machine(made["id"], rate, self.start(rate), pod=True))
 
-    async def lose_or_return(self, seconds: int) -> None:
+    async def lose_or_return(self, wait: int) -> None:
         """The node stops reporting, or reports again, when nothing on it is on its way."""
-        await self.advance(UNTIL_RUNNING)
+        await self.advance(STARTED)
         reporting = self.lost_at is not None
         await self.organization.server.ok("PATCH", f"/nodes/{self.node}", {"reporting": reporting})
         self.lost_at = None if reporting else self.books.now
@@ -177,7 +181,7 @@ class History:
                 machine.interrupted = False
                 machine.stint = Stint(self.books.now, machine.rate)
                 self.books.stints.append(machine.stint)
-        await self.advance(seconds)
+        await self.advance(wait)
 
     async def act(self, machine: Machine, action: str) -> None:
         books, state = self.books, machine.state(self.books.now)
@@ -195,18 +199,18 @@ class History:
             machine.stint.end = books.now
 
     def start(self, rate: int) -> Stint:
-        stint = Stint(self.books.now + UNTIL_RUNNING, rate)
+        stint = Stint(self.books.now + STARTED, rate)
         self.books.stints.append(stint)
         return stint
 
-    async def advance(self, seconds: int) -> None:
-        await self.organization.server.advance(seconds)
-        self.books.now += seconds
+    async def advance(self, microseconds: int) -> None:
+        await self.organization.server.advance(microseconds / SECOND)
+        self.books.now += microseconds
         if self.lost_at is None:
             return
         for machine in (machine for machine in self.machines if machine.pod and not machine.gone):
-            if machine.stint.end is None and self.books.now >= self.lost_at + GRACE:
-                machine.stint.end = self.lost_at + GRACE
+            if machine.stint.end is None and self.books.now >= self.lost_at + LOSS:
+                machine.stint.end = self.lost_at + LOSS
                 machine.interrupted = True
             if machine.interrupted and self.books.now >= self.lost_at + LOST_FOR_GOOD:
                 machine.gone, machine.interrupted = True, False
@@ -224,18 +228,18 @@ class History:
 
 LOSSES = [
     ("pod", 2),
-    ("advance", 5),
-    ("node", 200),
-    ("advance", 10),
-    ("node", 7),
-    ("node", 100),
-    ("node", 3),
-    ("month", 601),
+    ("advance", 5 * SECOND),
+    ("node", 200 * SECOND),
+    ("advance", 10 * SECOND),
+    ("node", 7 * SECOND),
+    ("node", 100 * SECOND),
+    ("node", 3 * SECOND),
+    ("month", 601 * SECOND),
 ]
 
 
-@example(steps=[*LOSSES, ("node", 0), ("stop", 0), ("advance", 181), ("terminate", 0)])
-@example(steps=[*LOSSES, ("pod", 1), ("node", 0), ("advance", 8 * DAY), ("node", 0), ("month", 600)])
+@example(steps=[*LOSSES, ("node", 0), ("stop", 0), ("advance", 181 * SECOND), ("terminate", 0)])
+@example(steps=[*LOSSES, ("pod", 1), ("node", 0), ("advance", 8 * DAY), ("node", 0), ("month", 600 * SECOND)])
 @settings(max_examples=20)
 @given(steps=st.lists(STEPS, min_size=1, max_size=14))
 def test_every_history_costs_what_a_straightforward_computation_says(server: Server, steps: list[Any]) -> None:
@@ -244,8 +248,7 @@ def test_every_history_costs_what_a_straightforward_computation_says(server: Ser
 
 async def _play(server: Server, steps: list[Any]) -> None:
     shown = datetime.fromisoformat(await server.advance(0))
-    now = int(shown.timestamp()) + 1
-    await server.ok("POST", "/clock", {"set": datetime.fromtimestamp(now, UTC).isoformat()})
+    now = (shown - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
     organization = await server.organization(balanceCents=FUNDS)
     history = History(organization, now, await own_node(organization, count=8 * PODS))
     for kind, argument in steps:

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from relay_localcloud.kernel import instants
+from relay_localcloud.kernel.instants import SECOND
+from relay_localcloud.money.accrual import SETTLED_AFTER, UNITS_PER_CENT
 from relay_localcloud.providers.earnings import Stint, statement
 from tests.localcloud.support import clusters
 from tests.localcloud.support.provider import community_node, earnings, set_status
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
 
 HOUR = 3600
 DAY = 86_400
-HALF_YEAR = 180 * DAY
+HALF_YEAR = 180 * instants.DAY
 
 
 async def by_node(provider: Organization) -> dict[str, int]:
@@ -214,9 +217,11 @@ async def _play(server: Server, steps: list[tuple[str, int]]) -> None:
 
 
 def test_a_part_of_a_cent_is_carried_to_the_next_payout() -> None:
-    month = 31 * DAY
-    halves = [Stint("node_1", month - 1, month, 1800), Stint("node_1", month, month + 1, 1800)]
-    before, after = (statement(["node_1"], halves, second) for second in (month + 600, month + 28 * DAY + 600))
+    month = 31 * instants.DAY
+    halves = [Stint("node_1", month - SECOND, month, 1800), Stint("node_1", month, month + SECOND, 1800)]
+    before, after = (
+        statement(["node_1"], halves, at) for at in (month + SETTLED_AFTER, month + 28 * instants.DAY + SETTLED_AFTER)
+    )
     assert (before.total_cents, before.payouts) == (1, [])
     assert [(payout.start, payout.cents) for payout in after.payouts] == [(month, 1)]
 
@@ -230,7 +235,7 @@ STINTS = st.builds(
 )
 
 
-@given(st.lists(STINTS, max_size=20), st.integers(0, 3 * HALF_YEAR), st.integers(0, 100 * DAY))
+@given(st.lists(STINTS, max_size=20), st.integers(0, 3 * HALF_YEAR), st.integers(0, 100 * instants.DAY))
 def test_items_sum_up_and_payouts_never_change_and_never_pay_more(stints: list[Stint], now: int, later: int) -> None:
     nodes = ["node_1", "node_2", "node_3"]
     began = [stint for stint in stints if stint.ended_at is None or stint.started_at <= stint.ended_at]
@@ -238,12 +243,12 @@ def test_items_sum_up_and_payouts_never_change_and_never_pay_more(stints: list[S
     units = sum(
         max(0, min(now if s.ended_at is None else s.ended_at, now) - s.started_at) * s.rate_cents for s in began
     )
-    assert shown.total_cents == units // 3600
+    assert shown.total_cents == units // UNITS_PER_CENT
     assert sum(shown.cents_by_node.values()) == shown.total_cents
     assert list(shown.cents_by_node) == nodes
     paid = shown.payouts
     assert sum(payout.cents for payout in paid) <= shown.total_cents
-    assert all(payout.cents > 0 and payout.paid_at == payout.end + 600 <= now for payout in paid)
+    assert all(payout.cents > 0 and payout.paid_at == payout.end + SETTLED_AFTER <= now for payout in paid)
     if paid:
         last = statement(nodes, began, paid[-1].end)
         assert sum(payout.cents for payout in paid) == last.total_cents
