@@ -1,7 +1,8 @@
 """Streams as server-sent events (section 7, "Streaming"): what a source says, until it ends or is cut.
 
 A source yields frames and, last, what they took. A stream that is cut ends with an error frame and `[DONE]`,
-and is not billed; one that is whole is billed before its last event is sent.
+and is not billed; one that is whole is billed before its last event is sent. Of one that its client leaves, what was
+sent is billed (assumed): an interruption is ours.
 """
 
 import asyncio
@@ -64,17 +65,49 @@ async def broken_after(source: Source, pieces: int) -> Source:
             yield said
 
 
-async def events(
-    source: Source, dialect: "Dialect[Any]", whole: Callable[[Usage], None]
-) -> AsyncGenerator[bytes, None]:
-    """The source as bytes on the wire; `whole` is called with what it took once nothing can cut it any more."""
+class Bill:
+    """What is charged for a stream: once, or never where we cut it.
+
+    `asked` gives the tokens of the prompt, and a piece of content is a token, of a stream that was not whole.
+    """
+
+    def __init__(self, asked: Callable[[], int], charge: Callable[[Usage], None]) -> None:
+        self._asked = asked
+        self._charge = charge
+        self._pieces = 0
+        self._open = True
+
+    def sent(self, frame: Frame) -> None:
+        """Count a frame that is on its way."""
+        self._pieces += frame.part is Part.CONTENT
+
+    def whole(self, used: Usage) -> None:
+        """Charge all of it: nothing can cut it any more."""
+        if self._open:
+            self._open = False
+            self._charge(used)
+
+    def left(self) -> None:
+        """Charge what was sent until its client went away."""
+        if self._open:
+            self.whole(Usage.of(self._asked(), self._pieces))
+
+    def cut(self) -> None:
+        """Charge nothing: the cut is ours."""
+        self._open = False
+
+
+async def events(source: Source, dialect: "Dialect[Any]", bill: Bill) -> AsyncGenerator[bytes, None]:
+    """The source as bytes on the wire."""
     try:
         async for said in source:
             if isinstance(said, Usage):
-                whole(said)
+                bill.whole(said)
             else:
                 yield dialect.event(said.data)
+                bill.sent(said)
     except InferenceError as error:
+        bill.cut()
         name = b"event: error\n" if dialect.family is Family.MESSAGES else b""
         yield name + b"data: " + json.dumps(error.body(dialect.family)).encode() + b"\n\n" + DONE
     else:
@@ -82,12 +115,14 @@ async def events(
 
 
 class EventStream(StreamingResponse):
-    """An answer of events, which ends its source also where the client goes away."""
+    """An answer of events, which ends its source also where the client goes away, and charges for it then."""
 
-    def __init__(self, source: Source, content: AsyncGenerator[bytes, None], headers: Mapping[str, str]) -> None:
+    def __init__(self, source: Source, dialect: "Dialect[Any]", headers: Mapping[str, str], bill: Bill) -> None:
+        content = events(source, dialect, bill)
         super().__init__(content, headers={"Cache-Control": "no-cache", **headers}, media_type="text/event-stream")
         self._source = source
         self._content = content
+        self._bill = bill
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it."""
@@ -96,3 +131,8 @@ class EventStream(StreamingResponse):
         finally:
             await self._content.aclose()
             await self._source.aclose()
+
+    async def listen_for_disconnect(self, receive: Receive) -> None:
+        """Return once the client is gone; only then is it said, not where the server or the state ends the stream."""
+        await super().listen_for_disconnect(receive)
+        self._bill.left()

@@ -19,7 +19,7 @@ from relay_localcloud.inference.callers import InferenceReader, PayingCaller
 from relay_localcloud.inference.catalog import find_model, listed
 from relay_localcloud.inference.charges import Usage, charge
 from relay_localcloud.inference.errors import MODEL_NOT_FOUND, InferenceError
-from relay_localcloud.inference.frames import EventStream
+from relay_localcloud.inference.frames import Bill, EventStream
 from relay_localcloud.inference.invoke import Question, Streaming
 from relay_localcloud.kernel.store import Tx
 from relay_wire.inference import (
@@ -107,12 +107,13 @@ def _streamed(cloud: Cloud, organization_id: str, asked: Question, request: Requ
     if exchange.cut_stream_after is not None:
         source = frames.broken_after(source, exchange.cut_stream_after)
 
-    def whole(used: Usage) -> None:
+    def pay(used: Usage) -> None:
         if not exchange.reply_breaks:
             with cloud.store.transaction() as tx:
                 charge(tx, organization_id, used)
 
-    return EventStream(source, frames.events(source, asked.dialect, whole), streaming.headers)
+    bill = Bill(lambda: asked.prompt.input_tokens, pay)
+    return EventStream(source, asked.dialect, streaming.headers, bill)
 
 
 async def _unless_left(request: Request, asking: Coroutine[None, None, _Answer]) -> _Answer:

@@ -1,0 +1,119 @@
+"""Streams that their client leaves, or that we cut: what was sent is charged, and a cut of ours is free."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import pytest
+
+from tests.localcloud.support.inference import CHAT, MESSAGES, chat, message
+from tests.localcloud.support.modelserver import ModelServer
+from tests.localcloud.support.server import connections
+from tests.support.eventually import eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.localcloud.conftest import StartServer
+    from tests.localcloud.support.server import Organization
+
+NOTHING = {"requests": 0, "inputTokens": 0, "outputTokens": 0, "costNanoUsd": 0}
+QUESTION = "three words long"
+
+
+def begun(path: str, pieces: int) -> bytes:
+    """What a model's server streams: its beginning and so many pieces."""
+    chunks = _chat(pieces) if path == CHAT else _message(pieces)
+    return b"".join(b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in chunks)
+
+
+def _chat(pieces: int) -> Iterator[dict[str, Any]]:
+    for delta in ({"role": "assistant"}, *({"content": f" {number}"} for number in range(pieces))):
+        yield {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+
+
+def _message(pieces: int) -> Iterator[dict[str, Any]]:
+    yield {"type": "message_start", "message": {"id": "msg", "role": "assistant"}}
+    for number in range(pieces):
+        yield {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": f" {number}"}}
+
+
+async def used(organization: Organization) -> Any:
+    return (await organization.ok("GET", "/v1/orgs/{org}/ai/proxy-usage?days=1"))["totals"]
+
+
+async def add(organization: Organization, behind: ModelServer) -> None:
+    families = ["chat_completions", "messages"]
+    body = {"provider": "openai_compatible", "ref": "far", "endpoint": behind.url, "nativeFamilies": families}
+    await organization.ok("POST", "/v1/inference/models/mine/backends", body)
+
+
+async def opened(organization: Organization, path: str, *, stream: bool = True) -> aiohttp.ClientResponse:
+    url = organization.server.ready["inferenceUrl"] + path
+    asked = (chat if path == CHAT else message)(QUESTION, "mine", stream=stream)
+    async with connections() as session:
+        return await session.post(url, json=asked, headers={"x-api-key": organization.api_key})
+
+
+@pytest.mark.parametrize("pieces", [0, 1, 4])
+@pytest.mark.parametrize("path", [CHAT, MESSAGES])
+async def test_what_was_sent_is_charged_where_the_client_leaves(
+    organization: Organization, path: str, pieces: int
+) -> None:
+    async with ModelServer(body=begun(path, pieces), hang=asyncio.Event()) as behind:
+        await add(organization, behind)
+        answer = await opened(organization, path)
+        for _ in range(pieces + 1):
+            await answer.content.readuntil(b"\n\n")
+        assert await used(organization) == NOTHING
+        answer.close()
+        paid = await eventually(lambda: used(organization), lambda shown: shown != NOTHING, what="the charge")
+    tokens = 3 + pieces
+    assert paid == {"requests": 1, "inputTokens": 3, "outputTokens": pieces, "costNanoUsd": tokens * 100}
+
+
+async def test_who_leaves_a_long_stream_pays_for_a_part_of_it(organization: Organization) -> None:
+    url = organization.server.ready["inferenceUrl"] + CHAT
+    async with aiohttp.ClientSession() as session:
+        body, headers = chat("w " * 500_000, stream=True), {"x-api-key": organization.api_key}
+        async with session.post(url, json=body, headers=headers) as answer:
+            for _ in range(1000):
+                await answer.content.readuntil(b"\n\n")
+            answer.close()
+    paid = await eventually(lambda: used(organization), lambda shown: shown != NOTHING, what="the charge")
+    assert paid["inputTokens"] == 500_000
+    assert 990 < paid["outputTokens"] < 500_000
+
+
+async def test_who_leaves_before_anything_was_sent_pays_nothing(organization: Organization) -> None:
+    async with ModelServer(hang=asyncio.Event()) as behind:
+        await add(organization, behind)
+        asking = asyncio.create_task(opened(organization, CHAT, stream=False))
+        await behind.arrived.wait()
+        asking.cancel()
+        await asyncio.wait([asking])
+        assert await used(organization) == NOTHING
+
+
+async def test_a_server_that_breaks_off_costs_nothing(organization: Organization) -> None:
+    async with ModelServer(body=begun(CHAT, 4)) as behind:
+        await add(organization, behind)
+        answer = await opened(organization, CHAT)
+        assert b"upstream_error" in await answer.read()
+        assert await used(organization) == NOTHING
+
+
+async def test_a_stream_that_ends_with_its_state_costs_nothing_in_the_other(start_server: StartServer) -> None:
+    server = start_server("--ephemeral", "--clock", "frozen")
+    organization = await server.organization()
+    async with ModelServer(body=begun(CHAT, 4), hang=asyncio.Event()) as behind:
+        await add(organization, behind)
+        answer = await opened(organization, CHAT)
+        await answer.content.readuntil(b"\n\n")
+        await server.ok("POST", "/import", await server.ok("GET", "/export"))
+        with pytest.raises(aiohttp.ClientError):
+            await answer.read()
+        assert await used(organization) == NOTHING
