@@ -19,7 +19,7 @@ from relay_localcloud.http.principal import (
     SessionUser,
 )
 from relay_localcloud.http.routing import Router
-from relay_localcloud.identity import invites, members, organizations
+from relay_localcloud.identity import grants, invites, members, organizations
 from relay_localcloud.kernel.instants import timestamp
 from relay_localcloud.kernel.store import Tx
 from relay_wire.account import Joined
@@ -71,22 +71,27 @@ def list_members(_: MemberReader, organization_id: OrganizationId, tx: Tx) -> An
 
 
 @router.post("/v1/orgs/{orgId}/members/add", summary="Add a member")
-def add_member(_: OrganizationWriter, organization_id: OrganizationId, body: Body[MemberAdd], tx: Tx) -> Member:
-    """Takes the e-mail of somebody who has signed up, 404 otherwise; 409 for a member."""
+def add_member(caller: OrganizationWriter, organization_id: OrganizationId, body: Body[MemberAdd], tx: Tx) -> Member:
+    """Takes the e-mail of somebody who has signed up, else 404; 409 for a member, 403 to give more than one has."""
+    grants.require_may_change(caller, organization_id, None, body.role)
     return _member(members.add(tx, organization_id, body.email, body.role))
 
 
 @router.patch("/v1/orgs/{orgId}/members/{userId}", summary="Change a member's role")
 def update_member(
-    _: OrganizationWriter, organization_id: OrganizationId, user_id: UserId, body: Body[MemberUpdate], tx: Tx
+    caller: OrganizationWriter, organization_id: OrganizationId, user_id: UserId, body: Body[MemberUpdate], tx: Tx
 ) -> Member:
-    """Counts for sessions that are open, too. 409 for the last owner."""
+    """Counts for sessions that are open, too. Owners take an owner's session, 403 otherwise; 409 for the last owner."""
+    had = members.member(tx, organization_id, user_id)["role"]
+    grants.require_may_change(caller, organization_id, had, body.role)
     return _member(members.change_role(tx, organization_id, user_id, body.role))
 
 
 @router.delete("/v1/orgs/{orgId}/members/{userId}", summary="Remove a member")
-def remove_member(_: OrganizationWriter, organization_id: OrganizationId, user_id: UserId, tx: Tx) -> None:
-    """Counts for sessions that are open, too; keys stay, they are the organization's. 409 for the last owner."""
+def remove_member(caller: OrganizationWriter, organization_id: OrganizationId, user_id: UserId, tx: Tx) -> None:
+    """Counts for sessions that are open, too; keys stay, they are the organization's. Owners as with PATCH."""
+    had = members.member(tx, organization_id, user_id)["role"]
+    grants.require_may_change(caller, organization_id, had, None)
     members.remove(tx, organization_id, user_id)
 
 

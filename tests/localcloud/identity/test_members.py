@@ -83,19 +83,78 @@ async def test_an_addition_that_makes_no_sense_is_400(organization: Organization
 
 @pytest.mark.parametrize("role", ["owner", "admin", "member", "viewer"])
 async def test_a_role_can_be_changed_into_every_other(organization: Organization, role: str) -> None:
-    person = await session_of(organization, "member")
+    owner, person = await session_of(organization), await session_of(organization, "member")
     before = (await organization.ok("GET", LIST))["items"][1]
-    changed = await organization.ok("PATCH", f"{LIST}/{person.id}", {"role": role})
+    changed = await owner.ok("PATCH", f"/v1/orgs/{organization.id}/members/{person.id}", {"role": role})
     assert changed == {**before, "role": role}
     assert (await roles(organization))[person.id] == role
 
 
-async def test_an_admin_changes_every_role_that_of_owners_too(organization: Organization) -> None:
-    owner, admin = await session_of(organization), await session_of(organization, "admin")
+@pytest.mark.parametrize("with_a_key", [False, True])
+async def test_only_an_owners_session_makes_changes_and_removes_owners(
+    organization: Organization, *, with_a_key: bool
+) -> None:
+    founder, admin = await session_of(organization), await session_of(organization, "admin")
+    second, before = await session_of(organization, "owner"), await roles(organization)
+    caller = organization if with_a_key else admin
     path = f"/v1/orgs/{organization.id}/members/"
-    assert (await admin.ok("PATCH", path + admin.id, {"role": "owner"}))["role"] == "owner"
-    assert (await admin.ok("PATCH", path + owner.id, {"role": "viewer"}))["role"] == "viewer"
-    assert await roles(organization) == {owner.id: "viewer", admin.id: "owner"}
+    for method, user_id, role in (
+        ("PATCH", admin.id, "owner"),
+        ("PATCH", founder.id, "viewer"),
+        ("PATCH", founder.id, "owner"),
+        ("DELETE", founder.id, None),
+    ):
+        answer = await caller.call(method, path + user_id, {"role": role})
+        assert answer.refusal == (403, "forbidden"), (method, role)
+    assert await roles(organization) == before
+    assert (await founder.ok("PATCH", path + admin.id, {"role": "owner"}))["role"] == "owner"
+    assert (await founder.ok("PATCH", path + second.id, {"role": "viewer"}))["role"] == "viewer"
+    assert (await admin.call("DELETE", path + founder.id)).status == 204
+    assert await roles(organization) == {admin.id: "owner", second.id: "viewer"}
+
+
+async def test_who_owns_one_organization_makes_no_owners_of_another(organization: Organization) -> None:
+    admin = await session_of(organization, "admin")
+    await admin.ok("POST", "/v1/orgs", {"name": "Own"})
+    answer = await admin.call("PATCH", f"/v1/orgs/{organization.id}/members/{admin.id}", {"role": "owner"})
+    assert answer.refusal == (403, "forbidden")
+
+
+READING = ["clusters:read", "vms:read", "billing:read"]
+WORKING = [*READING, "clusters:write", "vms:write", "inference"]
+
+
+@pytest.mark.parametrize(
+    ("scopes", "gives"),
+    [
+        (["org:write"], []),
+        (["org:write", *READING[1:]], []),
+        (["org:write", *READING], ["viewer"]),
+        (["org:write", *WORKING[:-1]], ["viewer"]),
+        (["org:write", *WORKING], ["admin", "member", "viewer"]),
+    ],
+)
+async def test_a_key_gives_no_role_that_may_do_more_than_the_key(
+    organization: Organization, scopes: list[str], gives: list[str]
+) -> None:
+    create = "/v1/orgs/{org}/api-keys/create"
+    key = (await organization.ok("POST", create, {"name": "k", "scopes": scopes}))["key"]
+    for role in ("admin", "member", "viewer"):
+        stranger, outside = await sign_up(organization.server), await session_of(organization, "viewer")
+        added = await organization.call("POST", ADD, {"email": stranger.email, "role": role}, key=key)
+        assert added.status == (200 if role in gives else 403), role
+        assert (stranger.id in await roles(organization)) is (role in gives)
+        changed = await organization.call("PATCH", f"{LIST}/{outside.id}", {"role": role}, key=key)
+        assert changed.status == (200 if role in gives or role == "viewer" else 403), role
+
+
+async def test_a_key_that_may_do_little_takes_roles_away(organization: Organization) -> None:
+    create = "/v1/orgs/{org}/api-keys/create"
+    key = (await organization.ok("POST", create, {"name": "k", "scopes": ["org:write"]}))["key"]
+    person = await session_of(organization, "admin")
+    for role in ("member", "viewer"):
+        assert (await organization.ok("PATCH", f"{LIST}/{person.id}", {"role": role}, key=key))["role"] == role
+    assert (await organization.call("DELETE", f"{LIST}/{person.id}", key=key)).status == 204
 
 
 @pytest.mark.parametrize("body", [{}, {"role": None}, {"role": "king"}, {"role": 1}, {"role": ["owner"]}, [], None])
@@ -136,7 +195,7 @@ async def test_the_last_owner_stays_owner(organization: Organization) -> None:
     for role in ("admin", "member", "viewer"):
         assert (await owner.call("PATCH", path, {"role": role})).refusal == (409, "conflict")
     assert (await owner.call("DELETE", path)).refusal == (409, "conflict")
-    assert (await organization.call("DELETE", path)).refusal == (409, "conflict")
+    assert (await organization.call("DELETE", path)).refusal == (403, "forbidden")
     assert (await owner.ok("PATCH", path, {"role": "owner"}))["role"] == "owner"
     assert await roles(organization) == {owner.id: "owner"}
 
