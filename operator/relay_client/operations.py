@@ -14,6 +14,7 @@ from relay_wire.billing import AutoRecharge, AutoRechargeUpdate, Balance, Curren
 from relay_wire.catalog import GpuAvailabilityList, GpuModelList, LocationList, Pricing, VmTemplateList
 from relay_wire.clusters import ClusterCreate, ClusterDetail, ClusterPage, ClusterScale, ClusterSummary
 from relay_wire.files import FileDeleted, FileList, FileObject
+from relay_wire.inference import Backend, BackendCreate, BackendList, BackendUpdate
 from relay_wire.orgs import Member, MemberAdd, MemberList, MemberUpdate
 from relay_wire.pods import PodCapacityList, PodCreate
 from relay_wire.provider import (
@@ -268,6 +269,14 @@ GET_PROVIDER_EARNINGS = Operation(
     "get_provider_earnings", "GET", "/v1/orgs/{orgId}/provider/earnings", NOTHING, ProviderEarnings, repeatable=True
 )
 
+_BACKENDS = "/v1/inference/models/{modelId}/backends"
+_BACKEND = f"{_BACKENDS}/{{id}}"
+CREATE_BACKEND = Operation("create_backend", "POST", _BACKENDS, BackendCreate, Backend, assumed=True)
+LIST_BACKENDS = Operation("list_backends", "GET", _BACKENDS, NOTHING, BackendList, repeatable=True, assumed=True)
+GET_BACKEND = Operation("get_backend", "GET", _BACKEND, NOTHING, Backend, repeatable=True, assumed=True)
+UPDATE_BACKEND = Operation("update_backend", "PATCH", _BACKEND, BackendUpdate, Backend, repeatable=True, assumed=True)
+DELETE_BACKEND = Operation("delete_backend", "DELETE", _BACKEND, NOTHING, NOTHING, repeatable=True, assumed=True)
+
 CREATE_WEBHOOK = Operation("create_webhook", "POST", "/v1/orgs/{orgId}/webhooks/create", WebhookCreate, WebhookCreated)
 LIST_WEBHOOKS = Operation(
     "list_webhooks", "GET", "/v1/orgs/{orgId}/webhooks", NOTHING, WebhookList, repeatable=True, assumed=True
@@ -387,6 +396,11 @@ OPERATIONS: tuple[AnyOperation, ...] = (
     LIST_PROVIDER_NODES,
     UPDATE_PROVIDER_NODE,
     GET_PROVIDER_EARNINGS,
+    CREATE_BACKEND,
+    LIST_BACKENDS,
+    GET_BACKEND,
+    UPDATE_BACKEND,
+    DELETE_BACKEND,
     CREATE_WEBHOOK,
     LIST_WEBHOOKS,
     DELETE_WEBHOOK,

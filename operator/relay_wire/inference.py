@@ -9,7 +9,18 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag, model_validator
 
-from relay_wire.base import Identifier, Lenient, ListOf, NonEmpty, Received, Sent, SentList, SnakeReceived
+from relay_wire.base import (
+    Identifier,
+    Items,
+    Lenient,
+    ListOf,
+    NonEmpty,
+    Received,
+    ResourceId,
+    Sent,
+    SentList,
+    SnakeReceived,
+)
 
 MOST = 2**31 - 1
 MOST_MESSAGES = 10_000
@@ -265,7 +276,8 @@ BackendTransport = Literal["direct", "tunnel", "privatelink"]
 BackendName = Annotated[str, Field(min_length=1, max_length=2000)]
 """What the model is called there, or the server's address; the bounds are assumed."""
 
-BackendKey = Annotated[str, Field(pattern=r"^[\x21-\x7e]+$", max_length=10_000)]
+LONGEST_KEY = 10_000
+BackendKey = Annotated[str, Field(pattern=r"^[\x21-\x7e]+$", max_length=LONGEST_KEY)]
 
 
 class BackendCreate(Sent):
@@ -300,14 +312,18 @@ class BackendUpdate(Sent):
 class Backend(Received):
     """A backend of a model; its key is never shown."""
 
-    id: Identifier
+    id: ResourceId
     model_id: Lenient[str] = None
     provider: Lenient[str] = None
     ref: Lenient[str] = None
     endpoint: Lenient[str] = None
-    native_families: ListOf[str]
+    native_families: ListOf[str] = Field(default_factory=list)
     auth: Lenient[str] = None
     transport: Lenient[str] = None
     weight: Lenient[int] = None
     max_concurrency: Lenient[int] = None
     created_at: Lenient[str] = None
+
+
+BackendList = Items[Backend]
+"""All that stand behind a model."""

@@ -7,6 +7,7 @@ from relay_client import operations as op
 from relay_wire.api_keys import ApiKeyCreate
 from relay_wire.billing import AutoRechargeUpdate
 from relay_wire.clusters import ClusterCreate, ClusterScale
+from relay_wire.inference import BackendCreate, BackendUpdate
 from relay_wire.orgs import MemberAdd, MemberUpdate
 from relay_wire.pods import PodCreate
 from relay_wire.provider import NodeStatusUpdate, ProvisioningTokenCreate
@@ -197,6 +198,32 @@ async def providers(cloud: Cloud, control: Control, organization: Organization) 
     assert (await cloud.call(op.LIST_PROVISIONING_TOKENS)).items == []
 
 
+async def backends(cloud: Cloud) -> None:
+    wanted = BackendCreate(
+        provider="openai_compatible",
+        ref="llama-3",
+        endpoint="https://llama.example/v1",
+        native_families=["chat_completions"],
+        auth="api_key",
+        api_key="s3cret-of-ada",
+    )
+    made = await cloud.call(op.CREATE_BACKEND, wanted, modelId="llama")
+    assert (made.model_id, made.ref, made.auth, made.weight, made.max_concurrency) == (
+        "llama",
+        "llama-3",
+        "api_key",
+        0,
+        0,
+    )
+    changed = await cloud.call(op.UPDATE_BACKEND, BackendUpdate(weight=3), modelId="llama", id=made.id)
+    assert changed == made.model_copy(update={"weight": 3})
+    assert await cloud.call(op.GET_BACKEND, modelId="llama", id=made.id) == changed
+    assert (await cloud.call(op.LIST_BACKENDS, modelId="llama")).items == [changed]
+    await cloud.call(op.DELETE_BACKEND, modelId="llama", id=made.id)
+    with pytest.raises(NotFound):
+        await cloud.call(op.LIST_BACKENDS, modelId="llama")
+
+
 async def webhooks(cloud: Cloud) -> None:
     wanted = WebhookCreate(name="operator", url="http://127.0.0.1:9/hook", events=["vm.running"])
     made = await cloud.call(op.CREATE_WEBHOOK, wanted)
@@ -231,6 +258,7 @@ async def test_every_management_operation_is_understood_by_both_sides(
     await registry_credentials(cloud)
     await runner_pools(cloud)
     await providers(cloud, control, organization)
+    await backends(cloud)
     await webhooks(cloud)
     logged = await control.requests(organization=organization)
     called = {request["operation"] for request in logged}

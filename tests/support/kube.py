@@ -81,6 +81,7 @@ RESOURCES = {
     "GpuModel": Resource(_RELAY, "gpumodels", namespaced=False),
     "OrganizationMember": Resource(_RELAY, "organizationmembers"),
     "VmSnapshot": Resource(_RELAY, "vmsnapshots"),
+    "InferenceBackend": Resource(_RELAY, "inferencebackends"),
     "RunnerPool": Resource(_RELAY, "runnerpools"),
     "ProvisioningToken": Resource(_RELAY, "provisioningtokens"),
     "ProviderNode": Resource(_RELAY, "providernodes"),

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from tests.support.localcloud import LocalCloud, Organization
 
 _PROVIDERS = ("ProvisioningToken", "ProviderNode")
-_RECORDS = ("SshKey", "RegistryCredential", "ApiKey", "OrganizationMember", "VmSnapshot", "RunnerPool", *_PROVIDERS)
+_ASSUMED = ("VmSnapshot", "InferenceBackend")
+_RECORDS = ("SshKey", "RegistryCredential", "ApiKey", "OrganizationMember", "RunnerPool", *_PROVIDERS, *_ASSUMED)
 _WORKLOADS = ("InferenceBatchSchedule", "GpuPod", "GpuVm", "GpuCluster", "InferenceBatch", *_RECORDS)
 _KINDS = (*_WORKLOADS, "CloudAccount")
 # Emptying a namespace is some sixty calls, more than most tests make: it is worth them in somebody's own cluster alone.

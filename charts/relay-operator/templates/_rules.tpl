@@ -17,6 +17,7 @@
   - runnerpools
   - provisioningtokens
   - providernodes
+  - inferencebackends
   - inferencebatchschedules
   verbs:
   - get
@@ -40,6 +41,7 @@
   - runnerpools/status
   - provisioningtokens/status
   - providernodes/status
+  - inferencebackends/status
   - inferencebatchschedules/status
   verbs:
   - patch
@@ -113,6 +115,7 @@
   - runnerpools
   - provisioningtokens
   - providernodes
+  - inferencebackends
   - inferencebatchschedules
   verbs:
   - get
@@ -136,6 +139,7 @@
   - runnerpools/status
   - provisioningtokens/status
   - providernodes/status
+  - inferencebackends/status
   - inferencebatchschedules/status
   verbs:
   - patch
@@ -249,6 +253,7 @@
   - runnerpools
   - provisioningtokens
   - providernodes
+  - inferencebackends
   - inferencebatchschedules
   - gpumodels
   verbs:
@@ -275,6 +280,7 @@
   - runnerpools
   - provisioningtokens
   - providernodes
+  - inferencebackends
   - inferencebatchschedules
   verbs:
   - create

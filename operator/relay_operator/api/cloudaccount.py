@@ -184,6 +184,7 @@ class InUse(Model):
     runner_pools: int = Field(0, ge=0, description="RunnerPools.")
     provisioning_tokens: int = Field(0, ge=0, description="ProvisioningTokens.")
     provider_nodes: int = Field(0, ge=0, description="ProviderNodes.")
+    inference_backends: int = Field(0, ge=0, description="InferenceBackends.")
 
 
 class Ownerless(Model):

@@ -3,6 +3,7 @@
 from typing import Final
 
 from relay_operator.api.cloudaccount import CLOUD_ACCOUNT, CLUSTER_CLOUD_ACCOUNT, CloudAccount, ClusterCloudAccount
+from relay_operator.api.inferencebackend import DEFINITION as INFERENCE_BACKEND
 from relay_operator.api.inferencebatch import DEFINITION as BATCH
 from relay_operator.api.inferencebatchschedule import DEFINITION as SCHEDULE
 from relay_operator.api.providernode import DEFINITION as PROVIDER_NODE
@@ -17,6 +18,7 @@ from relay_operator.kinds.gpupod import DEFINITION as GPU_POD
 from relay_operator.kinds.gpupod import GpuPods
 from relay_operator.kinds.gpuvm import DEFINITION as GPU_VM
 from relay_operator.kinds.gpuvm import GpuVms
+from relay_operator.kinds.inferencebackend import InferenceBackends
 from relay_operator.kinds.organizationmember import DEFINITION as ORGANIZATION_MEMBER
 from relay_operator.kinds.organizationmember import OrganizationMembers
 from relay_operator.kinds.providernode import ProviderNodes
@@ -48,5 +50,6 @@ KINDS: Final[tuple[Kind[Parts], ...]] = (
     Kind(RUNNER_POOL, managed(RunnerPools)),
     Kind(PROVISIONING_TOKEN, managed(ProvisioningTokens)),
     Kind(PROVIDER_NODE, managed(ProviderNodes)),
+    Kind(INFERENCE_BACKEND, managed(InferenceBackends), assumed=True),
     Kind(SCHEDULE, schedules, uses_account=False, wakes_with_owned=True),
 )

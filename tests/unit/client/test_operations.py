@@ -66,6 +66,11 @@ GET /v1/vms/{id}/snapshots
 DELETE /v1/vms/{id}/snapshots/{snapshotId}
 GET /v1/orgs/{orgId}/runner-pools
 DELETE /v1/orgs/{orgId}/runner-pools/{id}
+POST /v1/inference/models/{modelId}/backends
+GET /v1/inference/models/{modelId}/backends
+GET /v1/inference/models/{modelId}/backends/{id}
+PATCH /v1/inference/models/{modelId}/backends/{id}
+DELETE /v1/inference/models/{modelId}/backends/{id}
 GET /v1/orgs/{orgId}/webhooks
 DELETE /v1/orgs/{orgId}/webhooks/{id}
 POST /v1/orgs/{orgId}/webhooks/{id}/toggle
@@ -105,7 +110,7 @@ def test_every_row_is_in_the_table_once_under_its_own_name() -> None:
 def test_a_row_makes_sense(row: AnyOperation) -> None:
     assert row.body is operations.NOTHING or issubclass(row.body, Sent)
     assert row.result is operations.NOTHING or issubclass(row.result, Received)
-    assert re.fullmatch(r"(/[a-z0-9-]+|/\{(orgId|id|userId|snapshotId|nodeId)\})+", row.path)
+    assert re.fullmatch(r"(/[a-z0-9-]+|/\{(orgId|id|userId|snapshotId|nodeId|modelId)\})+", row.path)
     assert (row.api is Api.INFERENCE) is bool(re.match(r"/v1/(files|batches)\b", row.path))
     assert row.repeatable or row.method == "POST"
     assert row.priority is bool(
@@ -125,6 +130,7 @@ def test_nothing_that_makes_or_restarts_something_is_repeated_in_place() -> None
         "create_snapshot",
         "create_runner_pool",
         "create_provisioning_token",
+        "create_backend",
         "create_webhook",
         "upload_file",
         "create_batch",

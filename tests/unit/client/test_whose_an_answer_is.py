@@ -57,16 +57,18 @@ def test_every_kind_of_resource_is_read_by_id() -> None:
         "get_file",
         "delete_file",
         "get_batch",
+        "get_backend",
     }
 
 
 @pytest.mark.parametrize("operation", BY_ID, ids=lambda each: str(each.name))
 async def test_an_answer_about_another_resource_is_unreadable(operation: AnyOperation, server: ScriptedServer) -> None:
+    others = {"modelId": "llama"} if "{modelId}" in operation.path else {}
     server.will(answer(id="its-own"), answer(id="another"))
     async with both_apis(server) as cloud:
-        await cloud.call(operation, id="its-own")
+        await cloud.call(operation, query=None, id="its-own", **others)
         with pytest.raises(Unreadable, match="it is about another, and its-own was asked for") as unreadable:
-            await cloud.call(operation, id="its-own")
+            await cloud.call(operation, query=None, id="its-own", **others)
     assert unreadable.value.outcome is Outcome.UNKNOWN
 
 

@@ -52,6 +52,10 @@ def all_nodes(definition: Definition) -> list[tuple[str, dict[str, Any]]]:
 each_kind = pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda one: one.kind)
 
 OF_THE_CLOUD = {
+    "spec.auth": {"none", "api_key", "aws_sigv4", "gcp_oauth"},
+    "spec.provider": {"azure_openai", "bedrock", "vertex", "openai_compatible"},
+    "spec.transport": {"direct", "tunnel", "privatelink"},
+    "spec.nativeFamilies[]": {"chat_completions", "messages"},
     "spec.authType": {"basic", "aws_ecr", "gcp_gcr"},
     "spec.role": {"owner", "admin", "member", "viewer"},
     "spec.status": {"online", "draining", "maintenance", "removed"},
@@ -145,6 +149,7 @@ def test_every_kind_is_found_by_its_short_name_and_category() -> None:
         "GpuModel": "gmodel",
         "OrganizationMember": "omember",
         "VmSnapshot": "vsnap",
+        "InferenceBackend": "ibackend",
         "RunnerPool": "rpool",
         "ProvisioningToken": "ptoken",
         "ProviderNode": "pnode",

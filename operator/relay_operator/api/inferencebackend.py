@@ -1,0 +1,140 @@
+"""InferenceBackend: a server that answers for a model of the catalog (section 2, "Inference catalog backend")."""
+
+from enum import StrEnum
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
+
+from relay_operator.api.definition import AGE, READY, REASON, Column, Definition
+from relay_operator.api.meta import Resource, Time
+from relay_operator.api.references import SecretKeyRef
+from relay_operator.api.schema import as_set, rules
+from relay_operator.api.workload import NEVER_STOPPED, SAME_ACCOUNT, ManagedSpec, PartStatus
+
+_MOST = 2**31 - 1
+_SAME_MODEL = (
+    "self.modelId == oldSelf.modelId",
+    "modelId cannot be changed, since a backend stands behind one model: create another object",
+)
+_KEY_IS_SENT = (
+    "!has(self.apiKeySecretRef) || (has(self.auth) && self.auth == 'api_key')",
+    "apiKeySecretRef is what auth: api_key sends: set that, or leave apiKeySecretRef out",
+)
+CatalogModel: TypeAlias = Annotated[
+    str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,199}$")
+]
+"""A model of the catalog; the form is assumed."""
+
+
+class Provider(StrEnum):
+    """Who runs it, in the cloud's words."""
+
+    AZURE_OPENAI = "azure_openai"
+    BEDROCK = "bedrock"
+    VERTEX = "vertex"
+    OPENAI_COMPATIBLE = "openai_compatible"
+
+
+class Auth(StrEnum):
+    """How it is authenticated to, in the cloud's words."""
+
+    NONE = "none"
+    API_KEY = "api_key"
+    AWS_SIGV4 = "aws_sigv4"
+    GCP_OAUTH = "gcp_oauth"
+
+
+class Transport(StrEnum):
+    """How it is reached, in the cloud's words."""
+
+    DIRECT = "direct"
+    TUNNEL = "tunnel"
+    PRIVATELINK = "privatelink"
+
+
+class NativeFamily(StrEnum):
+    """What it is asked in, in the cloud's words."""
+
+    CHAT_COMPLETIONS = "chat_completions"
+    MESSAGES = "messages"
+
+
+class InferenceBackendSpec(ManagedSpec):
+    """Which server, behind which model, and how much of the traffic it takes."""
+
+    model_config = rules(SAME_ACCOUNT, NEVER_STOPPED, _SAME_MODEL, _KEY_IS_SENT)
+
+    model_id: CatalogModel = Field(description="The model that it answers for. Cannot be changed later.")
+    provider: Provider = Field(description="Who runs it: azure_openai, bedrock, vertex or openai_compatible.")
+    ref: str = Field(min_length=1, max_length=2000, description="What the model is called there.")
+    endpoint: str = Field(
+        min_length=1,
+        max_length=2000,
+        pattern=r"^https?://[^\s/?#@]+(/[^\s?#]*)?$",
+        description="The server's address, /v1 included, without credentials, query and fragment.",
+    )
+    native_families: list[NativeFamily] = Field(
+        min_length=1,
+        max_length=2,
+        json_schema_extra=as_set(),
+        description="The APIs that it speaks: chat_completions, messages.",
+    )
+    auth: Auth = Field(
+        Auth.NONE, description="How it is authenticated to; none by default. Cannot be changed in place."
+    )
+    api_key_secret_ref: SecretKeyRef | None = Field(
+        None, description="The key that auth: api_key sends as bearer authorization, in a Secret of this namespace."
+    )
+    transport: Transport = Field(Transport.DIRECT, description="How it is reached; direct by default.")
+    weight: int = Field(
+        0,
+        ge=0,
+        le=_MOST,
+        description="Its share of the traffic, beside the weights of the model's other backends. 0, the default: only "
+        "what those cannot take.",
+    )
+    max_concurrency: int = Field(
+        0, ge=0, le=_MOST, description="Requests that it takes at once; 0, the default: without bound."
+    )
+
+
+class InferenceBackendStatus(PartStatus):
+    """What the cloud says about one backend."""
+
+    provider: str | None = Field(None, max_length=64, description="Who runs it.")
+    ref: str | None = Field(None, max_length=2000, description="What the model is called there.")
+    endpoint: str | None = Field(None, max_length=2048, description="The server's address.")
+    auth: str | None = Field(None, max_length=64, description="How it is authenticated to.")
+    transport: str | None = Field(None, max_length=64, description="How it is reached.")
+    weight: int | None = Field(None, ge=0, description="Its share of the traffic.")
+    max_concurrency: int | None = Field(None, ge=0, description="Requests that it takes at once; 0: without bound.")
+    created_at: Time | None = Field(None, description="When it was made.")
+
+
+class InferenceBackend(Resource[InferenceBackendSpec, InferenceBackendStatus]):
+    """One backend."""
+
+    kind: Literal["InferenceBackend"] = "InferenceBackend"
+    status: InferenceBackendStatus = Field(default_factory=InferenceBackendStatus)
+
+
+DEFINITION = Definition(
+    kind="InferenceBackend",
+    plural="inferencebackends",
+    short_name="ibackend",
+    spec=InferenceBackendSpec,
+    status=InferenceBackendStatus,
+    summary="A server that answers for a model of the catalog.",
+    columns=(
+        Column("Model", ".spec.modelId"),
+        Column("Provider", ".status.provider"),
+        Column("Weight", ".status.weight", "integer"),
+        READY,
+        AGE,
+        REASON,
+        Column("Endpoint", ".status.endpoint", priority=1),
+        Column("ID", ".status.id", priority=1),
+    ),
+)
+
+Backing: TypeAlias = Resource[InferenceBackendSpec, InferenceBackendStatus]

@@ -1,0 +1,174 @@
+"""How an InferenceBackend maps to a backend of the catalog (section 2, "Inference catalog backend"; paths assumed)."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from functools import partial
+
+from pydantic import JsonValue
+
+from relay_client import Cloud, NotFound, Unreadable, operations
+from relay_operator.api.conditions import Reason
+from relay_operator.api.inferencebackend import (
+    DEFINITION,
+    Backing,
+    InferenceBackend,
+    InferenceBackendSpec,
+    InferenceBackendStatus,
+)
+from relay_operator.api.meta import CreateIntent
+from relay_operator.api.references import ValueSource
+from relay_operator.engine.address import parts_of
+from relay_operator.engine.fit_schema import fit_schema, moment
+from relay_operator.engine.shared_lists import SharedLists
+from relay_operator.engine.unclaimed_ids import UnclaimedIds
+from relay_operator.flows.managed.resource import (
+    CannotTell,
+    Change,
+    ExternalResource,
+    InputRefs,
+    Inputs,
+    Look,
+    Progress,
+)
+from relay_operator.flows.wiring import Parts
+from relay_operator.kinds.comparison import differing
+from relay_wire.inference import LONGEST_KEY, Backend, BackendCreate, BackendUpdate
+
+_KEY = "apiKeySecretRef"
+_MIRRORED = {"provider", "ref", "endpoint", "auth", "transport", "weight", "max_concurrency"}
+"""Fields that are called the same in an answer and in status."""
+
+
+class InferenceBackends(ExternalResource[InferenceBackendSpec, InferenceBackendStatus, Backend]):
+    """How an InferenceBackend maps to a backend, which is asked for in the model that it stands behind."""
+
+    definition = DEFINITION
+    model = InferenceBackend
+
+    def __init__(self, parts: Parts) -> None:
+        self._lists = SharedLists[Mapping[str, Backend]](parts.settings.poll_settled_seconds, parts.engine.clock)
+
+    async def observe(self, cloud: Cloud, cloud_id: str, last: InferenceBackendStatus, look: Look) -> Backend:
+        """As a list has it that all of the model share, if that will do and has it."""
+        model_id, backend_id = parts_of(cloud_id)
+        if not model_id:
+            raise Unreadable(operations.GET_BACKEND.name, f"status.partOf does not name the model of {backend_id}")
+        if look is Look.ROUTINE:
+            found = (await self._lists.recent(cloud, partial(_listed, cloud, model_id), model_id)).get(backend_id)
+            if found is not None:
+                return found
+        return await cloud.call(operations.GET_BACKEND, modelId=model_id, id=backend_id)
+
+    async def existing(self, cloud: Cloud, obj: Backing) -> Backend | None:
+        """There may be several alike."""
+        return None
+
+    async def alike(self, cloud: Cloud, obj: Backing) -> Sequence[Backend]:
+        model_id, asked = obj.status.part_of or obj.spec.model_id, _asked(obj.spec)
+        listed = await self._lists.fresh(cloud, partial(_listed, cloud, model_id), model_id)
+        return tuple(row for row in listed.values() if _shown(row) == asked)
+
+    def made_at(self, observed: Backend) -> datetime | None:
+        return moment(observed.created_at)
+
+    async def find(self, cloud: Cloud, name: str, unclaimed: UnclaimedIds) -> CannotTell:
+        """It has no name: see `alike`."""
+        return CannotTell()
+
+    async def create(self, cloud: Cloud, obj: Backing, intent: CreateIntent, inputs: Inputs) -> Backend:
+        request = BackendCreate.model_validate({**_asked(obj.spec), "apiKey": _key(inputs) or None})
+        return await cloud.call(operations.CREATE_BACKEND, request, modelId=intent.part_of)
+
+    async def delete(self, cloud: Cloud, cloud_id: str) -> None:
+        model_id, backend_id = parts_of(cloud_id)
+        await cloud.call(operations.DELETE_BACKEND, modelId=model_id, id=backend_id)
+
+    def whole(self, obj: Backing) -> str:
+        return obj.spec.model_id
+
+    def input_refs(self, obj: Backing) -> InputRefs:
+        ref = obj.spec.api_key_secret_ref
+        return InputRefs() if ref is None else InputRefs(texts={_KEY: ValueSource(secret_key_ref=ref)})
+
+    def unusable(self, obj: Backing, inputs: Inputs) -> str | None:
+        ref, key = obj.spec.api_key_secret_ref, _key(inputs)
+        printable = key.isascii() and key.isprintable() and " " not in key
+        if ref is None or (printable and 0 < len(key) <= LONGEST_KEY):
+            return None
+        wrong = f"is no key: 1 to {LONGEST_KEY} printable ASCII characters without spaces are"
+        return f"{_KEY}: the key {ref.key} of the Secret {ref.name} {wrong}"
+
+    def immutable(self, obj: Backing) -> Mapping[str, JsonValue]:
+        """Which Secret has the key does not matter: what is in it does."""
+        spec = obj.spec
+        return {"modelId": spec.model_id, "auth": spec.auth.value, _KEY: spec.api_key_secret_ref is not None}
+
+    def differences(self, obj: Backing, observed: Backend) -> tuple[str, ...]:
+        return differing(
+            ("modelId", obj.spec.model_id, observed.model_id), ("auth", obj.spec.auth.value, observed.auth)
+        )
+
+    def changes(self, obj: Backing, observed: Backend, *, running: bool) -> tuple[Change, ...]:
+        has = _shown(observed)
+        differs = {name: value for name, value in _asked(obj.spec).items() if has[name] not in (value, None)}
+        if not differs:
+            return ()
+        body, model_id = BackendUpdate.model_validate(differs), obj.spec.model_id
+
+        async def send(cloud: Cloud) -> None:
+            await cloud.call(operations.UPDATE_BACKEND, body, modelId=model_id, id=observed.id)
+
+        return (Change("update", Reason.UPDATING, send, to=body.model_dump_json(exclude_none=True)),)
+
+    def progress(self, observed: Backend) -> Progress:
+        return Progress.READY
+
+    def identity(self, observed: Backend) -> tuple[str, str]:
+        return observed.id, ""
+
+    def detail(self, observed: Backend) -> str:
+        return f"the cloud has it as {observed.id}, with the weight {observed.weight}"
+
+    def status(self, obj: Backing, observed: Backend) -> InferenceBackendStatus:
+        told = observed.model_dump(include=_MIRRORED, by_alias=False) | {"created_at": self.made_at(observed)}
+        return obj.status.model_copy(update=fit_schema(InferenceBackendStatus, told))
+
+
+async def _listed(cloud: Cloud, model_id: str) -> Mapping[str, Backend]:
+    """None of a model that has none, which the cloud answers like one that it does not have."""
+    try:
+        return {row.id: row for row in (await cloud.call(operations.LIST_BACKENDS, modelId=model_id)).items}
+    except NotFound:
+        return {}
+
+
+def _asked(spec: InferenceBackendSpec) -> Mapping[str, JsonValue]:
+    """What a create sends but for the key, by the names of the request."""
+    return {
+        "provider": spec.provider.value,
+        "ref": spec.ref,
+        "endpoint": spec.endpoint,
+        "nativeFamilies": list[JsonValue](sorted(family.value for family in spec.native_families)),
+        "auth": spec.auth.value,
+        "transport": spec.transport.value,
+        "weight": spec.weight,
+        "maxConcurrency": spec.max_concurrency,
+    }
+
+
+def _shown(row: Backend) -> Mapping[str, JsonValue]:
+    """The same of what is there."""
+    return {
+        "provider": row.provider,
+        "ref": row.ref,
+        "endpoint": row.endpoint,
+        "nativeFamilies": list[JsonValue](sorted(row.native_families)),
+        "auth": row.auth,
+        "transport": row.transport,
+        "weight": row.weight,
+        "maxConcurrency": row.max_concurrency or 0,
+    }
+
+
+def _key(inputs: Inputs) -> str:
+    return inputs.texts.get(_KEY, "").strip()
