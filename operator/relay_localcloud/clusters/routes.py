@@ -31,6 +31,7 @@ router = Router("Clusters")
 DEFAULT_PORT: Final = 80
 SSH_PORT: Final = 22
 GIBIBYTE: Final = 2**30
+_SECRETS: Final = frozenset({"deployToken", "envVars"})
 
 
 @router.post("/v1/orgs/{orgId}/clusters/create", response_model=ClusterSummary, summary="Create a cluster")
@@ -64,8 +65,12 @@ def get_cluster(caller: ClusterReader, cluster_id: ResourceId, cloud: CurrentClo
 
 @router.get("/v1/clusters/{id}/detail", response_model=ClusterDetail, summary="Get a cluster with its replicas")
 def get_cluster_detail(caller: ClusterReader, cluster_id: ResourceId, cloud: CurrentCloud, tx: Tx) -> dict[str, object]:
-    """Answers everything about it; replicas that ended are left out."""
-    return _detail(tx, _visible(tx, caller, cluster_id), cloud.gateway_url)
+    """Replicas that ended are left out; `deployToken` and `envVars` too for who may only read clusters."""
+    cluster = _visible(tx, caller, cluster_id)
+    detail = _detail(tx, cluster, cloud.gateway_url)
+    if caller.holds("clusters:write", cluster.organization_id):
+        return detail
+    return {name: value for name, value in detail.items() if name not in _SECRETS}
 
 
 @router.post("/v1/clusters/{id}/scale", response_model=ClusterSummary, summary="Change the number of replicas")

@@ -82,6 +82,10 @@ class Principal:
         role = self.roles.get(organization_id)
         return self if role is None else replace(self, organization_id=organization_id, scopes=SCOPES_OF_ROLE[role])
 
+    def holds(self, scope: str, organization_id: str) -> bool:
+        """Whether the caller may do there what the scope is for: a key by its scopes, a session by its role."""
+        return scope in self.acting_in(organization_id).scopes
+
     def admit(self, organization_id: str, noun: str, identifier: str) -> None:
         """Let the caller at a resource named by its bare id: ApiError 404 unless it is theirs, 403 by role."""
         if not self.belongs_to(organization_id):

@@ -37,7 +37,7 @@ def create_deployment(
 ) -> wire.Deployment:
     """Answers the deployment. With room for some replicas only it is degraded until the others find room."""
     caller.check(caller.rule, body.organization_id)
-    return _shown(tx, admission.create(tx, body, factor))
+    return _shown(tx, caller, admission.create(tx, body, factor))
 
 
 @router.get(
@@ -49,7 +49,7 @@ def create_deployment(
 def list_deployments(caller: ServingReader, page: PageRequest, tx: Tx) -> dict[str, object]:
     """Answers those of the caller's organization, newest first; draining ones are among them."""
     rows = partial(DEPLOYMENTS.page, tx, organization_id=caller.organization_id, gone_at=None)
-    return page.newest("serving deployments", caller.organization_id, rows, partial(_shown, tx))
+    return page.newest("serving deployments", caller.organization_id, rows, partial(_shown, tx, caller))
 
 
 @router.get(
@@ -58,8 +58,8 @@ def list_deployments(caller: ServingReader, page: PageRequest, tx: Tx) -> dict[s
     openapi_extra=ASSUMED,
 )
 def get_deployment(caller: ServingReader, deployment_id: ResourceId, tx: Tx) -> wire.Deployment:
-    """Answers it with its replicas."""
-    return _shown(tx, _visible(tx, caller, deployment_id))
+    """Answers it with its replicas; without its `env` who may not change it."""
+    return _shown(tx, caller, _visible(tx, caller, deployment_id))
 
 
 @router.patch(
@@ -71,7 +71,7 @@ def change_deployment(
     caller: CatalogWriter, deployment_id: ResourceId, body: Body[DeploymentChange], tx: Tx
 ) -> wire.Deployment:
     """Answers the deployment; 409 where its status does not allow it."""
-    return _shown(tx, admission.change(tx, _visible(tx, caller, deployment_id), body))
+    return _shown(tx, caller, admission.change(tx, _visible(tx, caller, deployment_id), body))
 
 
 @router.delete(
@@ -93,10 +93,11 @@ def _visible(tx: Tx, caller: Principal, deployment_id: str) -> Deployment:
     return deployment
 
 
-def _shown(tx: Tx, deployment: Deployment) -> wire.Deployment:
+def _shown(tx: Tx, caller: Principal, deployment: Deployment) -> wire.Deployment:
     """What was asked for, with the defaults of section 2, and how it stands."""
     replicas = REPLICAS.of(tx, deployment.id)
-    asked = deployment.spec.model_dump(by_alias=True, exclude={"acknowledge_lane_join"})
+    secret = set() if caller.holds("org:write", deployment.organization_id) else {"env"}
+    asked = deployment.spec.model_dump(by_alias=True, exclude={"acknowledge_lane_join"} | secret)
     return wire.Deployment.model_validate(
         {
             **asked,
