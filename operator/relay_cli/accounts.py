@@ -36,9 +36,13 @@ _MODELS: Final[Mapping[AccountKind, type[Account]]] = {
 
 
 async def listed(kubectl: Kubectl, *, everywhere: bool) -> list[Account]:
-    """The CloudAccounts there. Raises Failure."""
-    found = await kubectl.list([f"cloudaccounts.{GROUP}"], everywhere=everywhere)
-    return [parsed(CloudAccount, raw) for raw in found]
+    """The CloudAccounts of the namespace; of everywhere, with the ClusterCloudAccounts. Raises Failure."""
+    kinds = list(AccountKind) if everywhere else [AccountKind.CLOUD_ACCOUNT]
+    return [
+        parsed(_MODELS[kind], raw)
+        for kind in kinds
+        for raw in await kubectl.list([f"{kind.lower()}s.{GROUP}"], everywhere=everywhere)
+    ]
 
 
 async def named(kubectl: Kubectl, ref: AccountRef) -> Account:

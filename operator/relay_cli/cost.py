@@ -141,8 +141,8 @@ def _share(
 
 async def _paying(kubectl: Kubectl, found: Sequence[CloudObject], *, everywhere: bool) -> dict[str, Account]:
     """By organization, an account whose key may be asked for."""
-    named = {workload.account for workload in found if workload.account is not None}
     read = await accounts.listed(kubectl, everywhere=everywhere)
+    named = {workload.account for workload in found if workload.account is not None and not everywhere}
     for ref in sorted(
         (ref for ref in named if ref.kind is AccountKind.CLUSTER_CLOUD_ACCOUNT), key=lambda ref: ref.name
     ):

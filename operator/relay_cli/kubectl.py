@@ -30,6 +30,10 @@ class Missing(Failure):
     """The object does not exist."""
 
 
+class Forbidden(Failure):
+    """Whoever runs the command lacks a right, which the sentence names."""
+
+
 @dataclass(frozen=True, slots=True)
 class Kubectl:
     """kubectl with the options of the command line; empty ones are the kubeconfig's. Every failure is a Failure."""
@@ -83,7 +87,7 @@ def refusal(complaint: str) -> Failure:
         return Missing(rest)
     if reason == "Forbidden":
         told = _FORBIDDEN.match(rest)
-        return Failure(f"{told['who'] if told else rest}: ask an administrator of the cluster for this right")
+        return Forbidden(f"{told['who'] if told else rest}: ask an administrator of the cluster for this right")
     if "the server doesn't have a resource type" in rest:
         return Failure(f"{rest}: install the CRDs of relay-operator, or choose another cluster by --context")
     return Failure(rest)

@@ -1,0 +1,162 @@
+"""`kubectl relay doctor`: what keeps accounts from working, as far as whoever asks may see."""
+
+import time
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from typing import Annotated, Final
+
+import typer
+from pydantic import BaseModel, JsonValue, ValidationError
+
+from relay_cli import accounts
+from relay_cli.accounts import Account, BaseUrl
+from relay_cli.failures import Failure, Status
+from relay_cli.findings import Finding, Reached, Seen, Verdict, findings, undocumented
+from relay_cli.kubectl import Kubectl
+from relay_cli.options import AllNamespaces, OutputOption
+from relay_cli.tables import Column, Output, as_json, table
+from relay_client import (
+    OPERATIONS,
+    AnyOperation,
+    Api,
+    CallPolicy,
+    Cloud,
+    CloudError,
+    ConnectionPool,
+    Forbidden,
+    NotFound,
+    NotServed,
+    Unreadable,
+)
+from relay_client.answers import Answer, NoAnswerError
+from relay_client.operations import LIST_WEBHOOK_DELIVERIES, WHOAMI
+from relay_wire.webhooks import WebhookDelivery
+
+_PATIENCE_SECONDS: Final = 10.0
+_PROBES: Final = [
+    row
+    for row in OPERATIONS
+    if row.assumed and row.method == "GET" and row.api is Api.MANAGEMENT and "{" not in row.path.replace("{orgId}", "")
+]
+"""Assumed operations that can be asked for without an id, and change nothing."""
+_MANAGEMENT: Final = [row for row in OPERATIONS if row.api is Api.MANAGEMENT]
+
+DocsUrl = Annotated[
+    str, typer.Option("--docs-url", metavar="URL", help="The cloud's OpenAPI document, to compare all operations with.")
+]
+
+
+class _OpenApi(BaseModel):
+    paths: dict[str, dict[str, JsonValue]]
+
+
+_COLUMNS: Final[tuple[Column[Finding], ...]] = (
+    Column("ACCOUNT", lambda row: row.account),
+    Column("CHECK", lambda row: row.check),
+    Column("VERDICT", lambda row: row.verdict),
+    Column("FINDING", lambda row: row.message),
+)
+
+
+async def doctor(
+    kubectl: Kubectl,
+    all_namespaces: AllNamespaces = False,
+    docs_url: DocsUrl = "",
+    base_url: BaseUrl = "",
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """What keeps accounts from working: URL, clock, key, scopes, webhook, missing operations; 1 if something does."""
+    looked = [await _looked(kubectl, account, docs_url, base_url) for account in await _all(kubectl, all_namespaces)]
+    rows = [finding for seen in looked for finding in findings(seen)]
+    typer.echo(as_json(rows) if output is Output.JSON else table(_COLUMNS, rows), nl=False)
+    if any(row.verdict is Verdict.WRONG for row in rows):
+        raise typer.Exit(Status.FOUND_WRONG)
+
+
+async def _all(kubectl: Kubectl, everywhere: bool) -> list[Account]:
+    found = await accounts.listed(kubectl, everywhere=everywhere)
+    if not found:
+        raise Failure("there is no account: create a CloudAccount, or look at other namespaces by -n or -A")
+    return found
+
+
+async def _looked(kubectl: Kubectl, account: Account, docs_url: str, base_url: str) -> Seen:
+    try:
+        url: Reached | Failure = await _reached(accounts.url_of(account, base_url))
+    except Failure as failed:
+        return Seen(account, failed, failed)
+    try:
+        async with accounts.cloud_of(kubectl, account, base_url) as cloud:
+            who = await cloud.call(WHOAMI)
+            webhook = account.status.webhook
+            deliveries = await _deliveries(cloud, webhook.id) if webhook and webhook.id else None
+            missing = await (_compared(docs_url) if docs_url else _probed(cloud))
+            return Seen(account, url, who, deliveries, missing)
+    except Failure as failed:
+        return Seen(account, url, failed)
+
+
+async def _reached(url: str) -> Reached | Failure:
+    try:
+        answer = await _got(f"{url.rstrip('/')}{WHOAMI.path}")
+    except Failure as failed:
+        return failed
+    return Reached(ahead(answer.headers, time.time()))
+
+
+async def _got(url: str) -> Answer:
+    """What answers there, without any key. Raises Failure."""
+    pool = ConnectionPool()
+    try:
+        return await pool.exchange("GET", url, {}, None, _PATIENCE_SECONDS, CallPolicy())
+    except NoAnswerError as silent:
+        raise Failure(f"{url} does not answer: {silent.reason}") from None
+    finally:
+        await pool.aclose()
+
+
+def ahead(headers: Mapping[str, str], now: float) -> float | None:
+    """By how many seconds a server's clock is ahead of `now`, in Unix time; None if it does not tell. Pure."""
+    try:
+        return parsedate_to_datetime(headers["date"]).timestamp() - now
+    except (KeyError, ValueError):
+        return None
+
+
+async def _deliveries(cloud: Cloud, webhook_id: str) -> list[WebhookDelivery] | Failure:
+    try:
+        return (await cloud.call(LIST_WEBHOOK_DELIVERIES, id=webhook_id)).items
+    except CloudError as error:
+        return Failure(str(error))
+
+
+async def _probed(cloud: Cloud) -> list[AnyOperation]:
+    """Raises CloudError where the cloud can tell nothing."""
+    return [row for row in _PROBES if not await _is_served(cloud, row)]
+
+
+async def _is_served(cloud: Cloud, row: AnyOperation) -> bool:
+    try:
+        await cloud.call(row)
+    except (NotServed, NotFound, Unreadable):
+        return False
+    except Forbidden:  # which is told of the scopes
+        return True
+    return True
+
+
+async def _compared(docs_url: str) -> list[AnyOperation] | Failure:
+    try:
+        answer = await _got(docs_url)
+    except Failure as failed:
+        return failed
+    return compared(answer.body, docs_url)
+
+
+def compared(document: bytes, where: str) -> list[AnyOperation] | Failure:
+    """What an OpenAPI document lacks of the management API. Pure."""
+    try:
+        paths = _OpenApi.model_validate_json(document).paths
+    except ValidationError:
+        return Failure(f"{where} is not an OpenAPI document in JSON: nothing could be compared")
+    return undocumented({path: list(methods) for path, methods in paths.items()}, _MANAGEMENT)

@@ -1,0 +1,187 @@
+"""What `kubectl relay doctor` makes of what it saw of an account. Pure."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from relay_cli.accounts import Account
+from relay_cli.failures import Failure
+from relay_cli.kubectl import Forbidden
+from relay_client import AnyOperation
+from relay_operator.api.cloudaccount import InUse
+from relay_operator.api.conditions import Condition, ConditionType
+from relay_operator.api.meta import Model
+from relay_wire.account import Whoami
+from relay_wire.webhooks import WebhookDelivery
+
+CLOCKS_APART_SECONDS: Final = 30.0
+"""The cloud tells times in whole seconds, and an answer takes some."""
+_SHOWN_OPERATIONS: Final = 3
+
+
+class Verdict(StrEnum):
+    """What a finding means for whoever relies on the account."""
+
+    OK = "ok"
+    WARNING = "warning"
+    WRONG = "wrong"
+
+
+class Finding(Model):
+    """One thing that was looked at."""
+
+    account: str
+    check: str
+    verdict: Verdict
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """The cloud's URL answered; `ahead` is by how many seconds its clock is ahead of this machine's, if it told."""
+
+    ahead: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was seen of one account; a Failure says why something was not."""
+
+    account: Account
+    url: Reached | Failure
+    key: Whoami | Failure
+    deliveries: Sequence[WebhookDelivery] | Failure | None = None
+    """The newest first; absent if nobody looked."""
+    missing: Sequence[AnyOperation] | Failure | None = None
+    """Operations in use that the cloud does not serve; absent if nobody looked."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Need:
+    """What a scope is for; the fields of `status.inUse` count the objects that cannot do without it."""
+
+    purpose: str
+    users: tuple[str, ...] = ()
+
+
+_NEEDS: Final[Mapping[str, _Need]] = {
+    "vms:read": _Need("to look at pods and VMs", ("gpu_pods", "gpu_vms")),
+    "vms:write": _Need("to create and end pods and VMs", ("gpu_pods", "gpu_vms")),
+    "clusters:read": _Need("to look at clusters", ("gpu_clusters",)),
+    "clusters:write": _Need("to create, scale and end clusters", ("gpu_clusters",)),
+    "inference": _Need("for batches", ("inference_batches",)),
+    "billing:read": _Need("for balance, burn and cost"),
+}
+
+
+def findings(seen: Seen) -> list[Finding]:
+    """All of them, in the order in which one depends on the other."""
+    told = (*_account(seen.account), *_url(seen.url), *_key(seen), *_webhook(seen), *_operations(seen.missing))
+    name = str(seen.account.key)
+    return [Finding(account=name, check=check, verdict=verdict, message=message) for check, verdict, message in told]
+
+
+_Told = tuple[str, Verdict, str]
+
+
+def _account(account: Account) -> Iterator[_Told]:
+    ready, low = (_condition(account, of) for of in (ConditionType.READY, ConditionType.FUNDS_LOW))
+    if ready is None:
+        text = "the operator has not looked at it: see that it runs, and watches this namespace"
+        yield "account", Verdict.WRONG, text
+    else:
+        verdict = Verdict.OK if ready.status == "True" else Verdict.WRONG
+        yield "account", verdict, f"{ready.reason}: {ready.message}"
+    if low is not None and low.status == "True":
+        yield "funds", Verdict.WARNING, low.message
+
+
+def _url(url: Reached | Failure) -> Iterator[_Told]:
+    match url:
+        case Failure():
+            yield "url", Verdict.WRONG, f"{url}; if only the cluster reaches it, this says nothing of the operator"
+        case Reached(None):
+            yield "url", Verdict.OK, "it answers"
+            yield "clock", Verdict.WARNING, "the cloud does not tell its time"
+        case Reached(float(ahead)):
+            yield "url", Verdict.OK, "it answers"
+            apart = abs(ahead) > CLOCKS_APART_SECONDS
+            text = f"the cloud's clock is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} this machine's"
+            yield "clock", Verdict.WARNING if apart else Verdict.OK, text
+
+
+def _key(seen: Seen) -> Iterator[_Told]:
+    if isinstance(seen.key, Failure):
+        unseen = isinstance(seen.key, Forbidden)
+        yield "key", Verdict.WARNING if unseen else Verdict.WRONG, str(seen.key)
+        return
+    recorded, told = seen.account.status.organization_id, seen.key.organization_id
+    if recorded and recorded != told:
+        text = f"it opens {told}, and the account's objects are in {recorded}: put the former key back"
+        yield "key", Verdict.WRONG, text
+    else:
+        yield "key", Verdict.OK, f"it opens {told} ({seen.key.organization_name or 'without a name'})"
+    lacking = [scope for scope in _NEEDS if scope not in seen.key.scopes]
+    in_use = seen.account.status.in_use or InUse()
+    for scope in lacking:
+        need = _NEEDS[scope]
+        used = any(getattr(in_use, field) for field in need.users)
+        yield "scopes", Verdict.WRONG if used else Verdict.WARNING, f"the key lacks {scope}, {need.purpose}"
+    if not lacking:
+        yield "scopes", Verdict.OK, "the key has all that the operator uses"
+
+
+def _webhook(seen: Seen) -> Iterator[_Told]:
+    spec, condition = seen.account.spec.webhook, _condition(seen.account, ConditionType.WEBHOOK_READY)
+    if spec is not None and not spec.enabled:
+        yield "webhook", Verdict.OK, "switched off by spec.webhook.enabled: the operator polls"
+    elif condition is not None and condition.status != "True":
+        yield "webhook", Verdict.WRONG, condition.message
+    elif isinstance(seen.deliveries, Failure):
+        yield "webhook", Verdict.WARNING, f"the cloud's deliveries cannot be listed: {seen.deliveries}"
+    elif seen.deliveries is None:
+        yield "webhook", Verdict.OK, "the operator sees no fault; whether deliveries arrive was not looked at"
+    elif not seen.deliveries:
+        yield "webhook", Verdict.WARNING, "the cloud has delivered nothing so far, so nothing is known of the way back"
+    else:
+        yield _delivered(seen.deliveries[0])
+
+
+def _delivered(newest: WebhookDelivery) -> _Told:
+    when = f" at {newest.requested_at}" if newest.requested_at else ""
+    if newest.status_code is not None and 200 <= newest.status_code < 300:
+        return "webhook", Verdict.OK, f"the newest delivery{when} arrived"
+    cause = newest.error or f"HTTP {newest.status_code}"
+    text = f"the newest delivery{when} failed ({cause}): see that the cloud reaches RELAY_WEBHOOK_PUBLIC_URL"
+    return "webhook", Verdict.WRONG, text
+
+
+def _operations(missing: Sequence[AnyOperation] | Failure | None) -> Iterator[_Told]:
+    if missing is None:
+        return
+    if isinstance(missing, Failure):
+        yield "operations", Verdict.WARNING, str(missing)
+        return
+    for assumed, verdict in ((False, Verdict.WRONG), (True, Verdict.WARNING)):
+        rows = [f"{row.method} {row.path}" for row in missing if row.assumed is assumed]
+        if rows:
+            more = f" and {len(rows) - _SHOWN_OPERATIONS} more" if len(rows) > _SHOWN_OPERATIONS else ""
+            yield "operations", verdict, f"the cloud does not serve {', '.join(rows[:_SHOWN_OPERATIONS])}{more}"
+    if not missing:
+        yield "operations", Verdict.OK, "the cloud serves all that were looked at"
+
+
+def undocumented(paths: Mapping[str, Sequence[str]], operations: Sequence[AnyOperation]) -> list[AnyOperation]:
+    """Those that an OpenAPI document does not have; by path, it gives methods, whatever it calls its parameters."""
+    documented = {(method.upper(), _nameless(path)) for path, methods in paths.items() for method in methods}
+    return [row for row in operations if (row.method, _nameless(row.path)) not in documented]
+
+
+def _nameless(path: str) -> str:
+    return re.sub(r"\{[^}]*\}", "{}", path)
+
+
+def _condition(account: Account, of: ConditionType) -> Condition | None:
+    return next((one for one in account.status.conditions if one.type == of), None)

@@ -1,0 +1,141 @@
+"""What `kubectl relay doctor` makes of what it saw of an account."""
+
+import json
+from typing import Any
+
+import pytest
+
+from relay_cli.doctor import ahead, compared
+from relay_cli.failures import Failure
+from relay_cli.findings import Reached, Seen, Verdict, findings
+from relay_cli.kubectl import Forbidden, parsed
+from relay_client import OPERATIONS
+from relay_client.operations import CREATE_POD, GET_CURRENT_USAGE, LIST_VMS
+from relay_operator.api.cloudaccount import CloudAccount
+from relay_wire.account import Whoami
+from relay_wire.webhooks import WebhookDelivery
+
+SCOPES = ["vms:read", "vms:write", "clusters:read", "clusters:write", "inference", "billing:read"]
+OK, WARNING, WRONG = Verdict.OK, Verdict.WARNING, Verdict.WRONG
+
+
+def _condition(of: str, status: str = "True", message: str = "as it should be") -> dict[str, str]:
+    when = "2026-11-23T08:00:00Z"
+    return {"type": of, "status": status, "reason": "Because", "message": message, "lastTransitionTime": when}
+
+
+def _account(*conditions: dict[str, str], spec: dict[str, Any] | None = None, **status: Any) -> CloudAccount:
+    raw = {"apiKeySecretRef": {"name": "key", "key": "api-key"}} | (spec or {})
+    told = {"conditions": list(conditions) or [_condition("Ready")]} | status
+    return parsed(CloudAccount, {"metadata": {"name": "default", "namespace": "ml"}, "spec": raw, "status": told})
+
+
+def _who(scopes: list[str] = SCOPES) -> Whoami:
+    return Whoami(principal_type="api_key", organization_id="org_1", organization_name="Acme", scopes=scopes)
+
+
+def _verdict(seen: Seen, check: str) -> tuple[Verdict, str]:
+    (found,) = [(one.verdict, one.message) for one in findings(seen) if one.check == check]
+    return found
+
+
+def _seen(account: CloudAccount | None = None, **more: Any) -> Seen:
+    fields: dict[str, Any] = {"url": Reached(0.4), "key": _who()} | more
+    return Seen(account or _account(), **fields)
+
+
+def test_a_healthy_account_has_no_finding_but_ok() -> None:
+    arrived = WebhookDelivery(id="d", status_code=204, requested_at="2026-11-23T08:00:00Z")
+    found = findings(_seen(deliveries=[arrived], missing=[]))
+    assert [one.check for one in found] == ["account", "url", "clock", "key", "scopes", "webhook", "operations"]
+    assert {one.verdict for one in found} == {OK}
+
+
+def test_what_the_operator_says_of_the_account_comes_first() -> None:
+    broken = _seen(
+        _account(_condition("Ready", "False", "the key is refused"), _condition("FundsLow", message="2 h left"))
+    )
+    assert _verdict(broken, "account") == (WRONG, "Because: the key is refused")
+    assert _verdict(broken, "funds") == (WARNING, "2 h left")
+    assert _verdict(_seen(_account(_condition("Stalled"))), "account")[0] is WRONG
+
+
+@pytest.mark.parametrize(
+    ("apart", "verdict"), [(29.9, OK), (30.0, OK), (30.1, WARNING), (-30.1, WARNING), (None, WARNING)]
+)
+def test_clocks_that_are_apart_are_a_warning(apart: float | None, verdict: Verdict) -> None:
+    assert _verdict(_seen(url=Reached(apart)), "clock")[0] is verdict
+
+
+def test_a_url_that_does_not_answer_is_wrong() -> None:
+    verdict, message = _verdict(_seen(url=Failure("https://x does not answer: timed out")), "url")
+    assert (verdict, message.startswith("https://x does not answer: timed out; ")) == (WRONG, True)
+
+
+def test_a_key_that_may_not_be_read_is_no_fault_of_the_account() -> None:
+    assert _verdict(_seen(key=Forbidden("you may not")), "key") == (WARNING, "you may not")
+    assert _verdict(_seen(key=Failure("401: refused")), "key") == (WRONG, "401: refused")
+
+
+def test_a_key_of_another_organization_is_wrong() -> None:
+    assert _verdict(_seen(_account(organizationId="org_2")), "key")[0] is WRONG
+    assert _verdict(_seen(_account(organizationId="org_1")), "key")[0] is OK
+
+
+@pytest.mark.parametrize(
+    ("lacks", "in_use", "verdict"),
+    [
+        ("clusters:write", {"gpuClusters": 1}, WRONG),
+        ("clusters:write", {"gpuPods": 1}, WARNING),
+        ("billing:read", {"gpuPods": 1}, WARNING),
+    ],
+)
+def test_a_scope_that_is_lacking_is_wrong_if_objects_need_it(
+    lacks: str, in_use: dict[str, int], verdict: Verdict
+) -> None:
+    key = _who([scope for scope in SCOPES if scope != lacks])
+    found, message = _verdict(_seen(_account(inUse=in_use), key=key), "scopes")
+    assert (found, f"the key lacks {lacks}, " in message) == (verdict, True)
+
+
+@pytest.mark.parametrize(
+    ("account", "deliveries", "verdict"),
+    [
+        (_account(spec={"webhook": {"enabled": False}}), Failure("not asked"), OK),
+        (_account(_condition("Ready"), _condition("WebhookReady", "False")), [], WRONG),
+        (_account(), Failure("get: 404"), WARNING),
+        (_account(), [], WARNING),
+        (_account(), [WebhookDelivery(id="d", status_code=500)], WRONG),
+        (_account(), [WebhookDelivery(id="d", error="timed out")], WRONG),
+        (_account(), [WebhookDelivery(id="e", status_code=204), WebhookDelivery(id="d", status_code=500)], OK),
+    ],
+)
+def test_the_newest_delivery_says_whether_the_way_back_is_open(account: Any, deliveries: Any, verdict: Verdict) -> None:
+    assert _verdict(_seen(account, deliveries=deliveries), "webhook")[0] is verdict
+
+
+def test_a_missing_assumed_operation_is_a_warning_and_a_missing_documented_one_is_wrong() -> None:
+    assert _verdict(_seen(missing=[LIST_VMS]), "operations") == (
+        WARNING,
+        "the cloud does not serve GET /v1/orgs/{orgId}/vms",
+    )
+    both = [one.verdict for one in findings(_seen(missing=[LIST_VMS, CREATE_POD])) if one.check == "operations"]
+    assert both == [WRONG, WARNING]
+
+
+def test_an_openapi_document_is_compared_whatever_it_calls_its_parameters() -> None:
+    paths: dict[str, dict[str, object]] = {}
+    for row in OPERATIONS:
+        if row is not GET_CURRENT_USAGE:
+            paths.setdefault(row.path.replace("{id}", "{vmId}"), {})[row.method.lower()] = {}
+    assert compared(json.dumps({"paths": paths}).encode(), "https://x") == [GET_CURRENT_USAGE]
+
+
+def test_what_is_no_openapi_document_compares_nothing() -> None:
+    assert isinstance(compared(b"<html>", "https://x"), Failure)
+
+
+def test_the_clock_of_a_server_is_read_from_its_answers() -> None:
+    date = "Mon, 23 Nov 2026 08:00:00 GMT"
+    assert ahead({"date": date}, 1795420800.0 - 60) == 60.0
+    assert (ahead({}, 0.0), ahead({"date": "noon"}, 0.0)) == (None, None)
