@@ -26,6 +26,7 @@ from relay_wire.provider import (
     ProvisioningTokenList,
 )
 from relay_wire.registry_credentials import RegistryCredential, RegistryCredentialCreate, RegistryCredentialList
+from relay_wire.reservations import Reservation, ReservationCreate, ReservationList
 from relay_wire.runner_pools import RunnerPool, RunnerPoolCreate, RunnerPoolList
 from relay_wire.snapshots import Snapshot, SnapshotCreate, SnapshotPage
 from relay_wire.ssh_keys import SshKey, SshKeyAttach, SshKeyCreate, SshKeyList
@@ -276,6 +277,34 @@ LIST_BACKENDS = Operation("list_backends", "GET", _BACKENDS, NOTHING, BackendLis
 GET_BACKEND = Operation("get_backend", "GET", _BACKEND, NOTHING, Backend, repeatable=True, assumed=True)
 UPDATE_BACKEND = Operation("update_backend", "PATCH", _BACKEND, BackendUpdate, Backend, repeatable=True, assumed=True)
 DELETE_BACKEND = Operation("delete_backend", "DELETE", _BACKEND, NOTHING, NOTHING, repeatable=True, assumed=True)
+_RESERVATIONS = "/v1/orgs/{orgId}/provider/nodes/{nodeId}/reservations"
+CREATE_RESERVATION = Operation(
+    "create_reservation", "POST", _RESERVATIONS, ReservationCreate, Reservation, assumed=True
+)
+LIST_RESERVATIONS = Operation(
+    "list_reservations", "GET", _RESERVATIONS, NOTHING, ReservationList, repeatable=True, assumed=True
+)
+RELEASE_RESERVATION = Operation(
+    "release_reservation",
+    "POST",
+    f"{_RESERVATIONS}/{{id}}/release",
+    NOTHING,
+    NOTHING,
+    repeatable=True,
+    assumed=True,
+)
+RECLAIM_RESERVATION = Operation(
+    "reclaim_reservation",
+    "POST",
+    f"{_RESERVATIONS}/{{id}}/reclaim",
+    NOTHING,
+    NOTHING,
+    repeatable=True,
+    assumed=True,
+)
+DELETE_RESERVATION = Operation(
+    "delete_reservation", "DELETE", f"{_RESERVATIONS}/{{id}}", NOTHING, NOTHING, repeatable=True, assumed=True
+)
 
 CREATE_WEBHOOK = Operation("create_webhook", "POST", "/v1/orgs/{orgId}/webhooks/create", WebhookCreate, WebhookCreated)
 LIST_WEBHOOKS = Operation(
@@ -401,6 +430,11 @@ OPERATIONS: tuple[AnyOperation, ...] = (
     GET_BACKEND,
     UPDATE_BACKEND,
     DELETE_BACKEND,
+    CREATE_RESERVATION,
+    LIST_RESERVATIONS,
+    RELEASE_RESERVATION,
+    RECLAIM_RESERVATION,
+    DELETE_RESERVATION,
     CREATE_WEBHOOK,
     LIST_WEBHOOKS,
     DELETE_WEBHOOK,

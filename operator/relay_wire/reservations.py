@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from relay_wire.base import Identifier, Items, Lenient, ListOf, Printable, Received, Sent
+from relay_wire.base import Items, Lenient, ListOf, Printable, Received, ResourceId, Sent
 
 NamedId = Annotated[str, Field(max_length=200)]
 """The id of a unit or of an organization."""
@@ -27,14 +27,14 @@ class ReservationCreate(Sent):
 class Reservation(Received):
     """A reservation: `status` is scheduled, active, released (its units are lent to spot) or ended."""
 
-    id: Identifier
+    id: ResourceId
     node_id: Lenient[str] = None
     unit_ids: ListOf[str] = Field(default_factory=list)
     allowed_org_ids: ListOf[str] = Field(default_factory=list)
     managing_org_ids: ListOf[str] = Field(default_factory=list)
     starts_at: Lenient[str] = None
     ends_at: Lenient[str] = None
-    status: str
+    status: Lenient[str] = None
     contract_ref: Lenient[str] = None
     reason: Lenient[str] = None
     created_at: Lenient[str] = None

@@ -12,6 +12,7 @@ from relay_wire.orgs import MemberAdd, MemberUpdate
 from relay_wire.pods import PodCreate
 from relay_wire.provider import NodeStatusUpdate, ProvisioningTokenCreate
 from relay_wire.registry_credentials import RegistryCredentialCreate
+from relay_wire.reservations import ReservationCreate
 from relay_wire.runner_pools import RunnerPoolCreate
 from relay_wire.snapshots import SnapshotCreate
 from relay_wire.ssh_keys import SshKeyAttach, SshKeyCreate
@@ -180,6 +181,18 @@ async def runner_pools(cloud: Cloud) -> None:
     assert (await cloud.call(op.LIST_RUNNER_POOLS)).items == []
 
 
+async def reservations(cloud: Cloud, node_id: str, owner: Organization) -> None:
+    wanted = ReservationCreate(unit_ids=[f"{node_id}-gpu0"], allowed_org_ids=[owner.id], contract_ref="acme")
+    made = await cloud.call(op.CREATE_RESERVATION, wanted, nodeId=node_id)
+    assert (made.node_id, made.unit_ids, made.status) == (node_id, wanted.unit_ids, "active")
+    for operation, status in ((op.RELEASE_RESERVATION, "released"), (op.RECLAIM_RESERVATION, "active")):
+        await cloud.call(operation, nodeId=node_id, id=made.id)
+        (row,) = (await cloud.call(op.LIST_RESERVATIONS, nodeId=node_id)).items
+        assert (row.id, row.status) == (made.id, status)
+    await cloud.call(op.DELETE_RESERVATION, nodeId=node_id, id=made.id)
+    assert (await cloud.call(op.LIST_RESERVATIONS, nodeId=node_id)).items == []
+
+
 async def providers(cloud: Cloud, control: Control, organization: Organization) -> None:
     await control.change_organization(organization.id, provider=True)
     wanted = ProvisioningTokenCreate(name="racks", expires_in_hours=2, node_type="hgx", max_nodes=3, node_pool="eu")
@@ -193,6 +206,7 @@ async def providers(cloud: Cloud, control: Control, organization: Organization) 
     (node,) = (await cloud.call(op.LIST_PROVIDER_NODES, query={"includeRemoved": "true"})).items
     assert (node.id, node.status, len(node.gpus or ()), node.workloads) == (node_id, "draining", 2, 0)
     assert [(row.node_id, row.cents) for row in (await cloud.call(op.GET_PROVIDER_EARNINGS)).items] == [(node_id, 0)]
+    await reservations(cloud, node_id, organization)
     await cloud.call(op.UPDATE_PROVIDER_NODE, NodeStatusUpdate(status="removed"), nodeId=node_id)
     await cloud.call(op.REVOKE_PROVISIONING_TOKEN, id=made.id)
     assert (await cloud.call(op.LIST_PROVISIONING_TOKENS)).items == []

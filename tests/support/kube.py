@@ -85,6 +85,7 @@ RESOURCES = {
     "RunnerPool": Resource(_RELAY, "runnerpools"),
     "ProvisioningToken": Resource(_RELAY, "provisioningtokens"),
     "ProviderNode": Resource(_RELAY, "providernodes"),
+    "NodeReservation": Resource(_RELAY, "nodereservations"),
     "InferenceBatch": Resource(_RELAY, "inferencebatches"),
     "InferenceBatchSchedule": Resource(_RELAY, "inferencebatchschedules"),
 }

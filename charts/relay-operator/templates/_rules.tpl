@@ -18,6 +18,7 @@
   - provisioningtokens
   - providernodes
   - inferencebackends
+  - nodereservations
   - inferencebatchschedules
   verbs:
   - get
@@ -42,6 +43,7 @@
   - provisioningtokens/status
   - providernodes/status
   - inferencebackends/status
+  - nodereservations/status
   - inferencebatchschedules/status
   verbs:
   - patch
@@ -116,6 +118,7 @@
   - provisioningtokens
   - providernodes
   - inferencebackends
+  - nodereservations
   - inferencebatchschedules
   verbs:
   - get
@@ -140,6 +143,7 @@
   - provisioningtokens/status
   - providernodes/status
   - inferencebackends/status
+  - nodereservations/status
   - inferencebatchschedules/status
   verbs:
   - patch
@@ -254,6 +258,7 @@
   - provisioningtokens
   - providernodes
   - inferencebackends
+  - nodereservations
   - inferencebatchschedules
   - gpumodels
   verbs:
@@ -281,6 +286,7 @@
   - provisioningtokens
   - providernodes
   - inferencebackends
+  - nodereservations
   - inferencebatchschedules
   verbs:
   - create

@@ -185,6 +185,7 @@ class InUse(Model):
     provisioning_tokens: int = Field(0, ge=0, description="ProvisioningTokens.")
     provider_nodes: int = Field(0, ge=0, description="ProviderNodes.")
     inference_backends: int = Field(0, ge=0, description="InferenceBackends.")
+    node_reservations: int = Field(0, ge=0, description="NodeReservations.")
 
 
 class Ownerless(Model):

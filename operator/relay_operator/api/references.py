@@ -69,6 +69,7 @@ REFERENCES: Final[Mapping[str, str]] = {
     "sshKeyRefs": "SshKey",
     "registryCredentialRef": "RegistryCredential",
     "vmRef": "GpuVm",
+    "nodeRef": "ProviderNode",
 }
 """Fields of specs that refer to objects of ours, as `LocalRef` or a list of them, and the kind of those."""
 

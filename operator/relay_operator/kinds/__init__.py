@@ -6,6 +6,7 @@ from relay_operator.api.cloudaccount import CLOUD_ACCOUNT, CLUSTER_CLOUD_ACCOUNT
 from relay_operator.api.inferencebackend import DEFINITION as INFERENCE_BACKEND
 from relay_operator.api.inferencebatch import DEFINITION as BATCH
 from relay_operator.api.inferencebatchschedule import DEFINITION as SCHEDULE
+from relay_operator.api.nodereservation import DEFINITION as NODE_RESERVATION
 from relay_operator.api.providernode import DEFINITION as PROVIDER_NODE
 from relay_operator.api.provisioningtoken import DEFINITION as PROVISIONING_TOKEN
 from relay_operator.engine.kind import Kind
@@ -19,6 +20,7 @@ from relay_operator.kinds.gpupod import GpuPods
 from relay_operator.kinds.gpuvm import DEFINITION as GPU_VM
 from relay_operator.kinds.gpuvm import GpuVms
 from relay_operator.kinds.inferencebackend import InferenceBackends
+from relay_operator.kinds.nodereservation import NodeReservations
 from relay_operator.kinds.organizationmember import DEFINITION as ORGANIZATION_MEMBER
 from relay_operator.kinds.organizationmember import OrganizationMembers
 from relay_operator.kinds.providernode import ProviderNodes
@@ -51,5 +53,6 @@ KINDS: Final[tuple[Kind[Parts], ...]] = (
     Kind(PROVISIONING_TOKEN, managed(ProvisioningTokens)),
     Kind(PROVIDER_NODE, managed(ProviderNodes)),
     Kind(INFERENCE_BACKEND, managed(InferenceBackends), assumed=True),
+    Kind(NODE_RESERVATION, managed(NodeReservations), assumed=True),
     Kind(SCHEDULE, schedules, uses_account=False, wakes_with_owned=True),
 )

@@ -1,25 +1,20 @@
 """VmSnapshot: what the disk of a GpuVm held at one moment (section 2, "Create snapshot"; all else is assumed)."""
 
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Iterable, Mapping
 from typing import Literal, TypeAlias
 
 from pydantic import Field, JsonValue
 
-from relay_client import Cloud, CloudError, NotFound, NotServed, Unreadable, listing, operations
+from relay_client import Cloud, NotFound, Unreadable, listing, operations
 from relay_operator.api.definition import AGE, READY, REASON, Column, Definition
 from relay_operator.api.meta import CreateIntent, ObjectKey, Resource, Time
 from relay_operator.api.references import REFERENCES, HeldReference, LocalRef
 from relay_operator.api.schema import rules
 from relay_operator.api.workload import NEVER_STOPPED, SAME_ACCOUNT, ManagedSpec, PartStatus
-from relay_operator.engine.address import parts_of
 from relay_operator.engine.fit_schema import fit_schema, moment
-from relay_operator.engine.shared_lists import SharedLists
-from relay_operator.engine.unclaimed_ids import UnclaimedIds
-from relay_operator.flows.managed.resource import CannotTell, Change, ExternalResource, Inputs, Look, Progress
-from relay_operator.flows.wiring import Parts
+from relay_operator.flows.managed.resource import Inputs, Progress
 from relay_operator.kinds.comparison import differing
-from relay_operator.kinds.records import BY_HAND, NO_LIST, UNSERVED
+from relay_operator.kinds.listed_parts import ListedParts
 from relay_wire.pods import PodStatus
 from relay_wire.snapshots import Snapshot as Taken
 from relay_wire.snapshots import SnapshotCreate, SnapshotStatus
@@ -91,41 +86,35 @@ DEFINITION = Definition(
 Shot: TypeAlias = Resource[VmSnapshotSpec, VmSnapshotStatus]
 
 
-class VmSnapshots(ExternalResource[VmSnapshotSpec, VmSnapshotStatus, Taken]):
+class VmSnapshots(ListedParts[VmSnapshotSpec, VmSnapshotStatus, Taken]):
     """How a VmSnapshot maps to a snapshot of a VM, which nothing but the list of that VM's snapshots shows."""
 
     definition = DEFINITION
     model = VmSnapshot
+    noun, whole_noun = "snapshots", "VM"
 
-    def __init__(self, parts: Parts) -> None:
-        self._cache = parts.engine.cache
-        self._lists = SharedLists[Mapping[str, Taken]](parts.settings.poll_settled_seconds, parts.engine.clock)
+    async def rows(self, cloud: Cloud, whole_id: str) -> Iterable[Taken]:
+        listed = await listing(cloud, operations.LIST_SNAPSHOTS, max_pages=MOST_PAGES, id=whole_id)
+        if not listed.complete:
+            raise Unreadable(operations.LIST_SNAPSHOTS.name, f"the list has more than {MOST_PAGES} pages", status=200)
+        return listed.items
 
-    async def observe(self, cloud: Cloud, cloud_id: str, last: VmSnapshotStatus, look: Look) -> Taken:
-        """As a list has it that all of the VM's share; what was made since that was read is in the next."""
-        vm_id, snapshot_id = parts_of(cloud_id)
-        if not vm_id:
-            raise NotFound(operations.LIST_SNAPSHOTS.name, f"the VM of {snapshot_id} is not known")
-        read, found = partial(_listed, cloud, vm_id), None
-        if look is Look.ROUTINE:
-            found = (await self._lists.recent(cloud, read, vm_id)).get(snapshot_id)
-        if found is None:
-            found = (await self._lists.fresh(cloud, read, vm_id)).get(snapshot_id)
-        if found is None:
-            raise NotFound(operations.LIST_SNAPSHOTS.name, f"{snapshot_id} is not among the snapshots of {vm_id}")
-        return found
+    async def is_gone(self, cloud: Cloud, whole_id: str) -> bool:
+        try:
+            return (await cloud.call(operations.GET_VM, id=whole_id)).status == PodStatus.TERMINATED
+        except NotFound:
+            return True
+
+    def part_of(self, obj: Shot) -> ObjectKey:
+        return ObjectKey(VM, obj.metadata.namespace, obj.spec.vm_ref.name)
 
     async def existing(self, cloud: Cloud, obj: Shot) -> Taken | None:
         """The VM's one of that name. Raises NotServed: what could not be found again is not made."""
         vm_id = obj.status.part_of
         if vm_id is None:
             return None
-        listed = await self._lists.fresh(cloud, partial(_listed, cloud, vm_id), vm_id)
+        listed = await self.fresh(cloud, vm_id)
         return next((taken for taken in listed.values() if taken.name == obj.spec.name), None)
-
-    async def find(self, cloud: Cloud, name: str, unclaimed: UnclaimedIds) -> CannotTell:
-        """The name of an attempt is not the one that is sent: see `existing`."""
-        return CannotTell()
 
     async def create(self, cloud: Cloud, obj: Shot, intent: CreateIntent, inputs: Inputs) -> Taken:
         name, vm_id = obj.spec.name, intent.part_of
@@ -136,30 +125,8 @@ class VmSnapshots(ExternalResource[VmSnapshotSpec, VmSnapshotStatus, Taken]):
             raise Unreadable(operations.CREATE_SNAPSHOT.name, text)
         return made.model_copy(update={"name": name, "vm_id": vm_id})
 
-    async def delete(self, cloud: Cloud, cloud_id: str) -> None:
-        """Raises NotServed where the cloud has no such call."""
-        vm_id, snapshot_id = parts_of(cloud_id)
-        try:
-            await cloud.call(operations.DELETE_SNAPSHOT, id=vm_id, snapshotId=snapshot_id)
-        except CloudError as error:
-            if error.status not in UNSERVED:
-                raise
-            if snapshot_id not in await _listed(cloud, vm_id):
-                raise NotFound(error.operation, f"{snapshot_id} is not in the list", status=error.status) from error
-            raise NotServed(error.operation, BY_HAND.format(snapshot_id), status=error.status) from error
-
-    def references(self, obj: Shot) -> tuple[ObjectKey, ...]:
-        """What is there needs its VM no more."""
-        return () if obj.status.id else (_vm(obj),)
-
-    def giving(self, obj: Shot, observed: Taken, ids: Mapping[ObjectKey, str]) -> tuple[Change, ...]:
-        return ()
-
-    def whole(self, obj: Shot) -> str:
-        """Of one account: nothing asks for it with another's key. What vanished is not in the cache itself."""
-        vm = _vm(obj)
-        mine, its = self._cache.account_of(obj.key), self._cache.account_of(vm)
-        return self._cache.cloud_id_of(vm) if mine in {its, None} else ""
+    async def end(self, cloud: Cloud, whole_id: str, part_id: str) -> None:
+        await cloud.call(operations.DELETE_SNAPSHOT, id=whole_id, snapshotId=part_id)
 
     def immutable(self, obj: Shot) -> Mapping[str, JsonValue]:
         return {"vmRef": obj.spec.vm_ref.name, "name": obj.spec.name}
@@ -191,33 +158,3 @@ class VmSnapshots(ExternalResource[VmSnapshotSpec, VmSnapshotStatus, Taken]):
             "references": [made_of] if observed.status == SnapshotStatus.CREATING else None,
         }
         return obj.status.model_copy(update=fit_schema(VmSnapshotStatus, shown))
-
-
-def _vm(obj: Shot) -> ObjectKey:
-    return ObjectKey(VM, obj.metadata.namespace, obj.spec.vm_ref.name)
-
-
-async def _listed(cloud: Cloud, vm_id: str) -> Mapping[str, Taken]:
-    """None of a VM that is gone.
-
-    Raises NotServed where the cloud has no such list, which says nothing of what would be in it, and Unreadable, rather
-    than answering a part.
-    """
-    try:
-        listed = await listing(cloud, operations.LIST_SNAPSHOTS, max_pages=MOST_PAGES, id=vm_id)
-    except CloudError as error:
-        if error.status not in UNSERVED:
-            raise
-        if await _is_gone(cloud, vm_id):
-            return {}
-        raise NotServed(error.operation, f"{NO_LIST} ({error.message})", status=error.status) from error
-    if not listed.complete:
-        raise Unreadable(operations.LIST_SNAPSHOTS.name, f"the list has more than {MOST_PAGES} pages", status=200)
-    return {taken.id: taken for taken in listed.items}
-
-
-async def _is_gone(cloud: Cloud, vm_id: str) -> bool:
-    try:
-        return (await cloud.call(operations.GET_VM, id=vm_id)).status == PodStatus.TERMINATED
-    except NotFound:
-        return True

@@ -71,6 +71,11 @@ GET /v1/inference/models/{modelId}/backends
 GET /v1/inference/models/{modelId}/backends/{id}
 PATCH /v1/inference/models/{modelId}/backends/{id}
 DELETE /v1/inference/models/{modelId}/backends/{id}
+POST /v1/orgs/{orgId}/provider/nodes/{nodeId}/reservations
+GET /v1/orgs/{orgId}/provider/nodes/{nodeId}/reservations
+POST /v1/orgs/{orgId}/provider/nodes/{nodeId}/reservations/{id}/release
+POST /v1/orgs/{orgId}/provider/nodes/{nodeId}/reservations/{id}/reclaim
+DELETE /v1/orgs/{orgId}/provider/nodes/{nodeId}/reservations/{id}
 GET /v1/orgs/{orgId}/webhooks
 DELETE /v1/orgs/{orgId}/webhooks/{id}
 POST /v1/orgs/{orgId}/webhooks/{id}/toggle
@@ -131,6 +136,7 @@ def test_nothing_that_makes_or_restarts_something_is_repeated_in_place() -> None
         "create_runner_pool",
         "create_provisioning_token",
         "create_backend",
+        "create_reservation",
         "create_webhook",
         "upload_file",
         "create_batch",

@@ -153,6 +153,7 @@ def test_every_kind_is_found_by_its_short_name_and_category() -> None:
         "RunnerPool": "rpool",
         "ProvisioningToken": "ptoken",
         "ProviderNode": "pnode",
+        "NodeReservation": "nres",
         "InferenceBatch": "ibatch",
         "InferenceBatchSchedule": "ibsched",
     }

@@ -1,0 +1,116 @@
+"""What kinds share that are part of another resource of the cloud, and that nothing but a list of those parts shows."""
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Generic, Protocol, TypeVar
+
+from relay_client import Cloud, CloudError, NotFound, NotServed
+from relay_operator.api.meta import ObjectKey, Resource
+from relay_operator.api.workload import SpecT, StatusT
+from relay_operator.engine.address import parts_of
+from relay_operator.engine.shared_lists import SharedLists
+from relay_operator.engine.unclaimed_ids import UnclaimedIds
+from relay_operator.flows.managed.resource import CannotTell, Change, ExternalResource, Look
+from relay_operator.flows.wiring import Parts
+from relay_operator.kinds.records import BY_HAND, NO_LIST, UNSERVED
+
+
+class Part(Protocol):
+    """A row of such a list."""
+
+    @property
+    def id(self) -> str: ...
+
+
+PartT = TypeVar("PartT", bound=Part)
+
+
+class ListedParts(ExternalResource[SpecT, StatusT, PartT], Generic[SpecT, StatusT, PartT]):
+    """How such a kind is found, looked at, ended and waits for what it is part of; one list for all that are of one."""
+
+    noun: str
+    """What they are called: `snapshots`."""
+    whole_noun: str
+    """What they are part of: `VM`."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._cache = parts.engine.cache
+        self._lists = SharedLists[Mapping[str, PartT]](parts.settings.poll_settled_seconds, parts.engine.clock)
+
+    async def rows(self, cloud: Cloud, whole_id: str) -> Iterable[PartT]:
+        """All of one. Raises CloudError, also rather than answering some of them."""
+        raise NotImplementedError
+
+    async def is_gone(self, cloud: Cloud, whole_id: str) -> bool:
+        """Whether that one has ended, by something else than this list. Raises CloudError."""
+        raise NotImplementedError
+
+    async def end(self, cloud: Cloud, whole_id: str, part_id: str) -> None:
+        """Send the delete. Raises CloudError."""
+        raise NotImplementedError
+
+    def part_of(self, obj: Resource[SpecT, StatusT]) -> ObjectKey:
+        """The object of ours that has the resource which it is part of."""
+        raise NotImplementedError
+
+    async def fresh(self, cloud: Cloud, whole_id: str) -> Mapping[str, PartT]:
+        """By id, as a list has them that began to be read after this was asked. Raises NotServed."""
+        return await self._lists.fresh(cloud, partial(self._listed, cloud, whole_id), whole_id)
+
+    async def observe(self, cloud: Cloud, cloud_id: str, last: StatusT, look: Look) -> PartT:
+        """As a list has it that all share; what was made since that was read is in the next."""
+        whole_id, part_id = parts_of(cloud_id)
+        if not whole_id:
+            raise NotFound("list", f"the {self.whole_noun} of {part_id} is not known")
+        found = None
+        if look is Look.ROUTINE:
+            recent = await self._lists.recent(cloud, partial(self._listed, cloud, whole_id), whole_id)
+            found = recent.get(part_id)
+        if found is None:
+            found = (await self.fresh(cloud, whole_id)).get(part_id)
+        if found is None:
+            raise NotFound("list", f"{part_id} is not among the {self.noun} of {whole_id}")
+        return found
+
+    async def find(self, cloud: Cloud, name: str, unclaimed: UnclaimedIds) -> CannotTell:
+        """The name of an attempt is not sent."""
+        return CannotTell()
+
+    async def delete(self, cloud: Cloud, cloud_id: str) -> None:
+        """Raises NotServed where the cloud has no such call."""
+        whole_id, part_id = parts_of(cloud_id)
+        try:
+            await self.end(cloud, whole_id, part_id)
+        except CloudError as error:
+            if error.status not in UNSERVED:
+                raise
+            if part_id not in await self._listed(cloud, whole_id):
+                raise NotFound(error.operation, f"{part_id} is not in the list", status=error.status) from error
+            raise NotServed(error.operation, BY_HAND.format(part_id), status=error.status) from error
+
+    def references(self, obj: Resource[SpecT, StatusT]) -> tuple[ObjectKey, ...]:
+        """What is there needs the object of what it is part of no more."""
+        return () if obj.status.id else (self.part_of(obj),)
+
+    def giving(
+        self, obj: Resource[SpecT, StatusT], observed: PartT, ids: Mapping[ObjectKey, str]
+    ) -> tuple[Change, ...]:
+        return ()
+
+    def whole(self, obj: Resource[SpecT, StatusT]) -> str:
+        """Of one account: nothing asks for it with another's key. What vanished is not in the cache itself."""
+        other = self.part_of(obj)
+        mine, its = self._cache.account_of(obj.key), self._cache.account_of(other)
+        return self._cache.cloud_id_of(other) if mine in {its, None} else ""
+
+    async def _listed(self, cloud: Cloud, whole_id: str) -> Mapping[str, PartT]:
+        """None of one that is gone. Raises NotServed where the cloud has no such list."""
+        try:
+            rows = await self.rows(cloud, whole_id)
+        except CloudError as error:
+            if error.status not in UNSERVED:
+                raise
+            if await self.is_gone(cloud, whole_id):
+                return {}
+            raise NotServed(error.operation, f"{NO_LIST} ({error.message})", status=error.status) from error
+        return {row.id: row for row in rows}

@@ -1,0 +1,297 @@
+"""How a NodeReservation maps to a reservation of a node's units, which has no name."""
+
+from __future__ import annotations
+
+import json
+import time
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+
+from relay_client import Cloud, Forbidden, NotFound, NotServed, Outcome, Unreadable
+from relay_operator.api.conditions import Reason
+from relay_operator.api.meta import CreateIntent, ObjectKey
+from relay_operator.api.nodereservation import (
+    LONGEST_ID,
+    SHOWN_WORKLOADS,
+    NodeReservation,
+    NodeReservationStatus,
+)
+from relay_operator.engine.cache import Cache
+from relay_operator.engine.entry import entry_of
+from relay_operator.engine.fit_schema import moment
+from relay_operator.engine.unclaimed_ids import UnclaimedIds
+from relay_operator.flows.managed.resource import CannotTell, Inputs, Look, Progress, is_part, unnamed
+from relay_operator.kinds.nodereservation import NodeReservations
+from relay_wire.reservations import Reservation
+from tests.unit.client.scripted import Reply, scripted_server
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from relay_operator.flows.wiring import Parts
+
+RACK = ObjectKey("ProviderNode", "team-a", "rack1")
+SPEC: dict[str, JsonValue] = {
+    "nodeRef": {"name": "rack1"},
+    "unitIds": ["node_1-gpu1", "node_1-gpu0"],
+    "allowedOrgIds": ["org-2"],
+}
+WHOLE: dict[str, JsonValue] = SPEC | {
+    "managingOrgIds": ["org-3"],
+    "startsAt": "2027-01-01T01:00:00+01:00",
+    "endsAt": "2027-02-01T00:00:00Z",
+    "contractRef": "acme",
+    "reason": "a pilot",
+}
+SENT: dict[str, JsonValue] = {name: value for name, value in WHOLE.items() if name != "nodeRef"} | {
+    "startsAt": "2027-01-01T00:00:00Z"
+}
+INTENT = CreateIntent.model_validate(
+    {
+        "token": "t",
+        "name": "team-a-acme",
+        "attempt": 1,
+        "specHash": "",
+        "startedAt": "2026-01-01T00:00:00Z",
+        "partOf": "node_1",
+    }
+)
+NODES = "/v1/orgs/org-1/provider/nodes"
+PATH = f"{NODES}/node_1/reservations"
+ABSENT = Reply(404, b'{"error": "no such thing", "code": "not_found"}')
+
+
+def kind(cache: Cache | None = None) -> NodeReservations:
+    engine = SimpleNamespace(clock=time.monotonic, cache=cache or Cache())
+    parts = SimpleNamespace(settings=SimpleNamespace(poll_settled_seconds=300.0), engine=engine)
+    return NodeReservations(cast("Parts", parts))
+
+
+def asked(spec: dict[str, JsonValue] = SPEC, **status: JsonValue) -> NodeReservation:
+    metadata = {"name": "acme", "namespace": "team-a"}
+    return NodeReservation.model_validate({"metadata": metadata, "spec": spec, "status": {"partOf": "node_1"} | status})
+
+
+def reserved(spec: dict[str, JsonValue] = SPEC, /, **fields: JsonValue) -> Reservation:
+    """As the cloud shows it, which adds its own operations."""
+    sent = {name: value for name, value in spec.items() if name != "nodeRef"}
+    told: dict[str, JsonValue] = {"id": "rsv_1", "nodeId": "node_1", "status": "active", **sent}
+    told["unitIds"] = ["node_1-gpu0", "node_1-gpu1"]
+    told["allowedOrgIds"] = ["org-2", "org_platform_ops"]
+    return Reservation.model_validate(told | fields)
+
+
+def items(*rows: Reservation) -> Reply:
+    return Reply(body=json.dumps({"items": [row.model_dump(by_alias=True) for row in rows]}).encode())
+
+
+def nodes(**statuses: str) -> Reply:
+    rows = [{"id": node_id, "status": status} for node_id, status in statuses.items()]
+    return Reply(body=json.dumps({"items": rows}).encode())
+
+
+@pytest.mark.parametrize(
+    ("spec", "sent"), [(SPEC, {"unitIds": SPEC["unitIds"], "allowedOrgIds": ["org-2"]}), (WHOLE, SENT)]
+)
+async def test_what_is_asked_for_is_sent(spec: dict[str, JsonValue], sent: dict[str, JsonValue]) -> None:
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        server.will(Reply(body=b'{"id": "rsv_1"}'))
+        made = await kind().create(cloud, asked(spec), INTENT, Inputs())
+    assert (server.seen[0].method, server.seen[0].target) == ("POST", PATH)
+    assert json.loads(server.seen[0].body) == sent
+    assert kind().identity(made) == ("rsv_1", "")
+    assert kind().differences(asked(spec), made) == ()
+    assert kind().progress(made) is Progress.READY
+
+
+async def test_an_answer_about_another_node_tells_nothing() -> None:
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        server.will(Reply(body=b'{"id": "rsv_1", "nodeId": "node_2"}'))
+        with pytest.raises(Unreadable, match="about the node node_2, and units of node_1 were to be") as told:
+            await kind().create(cloud, asked(), INTENT, Inputs())
+    assert told.value.outcome is Outcome.UNKNOWN
+
+
+async def test_all_of_a_node_are_read_by_one_list() -> None:
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        reservations, status = kind(), NodeReservationStatus()
+        server.will(items(reserved(), reserved(id="rsv_2")))
+        for cloud_id in ("rsv_1", "rsv_2"):
+            assert (await reservations.observe(cloud, f"node_1/{cloud_id}", status, Look.ROUTINE)).id == cloud_id
+        server.will(items(reserved()))
+        with pytest.raises(NotFound, match="rsv_9 is not among the reservations of node_1"):
+            await reservations.observe(cloud, "node_1/rsv_9", status, Look.EXACT)
+        with pytest.raises(NotFound, match="the node of rsv_9 is not known"):
+            await reservations.observe(cloud, "rsv_9", status, Look.EXACT)
+        assert await reservations.find(cloud, "team-a-acme", UnclaimedIds()) == CannotTell()
+        assert await reservations.living(cloud, UnclaimedIds()) == {}
+    assert [each.target for each in server.seen] == [PATH, PATH]
+
+
+async def test_what_equals_all_that_is_sent_is_alike_until_it_ends() -> None:
+    own = reserved(WHOLE, id="rsv_7", startsAt="2027-01-01T00:00:00.000000Z")
+    odds: tuple[dict[str, JsonValue], ...] = (
+        {"unitIds": ["node_1-gpu0"]},
+        {"unitIds": ["node_1-gpu0", "node_1-gpu2"]},
+        {"allowedOrgIds": ["org-2", "org-4", "org_platform_ops"]},
+        {"allowedOrgIds": ["org_platform_ops"]},
+        {"managingOrgIds": ["org-3", "org-4"]},
+        {"startsAt": "2027-01-01T00:00:01Z"},
+        {"endsAt": "2027-02-01T00:00:01Z"},
+        {"contractRef": "acme2"},
+        {"reason": "another"},
+        {"status": "ended"},
+    )
+    rows = [reserved(WHOLE, **odd).model_copy(update={"id": f"odd_{number}"}) for number, odd in enumerate(odds)]
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        server.will(items(*rows, own), items(own), items(*rows))
+        assert await kind().alike(cloud, asked(WHOLE)) == [own]
+        assert await kind().existing(cloud, asked(WHOLE)) == own
+        assert await kind().existing(cloud, asked(WHOLE)) is None
+        assert await kind().alike(cloud, asked(partOf=None)) == []
+    assert kind().made_at(reserved(createdAt="2026-01-01T00:00:00Z")) == moment("2026-01-01T00:00:00Z")
+    assert kind().made_at(reserved()) is None
+    assert unnamed(kind())
+    assert is_part(kind())
+
+
+@pytest.mark.parametrize("more", ["managingOrgIds", "endsAt", "contractRef", "reason"])
+async def test_what_has_more_than_is_sent_is_not_alike(more: str) -> None:
+    row = reserved(**{more: WHOLE[more]})
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        server.will(items(row))
+        assert await kind().alike(cloud, asked()) == []
+    assert kind().differences(asked(), row) == ()  # nobody asked for another value
+
+
+@pytest.mark.parametrize("status", [404, 405])
+async def test_a_cloud_without_the_calls_says_so_and_a_node_that_is_gone_has_none(status: int) -> None:
+    no_call, here = Reply(status), nodes(node_1="online", node_2="removed")
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        server.will(no_call, here)
+        with pytest.raises(NotServed, match="has no list"):
+            await kind().existing(cloud, asked())
+        for gone in (nodes(node_1="removed"), nodes(node_2="online")):
+            server.will(no_call, gone)
+            assert await kind().existing(cloud, asked()) is None
+        server.will(no_call, items(reserved()))
+        with pytest.raises(NotServed, match="no call that deletes rsv_1: delete it in the cloud's console"):
+            await kind().delete(cloud, "node_1/rsv_1")
+        server.will(no_call, items())
+        with pytest.raises(NotFound):
+            await kind().delete(cloud, "node_1/rsv_1")
+        server.will(Reply(403, b'{"error": "no", "code": "forbidden"}'))
+        with pytest.raises(Forbidden):
+            await kind().existing(cloud, asked())
+    assert {each.target for each in server.seen} == {PATH, NODES, f"{PATH}/rsv_1"}
+
+
+@pytest.mark.parametrize(
+    ("lend", "state", "sends"),
+    [
+        (True, "active", "release"),
+        (False, "released", "reclaim"),
+        (True, "released", None),
+        (False, "active", None),
+        (None, "active", None),
+        (None, "released", None),
+        (True, "scheduled", None),
+        (False, "scheduled", None),
+        (True, "ended", None),
+        (False, "ended", None),
+        (True, None, None),
+    ],
+)
+async def test_units_are_lent_and_taken_back_while_it_lasts(
+    lend: bool | None, state: str | None, sends: str | None
+) -> None:
+    obj = asked(SPEC | {"lendToSpot": lend})
+    changes = kind().changes(obj, reserved(status=state), running=True)
+    assert [(change.name, change.reason) for change in changes] == ([(sends, Reason.UPDATING)] if sends else [])
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        for change in changes:
+            server.will(Reply(body=b"{}"))
+            await change.send(cloud)
+    assert [(each.method, each.target) for each in server.seen] == (
+        [("POST", f"{PATH}/rsv_1/{sends}")] if sends else []
+    )
+
+
+async def test_it_is_deleted_in_its_node() -> None:
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        server.will(Reply(status=204))
+        await kind().delete(cloud, "node_1/rsv_1")
+    assert (server.seen[0].method, server.seen[0].target) == ("DELETE", f"{PATH}/rsv_1")
+
+
+def test_it_waits_for_its_node_until_it_is_made() -> None:
+    raw: dict[str, JsonValue] = {"metadata": {"name": "acme", "namespace": "team-a"}, "spec": SPEC}
+    assert kind().references(asked()) == entry_of(raw).named == (RACK,)
+    assert kind().references(asked(id="rsv_1")) == ()
+    assert kind().giving(asked(), reserved(), {RACK: "node_1"}) == ()
+
+
+def test_its_node_is_the_one_that_the_object_has_now() -> None:
+    cache = Cache()
+    metadata: JsonValue = {"name": "rack1", "namespace": "team-a", "uid": "rack1", "resourceVersion": "1"}
+    assert kind(cache).whole(asked()) == ""
+    cache.put(RACK, {"metadata": metadata, "spec": {}, "status": {"id": "node_1"}})
+    assert kind(cache).whole(asked()) == "node_1"
+
+
+@pytest.mark.parametrize(
+    ("state", "ends_at", "progress"),
+    [
+        ("scheduled", None, Progress.READY),
+        ("active", None, Progress.READY),
+        ("released", None, Progress.READY),
+        ("ended", "2027-01-01T00:00:00Z", Progress.READY),
+        ("ended", None, Progress.GONE),
+        (None, None, Progress.READY),
+    ],
+)
+def test_an_end_that_was_asked_for_is_as_asked(state: str | None, ends_at: str | None, progress: Progress) -> None:
+    assert kind().progress(reserved(status=state, endsAt=ends_at)) is progress
+
+
+def test_status_shows_what_the_list_has() -> None:
+    seen = reserved(WHOLE, status="released", spotWorkloadIds=["vm_1", "", "cl_1"])
+    status = kind().status(asked(), seen)
+    assert status.model_dump(mode="json", exclude_none=True, exclude={"conditions", "observed_generation"}) == {
+        "partOf": "node_1",
+        "state": "released",
+        "startsAt": "2027-01-01T00:00:00Z",
+        "endsAt": "2027-02-01T00:00:00Z",
+        "unitCount": 2,
+        "spotWorkloadIds": ["vm_1", "cl_1"],
+        "spotWorkloads": 2,
+    }
+    assert kind().detail(seen) == "the cloud has it as rsv_1, and says released"
+    assert kind().detail(reserved(status=None)) == "the cloud has it as rsv_1"
+    nobody = kind().status(asked(), reserved())
+    assert (nobody.spot_workload_ids, nobody.spot_workloads) == (None, 0)
+
+
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_what_status_shows_of_many_is_bounded(more: int) -> None:
+    ids: list[JsonValue] = [f"{number:03}".ljust(LONGEST_ID + more, "x") for number in range(SHOWN_WORKLOADS + more)]
+    status = kind().status(asked(), reserved(spotWorkloadIds=ids))
+    shown = status.spot_workload_ids or []
+    assert (len(shown), status.spot_workloads) == (min(len(ids), SHOWN_WORKLOADS), len(ids))
+    assert {len(each) for each in shown} == {min(LONGEST_ID + more, LONGEST_ID)}
+    NodeReservationStatus.model_validate(status.model_dump())
+
+
+def test_what_cannot_be_changed_is_compared_without_order_and_to_the_second() -> None:
+    immutable = kind().immutable(asked(WHOLE))
+    assert immutable == SENT | {"nodeRef": "rack1", "unitIds": ["node_1-gpu0", "node_1-gpu1"]}
+    assert kind().immutable(asked(SPEC | {"managingOrgIds": []})) == kind().immutable(
+        asked(SPEC | {"lendToSpot": True})
+    )
+    assert kind().differences(asked(WHOLE), reserved(WHOLE)) == ()
+    assert kind().differences(asked(WHOLE), reserved(contractRef="x", allowedOrgIds=["a", "b"])) == (
+        "allowedOrgIds: asked org-2, has a, b",
+        "contractRef: asked acme, has x",
+    )
