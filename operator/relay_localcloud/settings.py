@@ -27,7 +27,11 @@ class Settings(BaseModel):
     batch_record_seconds: Latency = 0.1
     """How long one record of a batch takes."""
     rate_limit_per_second: Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)] | None = None
-    """Requests of one organization in real time; null or 0 means no limit."""
+    """Requests of one organization in real time; null or 0 means no limit beside those of a minute."""
+    key_requests_per_minute: Annotated[int, Field(ge=0, le=1_000_000_000)] = 120_000
+    """Requests of one key, or of one user, to the management API in real time; 0 means no limit."""
+    organization_requests_per_minute: Annotated[int, Field(ge=0, le=1_000_000_000)] = 240_000
+    """Requests of one organization likewise."""
     capacity_status: Annotated[int, Field(ge=400, le=599)] = 503
     """The HTTP status of NODE_AT_CAPACITY and the INSUFFICIENT_*_CAPACITY codes, which section 7 does not show."""
     stalled_body_seconds: Annotated[float, Field(gt=0, le=300, allow_inf_nan=False)] = 30.0

@@ -70,6 +70,7 @@ class Principal:
     user_id: str | None = None
     roles: Mapping[str, str] = field(default_factory=dict)
     rule: Rule = ANYONE
+    name: str = ""  # what logs may say: the prefix of a key, the id of a user
 
     def belongs_to(self, organization_id: str) -> bool:
         """Whether the caller is of that organization."""

@@ -1,48 +1,113 @@
-"""The rate limit (section 7, 429): off unless `rateLimitPerSecond` is set; in real time."""
+"""The rate limits of the management API (section 7, 429), in real time; inference has none (section 8).
+
+Every answer to a caller that is known says what is left, in the fields of draft-ietf-httpapi-ratelimit-headers-11:
+
+    RateLimit-Policy: "key";q=120000;w=60, "organization";q=240000;w=60
+    RateLimit: "key";r=119999;t=60, "organization";r=239999;t=60
+"""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, Literal
 
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from relay_localcloud.http.errors import ApiError, ErrorAnswer
 from relay_localcloud.http.exchange import exchange_of
+from relay_localcloud.http.principal import Principal
 from relay_localcloud.kernel.store import Store
+from relay_localcloud.settings import Settings
+
+MOST_BUCKETS: Final = 10_000
+"""How many are looked through for full ones, which say no more than none, before another is added."""
+
+_MINUTE: Final = 60.0
+_LEAST: Final = 1e-9
+"""Requests a second; a window of more than 31 years says no more."""
 
 
-@dataclass
-class _Bucket:
-    tokens: float
-    at: float
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How many requests, at least one, in how many seconds; of each caller, or of each organization."""
+
+    name: str
+    of: Literal["caller", "organization"]
+    quota: float
+    seconds: float
+
+    @property
+    def per_second(self) -> float:
+        """What comes back of the quota in a second."""
+        return self.quota / self.seconds
+
+    @property
+    def item(self) -> str:
+        """The policy as RateLimit-Policy lists it."""
+        return f'"{self.name}";q={math.floor(self.quota)};w={math.ceil(self.seconds)}'
+
+    def bucket_of(self, principal: Principal) -> "_BucketName":
+        """What a caller's requests are counted in; a policy that changes begins anew."""
+        return self, principal.organization_id, principal.name if self.of == "caller" else ""
+
+
+_BucketName = tuple[Policy, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a policy leaves of its quota."""
+
+    policy: Policy
+    left: float
+
+    @property
+    def wait(self) -> float:
+        """In how many seconds there is one request left; 0 where there is."""
+        return max(0.0, (1 - self.left) / self.policy.per_second)
+
+    @property
+    def item(self) -> str:
+        """The standing as RateLimit lists it.
+
+        Its window is as long as what is left takes to come back: nobody is told to send faster than the policy allows.
+        """
+        left = math.floor(self.left)
+        return f'"{self.policy.name}";r={left};t={math.ceil(max(self.wait, left / self.policy.per_second))}'
 
 
 class RateLimiter:
-    """One token bucket an organization, which holds what one second allows, and at least one request."""
+    """A bucket for each policy and whoever it is about: what was spent of the quota, and when; an empty one is none."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
-        self._buckets: dict[str, _Bucket] = {}
+        self._buckets: dict[_BucketName, tuple[float, float]] = {}
 
-    def seconds_to_wait(self, organization_id: str, per_second: float) -> float:
-        """0 where the request may pass, which takes its token; else how long until one could."""
+    def ask(self, policies: Sequence[Policy], principal: Principal) -> tuple[bool, list[Standing]]:
+        """Whether a request may pass, which counts it under every policy; and what each leaves then."""
         now = self._monotonic()
-        size = max(per_second, 1.0)
-        bucket = self._buckets.setdefault(organization_id, _Bucket(size, now))
-        bucket.tokens = min(size, bucket.tokens + (now - bucket.at) * per_second)
-        bucket.at = now
-        if bucket.tokens >= 1:
-            bucket.tokens -= 1
-            return 0.0
-        return (1 - bucket.tokens) / per_second
+        spent = {name: self._spent(name, now) for name in (policy.bucket_of(principal) for policy in policies)}
+        passes = all(name[0].quota - each >= 1 for name, each in spent.items())
+        if passes:
+            spent = {name: each + 1 for name, each in spent.items()}
+            if len(self._buckets) >= MOST_BUCKETS:
+                self._buckets = {name: kept for name, kept in self._buckets.items() if self._spent(name, now)}
+            self._buckets |= {name: (each, now) for name, each in spent.items()}
+        return passes, [Standing(name[0], name[0].quota - each) for name, each in spent.items()]
 
     def forget(self) -> None:
-        """Begin again with full buckets."""
+        """Begin again with whole quotas."""
         self._buckets.clear()
+
+    def _spent(self, name: _BucketName, now: float) -> float:
+        spent, at = self._buckets.get(name, (0.0, now))
+        return max(0.0, spent - (now - at) * name[0].per_second)
 
 
 class RateLimit:
-    """Answers 429 with Retry-After in whole seconds once an organization sends more than the setting allows."""
+    """Answers 429 with Retry-After in whole seconds once somebody sends more than a policy allows."""
 
     def __init__(self, app: ASGIApp, store: Store, limiter: RateLimiter, refused: ErrorAnswer) -> None:
         self._app = app
@@ -51,13 +116,65 @@ class RateLimit:
         self._refused = refused
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or answer 429."""
-        principal, per_second = exchange_of(scope).principal, self._store.settings.rate_limit_per_second
-        if principal is not None and per_second:
-            wait = self._limiter.seconds_to_wait(principal.organization_id, per_second)
-            if wait > 0:
-                message = f"More than {per_second:g} requests a second; try again later."
-                limited = ApiError(429, message, headers={"Retry-After": str(max(1, math.ceil(wait)))})
-                await self._refused(limited, scope)(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
+        """Pass the request on, or answer 429; what a fault answers says what the fault says."""
+        exchange, policies = exchange_of(scope), policies_of(self._store.settings)
+        if exchange.principal is None or not policies:
+            await self._app(scope, receive, send)
+            return
+        passes, standings = self._limiter.ask(policies, exchange.principal)
+        fields = _fields(standings)
+        if not passes:
+            await self._refused(_too_many(standings, fields), scope)(scope, receive, send)
+            return
+
+        async def send_on(message: Message) -> None:
+            if message["type"] == "http.response.start" and exchange.fault_id is None:
+                MutableHeaders(scope=message).update(fields)
+            await send(message)
+
+        await self._app(scope, receive, send_on)
+
+
+def policies_of(settings: Settings) -> tuple[Policy, ...]:
+    """The policies that settings make; a limit of nothing is none."""
+    return _policies(
+        settings.key_requests_per_minute,
+        settings.organization_requests_per_minute,
+        settings.rate_limit_per_second or 0.0,
+    )
+
+
+@lru_cache(maxsize=1)
+def _policies(of_key: int, of_organization: int, per_second: float) -> tuple[Policy, ...]:
+    return tuple(_wanted(of_key, of_organization, per_second))
+
+
+def _wanted(of_key: int, of_organization: int, per_second: float) -> Iterator[Policy]:
+    if of_key:
+        yield Policy("key", "caller", of_key, _MINUTE)
+    if of_organization:
+        yield Policy("organization", "organization", of_organization, _MINUTE)
+    if per_second:
+        yield Policy("burst", "organization", max(per_second, 1.0), max(1.0, 1 / max(per_second, _LEAST)))
+
+
+def _fields(standings: Sequence[Standing]) -> dict[str, str]:
+    return {
+        "RateLimit-Policy": _listed(tuple(standing.policy for standing in standings)),
+        "RateLimit": ", ".join(standing.item for standing in standings),
+    }
+
+
+@lru_cache(maxsize=1)
+def _listed(policies: Sequence[Policy]) -> str:
+    return ", ".join(policy.item for policy in policies)
+
+
+def _too_many(standings: Sequence[Standing], fields: Mapping[str, str]) -> ApiError:
+    longest = max(standings, key=lambda standing: standing.wait)
+    policy, wait = longest.policy, math.ceil(longest.wait)
+    sender = {"caller": "This key or session", "organization": "This organization"}[policy.of]
+    message = (
+        f"{sender} sent more than {policy.quota:g} requests in {policy.seconds:g} seconds: try again in {wait} seconds."
+    )
+    return ApiError(429, message, headers={**fields, "Retry-After": str(wait)})

@@ -135,7 +135,7 @@ def _key_holder(tx: Tx, credential: str) -> Principal:
         raise RefusedKey("expired", "This API key has expired.")
     if key.last_used_at is None or tx.now - key.last_used_at >= _USE_IS_WRITTEN_EVERY:
         KEYS.change(tx, key.id, last_used_at=tx.now)
-    return Principal("api_key", key.organization_id, frozenset(key.scopes))
+    return Principal("api_key", key.organization_id, frozenset(key.scopes), name=key.key_prefix)
 
 
 def _session_user(tx: Tx, credential: str) -> Principal:
@@ -149,7 +149,7 @@ def _session_user(tx: Tx, credential: str) -> Principal:
     preferred = users.profile(tx, session["user_id"])["default_organization_id"]
     candidates = (preferred, session["organization_id"], *roles)
     home = next((candidate for candidate in candidates if candidate in roles), "")
-    return Principal("user", home, frozenset(), session["user_id"], roles).acting_in(home)
+    return Principal("user", home, frozenset(), session["user_id"], roles, name=session["user_id"]).acting_in(home)
 
 
 def digest(credential: str) -> str:
