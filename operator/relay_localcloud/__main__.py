@@ -3,6 +3,7 @@
 import argparse
 import gc
 import logging
+import re
 import sys
 from collections.abc import Sequence
 from ipaddress import ip_network
@@ -60,6 +61,13 @@ def _parser() -> argparse.ArgumentParser:
         "on loopback calls all addresses, any other only public ones and these",
     )
     command.add_argument("--advertise", default="", metavar="HOST", help="the host in URLs (default: that of --host)")
+    command.add_argument(
+        "--gateway-domain",
+        type=_domain,
+        default="localhost",
+        metavar="DOMAIN",
+        help="each workload is <label>.DOMAIN; names of the domain are to lead here (default: %(default)s)",
+    )
     return parser
 
 
@@ -71,6 +79,13 @@ def _admin_token(path: str) -> str:
     if not token:
         raise argparse.ArgumentTypeError(f"no admin token is in {path}")
     return token
+
+
+def _domain(text: str) -> str:
+    domain = text.lower()
+    if not all(re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", part) for part in domain.split(".")):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a domain, such as apps.example.com")
+    return domain
 
 
 def _port(text: str) -> int:

@@ -21,8 +21,9 @@ from relay_localcloud import app
 from relay_localcloud.app import Options
 from relay_localcloud.cloud import Cloud
 from relay_localcloud.control.state import Reset, seed
-from relay_localcloud.egress.reach import Reach
+from relay_localcloud.egress.reach import Reach, is_loopback
 from relay_localcloud.gateway.directory import Directory
+from relay_localcloud.gateway.endpoints import Names
 from relay_localcloud.gateway.server import GatewayServer
 from relay_localcloud.http.servers import ListenError, Server, listen
 from relay_localcloud.identity.organizations import Founded
@@ -45,18 +46,23 @@ class Binding:
     tls: bool
     advertised: str = ""
     """The name that URLs have; without one, they name the listening address."""
+    gateway_domain: str = "localhost"
 
     @property
     def known_as(self) -> str:
         """The host of URLs and of the certificate."""
         return self.advertised or self.host
 
+    @property
+    def workload_names(self) -> Names:
+        """How the gateway's clients name workloads."""
+        return Names(self.gateway_domain, by_path=is_loopback(self.host))
+
 
 def start(chosen: Namespace) -> int:
     """Serve as the command line says; 0 once told to end, 1 with a sentence on stderr where it cannot start."""
-    binding = Binding(
-        chosen.host, chosen.port, chosen.inference_port, chosen.gateway_port, chosen.tls, chosen.advertise
-    )
+    ports = (chosen.port, chosen.inference_port, chosen.gateway_port)
+    binding = Binding(chosen.host, *ports, chosen.tls, chosen.advertise, chosen.gateway_domain)
     switches = (chosen.list_vms, chosen.public_control, chosen.admin_token_file)
     reach = Reach.of_server(chosen.host, chosen.allow_network)
     options = Options(chosen.state, chosen.clock, chosen.seed, *switches, reach)
@@ -75,16 +81,18 @@ async def serve(binding: Binding, options: Options) -> None:
         ports = (binding.management_port, binding.inference_port, binding.gateway_port)
         listeners = [stack.enter_context(listen(binding.host, port)) for port in ports]
         urls = _urls(binding, listeners)
+        endpoints = _origin(binding, binding.gateway_domain, listeners[2])
         with nullcontext() if options.state is None else disk.opening(options.state):
             store = Store.ephemeral() if options.state is None else Store.at(options.state)
             stack.callback(store.close)
-            cloud = app.open_cloud(store, options, gateway_url=urls[2], inference_url=urls[1])
+            cloud = app.open_cloud(store, options, gateway_url=endpoints, inference_url=urls[1])
             stack.callback(cloud.files.close)
             founded = seed(cloud, document)
         tls = _tls(binding, options, stack)
         *api_listeners, gateway_listener = listeners
         apis = zip(app.apis(cloud, options, Reset(document, founded)), api_listeners, strict=True)
-        gateway = GatewayServer(Directory(store, cloud.clock.now), cloud.under_way, gateway_listener, tls)
+        directory = Directory(store, cloud.clock.now)
+        gateway = GatewayServer(directory, binding.workload_names, cloud.under_way, gateway_listener, tls)
         servers: list[Server | GatewayServer] = [*(Server(api, listener, tls) for api, listener in apis), gateway]
         line = _ready_line(urls, founded)
         await _run(cloud, servers, line)
@@ -118,9 +126,12 @@ async def _run(cloud: Cloud, servers: list[Server | GatewayServer], line: str) -
 
 
 def _urls(binding: Binding, listeners: list[socket.socket]) -> list[str]:
-    scheme = "https" if binding.tls else "http"
     host = f"[{binding.known_as}]" if ":" in binding.known_as else binding.known_as
-    return [f"{scheme}://{host}:{listener.getsockname()[1]}" for listener in listeners]
+    return [_origin(binding, host, listener) for listener in listeners]
+
+
+def _origin(binding: Binding, host: str, listener: socket.socket) -> str:
+    return f"{'https' if binding.tls else 'http'}://{host}:{listener.getsockname()[1]}"
 
 
 def _ready_line(urls: list[str], founded: Founded) -> str:
@@ -147,7 +158,7 @@ def _tls(binding: Binding, options: Options, stack: ExitStack) -> ssl.SSLContext
         directory = options.state
     from relay_localcloud.http import certificate  # noqa: PLC0415 - only --tls needs it, and loading it takes its time
 
-    context = certificate.server_context(directory, binding.known_as)
+    context = certificate.server_context(directory, binding.known_as, f"*.{binding.gateway_domain}")
     _log.info("The certificate to trust is %s", directory / "tls.crt")
     return context
 

@@ -8,6 +8,7 @@ import sqlite3
 import ssl
 from datetime import datetime
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import aiohttp
 import pytest
@@ -263,6 +264,16 @@ async def test_tls_serves_https_with_a_certificate_that_can_be_trusted(
         assert made.status == 200
         with pytest.raises(aiohttp.ClientConnectionError):
             await session.post(server.url + "/v1/pods", json={"image": "nginx"}, ssl=trusting)
+
+
+async def test_the_certificate_is_for_every_workload_of_the_domain(start_server: StartServer, tmp_path: Path) -> None:
+    folder = tmp_path / "state"
+    server = start_server("--state", str(folder), "--tls", "--gateway-domain", "apps.example.com")
+    trusting = ssl.create_default_context(cafile=str(folder / "tls.crt"))
+    gateway = urlsplit(server.ready["gatewayUrl"])
+    address, name = (gateway.hostname, gateway.port), "pod-1.apps.example.com"
+    _, writer = await asyncio.open_connection(*address, ssl=trusting, server_hostname=name)
+    writer.close()
 
 
 async def _log_of(server: Server) -> str:

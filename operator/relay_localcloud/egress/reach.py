@@ -27,7 +27,7 @@ class Reach:
 
         On loopback, everything: they are one person. Beyond it, public addresses and these networks.
         """
-        return cls(public=True, loopback=True, networks=_ALL) if _is_loopback(host) else cls(True, False, networks)
+        return cls(public=True, loopback=True, networks=_ALL) if is_loopback(host) else cls(True, False, networks)
 
     def allows(self, address: Address) -> bool:
         """Whether this address may be connected to."""
@@ -51,7 +51,8 @@ def check(reach: Reach, address: str) -> None:
         raise AddressRefusedError("the address is internal or private")
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether a server that listens on `host` answers this machine alone."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

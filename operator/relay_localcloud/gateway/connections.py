@@ -11,9 +11,10 @@ from aiohttp import web
 from yarl import URL
 
 from relay_localcloud.gateway.answers import refusal
+from relay_localcloud.gateway.confinement import require_confined
 from relay_localcloud.gateway.directory import Directory
 from relay_localcloud.gateway.echo import echo
-from relay_localcloud.gateway.endpoints import Endpoint, IdTarget, target_of
+from relay_localcloud.gateway.endpoints import Endpoint, IdTarget, Names
 from relay_localcloud.gateway.forwarding import forward, open_session
 from relay_localcloud.gateway.headers import to_workload
 from relay_localcloud.gateway.passages import Passage, Passages, admit
@@ -30,8 +31,9 @@ _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 class _Handler:
     """Answers every request of the gateway's port."""
 
-    def __init__(self, directory: Directory, under_way: UnderWay) -> None:
+    def __init__(self, directory: Directory, names: Names, under_way: UnderWay) -> None:
         self._directory = directory
+        self._names = names
         self._under_way = under_way
         self._passages = Passages(directory)
         self._session: aiohttp.ClientSession = open_session()
@@ -52,10 +54,11 @@ class _Handler:
             return refusal(replaced_error())
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        named = target_of(request.headers.get("Host", ""), request.rel_url.raw_path_qs)
+        named = self._names.target(request.headers.get("Host", ""), request.rel_url.raw_path_qs)
         endpoint = self._directory.endpoint(named[0]) if named is not None else None
         if named is None or endpoint is None:
-            raise ApiError(404, "No workload has an endpoint at this address.")
+            hosts = f"<label>.{self._names.domain}"
+            raise ApiError(404, f"No workload has an endpoint at this address; their hosts are {hosts}.")
         target, path = named
         consumed = admit(endpoint, request.headers, self._directory)
         passage = Passage(request, target)
@@ -69,6 +72,7 @@ class _Handler:
         if request.headers.get("X-Forwarded-For", "").count(",") >= _MOST_HOPS:
             raise ApiError(502, "The request came through here too often: the upstream of this image leads back here.")
         prefix = target.prefix if isinstance(target, IdTarget) else ""
+        require_confined(request, prefix)
         headers = to_workload(request.headers, consumed, request.remote, request.scheme, prefix)
         upstream = self._directory.upstream(endpoint.image)
         if is_handshake(request):
@@ -79,7 +83,7 @@ class _Handler:
             await request.writer.write(_CONTINUE)
         if upstream is None:
             return await echo(request, path, headers)
-        return await forward(request, self._session, _url(upstream, path), headers)
+        return await forward(request, self._session, _url(upstream, path), headers, prefix)
 
 
 class _Connection(web.RequestHandler):
@@ -102,8 +106,8 @@ class _Connection(web.RequestHandler):
 class Connections:
     """Everything that is open at the gateway's port."""
 
-    def __init__(self, directory: Directory, under_way: UnderWay) -> None:
-        self._handler = _Handler(directory, under_way)
+    def __init__(self, directory: Directory, names: Names, under_way: UnderWay) -> None:
+        self._handler = _Handler(directory, names, under_way)
         self._server = web.Server(self._handler, handler_cancellation=True)
         self._loop = asyncio.get_running_loop()
 

@@ -1,6 +1,6 @@
 """What the gateway knows of a workload: whose it is, whether it is public, whether it serves, what its image is.
 
-A request names one by its Host, or by the path `/_w/<workload id>/` where names cannot be resolved.
+A request names one by its Host, or on loopback by the path `/_w/<workload id>/`, where names cannot be resolved.
 """
 
 import re
@@ -20,7 +20,6 @@ CLUSTER_COLUMNS: Final = ("status", "active_replicas", "organization_id", "termi
 
 _SERVING: Final = (ClusterStatus.RUNNING, ClusterStatus.DEGRADED)
 
-_SUFFIX: Final = ".localhost"
 _PORT: Final = re.compile(r":[0-9]*$")
 _PER_PORT: Final = re.compile(r"([1-9][0-9]{0,4})-(.+)")
 _BY_ID: Final = re.compile(r"(/_w/([^/?]+))/?(.*)", re.DOTALL)
@@ -95,18 +94,27 @@ class IdTarget:
 Target = LabelTarget | IdTarget
 
 
-def target_of(host: str, path: str) -> tuple[Target, str] | None:
-    """The workload that is meant, and the path and query that it sees; None where none is named."""
-    if not path.startswith("/"):
-        return None
-    name = _PORT.sub("", host).rstrip(".").lower()
-    if name.endswith(_SUFFIX):
-        return _label(name.removesuffix(_SUFFIX)), path
-    by_id = _BY_ID.fullmatch(path)
-    if by_id is None:
-        return None
-    prefix, workload_id, rest = by_id.groups()
-    return IdTarget(workload_id, prefix), f"/{rest}"
+@dataclass(frozen=True, slots=True)
+class Names:
+    """How requests name workloads."""
+
+    domain: str = "localhost"
+    """What follows the label in the host of an endpoint."""
+    by_path: bool = True
+    """Whether a path names one too. All that are named so are of one origin, so it is for one person's cloud."""
+
+    def target(self, host: str, path: str) -> tuple[Target, str] | None:
+        """The workload that is meant, and the path and query that it sees; None where none is named."""
+        if not path.startswith("/"):
+            return None
+        name, suffix = _PORT.sub("", host).rstrip(".").lower(), f".{self.domain}"
+        if name.endswith(suffix):
+            return _label(name.removesuffix(suffix)), path
+        by_id = _BY_ID.fullmatch(path) if self.by_path else None
+        if by_id is None:
+            return None
+        prefix, workload_id, rest = by_id.groups()
+        return IdTarget(workload_id, prefix), f"/{rest}"
 
 
 def _label(label: str) -> LabelTarget:

@@ -10,7 +10,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from relay_localcloud.gateway.answers import Streamed
-from relay_localcloud.gateway.headers import passed_on
+from relay_localcloud.gateway.confinement import confined
 from relay_localcloud.http.errors import ApiError
 
 CONNECT_SECONDS: Final = 10.0
@@ -35,9 +35,12 @@ def open_session() -> aiohttp.ClientSession:
 
 
 async def forward(
-    request: web.BaseRequest, session: aiohttp.ClientSession, url: URL, headers: CIMultiDict[str]
+    request: web.BaseRequest, session: aiohttp.ClientSession, url: URL, headers: CIMultiDict[str], prefix: str
 ) -> web.StreamResponse:
-    """Relay one exchange. ApiError 400 for a body that is malformed, 502 where the upstream does not answer."""
+    """Relay one exchange; `prefix` is the path of a workload without a host of its own.
+
+    ApiError 400 for a body that is malformed, 502 where the upstream does not answer.
+    """
     body = Body(request)
     sent = body.pieces() if request.body_exists else None
     try:
@@ -45,7 +48,7 @@ async def forward(
     except (aiohttp.ClientError, TimeoutError, OSError) as failure:
         raise body.fault or bad_upstream(url, failure) from failure
     async with answer:
-        response = Streamed(status=answer.status, reason=answer.reason, headers=passed_on(answer.headers))
+        response = Streamed(status=answer.status, reason=answer.reason, headers=confined(answer.headers, prefix))
         await response.prepare(request)
         try:
             await _pour(answer.content, response)

@@ -6,6 +6,7 @@ import ssl
 from typing import TYPE_CHECKING, Final
 
 from relay_localcloud.gateway.directory import Directory
+from relay_localcloud.gateway.endpoints import Names
 from relay_localcloud.http.under_way import UnderWay
 
 if TYPE_CHECKING:
@@ -18,9 +19,15 @@ class GatewayServer:
     """Listens from the start, and loads what it serves with when the first client comes."""
 
     def __init__(
-        self, directory: Directory, under_way: UnderWay, listener: socket.socket, tls: ssl.SSLContext | None
+        self,
+        directory: Directory,
+        names: Names,
+        under_way: UnderWay,
+        listener: socket.socket,
+        tls: ssl.SSLContext | None,
     ) -> None:
         self._directory = directory
+        self._names = names
         self._under_way = under_way
         self._listener = listener
         self._tls = tls
@@ -51,5 +58,5 @@ class GatewayServer:
             # It takes a fifth of the start, and nobody may ever visit a workload.
             from relay_localcloud.gateway.connections import Connections  # noqa: PLC0415
 
-            self._connections = Connections(self._directory, self._under_way)
+            self._connections = Connections(self._directory, self._names, self._under_way)
         return self._connections.open()

@@ -1,6 +1,7 @@
-"""A self-signed certificate for `--tls`, for localhost and the addresses of this machine's loopback."""
+"""A self-signed certificate for `--tls`: for localhost, this machine's loopback, and how else the cloud is known."""
 
 import ssl
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -13,17 +14,17 @@ from cryptography.x509.oid import NameOID
 _LIFE = timedelta(days=3650)
 
 
-def server_context(directory: Path, host: str) -> ssl.SSLContext:
+def server_context(directory: Path, *hosts: str) -> ssl.SSLContext:
     """TLS with the certificate in `directory` (`tls.crt`, `tls.key`), which is made where there is none."""
     certificate, key = directory / "tls.crt", directory / "tls.key"
     if not (certificate.exists() and key.exists()):
-        _write(certificate, key, host)
+        _write(certificate, key, hosts)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key)
     return context
 
 
-def _write(certificate: Path, key: Path, host: str) -> None:
+def _write(certificate: Path, key: Path, hosts: Sequence[str]) -> None:
     private = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "relay-localcloud")])
     now = datetime.now(UTC)
@@ -35,7 +36,7 @@ def _write(certificate: Path, key: Path, host: str) -> None:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(days=1))
         .not_valid_after(now + _LIFE)
-        .add_extension(x509.SubjectAlternativeName(_names(host)), critical=False)
+        .add_extension(x509.SubjectAlternativeName(_names(hosts)), critical=False)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .sign(private, hashes.SHA256())
     )
@@ -48,11 +49,12 @@ def _write(certificate: Path, key: Path, host: str) -> None:
     certificate.write_bytes(built.public_bytes(serialization.Encoding.PEM))
 
 
-def _names(host: str) -> list[x509.GeneralName]:
-    names: list[x509.GeneralName] = [x509.DNSName("localhost"), x509.DNSName("*.localhost")]
-    names += [x509.IPAddress(ip_address(address)) for address in ("127.0.0.1", "::1")]
+def _names(hosts: Sequence[str]) -> list[x509.GeneralName]:
+    return [_general(name) for name in dict.fromkeys(("localhost", "*.localhost", "127.0.0.1", "::1", *hosts))]
+
+
+def _general(name: str) -> x509.GeneralName:
     try:
-        extra: x509.GeneralName = x509.IPAddress(ip_address(host))
+        return x509.IPAddress(ip_address(name))
     except ValueError:
-        extra = x509.DNSName(host)
-    return names if extra in names else [*names, extra]
+        return x509.DNSName(name)

@@ -20,9 +20,9 @@ def shown_status(workload: Workload) -> str:
 
 
 def endpoint_url(label: str, gateway_url: str) -> str:
-    """Where the gateway answers for a label; every `*.localhost` name is this machine."""
+    """Where the gateway answers for a label."""
     gateway = urlsplit(gateway_url)
-    return f"{gateway.scheme}://{label}.localhost:{gateway.port}/"
+    return f"{gateway.scheme}://{label}.{gateway.netloc}/"
 
 
 def vm_record(workload: Workload, now: int, gateway_url: str) -> dict[str, object]:
