@@ -7,6 +7,7 @@ import typer
 
 from relay_cli.adopt import adopt
 from relay_cli.cost import cost
+from relay_cli.deposit import deposit
 from relay_cli.doctor import doctor
 from relay_cli.failures import Failure, Status, complain
 from relay_cli.models import models
@@ -24,6 +25,7 @@ def application() -> typer.Typer:
     app.command()(command(cost))
     app.command()(command(adopt))
     app.command()(command(doctor))
+    app.command()(command(deposit))
     return app
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Final, TypeAlias
 import typer
 from pydantic import JsonValue
 
+from relay_cli import objects
 from relay_cli.failures import Failure, Status
 from relay_cli.kubectl import Kubectl, Missing, parsed
 from relay_cli.objects import DEFAULT, CloudObject
@@ -48,6 +49,15 @@ async def listed(kubectl: Kubectl, *, everywhere: bool) -> list[Account]:
 async def named(kubectl: Kubectl, ref: AccountRef) -> Account:
     """The account of that name. Raises Failure."""
     return parsed(_MODELS[ref.kind], await kubectl.get(f"{ref.kind.lower()}s.{GROUP}/{ref.name}"))
+
+
+async def called(kubectl: Kubectl, name: str) -> Account:
+    """The account that people call so: the name of a CloudAccount, or `ccacct/NAME`. Raises Failure."""
+    raw = await kubectl.get(objects.checked(name) if "/" in name else f"cloudaccounts.{GROUP}/{name}")
+    model = next((model for kind, model in _MODELS.items() if raw.get("kind") == kind), None)
+    if model is None:
+        raise Failure(f"{name} is a {raw.get('kind')}, and no account", Status.MISUSED)
+    return parsed(model, raw)
 
 
 async def of(kubectl: Kubectl, obj: CloudObject) -> Account:

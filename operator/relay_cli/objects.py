@@ -52,11 +52,16 @@ async def workloads(kubectl: Kubectl, *, everywhere: bool) -> list[CloudObject]:
     return sorted(read, key=lambda one: (one.metadata.namespace, one.metadata.name, one.kind))
 
 
-async def one(kubectl: Kubectl, reference: str) -> CloudObject:
-    """The object that people call so, `gpod/trainer`. Raises Failure."""
+def checked(reference: str) -> str:
+    """`KIND/NAME`, which kubectl takes for nothing else. Raises Failure. Pure."""
     if not _REFERENCE.fullmatch(reference):
         raise Failure(f"{reference!r} names no object: write KIND/NAME, as in gpod/trainer", Status.MISUSED)
-    raw = await kubectl.get(reference)
+    return reference
+
+
+async def one(kubectl: Kubectl, reference: str) -> CloudObject:
+    """The object that people call so, `gpod/trainer`. Raises Failure."""
+    raw = await kubectl.get(checked(reference))
     if raw.get("apiVersion") != API_VERSION:
         raise Failure(f"{reference} is a {raw.get('kind')}, and no object of relay-operator", Status.MISUSED)
     return parsed(CloudObject, raw)

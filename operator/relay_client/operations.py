@@ -10,7 +10,15 @@ from typing import Any, Generic, TypeAlias, TypeVar
 from relay_wire.account import Me, Whoami
 from relay_wire.api_keys import ApiKeyCreate, ApiKeyCreated, ApiKeyList
 from relay_wire.batches import Batch, BatchCreate, BatchList
-from relay_wire.billing import AutoRecharge, AutoRechargeUpdate, Balance, CurrentUsage, DailyUsageList
+from relay_wire.billing import (
+    AutoRecharge,
+    AutoRechargeUpdate,
+    Balance,
+    ChargeOutcome,
+    CurrentUsage,
+    DailyUsageList,
+    DepositRequest,
+)
 from relay_wire.catalog import GpuAvailabilityList, GpuModelList, LocationList, Pricing, VmTemplateList
 from relay_wire.clusters import ClusterCreate, ClusterDetail, ClusterPage, ClusterScale, ClusterSummary
 from relay_wire.files import FileDeleted, FileList, FileObject
@@ -101,6 +109,7 @@ LIST_DAILY_USAGE = Operation(
     repeatable=True,
     assumed=True,
 )
+CREATE_DEPOSIT = Operation("create_deposit", "POST", "/v1/orgs/{orgId}/billing/deposit", DepositRequest, ChargeOutcome)
 GET_AUTO_RECHARGE = Operation(
     "get_auto_recharge", "GET", "/v1/orgs/{orgId}/billing/auto-recharge", NOTHING, AutoRecharge, repeatable=True
 )
@@ -380,6 +389,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
     GET_BALANCE,
     GET_CURRENT_USAGE,
     LIST_DAILY_USAGE,
+    CREATE_DEPOSIT,
     GET_AUTO_RECHARGE,
     PUT_AUTO_RECHARGE,
     CREATE_POD,

@@ -5,7 +5,7 @@ import pytest
 from relay_client import OPERATIONS, Cloud, Forbidden, NotFound, list_clusters, listing
 from relay_client import operations as op
 from relay_wire.api_keys import ApiKeyCreate
-from relay_wire.billing import AutoRechargeUpdate
+from relay_wire.billing import AutoRechargeUpdate, DepositRequest
 from relay_wire.clusters import ClusterCreate, ClusterScale
 from relay_wire.inference import BackendCreate, BackendUpdate
 from relay_wire.orgs import MemberAdd, MemberUpdate
@@ -46,11 +46,16 @@ async def catalog(cloud: Cloud) -> None:
     assert (await cloud.call(op.LIST_VM_TEMPLATES)).items is not None
 
 
-async def billing(cloud: Cloud) -> None:
+async def billing(cloud: Cloud, control: Control, organization: Organization) -> None:
     assert (await cloud.call(op.GET_BALANCE)).available_cents == 100_000
     usage = await cloud.call(op.GET_CURRENT_USAGE)
     assert (usage.usage_cents, usage.breakdown) == (0, [])
     assert [day.usage_cents for day in (await cloud.call(op.LIST_DAILY_USAGE, query={"days": 2})).items] == [0, 0]
+    await control.call("POST", f"/orgs/{organization.id}/cards")
+    charges = [
+        await cloud.call(op.CREATE_DEPOSIT, DepositRequest(amount_cents=1000, idempotency_key="k")) for _ in "ab"
+    ]
+    assert charges[0] == charges[1]
     wanted = AutoRechargeUpdate(enabled=False, threshold_cents=700, amount_cents=2000)
     assert (await cloud.call(op.PUT_AUTO_RECHARGE, wanted)).threshold_cents == 700
     assert (await cloud.call(op.GET_AUTO_RECHARGE)).amount_cents == 2000
@@ -261,7 +266,7 @@ async def test_every_management_operation_is_understood_by_both_sides(
 ) -> None:
     await identity(cloud, organization)
     await catalog(cloud)
-    await billing(cloud)
+    await billing(cloud, control, organization)
     await pods(cloud, control)
     await vms(cloud)
     await clusters(cloud, control)

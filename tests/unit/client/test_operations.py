@@ -11,6 +11,7 @@ DOCUMENTED = """
 GET /v1/me
 GET /v1/whoami
 GET /v1/orgs/{orgId}/billing/balance
+POST /v1/orgs/{orgId}/billing/deposit
 GET /v1/orgs/{orgId}/billing/auto-recharge
 PUT /v1/orgs/{orgId}/billing/auto-recharge
 GET /v1/gpu-models
@@ -137,6 +138,7 @@ def test_nothing_that_makes_or_restarts_something_is_repeated_in_place() -> None
         "create_provisioning_token",
         "create_backend",
         "create_reservation",
+        "create_deposit",
         "create_webhook",
         "upload_file",
         "create_batch",

@@ -1,0 +1,89 @@
+"""`kubectl relay deposit`: charges the organization's default card, once."""
+
+import secrets
+import sys
+from typing import Annotated, Final
+
+import typer
+
+from relay_cli import accounts
+from relay_cli.accounts import BaseUrl
+from relay_cli.failures import Failure, complain
+from relay_cli.kubectl import Kubectl
+from relay_cli.tables import dollars
+from relay_client import CloudError, Outcome
+from relay_client.operations import CREATE_DEPOSIT, GET_BALANCE, WHOAMI
+from relay_wire.account import Whoami
+from relay_wire.billing import Balance, ChargeOutcome, DepositRequest
+
+LEAST_CENTS: Final = 1000
+MOST_CENTS: Final = 50_000
+
+AccountName = Annotated[str, typer.Argument(metavar="ACCOUNT", help="A CloudAccount, or ccacct/NAME.")]
+Cents = Annotated[int, typer.Argument(metavar="CENTS", min=LEAST_CENTS, max=MOST_CENTS, help="What is charged.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Key = Annotated[
+    str, typer.Option("--idempotency-key", metavar="KEY", help="Of an earlier deposit that was not answered.")
+]
+
+
+async def deposit(
+    kubectl: Kubectl,
+    account: AccountName,
+    cents: Cents,
+    yes: Yes = False,
+    idempotency_key: Key = "",
+    base_url: BaseUrl = "",
+) -> None:
+    """Charge the default card of an account's organization; asks first, and never charges twice for one key."""
+    key = idempotency_key or secrets.token_hex(16)
+    async with accounts.cloud_of(kubectl, await accounts.called(kubectl, account), base_url) as cloud:
+        who, balance = await cloud.call(WHOAMI), await cloud.call(GET_BALANCE)
+        if not yes and not _agreed(question(cents, who, balance)):
+            raise Failure("declined: nothing was charged")
+        # Whatever ends this process from here on, the key is on the screen.
+        complain(f"charging with the idempotency key {key}")
+        try:
+            charge = await cloud.call(CREATE_DEPOSIT, DepositRequest(amount_cents=cents, idempotency_key=key))
+        except CloudError as error:
+            raise unanswered(error, account, cents, key) from None
+    typer.echo(told(charge))
+
+
+def _agreed(asked: str) -> bool:
+    """Asked on stderr; whoever says nothing has not agreed."""
+    sys.stderr.write(f"{asked} [y/N]: ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+
+def question(cents: int, who: Whoami, balance: Balance) -> str:
+    """What is asked before anything is charged. Pure."""
+    name = f"{who.organization_name} ({who.organization_id})" if who.organization_name else who.organization_id
+    return f"Charge {dollars(cents)} to the default card of {name}, which has {dollars(balance.available_cents)}?"
+
+
+def unanswered(error: CloudError, account: str, cents: int, key: str) -> Failure:
+    """Whether the card may have been charged, and how to go on. Pure."""
+    if error.outcome is not Outcome.UNKNOWN:
+        return Failure(f"nothing was charged: {error}")
+    return Failure(
+        f"the card may have been charged ({error}): the same command with --idempotency-key {key} tells, and charges "
+        f"no second time: kubectl relay deposit {account} {cents} --idempotency-key {key}"
+    )
+
+
+def told(charge: ChargeOutcome) -> str:
+    """What came of a charge. Raises Failure if no money will come of it by itself. Pure."""
+    amount = f"{dollars(charge.amount_cents)} ({charge.charge_id})"
+    match charge.status:
+        case "succeeded":
+            return f"{amount} was charged; the balance follows within moments."
+        case "processing":
+            return f"{amount} is being charged; the balance follows when the payment is confirmed."
+        case "failed":
+            raise Failure(f"the card was declined: {amount} was not charged")
+        case "requires_action":
+            raise Failure(f"the bank wants a person to confirm {amount}: do so in the cloud's console")
+        case other:
+            return f"{amount}: the cloud says {other}."
