@@ -47,6 +47,7 @@ from relay_localcloud.http.routing import Route, Router
 from relay_localcloud.http.under_way import EndedByReplacement, UnderWay
 from relay_localcloud.identity import account_routes, api_key_routes, credentials, organization_routes
 from relay_localcloud.inference import backend_routes, proxy_routes
+from relay_localcloud.inference.funds import Funds
 from relay_localcloud.inference.invoke import invoke
 from relay_localcloud.inference.upstreams import Upstreams
 from relay_localcloud.kernel.due import DueHandler
@@ -148,12 +149,13 @@ def open_cloud(store: Store, options: Options, gateway_url: str, inference_url: 
     files = FileStorage(store.directory)
     vault = Vault.of(store.directory)
     upstreams = Upstreams(random.random, vault, options.reach)
-    batches = BatchRunner(store, files, Worker(store, partial(invoke, store, upstreams)))
+    funds = Funds()
+    batches = BatchRunner(store, files, Worker(store, partial(invoke, store, upstreams)), funds)
     clock = Clock(store, HANDLERS, [deliveries, batches], lambda: time.time_ns() // 1000, options.first_mode)
     limiter = RateLimiter(time.monotonic)
     parts = (store, clock, deliveries, RequestLog(clock.now), faults, limiter, gateway_url, inference_url)
     served = Operations(route.operation for route in (*management_routes(options), *inference_app.API.routes))
-    return Cloud(*parts, upstreams, files, Uploads(), batches, vault, served, UnderWay())
+    return Cloud(*parts, upstreams, funds, files, Uploads(), batches, vault, served, UnderWay())
 
 
 def apis(cloud: Cloud, options: Options, reset: Reset) -> tuple[ASGIApp, ASGIApp]:

@@ -12,6 +12,7 @@ from relay_localcloud.http.exchange import Operations
 from relay_localcloud.http.ratelimit import RateLimiter
 from relay_localcloud.http.requestlog import RequestLog
 from relay_localcloud.http.under_way import UnderWay
+from relay_localcloud.inference.funds import Funds
 from relay_localcloud.inference.upstreams import Upstreams
 from relay_localcloud.kernel.store import Store
 from relay_localcloud.kernel.vault import Vault
@@ -36,6 +37,7 @@ class Cloud:
     gateway_url: str
     inference_url: str
     upstreams: Upstreams
+    funds: Funds
     files: "FileStorage"
     uploads: "Uploads"
     batches: "BatchRunner"

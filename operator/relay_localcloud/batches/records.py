@@ -9,7 +9,7 @@ from pydantic import JsonValue
 from pydantic_core import from_json
 
 from relay_localcloud.inference.charges import NOTHING, Usage
-from relay_localcloud.inference.errors import InferenceError
+from relay_localcloud.inference.errors import INSUFFICIENT_BALANCE, InferenceError
 from relay_localcloud.inference.invoke import Answer
 from relay_wire.inference import Family
 
@@ -118,6 +118,11 @@ class Outcome:
     def failed(cls, failure: RecordFailure, usage: Usage = NOTHING) -> "Outcome":
         """It was not asked, or not listened to any more."""
         return cls(None, None, failure, usage)
+
+    @property
+    def lacks_funds(self) -> bool:
+        """Whether the model was not asked at all, for want of funds."""
+        return self.status == INSUFFICIENT_BALANCE[0] and self.usage == NOTHING
 
     @property
     def succeeded(self) -> bool:

@@ -24,6 +24,7 @@ from relay_localcloud.batches.storage import FileStorage
 from relay_localcloud.batches.work import Worker
 from relay_localcloud.clock.outbound import Outbound
 from relay_localcloud.inference.charges import charge
+from relay_localcloud.inference.funds import Funds, Hold
 from relay_localcloud.kernel import due
 from relay_localcloud.kernel.instants import SECOND, seconds
 from relay_localcloud.kernel.store import Store, Tx
@@ -33,7 +34,7 @@ from relay_wire.files import OUTPUT
 _log = logging.getLogger(__name__)
 
 PATIENCE: Final = 60 * SECOND
-"""After which a step is tried again whose files could not be read or written."""
+"""After which a step is tried again whose files could not be read or written, or whose record could not be paid."""
 
 AT_ONCE: Final = 64
 SLICE_SECONDS: Final = 0.015
@@ -43,10 +44,11 @@ SLICE_SECONDS: Final = 0.015
 class BatchRunner(Outbound):
     """Takes the steps that the clock says are due."""
 
-    def __init__(self, store: Store, storage: FileStorage, worker: Worker) -> None:
+    def __init__(self, store: Store, storage: FileStorage, worker: Worker, funds: Funds) -> None:
         super().__init__(store, STEP, AT_ONCE, per_lane=1)
         self._storage = storage
         self._worker = worker
+        self._funds = funds
         self._turns = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
@@ -134,13 +136,14 @@ class BatchRunner(Outbound):
             schedule_record(tx, batch, tx.now)
 
     def _do_slice(self, step: Step, horizon: int) -> bool:
-        """Do the records that need no real time and are done by `horizon`; False where the next one is none."""
+        """Do records that can be paid and are done by `horizon`; False where the next one takes real time."""
         batch, at = step.batch, step.due_at
         enough = time.thread_time() + SLICE_SECONDS
         record_time = seconds(self._store.settings.batch_record_seconds)
         last = min(max(horizon, at), batch.expires_at)
         progress = Progress(end=batch.input_offset)
         with self._store.transaction(at=at) as tx:
+            left = self._funds.left(tx, batch.organization_id)
             for line, end in self._lines(batch):
                 done_at = step.due_at + progress.done * record_time
                 if progress.done and (done_at > last or time.thread_time() > enough):
@@ -148,6 +151,11 @@ class BatchRunner(Outbound):
                 record = records.valid(line, batch.endpoint)
                 outcome = self._worker.now(tx, batch.organization_id, batch.endpoint, record)
                 if outcome is None:
+                    break
+                if progress.usage.cost_nano_usd + outcome.usage.cost_nano_usd > left:
+                    if not progress.done:
+                        self._wait_for_funds(tx, step)
+                        return True
                     break
                 progress.add(new_identifier(), record.custom_id, outcome, end)
                 at = done_at
@@ -159,11 +167,26 @@ class BatchRunner(Outbound):
         batch = step.batch
         line, end = next(self._lines(batch))
         record = records.valid(line, batch.endpoint)
-        outcome = await self._worker.later(batch.organization_id, batch.endpoint, record)
-        progress = Progress()
-        progress.add(new_identifier(), record.custom_id, outcome, end)
-        with self._store.transaction(at=self._finished_at(step)) as tx:
-            self._keep(tx, step, progress, tx.now)
+        with Hold(self._funds, self._store, batch.organization_id) as hold:
+            outcome = await self._worker.later(batch.organization_id, batch.endpoint, record, hold)
+            progress = Progress()
+            progress.add(new_identifier(), record.custom_id, outcome, end)
+            with self._store.transaction(at=self._finished_at(step)) as tx:
+                if outcome.lacks_funds:
+                    self._wait_for_funds(tx, step)
+                else:
+                    self._keep(tx, step, progress, tx.now)
+
+    def _wait_for_funds(self, tx: Tx, step: Step) -> None:
+        """Try the record again later, while the batch has time; one that is being cancelled ends without it."""
+        batch = step.batch
+        if not due.remove(tx.connection, step.item_id):
+            return
+        if batch.status is BatchStatus.CANCELLING:
+            BATCHES.change(tx, batch.id, records_wanted=batch.records_done)
+            schedule(tx, batch.id, step.due_at)
+        else:
+            schedule_record(tx, batch, step.due_at + PATIENCE)
 
     def _expire_slice(self, step: Step) -> None:
         """Give records that were not done in time their lines."""

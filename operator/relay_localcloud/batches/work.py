@@ -11,11 +11,12 @@ from relay_localcloud.batches.records import Outcome, Record, RecordFailure, fai
 from relay_localcloud.batches.tool_config import Tools, tools_of
 from relay_localcloud.inference.catalog import find_model
 from relay_localcloud.inference.errors import MODEL_NOT_FOUND, InferenceError
-from relay_localcloud.inference.invoke import Answer, invoke_now
+from relay_localcloud.inference.funds import Hold
+from relay_localcloud.inference.invoke import Answer, Reserve, invoke_now
 from relay_localcloud.kernel.store import Store, Tx
 from relay_wire.inference import Family
 
-Ask = Callable[[str, Family, JsonValue], Awaitable[Answer]]
+Ask = Callable[[str, Family, JsonValue, Reserve], Awaitable[Answer]]
 """Asks any model on behalf of an organization; raises InferenceError."""
 
 
@@ -51,20 +52,27 @@ class Worker:
             return Outcome.refused(error, endpoint)
         return None if answer is None else Outcome.answered(answer)
 
-    async def later(self, organization_id: str, endpoint: Family, record: Record) -> Outcome:
-        """Do a record that takes real time."""
+    async def later(self, organization_id: str, endpoint: Family, record: Record, hold: Hold) -> Outcome:
+        """Do a record that takes real time; `hold` has what it took until it is charged."""
         tools = self._tools(record, endpoint)
         if isinstance(tools, RecordFailure):
             return Outcome.failed(tools)
         if tools is not None:
             # aiohttp takes a fifth of the start to load, and most batches have no use for it.
             rounds = await asyncio.to_thread(import_module, "relay_localcloud.batches.tool_rounds")
-            outcome: Outcome = await rounds.take_turns(partial(self._ask, organization_id, endpoint), tools, record)
+            outcome: Outcome = await rounds.take_turns(
+                partial(self._asked, organization_id, endpoint, hold), tools, record
+            )
             return outcome
         try:
-            return Outcome.answered(await self._ask(organization_id, endpoint, sent_to_model(record.body)))
+            return Outcome.answered(await self._asked(organization_id, endpoint, hold, sent_to_model(record.body)))
         except InferenceError as error:
             return Outcome.refused(error, endpoint)
+
+    async def _asked(self, organization_id: str, endpoint: Family, hold: Hold, body: JsonValue) -> Answer:
+        answer = await self._ask(organization_id, endpoint, body, lambda most: hold.reserve(most.halved))
+        hold.took(answer.usage.halved)
+        return answer
 
     def _tools(self, record: Record, endpoint: Family) -> Tools | RecordFailure | None:
         return tools_of(record.body, endpoint, allow_loopback=self._store.settings.allow_loopback_executors)

@@ -22,7 +22,6 @@ from relay_localcloud.inference.errors import (
     ACCOUNT_SUSPENDED,
     ACCOUNT_UNAVAILABLE,
     EXPIRED_API_KEY,
-    INSUFFICIENT_BALANCE,
     INSUFFICIENT_SCOPE,
     INVALID_API_KEY,
     MISSING_API_KEY,
@@ -31,8 +30,8 @@ from relay_localcloud.inference.errors import (
     InferenceError,
     Row,
 )
+from relay_localcloud.inference.funds import require_funds
 from relay_localcloud.kernel.store import Tx
-from relay_localcloud.money import billing
 
 SCOPE: Final = "inference"
 
@@ -76,18 +75,6 @@ def _in_good_standing(tx: Tx, organization_id: str) -> None:
             raise InferenceError(*ACCOUNT_SUSPENDED, "This account is suspended for its balance: add funds.")
 
 
-def _with_funds(tx: Tx, organization_id: str) -> None:
-    has = billing.account(tx, organization_id)
-    override = tx.settings.inference_floor_cents
-    floor_cents = has.floor_cents if override is None else override
-    if has.available_cents < floor_cents:
-        raise InferenceError(
-            *INSUFFICIENT_BALANCE,
-            f"The available balance of {has.available_cents} cents is below the spending floor of {floor_cents}: "
-            "add funds, then try again.",
-        )
-
-
 def _with_batch_access(tx: Tx, organization_id: str) -> None:
     if not organizations.organization(tx, organization_id)["batch_access"]:
         raise InferenceError(*NOT_FOUND, "This organization has no access to batches.")
@@ -112,6 +99,6 @@ def _caller(*conditions: Callable[[Tx, str], None]) -> Callable[[Request, Curren
 
 InferenceReader = Annotated[Principal, Depends(_caller())]
 InferenceCaller = Annotated[Principal, Depends(_caller(_in_good_standing))]
-PayingCaller = Annotated[Principal, Depends(_caller(_in_good_standing, _with_funds))]
+PayingCaller = Annotated[Principal, Depends(_caller(_in_good_standing, require_funds))]
 BatchCaller = Annotated[Principal, Depends(_caller(_in_good_standing, _with_batch_access))]
-PayingBatchCaller = Annotated[Principal, Depends(_caller(_in_good_standing, _with_batch_access, _with_funds))]
+PayingBatchCaller = Annotated[Principal, Depends(_caller(_in_good_standing, _with_batch_access, require_funds))]

@@ -49,6 +49,9 @@ def _adding(table: Table, *keys: str) -> Prepared:
 
 
 _CHARGE = _adding(inference_charges, "organization_id")
+_CHARGED = Prepared(
+    select(inference_charges.c.charged_nano_usd).where(inference_charges.c.organization_id == bindparam("organization"))
+)
 _USE = _adding(inference_usage, "organization_id", "day")
 
 
@@ -98,6 +101,12 @@ def charge(tx: Tx, organization_id: str, used: Usage) -> None:
     cents = charged // NANO_USD_PER_CENT - (charged - nano_usd) // NANO_USD_PER_CENT
     if cents:
         billing.debit(tx, organization_id, cents, "Inference tokens")
+
+
+def carried(tx: Tx, organization_id: str) -> int:
+    """Nano-USD that were charged and not debited yet, less than a cent."""
+    row = _CHARGED.run(tx.connection, organization=organization_id).fetchone()
+    return 0 if row is None else int(row[0]) % NANO_USD_PER_CENT
 
 
 def daily(tx: Tx, organization_id: str, days: int) -> list[tuple[str, Usage]]:

@@ -8,7 +8,7 @@ sent is billed (assumed): an interruption is ours.
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final
@@ -66,13 +66,10 @@ async def broken_after(source: Source, pieces: int) -> Source:
 
 
 class Bill:
-    """What is charged for a stream: once, or never where we cut it.
+    """What is charged for a stream: once, or never where we cut it; `partly` says what a number of pieces took."""
 
-    `asked` gives the tokens of the prompt, and a piece of content is a token, of a stream that was not whole.
-    """
-
-    def __init__(self, asked: Callable[[], int], charge: Callable[[Usage], None]) -> None:
-        self._asked = asked
+    def __init__(self, partly: Callable[[int], Usage], charge: Callable[[Usage], None]) -> None:
+        self._partly = partly
         self._charge = charge
         self._pieces = 0
         self._open = True
@@ -90,7 +87,7 @@ class Bill:
     def left(self) -> None:
         """Charge what was sent until its client went away."""
         if self._open:
-            self.whole(Usage.of(self._asked(), self._pieces))
+            self.whole(self._partly(self._pieces))
 
     def cut(self) -> None:
         """Charge nothing: the cut is ours."""
@@ -115,22 +112,29 @@ async def events(source: Source, dialect: "Dialect[Any]", bill: Bill) -> AsyncGe
 
 
 class EventStream(StreamingResponse):
-    """An answer of events, which ends its source also where the client goes away, and charges for it then."""
+    """An answer of events, which ends its source also where the client goes away, and charges for it then.
 
-    def __init__(self, source: Source, dialect: "Dialect[Any]", headers: Mapping[str, str], bill: Bill) -> None:
+    `held` is let go in the end, however it comes.
+    """
+
+    def __init__(
+        self, source: Source, dialect: "Dialect[Any]", headers: Mapping[str, str], bill: Bill, held: ExitStack
+    ) -> None:
         content = events(source, dialect, bill)
         super().__init__(content, headers={"Cache-Control": "no-cache", **headers}, media_type="text/event-stream")
         self._source = source
         self._content = content
         self._bill = bill
+        self._held = held
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it."""
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            await self._content.aclose()
-            await self._source.aclose()
+        with self._held:
+            try:
+                await super().__call__(scope, receive, send)
+            finally:
+                await self._content.aclose()
+                await self._source.aclose()
 
     async def listen_for_disconnect(self, receive: Receive) -> None:
         """Return once the client is gone; only then is it said, not where the server or the state ends the stream."""

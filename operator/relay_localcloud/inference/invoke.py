@@ -1,7 +1,7 @@
 """Asking a model once: what online requests and the records of batches have in common.
 
     answer = invoke_now(tx, organization_id, family, body)    # None where the model's server is over the network
-    answer = await invoke(store, upstreams, organization_id, family, body)
+    answer = await invoke(store, upstreams, organization_id, family, body, reserve)
 
 Neither charges: `charges.charge` does, whole for an online request, half for a batch. Answers of servers over the
 network are passed on under the model's public id. Tokens are what such a server's own usage says, if they can be; where
@@ -10,7 +10,7 @@ it says nothing, words are counted, and of a stream its pieces.
 
 import json
 import secrets
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -34,6 +34,12 @@ from relay_localcloud.kernel.store import Store, Tx
 from relay_localcloud.models.backends import Server
 from relay_localcloud.models.built_in import BuiltInModel
 from relay_wire.inference import ChatRequest, Family, MessagesRequest
+
+LONGEST_ANSWER: Final = 131_072
+"""Tokens that one choice of a server's answer is charged for at most (assumed); `max_tokens` may say fewer."""
+
+Reserve = Callable[[Usage], None]
+"""Takes what an answer can take at most, before a model is asked; raises InferenceError 402."""
 
 DIALECTS: Final[Mapping[Family, Dialect[Any]]] = {Chat.family: Chat(), Messages.family: Messages()}
 
@@ -59,9 +65,21 @@ class Question:
 
     def bounded(self, said: Usage, asked_bytes: int, answered_bytes: int) -> Usage:
         """What a server says that it took, as far as that can be: a token has a byte, and `max_tokens` holds."""
-        limit = self.prompt.limit
-        most = answered_bytes if limit is None else min(answered_bytes, limit * self.prompt.choices)
+        most = min(answered_bytes, self._longest)
         return Usage.of(min(said.input_tokens, asked_bytes), min(said.output_tokens, most))
+
+    def most(self, asked_bytes: int) -> Usage:
+        """The most that a server can have taken."""
+        return Usage.of(asked_bytes, self._longest)
+
+    def partly(self, pieces: int) -> Usage:
+        """What it took up to so many pieces of a stream."""
+        return Usage.of(self.prompt.input_tokens, min(pieces, self._longest))
+
+    @property
+    def _longest(self) -> int:
+        limit = self.prompt.limit
+        return (LONGEST_ANSWER if limit is None else min(limit, LONGEST_ANSWER)) * self.prompt.choices
 
     def identifier(self) -> str:
         """A fresh id for its answer."""
@@ -91,12 +109,14 @@ def invoke_now(tx: Tx, organization_id: str, family: Family, body: JsonValue) ->
     return answer_now(find_model(tx, organization_id, asked.request.model, family), asked, tx.now)
 
 
-async def invoke(store: Store, upstreams: Upstreams, organization_id: str, family: Family, body: JsonValue) -> Answer:
+async def invoke(
+    store: Store, upstreams: Upstreams, organization_id: str, family: Family, body: JsonValue, reserve: Reserve
+) -> Answer:
     """Ask any model. Raises InferenceError."""
     asked = Question.read(family, body)
     with store.transaction() as tx:
         model, now = find_model(tx, organization_id, asked.request.model, family), tx.now
-    return await answer(upstreams, model, asked, now)
+    return await answer(upstreams, model, asked, now, reserve)
 
 
 def answer_now(model: Model, asked: Question, now: int) -> Answer | None:
@@ -104,29 +124,32 @@ def answer_now(model: Model, asked: Question, now: int) -> Answer | None:
     return _told(model.built_in, asked, now) if model.is_local and model.built_in else None
 
 
-async def answer(upstreams: Upstreams, model: Model, asked: Question, now: int) -> Answer:
+async def answer(upstreams: Upstreams, model: Model, asked: Question, now: int, reserve: Reserve) -> Answer:
     """What the model answers, by the one whose turn it is. Raises InferenceError."""
     behind, turn = _reached(upstreams, model, asked)
     if isinstance(behind, BuiltInModel):
         answered = _told(behind, asked, now)
+        reserve(answered.usage)
     else:
         sent = asked.sent(behind, stream=False)
+        reserve(asked.most(len(sent)))
         document, size = await upstreams.ask(behind, asked.dialect.family, sent)
         used = asked.bounded(_used(asked, document), len(sent), size)
         answered = Answer({**document, "model": asked.request.model}, used)
     return replace(answered, headers=_headers(model, turn))
 
 
-async def stream(upstreams: Upstreams, model: Model, asked: Question, now: int) -> Streaming:
+async def stream(upstreams: Upstreams, model: Model, asked: Question, now: int, reserve: Reserve) -> Streaming:
     """What the model answers, piece by piece. Raises InferenceError, here for what is known before the first piece."""
     behind, turn = _reached(upstreams, model, asked)
     if not isinstance(behind, BuiltInModel):
         sent = asked.sent(behind, stream=True)
+        reserve(asked.most(len(sent)))
         source = _relayed(asked, len(sent), await upstreams.stream(behind, asked.dialect.family, sent))
     elif turn is None:
-        source = _spoken(behind, asked, now)
+        source = _spoken(behind, asked, now, reserve)
     else:
-        source = upstreams.counted(turn.replica_id, _spoken(behind, asked, now))
+        source = upstreams.counted(turn.replica_id, _spoken(behind, asked, now, reserve))
     return Streaming(source, _headers(model, turn))
 
 
@@ -168,6 +191,7 @@ def _told(built_in: BuiltInModel, asked: Question, now: int) -> Answer:
     return Answer(asked.dialect.whole(asked.request, turn, asked.identifier(), now // SECOND), turn.usage)
 
 
-def _spoken(built_in: BuiltInModel, asked: Question, now: int) -> Source:
+def _spoken(built_in: BuiltInModel, asked: Question, now: int, reserve: Reserve) -> Source:
     turn = engine.turn(built_in, asked.prompt)
+    reserve(turn.usage)
     return frames.told(asked.dialect.frames(asked.request, turn, asked.identifier(), now // SECOND), turn.usage)

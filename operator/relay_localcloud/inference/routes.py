@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine, Mapping
+from contextlib import ExitStack
 from typing import Any, Final, TypeVar
 
 from starlette.requests import ClientDisconnect, Request
@@ -20,6 +21,7 @@ from relay_localcloud.inference.catalog import find_model, listed
 from relay_localcloud.inference.charges import Usage, charge
 from relay_localcloud.inference.errors import MODEL_NOT_FOUND, InferenceError
 from relay_localcloud.inference.frames import Bill, EventStream
+from relay_localcloud.inference.funds import Hold
 from relay_localcloud.inference.invoke import Question, Streaming
 from relay_localcloud.kernel.store import Tx
 from relay_wire.inference import (
@@ -91,18 +93,24 @@ async def _answered(cloud: Cloud, organization_id: str, asked: Question, request
         model, now = find_model(tx, organization_id, asked.request.model, asked.dialect.family), tx.now
         answered = None if asked.request.stream else invoke.answer_now(model, asked, now)
         if answered is not None:
+            cloud.funds.require(tx, organization_id, answered.usage)
             charge(tx, organization_id, answered.usage)
-    if asked.request.stream:
-        streaming = await _unless_left(request, invoke.stream(cloud.upstreams, model, asked, now))
-        return _streamed(cloud, organization_id, asked, request, streaming)
     if answered is None:
-        answered = await _unless_left(request, invoke.answer(cloud.upstreams, model, asked, now))
-        with cloud.store.transaction() as tx:
-            charge(tx, organization_id, answered.usage)
+        with ExitStack() as holding:
+            reserve = holding.enter_context(Hold(cloud.funds, cloud.store, organization_id)).reserve
+            if asked.request.stream:
+                asking = invoke.stream(cloud.upstreams, model, asked, now, reserve)
+                streaming = await _unless_left(request, asking)
+                return _streamed(cloud, organization_id, asked, request, streaming, holding.pop_all())
+            answered = await _unless_left(request, invoke.answer(cloud.upstreams, model, asked, now, reserve))
+            with cloud.store.transaction() as tx:
+                charge(tx, organization_id, answered.usage)
     return answer(answered.body, headers=answered.headers)
 
 
-def _streamed(cloud: Cloud, organization_id: str, asked: Question, request: Request, streaming: Streaming) -> Response:
+def _streamed(
+    cloud: Cloud, organization_id: str, asked: Question, request: Request, streaming: Streaming, held: ExitStack
+) -> Response:
     exchange, source = exchange_of(request.scope), streaming.source
     if exchange.cut_stream_after is not None:
         source = frames.broken_after(source, exchange.cut_stream_after)
@@ -112,8 +120,7 @@ def _streamed(cloud: Cloud, organization_id: str, asked: Question, request: Requ
             with cloud.store.transaction() as tx:
                 charge(tx, organization_id, used)
 
-    bill = Bill(lambda: asked.prompt.input_tokens, pay)
-    return EventStream(source, asked.dialect, streaming.headers, bill)
+    return EventStream(source, asked.dialect, streaming.headers, Bill(asked.partly, pay), held)
 
 
 async def _unless_left(request: Request, asking: Coroutine[None, None, _Answer]) -> _Answer:

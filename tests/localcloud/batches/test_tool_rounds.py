@@ -375,3 +375,23 @@ async def test_an_mcp_server_that_hangs_times_out(organization: Organization, ex
     executor.hang = asyncio.Event()
     response, error = await failure(organization, with_tools(executor.url, type="mcp", timeout_ms=300))
     assert (response, error["code"]) == (None, "tool_timeout")
+
+
+async def test_a_round_that_cannot_be_paid_fails_its_record_and_the_one_before_it_is_paid(
+    organization: Organization, executor: HttpExecutor
+) -> None:
+    def respond(body: Any) -> Any:
+        long = "done " + "w " * 150_000
+        return {"results": [{"tool_call_id": call["id"], "content": long} for call in body["tool_calls"]]}
+
+    executor.respond = respond
+    batch = await create(organization, [with_tools(executor.url)])
+    await organization.server.ok("PATCH", f"/orgs/{organization.id}", {"balanceCents": 0})
+    await organization.server.advance(3600)
+    batch = await batch_of(organization, batch["id"])
+    assert batch["request_counts"] == {"total": 1, "completed": 0, "failed": 1}
+    (line,) = await errors(organization, batch)
+    assert line["response"]["status_code"] == 402
+    assert line["response"]["body"]["error"]["code"] == "insufficient_balance"
+    assert batch["usage"] == {"input_tokens": 2, "output_tokens": 2, "cost_nano_usd": 200}
+    assert len(executor.received) == 1

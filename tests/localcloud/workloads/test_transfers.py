@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from relay_localcloud.money.accrual import UNITS_PER_CENT
 from tests.localcloud.support.people import session_of
 from tests.localcloud.support.reservations import reserve, vm_of
 from tests.localcloud.support.server import request
@@ -127,11 +128,12 @@ async def test_no_second_is_lost_or_paid_twice_however_often_it_changes_hands(se
     assert [(row["started_at"], row["rate_cents"]) for row in stints[1:]] == [
         (row["ended_at"], RATE) for row in stints[:-1]
     ]
-    first, last = (int(datetime.fromisoformat(moment).timestamp()) for moment in (began, ended))
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    first, last = ((datetime.fromisoformat(moment) - epoch) // timedelta(microseconds=1) for moment in (began, ended))
     assert (stints[0]["started_at"], stints[-1]["ended_at"]) == (first, last)
     for organization in owners:
         own = sum(row["ended_at"] - row["started_at"] for row in stints if row["organization_id"] == organization.id)
-        assert await spent(organization) == own * RATE // 3600
+        assert await spent(organization) == own * RATE // UNITS_PER_CENT
 
 
 async def test_burn_goes_with_the_workload(server: Server, organization: Organization) -> None:
