@@ -1,17 +1,33 @@
 """The machines: how they come, fall silent, are held back and go (section 3, "Provider node status").
 
 A node belongs to at most one organization: to the one that alone uses it (`organization_id`), or to the provider that
-enrolled it with a provisioning token (`provider_id`), whose capacity everybody may use; all others are the platform's.
+enrolled it with a provisioning token (`provider_id`), whose capacity everybody may use; all others are the platform's,
+which administrators' organizations manage.
 """
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Index, Select, bindparam, func, or_, select, text, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Index,
+    Select,
+    and_,
+    bindparam,
+    func,
+    literal,
+    or_,
+    select,
+    text,
+    update,
+)
 
 from relay_localcloud.capacity.catalog import GPU_MODELS, LARGEST_NODE, LOCATIONS, SEEDED_NODE_LOCATIONS
 from relay_localcloud.capacity.placement import Demand, NodeRoom
+from relay_localcloud.identity import organizations
+from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.prepared import Prepared
 from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx
@@ -41,11 +57,6 @@ class Node:
     hold: str | None  # draining or maintenance, set by its owner
     provider_id: str | None  # who enrolled it with a provisioning token
     node_pool: str = COMMUNITY
-
-    @property
-    def owner_id(self) -> str | None:
-        """The organization that it belongs to; None for the platform's own."""
-        return self.provider_id or self.organization_id or None
 
     @property
     def status(self) -> str:
@@ -111,8 +122,20 @@ def get(tx: Tx, node_id: str) -> Node:
 
 
 def owned_by(organization_id: str) -> ColumnElement[bool]:
-    """Whether a node belongs to this organization, as its provider or as the only one that uses it."""
-    return or_(nodes.c.provider_id == organization_id, nodes.c.organization_id == organization_id)
+    """Whether a node belongs to this organization: as its provider, as the only one that uses it, as the platform."""
+    administrators = select(tables.organizations.c.id).where(text("administrator"))
+    platforms = and_(nodes.c.provider_id.is_(None), nodes.c.organization_id == "")
+    return or_(
+        nodes.c.provider_id == organization_id,
+        nodes.c.organization_id == organization_id,
+        and_(platforms, literal(organization_id).in_(administrators)),
+    )
+
+
+def owners(tx: Tx, node: Node) -> list[str]:
+    """The organizations that a node belongs to: one, or administrators' if it is the platform's."""
+    own = node.provider_id or node.organization_id
+    return [own] if own else organizations.administrators(tx)
 
 
 def places(connection: Connection, organization_id: str) -> dict[str, str]:

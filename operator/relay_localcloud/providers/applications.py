@@ -8,6 +8,7 @@ from typing import Final
 
 from sqlalchemy import ForeignKeyConstraint
 
+from relay_localcloud.capacity import nodes
 from relay_localcloud.capacity.nodes import NODES, Node
 from relay_localcloud.http.bodies import Body
 from relay_localcloud.http.errors import ApiError, not_found
@@ -98,7 +99,7 @@ def require_provider(tx: Tx, organization_id: str) -> None:
 def owned_node(tx: Tx, organization_id: str, node_id: str) -> Node:
     """A node that belongs to an organization, removed ones included; ApiError 404 for any other."""
     node = NODES.find(tx, id=node_id)
-    if node is None or node.owner_id != organization_id:
+    if node is None or organization_id not in nodes.owners(tx, node):
         raise not_found("node", node_id)
     return node
 

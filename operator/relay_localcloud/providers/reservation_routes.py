@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from sqlalchemy import select
 
-from relay_localcloud.capacity import claims
+from relay_localcloud.capacity import claims, nodes
 from relay_localcloud.capacity.nodes import NODES, Node, unit_id
 from relay_localcloud.capacity.reservations import (
     PLATFORM_OPERATIONS,
@@ -117,7 +117,7 @@ def _one(tx: Tx, organization_id: str, node_id: str, reservation_id: str) -> Res
 
 def _owns(tx: Tx, organization_id: str, node_id: str) -> bool:
     node = NODES.find(tx, id=node_id)
-    return node is not None and node.owner_id == organization_id
+    return node is not None and organization_id in nodes.owners(tx, node)
 
 
 def _shown(tx: Tx, reservation: Reservation) -> dict[str, object]:

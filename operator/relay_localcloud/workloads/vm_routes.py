@@ -186,6 +186,5 @@ def _lenders(tx: Tx, workload: Workload) -> list[str]:
         for reservation in RESERVATIONS.all(tx, node_id=node_id)
         if reservation.status is ReservationStatus.RELEASED and not units.isdisjoint(reservation.units)
     ]
-    owner = nodes.get(tx, node_id).owner_id
     managing = [manager for reservation in lending for manager in reservation.managing_org_ids]
-    return [*([owner] if owner and lending else ()), *managing]
+    return [*(nodes.owners(tx, nodes.get(tx, node_id)) if lending else ()), *managing]
