@@ -33,6 +33,7 @@ from relay_localcloud.control import state as control_state
 from relay_localcloud.control import workloads as control_workloads
 from relay_localcloud.control.access import ControlAccess
 from relay_localcloud.control.state import Reset
+from relay_localcloud.counted import COUNTED
 from relay_localcloud.egress.reach import Reach
 from relay_localcloud.faults.layer import FaultInjection, FaultRegistry
 from relay_localcloud.gateway import directory
@@ -57,6 +58,7 @@ from relay_localcloud.money import alarms, payments
 from relay_localcloud.money import routes as billing_routes
 from relay_localcloud.providers import applications, node_events, reservation_moves, reservation_routes, tokens
 from relay_localcloud.providers import routes as provider_routes
+from relay_localcloud.quotas import routes as quota_routes
 from relay_localcloud.serving import moves as serving_moves
 from relay_localcloud.serving import routes as serving_routes
 from relay_localcloud.tooling import registry_credentials, runner_pools
@@ -81,6 +83,7 @@ HANDLERS: Mapping[str, DueHandler] = {
 ROUTERS: tuple[Router, ...] = (
     account_routes.router,
     organization_routes.router,
+    quota_routes.router,
     proxy_routes.router,
     api_key_routes.router,
     ssh_keys.router,
@@ -144,6 +147,7 @@ def management_routes(options: Options) -> list[Route]:
 
 def open_cloud(store: Store, options: Options, gateway_url: str, inference_url: str) -> Cloud:
     """Put the parts of a cloud together on its state; `gateway_url` is where workloads have their endpoints."""
+    store.count({quota.name: counted for quota, counted in COUNTED.items()})
     faults = FaultRegistry(store)
     deliveries = Deliveries(store, faults, options.reach)
     files = FileStorage(store.directory)

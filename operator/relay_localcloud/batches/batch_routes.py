@@ -15,6 +15,7 @@ from relay_localcloud.http.routing import Router
 from relay_localcloud.inference.bodies import InferenceBody
 from relay_localcloud.inference.callers import BatchCaller, PayingBatchCaller
 from relay_localcloud.kernel.store import Tx
+from relay_localcloud.quotas import quotas
 from relay_wire.batches import Batch, BatchCreate, BatchList, BatchStatus
 from relay_wire.files import INPUT
 from relay_wire.inference import Family
@@ -30,6 +31,7 @@ def create_batch(
 ) -> dict[str, object]:
     """Takes the id of an uploaded file, or the records inline; what is wrong with them is found in validation."""
     endpoint = _endpoint(body)
+    quotas.require(tx, caller.organization_id, {quotas.BATCHES: 1, quotas.ENDED_BATCHES: 1, quotas.FILE_BYTES: 1})
     input_file_id = body.input_file_id or _keep_inline(tx, cloud, caller.organization_id, body)
     file = rows.find_file(tx, caller.organization_id, input_file_id)
     if file.purpose != INPUT:
@@ -83,6 +85,7 @@ def _keep_inline(tx: Tx, cloud: Cloud, organization_id: str, body: BatchCreate) 
     file_id = tx.new_id("file")
     lines = [json.dumps(record, separators=(",", ":")).encode() + b"\n" for record in body.requests or ()]
     content = b"".join(lines)
+    rows.require_room(tx, organization_id, len(content))
     with needing_room():
         cloud.files.write(file_id, content)
     rows.keep_file(tx, organization_id, file_id, "requests.jsonl", INPUT, len(content))

@@ -58,11 +58,21 @@ async def upload_file(caller: BatchCaller, request: Request, cloud: CurrentCloud
 
 
 async def _receive(organization_id: str, content_type: str, body: AsyncIterator[bytes], cloud: Cloud) -> Response:
-    with cloud.store.transaction() as tx:
-        file_id = tx.new_id("file")
+    try:
+        with cloud.store.transaction() as tx:
+            rows.require_room(tx, organization_id, 1)
+            file_id = tx.new_id("file")
+    except ApiError:
+        await upload.drain(body)
+        raise
     filename, size = await upload.receive(cloud.files, file_id, content_type, body)
-    with cloud.store.transaction() as tx:
-        file = rows.keep_file(tx, organization_id, file_id, filename, INPUT, size)
+    try:
+        with cloud.store.transaction() as tx:
+            rows.require_room(tx, organization_id, size)
+            file = rows.keep_file(tx, organization_id, file_id, filename, INPUT, size)
+    except ApiError:
+        cloud.files.discard(file_id)
+        raise
     return answer(file.as_json())
 
 

@@ -14,6 +14,7 @@ from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.instants import HOUR, SECOND, seconds
 from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx
+from relay_localcloud.quotas import quotas
 from relay_wire.batches import FINAL, BatchStatus
 from relay_wire.inference import Family
 
@@ -117,6 +118,11 @@ BATCHES: Final = Rows(
     Index("batches_of_input", "input_file_id"),
 )
 _LIVE: Final = BATCHES.columns["status"].not_in(FINAL)
+
+
+def require_room(tx: Tx, organization_id: str, size: int) -> None:
+    """Refuse with 403 one more file of this size than the quotas of the organization allow."""
+    quotas.require(tx, organization_id, {quotas.FILES: 1, quotas.DELETED_FILES: 1, quotas.FILE_BYTES: size})
 
 
 def keep_file(tx: Tx, organization_id: str, file_id: str, filename: str, purpose: str, size: int) -> File:

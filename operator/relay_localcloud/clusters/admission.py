@@ -13,6 +13,7 @@ from relay_localcloud.http.errors import ApiError
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.kernel.vault import Vault
 from relay_localcloud.money import billing
+from relay_localcloud.quotas import quotas
 from relay_localcloud.replicas.states import MOST_REPLICAS
 from relay_localcloud.tooling import registry_credentials
 from relay_localcloud.workloads import admission, container
@@ -35,6 +36,11 @@ def create(tx: Tx, vault: Vault, organization_id: str, body: ClusterCreate, pric
     if clusters.CLUSTERS.find(tx, **named) is not None:
         raise ApiError(409, f"There is a live cluster {body.name!r} already; names are free again after termination.")
     billing.require_funds(tx, organization_id)
+    replica_count = 1 if body.replica_count is None else body.replica_count
+    moves.require_quotas(tx, organization_id, replica_count, shape["gpus_per_replica"])
+    request_bytes = len(body.model_dump_json(by_alias=True, exclude_none=True).encode())
+    one_more = {quotas.CLUSTERS: 1, quotas.TERMINATED_CLUSTERS: 1, quotas.REQUEST_BYTES: request_bytes}
+    quotas.require(tx, organization_id, one_more)
     cluster_id = tx.new_id("cluster")
     made = clusters.CLUSTERS.insert(
         tx,
@@ -43,7 +49,7 @@ def create(tx: Tx, vault: Vault, organization_id: str, body: ClusterCreate, pric
         name=body.name,
         id=cluster_id,
         status=ClusterStatus.PROVISIONING,
-        replica_count=1 if body.replica_count is None else body.replica_count,
+        replica_count=replica_count,
         active_replicas=0,
         replica_price_cents=quotes.locked(price_cents, price_factor),
         tier=tier,

@@ -18,6 +18,7 @@ from relay_localcloud.kernel.due import DueHandler, DueItem
 from relay_localcloud.kernel.instants import seconds
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import billing
+from relay_localcloud.quotas import quotas
 from relay_localcloud.replicas.census import Census, degradation
 from relay_localcloud.replicas.engine import Replicas
 from relay_localcloud.replicas.states import ReplicaTrigger
@@ -40,6 +41,8 @@ def apply(tx: Tx, cluster: Cluster, trigger: ClusterTrigger, reason: str | None 
     move = decided(CLUSTER_TRANSITIONS[cluster.status, trigger])
     if move is None:
         return cluster
+    if move.to in SERVING and cluster.status not in SERVING:
+        require_quotas(tx, cluster.organization_id, cluster.replica_count, cluster.gpus_per_replica)
     after = cluster if move.to is None else _moved(tx, cluster, move.to, reason)
     for effect in move.effects:
         _EFFECTS[effect](tx, after)
@@ -52,10 +55,18 @@ def scale(tx: Tx, cluster: Cluster, replica_count: int) -> Cluster:
     had = REPLICAS.staying(tx, cluster)
     if replica_count > cluster.replica_count:
         billing.require_funds(tx, cluster.organization_id)
+        more = replica_count - cluster.replica_count
+        require_quotas(tx, cluster.organization_id, more, cluster.gpus_per_replica)
     after = settle(tx, CLUSTERS.changed(tx, cluster, replica_count=replica_count, updated_at=tx.now))
     if replica_count > cluster.replica_count:
         REPLICAS.require_more(tx, after, had)
     return after
+
+
+def require_quotas(tx: Tx, organization_id: str, replica_count: int, gpus_per_replica: int) -> None:
+    """Refuses with 403 more replicas than the quotas of the organization allow."""
+    more = {quotas.REPLICAS: replica_count, quotas.GPUS: replica_count * gpus_per_replica}
+    quotas.require(tx, organization_id, more)
 
 
 def settle(tx: Tx, cluster: Cluster) -> Cluster:

@@ -4,13 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import select
-
 from relay_localcloud.console.balance import Chart, Point, series
 from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.wording import span
 from relay_localcloud.identity import organizations
-from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.instants import DAY, HOUR
 from relay_localcloud.money import accrual, billing
 from relay_localcloud.money.billing import Account
@@ -38,11 +35,8 @@ class Balance:
 
 
 def balance(reading: Reading, over: int = _LONGEST) -> Balance:
-    """Of the organization that was chosen, else of the first one, which every cloud is seeded with."""
-    tx, organization_id = reading.tx, reading.requested.organization_id
-    if organization_id is None:
-        query = select(tables.organizations.c.id).order_by(tables.FIRST_COME).limit(1)
-        organization_id = str(tx.connection.execute(query).scalar_one())
+    """Of the organization that was chosen, else of the first one."""
+    tx, organization_id = reading.tx, reading.organization_id
     row, now = organizations.organization(tx, organization_id), tx.now
     has = billing.account(tx, organization_id)
     hours = accrual.runway_hours(has.available_cents, has.floor_cents, has.meter.burn)

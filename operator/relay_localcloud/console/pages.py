@@ -11,7 +11,7 @@ from pydantic import JsonValue
 from sqlalchemy import func, select
 
 from relay_localcloud.batches.rows import BATCHES, FILES
-from relay_localcloud.console import money, nodes, workloads
+from relay_localcloud.console import money, nodes, quotas, workloads
 from relay_localcloud.console.balance import Chart
 from relay_localcloud.console.reading import Reading
 from relay_localcloud.faults import faults
@@ -157,6 +157,7 @@ PAGES: Final[Mapping[str, Page]] = {
     "/console/workloads": Page("Workloads", "workloads.html", workloads.content),
     "/console/nodes": Page("Nodes", "nodes.html", nodes.content),
     "/console/money": Page("Money", "money.html", money.content),
+    "/console/quotas": Page("Quotas", "quotas.html", quotas.content),
     "/console/batches": Page("Batches", "batches.html", _batches),
     "/console/webhooks": Page("Webhooks", "webhooks.html", _webhooks),
     "/console/requests": Page("Requests", "requests.html", _requests),

@@ -8,6 +8,7 @@ from sqlalchemy import ColumnElement, RowMapping, Table, select
 
 from relay_localcloud.cloud import Cloud
 from relay_localcloud.console.requested import Requested
+from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.store import Tx
 
 
@@ -27,6 +28,14 @@ class Reading:
     tx: Tx
     cloud: Cloud
     requested: Requested
+
+    @property
+    def organization_id(self) -> str:
+        """The organization that was chosen, else the first one, which every cloud is seeded with."""
+        if self.requested.organization_id is not None:
+            return self.requested.organization_id
+        query = select(tables.organizations.c.id).order_by(tables.FIRST_COME).limit(1)
+        return str(self.tx.connection.execute(query).scalar_one())
 
     def newest(
         self, source: Table, count: int, *conditions: ColumnElement[bool], before: int | None = None

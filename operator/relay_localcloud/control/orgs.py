@@ -1,5 +1,6 @@
 """`/_localcloud/orgs`, `/users`: fresh organizations and people, their credentials, and what no API call changes."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -15,11 +16,14 @@ from relay_localcloud.identity.invites import Invite
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import billing
 from relay_localcloud.providers import applications
+from relay_localcloud.quotas import quotas
+from relay_localcloud.quotas import routes as quota_routes
+from relay_localcloud.quotas.quotas import QUOTAS
 from relay_wire.orgs import Email, GivenRole, OrganizationName, Role
 
 router = Router()
 
-_WITH_CONSEQUENCES = frozenset({"balance_cents", "suspended", "provider"})
+_WITH_CONSEQUENCES = frozenset({"balance_cents", "suspended", "provider", "quotas"})
 WEEK_SECONDS = 7 * 24 * 3600
 Cents = Annotated[int, Field(ge=-(10**15), le=10**15)]
 
@@ -44,6 +48,8 @@ class OrganizationChange(ControlRequest):
     deposit_cap_cents: Annotated[int, Field(ge=0, le=10**15)] | None = None
     auto_stop_floor_cents: Cents | None = None
     monthly_spend_limit_cents: Annotated[int, Field(ge=0, le=10**15)] | None = None
+    quotas: dict[str, Annotated[int, Field(ge=0, le=10**15)] | None] | None = None
+    """By name; null brings the usual limit back."""
 
 
 class SessionCreate(ControlRequest):
@@ -97,7 +103,15 @@ def change_organization(organization_id: OrganizationId, body: ControlBody[Organ
         applications.decide(tx, organization_id, admit=body.provider)
     if body.balance_cents is not None:
         billing.set_balance(tx, organization_id, body.balance_cents)
+    _set_quotas(tx, organization_id, body.quotas or {})
     return _shown(tx, organization_id)
+
+
+@router.get("/orgs/{orgId}/quotas", summary="What an organization may have, and what it has")
+def list_quotas(organization_id: OrganizationId, tx: Tx) -> Answer:
+    """Answers `{items: [{name, limit, used}]}`; `PATCH /orgs/{orgId} {quotas: {name: limit}}` sets them."""
+    organizations.organization(tx, organization_id)
+    return {"items": [quota_routes.shown(standing) for standing in quotas.standings(tx, organization_id)]}
 
 
 @router.post("/orgs/{orgId}/legacy-key", summary="Make a key with the legacy prefix")
@@ -137,6 +151,14 @@ def sign_in(body: OptionalControlBody[SignIn], tx: Tx) -> Answer:
     token = credentials.create_session(tx, user_id)
     email = users.profile(tx, user_id)["email"]
     return {"userId": user_id, "email": email, "userSessionToken": token}
+
+
+def _set_quotas(tx: Tx, organization_id: str, limits: Mapping[str, int | None]) -> None:
+    known = [quota.name for quota in QUOTAS]
+    unknown = sorted(limits.keys() - set(known))
+    if unknown:
+        raise ApiError(400, f"quotas: there is no quota {unknown[0]!r}; there are {', '.join(known)}.")
+    quotas.set_limits(tx, organization_id, limits)
 
 
 def _shown(tx: Tx, organization_id: str) -> dict[str, object]:

@@ -8,6 +8,7 @@ from relay_localcloud.identity import credentials
 from relay_localcloud.identity.credentials import KEYS, ApiKey
 from relay_localcloud.kernel.rows import shown
 from relay_localcloud.kernel.store import Tx
+from relay_localcloud.quotas import quotas
 from relay_wire.api_keys import ApiKeyCreate, ApiKeyCreated, ApiKeySummary
 
 router = Router("API keys")
@@ -23,6 +24,7 @@ def create_api_key(
     if len(body.name) > LONGEST_NAME:
         raise ApiError(400, f"name: at most {LONGEST_NAME} characters.")
     scopes = granted_scopes(caller, body.scopes)
+    quotas.require(tx, organization_id, {quotas.API_KEYS: 1})
     key, plaintext = credentials.create_key(tx, organization_id, body.name, scopes, body.expires_in_seconds)
     return ApiKeyCreated.model_validate({**shown(key), "key": plaintext})
 

@@ -11,14 +11,16 @@ from relay_localcloud.http.errors import ApiError, not_found
 from relay_localcloud.identity import users
 from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.store import Tx
+from relay_localcloud.quotas import quotas
 
 _FIRST_COME: ColumnElement[int] = literal_column("members.rowid", Integer)
 
 
 def join(tx: Tx, organization_id: str, user_id: str, role: str) -> None:
-    """Make a user a member; ApiError 409 where they are one already."""
+    """Make a user a member; ApiError 409 where they are one already, 403 beyond the quota."""
     if _role_of(tx, organization_id, user_id) is not None:
         raise ApiError(409, "This person is a member of the organization already.")
+    quotas.require(tx, organization_id, {quotas.MEMBERS: 1})
     member = {"organization_id": organization_id, "user_id": user_id, "role": role, "joined_at": tx.now}
     tx.connection.execute(insert(tables.members), member)
 

@@ -22,6 +22,7 @@ from relay_localcloud.kernel.store import Tx
 from relay_localcloud.models import backends
 from relay_localcloud.models.backends import BACKENDS, BUILT_IN_ENDPOINT, Registered
 from relay_localcloud.models.built_in import BUILT_IN, BuiltInModel
+from relay_localcloud.quotas import quotas
 from relay_localcloud.serving import traffic
 from relay_localcloud.serving.traffic import Published
 from relay_wire.base import Items
@@ -42,6 +43,7 @@ def create_backend(
 ) -> Backend:
     """Makes the model where there is none; weight 0 keeps the server in the overflow tail."""
     _require_base_address(body.endpoint)
+    quotas.require(tx, caller.organization_id, {quotas.BACKENDS: 1})
     return _shown(backends.add(tx, cloud.vault, caller.organization_id, model_id, body))
 
 

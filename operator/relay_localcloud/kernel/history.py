@@ -30,6 +30,7 @@ UNREAD: Final = frozenset(
         "invites",
         "meta",
         "outbox",
+        "quotas",
         "recharge_attempts",
         "sessions",
         "transfers",

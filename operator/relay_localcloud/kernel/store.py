@@ -21,7 +21,8 @@ from typing import IO, cast
 from pydantic import JsonValue
 from sqlalchemy import Connection, StaticPool, Table, bindparam, create_engine, insert, select
 
-from relay_localcloud.kernel import disk, due, history, migrations, tables
+from relay_localcloud.kernel import counts, disk, due, history, migrations, tables
+from relay_localcloud.kernel.counts import Totals
 from relay_localcloud.kernel.disk import StateError
 from relay_localcloud.kernel.due import QueuedCall
 from relay_localcloud.kernel.prepared import Prepared
@@ -190,6 +191,10 @@ class Store:
                 f"CREATE TEMP TRIGGER {function}_{event[:6]} AFTER {event} ON main.{table.name} "
                 f"BEGIN SELECT {function}({version}.{key}); END"
             )
+
+    def count(self, totals: Totals) -> None:
+        """Keep these totals of each organization from here on (`counts.py`). Once."""
+        counts.track(self._raw, totals)
 
     def change_settings(self, tx: Tx, settings: Settings) -> None:
         """Keep other settings; transactions after this one see them."""

@@ -19,6 +19,7 @@ from relay_localcloud.kernel.instants import HOUR, LAST
 from relay_localcloud.kernel.rows import Rows, shown
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.providers.applications import require_provider
+from relay_localcloud.quotas import quotas
 from relay_wire.provider import ProvisioningTokenCreate, ProvisioningTokenCreated, ProvisioningTokenList
 
 router = Router("Providers")
@@ -82,6 +83,7 @@ def create_provisioning_token(
 ) -> dict[str, object]:
     """Answers the plain text, once. Every field may be absent: 24 hours, no quota, the pool `community`."""
     require_provider(tx, organization_id)
+    quotas.require(tx, organization_id, {quotas.PROVISIONING_TOKENS: 1})
     token, plaintext = _create(tx, organization_id, body)
     return {**_shown(token), "token": plaintext}
 

@@ -14,6 +14,7 @@ from relay_localcloud.kernel.store import Tx
 from relay_localcloud.models.backends import BACKENDS
 from relay_localcloud.models.built_in import BUILT_IN
 from relay_localcloud.money import billing
+from relay_localcloud.quotas import quotas
 from relay_localcloud.replicas.states import MOST_REPLICAS, ReplicaState
 from relay_localcloud.serving import lanes, moves
 from relay_localcloud.serving.moves import REPLICAS
@@ -71,6 +72,10 @@ def create(tx: Tx, spec: DeploymentCreate, price_factor: float) -> Deployment:
     model = catalog.entry("gpuModelId", GPU_MODELS, spec.gpu_model_id)
     lanes.require_entry(spec, lanes.members(tx, spec))
     billing.require_funds(tx, spec.organization_id)
+    kept = _kept(spec)
+    request_bytes = len(kept.model_dump_json(by_alias=True, exclude_none=True).encode())
+    quotas.require(tx, spec.organization_id, {quotas.DEPLOYMENTS: 1, quotas.REQUEST_BYTES: request_bytes})
+    _require_replicas(tx, spec, spec.replicas_desired)
     made = DEPLOYMENTS.insert(
         tx,
         id=tx.new_id("dep"),
@@ -83,7 +88,7 @@ def create(tx: Tx, spec: DeploymentCreate, price_factor: float) -> Deployment:
         status=DeploymentStatus.PROVISIONING,
         generation=1,
         replica_price_cents=quotes.locked(model.price_per_hour_cents * spec.gpu_count_per_replica, price_factor),
-        spec=_kept(spec),
+        spec=kept,
         created_at=tx.now,
         updated_at=tx.now,
     )
@@ -106,6 +111,7 @@ def change(tx: Tx, deployment: Deployment, asked: DeploymentChange) -> Deploymen
     grows = asked.replicas_desired is not None and spec.replicas_desired > deployment.wanted
     if grows:
         billing.require_funds(tx, deployment.organization_id)
+        _require_replicas(tx, spec, spec.replicas_desired - deployment.wanted)
     if trigger is Trigger.PROMOTE:
         spec = _promoted(tx, deployment, spec)
     changed = DEPLOYMENTS.changed(tx, deployment, spec=_kept(spec), generation=generation, updated_at=tx.now)
@@ -113,6 +119,12 @@ def change(tx: Tx, deployment: Deployment, asked: DeploymentChange) -> Deploymen
     if grows:
         REPLICAS.require_more(tx, after, had)
     return after
+
+
+def _require_replicas(tx: Tx, spec: DeploymentCreate, more: int) -> None:
+    """Refuse with 403 more replicas than the quotas of the organization allow."""
+    gpus = more * spec.gpu_count_per_replica
+    quotas.require(tx, spec.organization_id, {quotas.REPLICAS: more, quotas.GPUS: gpus})
 
 
 def _require(rules: tuple[Rule, ...], spec: DeploymentCreate) -> None:

@@ -19,6 +19,7 @@ from relay_localcloud.http.web_addresses import is_base_address
 from relay_localcloud.kernel.rows import Rows, shown
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.kernel.vault import Unreadable, Vault, owner_of
+from relay_localcloud.quotas import quotas
 from relay_wire.registry_credentials import RegistryCredential, RegistryCredentialCreate, RegistryCredentialList
 
 router = Router("Registry credentials")
@@ -60,6 +61,7 @@ def create_registry_credential(
     named = {"organization_id": organization_id, "name": body.name}
     if CREDENTIALS.find(tx, **named) is not None:
         raise ApiError(409, f"There is a registry credential {body.name!r} already.")
+    quotas.require(tx, organization_id, {quotas.REGISTRY_CREDENTIALS: 1})
     new_id = tx.new_id("rcr")
     sealed = cloud.vault.seal(json.dumps(body.credentials), owner_of(organization_id, new_id))
     given = {"server": body.server, "auth_type": body.auth_type, "sealed": sealed}

@@ -15,6 +15,7 @@ from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.rows import Rows, shown
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.kernel.vault import owner_of
+from relay_localcloud.quotas import quotas
 from relay_wire.runner_pools import RunnerPool, RunnerPoolCreate, RunnerPoolList
 
 router = Router("Runner pools")
@@ -47,6 +48,7 @@ def create_runner_pool(
     """Answers it without its grant; 409 where the organization has one of this name."""
     if POOLS.find(tx, organization_id=organization_id, name=body.name) is not None:
         raise ApiError(409, f"There is a runner pool {body.name!r} already.")
+    quotas.require(tx, organization_id, {quotas.RUNNER_POOLS: 1})
     pool_id = tx.new_id("rnp")
     given = body.model_dump(by_alias=False, exclude={"grant"}, exclude_none=True)
     sealed = None if body.grant is None else cloud.vault.seal(body.grant, owner_of(organization_id, pool_id))

@@ -10,6 +10,7 @@ from relay_localcloud.http.web_addresses import web_address
 from relay_localcloud.identity import credentials
 from relay_localcloud.kernel.rows import shown
 from relay_localcloud.kernel.store import Tx
+from relay_localcloud.quotas import quotas
 from relay_localcloud.webhooks import deliveries, webhooks
 from relay_localcloud.webhooks.webhooks import ATTEMPTS, DELIVERIES, EVENT_TYPES, WEBHOOKS, Subscription, signing_key
 from relay_wire.base import Page as PageOf
@@ -36,6 +37,7 @@ def create_webhook(
 ) -> WebhookCreated:
     """Answers the signing secret, once. No events means all of them."""
     _check(body)
+    quotas.require(tx, organization_id, {quotas.WEBHOOKS: 1})
     secret = credentials.new_secret(SECRET_PREFIX)
     row = WEBHOOKS.insert(
         tx,

@@ -18,6 +18,7 @@ from relay_localcloud.capacity.placement import SPOT, Demand, NodeRoom, could_ev
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import billing
+from relay_localcloud.quotas import quotas
 from relay_localcloud.workloads import moves
 from relay_localcloud.workloads.workloads import POD, VM, WORKLOADS, Workload
 from relay_wire.clusters import ClusterCreate
@@ -27,6 +28,7 @@ from relay_wire.vms import VmCreate
 TIERS: Final = frozenset({"standard", SPOT})
 VM_TIERS: Final = TIERS | {"beta", "production"}
 LARGEST_DISK_GB: Final = 65_536
+_QUOTAS: Final = {POD: (quotas.PODS, quotas.TERMINATED_PODS), VM: (quotas.VMS, quotas.TERMINATED_VMS)}
 GPU_SIZES: Final = tuple(f"gpu-{count}x" for count in EVERY_COUNT)
 
 
@@ -35,6 +37,13 @@ def require_free_name(tx: Tx, organization_id: str, kind: str, name: str | None)
     named = {"organization_id": organization_id, "kind": kind, "name": name, "terminated_at": None}
     if name is not None and WORKLOADS.find(tx, **named) is not None:
         raise ApiError(409, f"There is a live {kind} {name!r} already; names are free again after termination.")
+
+
+def require_quotas(tx: Tx, organization_id: str, kind: str, request_bytes: int, gpu_count: int) -> None:
+    """Refuses with 403 one more workload than the quotas of the organization allow."""
+    live, ended = _QUOTAS[kind]
+    more = {live: 1, ended: 1, quotas.GPUS: gpu_count, quotas.REQUEST_BYTES: request_bytes}
+    quotas.require(tx, organization_id, more)
 
 
 def require_disk(disk_size_gb: int | None) -> None:
@@ -129,6 +138,8 @@ def create(
     """
     billing.require_funds(tx, organization_id)
     kind = POD if isinstance(body, PodCreate) else VM
+    request = json.dumps(body.model_dump(mode="json", exclude_none=True), separators=(",", ":"))
+    require_quotas(tx, organization_id, kind, len(request), gpu_count)
     workload_id = tx.new_id(kind)
     addresses.take(tx, workload_id)
     tail = workload_id.rpartition("_")[2]
@@ -151,6 +162,6 @@ def create(
         public=body.public,
         label=f"{kind}-{tail}",
         compute_class="on_demand",  # `reserved` is a deprecated alias (section 2)
-        request=json.dumps(body.model_dump(mode="json", exclude_none=True), separators=(",", ":")),
+        request=request,
         **fields,
     )

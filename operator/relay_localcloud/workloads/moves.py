@@ -18,6 +18,7 @@ from relay_localcloud.kernel.due import DueHandler, DueItem
 from relay_localcloud.kernel.instants import DAY, seconds
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import billing
+from relay_localcloud.quotas import quotas
 from relay_localcloud.workloads import snapshots, vm_logs, workloads
 from relay_localcloud.workloads.transitions import (
     HOLDS_GPUS,
@@ -108,6 +109,7 @@ _DUE_AT: Final[Mapping[Timer | None, Callable[[Tx, Workload], int | None]]] = {
 
 def _claim_gpus(tx: Tx, workload: Workload, _: Cause) -> None:
     billing.require_funds(tx, workload.organization_id)
+    quotas.require(tx, workload.organization_id, {quotas.GPUS: workload.gpu_count})
     if workload.node_id is None:
         require_cpu_slot(tx)
     else:

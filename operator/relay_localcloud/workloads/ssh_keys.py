@@ -19,6 +19,7 @@ from relay_localcloud.http.principal import OrganizationId, ResourceId, ToolingR
 from relay_localcloud.http.routing import Router
 from relay_localcloud.kernel.rows import Rows, shown
 from relay_localcloud.kernel.store import Tx
+from relay_localcloud.quotas import quotas
 from relay_localcloud.workloads.records import vm_record
 from relay_localcloud.workloads.workloads import visible
 from relay_wire.pods import PodStatus
@@ -75,6 +76,7 @@ def create_ssh_key(_: ToolingWriter, organization_id: OrganizationId, body: Body
     named = {"organization_id": organization_id, "name": body.name}
     if KEYS.find(tx, **named) is not None:
         raise ApiError(409, f"There is an SSH key {body.name!r} already.")
+    quotas.require(tx, organization_id, {quotas.SSH_KEYS: 1})
     return _shown(KEYS.insert(tx, id=tx.new_id("ssh"), **named, public_key=body.public_key, created_at=tx.now))
 
 

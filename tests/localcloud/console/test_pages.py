@@ -50,7 +50,15 @@ async def version_of(server: Server, path: str) -> str:
 
 
 async def test_every_page_of_an_empty_cloud_says_what_to_do_next(fresh: Server) -> None:
-    hints = ("POST /v1/", "POST /_localcloud/", "key of the ready line", "Take down", "Invites send one", "Move it on")
+    hints = (
+        "POST /v1/",
+        "POST /_localcloud/",
+        "PATCH /_localcloud/",
+        "key of the ready line",
+        "Take down",
+        "Invites send one",
+        "Move it on",
+    )
     for path in PAGES:
         answer = await page(fresh, path)
         assert answer.status == 200

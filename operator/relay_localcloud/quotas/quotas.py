@@ -1,0 +1,112 @@
+"""Quotas (assumed): how much of everything an organization has at most, unless control set another limit for it.
+
+Whoever makes more of something calls `require` before. Nobody else does, so what stops, ends, shrinks or reads is never
+refused, and a limit below what there is takes nothing away.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from relay_localcloud.http.errors import ApiError
+from relay_localcloud.kernel import counts
+from relay_localcloud.kernel.rows import Rows
+from relay_localcloud.kernel.store import Tx
+
+QUOTA_EXCEEDED: Final = "QUOTA_EXCEEDED"
+
+
+@dataclass(frozen=True, eq=False)
+class Quota:
+    """What is bounded: its name in JSON, its usual limit, and how to have less of it."""
+
+    name: str
+    usual: int
+    advice: str
+
+
+_FORGOTTEN = "what ended is forgotten 24 hours later: wait"
+_REVOKED = "revoke some, which count for another 24 hours"
+
+PODS: Final = Quota("pods", 20_000, "terminate some")
+VMS: Final = Quota("vms", 20_000, "terminate some")
+CLUSTERS: Final = Quota("clusters", 10_000, "terminate some")
+REPLICAS: Final = Quota("replicas", 20_000, "scale clusters or deployments down")
+DEPLOYMENTS: Final = Quota("servingDeployments", 1_000, "delete some")
+GPUS: Final = Quota("gpus", 100_000, "stop or scale down what has some")
+TERMINATED_PODS: Final = Quota("terminatedPods", 200_000, _FORGOTTEN)
+TERMINATED_VMS: Final = Quota("terminatedVms", 200_000, _FORGOTTEN)
+TERMINATED_CLUSTERS: Final = Quota("terminatedClusters", 200_000, _FORGOTTEN)
+REQUEST_BYTES: Final = Quota("requestBytes", 2_000_000_000, f"terminate what has a large env; {_FORGOTTEN}")
+FILES: Final = Quota("files", 100_000, "delete some")
+DELETED_FILES: Final = Quota("deletedFiles", 200_000, _FORGOTTEN)
+FILE_BYTES: Final = Quota("fileBytes", 20_000_000_000, "delete files")
+BATCHES: Final = Quota("batches", 10_000, "cancel some, or wait until they end")
+ENDED_BATCHES: Final = Quota("endedBatches", 200_000, "what ended is forgotten 30 days later: wait")
+WEBHOOKS: Final = Quota("webhooks", 100, "delete some")
+API_KEYS: Final = Quota("apiKeys", 1_000, _REVOKED)
+SSH_KEYS: Final = Quota("sshKeys", 1_000, "delete some")
+REGISTRY_CREDENTIALS: Final = Quota("registryCredentials", 1_000, "delete some")
+RUNNER_POOLS: Final = Quota("runnerPools", 1_000, "delete some")
+BACKENDS: Final = Quota("backends", 1_000, "delete some")
+PROVISIONING_TOKENS: Final = Quota("provisioningTokens", 1_000, _REVOKED)
+MEMBERS: Final = Quota("members", 1_000, "remove some")
+
+QUOTAS: Final = (
+    *(PODS, TERMINATED_PODS, VMS, TERMINATED_VMS, CLUSTERS, TERMINATED_CLUSTERS, REPLICAS, DEPLOYMENTS, GPUS),
+    *(REQUEST_BYTES, FILES, DELETED_FILES, FILE_BYTES, BATCHES, ENDED_BATCHES, WEBHOOKS, API_KEYS, SSH_KEYS),
+    *(REGISTRY_CREDENTIALS, RUNNER_POOLS, BACKENDS, PROVISIONING_TOKENS, MEMBERS),
+)
+"""Every quota, in the order in which they are shown; `counted.py` says what counts to each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A limit that control set for an organization."""
+
+    organization_id: str
+    quota: str
+    most: int
+
+
+LIMITS: Final = Rows(Limit, "quotas", key=("organization_id", "quota"))
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A quota of an organization, and how much of it is used."""
+
+    quota: Quota
+    limit: int
+    used: int
+
+
+def standings(tx: Tx, organization_id: str, quotas: Iterable[Quota] = QUOTAS) -> Iterator[Standing]:
+    """How an organization stands with each of these quotas, in their order."""
+    used = counts.of_organization(tx.connection, organization_id)
+    limits = {limit.quota: limit.most for limit in LIMITS.all(tx, organization_id=organization_id)}
+    for quota in quotas:
+        yield Standing(quota, limits.get(quota.name, quota.usual), used.get(quota.name, 0))
+
+
+def require(tx: Tx, organization_id: str, more: Mapping[Quota, int]) -> None:
+    """Refuse with 403 and QUOTA_EXCEEDED what would be more than the organization may have; nothing more never is."""
+    for standing in standings(tx, organization_id, (quota for quota, amount in more.items() if amount > 0)):
+        if standing.used + more[standing.quota] > standing.limit:
+            raise ApiError(403, _refusal(standing), QUOTA_EXCEEDED)
+
+
+def _refusal(standing: Standing) -> str:
+    quota = standing.quota
+    return (
+        f"The quota {quota.name} of this organization is {standing.limit}, and {standing.used} are used: "
+        f"{quota.advice}, or ask those who run this cloud for more."
+    )
+
+
+def set_limits(tx: Tx, organization_id: str, limits: Mapping[str, int | None]) -> None:
+    """Give an organization limits of its own, by the names of quotas; None brings the usual one back."""
+    for name, most in limits.items():
+        LIMITS.remove(tx, organization_id=organization_id, quota=name)
+        if most is not None:
+            LIMITS.insert(tx, organization_id=organization_id, quota=name, most=most)

@@ -1,0 +1,14 @@
+"""Quotas of an organization; all is assumed, since the cloud's description has none."""
+
+from relay_wire.base import Items, Received
+
+
+class Quota(Received):
+    """How much of something an organization may have, and how much it has."""
+
+    name: str
+    limit: int
+    used: int
+
+
+QuotaList = Items[Quota]
