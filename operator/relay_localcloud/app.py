@@ -14,6 +14,7 @@ from pathlib import Path
 from starlette.types import ASGIApp
 
 from relay_localcloud import inference_app
+from relay_localcloud.batches import rows as batch_rows
 from relay_localcloud.batches.runner import BatchRunner
 from relay_localcloud.batches.storage import FileStorage
 from relay_localcloud.batches.upload import Uploads
@@ -21,6 +22,7 @@ from relay_localcloud.batches.work import Worker
 from relay_localcloud.capacity import catalog_routes
 from relay_localcloud.clock.clock import Clock, Mode
 from relay_localcloud.cloud import Cloud
+from relay_localcloud.clusters import clusters
 from relay_localcloud.clusters import moves as cluster_moves
 from relay_localcloud.clusters import routes as cluster_routes
 from relay_localcloud.console.routes import ROUTERS as CONSOLE_ROUTERS
@@ -51,6 +53,7 @@ from relay_localcloud.inference import backend_routes, proxy_routes
 from relay_localcloud.inference.funds import Funds
 from relay_localcloud.inference.invoke import invoke
 from relay_localcloud.inference.upstreams import Upstreams
+from relay_localcloud.kernel import retention
 from relay_localcloud.kernel.due import DueHandler
 from relay_localcloud.kernel.store import Store
 from relay_localcloud.kernel.vault import Vault
@@ -64,7 +67,16 @@ from relay_localcloud.serving import routes as serving_routes
 from relay_localcloud.tooling import registry_credentials, runner_pools
 from relay_localcloud.webhooks import routes as webhook_routes
 from relay_localcloud.webhooks.deliveries import Deliveries
-from relay_localcloud.workloads import log_routes, moves, pod_routes, snapshots, ssh_keys, transfers, vm_routes
+from relay_localcloud.workloads import (
+    log_routes,
+    moves,
+    pod_routes,
+    snapshots,
+    ssh_keys,
+    transfers,
+    vm_routes,
+    workloads,
+)
 from relay_wire.errors import ErrorBody
 
 HANDLERS: Mapping[str, DueHandler] = {
@@ -77,6 +89,9 @@ HANDLERS: Mapping[str, DueHandler] = {
     **alarms.handlers((moves.balance_ran_out, cluster_moves.balance_ran_out, serving_moves.balance_ran_out)),
     **payments.HANDLERS,
     **directory.HANDLERS,
+    **retention.handlers(
+        (workloads.ENDED, clusters.ENDED, batch_rows.DELETED, batch_rows.ENDED, credentials.REVOKED, tokens.REVOKED)
+    ),
 }
 """What happens when a transition falls due, by its kind; composed of each noun's own table."""
 

@@ -102,6 +102,7 @@ def delete_file(caller: BatchCaller, file_id: ResourceId, cloud: CurrentCloud, t
     if rows.is_input_of_live_batch(tx, file_id):
         raise ApiError(409, f"The file {file_id!r} is the input of a batch that has not ended.")
     FILES.change(tx, file_id, deleted_at=tx.now)
+    rows.DELETED.one_ended(tx)
     tx.after_commit(lambda: cloud.files.discard(file_id))
     return {"id": file_id, "object": "file", "deleted": True}
 

@@ -5,13 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from sqlalchemy import Index, select
+from sqlalchemy import Index, select, text
 
 from relay_localcloud.batches.records import Problem, Progress
 from relay_localcloud.batches.states import ENDINGS, MOVES, Trigger
 from relay_localcloud.http.errors import not_found
 from relay_localcloud.kernel import tables
-from relay_localcloud.kernel.instants import HOUR, SECOND, seconds
+from relay_localcloud.kernel.instants import DAY, HOUR, SECOND, seconds
+from relay_localcloud.kernel.retention import Remembered
 from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.quotas import quotas
@@ -110,13 +111,21 @@ class Batch:
         }
 
 
-FILES: Final = Rows(File, "files", Index("files_of_organization", "organization_id", "sequence"))
+FILES: Final = Rows(
+    File,
+    "files",
+    Index("files_of_organization", "organization_id", "sequence"),
+    Index("deleted_files", "deleted_at", "id", sqlite_where=text("deleted_at IS NOT NULL")),
+)
+DELETED: Final = Remembered(FILES.table, "deleted_at")
 BATCHES: Final = Rows(
     Batch,
     "batches",
     Index("batches_of_organization", "organization_id", "sequence"),
     Index("batches_of_input", "input_file_id"),
+    Index("ended_batches", "ended_at", "id", sqlite_where=text("ended_at IS NOT NULL")),
 )
+ENDED: Final = Remembered(BATCHES.table, "ended_at", kept=30 * DAY)
 _LIVE: Final = BATCHES.columns["status"].not_in(FINAL)
 
 
@@ -177,6 +186,8 @@ def move(tx: Tx, batch: Batch, trigger: Trigger, **values: object) -> bool:
     if following is None:
         return False
     ended_at = {"ended_at": tx.now} if following in FINAL else {}
+    if ended_at:
+        ENDED.one_ended(tx)
     BATCHES.change(tx, batch.id, status=following, ending=ENDINGS.get(trigger), **ended_at, **values)
     return True
 
@@ -184,6 +195,7 @@ def move(tx: Tx, batch: Batch, trigger: Trigger, **values: object) -> bool:
 def end(tx: Tx, batch: Batch) -> None:
     """Go to the final status that was settled with finalizing or cancelling."""
     assert batch.ending is not None
+    ENDED.one_ended(tx)
     BATCHES.change(tx, batch.id, status=batch.ending, ended_at=tx.now)
 
 

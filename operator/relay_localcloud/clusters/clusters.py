@@ -8,6 +8,7 @@ from sqlalchemy import Index, UniqueConstraint, text
 from relay_localcloud.capacity.placement import SPOT, Demand
 from relay_localcloud.clusters.states import SERVING
 from relay_localcloud.kernel.instants import DAY
+from relay_localcloud.kernel.retention import Remembered
 from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.replicas.rows import replica_rows
@@ -76,9 +77,11 @@ CLUSTERS: Final = Rows(
     UniqueConstraint("label"),
     Index("live_cluster_names", "organization_id", "name", unique=True, sqlite_where=_LIVE),
     Index("live_clusters", "organization_id", "sequence", sqlite_where=_LIVE),
+    Index("ended_clusters", "terminated_at", "id", sqlite_where=text("terminated_at IS NOT NULL")),
     named={"created_as": "request"},
 )
 clusters: Final = CLUSTERS.table
+ENDED: Final = Remembered(clusters, "terminated_at", READABLE_AFTER_TERMINATION)
 REPLICA_ROWS: Final = replica_rows("replicas", "cluster")
 replicas: Final = REPLICA_ROWS.table
 

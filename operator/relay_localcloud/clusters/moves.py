@@ -91,6 +91,8 @@ def settle(tx: Tx, cluster: Cluster) -> Cluster:
 def _moved(tx: Tx, cluster: Cluster, to: ClusterStatus, reason: str | None) -> Cluster:
     REPLICAS.wait_no_longer(tx, cluster)
     tx.cancel(GRACE, cluster.id)
+    if to is ClusterStatus.TERMINATED:
+        clusters.ENDED.one_ended(tx)
     return CLUSTERS.updated(
         tx,
         cluster,

@@ -43,6 +43,7 @@ def revoke_api_key(_: OrganizationWriter, organization_id: OrganizationId, key_i
         raise not_found("API key", key_id)
     if key.revoked_at is None:
         KEYS.change(tx, key_id, revoked_at=tx.now)
+        credentials.REVOKED.one_ended(tx)
 
 
 def granted_scopes(creator: Principal, scopes: list[str] | None) -> list[str]:

@@ -13,6 +13,7 @@ from relay_localcloud.http.principal import Principal
 from relay_localcloud.identity import members, users
 from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.instants import DAY, LAST, MINUTE, SECOND
+from relay_localcloud.kernel.retention import Remembered
 from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx
 
@@ -49,6 +50,8 @@ KEYS: Final = Rows(
     Index("api_keys_of_organization", "organization_id", "created_at"),
     key=("id",),
 )
+
+REVOKED: Final = Remembered(KEYS.table, "revoked_at")
 
 
 class RefusedKey(ApiError):

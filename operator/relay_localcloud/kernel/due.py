@@ -46,6 +46,11 @@ _SCHEDULE = Prepared(insert(tables.due).prefix_with("OR REPLACE"))
 _CANCEL = Prepared(
     delete(tables.due).where(tables.due.c.kind == bindparam("of_kind"), tables.due.c.subject == bindparam("of_subject"))
 )
+_IS_SCHEDULED = Prepared(
+    select(tables.due.c.id).where(
+        tables.due.c.kind == bindparam("of_kind"), tables.due.c.subject == bindparam("of_subject")
+    )
+)
 _REMOVE = Prepared(delete(tables.due).where(tables.due.c.id == bindparam("item")))
 _NEXT_TRANSITION = Prepared(
     select(tables.due).where(tables.due.c.lane.is_(None)).order_by(tables.due.c.due_at, tables.due.c.id).limit(1)
@@ -72,6 +77,11 @@ def schedule(
 def cancel(connection: Connection, kind: str, subject: str) -> None:
     """Take an item off the queue; none there is fine."""
     _CANCEL.run(connection, of_kind=kind, of_subject=subject)
+
+
+def is_scheduled(connection: Connection, kind: str, subject: str) -> bool:
+    """Whether such an item is on the queue."""
+    return _IS_SCHEDULED.run(connection, of_kind=kind, of_subject=subject).fetchone() is not None
 
 
 def cancel_lane(connection: Connection, lane: str) -> None:

@@ -16,6 +16,7 @@ from relay_localcloud.http.principal import OrganizationId, OrganizationWriter, 
 from relay_localcloud.http.routing import Router
 from relay_localcloud.identity import credentials
 from relay_localcloud.kernel.instants import HOUR, LAST
+from relay_localcloud.kernel.retention import Remembered
 from relay_localcloud.kernel.rows import Rows, shown
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.providers.applications import require_provider
@@ -53,6 +54,8 @@ TOKENS: Final = Rows(
     UniqueConstraint("digest"),
     Index("tokens_of_provider", "organization_id", "sequence"),
 )
+
+REVOKED: Final = Remembered(TOKENS.table, "revoked_at")
 
 
 class TokenState(StrEnum):
@@ -105,6 +108,7 @@ def revoke_provisioning_token(
     if TOKENS.find(tx, id=token_id, organization_id=organization_id, revoked_at=None) is None:
         raise not_found("provisioning token", token_id)
     TOKENS.change(tx, token_id, revoked_at=tx.now)
+    REVOKED.one_ended(tx)
 
 
 def redeem(tx: Tx, plaintext: str) -> Token:

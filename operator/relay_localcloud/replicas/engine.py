@@ -112,6 +112,9 @@ class Replicas(Generic[GroupT]):
         after = replace(replica, status=move.to)
         for effect in move.effects:
             self._do(tx, group, after, effect, reason)
+        if move.to is ReplicaState.TERMINATED:  # nobody ever reads of it
+            self.rows.remove(tx, id=replica.id)
+            return
         healthy = move.to is ReplicaState.HEALTHY
         failing = move.to in {ReplicaState.UNHEALTHY, ReplicaState.LOST}
         self.rows.change(
@@ -122,7 +125,6 @@ class Replicas(Generic[GroupT]):
             consecutive_failures=replica.consecutive_failures + 1 if failing else 0,
             checked_at=tx.now if healthy or failing else replica.checked_at,
             started_at=tx.now if healthy and replica.started_at is None else replica.started_at,
-            terminated_at=tx.now if move.to is ReplicaState.TERMINATED else None,
         )
 
     def to_all(self, tx: Tx, group: GroupT, trigger: ReplicaTrigger, reason: str | None = None) -> None:

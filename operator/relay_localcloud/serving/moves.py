@@ -1,6 +1,7 @@
 """Carries out what happens to whole deployments, and keeps them in step with their replicas."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from relay_localcloud.capacity import vacancies
@@ -35,7 +36,8 @@ def settle(tx: Tx, deployment: Deployment) -> Deployment:
     """Take the steps that can be taken, and bring status and reason in step with the replicas."""
     members = REPLICAS.fill(tx, deployment)
     if deployment.status is DeploymentStatus.DRAINING and not members:
-        return DEPLOYMENTS.changed(tx, deployment, gone_at=tx.now, updated_at=tx.now)
+        DEPLOYMENTS.remove(tx, id=deployment.id)
+        return replace(deployment, gone_at=tx.now, updated_at=tx.now)
     if deployment.status not in SERVING:
         return deployment
     counted = Census.of(deployment.wanted, members)

@@ -65,6 +65,8 @@ def arm_start(tx: Tx, workload_id: str) -> tuple[int, int]:
 def _carry_out(tx: Tx, workload: Workload, move: Move, cause: Cause) -> Workload:
     for effect in move.effects:
         _EFFECTS[effect](tx, workload, cause)
+    if move.to is PodStatus.TERMINATED:
+        workloads.ENDED.one_ended(tx)
     placed_at, due_at = _set_timer(tx, workload, move.timer)
     out_of_funds_at = workload.out_of_funds_at if move.to is PodStatus.STOPPED else None
     if cause.trigger is Trigger.BALANCE_RAN_OUT:

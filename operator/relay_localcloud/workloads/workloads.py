@@ -10,6 +10,7 @@ from sqlalchemy import Index, UniqueConstraint, text
 from relay_localcloud.http.errors import not_found
 from relay_localcloud.http.principal import Principal
 from relay_localcloud.kernel.instants import DAY
+from relay_localcloud.kernel.retention import Remembered
 from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money.billing import Billed
@@ -90,8 +91,12 @@ WORKLOADS: Final = Rows(
     Index("workloads_on_node", "node_id", sqlite_where=_LIVE),
     Index("running_workloads", "organization_id", sqlite_where=text("status = 'running'")),
     Index("live_workloads", "organization_id", "sequence", sqlite_where=_LIVE),
+    Index("ended_workloads", "terminated_at", "id", sqlite_where=text("terminated_at IS NOT NULL")),
 )
 workloads: Final = WORKLOADS.table
+ENDED: Final = Remembered(
+    workloads, "terminated_at", READABLE_AFTER_TERMINATION, ("attached_ssh_keys.workload_id", "transfers.workload_id")
+)
 RUNNING: Final = workloads.c.status == text("'running'")
 """As the index of running workloads has it."""
 

@@ -1,0 +1,58 @@
+"""Rows that have ended are remembered for a while, and then deleted."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from sqlalchemy import Select, Table, delete, func, select
+
+from relay_localcloud.kernel import due
+from relay_localcloud.kernel.due import DueHandler
+from relay_localcloud.kernel.instants import DAY, HOUR, SECOND
+from relay_localcloud.kernel.schema import metadata
+from relay_localcloud.kernel.store import Tx
+
+FORGET: Final = "forget"
+"""The due item of a table some of whose rows have ended; there is none where none has."""
+
+AT_ONCE: Final = 500
+"""Rows that are deleted in one transaction, which holds up every request."""
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """Rows of a table with an `id`, for so long after the instant in the column `ended`.
+
+    `parts` are columns of other tables (`table.column`) that name the id of what they belong to, and go with it.
+    """
+
+    table: Table
+    ended: str
+    kept: int = DAY
+    parts: tuple[str, ...] = ()
+
+    def one_ended(self, tx: Tx) -> None:
+        """Have it deleted in time."""
+        if not due.is_scheduled(tx.connection, FORGET, self.table.name):
+            tx.schedule(tx.now + self.kept, FORGET, self.table.name)
+
+    def forget(self, tx: Tx) -> None:
+        """Delete what ended long enough ago, the oldest first and not all at once, and come back for the rest."""
+        ended, row_id = self.table.c[self.ended], self.table.c.id
+        over: Select[tuple[str]] = (
+            select(row_id).where(ended <= tx.now - self.kept).order_by(ended, row_id).limit(AT_ONCE)
+        )
+        for part in self.parts:
+            table, _, column = part.partition(".")
+            tx.connection.execute(delete(metadata.tables[table]).where(metadata.tables[table].c[column].in_(over)))
+        deleted = tx.connection.execute(delete(self.table).where(row_id.in_(over))).rowcount
+        first: int | None = tx.connection.execute(select(func.min(ended)).where(ended.is_not(None))).scalar_one()
+        if first is not None:
+            pause = SECOND if deleted == AT_ONCE else HOUR
+            tx.schedule(max(first + self.kept, tx.now + pause), FORGET, self.table.name)
+
+
+def handlers(every: Iterable[Remembered]) -> Mapping[str, DueHandler]:
+    """What happens when rows of these have been remembered for long enough."""
+    by_table = {each.table.name: each for each in every}
+    return {FORGET: lambda tx, item: by_table[item.subject].forget(tx)}
