@@ -1,7 +1,7 @@
 """The composition of the local cloud: its handlers, its routes, its layers. The one place where they are listed.
 
-Layers, outermost first: request log, the end of what a reset comes upon, authentication, rate limit, faults, then the
-routes.
+Layers, outermost first: request log, the end of what a reset comes upon, authentication, rate limit, room on the disk,
+faults, then the routes.
 """
 
 import random
@@ -46,6 +46,7 @@ from relay_localcloud.http.exchange import Operations
 from relay_localcloud.http.openapi import Api
 from relay_localcloud.http.ratelimit import RateLimit, RateLimiter
 from relay_localcloud.http.requestlog import RequestLog, RequestLogging
+from relay_localcloud.http.room import KeepsRoom
 from relay_localcloud.http.routing import Route, Router
 from relay_localcloud.http.under_way import EndedByReplacement, UnderWay
 from relay_localcloud.identity import account_routes, api_key_routes, credentials, organization_routes
@@ -165,7 +166,7 @@ def open_cloud(store: Store, options: Options, gateway_url: str, inference_url: 
     store.count({quota.name: counted for quota, counted in COUNTED.items()})
     faults = FaultRegistry(store)
     deliveries = Deliveries(store, faults, options.reach)
-    files = FileStorage(store.directory)
+    files = FileStorage(store)
     vault = Vault.of(store.directory)
     upstreams = Upstreams(random.random, vault, options.reach)
     funds = Funds()
@@ -192,6 +193,7 @@ def _management_app(cloud: Cloud, options: Options, reset: Reset) -> ASGIApp:
         api.routes, {Cloud: cloud, Reset: reset}, cloud.store, errors.management_error, cache(description)
     )
     layered: ASGIApp = FaultInjection(app, cloud.faults, errors.management_error)
+    layered = KeepsRoom(layered, cloud.store, errors.management_error)
     layered = RateLimit(layered, cloud.store, cloud.rate_limiter, errors.management_error)
     layered = Authentication(layered, cloud.store, bearer, credentials.authenticate, errors.management_error)
     layered = ControlAccess(layered, anywhere=options.public_control, token=options.admin_token)

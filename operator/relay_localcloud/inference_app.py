@@ -16,6 +16,7 @@ from relay_localcloud.http.application import Application
 from relay_localcloud.http.authentication import Authentication
 from relay_localcloud.http.openapi import Api
 from relay_localcloud.http.requestlog import RequestLogging
+from relay_localcloud.http.room import KeepsRoom
 from relay_localcloud.http.under_way import EndedByReplacement
 from relay_localcloud.inference import callers, routes
 from relay_localcloud.inference.errors import error_response
@@ -35,6 +36,7 @@ def application(cloud: Cloud) -> ASGIApp:
     description = cache(lambda: openapi.described([API]))
     app = Application(API.routes, parts, cloud.store, error_response, description)
     layers: ASGIApp = FaultInjection(app, cloud.faults, error_response)
+    layers = KeepsRoom(layers, cloud.store, error_response)
     layers = Authentication(layers, cloud.store, callers.credential, callers.holder, error_response)
     layers = EndedByReplacement(layers, cloud.under_way, error_response)
     return RequestLogging(layers, app.operations, cloud.requests)

@@ -8,6 +8,7 @@ import base64
 import binascii
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
+from errno import ENOSPC
 from pathlib import Path
 from typing import IO
 
@@ -15,7 +16,7 @@ from pydantic import JsonValue
 
 from relay_localcloud.batches import rows
 from relay_localcloud.kernel.disk import StateFileError
-from relay_localcloud.kernel.store import Tx
+from relay_localcloud.kernel.store import Store, Tx
 
 _PART = ".part"
 
@@ -23,8 +24,9 @@ _PART = ".part"
 class FileStorage:
     """Contents by the id of their file."""
 
-    def __init__(self, state: Path | None) -> None:
-        self._directory = None if state is None else state / "files"
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._directory = None if store.directory is None else store.directory / "files"
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
 
     def close(self) -> None:
@@ -32,8 +34,14 @@ class FileStorage:
         if self._temporary is not None:
             self._temporary.cleanup()
 
+    def require_room(self) -> None:
+        """OSError where only the reserve of the disk is left, which is not for files."""
+        if not self._store.has_room:
+            raise OSError(ENOSPC, "what the disk has left is kept for what stops, ends and falls due")
+
     def begin(self, file_id: str) -> IO[bytes]:
         """Open a content that arrives; it does not count before `complete`."""
+        self.require_room()
         return (self._opened() / (file_id + _PART)).open("wb")
 
     def complete(self, file_id: str) -> None:
@@ -66,6 +74,7 @@ class FileStorage:
         """Write at `offset`, over what a process that was killed may have left there."""
         if not lines:
             return
+        self.require_room()
         path = self._opened() / file_id
         with path.open("r+b" if path.exists() else "wb") as file:
             file.seek(offset)

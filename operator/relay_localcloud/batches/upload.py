@@ -149,12 +149,18 @@ async def receive(storage: FileStorage, file_id: str, content_type: str, body: A
     """
     try:
         with storage.begin(file_id) as file:
-            received = await _read(file, content_type, body)
+            received = await _read(file, content_type, _with_room(storage, body))
         storage.complete(file_id)
     except BaseException:
         storage.discard(file_id)
         raise
     return received
+
+
+async def _with_room(storage: FileStorage, body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    async for data in body:
+        storage.require_room()
+        yield data
 
 
 async def drain(body: AsyncIterator[bytes]) -> None:

@@ -6,6 +6,7 @@ when it is next asked for.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal, assert_never
 
 from relay_localcloud.clusters.clusters import clusters
@@ -40,6 +41,10 @@ def _forget_expired(tx: Tx, item: DueItem) -> None:
     key = KEYS.find(tx, id=item.subject)
     if key is not None:
         KEYS.change(tx, key.id, expires_at=key.expires_at)
+
+
+def _schedule_expiry(key_id: str, expires_at: int, tx: Tx) -> None:
+    tx.schedule(expires_at, _KEY_EXPIRES, key_id)
 
 
 HANDLERS: Final[Mapping[str, DueHandler]] = {_KEY_EXPIRES: _forget_expired}
@@ -120,7 +125,7 @@ class Directory:
                 found = KEYS.find(tx, digest=fingerprint)
                 assert found is not None
                 if found.expires_at is not None:
-                    tx.schedule(found.expires_at, _KEY_EXPIRES, found.id)
+                    tx.note(partial(_schedule_expiry, found.id, found.expires_at))
                 key = _Key(found.organization_id, found.expires_at, tx.now)
         except RefusedKey:
             return None

@@ -4,6 +4,7 @@ import hashlib
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Literal
 
 from sqlalchemy import ForeignKeyConstraint, Index, UniqueConstraint, insert, select
@@ -137,8 +138,12 @@ def _key_holder(tx: Tx, credential: str) -> Principal:
     if key.expires_at is not None and key.expires_at <= tx.now:
         raise RefusedKey("expired", "This API key has expired.")
     if key.last_used_at is None or tx.now - key.last_used_at >= _USE_IS_WRITTEN_EVERY:
-        KEYS.change(tx, key.id, last_used_at=tx.now)
+        tx.note(partial(_note_use, key.id))
     return Principal("api_key", key.organization_id, frozenset(key.scopes), name=key.key_prefix)
+
+
+def _note_use(key_id: str, tx: Tx) -> None:
+    KEYS.change(tx, key_id, last_used_at=tx.now)
 
 
 def _session_user(tx: Tx, credential: str) -> Principal:

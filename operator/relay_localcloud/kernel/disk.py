@@ -4,6 +4,7 @@ Before the ready line that ends the program with a sentence (`StateError`); afte
 (`Unwritable`), and what was due is tried again. Either way the transaction is rolled back whole.
 """
 
+import os
 import sqlite3
 import stat
 from collections.abc import Iterator
@@ -72,6 +73,12 @@ def keep_private(directory: Path, *names: str) -> None:
 def _close_to_others(path: Path) -> None:
     with suppress(PermissionError):
         path.chmod(stat.S_IMODE(path.stat().st_mode) & stat.S_IRWXU)
+
+
+def free_bytes(directory: Path) -> int:
+    """What the disk of a directory has left for us."""
+    left = os.statvfs(directory)
+    return left.f_bavail * left.f_frsize
 
 
 def failure(error: BaseException) -> Unwritable | None:

@@ -13,7 +13,7 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, cast
@@ -23,7 +23,7 @@ from sqlalchemy import Connection, StaticPool, Table, bindparam, create_engine, 
 
 from relay_localcloud.kernel import counts, disk, due, history, migrations, tables
 from relay_localcloud.kernel.counts import Totals
-from relay_localcloud.kernel.disk import StateError
+from relay_localcloud.kernel.disk import StateError, Unwritable
 from relay_localcloud.kernel.due import QueuedCall
 from relay_localcloud.kernel.prepared import Prepared
 from relay_localcloud.kernel.schema import SCHEMA_VERSION, metadata
@@ -51,6 +51,7 @@ class Tx:
     _after_commit: list[Callable[[], None]] = field(default_factory=list)
     _queue_changed: bool = False
     _calls: list[tuple[str, QueuedCall]] = field(default_factory=list)
+    _notes: "list[Callable[[Tx], None]]" = field(default_factory=list)
 
     def schedule(
         self,
@@ -97,6 +98,10 @@ class Tx:
         """Call `callback` once this transaction is on disk, and never where it rolls back."""
         self._after_commit.append(callback)
 
+    def note(self, write: "Callable[[Tx], None]") -> None:
+        """Write what nobody misses, once this transaction is on disk; where the disk is full, it is left out."""
+        self._notes.append(write)
+
 
 class Store:
     """The one connection, and the facts that are read so often that they are kept beside it."""
@@ -134,6 +139,11 @@ class Store:
             return cls(_connect(str(directory / "state.db")), directory, lock)
 
     @property
+    def has_room(self) -> bool:
+        """Whether the disk has more left than the reserve, which is for what stops, ends and falls due."""
+        return self.directory is None or disk.free_bytes(self.directory) > self.settings.disk_reserve_bytes
+
+    @property
     def revision(self) -> int:
         """A number that is greater after every change."""
         return self._raw.total_changes
@@ -164,6 +174,9 @@ class Store:
             self.queue_changed()
         for kind, call in tx._calls:  # noqa: SLF001
             self.call_queued[kind](call)
+        for write in tx._notes:  # noqa: SLF001
+            with suppress(Unwritable), self.transaction(at=now) as noting:
+                write(noting)
 
     def reload(self) -> None:
         """Read again what is kept beside the connection, after an import."""

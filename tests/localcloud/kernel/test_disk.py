@@ -16,13 +16,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from relay_localcloud.kernel.schema import SCHEMA_VERSION
+from tests.localcloud.support import batches
 from tests.localcloud.support.events import create_pod, create_webhook, deliveries_of, make_event
-from tests.localcloud.support.server import COMMAND, Server, request
+from tests.localcloud.support.inference import call
+from tests.localcloud.support.server import COMMAND, Server, connections, request
 from tests.localcloud.support.workloads import status
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
     from tests.localcloud.conftest import StartServer
@@ -264,3 +266,71 @@ async def test_a_state_is_its_owners_alone(start_server: StartServer, tmp_path: 
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir() if path.is_file()}
     assert {"state.db", "secrets.key", "lock"} <= modes.keys()
     assert set(modes.values()) == {0o600}
+
+
+async def test_keys_that_were_never_used_read_on_a_full_disk(start_server: StartServer, tmp_path: Path) -> None:
+    server = start_server("--state", str(tmp_path / "state"), *FROZEN)
+    organization = await server.organization()
+    give(server, NO_ROOM)
+    assert (await organization.call("GET", "/v1/whoami")).status == 200
+    models = await request("GET", f"{server.ready['inferenceUrl']}/v1/models", key=organization.api_key)
+    assert models.status == 200
+    give(server, ROOM)
+    (key,) = await organization.ok("GET", "/v1/orgs/{org}/api-keys")
+    assert key["lastUsedAt"]
+
+
+async def test_a_disk_that_is_nearly_full_keeps_room_for_what_stops_ends_and_falls_due(
+    start_server: StartServer, tmp_path: Path, receiver: Receiver
+) -> None:
+    server = start_server("--state", str(tmp_path / "state"), *FROZEN)
+    organization = await server.organization()
+    await create_webhook(organization, receiver)
+    pod, other, file = (
+        await create_pod(organization),
+        await create_pod(organization),
+        await batches.upload(organization, batches.jsonl([batches.record("r")])),
+    )
+    batch = (await batches.create(organization, [batches.record("r")]))["id"]
+    await server.ok("PATCH", "/settings", {"diskReserveBytes": 10**18})
+    refused = await organization.call("POST", "/v1/pods", {"image": "app:1", "gpuModelId": "l40s"})
+    assert (refused.refusal, refused.headers["retry-after"]) == ((503, "unavailable"), "60")
+    assert (await organization.call("POST", f"/v1/vms/{pod}/restart")).refusal == (503, "unavailable")
+    assert (await batches.post_file(organization, batches.multipart(b"{}"))).status == 503
+    await server.advance(60)
+    assert receiver.types == ["vm.running", "vm.running"]
+    for path in (f"/v1/vms/{pod}/stop", f"/v1/vms/{other}/terminate"):
+        await organization.ok("POST", path)
+    assert (await call(organization, "DELETE", f"/v1/files/{file}")).status == 200
+    assert (await call(organization, "POST", f"/v1/batches/{batch}/cancel")).status == 200
+    await server.advance(60)
+    assert [await status(organization, each) for each in (pod, other)] == ["stopped", "terminated"]
+    await server.ok("PATCH", "/settings", {"diskReserveBytes": 0})
+    await server.advance(120)
+    assert (await batches.batch_of(organization, batch))["status"] == "cancelled"
+    assert await create_pod(organization)
+    assert "Traceback" not in server.log
+
+
+async def test_an_upload_ends_where_the_reserve_of_the_disk_begins(start_server: StartServer, tmp_path: Path) -> None:
+    server = start_server("--state", str(tmp_path / "state"), *FROZEN)
+    organization = await server.organization()
+
+    folder = tmp_path / "state" / "files"
+
+    async def begun() -> bool:
+        return any(path.stat().st_size for path in folder.glob("*.part"))
+
+    async def pieces() -> AsyncIterator[bytes]:
+        whole = batches.multipart(b"x" * 1_000_000)
+        yield whole[:500_000]
+        await eventually(begun, bool, every=0.02)
+        await server.ok("PATCH", "/settings", {"diskReserveBytes": 10**18})
+        yield whole[500_000:]
+
+    url = server.ready["inferenceUrl"] + "/v1/files"
+    headers = {"Content-Type": f"multipart/form-data; boundary={batches.BOUNDARY}"}
+    headers["Authorization"] = f"Bearer {organization.api_key}"
+    async with connections() as session, session.post(url, data=pieces(), headers=headers) as reply:
+        assert reply.status == 503
+    assert list(folder.iterdir()) == []
