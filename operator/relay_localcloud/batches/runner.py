@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from relay_localcloud.batches import records, rows, validation
-from relay_localcloud.batches.records import Progress
+from relay_localcloud.batches.records import Outcome, Progress, RecordFailure
 from relay_localcloud.batches.rows import BATCHES, PHASE, STEP, Batch, Step, schedule, schedule_record
 from relay_localcloud.batches.states import Trigger
 from relay_localcloud.batches.storage import FileStorage
@@ -28,6 +28,8 @@ from relay_localcloud.inference.funds import Funds, Hold
 from relay_localcloud.kernel import due
 from relay_localcloud.kernel.instants import SECOND, seconds
 from relay_localcloud.kernel.store import Store, Tx
+from relay_localcloud.quotas import quotas
+from relay_localcloud.quotas.quotas import QUOTA_EXCEEDED
 from relay_wire.batches import BatchStatus
 from relay_wire.files import OUTPUT
 
@@ -37,6 +39,9 @@ PATIENCE: Final = 60 * SECOND
 """After which a step is tried again whose files could not be read or written, or whose record could not be paid."""
 
 AT_ONCE: Final = 64
+NO_ROOM: Final = Outcome.failed(
+    RecordFailure(QUOTA_EXCEEDED, "The quota fileBytes of this organization was used up before this record was done.")
+)
 SLICE_SECONDS: Final = 0.015
 """CPU time after which a slice ends, so that requests get a turn."""
 
@@ -144,12 +149,14 @@ class BatchRunner(Outbound):
         progress = Progress(end=batch.input_offset)
         with self._store.transaction(at=at) as tx:
             left = self._funds.left(tx, batch.organization_id)
+            room = quotas.left(tx, batch.organization_id, quotas.FILE_BYTES)
             for line, end in self._lines(batch):
                 done_at = step.due_at + progress.done * record_time
                 if progress.done and (done_at > last or time.thread_time() > enough):
                     break
                 record = records.valid(line, batch.endpoint)
-                outcome = self._worker.now(tx, batch.organization_id, batch.endpoint, record)
+                is_full = len(progress.output) + len(progress.errors) >= room
+                outcome = NO_ROOM if is_full else self._worker.now(tx, batch.organization_id, batch.endpoint, record)
                 if outcome is None:
                     break
                 if progress.usage.cost_nano_usd + outcome.usage.cost_nano_usd > left:

@@ -96,6 +96,12 @@ def require(tx: Tx, organization_id: str, more: Mapping[Quota, int]) -> None:
             raise ApiError(403, _refusal(standing), QUOTA_EXCEEDED)
 
 
+def left(tx: Tx, organization_id: str, quota: Quota) -> int:
+    """How much more of it the organization may have; negative where it has more than that already."""
+    (standing,) = standings(tx, organization_id, [quota])
+    return standing.limit - standing.used
+
+
 def _refusal(standing: Standing) -> str:
     quota = standing.quota
     return (

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.localcloud.conftest import StartServer
-    from tests.localcloud.support.server import Answer, Organization
+    from tests.localcloud.support.server import Answer, Organization, Server
 
     Make = Callable[[Organization, int], Awaitable[Answer]]
 
@@ -296,3 +296,24 @@ async def test_the_console_shows_how_much_of_each_quota_is_used(organization: Or
     page = await request("GET", f"{organization.server.url}/console/quotas?org={organization.id}")
     assert page.status == 200
     assert "12,345" in page.raw.decode()
+
+
+async def test_a_batch_that_fills_the_quota_fails_what_is_left_of_it(organization: Organization) -> None:
+    records = [batches.record(f"r{number}", "x" * 5_000) for number in range(5)]
+    created = await batches.create(organization, records)
+    limit = await bound(organization, "fileBytes", 8_000)
+    await organization.server.advance(3600)
+    batch = await batches.batch_of(organization, created["id"])
+    assert (batch["status"], batch["request_counts"]) == ("completed", {"total": 5, "completed": 2, "failed": 3})
+    failed = await batches.lines(organization, batch, "error_file_id")
+    assert {line["error"]["code"] for line in failed} == {"QUOTA_EXCEEDED"}
+    assert limit < (await quota(organization, "fileBytes"))["used"] < limit + 10_000
+
+
+async def test_nobody_owns_more_than_a_hundred_organizations(server: Server) -> None:
+    person = await sign_up(server)
+    for number in range(100):
+        await person.ok("POST", "/v1/orgs", {"name": f"n{number}"})
+    refused = await person.call("POST", "/v1/orgs", {"name": "one more"})
+    assert refused.refusal == (403, "QUOTA_EXCEEDED")
+    assert len((await person.ok("GET", "/v1/me"))["memberships"]) == 100
