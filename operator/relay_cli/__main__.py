@@ -12,6 +12,7 @@ from relay_cli.doctor import doctor
 from relay_cli.failures import Failure, Status, complain
 from relay_cli.models import models
 from relay_cli.options import command
+from relay_cli.ssh import ssh
 from relay_cli.top import top
 
 _HELP = "What runs in the GPU cloud and what it costs, with your kubeconfig and your rights."
@@ -26,6 +27,7 @@ def application() -> typer.Typer:
     app.command()(command(adopt))
     app.command()(command(doctor))
     app.command()(command(deposit))
+    app.command()(command(ssh))
     return app
 
 

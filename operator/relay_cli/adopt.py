@@ -9,7 +9,7 @@ from relay_cli import accounts, objects
 from relay_cli.accounts import BaseUrl
 from relay_cli.failures import Failure, Status
 from relay_cli.kubectl import Kubectl
-from relay_cli.objects import CloudObject
+from relay_cli.objects import CloudObject, Reference
 from relay_cli.tables import dollars
 from relay_client import Cloud
 from relay_client.operations import (
@@ -26,7 +26,6 @@ from relay_wire.base import Items
 from relay_wire.clusters import ClusterSummary
 from relay_wire.vms import VmRecord
 
-Reference: TypeAlias = Annotated[str, typer.Argument(metavar="KIND/NAME", help="The object, as in gpod/trainer.")]
 CloudId: TypeAlias = Annotated[str, typer.Argument(metavar="CLOUD_ID", help="What the cloud calls the resource.")]
 Look: TypeAlias = Callable[[Cloud, str], Awaitable[str | None]]
 

@@ -1,8 +1,9 @@
 """Objects that are, or are to be, resources of the cloud; pure, but for what is awaited."""
 
 import re
-from typing import Final
+from typing import Annotated, Final, TypeAlias
 
+import typer
 from pydantic import Field
 
 from relay_cli.failures import Failure, Status
@@ -10,6 +11,8 @@ from relay_cli.kubectl import Kubectl, parsed
 from relay_operator.api.meta import API_VERSION, GROUP, Resource
 from relay_operator.api.references import AccountKind, AccountRef
 from relay_operator.api.workload import WorkloadSpec, WorkloadStatus
+
+Reference: TypeAlias = Annotated[str, typer.Argument(metavar="KIND/NAME", help="The object, as in gpod/trainer.")]
 
 DEFAULT: Final = AccountRef(kind=AccountKind.CLOUD_ACCOUNT, name="default")
 """The account of what names none."""

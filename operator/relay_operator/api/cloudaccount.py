@@ -16,6 +16,10 @@ _PLAIN_URL = (
     "write http(s)://host[:port][/path], without user name, query or fragment",
 )
 Url: TypeAlias = Annotated[str, Field(min_length=1, max_length=2048, json_schema_extra=field_rules(_PLAIN_URL))]
+Gateway: TypeAlias = Annotated[
+    str,
+    Field(max_length=261, pattern=r"^([A-Za-z0-9]([-A-Za-z0-9.]{0,251}[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$"),
+]
 
 
 class WebhookSpec(Model):
@@ -76,6 +80,10 @@ class AccountSpec(Model):
         CreateRecovery.HOLD,
         description="What to do about a create whose answer was lost, if the cloud offers no way to find out. Hold: "
         "wait for a person. RetryByName: send the same name again, at the risk of paying twice.",
+    )
+    ssh_gateway: Gateway | None = Field(
+        None,
+        description="The cloud's SSH gateway, host:port; only for `kubectl relay ssh`, the operator never calls it.",
     )
     orphans: Orphans = Field(
         Orphans.REPORT,

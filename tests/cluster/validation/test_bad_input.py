@@ -116,6 +116,7 @@ REFUSED = {
     "a key of a key": Bad(account(apiKeySecretRef={"name": "a"}), "spec.apiKeySecretRef.key: Required value"),
     "an address of another scheme": Bad(account(baseUrl="file:///etc"), "write http(s)://host[:port][/path]"),
     "an address with a password": Bad(account(baseUrl="https://a:b@c"), "without user name, query or fragment"),
+    "a gateway without a port": Bad(account(sshGateway="ssh.example.com"), "spec.sshGateway in body should match"),
     "a recharge below the cloud's least": Bad(
         account(autoRecharge={"enabled": True, "thresholdCents": 0, "amountCents": 999}),
         "greater than or equal to 1000",

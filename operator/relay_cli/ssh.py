@@ -1,0 +1,48 @@
+"""`kubectl relay ssh`: into what runs, through the cloud's SSH gateway."""
+
+import os
+import shutil
+from collections.abc import Sequence
+from typing import Annotated, Final
+
+import typer
+
+from relay_cli import accounts, objects
+from relay_cli.accounts import Account
+from relay_cli.failures import Failure, Status
+from relay_cli.kubectl import Kubectl
+from relay_cli.objects import CloudObject, Reference
+
+_KINDS: Final = frozenset({"GpuPod", "GpuVm"})
+
+Remote = Annotated[
+    list[str] | None, typer.Argument(metavar="[COMMAND]...", help="Run there in place of a shell; write -- before it.")
+]
+
+
+async def ssh(kubectl: Kubectl, reference: Reference, remote: Remote = None) -> None:
+    """Open a shell in a pod or VM, or run a command there; your key must be registered with the organization."""
+    obj = await objects.one(kubectl, reference)
+    cloud_id = running_id(obj)
+    command = arguments(await accounts.of(kubectl, obj), cloud_id, remote or ())
+    program = shutil.which("ssh")
+    if program is None:
+        raise Failure("ssh is not on PATH: install OpenSSH's client")
+    os.execv(program, command)  # noqa: S606 - no shell: the terminal is ssh's from here on
+
+
+def running_id(obj: CloudObject) -> str:
+    """By which the gateway knows it. Raises Failure if nobody can log in there. Pure."""
+    if obj.kind not in _KINDS:
+        raise Failure(f"{obj.key} has no shell; these do: {', '.join(sorted(_KINDS))}", Status.MISUSED)
+    if obj.status.id is None or obj.status.state != "running":
+        raise Failure(f"{obj.key} is not running (state: {obj.status.state or 'none yet'})")
+    return obj.status.id
+
+
+def arguments(account: Account, cloud_id: str, remote: Sequence[str]) -> list[str]:
+    """The command line of ssh: at the gateway, a workload's id is the user. Raises Failure. Pure."""
+    if account.spec.ssh_gateway is None:
+        raise Failure(f"{account.key} has no spec.sshGateway: put host:port of the cloud's SSH gateway there")
+    host, _, port = account.spec.ssh_gateway.rpartition(":")
+    return ["ssh", "-p", port, "-l", cloud_id, "--", host.strip("[]"), *remote]
