@@ -150,8 +150,14 @@ class Clock:
 
     def _settled_now(self) -> int:
         now = self.now()
-        if not self._settling:
+        if self._settling:
+            return now
+        try:
             self._settle(now)
+        except Unwritable:
+            # Nothing may happen after what did not: for transactions, time stands still until the disk takes it.
+            waiting = self._next_transition()
+            return now if waiting is None else min(now, waiting.due_at)
         return now
 
     def _settle(self, until: int, at_most: int | None = None) -> None:

@@ -11,6 +11,7 @@ import sqlite3
 import stat
 import subprocess
 from contextlib import closing
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -92,10 +93,14 @@ async def test_what_falls_due_on_a_full_disk_happens_once_there_is_room(
     pod = await create_pod(organization)
     give(server, NO_ROOM)
 
-    async def asked() -> int:
-        return (await organization.call("GET", "/v1/whoami")).status
+    async def now() -> str:
+        return str((await server.ok("GET", "/clock"))["now"])
 
-    await eventually(asked, lambda status: status == 503, every=0.05)
+    created = await now()
+    await eventually(now, lambda seen: parsed(seen) - parsed(created) > timedelta(seconds=3), every=0.05)
+    assert (await organization.call("GET", "/v1/whoami")).status == 200
+    assert await status(organization, pod) == "deploying"
+    assert (await organization.call("POST", f"/v1/vms/{pod}/terminate")).refusal == (503, "unavailable")
     give(server, ROOM)
 
     async def types() -> list[str]:
@@ -128,6 +133,10 @@ async def test_a_delivery_whose_outcome_finds_no_room_is_made_again(
     assert len(await deliveries_of(organization, webhook)) == 2
     assert len({call.delivery for call in receiver.received}) == 2
     assert "Traceback" not in server.log
+
+
+def parsed(timestamp: str) -> datetime:
+    return datetime.fromisoformat(timestamp)
 
 
 def _calls(receiver: Receiver) -> Callable[[], Any]:
@@ -271,6 +280,7 @@ async def test_a_state_is_its_owners_alone(start_server: StartServer, tmp_path: 
 async def test_keys_that_were_never_used_read_on_a_full_disk(start_server: StartServer, tmp_path: Path) -> None:
     server = start_server("--state", str(tmp_path / "state"), *FROZEN)
     organization = await server.organization()
+    await server.advance(1)
     give(server, NO_ROOM)
     assert (await organization.call("GET", "/v1/whoami")).status == 200
     models = await request("GET", f"{server.ready['inferenceUrl']}/v1/models", key=organization.api_key)
