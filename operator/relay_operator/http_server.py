@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import cast
 from weakref import WeakSet
 
 from aiohttp import web
@@ -21,8 +22,7 @@ class _Refusal(asyncio.Protocol):
     """Of a connection that is one too many."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport), "TCP is a stream"
-        transport.abort()
+        cast(asyncio.Transport, transport).abort()  # TCP is a stream; uvloop's transports are not of that class
 
 
 @asynccontextmanager
