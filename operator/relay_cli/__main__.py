@@ -10,6 +10,7 @@ from relay_cli.cost import cost
 from relay_cli.deposit import deposit
 from relay_cli.doctor import doctor
 from relay_cli.failures import Failure, Status, complain
+from relay_cli.logs import logs
 from relay_cli.models import models
 from relay_cli.options import command
 from relay_cli.ssh import ssh
@@ -28,6 +29,7 @@ def application() -> typer.Typer:
     app.command()(command(doctor))
     app.command()(command(deposit))
     app.command()(command(ssh))
+    app.command()(command(logs))
     return app
 
 

@@ -16,6 +16,8 @@ Reference: TypeAlias = Annotated[str, typer.Argument(metavar="KIND/NAME", help="
 
 DEFAULT: Final = AccountRef(kind=AccountKind.CLOUD_ACCOUNT, name="default")
 """The account of what names none."""
+MACHINES: Final = ("GpuPod", "GpuVm")
+"""Kinds of which an object is one machine, to log in to and to read the log of."""
 _WORKLOADS: Final = ("gpupods", "gpuvms", "gpuclusters")
 _REFERENCE = re.compile(r"[A-Za-z][A-Za-z0-9.]*/[a-z0-9][-a-z0-9.]*")
 _ENDED = frozenset({"stopped", "terminated", "failed"})

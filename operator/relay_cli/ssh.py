@@ -3,7 +3,7 @@
 import os
 import shutil
 from collections.abc import Sequence
-from typing import Annotated, Final
+from typing import Annotated
 
 import typer
 
@@ -11,9 +11,7 @@ from relay_cli import accounts, objects
 from relay_cli.accounts import Account
 from relay_cli.failures import Failure, Status
 from relay_cli.kubectl import Kubectl
-from relay_cli.objects import CloudObject, Reference
-
-_KINDS: Final = frozenset({"GpuPod", "GpuVm"})
+from relay_cli.objects import MACHINES, CloudObject, Reference
 
 Remote = Annotated[
     list[str] | None, typer.Argument(metavar="[COMMAND]...", help="Run there in place of a shell; write -- before it.")
@@ -33,8 +31,8 @@ async def ssh(kubectl: Kubectl, reference: Reference, remote: Remote = None) -> 
 
 def running_id(obj: CloudObject) -> str:
     """By which the gateway knows it. Raises Failure if nobody can log in there. Pure."""
-    if obj.kind not in _KINDS:
-        raise Failure(f"{obj.key} has no shell; these do: {', '.join(sorted(_KINDS))}", Status.MISUSED)
+    if obj.kind not in MACHINES:
+        raise Failure(f"{obj.key} has no shell; these do: {', '.join(MACHINES)}", Status.MISUSED)
     if obj.status.id is None or obj.status.state != "running":
         raise Failure(f"{obj.key} is not running (state: {obj.status.state or 'none yet'})")
     return obj.status.id

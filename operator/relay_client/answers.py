@@ -88,6 +88,10 @@ def result_of(operation: Operation[Any, ResultT], answer: Answer) -> ResultT:
     if operation.result is NOTHING:
         _must_not_be_foreign(operation, answer)
         return cast("ResultT", None)
+    if operation.result is str:
+        if "html" in _content_type(answer):
+            raise _unreadable(operation, answer, "the body is HTML")
+        return cast("ResultT", answer.body.decode(errors="replace"))
     model = cast("type[pydantic.BaseModel]", operation.result)
     try:
         return cast("ResultT", model.model_validate_json(answer.body))
@@ -166,7 +170,7 @@ def _unexplained(answer: Answer) -> str:
 
 
 def _must_not_be_foreign(operation: AnyOperation, answer: Answer) -> None:
-    content_type = answer.headers.get("content-type", "").lower()
+    content_type = _content_type(answer)
     if "html" in content_type or answer.body.lstrip()[:1] == b"<":
         raise _unreadable(operation, answer, "the body is HTML")
     if answer.body and "json" in content_type:
@@ -174,6 +178,10 @@ def _must_not_be_foreign(operation: AnyOperation, answer: Answer) -> None:
             from_json(answer.body)
         except ValueError:
             raise _unreadable(operation, answer, "the body is not JSON") from None
+
+
+def _content_type(answer: Answer) -> str:
+    return answer.headers.get("content-type", "").lower()
 
 
 def _unreadable(operation: AnyOperation, answer: Answer, reason: str) -> errors.Unreadable:

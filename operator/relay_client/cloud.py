@@ -262,7 +262,7 @@ class Cloud:
             raise self._error(operation, answer, body)
         result = result_of(operation, answer)
         self._circuit.accepted()
-        return legible(result, answer.body)
+        return result if operation.result is str else legible(result, answer.body)
 
     def _error(self, operation: AnyOperation, answer: Answer, body: BaseModel | None) -> CloudError:
         error = error_of(operation, answer, self._runtime.wall_clock(), self._secrets(body))

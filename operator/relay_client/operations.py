@@ -72,6 +72,7 @@ class Operation(Generic[BodyT, ResultT_co]):
     """A template; `{orgId}` is filled by the `Cloud`, the rest by the caller."""
     body: type[BodyT]
     result: type[ResultT_co]
+    """A model of JSON, or `str` for text, which comes as it was sent, control characters included."""
     repeatable: bool = False
     """Sending it twice is the same as sending it once, so it may be retried in place."""
     assumed: bool = False
@@ -128,6 +129,7 @@ GET_POD_CAPACITY = Operation("get_pod_capacity", "GET", "/v1/pods/capacity", NOT
 # Pods are read and acted upon through the VM paths (assumed).
 CREATE_VM = Operation("create_vm", "POST", "/v1/orgs/{orgId}/vms/create", VmCreate, CreatedResource)
 GET_VM = Operation("get_vm", "GET", "/v1/vms/{id}", NOTHING, VmRecord, repeatable=True)
+GET_VM_LOGS = Operation("get_vm_logs", "GET", "/v1/vms/{id}/logs", NOTHING, str, repeatable=True, assumed=True)
 STOP_VM = Operation("stop_vm", "POST", "/v1/vms/{id}/stop", NOTHING, VmRecord, priority=True)
 RESTART_VM = Operation("restart_vm", "POST", "/v1/vms/{id}/restart", NOTHING, VmRecord)
 TERMINATE_VM = Operation(
@@ -396,6 +398,7 @@ OPERATIONS: tuple[AnyOperation, ...] = (
     GET_POD_CAPACITY,
     CREATE_VM,
     GET_VM,
+    GET_VM_LOGS,
     STOP_VM,
     RESTART_VM,
     TERMINATE_VM,

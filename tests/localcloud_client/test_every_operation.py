@@ -87,9 +87,11 @@ async def pods(cloud: Cloud, control: Control) -> None:
         await cloud.call(op.GET_VM, id="no-such-pod")
 
 
-async def vms(cloud: Cloud) -> None:
+async def vms(cloud: Cloud, control: Control) -> None:
     made = await cloud.call(op.CREATE_VM, VmCreate(name="box", gpu_model_id="h100", gpu_count=1))
     assert made.name == "box"
+    await control.advance(LONG_ENOUGH)
+    assert " boot: " in await cloud.call(op.GET_VM_LOGS, id=made.id, query={"tail": 1})
     await cloud.call(op.TERMINATE_VM, id=made.id)
 
 
@@ -268,7 +270,7 @@ async def test_every_management_operation_is_understood_by_both_sides(
     await catalog(cloud)
     await billing(cloud, control, organization)
     await pods(cloud, control)
-    await vms(cloud)
+    await vms(cloud, control)
     await clusters(cloud, control)
     await api_keys(cloud)
     await members(cloud, control)

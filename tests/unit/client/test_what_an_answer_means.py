@@ -26,7 +26,7 @@ from relay_client import (
     Unauthorized,
     Unreadable,
 )
-from relay_client.operations import CREATE_POD, GET_VM, TERMINATE_VM
+from relay_client.operations import CREATE_POD, GET_VM, GET_VM_LOGS, TERMINATE_VM
 from relay_wire.pods import PodCreate
 from tests.unit.client.conftest import KEY, QUICK
 from tests.unit.client.scripted import Drop, Hang, Raw, Reply, ScriptedServer, Step
@@ -175,6 +175,14 @@ async def test_a_terminate_is_not_taken_for_done_because_something_answered_200(
         with pytest.raises(Unreadable) as caught:
             await cloud.call(TERMINATE_VM, id="pod_1")
         assert caught.value.outcome is Outcome.UNKNOWN
+
+
+async def test_text_comes_as_it_was_sent_and_a_page_is_none(cloud: Cloud, server: ScriptedServer) -> None:
+    text = "<6>[ 0.0] é\x1b[0m\n"
+    server.will(Reply(200, text.encode(), content_type="text/plain"), Reply(200, HTML, content_type="text/html"))
+    assert await cloud.call(GET_VM_LOGS, id="vm_1") == text
+    with pytest.raises(Unreadable, match="the body is HTML"):
+        await cloud.call(GET_VM_LOGS, id="vm_1")
 
 
 async def test_a_redirect_is_not_followed_with_the_key(cloud: Cloud, server: ScriptedServer) -> None:

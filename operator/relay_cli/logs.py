@@ -1,0 +1,50 @@
+"""`kubectl relay logs`: what a pod or VM printed, if the cloud tells."""
+
+from typing import Annotated, Final
+
+import typer
+
+from relay_cli import accounts, objects
+from relay_cli.accounts import BaseUrl
+from relay_cli.failures import Failure, Status, complain
+from relay_cli.kubectl import Kubectl
+from relay_cli.objects import MACHINES, CloudObject, Reference
+from relay_client import CloudError, NotFound, NotServed, Unreadable
+from relay_client.operations import GET_VM_LOGS
+
+MOST_LINES: Final = 10_000
+
+Tail = Annotated[int, typer.Option("--tail", min=0, max=MOST_LINES, metavar="N", help="So many lines from the end.")]
+
+
+async def logs(kubectl: Kubectl, reference: Reference, tail: Tail = 1000, base_url: BaseUrl = "") -> None:
+    """What a pod or VM printed, if the cloud serves logs."""
+    obj = await objects.one(kubectl, reference)
+    cloud_id = logged_id(obj)
+    async with accounts.cloud_of(kubectl, await accounts.of(kubectl, obj), base_url) as cloud:
+        try:
+            text = await cloud.call(GET_VM_LOGS, id=cloud_id, query={"tail": tail})
+        except (NotFound, NotServed, Unreadable) as error:
+            raise untold(obj, error) from None
+    if not text:
+        complain(f"the log of {obj.key} is empty")
+    typer.echo(harmless(text), nl=False)
+
+
+def logged_id(obj: CloudObject) -> str:
+    """By which the cloud knows it. Raises Failure if it has no log. Pure."""
+    if obj.kind not in MACHINES:
+        raise Failure(f"{obj.key} has no log; these do: {', '.join(MACHINES)}", Status.MISUSED)
+    if obj.status.id is None:
+        raise Failure(f"{obj.key} has nothing in the cloud yet")
+    return obj.status.id
+
+
+def untold(obj: CloudObject, error: CloudError) -> Failure:
+    """Why there is no log: not every cloud has the path. Pure."""
+    return Failure(f"the cloud shows no log of {obj.key}: it may serve none, since its description has none ({error})")
+
+
+def harmless(text: str) -> str:
+    """What the terminal takes for text alone: whoever writes a log is not to move a reader's cursor. Pure."""
+    return "".join(one if one.isprintable() or one in "\n\t" else "\N{REPLACEMENT CHARACTER}" for one in text)

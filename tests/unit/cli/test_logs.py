@@ -1,0 +1,46 @@
+"""Whose log `kubectl relay logs` asks for, and how it is shown."""
+
+from typing import Any
+
+import pytest
+
+from relay_cli.__main__ import main
+from relay_cli.failures import Failure
+from relay_cli.kubectl import parsed
+from relay_cli.logs import MOST_LINES, harmless, logged_id
+from relay_cli.objects import CloudObject
+
+
+def _object(kind: str = "GpuVm", **status: Any) -> CloudObject:
+    return parsed(
+        CloudObject, {"kind": kind, "metadata": {"name": "x", "namespace": "ml"}, "spec": {}, "status": status}
+    )
+
+
+def test_the_log_of_what_has_stopped_is_still_asked_for() -> None:
+    assert logged_id(_object(id="vm_1", state="stopped")) == "vm_1"
+
+
+@pytest.mark.parametrize(
+    ("obj", "sentence"),
+    [
+        (_object("GpuCluster", id="cluster_1"), "^GpuCluster/ml/x has no log; these do: GpuPod, GpuVm$"),
+        (_object(), "^GpuVm/ml/x has nothing in the cloud yet$"),
+    ],
+)
+def test_what_has_no_log_is_told_so(obj: CloudObject, sentence: str) -> None:
+    with pytest.raises(Failure, match=sentence):
+        logged_id(obj)
+
+
+def test_a_log_cannot_move_the_readers_cursor() -> None:
+    assert harmless("é\ta\x1b[2J\r\nb\x9b\n") == "é\ta\ufffd[2J\ufffd\nb\ufffd\n"
+
+
+@pytest.mark.parametrize(
+    ("lines", "misused"),
+    [(-1, True), (0, False), (1, False), (MOST_LINES - 1, False), (MOST_LINES, False), (MOST_LINES + 1, True)],
+)
+def test_the_bounds_of_a_tail(lines: int, misused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")  # what is well said fails of a kubectl that is not there
+    assert main(["logs", "gvm/box", f"--tail={lines}"]) == (2 if misused else 1)
