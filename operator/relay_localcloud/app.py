@@ -14,6 +14,7 @@ from pathlib import Path
 from starlette.types import ASGIApp
 
 from relay_localcloud import inference_app
+from relay_localcloud.audit import entries
 from relay_localcloud.batches import rows as batch_rows
 from relay_localcloud.batches.runner import BatchRunner
 from relay_localcloud.batches.storage import FileStorage
@@ -190,7 +191,12 @@ def _management_app(cloud: Cloud, options: Options, reset: Reset) -> ASGIApp:
         return openapi.described([api, inference_app.API])
 
     app = Application(
-        api.routes, {Cloud: cloud, Reset: reset}, cloud.store, errors.management_error, cache(description)
+        api.routes,
+        {Cloud: cloud, Reset: reset},
+        cloud.store,
+        errors.management_error,
+        cache(description),
+        entries.record,
     )
     layered: ASGIApp = FaultInjection(app, cloud.faults, errors.management_error)
     layered = KeepsRoom(layered, cloud.store, errors.management_error)

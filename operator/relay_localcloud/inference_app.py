@@ -8,6 +8,7 @@ from typing import Final
 
 from starlette.types import ASGIApp
 
+from relay_localcloud.audit import entries
 from relay_localcloud.batches import batch_routes, file_routes
 from relay_localcloud.cloud import Cloud
 from relay_localcloud.faults.layer import FaultInjection
@@ -34,7 +35,7 @@ def application(cloud: Cloud) -> ASGIApp:
     """What answers at the inference port."""
     parts: dict[type, object] = {Cloud: cloud}
     description = cache(lambda: openapi.described([API]))
-    app = Application(API.routes, parts, cloud.store, error_response, description)
+    app = Application(API.routes, parts, cloud.store, error_response, description, entries.record)
     layers: ASGIApp = FaultInjection(app, cloud.faults, error_response)
     layers = KeepsRoom(layers, cloud.store, error_response)
     layers = Authentication(layers, cloud.store, callers.credential, callers.holder, error_response)

@@ -10,6 +10,7 @@ from typing import Final
 from pydantic import JsonValue
 from sqlalchemy import func, select
 
+from relay_localcloud.audit.entries import ENTRIES
 from relay_localcloud.batches.rows import BATCHES, FILES
 from relay_localcloud.console import money, nodes, quotas, workloads
 from relay_localcloud.console.balance import Chart
@@ -109,6 +110,11 @@ def _newest_requests(
     return list(islice(filter(_FILTERS[only][1], found), count))
 
 
+def _audit(reading: Reading) -> dict[str, object]:
+    """Who did what, newest first."""
+    return {"entries": reading.page(ENTRIES.table, _REQUESTS_ON_A_PAGE)}
+
+
 def _faults(reading: Reading) -> dict[str, object]:
     """Every fault with how often it was seen and applied, and the form for the simple ones."""
     operations = [name for name in reading.cloud.operations.names if " /v1/" in name]
@@ -161,6 +167,7 @@ PAGES: Final[Mapping[str, Page]] = {
     "/console/batches": Page("Batches", "batches.html", _batches),
     "/console/webhooks": Page("Webhooks", "webhooks.html", _webhooks),
     "/console/requests": Page("Requests", "requests.html", _requests),
+    "/console/audit": Page("Audit", "audit.html", _audit),
     "/console/faults": Page("Faults", "faults.html", _faults),
     "/console/outbox": Page("Outbox", "outbox.html", _outbox),
     "/console/clock": Page("Clock", "clock.html", _clock),

@@ -1,12 +1,15 @@
-"""What the cloud did: `/_localcloud/requests`, `/deliveries` and `/outbox`."""
+"""What the cloud did: `/_localcloud/requests`, `/audit`, `/deliveries` and `/outbox`."""
 
-from typing import Annotated
+import json
+from collections.abc import AsyncIterator
+from typing import Annotated, Final
 
 from pydantic import Field
 from sqlalchemy import select
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
-from relay_localcloud.cloud import CurrentCloud
+from relay_localcloud.audit import entries
+from relay_localcloud.cloud import Cloud, CurrentCloud
 from relay_localcloud.http.arguments import Query
 from relay_localcloud.http.bodies import Answer, answer
 from relay_localcloud.http.errors import not_found
@@ -18,6 +21,9 @@ from relay_localcloud.kernel.store import Tx
 from relay_localcloud.webhooks import webhooks
 
 router = Router()
+
+_IN_A_PIECE: Final = 1_000
+"""How many entries are read at once: other requests are served between two."""
 
 OrganizationFilter = Annotated[str | None, Query("organizationId"), Field(description="Only this organization's.")]
 
@@ -33,6 +39,34 @@ async def list_requests(
     `status` is null where it was never acted on.
     """
     return answer({"items": [logged.as_json() for logged in cloud.requests.after(after, organization_id)]})
+
+
+@router.get("/audit", summary="Who did what to which object")
+def list_audit(
+    tx: Tx,
+    sequence: Annotated[int, Query("after"), Field(ge=0, le=2**62, description="Only those after this one.")] = 0,
+    limit: Annotated[int, Query(), Field(ge=1, le=1000, description="At most so many.")] = 100,
+    organization_id: OrganizationFilter = None,
+) -> Answer:
+    """Answers `{items}`, oldest first; the newest 10,000 of each organization, and of the platform, are kept."""
+    return {"items": [entry.as_json() for entry in entries.after(tx, sequence, limit, organization_id)]}
+
+
+@router.get("/audit/export", summary="The audit log as JSON lines")
+async def export_audit(cloud: CurrentCloud, organization_id: OrganizationFilter = None) -> Response:
+    """Answers the same, all of it, one JSON object on each line."""
+    return StreamingResponse(_lines(cloud, organization_id), media_type="application/jsonl")
+
+
+async def _lines(cloud: Cloud, organization_id: str | None) -> AsyncIterator[str]:
+    last = 0
+    while True:
+        with cloud.store.transaction() as tx:
+            found = entries.after(tx, last, _IN_A_PIECE, organization_id)
+        if not found:
+            return
+        yield "".join(json.dumps(entry.as_json()) + "\n" for entry in found)
+        last = found[-1].sequence
 
 
 @router.get("/deliveries", summary="Every webhook attempt")

@@ -1,6 +1,7 @@
 """The innermost layer: calls the endpoint of a request's operation, and makes an answer of every error."""
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
@@ -9,7 +10,7 @@ from starlette.types import Receive, Scope, Send
 from relay_localcloud.http.bodies import unstalled
 from relay_localcloud.http.errors import ApiError, ErrorAnswer
 from relay_localcloud.http.exchange import Operations, exchange_of
-from relay_localcloud.http.routing import Route
+from relay_localcloud.http.routing import Done, Route
 from relay_localcloud.kernel.store import Store
 
 OPENAPI = "/openapi.json"
@@ -25,6 +26,7 @@ class Application:
         store: Store,
         refused: ErrorAnswer,
         description: Callable[[], object],
+        done: Done,
     ) -> None:
         self.routes = {route.operation: route for route in routes}
         self.operations = Operations(self.routes)
@@ -32,6 +34,7 @@ class Application:
         self._store = store
         self._refused = refused
         self._description = description
+        self._done = done
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer."""
@@ -42,6 +45,7 @@ class Application:
         try:
             response = await self._response(exchange.operation, Request(scope, body))
         except ApiError as error:
+            self._note(exchange.operation, scope, error)
             response = self._refused(error, scope)
         except ClientDisconnect:
             return
@@ -51,10 +55,16 @@ class Application:
             raise
         await response(scope, receive, send)
 
+    def _note(self, operation: str | None, scope: Scope, error: ApiError) -> None:
+        route = self.routes.get(operation or "")
+        if route is not None and route.changes:
+            with suppress(ApiError), self._store.transaction() as tx:  # on a full disk a refusal is still an answer
+                self._done(tx, scope, error)
+
     async def _response(self, operation: str | None, request: Request) -> Response:
         route = self.routes.get(operation or "")
         if route is not None:
-            return await route.respond(request, self._store.transaction)
+            return await route.respond(request, self._store.transaction, self._done)
         path, method = request.url.path, request.method
         allowed = ["GET", "HEAD"] if path == OPENAPI else self.operations.allowed(path)
         if path == OPENAPI and method in allowed:

@@ -70,6 +70,7 @@ class Principal:
     user_id: str | None = None
     roles: Mapping[str, str] = field(default_factory=dict)
     rule: Rule = ANYONE
+    admitted: list[str] = field(default_factory=list)  # to resources of which organizations it was let
     name: str = ""  # what logs may say: the prefix of a key, the id of a user
 
     def belongs_to(self, organization_id: str) -> bool:
@@ -91,6 +92,7 @@ class Principal:
         """Let the caller at a resource named by its bare id: ApiError 404 unless it is theirs, 403 by role."""
         if not self.belongs_to(organization_id):
             raise not_found(noun, identifier)
+        self.admitted.append(organization_id)
         if self.kind == "user":
             self.check_role(organization_id)
 

@@ -18,12 +18,16 @@ from typing import Any, Protocol, TypedDict, TypeVar, Unpack
 
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Scope
 
 from relay_localcloud.http.arguments import Call
 from relay_localcloud.http.bodies import answer, no_content
 from relay_localcloud.kernel.store import Tx
 
 Transaction = Callable[[], AbstractContextManager[Tx]]
+
+Done = Callable[[Tx, Scope, object], None]
+"""Called with what an endpoint returned, where possible in its own transaction, or with the ApiError that it raised."""
 
 _EndpointT = TypeVar("_EndpointT", bound=Callable[..., object])
 
@@ -62,14 +66,24 @@ class Route:
         """The endpoint with where its arguments come from."""
         return Call(self.endpoint)
 
-    async def respond(self, request: Request, transaction: Transaction) -> Response:
-        """Call the endpoint, and make a response of what it returns."""
+    @property
+    def changes(self) -> bool:
+        """Whether it is there to change something."""
+        return self.method != "GET"
+
+    async def respond(self, request: Request, transaction: Transaction, done: Done) -> Response:
+        """Call the endpoint, and make a response of what it returns; `done` learns of changes."""
         arguments = await self.call.arguments(request)
         if iscoroutinefunction(self.endpoint):
             result = await self.endpoint(**arguments)
+            if self.changes:
+                with transaction() as tx:
+                    done(tx, request.scope, result)
         else:
             with transaction() as tx:
                 result = self.endpoint(**arguments, tx=tx)
+                if self.changes:
+                    done(tx, request.scope, result)
         if isinstance(result, Response):
             return result
         return no_content() if result is None else answer(result, self.said.get("status_code", 200))

@@ -21,6 +21,7 @@ UNREAD: Final = frozenset(
     {
         "addresses",
         "attached_ssh_keys",
+        "audit",
         "charges",
         "claims",
         "due",

@@ -26,6 +26,7 @@ PAGES = (
     "/console/batches",
     "/console/webhooks",
     "/console/requests",
+    "/console/audit",
     "/console/faults",
     "/console/outbox",
     "/console/clock",

@@ -1,0 +1,184 @@
+"""The entries of the audit log, of each organization on its own, and of the platform (`organization_id` None).
+
+An entry is written in the transaction of the change that it tells of, so there is one exactly where there is the other.
+Uses of models are no changes. Refusals are entries where the caller lacked the right (403).
+
+No secret is in it: of a request only its operation and the ids of objects are kept, of a key only its prefix; what was
+sent in the place of an id is an id only where it was found or looks like one.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel
+from sqlalchemy import Index, Table, bindparam, delete, func, select, union_all
+from starlette.responses import Response
+from starlette.types import Scope
+
+from relay_localcloud.http.errors import ApiError
+from relay_localcloud.http.exchange import Exchange, exchange_of
+from relay_localcloud.kernel.instants import timestamp
+from relay_localcloud.kernel.prepared import Prepared
+from relay_localcloud.kernel.rows import Rows, shown
+from relay_localcloud.kernel.schema import metadata
+from relay_localcloud.kernel.store import Tx
+
+KEPT: Final = 10_000
+"""The newest entries of each organization; each takes less than half a KiB."""
+
+_USES: Final = frozenset({"POST /v1/chat/completions", "POST /v1/messages"})
+_REPLACEMENTS: Final = frozenset({"POST /_localcloud/import", "POST /_localcloud/reset"})
+"""They put another state in place, and its log with it."""
+_UNRECORDED: Final = _USES | _REPLACEMENTS
+_NO_OBJECTS: Final = frozenset({"orgId", "token"})
+"""What is in paths beside ids of objects."""
+_LONGEST_ID: Final = 100
+_LARGEST_ANSWER: Final = 64 * 1024
+_ID: Final = re.compile(r"[a-z]+_[0-9a-f]{20}")
+"""An identifier that this cloud gave; secrets are longer."""
+
+Kind = Literal["api_key", "user", "administrator"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Something that was done, or forbidden."""
+
+    sequence: int
+    organization_id: str | None
+    number: int  # of its organization's entries
+    at: int
+    actor_kind: str
+    actor: str | None  # the prefix of a key, the id of a user
+    address: str | None
+    operation: str
+    object_id: str | None
+    forbidden: bool = False
+
+    def as_json(self) -> dict[str, object]:
+        """The entry as the control interface shows it."""
+        return {**shown(self, *_SHOWN), "at": timestamp(self.at)}
+
+
+_SHOWN: Final = tuple(each.name for each in fields(Entry) if each.name != "number")
+ENTRIES: Final = Rows(Entry, "audit", Index("audit_of_organization", "organization_id", "number", unique=True))
+_entry = ENTRIES.table.c
+_LAST: Final = Prepared(
+    select(func.max(_entry.number)).where(_entry.organization_id.is_not_distinct_from(bindparam("of_organization")))
+)
+_DROP: Final = Prepared(
+    delete(ENTRIES.table).where(
+        _entry.organization_id.is_not_distinct_from(bindparam("of_organization")), _entry.number <= bindparam("last")
+    )
+)
+
+
+def record(tx: Tx, scope: Scope, outcome: object) -> None:
+    """Keep what a request did; `outcome` is what its endpoint returned, or the ApiError that it raised."""
+    exchange = exchange_of(scope)
+    if exchange.operation is None or exchange.operation in _UNRECORDED or not _concerns(outcome):
+        return
+    forbidden, caller = isinstance(outcome, ApiError), exchange.principal
+    answered = {} if forbidden else _answered(outcome)
+    in_path = _object_in_path(exchange)
+    if forbidden and in_path is not None and not _ID.fullmatch(in_path):
+        in_path = None
+    organization_id = _organization_of(tx, exchange, answered, in_path)
+    number = (_LAST.run(tx.connection, of_organization=organization_id).fetchone()[0] or 0) + 1
+    ENTRIES.insert(
+        tx,
+        organization_id=organization_id,
+        number=number,
+        at=tx.now,
+        actor_kind="administrator" if caller is None else caller.kind,
+        actor=None if caller is None else caller.name,
+        address=(scope.get("client") or (None,))[0],
+        operation=exchange.operation,
+        object_id=answered.get("id") or in_path,
+        forbidden=forbidden,
+    )
+    _DROP.run(tx.connection, of_organization=organization_id, last=number - KEPT)
+
+
+def after(tx: Tx, sequence: int, count: int, organization_id: str | None) -> list[Entry]:
+    """So many entries after one, oldest first; of all organizations and the platform unless one is given."""
+    query = select(*ENTRIES.columns.values()).where(_entry.sequence > sequence).order_by(_entry.sequence).limit(count)
+    if organization_id is not None:
+        query = query.where(_entry.organization_id == organization_id)
+    return [ENTRIES.of(row) for row in tx.connection.execute(query)]
+
+
+def _concerns(outcome: object) -> bool:
+    match outcome:
+        case ApiError(status=status):
+            return status == 403
+        case Response(status_code=status):
+            return status < 400
+    return True
+
+
+def _answered(outcome: object) -> dict[str, str]:
+    """The ids in what was answered: of the object, and of its organization."""
+    match outcome:
+        case BaseModel():
+            found: object = {
+                "id": getattr(outcome, "id", None),
+                "organizationId": getattr(outcome, "organization_id", None),
+            }
+        case Response(body=body, media_type="application/json") if len(body) <= _LARGEST_ANSWER:
+            found = json.loads(bytes(body) or b"{}")
+        case _:
+            found = outcome
+    if not isinstance(found, dict):
+        return {}
+    ids = ((name, found.get(name)) for name in ("id", "organizationId"))
+    return {name: value[:_LONGEST_ID] for name, value in ids if isinstance(value, str)}
+
+
+def _object_in_path(exchange: Exchange) -> str | None:
+    named = [value for name, value in exchange.path_params.items() if name not in _NO_OBJECTS]
+    return named[-1][:_LONGEST_ID] if named else None
+
+
+def _organization_of(tx: Tx, exchange: Exchange, answered: Mapping[str, str], object_id: str | None) -> str | None:
+    """Whose log it belongs to: never that of an organization that the caller is not of."""
+    caller, in_path = exchange.principal, exchange.path_params.get("orgId")
+    if caller is not None and caller.kind == "api_key":
+        return caller.organization_id
+    if caller is not None and in_path is not None and caller.belongs_to(in_path):
+        return in_path
+    if caller is not None and caller.admitted:
+        return caller.admitted[-1]
+    made = answered.get("organizationId") or _owner_of(tx, answered.get("id"))
+    if caller is not None:
+        return made or caller.organization_id or None
+    return made or _owner_of(tx, in_path) or _owner_of(tx, object_id)
+
+
+def _owner_of(tx: Tx, object_id: str | None) -> str | None:
+    """The organization that has the object, or is it; None for what is the platform's, or gone."""
+    if object_id is None:
+        return None
+    found = _find_owner().run(tx.connection, of_id=object_id).fetchone()
+    return (found[0] or None) if found is not None else None
+
+
+@cache
+def _find_owner() -> Prepared:
+    return Prepared(union_all(*_owners()))
+
+
+def _owners() -> Iterator[Any]:
+    organizations = metadata.tables["organizations"].c
+    yield select(organizations.id).where(organizations.id == bindparam("of_id"))
+    for table in metadata.sorted_tables:
+        if _is_owned(table):
+            yield select(table.c.organization_id).where(table.c.id == bindparam("of_id"))
+
+
+def _is_owned(table: Table) -> bool:
+    return {"id", "organization_id"} <= {column.name for column in table.columns}
