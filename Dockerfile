@@ -27,14 +27,14 @@ RUN pip --python /opt/relay/bin/python install --require-hashes --requirement re
 COPY --from=wheel /wheel /wheel
 RUN pip --python /opt/relay/bin/python install --no-deps /wheel/*.whl \
  && cd /opt/relay && rm -r lib/python3*/site-packages/relay_localcloud lib/python3*/site-packages/relay_cli \
-      bin/relay-localcloud bin/kubectl-relay
+      bin/relay-localcloud bin/kubectl*
 
 FROM empty AS build-localcloud
 RUN pip --python /opt/relay/bin/python install --require-hashes --requirement requirements/localcloud.txt
 COPY --from=wheel /wheel /wheel
 RUN pip --python /opt/relay/bin/python install --no-deps /wheel/*.whl \
  && cd /opt/relay && rm -r lib/python3*/site-packages/relay_operator lib/python3*/site-packages/relay_cli \
-      bin/relay-operator bin/kubectl-relay
+      bin/relay-operator bin/kubectl*
 
 FROM ${BASE} AS base
 # Nothing that could install anything, nor in the base's own Python.

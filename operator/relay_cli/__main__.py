@@ -4,8 +4,10 @@ import sys
 from collections.abc import Sequence
 
 import typer
+from typer.completion import get_completion_inspect_parameters
 
 from relay_cli.adopt import adopt
+from relay_cli.completion import VARIABLE, offer, script_of
 from relay_cli.cost import cost
 from relay_cli.deposit import deposit
 from relay_cli.doctor import doctor
@@ -30,22 +32,28 @@ def application() -> typer.Typer:
     app.command()(command(deposit))
     app.command()(command(ssh))
     app.command()(command(logs))
+    app.command()(script_of(app))
+    get_completion_inspect_parameters()  # by which typer learns of the shells that it knows
     return app
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """`kubectl relay COMMAND`; the exit status is 1 if something was found wrong, 2 if it was asked wrongly."""
+    words, app = arguments or sys.argv[1:] or ["--help"], application()
     try:
-        return (
-            application()(arguments or sys.argv[1:] or ["--help"], prog_name="kubectl relay", standalone_mode=False)
-            or 0
-        )
+        return app(words, prog_name="kubectl relay", complete_var=VARIABLE, standalone_mode=False) or 0
     except Failure as failed:
         return _ended(str(failed), failed.status)
     except typer.TyperException as misused:
         return _ended(misused.format_message(), Status.MISUSED)
     except typer.Abort:
         return _ended("aborted", Status.FOUND_WRONG)
+
+
+def complete(words: Sequence[str] | None = None) -> int:
+    """`kubectl_complete-relay WORD...`: kubectl asks while `kubectl relay WORD...` is typed."""
+    offer(application(), sys.argv[1:] if words is None else words)
+    return 0
 
 
 def _ended(sentence: str, status: Status) -> int:
