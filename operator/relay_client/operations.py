@@ -36,6 +36,7 @@ from relay_wire.provider import (
 from relay_wire.registry_credentials import RegistryCredential, RegistryCredentialCreate, RegistryCredentialList
 from relay_wire.reservations import Reservation, ReservationCreate, ReservationList
 from relay_wire.runner_pools import RunnerPool, RunnerPoolCreate, RunnerPoolList
+from relay_wire.serving import Deployment, DeploymentChange, DeploymentCreate, DeploymentPage
 from relay_wire.snapshots import Snapshot, SnapshotCreate, SnapshotPage
 from relay_wire.ssh_keys import SshKey, SshKeyAttach, SshKeyCreate, SshKeyList
 from relay_wire.vms import CreatedResource, Visibility, VmCreate, VmPage, VmRecord
@@ -317,6 +318,19 @@ DELETE_RESERVATION = Operation(
     "delete_reservation", "DELETE", f"{_RESERVATIONS}/{{id}}", NOTHING, NOTHING, repeatable=True, assumed=True
 )
 
+_DEPLOYMENTS, _DEPLOYMENT = "/v1/serving/deployments", "/v1/serving/deployments/{id}"
+CREATE_DEPLOYMENT = Operation("create_deployment", "POST", _DEPLOYMENTS, DeploymentCreate, Deployment, assumed=True)
+LIST_DEPLOYMENTS = Operation(
+    "list_deployments", "GET", _DEPLOYMENTS, NOTHING, DeploymentPage, repeatable=True, assumed=True
+)
+GET_DEPLOYMENT = Operation("get_deployment", "GET", _DEPLOYMENT, NOTHING, Deployment, repeatable=True, assumed=True)
+CHANGE_DEPLOYMENT = Operation(
+    "change_deployment", "PATCH", _DEPLOYMENT, DeploymentChange, Deployment, repeatable=True, assumed=True
+)
+DELETE_DEPLOYMENT = Operation(
+    "delete_deployment", "DELETE", _DEPLOYMENT, NOTHING, NOTHING, repeatable=True, assumed=True, priority=True
+)
+
 CREATE_WEBHOOK = Operation("create_webhook", "POST", "/v1/orgs/{orgId}/webhooks/create", WebhookCreate, WebhookCreated)
 LIST_WEBHOOKS = Operation(
     "list_webhooks", "GET", "/v1/orgs/{orgId}/webhooks", NOTHING, WebhookList, repeatable=True, assumed=True
@@ -448,6 +462,11 @@ OPERATIONS: tuple[AnyOperation, ...] = (
     RELEASE_RESERVATION,
     RECLAIM_RESERVATION,
     DELETE_RESERVATION,
+    CREATE_DEPLOYMENT,
+    LIST_DEPLOYMENTS,
+    GET_DEPLOYMENT,
+    CHANGE_DEPLOYMENT,
+    DELETE_DEPLOYMENT,
     CREATE_WEBHOOK,
     LIST_WEBHOOKS,
     DELETE_WEBHOOK,

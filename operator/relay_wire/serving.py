@@ -5,7 +5,8 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field, model_validator
 
-from relay_wire.base import Identifier, Lenient, ListOf, NonEmpty, Page, Printable, Received, Sent
+from relay_wire.base import Identifier, Lenient, ListOf, NonEmpty, Page, Printable, Received, ResourceId, Sent
+from relay_wire.base import Word as Said
 from relay_wire.inference import MOST, NativeFamily
 
 Engine = Literal["vllm", "sglang", "trtllm"]
@@ -118,28 +119,28 @@ class ServingReplica(Received):
     """One replica of a deployment."""
 
     id: Identifier
-    status: str
-    healthy: bool
-    gpu_count: int
+    status: Said = ""
+    healthy: Lenient[bool] = None
+    gpu_count: Lenient[int] = None
     node_id: Lenient[str] = None
     engine_image: Lenient[str] = None
-    created_at: str
+    created_at: Lenient[str] = None
     started_at: Lenient[str] = None
 
 
 class Deployment(Received):
     """A serving deployment (section 2 shows its fields, the rest is assumed)."""
 
-    id: Identifier
-    organization_id: str
-    public_model_id: str
-    engine: str
-    served_model_id: str
-    gpu_model_id: str
-    gpu_count_per_replica: int
-    replicas_min: int
-    replicas_max: int
-    replicas_desired: int
+    id: ResourceId
+    organization_id: Lenient[str] = None
+    public_model_id: Lenient[str] = None
+    engine: Lenient[str] = None
+    served_model_id: Lenient[str] = None
+    gpu_model_id: Lenient[str] = None
+    gpu_count_per_replica: Lenient[int] = None
+    replicas_min: Lenient[int] = None
+    replicas_max: Lenient[int] = None
+    replicas_desired: Lenient[int] = None
     version: Lenient[str] = None
     dtype: Lenient[str] = None
     quantization: Lenient[str] = None
@@ -148,24 +149,24 @@ class Deployment(Received):
     env: Lenient[dict[str, str]] = Field(default=None, repr=False)
     extra_args: Lenient[list[str]] = None
     weights_ref: Lenient[str] = None
-    native_families: ListOf[str]
-    max_concurrency_per_replica: int
-    backend_weight: int
-    node_pool: str
-    min_prompt_bytes: int
-    max_prompt_bytes: int
-    isolated: bool
-    replica_runtime: str
-    rollout_role: str
-    rollout_strategy: str
-    max_unavailable: int
-    status: str
+    native_families: Lenient[list[str]] = None
+    max_concurrency_per_replica: Lenient[int] = None
+    backend_weight: Lenient[int] = None
+    node_pool: Lenient[str] = None
+    min_prompt_bytes: Lenient[int] = None
+    max_prompt_bytes: Lenient[int] = None
+    isolated: Lenient[bool] = None
+    replica_runtime: Lenient[str] = None
+    rollout_role: Lenient[str] = None
+    rollout_strategy: Lenient[str] = None
+    max_unavailable: Lenient[int] = None
+    status: Said = ""
     status_reason: Lenient[str] = None
-    replicas_ready: int
-    price_per_hour_cents: int  # of one replica
-    replicas: ListOf[ServingReplica]
-    created_at: str
-    updated_at: str
+    replicas_ready: Lenient[int] = None
+    price_per_hour_cents: Lenient[int] = None  # of one replica
+    replicas: ListOf[ServingReplica] = Field(default_factory=list)
+    created_at: Lenient[str] = None
+    updated_at: Lenient[str] = None
 
 
 DeploymentPage = Page[Deployment]

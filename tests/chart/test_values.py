@@ -118,7 +118,10 @@ def test_the_kinds_that_the_chart_switches_on_are_those_that_are_off() -> None:
 @pytest.mark.parametrize(
     ("value", "says"),
     [
-        ("assumedKinds={GpuPod}", "value must be one of 'VmSnapshot', 'InferenceBackend', 'NodeReservation'"),
+        (
+            "assumedKinds={GpuPod}",
+            "value must be one of 'VmSnapshot', 'InferenceBackend', 'NodeReservation', 'ServingDeployment'",
+        ),
         ("replica=3", "additional properties 'replica' not allowed"),
         ("replicas=6", "maximum"),
         ("image.tag=a b", "does not match pattern"),

@@ -30,7 +30,7 @@ BRISK = {
     "backoff_max_seconds": "2",
     "absence_seconds": "0.5",
     "newborn_seconds": "2",
-    "assumed_kinds": "VmSnapshot InferenceBackend NodeReservation",
+    "assumed_kinds": "VmSnapshot InferenceBackend NodeReservation ServingDeployment",
 }
 _RUNNING = pytest.StashKey[Operator]()
 

@@ -14,6 +14,7 @@ from relay_wire.provider import NodeStatusUpdate, ProvisioningTokenCreate
 from relay_wire.registry_credentials import RegistryCredentialCreate
 from relay_wire.reservations import ReservationCreate
 from relay_wire.runner_pools import RunnerPoolCreate
+from relay_wire.serving import DeploymentChange, DeploymentCreate
 from relay_wire.snapshots import SnapshotCreate
 from relay_wire.ssh_keys import SshKeyAttach, SshKeyCreate
 from relay_wire.vms import Visibility, VmCreate
@@ -245,6 +246,34 @@ async def backends(cloud: Cloud) -> None:
         await cloud.call(op.LIST_BACKENDS, modelId="llama")
 
 
+async def deployments(cloud: Cloud, control: Control, organization: Organization) -> None:
+    wanted = DeploymentCreate(
+        organization_id=organization.id,
+        public_model_id="echo",
+        engine="vllm",
+        served_model_id="echo",
+        gpu_model_id="h100",
+        gpu_count_per_replica=1,
+        replicas_min=0,
+        replicas_max=2,
+        replicas_desired=1,
+        env={"EPOCHS": "3"},
+    )
+    made = await cloud.call(op.CREATE_DEPLOYMENT, wanted)
+    assert (made.status, made.env, made.backend_weight, made.rollout_role) == ("provisioning", {"EPOCHS": "3"}, 0, "")
+    await control.advance(LONG_ENOUGH)
+    change = DeploymentChange(replicas_desired=2, backend_weight=3)
+    assert (await cloud.call(op.CHANGE_DEPLOYMENT, change, id=made.id)).replicas_desired == 2
+    await control.advance(LONG_ENOUGH)
+    seen = await cloud.call(op.GET_DEPLOYMENT, id=made.id)
+    assert (seen.status, seen.replicas_ready, len(seen.replicas), seen.backend_weight) == ("running", 2, 2, 3)
+    assert (await listing(cloud, op.LIST_DEPLOYMENTS, limit=1)).items == (seen,)
+    await cloud.call(op.DELETE_DEPLOYMENT, id=made.id)
+    await control.advance(LONG_ENOUGH)
+    with pytest.raises(NotFound):
+        await cloud.call(op.GET_DEPLOYMENT, id=made.id)
+
+
 async def webhooks(cloud: Cloud) -> None:
     wanted = WebhookCreate(name="operator", url="http://127.0.0.1:9/hook", events=["vm.running"])
     made = await cloud.call(op.CREATE_WEBHOOK, wanted)
@@ -280,6 +309,7 @@ async def test_every_management_operation_is_understood_by_both_sides(
     await runner_pools(cloud)
     await providers(cloud, control, organization)
     await backends(cloud)
+    await deployments(cloud, control, organization)
     await webhooks(cloud)
     logged = await control.requests(organization=organization)
     called = {request["operation"] for request in logged}

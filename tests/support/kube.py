@@ -82,6 +82,7 @@ RESOURCES = {
     "OrganizationMember": Resource(_RELAY, "organizationmembers"),
     "VmSnapshot": Resource(_RELAY, "vmsnapshots"),
     "InferenceBackend": Resource(_RELAY, "inferencebackends"),
+    "ServingDeployment": Resource(_RELAY, "servingdeployments"),
     "RunnerPool": Resource(_RELAY, "runnerpools"),
     "ProvisioningToken": Resource(_RELAY, "provisioningtokens"),
     "ProviderNode": Resource(_RELAY, "providernodes"),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.support.localcloud import LocalCloud, Organization
 
 _PROVIDERS = ("ProvisioningToken", "ProviderNode")
-_ASSUMED = ("VmSnapshot", "InferenceBackend", "NodeReservation")
+_ASSUMED = ("VmSnapshot", "InferenceBackend", "NodeReservation", "ServingDeployment")
 _RECORDS = ("SshKey", "RegistryCredential", "ApiKey", "OrganizationMember", "RunnerPool", *_PROVIDERS, *_ASSUMED)
 _WORKLOADS = ("InferenceBatchSchedule", "GpuPod", "GpuVm", "GpuCluster", "InferenceBatch", *_RECORDS)
 _KINDS = (*_WORKLOADS, "CloudAccount")

@@ -19,6 +19,7 @@
   - providernodes
   - inferencebackends
   - nodereservations
+  - servingdeployments
   - inferencebatchschedules
   verbs:
   - get
@@ -44,6 +45,7 @@
   - providernodes/status
   - inferencebackends/status
   - nodereservations/status
+  - servingdeployments/status
   - inferencebatchschedules/status
   verbs:
   - patch
@@ -119,6 +121,7 @@
   - providernodes
   - inferencebackends
   - nodereservations
+  - servingdeployments
   - inferencebatchschedules
   verbs:
   - get
@@ -144,6 +147,7 @@
   - providernodes/status
   - inferencebackends/status
   - nodereservations/status
+  - servingdeployments/status
   - inferencebatchschedules/status
   verbs:
   - patch
@@ -259,6 +263,7 @@
   - providernodes
   - inferencebackends
   - nodereservations
+  - servingdeployments
   - inferencebatchschedules
   - gpumodels
   verbs:
@@ -287,6 +292,7 @@
   - providernodes
   - inferencebackends
   - nodereservations
+  - servingdeployments
   - inferencebatchschedules
   verbs:
   - create
@@ -299,6 +305,7 @@
   - gpurelay.dev
   resources:
   - gpuclusters/scale
+  - servingdeployments/scale
   verbs:
   - get
   - update

@@ -194,6 +194,7 @@ class InUse(Model):
     provider_nodes: int = Field(0, ge=0, description="ProviderNodes.")
     inference_backends: int = Field(0, ge=0, description="InferenceBackends.")
     node_reservations: int = Field(0, ge=0, description="NodeReservations.")
+    serving_deployments: int = Field(0, ge=0, description="ServingDeployments.")
 
 
 class Ownerless(Model):

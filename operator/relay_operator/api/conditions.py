@@ -81,6 +81,8 @@ class Reason(StrEnum):
     ADOPTION_REFUSED = "AdoptionRefused"
     ALREADY_EXISTS = "AlreadyExists"
     LAST_OWNER = "LastOwner"
+    LANE_INTENT_REQUIRED = "LaneIntentRequired"
+    REPLICAS_OUT_OF_BOUNDS = "ReplicasOutOfBounds"
     EXPIRED = "Expired"
     IDENTITY_MISMATCH = "IdentityMismatch"
     CRD_OUTDATED = "CrdOutdated"

@@ -169,6 +169,10 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         "gpurelay.dev/adopt-id takes it over, unless it belongs to another object, which the message names.",
         Reason.LAST_OWNER: "An organization has an owner: the last one is neither removed nor given another role. Make "
         "somebody else an owner first.",
+        Reason.LANE_INTENT_REQUIRED: "The lane of a ServingDeployment has live deployments already; the message names "
+        "them. Set `acknowledgeLaneJoin: true` to join them, or `rollout.role: green` to replace them.",
+        Reason.REPLICAS_OUT_OF_BOUNDS: "`replicas.desired` is outside of `replicas.min` and `replicas.max`: nothing is "
+        "created or scaled before it lies between them.",
         Reason.IDENTITY_MISMATCH: "What is recorded is not this object's to touch: the resource of `status.id` has "
         "another name in the cloud, since `status` was edited; or another object records it too; or it is in another "
         "organization than the account's key. It is neither changed, deleted nor created again; the message says what "

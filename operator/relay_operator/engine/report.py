@@ -73,12 +73,16 @@ MAY_COME = frozenset({Reason.ACCOUNT_MISSING, Reason.SECRET_MISSING})
 """What is often applied a moment later: by another part of a GitOps run, or by whoever copies Secrets from a vault."""
 LAST_OWNER = "LAST_OWNER"
 """What the operator calls a conflict of which the cloud tells no code."""
+REPLICAS_OUT_OF_BOUNDS = "REPLICAS_OUT_OF_BOUNDS"
+"""What it calls one that it sees before the cloud is asked."""
 _CONFLICTS: Mapping[str, Refusal] = {
     "POD_NODE_BUSY": Refusal(Reason.POD_NODE_BUSY, stalled=False, retry=RetryKind.QUICK),
     "POD_NODE_OFFLINE": Refusal(Reason.POD_NODE_OFFLINE, stalled=False, retry=RetryKind.QUICK),
     "POD_STOPPING": Refusal(Reason.POD_STOPPING, stalled=False, retry=RetryKind.QUICK),
     "POD_NODE_NO_INFINIBAND": Refusal(Reason.POD_NODE_NO_INFINIBAND, stalled=True, retry=RetryKind.SLOW),
     LAST_OWNER: Refusal(Reason.LAST_OWNER, stalled=True, retry=RetryKind.SLOW),
+    "LANE_INTENT_REQUIRED": Refusal(Reason.LANE_INTENT_REQUIRED, stalled=True, retry=RetryKind.SLOW),
+    REPLICAS_OUT_OF_BOUNDS: Refusal(Reason.REPLICAS_OUT_OF_BOUNDS, stalled=True, retry=RetryKind.SLOW),
 }
 _REFUSALS: tuple[tuple[type[CloudError], Refusal], ...] = (
     (errors.CapacityExhausted, Refusal(Reason.WAITING_FOR_CAPACITY, stalled=False, retry=RetryKind.ADVISED)),

@@ -9,6 +9,7 @@ from relay_operator.api.inferencebatchschedule import DEFINITION as SCHEDULE
 from relay_operator.api.nodereservation import DEFINITION as NODE_RESERVATION
 from relay_operator.api.providernode import DEFINITION as PROVIDER_NODE
 from relay_operator.api.provisioningtoken import DEFINITION as PROVISIONING_TOKEN
+from relay_operator.api.servingdeployment import DEFINITION as SERVING_DEPLOYMENT
 from relay_operator.engine.kind import Kind
 from relay_operator.flows.wiring import Parts, accounts, batches, managed, schedules
 from relay_operator.kinds.apikey import DEFINITION as API_KEY
@@ -29,6 +30,7 @@ from relay_operator.kinds.registrycredential import DEFINITION as REGISTRY_CREDE
 from relay_operator.kinds.registrycredential import RegistryCredentials
 from relay_operator.kinds.runnerpool import DEFINITION as RUNNER_POOL
 from relay_operator.kinds.runnerpool import RunnerPools
+from relay_operator.kinds.servingdeployment import ServingDeployments
 from relay_operator.kinds.sshkey import DEFINITION as SSH_KEY
 from relay_operator.kinds.sshkey import SshKeys
 from relay_operator.kinds.vmsnapshot import DEFINITION as VM_SNAPSHOT
@@ -54,5 +56,6 @@ KINDS: Final[tuple[Kind[Parts], ...]] = (
     Kind(PROVIDER_NODE, managed(ProviderNodes)),
     Kind(INFERENCE_BACKEND, managed(InferenceBackends), assumed=True),
     Kind(NODE_RESERVATION, managed(NodeReservations), assumed=True),
+    Kind(SERVING_DEPLOYMENT, managed(ServingDeployments), assumed=True),
     Kind(SCHEDULE, schedules, uses_account=False, wakes_with_owned=True),
 )

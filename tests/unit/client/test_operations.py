@@ -78,6 +78,11 @@ GET /v1/orgs/{orgId}/provider/nodes/{nodeId}/reservations
 POST /v1/orgs/{orgId}/provider/nodes/{nodeId}/reservations/{id}/release
 POST /v1/orgs/{orgId}/provider/nodes/{nodeId}/reservations/{id}/reclaim
 DELETE /v1/orgs/{orgId}/provider/nodes/{nodeId}/reservations/{id}
+POST /v1/serving/deployments
+GET /v1/serving/deployments
+GET /v1/serving/deployments/{id}
+PATCH /v1/serving/deployments/{id}
+DELETE /v1/serving/deployments/{id}
 GET /v1/orgs/{orgId}/webhooks
 DELETE /v1/orgs/{orgId}/webhooks/{id}
 POST /v1/orgs/{orgId}/webhooks/{id}/toggle
@@ -121,7 +126,7 @@ def test_a_row_makes_sense(row: AnyOperation) -> None:
     assert (row.api is Api.INFERENCE) is bool(re.match(r"/v1/(files|batches)\b", row.path))
     assert row.repeatable or row.method == "POST"
     assert row.priority is bool(
-        re.search(r"/(stop|terminate|cancel)$|^DELETE .*/runner-pools/", f"{row.method} {row.path}")
+        re.search(r"/(stop|terminate|cancel)$|^DELETE .*/(runner-pools|deployments)/", f"{row.method} {row.path}")
     )
 
 
@@ -140,6 +145,7 @@ def test_nothing_that_makes_or_restarts_something_is_repeated_in_place() -> None
         "create_backend",
         "create_reservation",
         "create_deposit",
+        "create_deployment",
         "create_webhook",
         "upload_file",
         "create_batch",

@@ -58,6 +58,7 @@ def test_every_kind_of_resource_is_read_by_id() -> None:
         "delete_file",
         "get_batch",
         "get_backend",
+        "get_deployment",
     }
 
 

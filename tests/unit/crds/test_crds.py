@@ -56,6 +56,10 @@ OF_THE_CLOUD = {
     "spec.provider": {"azure_openai", "bedrock", "vertex", "openai_compatible"},
     "spec.transport": {"direct", "tunnel", "privatelink"},
     "spec.nativeFamilies[]": {"chat_completions", "messages"},
+    "spec.engine": {"vllm", "sglang", "trtllm"},
+    "spec.replicaRuntime": {"", "vm", "pod"},
+    "spec.rollout.role": {"", "green"},
+    "spec.rollout.strategy": {"blue_green", "rolling"},
     "spec.authType": {"basic", "aws_ecr", "gcp_gcr"},
     "spec.role": {"owner", "admin", "member", "viewer"},
     "spec.status": {"online", "draining", "maintenance", "removed"},
@@ -117,7 +121,7 @@ def test_conditions_are_a_map_by_type(definition: Definition) -> None:
 
 def test_only_clusters_scale_and_replicas_have_no_default() -> None:
     scaled = {definition.kind for definition in DEFINITIONS if definition.scale is not None}
-    assert scaled == {"GpuCluster"}
+    assert scaled == {"GpuCluster", "ServingDeployment"}
     crds: dict[str, dict[str, Any]] = {one.kind: custom_resource_definition(one) for one in DEFINITIONS}
     version = crds["GpuCluster"]["spec"]["versions"][0]
     assert "replicas" in version["schema"]["openAPIV3Schema"]["properties"]["spec"]["required"]
@@ -150,6 +154,7 @@ def test_every_kind_is_found_by_its_short_name_and_category() -> None:
         "OrganizationMember": "omember",
         "VmSnapshot": "vsnap",
         "InferenceBackend": "ibackend",
+        "ServingDeployment": "sdep",
         "RunnerPool": "rpool",
         "ProvisioningToken": "ptoken",
         "ProviderNode": "pnode",

@@ -245,11 +245,12 @@ def _another(facts: Facts[SpecT, StatusT, ObsT]) -> str:
     """What gets people another in place of one that is gone."""
     if brought_in(facts.resource):
         return "nothing of this kind is created: delete this object, and name in another what there is"
-    return "recovery.onTerminated: Recreate makes another" if _runs(facts) else "recreate this object to get another"
+    recovers = isinstance(facts.obj.spec, WorkloadSpec)
+    return "recovery.onTerminated: Recreate makes another" if recovers else "recreate this object to get another"
 
 
 def _runs(facts: Facts[SpecT, StatusT, ObsT]) -> bool:
-    return isinstance(facts.obj.spec, WorkloadSpec)
+    return facts.resource.runs or isinstance(facts.obj.spec, WorkloadSpec)
 
 
 def _outcome_unknown(facts: Facts[SpecT, StatusT, ObsT], clue: str) -> Report:

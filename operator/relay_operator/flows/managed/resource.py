@@ -158,6 +158,8 @@ class ExternalResource(Protocol[SpecT, StatusT, ObsT]):
     retention: timedelta | None = None
     """How long the cloud keeps what is interrupted, or stopped for want of funds; None: it does not say."""
 
+    runs: bool = False
+    """Whether it is Deploying and Running, though it is no workload with a power switch."""
     is_source: bool = False
     """Whether others are made of it: they hold it, its stop included, while they are being made and no longer."""
 

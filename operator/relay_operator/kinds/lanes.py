@@ -1,0 +1,51 @@
+"""Lanes of serving deployments: what live ones of a model have in common (section 2, "Serving deployment"). Pure."""
+
+from collections.abc import Iterable, Sequence
+
+from relay_operator.api.servingdeployment import SHOWN_MEMBERS, Lane, LaneMember
+from relay_operator.engine.fit_schema import fit_schema
+from relay_wire.serving import Deployment, DeploymentStatus
+
+
+def lane_of(deployment: Deployment, listed: Iterable[Deployment]) -> tuple[Deployment, ...]:
+    """The live members of its lane among those that are listed, by id; none if it is in no lane."""
+    live = {
+        row.id: row for row in (*listed, deployment) if not row.isolated and row.status != DeploymentStatus.DRAINING
+    }
+    if deployment.id not in live:
+        return ()
+    return tuple(row for _, row in sorted(live.items()) if _common(row) == _common(deployment))
+
+
+def shown(members: Sequence[Deployment]) -> Lane | None:
+    """The lane as status has it."""
+    if not members:
+        return None
+    told = {
+        "node_pool": members[0].node_pool or "",
+        "min_prompt_bytes": members[0].min_prompt_bytes or 0,
+        "max_prompt_bytes": members[0].max_prompt_bytes or 0,
+    }
+    return Lane.model_validate({**fit_schema(Lane, told), "members": [_member(row) for row in members[:SHOWN_MEMBERS]]})
+
+
+def share(deployment: Deployment, members: Sequence[Deployment]) -> int | None:
+    """Percent of the members' weights that it has; None if it is in no lane."""
+    if not members:
+        return None
+    whole = sum(row.backend_weight or 0 for row in members)
+    return 100 * (deployment.backend_weight or 0) // whole if whole else 0
+
+
+def _common(row: Deployment) -> tuple[object, ...]:
+    return row.public_model_id, row.node_pool, row.min_prompt_bytes or 0, row.max_prompt_bytes or 0
+
+
+def _member(row: Deployment) -> LaneMember:
+    told = {
+        "id": row.id,
+        "backend_weight": row.backend_weight or 0,
+        "rollout_role": row.rollout_role or "",
+        "state": row.status,
+    }
+    return LaneMember.model_validate(fit_schema(LaneMember, told))

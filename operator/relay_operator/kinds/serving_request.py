@@ -1,0 +1,112 @@
+"""What a ServingDeployment asks for, by the names of the cloud's requests, and how a deployment differs. Pure."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from pydantic import JsonValue
+
+from relay_client import Conflict, Outcome
+from relay_operator.api.inferencebackend import NativeFamily
+from relay_operator.api.servingdeployment import Role, ServingDeploymentSpec, Strategy
+from relay_operator.engine.report import REPLICAS_OUT_OF_BOUNDS
+from relay_operator.kinds.comparison import differing
+from relay_wire.serving import Deployment
+
+ENGINE: Final = frozenset({"version", "dtype", "quantization", "maxModelLen", "engineImage", "weightsRef", "extraArgs"})
+"""What replicas run; the spec has the same names."""
+REPLICAS: Final = frozenset({"replicasMin", "replicasMax", "replicasDesired"})
+OF_A_RUNNING_GREEN: Final = frozenset({"backendWeight", "rolloutRole"})
+"""What a green is not given before all its replicas are healthy."""
+_OF_ROLLOUTS: Final = frozenset({"maxConcurrencyPerReplica", "rolloutStrategy", "maxUnavailable"})
+_IN_PLACE: Final = REPLICAS | OF_A_RUNNING_GREEN | _OF_ROLLOUTS
+_AS_WRITTEN: Final = {
+    "public_model_id",
+    "engine",
+    "served_model_id",
+    "node_pool",
+    "isolated",
+    "replica_runtime",
+    "max_concurrency_per_replica",
+    "version",
+    "dtype",
+    "quantization",
+    "max_model_len",
+    "engine_image",
+    "weights_ref",
+    "extra_args",
+}
+"""Fields that a request takes as the spec has them."""
+
+
+def sent(spec: ServingDeploymentSpec) -> dict[str, JsonValue]:
+    """What a create sends but for the GPU model and the environment; a green starts without weight."""
+    families = [family.value for family in spec.native_families or (NativeFamily.CHAT_COMPLETIONS,)]
+    return {
+        **spec.model_dump(mode="json", include=_AS_WRITTEN, exclude_none=True),
+        "nativeFamilies": list[JsonValue](sorted(families)),
+        "gpuCountPerReplica": spec.gpu.count,
+        "replicasMin": spec.replicas.min,
+        "replicasMax": spec.replicas.max,
+        "replicasDesired": spec.replicas.desired,
+        "minPromptBytes": spec.prompt_bytes.min,
+        "maxPromptBytes": spec.prompt_bytes.max,
+        "rolloutRole": spec.rollout.role.value,
+        "rolloutStrategy": spec.rollout.strategy.value,
+        "maxUnavailable": spec.rollout.max_unavailable,
+        "backendWeight": 0 if spec.rollout.role is Role.GREEN else spec.backend_weight or 0,
+    }
+
+
+def lasting(spec: ServingDeploymentSpec) -> Mapping[str, JsonValue]:
+    """What a deployment keeps for its life."""
+    return {name: value for name, value in sent(spec).items() if name not in ENGINE | _IN_PLACE}
+
+
+def is_like(spec: ServingDeploymentSpec, row: Deployment) -> bool:
+    """Whether it has all that a create sends; values of the environment only as far as the spec has them."""
+    has, env = _shown(row), row.env or {}
+    literal = {item.name: item.value for item in spec.env or () if item.value is not None}
+    return (
+        row.gpu_model_id in spec.gpu.candidates
+        and all(has[name] == value for name, value in sent(spec).items())
+        and all(env.get(name) == value for name, value in literal.items())
+    )
+
+
+def lasting_differences(spec: ServingDeploymentSpec, row: Deployment) -> tuple[str, ...]:
+    """`field: asked X, has Y` of what cannot be changed; what replicas run can be, if they are replaced in place."""
+    has, asked = _shown(row), sent(spec)
+    rolling = spec.rollout.strategy is Strategy.ROLLING
+    differing_engine = (
+        f"{name}: asked {asked[name]}, has {has[name]}, and rollout.strategy: rolling would change it in place"
+        for name in sorted(ENGINE & asked.keys())
+        if not rolling and has[name] != asked[name]
+    )
+    of_life = ((name, value, has[name]) for name, value in lasting(spec).items())
+    model = ("gpu.modelIds", spec.gpu.candidates, row.gpu_model_id)
+    return (*differing(model, *of_life), *differing_engine)
+
+
+def changed(spec: ServingDeploymentSpec, row: Deployment) -> dict[str, JsonValue]:
+    """What can be changed in place, as it is to be, where the deployment has another; what it does not tell is not."""
+    has, asked = _shown(row), sent(spec) | {"backendWeight": spec.backend_weight}
+    in_place = {
+        name: asked[name] for name in _IN_PLACE if None not in (asked[name], has[name]) and has[name] != asked[name]
+    }
+    return in_place | {name: asked[name] for name in ENGINE & asked.keys() if has[name] != asked[name]}
+
+
+def require_within(spec: ServingDeploymentSpec, operation: str) -> None:
+    """Raises Conflict if the replicas that are asked for are out of their bounds."""
+    bounds = spec.replicas
+    if not bounds.min <= bounds.desired <= bounds.max:
+        text = (
+            f"replicas.desired is {bounds.desired}, and {bounds.min} to {bounds.max} are allowed: scale it to what "
+            "lies between, or change replicas.min or replicas.max"
+        )
+        raise Conflict(operation, text, code=REPLICAS_OUT_OF_BOUNDS, outcome=Outcome.NOT_SENT)
+
+
+def _shown(row: Deployment) -> Mapping[str, JsonValue]:
+    families = sorted(row.native_families) if row.native_families is not None else None
+    return row.model_dump(mode="json") | {"nativeFamilies": families}

@@ -1,0 +1,190 @@
+"""How a ServingDeployment maps to a deployment (section 2, "Serving deployment"; the paths are assumed)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+
+from pydantic import JsonValue
+
+from relay_client import Cloud, NotFound, NotServed, Unreadable, listing, operations
+from relay_operator.api.conditions import Reason
+from relay_operator.api.meta import GROUP, CreateIntent
+from relay_operator.api.servingdeployment import (
+    DEFINITION,
+    Role,
+    Serving,
+    ServingDeployment,
+    ServingDeploymentSpec,
+    ServingDeploymentStatus,
+)
+from relay_operator.engine.fit_schema import fit_schema, moment
+from relay_operator.engine.shared_lists import SharedLists
+from relay_operator.engine.unclaimed_ids import UnclaimedIds
+from relay_operator.flows.managed.resource import (
+    CannotTell,
+    Change,
+    ExternalResource,
+    InputRefs,
+    Inputs,
+    Look,
+    Progress,
+)
+from relay_operator.flows.wiring import Parts
+from relay_operator.kinds import lanes
+from relay_operator.kinds.records import NO_LIST
+from relay_operator.kinds.serving_request import (
+    OF_A_RUNNING_GREEN,
+    REPLICAS,
+    changed,
+    is_like,
+    lasting,
+    lasting_differences,
+    require_within,
+    sent,
+)
+from relay_wire.serving import Deployment, DeploymentChange, DeploymentCreate, DeploymentStatus
+
+_PROGRESS: Mapping[str, Progress] = {
+    DeploymentStatus.DEGRADED: Progress.DEGRADED,
+    DeploymentStatus.STOPPED: Progress.STOPPED,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A deployment, and the organization's live ones of its lane; it is among them, unless it is in none."""
+
+    row: Deployment
+    lane: tuple[Deployment, ...] = ()
+
+
+class ServingDeployments(ExternalResource[ServingDeploymentSpec, ServingDeploymentStatus, Seen]):
+    """How a ServingDeployment maps to a deployment, which has no name."""
+
+    definition = DEFINITION
+    model = ServingDeployment
+    runs = True
+
+    def __init__(self, parts: Parts) -> None:
+        self._lists = SharedLists[Mapping[str, Deployment]](parts.settings.poll_settled_seconds, parts.engine.clock)
+
+    async def observe(self, cloud: Cloud, cloud_id: str, last: ServingDeploymentStatus, look: Look) -> Seen:
+        """As a list has it that all share; what that lacks is asked for by itself."""
+        read = self._lists.recent if look is Look.ROUTINE else self._lists.fresh
+        listed = await read(cloud, partial(_listed, cloud))
+        row = listed.get(cloud_id)
+        if row is None:
+            row = await cloud.call(operations.GET_DEPLOYMENT, id=cloud_id)
+        return Seen(row, lanes.lane_of(row, listed.values()))
+
+    async def existing(self, cloud: Cloud, obj: Serving) -> Seen | None:
+        """There may be several alike."""
+        return None
+
+    async def alike(self, cloud: Cloud, obj: Serving) -> Sequence[Seen]:
+        listed = await self._lists.fresh(cloud, partial(_listed, cloud))
+        return tuple(Seen(row) for row in listed.values() if is_like(obj.spec, row))
+
+    def made_at(self, observed: Seen) -> datetime | None:
+        return moment(observed.row.created_at)
+
+    async def find(self, cloud: Cloud, name: str, unclaimed: UnclaimedIds) -> CannotTell:
+        """It has no name: see `alike`."""
+        return CannotTell()
+
+    async def create(self, cloud: Cloud, obj: Serving, intent: CreateIntent, inputs: Inputs) -> Seen:
+        """Raises Conflict, and sends nothing, if what is asked for is out of its bounds."""
+        require_within(obj.spec, operations.CREATE_DEPLOYMENT.name)
+        request = DeploymentCreate.model_validate(
+            {
+                **sent(obj.spec),
+                "organizationId": await cloud.organization_id(),
+                "gpuModelId": inputs.model_id,
+                "env": dict(inputs.env) or None,
+                "acknowledgeLaneJoin": obj.spec.acknowledge_lane_join,
+            }
+        )
+        return Seen(await cloud.call(operations.CREATE_DEPLOYMENT, request))
+
+    async def delete(self, cloud: Cloud, cloud_id: str) -> None:
+        await cloud.call(operations.DELETE_DEPLOYMENT, id=cloud_id)
+
+    def input_refs(self, obj: Serving) -> InputRefs:
+        return InputRefs(obj.spec.env or ())
+
+    def models(self, obj: Serving) -> tuple[str, ...]:
+        return obj.spec.gpu.candidates
+
+    def immutable(self, obj: Serving) -> Mapping[str, JsonValue]:
+        env: list[JsonValue] = [item.model_dump(mode="json", exclude_none=True) for item in obj.spec.env or ()]
+        return {**lasting(obj.spec), "env": env}
+
+    def differences(self, obj: Serving, observed: Seen) -> tuple[str, ...]:
+        """What replicas run is among them, unless they may be replaced in place."""
+        return lasting_differences(obj.spec, observed.row)
+
+    def changes(self, obj: Serving, observed: Seen, *, running: bool) -> tuple[Change, ...]:
+        """All in one. A green has weight, and is promoted, once it runs; what has stopped starts by being scaled."""
+        spec, row = obj.spec, observed.row
+        differs = changed(spec, row)
+        if row.status == DeploymentStatus.STOPPED:
+            differs["replicasDesired"] = spec.replicas.desired
+        if row.rollout_role == Role.GREEN and self.progress(observed) is not Progress.READY:
+            differs = {name: value for name, value in differs.items() if name not in OF_A_RUNNING_GREEN}
+        if not differs:
+            return ()
+        body, operation = DeploymentChange.model_validate(differs), operations.CHANGE_DEPLOYMENT
+
+        async def send(cloud: Cloud) -> None:
+            require_within(spec, operation.name)
+            await cloud.call(operation, body, id=row.id)
+
+        name = "scale" if differs.keys() <= REPLICAS else "promote" if "rolloutRole" in differs else "update"
+        reason = Reason.SCALING if name == "scale" else Reason.UPDATING
+        return (Change(name, reason, send, to=body.model_dump_json(exclude_none=True)),)
+
+    def progress(self, observed: Seen) -> Progress:
+        row = observed.row
+        if row.status in {DeploymentStatus.RUNNING, DeploymentStatus.IDLE}:
+            whole = (row.replicas_ready or 0) >= (row.replicas_desired or 0)
+            return Progress.READY if whole else Progress.PENDING
+        return _PROGRESS.get(row.status, Progress.PENDING)
+
+    def identity(self, observed: Seen) -> tuple[str, str]:
+        return observed.row.id, ""
+
+    def detail(self, observed: Seen) -> str:
+        row = observed.row
+        reason = f": {row.status_reason}" if row.status_reason else ""
+        counts = f"{row.replicas_ready or 0} of {row.replicas_desired or 0} replicas healthy"
+        return f"the cloud says {row.status}, {counts}{reason}"
+
+    def status(self, obj: Serving, observed: Seen) -> ServingDeploymentStatus:
+        row, price = observed.row, observed.row.price_per_hour_cents
+        told: dict[str, object] = {
+            "state": row.status,
+            "status_reason": row.status_reason,
+            "replicas": len(row.replicas),
+            "ready_replicas": row.replicas_ready,
+            "selector": f"{GROUP}/deployment={obj.metadata.name}",
+            "gpu_model_id": row.gpu_model_id,
+            "price_per_hour_cents": None if price is None else price * (row.replicas_desired or 0),
+            "backend_weight": row.backend_weight,
+            "rollout_role": row.rollout_role,
+            "lane": lanes.shown(observed.lane),
+            "traffic_percent": lanes.share(row, observed.lane),
+        }
+        return obj.status.model_copy(update=fit_schema(ServingDeploymentStatus, told))
+
+
+async def _listed(cloud: Cloud) -> Mapping[str, Deployment]:
+    """All of the organization's. Raises NotServed where there is no such list, and Unreadable where it has no end."""
+    operation = operations.LIST_DEPLOYMENTS
+    try:
+        found = await listing(cloud, operation, limit=200)
+    except NotFound as error:
+        raise NotServed(operation.name, f"{NO_LIST} ({error.message})", status=error.status) from error
+    if not found.complete:
+        raise Unreadable(operation.name, "the list has no end", status=200)
+    return {row.id: row for row in found.items}
