@@ -21,7 +21,8 @@ from relay_localcloud.batches.storage import FileStorage
 from relay_localcloud.batches.upload import Uploads
 from relay_localcloud.batches.work import Worker
 from relay_localcloud.capacity import catalog_routes
-from relay_localcloud.clock.clock import Clock, Mode
+from relay_localcloud.clock.clock import Clock
+from relay_localcloud.clock.state import Mode, steady
 from relay_localcloud.cloud import Cloud
 from relay_localcloud.clusters import clusters
 from relay_localcloud.clusters import moves as cluster_moves
@@ -172,7 +173,7 @@ def open_cloud(store: Store, options: Options, gateway_url: str, inference_url: 
     upstreams = Upstreams(random.random, vault, options.reach)
     funds = Funds()
     batches = BatchRunner(store, files, Worker(store, partial(invoke, store, upstreams)), funds)
-    clock = Clock(store, HANDLERS, [deliveries, batches], lambda: time.time_ns() // 1000, options.first_mode)
+    clock = Clock(store, HANDLERS, [deliveries, batches], steady(), options.first_mode)
     limiter = RateLimiter(time.monotonic)
     parts = (store, clock, deliveries, RequestLog(clock.now), faults, limiter, gateway_url, inference_url)
     served = Operations(route.operation for route in (*management_routes(options), *inference_app.API.routes))

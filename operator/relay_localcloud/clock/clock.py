@@ -11,20 +11,17 @@ moved by hand no transition overtakes them past their `barrier`, and the move is
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from contextlib import suppress
 
-from pydantic import BaseModel
 from sqlalchemy import Connection
 
 from relay_localcloud.clock.outbound import Outbound
+from relay_localcloud.clock.state import ClockChange, ClockError, ClockState, Mode
 from relay_localcloud.kernel import due
 from relay_localcloud.kernel.disk import PATIENCE_SECONDS, Unwritable
 from relay_localcloud.kernel.due import DueHandler, DueItem
 from relay_localcloud.kernel.instants import LAST, SECOND, timestamp
 from relay_localcloud.kernel.store import Store, read_meta, write_meta
-
-Mode = Literal["real", "frozen", "scaled"]
 
 _log = logging.getLogger(__name__)
 
@@ -33,32 +30,8 @@ SLICE = 100
 
 LONGEST_SLEEP_SECONDS = 60.0
 
-
-class ClockError(ValueError):
-    """The clock cannot be changed like that; the message says why."""
-
-
-class ClockState(BaseModel):
-    """How the cloud's time follows from the wall's: `cloud` was the time when the wall showed `wall`."""
-
-    mode: Mode
-    rate: float
-    cloud: int
-    wall: int
-
-    def at(self, wall: int) -> int:
-        """The cloud's time when the wall shows `wall`."""
-        return min(self.cloud + round(max(wall - self.wall, 0) * self.rate), LAST)
-
-
-@dataclass(frozen=True)
-class ClockChange:
-    """A mode, its rate, and how to move: to an instant, or by a span in microseconds; None leaves it as it is."""
-
-    mode: Mode | None = None
-    rate: float | None = None
-    move_to: int | None = None
-    advance_by: int = 0
+KEPT_EVERY = 10 * SECOND
+"""How old, by the machine's clock, the time that is kept may be when the cloud does anything."""
 
 
 class Clock:
@@ -97,7 +70,8 @@ class Clock:
         """Change mode and rate, then move; returns when all that fell due is done, calls to receivers included."""
         async with self._moving:
             now = self.now()
-            target = (now if change.move_to is None else change.move_to) + change.advance_by
+            gap = self.state.gap if change.gap == "apply" else 0
+            target = (now if change.move_to is None else change.move_to) + change.advance_by + gap
             state = _changed(self.state, change, now, target, self._wall())
             # Written before anything runs: a process killed on the way finds all of it overdue, and none in the future.
             with self._store.transaction() as tx:
@@ -112,18 +86,22 @@ class Clock:
 
     async def run(self) -> None:
         """Wake whenever something falls due, for ever."""
-        while True:
-            self._wake.clear()
-            pause = self._run_what_is_due()
-            try:
-                await asyncio.wait_for(self._wake.wait(), pause)
-            except TimeoutError:
-                continue
+        try:
+            while True:
+                self._wake.clear()
+                pause = self._run_what_is_due()
+                try:
+                    await asyncio.wait_for(self._wake.wait(), pause)
+                except TimeoutError:
+                    continue
+        finally:
+            self._keep()
 
     def _run_what_is_due(self) -> float | None:
         """Real seconds until there is something to run again; what the disk failed stays due."""
         try:
             if self._held is None:
+                self._keep_in_time()
                 now = self.now()
                 self._settle(now)
                 self._begin(now, at_due_time=False, horizon=now)
@@ -139,16 +117,31 @@ class Clock:
         self._look_again()
 
     def _load(self) -> ClockState:
+        wall = self._wall()
         with self._store.transaction(at=0) as tx:
             kept = read_meta(tx.connection, "clock")
-            if kept is not None:
-                return ClockState.model_validate_json(kept)
-            wall = self._wall()
-            state = ClockState(mode=self._first_mode, rate=_rate(self._first_mode, 1.0), cloud=wall, wall=wall)
-            _write(tx.connection, state)
-            return state
+            if kept is None:
+                state = ClockState(mode=self._first_mode, rate=_rate(self._first_mode, 1.0), cloud=wall, wall=wall)
+                _write(tx.connection, state)
+                return state
+        state = ClockState.model_validate_json(kept).resumed(wall)
+        _tell(state)
+        return state
+
+    def _keep_in_time(self) -> None:
+        if not self._settling and self._wall() - self.state.wall >= KEPT_EVERY:
+            self._keep()
+
+    def _keep(self) -> None:
+        """Write down how far the time has got, for a start after the machine's clock went back."""
+        if self._held is not None or self.state.rate == 0:
+            return
+        self.state = self.state.read(self._wall())
+        with suppress(Unwritable), self._store.transaction(at=0) as tx:
+            _write(tx.connection, self.state)
 
     def _settled_now(self) -> int:
+        self._keep_in_time()
         now = self.now()
         if self._settling:
             return now
@@ -237,6 +230,8 @@ def _rate(mode: Mode, scaled: float) -> float:
 
 
 def _changed(state: ClockState, change: ClockChange, now: int, target: int, wall: int) -> ClockState:
+    if change.gap is not None and not state.gap:
+        raise ClockError("there is no gap")
     mode = change.mode or state.mode
     if change.rate is not None and mode != "scaled" and change.rate != _rate(mode, change.rate):
         raise ClockError(f"rate goes with mode scaled, and the mode is {mode}")
@@ -249,7 +244,18 @@ def _changed(state: ClockState, change: ClockChange, now: int, target: int, wall
     if target > LAST:
         raise ClockError("the clock ends with the year 9999")
     rate = _rate(mode, state.rate if change.rate is None else change.rate)
-    return ClockState(mode=mode, rate=rate, cloud=target, wall=wall)
+    return ClockState(mode=mode, rate=rate, cloud=target, wall=wall, ahead=0 if change.gap else state.ahead)
+
+
+def _tell(state: ClockState) -> None:
+    if state.gap:
+        _log.warning(
+            "The machine's clock is %d s ahead of where this cloud's time stopped. Nothing ends and nothing is billed "
+            'for them: POST /_localcloud/clock {"gap": "apply"} lets them pass, "dismiss" forgets them.',
+            state.ahead // SECOND,
+        )
+    elif state.ahead < 0:
+        _log.warning("The machine's clock is %d s behind this cloud's time, which goes on.", -state.ahead // SECOND)
 
 
 def _write(connection: Connection, state: ClockState) -> None:

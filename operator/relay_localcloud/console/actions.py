@@ -63,6 +63,11 @@ async def _change_mode(pressed: Pressed) -> str:
     return "clock"
 
 
+async def _settle_gap(pressed: Pressed) -> str:
+    await _change_clock(pressed, gap=pressed.form.get("gap", ""))
+    return "gap"
+
+
 async def _change_clock(pressed: Pressed, **change: object) -> None:
     await behaviour.change_clock(ClockRequest.model_validate(change), pressed.cloud)
 
@@ -112,6 +117,7 @@ _ACTIONS: Final[Mapping[str, _Action]] = {
     "/console/clock/advance": _advance,
     "/console/clock/set": _set,
     "/console/clock/mode": _change_mode,
+    "/console/clock/gap": _settle_gap,
     "/console/nodes/{id}/reporting": _change_node,
     "/console/deliveries/{id}/replay": _replay,
     "/console/faults": _add_fault,

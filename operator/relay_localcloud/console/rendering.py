@@ -21,6 +21,7 @@ _FILTERS: Final = (
     wording.money,
     wording.public_part,
     wording.size,
+    wording.span,
     wording.tally,
     wording.tone,
     wording.without_secrets,

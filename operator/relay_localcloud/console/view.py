@@ -36,6 +36,7 @@ HEADERS: Final = {
 NOTICES: Final = {
     "advanced": "The clock was moved on, and everything that fell due was done.",
     "clock": "The clock was changed.",
+    "gap": "The gap is settled.",
     "node-down": "The node fell silent. What runs on it is interrupted when the grace is over.",
     "node-up": "The node reports again, and what was interrupted on it runs again.",
     "replayed": "The delivery is sent again.",

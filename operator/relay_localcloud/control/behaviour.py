@@ -1,13 +1,13 @@
 """`/_localcloud/clock`, `/settings`, `/faults`: how the cloud behaves."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 
 from relay_localcloud.capacity import vacancies
-from relay_localcloud.clock.clock import ClockChange, ClockError, Mode
+from relay_localcloud.clock.state import ClockChange, ClockError, Mode
 from relay_localcloud.cloud import Cloud, CurrentCloud
 from relay_localcloud.faults import faults
 from relay_localcloud.faults.faults import WEBHOOK, FaultCreate
@@ -23,7 +23,7 @@ from relay_localcloud.http.bodies import (
 from relay_localcloud.http.errors import ApiError, not_found, sentence
 from relay_localcloud.http.principal import ResourceId
 from relay_localcloud.http.routing import Router
-from relay_localcloud.kernel.instants import parse_timestamp, seconds, timestamp
+from relay_localcloud.kernel.instants import SECOND, parse_timestamp, seconds, timestamp
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.settings import Settings
 
@@ -33,17 +33,20 @@ _TEN_THOUSAND_YEARS = 10_000 * 366 * 86_400
 
 
 class ClockRequest(ControlRequest):
-    """A mode (with its rate where it is `scaled`), and either an instant to move to or seconds to advance by."""
+    """A mode (with its rate where it is `scaled`), and an instant to move to, seconds to advance by, or what to do
+    with the gap that was found at the start: let it pass (`apply`), or forget it (`dismiss`).
+    """
 
     mode: Mode | None = None
     rate: Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)] | None = None
     set: str | None = None
     advance_seconds: Annotated[float, Field(ge=0, le=_TEN_THOUSAND_YEARS, allow_inf_nan=False)] | None = None
+    gap: Literal["apply", "dismiss"] | None = None
 
 
 @router.get("/clock", summary="The cloud's time")
 async def read_clock(cloud: CurrentCloud) -> Response:
-    """Answers `{now, mode, rate}`."""
+    """Answers `{now, mode, rate}`, and `gapSeconds` while the machine's clock is ahead by a gap nobody explained."""
     return _time(cloud)
 
 
@@ -126,15 +129,16 @@ def remove_fault(fault_id: ResourceId, cloud: CurrentCloud, tx: Tx) -> None:
 
 
 def _change(body: ClockRequest) -> ClockChange:
-    if body.set is not None and body.advance_seconds is not None:
-        raise ApiError(400, "Give either set or advanceSeconds, not both.")
+    if sum(given is not None for given in (body.set, body.advance_seconds, body.gap)) > 1:
+        raise ApiError(400, "Give one of set, advanceSeconds and gap.")
     try:
         move_to = None if body.set is None else parse_timestamp(body.set)
     except ValueError as error:
         raise ApiError(400, f"set: {error}.") from error
-    return ClockChange(body.mode, body.rate, move_to, seconds(body.advance_seconds or 0))
+    return ClockChange(body.mode, body.rate, move_to, seconds(body.advance_seconds or 0), body.gap)
 
 
 def _time(cloud: Cloud) -> Response:
     state = cloud.clock.state
-    return answer({"now": timestamp(cloud.clock.now()), "mode": state.mode, "rate": state.rate})
+    gap = {"gapSeconds": state.gap / SECOND} if state.gap else {}
+    return answer({"now": timestamp(cloud.clock.now()), "mode": state.mode, "rate": state.rate, **gap})

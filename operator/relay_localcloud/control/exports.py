@@ -11,7 +11,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 from sqlalchemy import Column, Connection, MetaData, StaticPool, Table, create_engine, delete, func, insert, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from relay_localcloud.clock.clock import ClockState
+from relay_localcloud.clock.state import ClockState
 from relay_localcloud.identity.organizations import Founded
 from relay_localcloud.kernel import migrations
 from relay_localcloud.kernel.disk import StateFileError

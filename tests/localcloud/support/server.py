@@ -119,6 +119,8 @@ class Server:
     """One `relay-localcloud serve` process."""
 
     arguments: tuple[str, ...]
+    command: tuple[str, ...] | None = None
+    """What is started; without one, the local cloud as users start it, or a fork of it."""
     ready: dict[str, str] = field(default_factory=dict)
     _child: subprocess.Popen[bytes] | Forked | None = None
     _log: IO[bytes] = field(default_factory=tempfile.TemporaryFile)
@@ -149,10 +151,11 @@ class Server:
         """Start it and wait for its ready line."""
         ports = ("--port", "0", "--inference-port", "0", "--gateway-port", "0")
         given = self.arguments if "--port" in self.arguments else (*ports, *self.arguments)
-        if POSSIBLE:
+        if POSSIBLE and self.command is None:
             self._child = cloud("serve", *given).piped(self._log.fileno())
         else:
-            self._child = subprocess.Popen([str(COMMAND), "serve", *given], stdout=subprocess.PIPE, stderr=self._log)
+            command = self.command or (str(COMMAND),)
+            self._child = subprocess.Popen([*command, "serve", *given], stdout=subprocess.PIPE, stderr=self._log)
         assert self._child.stdout is not None
         impatient = threading.Timer(_LONGEST_START_SECONDS, self._child.kill)
         impatient.start()

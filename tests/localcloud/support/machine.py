@@ -1,0 +1,39 @@
+"""A local cloud on a machine whose clock can be set: a real process, which reads the wall's time from us."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from tests.localcloud.support.server import Server
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_SHIFTED = """
+import pathlib, sys, time
+offset, real = pathlib.Path(sys.argv.pop(1)), time.time_ns
+time.time_ns = lambda: real() + int(offset.read_text()) * 10**9
+from relay_localcloud.__main__ import main
+sys.exit(main())
+"""
+
+
+class Machine:
+    """Keeps the state of one cloud, and a clock that differs from the real one by so many seconds."""
+
+    def __init__(self, folder: Path) -> None:
+        self._state = folder / "state"
+        self._offset = folder / "offset"
+        self.set_clock(0)
+
+    def set_clock(self, seconds: int) -> None:
+        """Set the clock so many seconds ahead of the real one."""
+        self._offset.write_text(str(seconds))
+
+    def start(self) -> Server:
+        """The cloud, from where it was."""
+        command = (sys.executable, "-c", _SHIFTED, str(self._offset))
+        server = Server(("--state", str(self._state)), command)
+        server.start()
+        return server
