@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 PATIENCE: Final = 60 * SECOND
 """After which a step is tried again whose files could not be read or written, or whose record could not be paid."""
 
-AT_ONCE: Final = 64
+AT_ONCE: Final = 256
 NO_ROOM: Final = Outcome.failed(
     RecordFailure(QUOTA_EXCEEDED, "The quota fileBytes of this organization was used up before this record was done.")
 )
@@ -65,6 +65,10 @@ class BatchRunner(Outbound):
     ) -> None:
         """Give up what is under way; it stays due."""
         await self.abandon()
+
+    def _owner(self, tx: Tx, lane: str) -> str | None:
+        batch = BATCHES.find(tx, id=lane)
+        return None if batch is None else batch.organization_id
 
     def barrier(self) -> int | None:
         """A step changes what any transition after it finds: the balance."""

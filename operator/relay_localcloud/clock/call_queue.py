@@ -3,23 +3,32 @@
 An entry may be stale, since its item was cancelled or replaced; whoever takes it looks the item up.
 """
 
-from collections import defaultdict, deque
-from heapq import heappop, heappush
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable
+from heapq import heappop, heappush, heappushpop
 
 from relay_localcloud.kernel.due import QueuedCall
 
 
 class CallQueue:
-    """Gives out calls in order of due time, up to `in_all` at once and up to `per_lane` of each lane."""
+    """Gives out calls in order of due time, up to `in_all` at once and up to `per_lane` of each lane.
 
-    def __init__(self, in_all: int, per_lane: int) -> None:
+    No organization has more than a third of what all leave free, so that whoever comes next finds room, however long
+    the calls of others take: one alone has a quarter at most. `owner_of` tells whose a lane is.
+    """
+
+    def __init__(self, in_all: int, per_lane: int, owner_of: Callable[[str], str]) -> None:
         self._in_all = in_all
         self._per_lane = per_lane
+        self._owner_of = owner_of
         self._waiting: list[QueuedCall] = []
         # Calls whose lane was full when their turn came; one comes back for each that ends.
         self._parked: defaultdict[str, deque[QueuedCall]] = defaultdict(deque)
-        self._under_way: dict[int, QueuedCall] = {}
-        self._in_lane: defaultdict[str, int] = defaultdict(int)
+        # Calls whose organization had its share then, by organization, as heaps; they come back as the share grows.
+        self._beyond_share: dict[str, list[QueuedCall]] = {}
+        self._under_way: dict[int, tuple[QueuedCall, str]] = {}
+        self._in_lane: Counter[str] = Counter()
+        self._of_owner: Counter[str] = Counter()
 
     def add(self, call: QueuedCall) -> None:
         """Let a call wait for its due time."""
@@ -29,23 +38,33 @@ class CallQueue:
         """The next call that is due by `until` and may start, under way from then on; None if there is none."""
         while self._waiting and self._waiting[0].due_at <= until and len(self._under_way) < self._in_all:
             call = heappop(self._waiting)
-            if self._in_lane[call.lane] < self._per_lane:
+            owner = self._owner_of(call.lane)
+            if owner in self._beyond_share:
+                call = heappushpop(self._beyond_share[owner], call)
+            if not self._has_share(owner):
+                heappush(self._beyond_share.setdefault(owner, []), call)
+            elif self._in_lane[call.lane] >= self._per_lane:
+                self._parked[call.lane].append(call)
+                self._recall(owner)
+            else:
                 self._in_lane[call.lane] += 1
-                self._under_way[call.item_id] = call
+                self._of_owner[owner] += 1
+                self._under_way[call.item_id] = call, owner
+                self._recall(owner)
                 return call
-            self._parked[call.lane].append(call)
         return None
 
     def finished(self, call: QueuedCall) -> None:
         """Make its place free for the next."""
-        del self._under_way[call.item_id]
-        self._in_lane[call.lane] -= 1
+        _, owner = self._under_way.pop(call.item_id)
+        _count_down(self._in_lane, call.lane)
+        _count_down(self._of_owner, owner)
         if parked := self._parked.get(call.lane):
             heappush(self._waiting, parked.popleft())
         else:
             self._parked.pop(call.lane, None)
-        if not self._in_lane[call.lane]:
-            del self._in_lane[call.lane]
+        for waiting in list(self._beyond_share):
+            self._recall(waiting)
 
     def next_due(self) -> int | None:
         """When the next call falls due that could start; None where there is none, or too many are under way."""
@@ -55,6 +74,24 @@ class CallQueue:
 
     def earliest(self) -> int | None:
         """When the earliest call fell due, or will, of all that are not finished."""
-        heads = [call.due_at for call in (*self._waiting[:1], *self._under_way.values())]
+        heads = [call.due_at for call in (*self._waiting[:1], *(call for call, _ in self._under_way.values()))]
         heads += [parked[0].due_at for parked in self._parked.values() if parked]
+        heads += [beyond[0].due_at for beyond in self._beyond_share.values()]
         return min(heads, default=None)
+
+    def _has_share(self, owner: str) -> bool:
+        return 3 * self._of_owner[owner] < self._in_all - len(self._under_way)
+
+    def _recall(self, owner: str) -> None:
+        """Let the first call of an organization that has a share again wait for its turn; the others follow it."""
+        beyond = self._beyond_share.get(owner)
+        if beyond and self._has_share(owner):
+            heappush(self._waiting, heappop(beyond))
+            if not beyond:
+                del self._beyond_share[owner]
+
+
+def _count_down(counter: Counter[str], name: str) -> None:
+    counter[name] -= 1
+    if not counter[name]:
+        del counter[name]

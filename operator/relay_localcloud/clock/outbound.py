@@ -6,22 +6,30 @@ An item stays on the due-queue until its outcome is written, so a process killed
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
+from typing import Final
 
 from relay_localcloud.clock.call_queue import CallQueue
 from relay_localcloud.kernel import due
 from relay_localcloud.kernel.disk import PATIENCE_SECONDS, Unwritable
 from relay_localcloud.kernel.due import QueuedCall
-from relay_localcloud.kernel.store import Store
+from relay_localcloud.kernel.store import Store, Tx
+
+_OWNERS_KNOWN: Final = 10_000
+"""Lanes whose organization is remembered."""
 
 
 class Outbound(ABC):
-    """Starts the items of one kind that the clock says are due: up to `in_all` at once, up to `per_lane` of a lane."""
+    """Starts the items of one kind that the clock says are due: up to `in_all` at once, up to `per_lane` of a lane.
+
+    `CallQueue` says what of that each organization has.
+    """
 
     def __init__(self, store: Store, kind: str, in_all: int, per_lane: int) -> None:
         self._store = store
         self._kind = kind
-        self._new_queue = partial(CallQueue, in_all, per_lane)
+        self._owner_of = lru_cache(_OWNERS_KNOWN)(self._read_owner)
+        self._new_queue = partial(CallQueue, in_all, per_lane, self._owner_of)
         self.tasks: set[asyncio.Task[bool]] = set()
         self.changed: Callable[[], None] = lambda: None
         """Called when an item was queued or has ended; the clock sets it."""
@@ -31,6 +39,10 @@ class Outbound(ABC):
     @abstractmethod
     async def _attempt(self, item_id: int, at: int, horizon: int) -> None:
         """Do one item at the cloud's time `at`; nothing else changes before `horizon`."""
+
+    @abstractmethod
+    def _owner(self, tx: Tx, lane: str) -> str | None:
+        """The organization whose lane it is; None for a lane that is gone."""
 
     @abstractmethod
     def barrier(self) -> int | None:
@@ -47,6 +59,7 @@ class Outbound(ABC):
         """End what is under way without an outcome, and read what is due in the state that took its place."""
         for task in self.tasks:
             task.cancel()
+        self._owner_of.cache_clear()
         self._queue = self._read_queue()
 
     def begin(self, until: int, at_due_time: bool, horizon: int) -> None:
@@ -68,6 +81,10 @@ class Outbound(ABC):
             for call in due.queued_calls(tx.connection, self._kind):
                 queue.add(call)
         return queue
+
+    def _read_owner(self, lane: str) -> str:
+        with self._store.transaction(at=0) as tx:
+            return self._owner(tx, lane) or ""
 
     def _queued(self, call: QueuedCall) -> None:
         self._queue.add(call)

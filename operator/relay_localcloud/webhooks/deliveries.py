@@ -1,7 +1,8 @@
 """Calls to the receivers of webhooks: at least once, three retries, real HTTP (section 6).
 
 A call stays on the due-queue until its outcome is written, so a process killed on the way makes it again. Up to
-`IN_ALL` calls run at once, up to `PER_RECEIVER` of them to one subscription: a slow receiver holds up nobody else.
+`IN_ALL` calls run at once, up to `PER_RECEIVER` of them to one subscription: a slow receiver holds up nobody else. One
+that does not answer again and again is called less often (`circuits.py`).
 """
 
 import asyncio
@@ -20,16 +21,18 @@ from relay_localcloud.faults.faults import WEBHOOK
 from relay_localcloud.faults.layer import FaultRegistry
 from relay_localcloud.kernel import due, tables
 from relay_localcloud.kernel.due import DueItem
-from relay_localcloud.kernel.instants import SECOND
+from relay_localcloud.kernel.instants import SECOND, timestamp
 from relay_localcloud.kernel.prepared import Prepared
 from relay_localcloud.kernel.shares import even_share
 from relay_localcloud.kernel.store import Store, Tx
 from relay_localcloud.webhooks import faults as webhook_faults
+from relay_localcloud.webhooks.circuits import Circuits
 from relay_localcloud.webhooks.faults import Interference
+from relay_localcloud.webhooks.outcomes import Outcome
 from relay_localcloud.webhooks.webhooks import ATTEMPT, ATTEMPTS, DELIVERIES, WEBHOOKS, emit, signature
 
 if TYPE_CHECKING:
-    from relay_localcloud.webhooks.receivers import Caller, Outcome
+    from relay_localcloud.webhooks.receivers import Caller
 
 RETRY_AFTER = (10 * SECOND, 60 * SECOND, 300 * SECOND)
 """How long after the first, second and third failed attempt the next one follows (section 8)."""
@@ -40,7 +43,7 @@ OVERTAKING = RETRY_AFTER[0]
 PAUSED = "paused"
 """In the payload of what fell due while its subscription was paused."""
 
-IN_ALL = 64
+IN_ALL = 256
 PER_RECEIVER = 8
 
 ATTEMPTS_KEPT: Final = 20_000
@@ -92,6 +95,11 @@ class Call:
         return number
 
     @property
+    def is_replay(self) -> bool:
+        """Whether somebody asked for it."""
+        return "replay" in self.item.payload
+
+    @property
     def headers(self) -> dict[str, str]:
         """The headers of section 6."""
         return {
@@ -111,6 +119,7 @@ class Deliveries(Outbound):
         store.emitted = emit
         self._faults = faults
         self._reach = reach
+        self._circuits = Circuits()
         self._opening: asyncio.Task[Caller] | None = None
 
     async def __aenter__(self) -> Self:
@@ -126,6 +135,15 @@ class Deliveries(Outbound):
         assert self._opening is not None
         await (await self._opening).close()
 
+    def _owner(self, tx: Tx, lane: str) -> str | None:
+        webhook = WEBHOOKS.find(tx, id=lane)
+        return None if webhook is None else webhook.organization_id
+
+    def begin_anew(self) -> None:
+        """Likewise; how receivers answered so far says nothing about those of the other state."""
+        self._circuits.forget()
+        super().begin_anew()
+
     def barrier(self) -> int | None:
         """What a call schedules comes `OVERTAKING` after it at the earliest."""
         earliest = self.earliest()
@@ -136,16 +154,27 @@ class Deliveries(Outbound):
             call = _prepare(tx, item_id, at, faulty=self._faults.has(WEBHOOK))
         if call is None:
             return
+        rests_until = None if call.is_replay else self._circuits.admit(call.webhook_id, at)
+        outcomes = await self._posted(call) if rests_until is None else [_not_called(rests_until)]
+        with self._store.transaction(at=at) as tx:
+            _conclude(tx, call, outcomes)
+
+    async def _posted(self, call: Call) -> list[Outcome]:
         caller, limit_seconds = await self._caller(), self._store.settings.webhook_timeout_seconds
         outcomes = [
             await caller.post(call.url, call.body, call.headers, limit_seconds) for _ in range(call.interference.copies)
         ]
-        with self._store.transaction(at=at) as tx:
-            _conclude(tx, call, outcomes)
+        self._circuits.ended(call.webhook_id, call.at, hung=outcomes[-1].hung)
+        return outcomes
 
     async def _caller(self) -> "Caller":
         assert self._opening is not None
         return await asyncio.shield(self._opening)
+
+
+def _not_called(rests_until: int) -> Outcome:
+    error = f"not called: it left too many calls in a row unanswered, and rests until {timestamp(rests_until)}"
+    return Outcome(None, error, 0)
 
 
 async def _open_caller(reach: Reach) -> "Caller":
@@ -179,7 +208,7 @@ def resume(tx: Tx, webhook_id: str) -> None:
             tx.schedule(tx.now, ATTEMPT, subject, payload, lane=webhook_id)
 
 
-def _conclude(tx: Tx, call: Call, outcomes: "list[Outcome]") -> None:
+def _conclude(tx: Tx, call: Call, outcomes: list[Outcome]) -> None:
     """Write the attempts down; a failed one is made again while the schedule has a next."""
     for outcome in outcomes:
         record_attempt(tx, call, outcome)
@@ -192,7 +221,7 @@ def _conclude(tx: Tx, call: Call, outcomes: "list[Outcome]") -> None:
     tx.schedule(call.at + RETRY_AFTER[call.number - 1], ATTEMPT, call.item.subject, payload, lane=call.webhook_id)
 
 
-def record_attempt(tx: Tx, call: Call, outcome: "Outcome") -> None:
+def record_attempt(tx: Tx, call: Call, outcome: Outcome) -> None:
     """Keep the record that deliveries lists show: the newest 20,000, of each organization at least its share."""
     written = ATTEMPTS.insert(
         tx,

@@ -3,28 +3,14 @@
 import asyncio
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import aiohttp
 
 from relay_localcloud.egress.connections import connector_to, was_refused
 from relay_localcloud.egress.reach import Reach
+from relay_localcloud.webhooks.outcomes import Outcome
 
 _ANSWER_READ = 65_536
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a receiver answered: a status, or why there is none; `duration_ms` is real time."""
-
-    status: int | None
-    error: str | None
-    duration_ms: int
-
-    @property
-    def delivered(self) -> bool:
-        """Whether the receiver took it: 2xx only, redirects are failures."""
-        return self.error is None and self.status is not None and 200 <= self.status < 300
 
 
 class Caller:
@@ -41,6 +27,7 @@ class Caller:
         started = time.monotonic()
         status: int | None = None
         error: str | None = None
+        hung = False
         try:
             async with (
                 asyncio.timeout(limit_seconds),
@@ -49,11 +36,11 @@ class Caller:
                 status = response.status
                 await response.content.read(_ANSWER_READ)  # a connection whose answer was read serves the next call
         except TimeoutError:
-            error = f"no answer within {limit_seconds:g} seconds"
+            hung, error = True, f"no answer within {limit_seconds:g} seconds"
         except (aiohttp.ClientError, OSError, ValueError) as failure:
             refused = "the address is internal or private: this cloud calls public ones, and what --allow-network names"
             error = refused if was_refused(failure) else f"{type(failure).__name__}: {failure}"[:500]
-        return Outcome(status, error, round((time.monotonic() - started) * 1000))
+        return Outcome(status, error, round((time.monotonic() - started) * 1000), hung)
 
     async def close(self) -> None:
         """Close the connections."""

@@ -10,6 +10,7 @@ import pytest
 from tests.localcloud.support.batches import batch_of, create, errors, lines, record, run
 from tests.localcloud.support.inference import ok
 from tests.localcloud.support.modelserver import ModelServer
+from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -97,3 +98,28 @@ async def test_in_real_time_a_batch_needs_nobody_to_move_the_clock(start_server:
             pass
     shown = await batch_of(server.seeded(), batch["id"])
     assert shown["completed_at"] - shown["created_at"] >= 2
+
+
+async def test_batches_whose_server_hangs_hold_up_no_other_organization(start_server: StartServer) -> None:
+    server = start_server("--ephemeral")
+    async with ModelServer(hang=asyncio.Event()) as behind:
+        body = {"provider": "openai_compatible", "ref": "far", "endpoint": behind.url}
+        slow = await server.organization()
+        families = {"nativeFamilies": ["chat_completions"]}
+        await slow.ok("POST", "/v1/inference/models/mine/backends", {**body, **families})
+        for _ in range(100):
+            inline = {"requests": [record("a", model="mine")], "endpoint": "/v1/chat/completions"}
+            await ok(slow, "POST", "/v1/batches", inline)
+
+        async def hanging() -> int:
+            return len(behind.received)
+
+        await eventually(hanging, lambda seen: seen >= 64, every=0.05)
+        other = await server.organization()
+        batch = (await create(other, [record("a")]))["id"]
+
+        async def status() -> str:
+            return str((await batch_of(other, batch))["status"])
+
+        await eventually(status, lambda seen: seen == "completed", every=0.05)
+        assert len(behind.received) == 64

@@ -195,7 +195,7 @@ async def test_a_slow_receiver_holds_up_nobody_else(start_server: StartServer) -
     async with Receiver(hang=asyncio.Event()) as slow, Receiver() as quick:
         await create_webhook(organization, slow)
         await create_webhook(organization, quick)
-        for _ in range(80):  # more than are sent at once in all
+        for _ in range(80):  # more than one organization is sent at once
             await make_event(organization)
 
         async def received() -> int:

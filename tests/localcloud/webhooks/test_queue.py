@@ -8,15 +8,17 @@ from hypothesis import strategies as st
 from relay_localcloud.clock.call_queue import CallQueue
 from relay_localcloud.kernel.due import QueuedCall
 
-IN_ALL, PER_LANE = 5, 2
+IN_ALL, PER_LANE = 9, 2
+LANES = "abcdef"
+OWNERS = {"a": "one", "b": "one", "c": "one", "d": "two", "e": "two", "f": "three"}
 
-CALLS = st.lists(st.tuples(st.integers(0, 20), st.sampled_from("abc")), max_size=60).map(
+CALLS = st.lists(st.tuples(st.integers(0, 20), st.sampled_from(LANES)), max_size=60).map(
     lambda pairs: [QueuedCall(due_at, number, lane) for number, (due_at, lane) in enumerate(pairs)]
 )
 
 
 def queue_of(calls: list[QueuedCall]) -> CallQueue:
-    queue = CallQueue(IN_ALL, PER_LANE)
+    queue = CallQueue(IN_ALL, PER_LANE, OWNERS.__getitem__)
     for call in calls:
         queue.add(call)
     return queue
@@ -29,12 +31,42 @@ def start_all(queue: CallQueue, until: int) -> list[QueuedCall]:
     return started
 
 
-@given(CALLS, st.integers(0, 20))
-def test_no_lane_and_not_all_together_have_more_under_way_than_allowed(calls: list[QueuedCall], until: int) -> None:
-    started = start_all(queue_of(calls), until)
-    due = [call for call in calls if call.due_at <= until]
-    assert len(started) == min(IN_ALL, sum(min(PER_LANE, sum(call.lane == lane for call in due)) for lane in "abc"))
-    assert all(sum(call.lane == lane for call in started) <= PER_LANE for lane in "abc")
+def of_owner(calls: list[QueuedCall], owner: str) -> list[QueuedCall]:
+    return [call for call in calls if OWNERS[call.lane] == owner]
+
+
+def has_share(under_way: list[QueuedCall], owner: str) -> bool:
+    return 3 * len(of_owner(under_way, owner)) < IN_ALL - len(under_way)
+
+
+def may_start(under_way: list[QueuedCall], call: QueuedCall) -> bool:
+    """Whether neither its lane nor its organization has all that it may."""
+    in_lane = sum(other.lane == call.lane for other in under_way)
+    return in_lane < PER_LANE and has_share(under_way, OWNERS[call.lane])
+
+
+@given(CALLS, st.data())
+def test_whatever_may_start_does_and_nothing_else(calls: list[QueuedCall], data: st.DataObject) -> None:
+    queue, under_way, waiting = queue_of(calls), list[QueuedCall](), set(calls)
+    while True:
+        while (call := queue.take(20)) is not None:
+            assert may_start(under_way, call)
+            under_way.append(call)
+            waiting.remove(call)
+        assert not [call for call in waiting if may_start(under_way, call)]
+        if not under_way:
+            return
+        queue.finished(under_way.pop(data.draw(st.integers(0, len(under_way) - 1))))
+
+
+@given(st.lists(st.sampled_from("abcdeg"), max_size=40), st.integers(1, 5))
+def test_who_comes_next_finds_room_however_many_calls_hang(lanes: list[str], others: int) -> None:
+    queue = CallQueue(64, 64, lambda lane: lane)
+    for number, lane in enumerate([*lanes, *"abcde"[:others] * 64]):
+        queue.add(QueuedCall(0, number, lane))
+    start_all(queue, 0)
+    queue.add(QueuedCall(1, 1_000, "newcomer"))
+    assert queue.take(1) == QueuedCall(1, 1_000, "newcomer")
 
 
 @given(CALLS, st.data())
@@ -49,7 +81,7 @@ def test_every_call_starts_once_and_each_lane_keeps_its_order(calls: list[Queued
         started += more
     assert sorted(started) == sorted(calls)
     assert (queue.next_due(), queue.earliest()) == (None, None)
-    for lane in "abc":
+    for lane in LANES:
         of_lane = [call for call in started if call.lane == lane]
         assert of_lane == sorted(of_lane)
 

@@ -1,0 +1,56 @@
+"""Receivers that leave calls unanswered again and again are called less often, and lose no delivery for it."""
+
+from __future__ import annotations
+
+from relay_localcloud.kernel.instants import SECOND
+from relay_localcloud.webhooks.circuits import FIRST_REST, HANGS_ALLOWED, LONGEST_REST, Circuits
+from relay_localcloud.webhooks.deliveries import RETRY_AFTER
+
+
+def hung(circuits: Circuits, times: int, at: int = 0) -> None:
+    for _ in range(times):
+        circuits.ended("wh_1", at, hung=True)
+
+
+def test_one_below_the_calls_that_may_hang_it_is_called_and_at_them_it_rests() -> None:
+    circuits = Circuits()
+    hung(circuits, HANGS_ALLOWED - 1)
+    assert circuits.admit("wh_1", 0) is None
+    hung(circuits, 1)
+    assert circuits.admit("wh_1", 0) == FIRST_REST
+    assert circuits.admit("wh_1", FIRST_REST - 1) == FIRST_REST
+    assert circuits.admit("wh_2", 0) is None
+
+
+def test_after_a_rest_it_is_called_once_and_rests_longer_if_that_hangs() -> None:
+    circuits = Circuits()
+    hung(circuits, HANGS_ALLOWED)
+    assert circuits.admit("wh_1", FIRST_REST) is None
+    assert circuits.admit("wh_1", FIRST_REST) == 2 * FIRST_REST
+    hung(circuits, 1, at=FIRST_REST)
+    assert circuits.admit("wh_1", 2 * FIRST_REST) == 3 * FIRST_REST
+
+
+def test_whatever_answers_is_called_as_ever() -> None:
+    circuits = Circuits()
+    hung(circuits, HANGS_ALLOWED + 5)
+    circuits.ended("wh_1", 0, hung=False)
+    hung(circuits, HANGS_ALLOWED - 1)
+    assert circuits.admit("wh_1", 0) is None
+
+
+def test_no_rest_is_as_long_as_the_wait_for_the_last_attempt() -> None:
+    circuits = Circuits()
+    hung(circuits, 10_000, at=SECOND)
+    assert circuits.admit("wh_1", SECOND) == SECOND + LONGEST_REST
+    assert RETRY_AFTER[-1] > LONGEST_REST
+
+
+def test_receivers_that_hung_are_forgotten_beyond_very_many() -> None:
+    circuits = Circuits()
+    hung(circuits, HANGS_ALLOWED)
+    for number in range(9_999):
+        circuits.ended(f"other_{number}", 0, hung=True)
+    assert circuits.admit("wh_1", 0) is not None
+    circuits.ended("one more", 0, hung=True)
+    assert circuits.admit("wh_1", 0) is None

@@ -1,0 +1,82 @@
+"""What hangs at one organization's receivers holds up nobody else's deliveries."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from relay_localcloud.webhooks.circuits import HANGS_ALLOWED, LONGEST_REST
+from tests.localcloud.support.events import create_webhook, deliveries_of, make_event, settle
+from tests.localcloud.support.receiver import Receiver
+from tests.support.eventually import eventually
+
+if TYPE_CHECKING:
+    from tests.localcloud.conftest import StartServer
+    from tests.localcloud.support.server import Organization, Server
+
+
+async def count(receiver: Receiver) -> int:
+    return len(receiver.received)
+
+
+async def hanging(server: Server, receiver: Receiver, subscriptions: int, events: int) -> Organization:
+    """An organization so many of whose events are called out to subscriptions that do not answer."""
+    organization = await server.organization()
+    for _ in range(subscriptions):
+        await create_webhook(organization, receiver, "vm.terminated")
+    for _ in range(events):
+        await make_event(organization)
+    return organization
+
+
+async def test_very_many_hanging_receivers_of_one_organization_delay_no_other(start_server: StartServer) -> None:
+    server = start_server("--ephemeral")
+    await server.ok("PATCH", "/settings", {"webhookTimeoutSeconds": 300})
+    async with Receiver(hang=asyncio.Event()) as slow, Receiver() as quick:
+        await hanging(server, slow, subscriptions=40, events=10)
+        await eventually(lambda: count(slow), lambda seen: seen >= 64, every=0.05)
+        other = await server.organization()
+        await create_webhook(other, quick)
+        await make_event(other)
+        await eventually(lambda: count(quick), lambda seen: seen == 1, every=0.05)
+        assert len(slow.received) == 64
+
+
+async def test_what_waited_for_its_organizations_share_is_delivered_in_the_end(start_server: StartServer) -> None:
+    server = start_server("--ephemeral", "--clock", "frozen")
+    await server.ok("PATCH", "/settings", {"webhookTimeoutSeconds": 300})
+    async with Receiver(hang=asyncio.Event()) as slow:
+        organization = await hanging(server, slow, subscriptions=20, events=8)
+        await eventually(lambda: count(slow), lambda seen: seen == 64, every=0.05)
+        assert slow.hang is not None
+        slow.hang.set()
+        await settle(organization)
+        assert len({call.delivery for call in slow.received}) == 160
+
+
+async def test_a_receiver_that_hangs_again_and_again_is_called_less_often_and_gets_all_once_it_answers(
+    start_server: StartServer,
+) -> None:
+    server = start_server("--ephemeral", "--clock", "frozen")
+    await server.ok("PATCH", "/settings", {"webhookTimeoutSeconds": 0.1})
+    async with Receiver(hang=asyncio.Event()) as receiver:
+        organization = await server.organization()
+        webhook = await create_webhook(organization, receiver, "vm.terminated")
+        for _ in range(HANGS_ALLOWED + 40):
+            await make_event(organization)
+            await settle(organization)
+        assert len(receiver.received) == HANGS_ALLOWED
+        newest = (await deliveries_of(organization, webhook))[0]
+        assert newest["error"].startswith("not called: it left too many calls in a row unanswered, and rests until ")
+        await server.advance(70)
+        assert len(receiver.received) < HANGS_ALLOWED + 10
+        assert receiver.hang is not None
+        receiver.hang.set()
+        receiver.received.clear()
+        await server.ok("PATCH", "/settings", {"webhookTimeoutSeconds": 60})
+        await server.advance(LONGEST_REST / 1_000_000)
+        await make_event(organization)
+        await settle(organization)
+        assert len(receiver.received) == 1
+        await server.advance(300)
+        assert len({call.delivery for call in receiver.received}) == HANGS_ALLOWED + 41
