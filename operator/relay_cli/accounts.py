@@ -10,8 +10,8 @@ import typer
 from pydantic import JsonValue
 
 from relay_cli import objects
-from relay_cli.failures import Failure, Status
-from relay_cli.kubectl import Kubectl, Missing, parsed
+from relay_cli.failures import Failure, Status, complain
+from relay_cli.kubectl import Forbidden, Kubectl, Missing, parsed
 from relay_cli.objects import DEFAULT, CloudObject
 from relay_client import Cloud, CloudError
 from relay_operator.api.cloudaccount import CloudAccount, ClusterCloudAccount
@@ -37,13 +37,19 @@ _MODELS: Final[Mapping[AccountKind, type[Account]]] = {
 
 
 async def listed(kubectl: Kubectl, *, everywhere: bool) -> list[Account]:
-    """The CloudAccounts of the namespace; of everywhere, with the ClusterCloudAccounts. Raises Failure."""
-    kinds = list(AccountKind) if everywhere else [AccountKind.CLOUD_ACCOUNT]
-    return [
-        parsed(_MODELS[kind], raw)
-        for kind in kinds
-        for raw in await kubectl.list([f"{kind.lower()}s.{GROUP}"], everywhere=everywhere)
-    ]
+    """The CloudAccounts of the namespace; of everywhere, with those ClusterCloudAccounts that may be seen.
+
+    Raises Failure.
+    """
+    found = [parsed(CloudAccount, raw) for raw in await kubectl.list([f"cloudaccounts.{GROUP}"], everywhere=everywhere)]
+    if not everywhere:
+        return [*found]
+    try:
+        shared = await kubectl.list([f"clustercloudaccounts.{GROUP}"])
+    except Forbidden as refused:
+        complain(f"ClusterCloudAccounts are left out: {refused}")
+        return [*found]
+    return [*found, *(parsed(ClusterCloudAccount, raw) for raw in shared)]
 
 
 async def named(kubectl: Kubectl, ref: AccountRef) -> Account:

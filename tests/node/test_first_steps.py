@@ -82,8 +82,11 @@ for token in ("{release.cloud.control.admin_token}", "wrong"):
     assert told.split() == ["200", "401"]
 
 
-@pytest.mark.parametrize(("module", "where"), [("relay_localcloud", OPERATOR), ("relay_operator", CLOUD)])
-async def test_an_image_has_nothing_of_the_other_program(release: Release, module: str, where: str) -> None:
+@pytest.mark.parametrize(
+    ("module", "where"),
+    [("relay_localcloud", OPERATOR), ("relay_cli", OPERATOR), ("relay_operator", CLOUD), ("relay_cli", CLOUD)],
+)
+async def test_an_image_has_nothing_of_the_other_programs(release: Release, module: str, where: str) -> None:
     deployment = DEPLOYMENT if where == OPERATOR else "deployment/relay-localcloud"
     inside = ("exec", "--namespace", where, deployment, "--", "python", "-c", f"import {module}")
     assert f"No module named '{module}'" in (await release.kubectl.attempt(*inside)).stderr

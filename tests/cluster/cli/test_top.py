@@ -24,6 +24,11 @@ async def test_kubectl_finds_it_on_path_and_it_tells_what_runs(workspace: Worksp
     assert (item["pricePerHourCents"], item["since"]) == (status["pricePerHourCents"], status["runningSince"])
     assert item["organization"] == workspace.organization.id
 
+    everywhere = await workspace.kubectl.relay("top", "-A")
+    assert (everywhere.exit_code, everywhere.stdout.startswith("NAMESPACE ")) == (0, True)
+    nowhere = await workspace.kubectl.relay("top", "--context=nowhere")
+    assert (nowhere.exit_code, nowhere.stderr) == (1, 'kubectl relay: context "nowhere" does not exist\n')
+
 
 async def test_who_may_not_look_is_told_which_right_is_missing(workspace: Workspace, cluster: Cluster) -> None:
     namespace = workspace.namespace
