@@ -1,5 +1,6 @@
 """What kinds share that are part of another resource of the cloud, and that nothing but a list of those parts shows."""
 
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Generic, Protocol, TypeVar
@@ -37,21 +38,25 @@ class ListedParts(ExternalResource[SpecT, StatusT, PartT], Generic[SpecT, Status
         self._cache = parts.engine.cache
         self._lists = SharedLists[Mapping[str, PartT]](parts.settings.poll_settled_seconds, parts.engine.clock)
 
+    @abstractmethod
     async def rows(self, cloud: Cloud, whole_id: str) -> Iterable[PartT]:
         """All of one. Raises CloudError, also rather than answering some of them."""
-        raise NotImplementedError
+        ...
 
+    @abstractmethod
     async def is_gone(self, cloud: Cloud, whole_id: str) -> bool:
         """Whether that one has ended, by something else than this list. Raises CloudError."""
-        raise NotImplementedError
+        ...
 
+    @abstractmethod
     async def end(self, cloud: Cloud, whole_id: str, part_id: str) -> None:
         """Send the delete. Raises CloudError."""
-        raise NotImplementedError
+        ...
 
+    @abstractmethod
     def part_of(self, obj: Resource[SpecT, StatusT]) -> ObjectKey:
         """The object of ours that has the resource which it is part of."""
-        raise NotImplementedError
+        ...
 
     async def fresh(self, cloud: Cloud, whole_id: str) -> Mapping[str, PartT]:
         """By id, as a list has them that began to be read after this was asked. Raises NotServed."""
