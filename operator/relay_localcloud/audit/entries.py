@@ -88,6 +88,10 @@ def record(tx: Tx, scope: Scope, outcome: object) -> None:
     if forbidden and in_path is not None and not _ID.fullmatch(in_path):
         in_path = None
     organization_id = _organization_of(tx, exchange, answered, in_path)
+    if (
+        caller is not None and organization_id is None
+    ):  # of who belongs to none: the platform's log is not theirs to fill
+        return
     number = (_LAST.run(tx.connection, of_organization=organization_id).fetchone()[0] or 0) + 1
     ENTRIES.insert(
         tx,

@@ -50,7 +50,8 @@ class Policy:
 
     def bucket_of(self, principal: Principal) -> "_BucketName":
         """What a caller's requests are counted in; a policy that changes begins anew."""
-        return self, principal.organization_id, principal.name if self.of == "caller" else ""
+        organization = principal.organization_id or principal.name  # who belongs to none is as good as one
+        return self, organization, principal.name if self.of == "caller" else ""
 
 
 _BucketName = tuple[Policy, str, str]

@@ -12,8 +12,10 @@ import pytest
 from aiohttp import ServerDisconnectedError
 
 from relay_localcloud.audit.entries import KEPT
+from tests.localcloud.http.values import fitting
 from tests.localcloud.support.batches import create as create_batch
 from tests.localcloud.support.batches import record as batch_record
+from tests.localcloud.support.everything import everything
 from tests.localcloud.support.inference import CHAT, chat
 from tests.localcloud.support.inference import ok as inference_ok
 from tests.localcloud.support.people import session_of, sign_up
@@ -166,6 +168,27 @@ async def test_no_secret_is_in_it(server: Server) -> None:
         assert secret not in log
         assert secret not in kept
     assert pod["id"] in log
+
+
+async def test_who_belongs_to_no_organization_does_not_fill_the_platforms_log(server: Server) -> None:
+    person = await sign_up(server)
+    before = await whole(server)
+    assert (await person.call("POST", "/v1/pods", {"image": "app:1"})).status == 403
+    await person.ok("PATCH", "/v1/me/profile", {"fullName": "Ada"})
+    assert await whole(server) == before
+
+
+async def test_a_secret_in_the_place_of_an_id_is_not_kept(server: Server) -> None:
+    known = await everything(server)
+    secret = known.organization.api_key
+    for operation in known.operations():
+        body = {} if operation.body is None else {"raw": json.dumps(fitting(operation.body, known.document)).encode()}
+        path = await known.path(operation)
+        misplaced = {**path, **dict.fromkeys(list(path)[-1:], secret)}
+        for key in (secret, known.organization.user_session_token):
+            await known.call(operation, misplaced, **body, key=key)
+    assert len(await entries_of(known.organization)) > 50
+    assert secret not in "".join(await whole(server))
 
 
 async def test_the_log_is_exported_as_lines_in_pieces(start_server: StartServer) -> None:

@@ -65,6 +65,13 @@ def test_an_organization_has_its_quota_however_many_keys_it_has() -> None:
     assert passes(limiter, "a", "org_2")
 
 
+def test_people_who_belong_to_no_organization_do_not_hold_up_each_other() -> None:
+    limiter = RateLimiter(Time())
+    policies = (OF_ORGANIZATION,)
+    assert [limiter.ask(policies, caller("usr_1", ""))[0] for _ in range(6)] == [True] * 5 + [False]
+    assert limiter.ask(policies, caller("usr_2", ""))[0]
+
+
 def test_what_is_refused_counts_for_nobody() -> None:
     limiter = RateLimiter(Time())
     for _ in range(100):
