@@ -154,6 +154,7 @@ class Options:
     admin_token: str | None = None
     reach: Reach = field(default_factory=lambda: Reach.of_server("localhost", ()))
     """Where organizations may have webhooks and servers of models."""
+    beyond_loopback: bool = False
 
 
 def management_routes(options: Options) -> list[Route]:
@@ -165,6 +166,7 @@ def management_routes(options: Options) -> list[Route]:
 
 def open_cloud(store: Store, options: Options, gateway_url: str, inference_url: str) -> Cloud:
     """Put the parts of a cloud together on its state; `gateway_url` is where workloads have their endpoints."""
+    store.beyond_loopback = options.beyond_loopback
     store.count({quota.name: counted for quota, counted in COUNTED.items()})
     faults = FaultRegistry(store)
     deliveries = Deliveries(store, faults, options.reach)

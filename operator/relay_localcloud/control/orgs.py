@@ -23,7 +23,7 @@ from relay_wire.orgs import Email, GivenRole, OrganizationName, Role
 
 router = Router()
 
-_WITH_CONSEQUENCES = frozenset({"balance_cents", "suspended", "provider", "quotas"})
+_WITH_CONSEQUENCES = frozenset({"balance_cents", "credit_cents", "suspended", "provider", "quotas"})
 WEEK_SECONDS = 7 * 24 * 3600
 Cents = Annotated[int, Field(ge=-(10**15), le=10**15)]
 
@@ -40,6 +40,8 @@ class OrganizationChange(ControlRequest):
     """What to change; absent fields stay."""
 
     balance_cents: Cents | None = None
+    credit_cents: Cents | None = None
+    """Added to the balance, or taken off it where negative."""
     suspended: bool | Literal["review"] | None = None
     infiniband: bool | None = None
     provider: bool | None = None
@@ -93,6 +95,8 @@ def create_organization(body: ControlBody[FreshOrganization], tx: Tx) -> Answer:
 def change_organization(organization_id: OrganizationId, body: ControlBody[OrganizationChange], tx: Tx) -> Answer:
     """Answers the organization with everything that can be changed here, but for its balance."""
     organizations.organization(tx, organization_id)
+    if body.balance_cents is not None and body.credit_cents is not None:
+        raise ApiError(400, "Give either balanceCents or creditCents, not both.")
     values = {name: getattr(body, name) for name in body.model_fields_set - _WITH_CONSEQUENCES}
     nullable = {"monthly_spend_limit_cents"}
     values = {name: value for name, value in values.items() if value is not None or name in nullable}
@@ -103,6 +107,8 @@ def change_organization(organization_id: OrganizationId, body: ControlBody[Organ
         applications.decide(tx, organization_id, admit=body.provider)
     if body.balance_cents is not None:
         billing.set_balance(tx, organization_id, body.balance_cents)
+    if body.credit_cents:
+        billing.post(tx, organization_id, "credit", body.credit_cents, "Credited through the control interface")
     _set_quotas(tx, organization_id, body.quotas or {})
     return _shown(tx, organization_id)
 

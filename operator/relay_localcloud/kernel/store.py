@@ -48,6 +48,7 @@ class Tx:
     now: int
     settings: Settings
     _emitted: "Emitted"
+    beyond_loopback: bool
     _after_commit: list[Callable[[], None]] = field(default_factory=list)
     _queue_changed: bool = False
     _calls: list[tuple[str, QueuedCall]] = field(default_factory=list)
@@ -116,6 +117,8 @@ class Store:
         self._lock = lock
         self._open = False
         self.settings = _read_settings(connection)
+        self.beyond_loopback = False
+        """Whether other machines can reach this cloud."""
         self.current_time: Callable[[], int] = lambda: 0
         """What `now` is in a transaction; the clock sets it, and runs what fell due before it answers."""
         self.queue_changed: Callable[[], None] = lambda: None
@@ -162,7 +165,7 @@ class Store:
         try:
             self._now = now
             with _immediate(self._raw), history.overlay(self._raw, now) if lag else nullcontext():
-                tx = Tx(self._connection, now, self.settings, self.emitted)
+                tx = Tx(self._connection, now, self.settings, self.emitted, self.beyond_loopback)
                 yield tx
         finally:
             self._open = False

@@ -51,9 +51,11 @@ CHARGES: Final = Rows(Charge, "charges", Index("charge_of_key", "organization_id
 
 
 def mode(tx: Tx) -> Mode:
-    """How the processor behaves."""
+    """How the processor behaves: as it was told, else by itself, unless strangers could fund themselves by that."""
     kept = read_meta(tx.connection, "payments")
-    return "auto" if kept is None else MODE.validate_json(kept)
+    if kept is not None:
+        return MODE.validate_json(kept)
+    return "unconfigured" if tx.beyond_loopback else "auto"
 
 
 def set_mode(tx: Tx, wanted: Mode) -> None:
@@ -64,7 +66,8 @@ def set_mode(tx: Tx, wanted: Mode) -> None:
 def require_configured(tx: Tx) -> None:
     """Refuses with 503 where there is no processor (section 7)."""
     if mode(tx) == "unconfigured":
-        raise ApiError(503, "Payments are not configured: no card can be charged or changed.", "PAYMENTS_UNCONFIGURED")
+        message = "Payments are not configured: no card can be charged or changed; an administrator adds funds."
+        raise ApiError(503, message, "PAYMENTS_UNCONFIGURED")
 
 
 def deposit(tx: Tx, organization_id: str, body: DepositRequest) -> Charge:
