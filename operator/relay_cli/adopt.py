@@ -14,6 +14,7 @@ from relay_cli.tables import dollars
 from relay_client import Cloud
 from relay_client.operations import (
     GET_CLUSTER,
+    GET_DEPLOYMENT,
     GET_VM,
     LIST_MEMBERS,
     LIST_REGISTRY_CREDENTIALS,
@@ -24,6 +25,7 @@ from relay_client.operations import (
 from relay_operator.api.meta import ADOPT_ID
 from relay_wire.base import Items
 from relay_wire.clusters import ClusterSummary
+from relay_wire.serving import Deployment
 from relay_wire.vms import VmRecord
 
 CloudId: TypeAlias = Annotated[str, typer.Argument(metavar="CLOUD_ID", help="What the cloud calls the resource.")]
@@ -57,7 +59,7 @@ def how_to_look(obj: CloudObject, cloud_id: str) -> Look:
         raise Failure(f"{obj.key} has {obj.status.id} in the cloud already: let another object adopt {cloud_id}")
     look = LOOKS.get(obj.kind)
     if look is None:
-        raise Failure(f"the kind {obj.kind} adopts nothing; these do: {', '.join(LOOKS)}", Status.MISUSED)
+        raise Failure(f"of the kind {obj.kind} nothing can be looked up; of these: {', '.join(LOOKS)}", Status.MISUSED)
     return look
 
 
@@ -70,7 +72,13 @@ def vm_as_seen(vm: VmRecord) -> str:
 
 def cluster_as_seen(cluster: ClusterSummary) -> str:
     """A cluster in a line. Pure."""
-    return _line(cluster.name, cluster.status, f"{cluster.replica_count} replicas", cluster.gpu_model_id)
+    return _line(cluster.name, cluster.status, _replicas(cluster.replica_count), cluster.gpu_model_id)
+
+
+def deployment_as_seen(deployment: Deployment) -> str:
+    """A serving deployment in a line. Pure."""
+    replicas = _replicas(deployment.replicas_desired)
+    return _line(deployment.public_model_id, deployment.status, replicas, deployment.gpu_model_id)
 
 
 async def _vm(cloud: Cloud, cloud_id: str) -> str:
@@ -79,6 +87,10 @@ async def _vm(cloud: Cloud, cloud_id: str) -> str:
 
 async def _cluster(cloud: Cloud, cloud_id: str) -> str:
     return cluster_as_seen(await cloud.call(GET_CLUSTER, id=cloud_id))
+
+
+async def _deployment(cloud: Cloud, cloud_id: str) -> str:
+    return deployment_as_seen(await cloud.call(GET_DEPLOYMENT, id=cloud_id))
 
 
 def _among(operation: Operation[None, Items[ItemT]], told: Callable[[ItemT], str]) -> Look:
@@ -90,6 +102,10 @@ def _among(operation: Operation[None, Items[ItemT]], told: Callable[[ItemT], str
     return look
 
 
+def _replicas(count: int | None) -> str:
+    return "" if count is None else f"{count} replicas"
+
+
 def _line(*parts: str | None) -> str:
     return ", ".join(part for part in parts if part) or "without a name"
 
@@ -98,6 +114,7 @@ LOOKS: Final[Mapping[str, Look]] = {
     "GpuPod": _vm,
     "GpuVm": _vm,
     "GpuCluster": _cluster,
+    "ServingDeployment": _deployment,
     "SshKey": _among(LIST_SSH_KEYS, lambda key: _line(key.name)),
     "RegistryCredential": _among(LIST_REGISTRY_CREDENTIALS, lambda one: _line(one.name, one.server)),
     "OrganizationMember": _among(LIST_MEMBERS, lambda member: _line(member.email, member.role)),

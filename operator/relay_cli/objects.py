@@ -8,9 +8,9 @@ from pydantic import Field
 
 from relay_cli.failures import Failure, Status
 from relay_cli.kubectl import Kubectl, parsed
-from relay_operator.api.meta import API_VERSION, GROUP, Resource
+from relay_operator.api.meta import API_VERSION, GROUP, Model, Resource
 from relay_operator.api.references import AccountKind, AccountRef
-from relay_operator.api.workload import WorkloadSpec, WorkloadStatus
+from relay_operator.api.workload import WorkloadStatus
 
 Reference: TypeAlias = Annotated[str, typer.Argument(metavar="KIND/NAME", help="The object, as in gpod/trainer.")]
 
@@ -18,19 +18,25 @@ DEFAULT: Final = AccountRef(kind=AccountKind.CLOUD_ACCOUNT, name="default")
 """The account of what names none."""
 MACHINES: Final = ("GpuPod", "GpuVm")
 """Kinds of which an object is one machine, to log in to and to read the log of."""
-_WORKLOADS: Final = ("gpupods", "gpuvms", "gpuclusters")
+_WORKLOADS: Final = ("gpupods", "gpuvms", "gpuclusters", "servingdeployments")
 _REFERENCE = re.compile(r"[A-Za-z][A-Za-z0-9.]*/[a-z0-9][-a-z0-9.]*")
 _ENDED = frozenset({"stopped", "terminated", "failed"})
 _BILLED = frozenset({"running", "degraded"})
 
 
+class CloudSpec(Model):
+    """What all kinds are asked alike, and no more: what else is asked may be of a release to come."""
+
+    account_ref: AccountRef | None = None
+
+
 class CloudStatus(WorkloadStatus):
-    """That of any kind; what only workloads or clusters have is absent of others."""
+    """That of any kind; what only workloads, or only those with replicas, have is absent of others."""
 
     replicas: int | None = None
 
 
-class CloudObject(Resource[WorkloadSpec, CloudStatus]):
+class CloudObject(Resource[CloudSpec, CloudStatus]):
     """One object of any managed kind."""
 
     status: CloudStatus = Field(default_factory=CloudStatus)
@@ -51,7 +57,7 @@ class CloudObject(Resource[WorkloadSpec, CloudStatus]):
 
 
 async def workloads(kubectl: Kubectl, *, everywhere: bool) -> list[CloudObject]:
-    """Pods, VMs and clusters, by namespace and name. Raises Failure."""
+    """Pods, VMs, clusters and serving deployments, by namespace and name. Raises Failure."""
     found = await kubectl.list([f"{plural}.{GROUP}" for plural in _WORKLOADS], everywhere=everywhere)
     read = (parsed(CloudObject, raw) for raw in found)
     return sorted(read, key=lambda one: (one.metadata.namespace, one.metadata.name, one.kind))

@@ -70,7 +70,7 @@ def total(rows: Sequence[Row]) -> str:
 
 def _row(workload: CloudObject) -> Row:
     status, account = workload.status, workload.account or objects.DEFAULT
-    gpus = status.gpu_count if status.replicas is None else (status.gpu_count or 0) * status.replicas
+    each, replicas = status.gpu_count, 1 if status.replicas is None else status.replicas
     return Row(
         namespace=workload.metadata.namespace,
         kind=workload.kind,
@@ -78,7 +78,7 @@ def _row(workload: CloudObject) -> Row:
         account=account.name,
         organization=status.identity.organization if status.identity else None,
         state=status.state or "",
-        gpus=gpus,
+        gpus=None if each is None else each * replicas,
         gpu_model_id=status.gpu_model_id,
         price_per_hour_cents=status.price_per_hour_cents,
         billed=workload.is_billed,

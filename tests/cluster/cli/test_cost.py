@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 HOUR = 3600
 _GROUP = "rbac.authorization.k8s.io"
-_SEEN = ["gpupods", "gpuvms", "gpuclusters", "cloudaccounts"]
+_SEEN = ["gpupods", "gpuvms", "gpuclusters", "servingdeployments", "cloudaccounts"]
 
 
 @pytest_asyncio.fixture

@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
-from relay_cli.adopt import cluster_as_seen, how_to_look, vm_as_seen
+from relay_cli.adopt import cluster_as_seen, deployment_as_seen, how_to_look, vm_as_seen
 from relay_cli.failures import Failure, Status
 from relay_cli.kubectl import parsed
 from relay_cli.objects import CloudObject
 from relay_wire.clusters import ClusterSummary
+from relay_wire.serving import Deployment
 from relay_wire.vms import VmRecord
 
 
@@ -24,8 +25,8 @@ def test_an_object_that_has_a_resource_adopts_no_other() -> None:
     assert failed.value.status is Status.FOUND_WRONG
 
 
-def test_a_kind_that_adopts_nothing_is_a_misuse() -> None:
-    with pytest.raises(Failure, match=r"^the kind ApiKey adopts nothing; these do: GpuPod, ") as failed:
+def test_a_kind_that_cannot_be_looked_up_is_a_misuse() -> None:
+    with pytest.raises(Failure, match=r"^of the kind ApiKey nothing can be looked up; of these: GpuPod, ") as failed:
         how_to_look(_object("ApiKey"), "key_1")
     assert failed.value.status is Status.MISUSED
 
@@ -36,3 +37,6 @@ def test_what_the_cloud_shows_is_told_in_a_line() -> None:
     assert vm_as_seen(VmRecord(id="a")) == "without a name"
     cluster = ClusterSummary(id="a", organization_id="o", name="llm", status="running", replica_count=2)
     assert cluster_as_seen(cluster) == "llm, running, 2 replicas"
+    assert cluster_as_seen(cluster.model_copy(update={"replica_count": None})) == "llm, running"
+    deployment = Deployment(id="a", public_model_id="llama", status="running", replicas_desired=0, gpu_model_id="h100")
+    assert deployment_as_seen(deployment) == "llama, running, 0 replicas, h100"

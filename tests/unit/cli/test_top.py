@@ -36,6 +36,13 @@ def test_what_is_on_its_way_is_shown_and_not_yet_billed(state: str, billed: bool
 def test_the_gpus_of_a_cluster_are_those_of_all_replicas() -> None:
     (row,) = _rows(_object(kind="GpuCluster", gpuCount=2, replicas=3))
     assert row.gpus == 6
+    (unsaid,) = _rows(_object(kind="ServingDeployment", gpuCount=None, replicas=3))
+    assert unsaid.gpus is None
+
+
+def test_what_a_later_release_asks_of_an_object_does_not_keep_it_from_being_read() -> None:
+    (row,) = _rows(_object() | {"spec": {"updateStrategy": {"type": "OfTomorrow"}, "powerState": 7}})
+    assert row.name == "trainer"
 
 
 @pytest.mark.parametrize(
