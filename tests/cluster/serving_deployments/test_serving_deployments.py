@@ -207,6 +207,26 @@ async def test_if_nothing_is_as_it_was_sent_nothing_is_sent_before_a_person_says
     assert await count(workspace, CREATE) == 2
 
 
+async def test_what_stopped_for_want_of_funds_goes_on_when_there_are_some(brisk_workspace: Workspace) -> None:
+    workspace = brisk_workspace
+    await workspace.apply(_deployment(isolated=True))
+    cloud_id = (await workspace.becomes(KIND, "echo", _has(readyReplicas=1)))["status"]["id"]
+    await workspace.cloud.control.change_organization(workspace.organization.id, balanceCents=-1)
+    told = await workspace.becomes(KIND, "echo", _stalls("BalanceExhausted"))
+    assert (told["status"]["state"], ready(told)) == ("stopped", False)
+    await workspace.cloud.control.change_organization(workspace.organization.id, balanceCents=100_000)
+    await workspace.becomes(KIND, "echo", _has(id=cloud_id, state="running", readyReplicas=1))
+
+
+async def test_without_room_for_one_model_the_next_is_tried(brisk_workspace: Workspace) -> None:
+    workspace, own = brisk_workspace, brisk_workspace.organization.id
+    full = {"status": 503, "body": {"error": "no room", "code": "INSUFFICIENT_GPU_CAPACITY"}}
+    await workspace.cloud.control.fault(CREATE, full, count=1, organizationId=own)
+    await workspace.apply(_deployment(isolated=True, gpu={"modelIds": ["l40s", "h100"], "count": 1}))
+    await workspace.becomes(KIND, "echo", _has(gpuModelId="h100", readyReplicas=1))
+    assert len(await _live(workspace)) == 1
+
+
 async def test_it_is_off_until_it_is_switched_on(workspace: Workspace) -> None:
     await workspace.apply(_deployment())
     await workspace.becomes(KIND, "echo", _stalls("KindDisabled", "add ServingDeployment to RELAY_ASSUMED_KINDS"))
