@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.cluster.cloud_log import count
+from tests.cluster.conftest import BRISK
+from tests.support.eventually import eventually
 from tests.support.kube import KubeError
 from tests.support.manifests import condition, ready, relay_object, stalled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.conftest import StartOperator
     from tests.support.kube import Manifest
     from tests.support.localcloud import Json
     from tests.support.workspace import Workspace
@@ -190,6 +193,24 @@ async def test_after_a_lost_answer_the_one_that_is_as_it_was_sent_is_its_own(bri
     workspace, own = brisk_workspace, brisk_workspace.organization.id
     await workspace.cloud.control.fault(CREATE, {"drop": "after"}, count=1, organizationId=own)
     await workspace.apply(_deployment(env=[{"name": "MODE", "value": "fast"}]))
+    status = (await workspace.becomes(KIND, "echo", _has(readyReplicas=1)))["status"]
+    assert [row["id"] for row in await _live(workspace)] == [status["id"]]
+    assert await count(workspace, CREATE) == 1
+
+
+async def test_a_create_that_outlives_its_operator_is_found_by_the_next(
+    unattended_workspace: Workspace, start_operator: StartOperator
+) -> None:
+    workspace, own = unattended_workspace, unattended_workspace.organization.id
+    first = await start_operator(workspace, **BRISK)
+    await workspace.becomes("CloudAccount", "default")
+    await workspace.cloud.control.fault(CREATE, {"drop": "after"}, organizationId=own)
+    await workspace.cloud.control.fault(f"GET {PATH}", {"status": 503}, organizationId=own)
+    await workspace.apply(_deployment())
+    await eventually(lambda: count(workspace, CREATE), lambda creates: creates == 1)
+    await first.kill()
+    await workspace.cloud.control.clear_faults()
+    await start_operator(workspace, **BRISK)
     status = (await workspace.becomes(KIND, "echo", _has(readyReplicas=1)))["status"]
     assert [row["id"] for row in await _live(workspace)] == [status["id"]]
     assert await count(workspace, CREATE) == 1
