@@ -115,10 +115,31 @@ def _microseconds(raw: sqlite3.Connection, _: frozenset[str]) -> None:
     raw.execute("UPDATE usage_records SET started_at = started_at * 1000000, ended_at = ended_at * 1000000")
 
 
+def _ended(raw: sqlite3.Connection, _: frozenset[str]) -> None:
+    # Version 5 kept for ever what had ended. What is read for a while goes once the newest of it is over.
+    raw.execute("DELETE FROM replicas WHERE terminated_at IS NOT NULL")
+    raw.execute("DELETE FROM serving_replicas WHERE terminated_at IS NOT NULL")
+    raw.execute("DELETE FROM serving_deployments WHERE gone_at IS NOT NULL")
+    for table, ended, days in (
+        ("workloads", "terminated_at", 1),
+        ("clusters", "terminated_at", 1),
+        ("files", "deleted_at", 1),
+        ("batches", "ended_at", 30),
+        ("api_keys", "revoked_at", 1),
+        ("provisioning_tokens", "revoked_at", 1),
+    ):
+        raw.execute(
+            "INSERT OR IGNORE INTO due (due_at, kind, subject, payload) "  # noqa: S608 - names of this program
+            f"SELECT max({ended}) + {days} * 86400000000, 'forget', '{table}', '{{}}' FROM {table} "
+            f"WHERE {ended} IS NOT NULL HAVING max({ended}) IS NOT NULL"
+        )
+
+
 MIGRATIONS: Final[Mapping[int, Migration]] = {
     1: _cards_settlements_and_recharges,
     2: _addresses,
     3: _catalogs,
     4: _microseconds,
+    5: _ended,
 }
 """By the version that each leads away from."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from relay_localcloud.kernel.schema import SCHEMA_VERSION
+from tests.localcloud.support import clusters
 from tests.localcloud.support.server import Organization, Server
-from tests.localcloud.support.workloads import act, balance, status, usage
+from tests.localcloud.support.workloads import DAY, act, balance, new_pod, status, usage
 
 if TYPE_CHECKING:
     from tests.localcloud.conftest import StartServer
@@ -195,3 +197,23 @@ async def test_an_export_of_no_known_version_is_400(server: Server, version: obj
     answer = await server.control("POST", "/import", {"schemaVersion": version, "tables": {}})
     assert answer.refusal == (400, "invalid_request")
     assert "schemaVersion" in answer.body["error"]
+
+
+async def test_what_had_ended_in_a_state_of_version_5_is_forgotten(start_server: StartServer, tmp_path: Path) -> None:
+    folder = ("--state", str(tmp_path / "state"), "--clock", "frozen")
+    server = start_server(*folder)
+    organization = await server.organization()
+    cluster = await clusters.running(organization, replicaCount=2)
+    pod = (await new_pod(organization))["id"]
+    await act(organization, pod, "terminate")
+    assert server.stop() == 0
+    with closing(sqlite3.connect(tmp_path / "state" / "state.db")) as former, former:
+        former.execute("UPDATE replicas SET terminated_at = 1 WHERE sequence = (SELECT min(sequence) FROM replicas)")
+        former.execute("DELETE FROM due WHERE kind = 'forget'")
+        former.execute("PRAGMA user_version=5")
+    again = replace(organization, server=start_server(*folder))
+    tables = (await again.server.ok("GET", "/export"))["tables"]
+    assert [row["cluster_id"] for row in tables["replicas"]] == [cluster]
+    assert pod in [row["id"] for row in tables["workloads"]]
+    await again.server.advance(DAY)
+    assert pod not in [row["id"] for row in (await again.server.ok("GET", "/export"))["tables"]["workloads"]]
