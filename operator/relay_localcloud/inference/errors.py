@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.types import Scope
 
 from relay_localcloud.http.errors import ApiError
-from relay_localcloud.kernel.refusals import CODES
+from relay_localcloud.kernel.refusals import usual_code
 from relay_wire.inference import Family
 
 Row = tuple[int, str, str | None]
@@ -85,8 +85,8 @@ class InferenceError(ApiError):
 def of_api_error(error: ApiError) -> InferenceError:
     """The same refusal in the words of the inference API."""
     _, kind, code = _ROW_OF_STATUS.get(error.status, DEFECT)
-    is_of_status = error.code == CODES.get(error.status)
-    return InferenceError(error.status, kind, code if is_of_status else error.code, error.message, error.headers)
+    own_code = None if error.code == usual_code(error.status) else error.code
+    return InferenceError(error.status, kind, own_code or code, error.message, error.headers)
 
 
 def error_response(refusal: ApiError, scope: Scope) -> Response:

@@ -26,6 +26,11 @@ CODES: Mapping[int, str] = {
 LONGEST_MESSAGE = 400
 
 
+def usual_code(status: int) -> str:
+    """The code of errors of a status that have none of their own."""
+    return CODES.get(status, "error")
+
+
 class ApiError(Exception):
     """An answer that is an error: its status, a sentence for people, and a code for programs."""
 
@@ -35,7 +40,7 @@ class ApiError(Exception):
         super().__init__(message)
         self.status = status
         self.message = shortened(message)
-        self.code: str | None = code or CODES.get(status, "error")
+        self.code: str | None = code or usual_code(status)
         self.headers = dict(headers or {})
 
 
