@@ -21,7 +21,7 @@ from relay_localcloud.kernel import due
 from relay_localcloud.kernel.disk import PATIENCE_SECONDS, Unwritable
 from relay_localcloud.kernel.due import DueHandler, DueItem
 from relay_localcloud.kernel.instants import LAST, SECOND, timestamp
-from relay_localcloud.kernel.store import Store, read_meta, write_meta
+from relay_localcloud.kernel.store import Store, Tx, read_meta, write_meta
 
 _log = logging.getLogger(__name__)
 
@@ -84,6 +84,12 @@ class Clock:
                 self._wake.set()
             return self.state
 
+    def keep(self, tx: Tx) -> None:
+        """Write down how far the time has got, for a start after the machine's clock leapt."""
+        if self._held is None and self.state.rate:
+            self.state = self.state.read(self._wall())
+            _write(tx.connection, self.state)
+
     async def run(self) -> None:
         """Wake whenever something falls due, for ever."""
         try:
@@ -129,16 +135,13 @@ class Clock:
         return state
 
     def _keep_in_time(self) -> None:
-        if not self._settling and self._wall() - self.state.wall >= KEPT_EVERY:
+        goes_by_itself = self.state.rate and self._held is None and not self._settling
+        if goes_by_itself and self._wall() - self.state.wall >= KEPT_EVERY:
             self._keep()
 
     def _keep(self) -> None:
-        """Write down how far the time has got, for a start after the machine's clock went back."""
-        if self._held is not None or self.state.rate == 0:
-            return
-        self.state = self.state.read(self._wall())
         with suppress(Unwritable), self._store.transaction(at=0) as tx:
-            _write(tx.connection, self.state)
+            self.keep(tx)
 
     def _settled_now(self) -> int:
         self._keep_in_time()

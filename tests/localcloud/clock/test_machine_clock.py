@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from tests.localcloud.conftest import StartServer
     from tests.localcloud.support.server import Organization, Server
 
 MONTH = 30 * 86_400
@@ -225,20 +227,41 @@ async def test_there_and_back_between_starts_is_as_if_nothing_had_been(machine: 
             server.stop()
 
 
-async def test_an_hour_back_between_two_starts_stops_nothing(machine: Machine, running: Server) -> None:
+@pytest.mark.parametrize("killed", [False, True])
+async def test_an_hour_back_between_two_starts_stops_nothing(
+    machine: Machine, running: Server, *, killed: bool
+) -> None:
     pods = await two_pods(running)
     before, _ = await clock(running)
-    running.stop()
+    if killed:
+        running.kill()
+    else:
+        running.stop()
     machine.set_clock(-3600)
     server = machine.start()
     try:
         assert "behind this cloud's time, which goes on" in server.log
         await states(server, pods)
         now, _ = await clock(server)
-        assert now >= before
+        assert now >= before - (timedelta(minutes=1) if killed else timedelta())
         await eventually(lambda: balance(pods[0][0]), lambda shown: shown["accruedUsageCents"] > 0, what="usage")
     finally:
         server.kill()
+
+
+async def test_an_old_export_goes_on_from_its_own_time(start_server: StartServer) -> None:
+    server = start_server("--ephemeral", "--clock", "real")
+    pods = await two_pods(server)
+    before, _ = await clock(server)
+    export = await server.ok("GET", "/export")
+    kept = next(row for row in export["tables"]["meta"] if row["name"] == "clock")
+    shown = json.loads(kept["value"])
+    kept["value"] = json.dumps({**shown, "wall": shown["wall"] - MONTH * SECOND})
+    await server.ok("POST", "/import", export)
+    now, gap = await clock(server)
+    assert timedelta() <= now - before < timedelta(minutes=30)
+    assert MONTH <= gap < MONTH + 1800
+    assert await states(server, pods) == ["running", "stopped"]
 
 
 @pytest.mark.parametrize(
