@@ -121,6 +121,10 @@ def key_in(secret: Mapping[str, JsonValue], name: str, key: str) -> str:
         raise Failure(f"the key {key} of the Secret {name} is not text") from None
 
 
-def organizations(accounts: Iterable[Account]) -> dict[str, Account]:
-    """By organization, one account that opens it; accounts whose organization was never learned are left out."""
-    return {account.status.organization_id: account for account in accounts if account.status.organization_id}
+def organizations(accounts: Iterable[Account]) -> dict[str, list[Account]]:
+    """By organization, the accounts that open it; those whose organization was never learned are left out."""
+    found: dict[str, list[Account]] = {}
+    for account in accounts:
+        if account.status.organization_id:
+            found.setdefault(account.status.organization_id, []).append(account)
+    return found

@@ -139,8 +139,8 @@ def _share(
     )
 
 
-async def _paying(kubectl: Kubectl, found: Sequence[CloudObject], *, everywhere: bool) -> dict[str, Account]:
-    """By organization, an account whose key may be asked for."""
+async def _paying(kubectl: Kubectl, found: Sequence[CloudObject], *, everywhere: bool) -> dict[str, list[Account]]:
+    """By organization, the accounts whose keys may be asked for."""
     read = await accounts.listed(kubectl, everywhere=everywhere)
     named = {workload.account for workload in found if workload.account is not None and not everywhere}
     for ref in sorted(
@@ -154,14 +154,27 @@ async def _paying(kubectl: Kubectl, found: Sequence[CloudObject], *, everywhere:
 
 
 async def _told(
-    kubectl: Kubectl, paying: Mapping[str, Account], base_url: str, ask: Callable[[Cloud], Awaitable[ToldT]]
+    kubectl: Kubectl, paying: Mapping[str, Sequence[Account]], base_url: str, ask: Callable[[Cloud], Awaitable[ToldT]]
 ) -> dict[str, ToldT]:
     """By organization; whose key may not be read, or is refused, is left out, and why is told on stderr."""
     told: dict[str, ToldT] = {}
-    for organization, account in paying.items():
+    for organization, opened_by in paying.items():
         try:
-            async with accounts.cloud_of(kubectl, account, base_url) as cloud:
-                told[organization] = await ask(cloud)
+            told[organization] = await _answer(kubectl, opened_by, base_url, ask)
         except Failure as failed:
             complain(f"what {organization} spent is not known: {failed}")
     return told
+
+
+async def _answer(
+    kubectl: Kubectl, opened_by: Sequence[Account], base_url: str, ask: Callable[[Cloud], Awaitable[ToldT]]
+) -> ToldT:
+    """With the key of the first account that opens it. Raises Failure."""
+    failure = Failure("no account opens it")
+    for account in opened_by:
+        try:
+            async with accounts.cloud_of(kubectl, account, base_url) as cloud:
+                return await ask(cloud)
+        except Failure as failed:
+            failure = failed
+    raise failure

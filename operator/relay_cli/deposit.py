@@ -38,8 +38,7 @@ async def deposit(
     """Charge the default card of an account's organization; asks first, and never charges twice for one key."""
     key = idempotency_key or secrets.token_hex(16)
     async with accounts.cloud_of(kubectl, await accounts.called(kubectl, account), base_url) as cloud:
-        who, balance = await cloud.call(WHOAMI), await cloud.call(GET_BALANCE)
-        if not yes and not _agreed(question(cents, who, balance)):
+        if not yes and not _agreed(question(cents, await cloud.call(WHOAMI), await cloud.call(GET_BALANCE))):
             raise Failure("declined: nothing was charged")
         # Whatever ends this process from here on, the key is on the screen.
         complain(f"charging with the idempotency key {key}")

@@ -82,9 +82,9 @@ async def _all(kubectl: Kubectl, everywhere: bool) -> list[Account]:
 
 async def _looked(kubectl: Kubectl, account: Account, docs_url: str, base_url: str) -> Seen:
     try:
-        url: Reached | Failure = await _reached(accounts.url_of(account, base_url))
+        url = await _reached(accounts.url_of(account, base_url))
     except Failure as failed:
-        return Seen(account, failed, failed)
+        return Seen(account, failed)
     try:
         async with accounts.cloud_of(kubectl, account, base_url) as cloud:
             who = await cloud.call(WHOAMI)
@@ -96,11 +96,9 @@ async def _looked(kubectl: Kubectl, account: Account, docs_url: str, base_url: s
         return Seen(account, url, failed)
 
 
-async def _reached(url: str) -> Reached | Failure:
-    try:
-        answer = await _got(f"{url.rstrip('/')}{WHOAMI.path}")
-    except Failure as failed:
-        return failed
+async def _reached(url: str) -> Reached:
+    """Raises Failure."""
+    answer = await _got(f"{url.rstrip('/')}{WHOAMI.path}")
     return Reached(ahead(answer.headers, time.time()))
 
 

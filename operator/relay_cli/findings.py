@@ -47,15 +47,15 @@ class Reached:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What was seen of one account; a Failure says why something was not."""
+    """What was seen of one account; a Failure says why something was not, and nobody looked at what is absent."""
 
     account: Account
     url: Reached | Failure
-    key: Whoami | Failure
+    key: Whoami | Failure | None = None
     deliveries: Sequence[WebhookDelivery] | Failure | None = None
-    """The newest first; absent if nobody looked."""
+    """The newest first."""
     missing: Sequence[AnyOperation] | Failure | None = None
-    """Operations in use that the cloud does not serve; absent if nobody looked."""
+    """Operations in use that the cloud does not serve."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ _NEEDS: Final[Mapping[str, _Need]] = {
 
 def findings(seen: Seen) -> list[Finding]:
     """All of them, in the order in which one depends on the other."""
-    told = (*_account(seen.account), *_url(seen.url), *_key(seen), *_webhook(seen), *_operations(seen.missing))
+    told = (*_account(seen.account), *_url(seen), *_key(seen), *_webhook(seen), *_operations(seen.missing))
     name = str(seen.account.key)
     return [Finding(account=name, check=check, verdict=verdict, message=message) for check, verdict, message in told]
 
@@ -98,10 +98,13 @@ def _account(account: Account) -> Iterator[_Told]:
         yield "funds", Verdict.WARNING, low.message
 
 
-def _url(url: Reached | Failure) -> Iterator[_Told]:
-    match url:
+def _url(seen: Seen) -> Iterator[_Told]:
+    match seen.url:
         case Failure():
-            yield "url", Verdict.WRONG, f"{url}; if only the cluster reaches it, this says nothing of the operator"
+            ready = _condition(seen.account, ConditionType.READY)
+            operators = ready is not None and ready.status == "True"
+            beside = "; the operator reaches it, so this may be where you are" if operators else ""
+            yield "url", Verdict.WARNING if operators else Verdict.WRONG, f"{seen.url}{beside}"
         case Reached(None):
             yield "url", Verdict.OK, "it answers"
             yield "clock", Verdict.WARNING, "the cloud does not tell its time"
@@ -113,6 +116,8 @@ def _url(url: Reached | Failure) -> Iterator[_Told]:
 
 
 def _key(seen: Seen) -> Iterator[_Told]:
+    if seen.key is None:
+        return
     if isinstance(seen.key, Failure):
         unseen = isinstance(seen.key, Forbidden)
         yield "key", Verdict.WARNING if unseen else Verdict.WRONG, str(seen.key)

@@ -80,7 +80,8 @@ def test_without_any_url_it_says_where_to_give_one() -> None:
 
 
 def test_an_account_whose_organization_was_never_learned_pays_for_nothing() -> None:
-    assert organizations([_account(), _account(organization="org_1")]).keys() == {"org_1"}
+    one, other = _account(organization="org_1"), _account(organization="org_1", url="https://own.example")
+    assert organizations([_account(), one, other]) == {"org_1": [one, other]}
 
 
 @pytest.mark.parametrize(

@@ -67,9 +67,13 @@ def test_clocks_that_are_apart_are_a_warning(apart: float | None, verdict: Verdi
     assert _verdict(_seen(url=Reached(apart)), "clock")[0] is verdict
 
 
-def test_a_url_that_does_not_answer_is_wrong() -> None:
-    verdict, message = _verdict(_seen(url=Failure("https://x does not answer: timed out")), "url")
-    assert (verdict, message.startswith("https://x does not answer: timed out; ")) == (WRONG, True)
+def test_a_url_that_does_not_answer_is_wrong_unless_the_operator_reaches_it() -> None:
+    silent = Failure("https://x does not answer: timed out")
+    refused = _account(_condition("Ready", "Unknown"))
+    assert _verdict(Seen(refused, silent), "url") == (WRONG, "https://x does not answer: timed out")
+    verdict, message = _verdict(Seen(_account(), silent), "url")
+    assert (verdict, message.startswith("https://x does not answer: timed out; the operator")) == (WARNING, True)
+    assert [one.check for one in findings(Seen(refused, silent))] == ["account", "url", "webhook"]
 
 
 def test_a_key_that_may_not_be_read_is_no_fault_of_the_account() -> None:
