@@ -309,6 +309,9 @@ async def test_many_pods_over_a_month_cost_what_they_cost(organization: Organiza
 
 
 async def test_at_the_monthly_limit_nothing_starts_and_what_runs_goes_on(organization: Organization) -> None:
+    shown = datetime.fromisoformat(await organization.server.advance(0))
+    in_a_month = (shown.replace(day=1) + timedelta(days=33)).replace(day=2)
+    await organization.server.ok("POST", "/clock", {"set": in_a_month.isoformat()})
     idle = await running_pod(organization)
     await act(organization, idle, "stop")
     cluster = await organization.ok("POST", "/v1/orgs/{org}/clusters/create", {"name": "c"})
