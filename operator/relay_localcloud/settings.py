@@ -42,6 +42,8 @@ class Settings(BaseModel):
     """Overrides the organization's floor for inference; null means that it does not."""
     cpu_slots: Annotated[int, Field(ge=0, le=1_000_000)] = 1_000
     """How many CPU VMs run at once before INSUFFICIENT_CPU_CAPACITY."""
+    pending_deliveries: Annotated[int, Field(ge=0, le=10**9)] = 100_000
+    """How many deliveries of one organization may wait or be under way; of what happens beyond that, none is told."""
     disk_reserve_bytes: Annotated[int, Field(ge=0, le=10**18)] = 64 * 1024 * 1024
     """How much of the disk of `--state` is left to what stops, ends and falls due; with less free, all else is 503."""
     ip_addresses: Annotated[int, Field(ge=0, le=1_000_000)] = 100_000

@@ -29,10 +29,16 @@ class CallQueue:
         self._under_way: dict[int, tuple[QueuedCall, str]] = {}
         self._in_lane: Counter[str] = Counter()
         self._of_owner: Counter[str] = Counter()
+        self._pending: Counter[str] = Counter()
 
     def add(self, call: QueuedCall) -> None:
         """Let a call wait for its due time."""
+        self._pending[self._owner_of(call.lane)] += 1
         heappush(self._waiting, call)
+
+    def pending(self, owner: str) -> int:
+        """How many calls of an organization wait, for their due time or their turn, or are under way."""
+        return self._pending[owner]
 
     def take(self, until: int) -> QueuedCall | None:
         """The next call that is due by `until` and may start, under way from then on; None if there is none."""
@@ -59,6 +65,7 @@ class CallQueue:
         _, owner = self._under_way.pop(call.item_id)
         _count_down(self._in_lane, call.lane)
         _count_down(self._of_owner, owner)
+        _count_down(self._pending, owner)
         if parked := self._parked.get(call.lane):
             heappush(self._waiting, parked.popleft())
         else:

@@ -71,6 +71,10 @@ class Outbound(ABC):
         """When the next item falls due that is not under way and may be started; None where there is none."""
         return self._queue.next_due()
 
+    def pending(self, organization_id: str) -> int:
+        """How many items of an organization are not finished."""
+        return self._queue.pending(organization_id)
+
     def earliest(self) -> int | None:
         """When the earliest item that is not finished fell due, or will."""
         return self._queue.earliest()
@@ -78,8 +82,9 @@ class Outbound(ABC):
     def _read_queue(self) -> CallQueue:
         queue = self._new_queue()
         with self._store.transaction(at=0) as tx:
-            for call in due.queued_calls(tx.connection, self._kind):
-                queue.add(call)
+            calls = due.queued_calls(tx.connection, self._kind)
+        for call in calls:
+            queue.add(call)
         return queue
 
     def _read_owner(self, lane: str) -> str:

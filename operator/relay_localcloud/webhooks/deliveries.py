@@ -13,6 +13,7 @@ from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from pydantic import JsonValue
 from sqlalchemy import bindparam, delete, func, select
 
 from relay_localcloud.clock.outbound import Outbound
@@ -116,7 +117,7 @@ class Deliveries(Outbound):
 
     def __init__(self, store: Store, faults: FaultRegistry, reach: Reach) -> None:
         super().__init__(store, ATTEMPT, IN_ALL, PER_RECEIVER)
-        store.emitted = emit
+        store.emitted = self._emit
         self._faults = faults
         self._reach = reach
         self._circuits = Circuits()
@@ -134,6 +135,10 @@ class Deliveries(Outbound):
         await self.abandon()
         assert self._opening is not None
         await (await self._opening).close()
+
+    def _emit(self, tx: Tx, organization_id: str, event_type: str, data: Mapping[str, JsonValue]) -> None:
+        if self.pending(organization_id) < tx.settings.pending_deliveries:
+            emit(tx, organization_id, event_type, data)
 
     def _owner(self, tx: Tx, lane: str) -> str | None:
         webhook = WEBHOOKS.find(tx, id=lane)

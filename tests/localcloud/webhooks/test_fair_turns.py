@@ -54,6 +54,25 @@ async def test_what_waited_for_its_organizations_share_is_delivered_in_the_end(s
         assert len({call.delivery for call in slow.received}) == 160
 
 
+async def test_of_what_happens_while_too_many_deliveries_wait_none_is_told(start_server: StartServer) -> None:
+    server = start_server("--ephemeral", "--clock", "frozen")
+    await server.ok("PATCH", "/settings", {"webhookTimeoutSeconds": 300, "pendingDeliveries": 3})
+    async with Receiver(hang=asyncio.Event()) as slow, Receiver() as quick:
+        organization = await hanging(server, slow, subscriptions=1, events=0)
+        told = [await make_event(organization) for _ in range(3)]
+        await make_event(organization)
+        other = await server.organization()
+        await create_webhook(other, quick)
+        await make_event(other)
+        await eventually(lambda: count(quick), lambda seen: seen == 1, every=0.05)
+        assert slow.hang is not None
+        slow.hang.set()
+        await settle(organization)
+        told.append(await make_event(organization))
+        await settle(organization)
+        assert sorted(call.event["data"]["vmId"] for call in slow.received) == sorted(told)
+
+
 async def test_a_receiver_that_hangs_again_and_again_is_called_less_often_and_gets_all_once_it_answers(
     start_server: StartServer,
 ) -> None:
