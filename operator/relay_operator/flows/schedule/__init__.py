@@ -1,1 +1,1 @@
-"""When an InferenceBatchSchedule starts batches, and the pass that starts them. Only `reconciler` does I/O."""
+"""When an InferenceBatchSchedule starts batches, and the pass that starts them. Only `flow` does I/O."""

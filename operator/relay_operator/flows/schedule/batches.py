@@ -14,7 +14,7 @@ from relay_operator.engine.entry import Entry
 from relay_operator.engine.kube import JsonObject, ResourceType
 from relay_operator.engine.manifests import owner, owners, part
 from relay_operator.flows.schedule.decide import Child, Outcome, StartBatch
-from relay_operator.flows.schedule.timetable import zone_of
+from relay_operator.timetables.timetable import zone_of
 
 KIND: Final = inferencebatch.DEFINITION.kind
 TYPE: Final = ResourceType(inferencebatch.DEFINITION.plural, meta.GROUP, meta.VERSION)

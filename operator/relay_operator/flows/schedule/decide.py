@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from relay_operator.api.inferencebatchschedule import ConcurrencyPolicy
 from relay_operator.api.meta import rfc3339
-from relay_operator.flows.schedule.timetable import MANY, Missed, Timetable
+from relay_operator.timetables.timetable import MANY, Missed, Timetable
 
 
 class Outcome(StrEnum):

@@ -23,10 +23,10 @@ from relay_operator.engine.memory import Memory
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.queue import Priority
 from relay_operator.flows.schedule import batches
-from relay_operator.flows.schedule.cron import BadScheduleError
 from relay_operator.flows.schedule.decide import AdoptBatch, Decision, Matter, Remove, StartBatch, Tell, View, decide
 from relay_operator.flows.schedule.report import ScheduleFinding, Trouble, new_status, report_of
-from relay_operator.flows.schedule.timetable import Timetable, UnknownTimeZoneError, timetable
+from relay_operator.timetables.cron import BadScheduleError
+from relay_operator.timetables.timetable import Timetable, UnknownTimeZoneError, timetable
 
 _LONGEST_WAIT: Final = 600.0
 """Seconds after which the clock is read again, since it may have been set."""

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from relay_operator.flows.schedule.decide import Child, Outcome, View
-from relay_operator.flows.schedule.timetable import timetable
+from relay_operator.timetables.timetable import timetable
 
 NOON = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 HOURLY = View(name="nightly", timetable=timetable("0 * * * *", None), created=NOON, last=None)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from relay_operator.flows.schedule.cron import BadScheduleError, plain
+from relay_operator.timetables.cron import BadScheduleError, plain
 
 
 @pytest.mark.parametrize(

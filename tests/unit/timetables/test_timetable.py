@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relay_operator.flows.schedule.cron import BadScheduleError, plain
-from relay_operator.flows.schedule.timetable import MANY, Timetable, UnknownTimeZoneError, timetable
+from relay_operator.timetables.cron import BadScheduleError, plain
+from relay_operator.timetables.timetable import MANY, Timetable, UnknownTimeZoneError, timetable
 
 
 def moment(text: str) -> datetime:

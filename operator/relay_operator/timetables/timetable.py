@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 
 from croniter import CroniterBadDateError, croniter  # type: ignore[import-untyped]
 
-from relay_operator.flows.schedule.cron import BadScheduleError, plain
+from relay_operator.timetables.cron import BadScheduleError, plain
 
 MANY: Final = 100
 """Missed times beyond which people are told to check their schedule, as with CronJob."""
