@@ -55,6 +55,7 @@ class Reason(StrEnum):
     RUNNING = "Running"
     STOPPED = "Stopped"
     MAX_RUNTIME_REACHED = "MaxRuntimeReached"
+    OUTSIDE_SCHEDULE = "OutsideSchedule"
     PAUSED = "Paused"
     AVAILABLE = "Available"
     REMOVED = "Removed"

@@ -7,6 +7,7 @@ from pydantic import Field
 
 from relay_operator.api import inferencebatch
 from relay_operator.api.conditions import ObjectStatus
+from relay_operator.api.cron import CronTimes, TimeZoneName
 from relay_operator.api.definition import AGE, READY, REASON, Column, Definition
 from relay_operator.api.inferencebatch_spec import (
     CROSS_FIELD,
@@ -105,39 +106,18 @@ class BatchTemplate(Model):
     spec: TemplateSpec = Field(description="The spec of every batch; a change holds for later ones.")
 
 
-_NO_ZONE_INSIDE: Final = ("!self.contains('TZ')", "TZ and CRON_TZ are not allowed in a schedule: set timeZone")
-_FIELDS: Final = "[0-9A-Za-z*?,/-]+(\\\\s+[0-9A-Za-z*?,/-]+){4}"
-_MACROS: Final = "@(yearly|annually|monthly|weekly|daily|midnight|hourly)"
-_HOW_WRITTEN: Final = (
-    "a schedule has five fields (minute, hour, day of the month, month, day of the week), or is one of @yearly, "
-    "@annually, @monthly, @weekly, @daily, @midnight and @hourly"
-)
-_WELL_FORMED: Final = (f"self.matches('^\\\\s*({_MACROS}|{_FIELDS})\\\\s*$')", _HOW_WRITTEN)
-_NAMED_ZONE: Final = (
-    "!(self.lowerAscii() in ['local', 'localtime'])",
-    "name the time zone, as in Europe/Berlin: the machine's own may differ from replica to replica",
-)
-
-
 class ScheduleSpec(Model):
     """When batches are made, and how many of them are kept: all that the operator reads.
 
     It copies the template as it is; whether that describes a batch is for the API server to say.
     """
 
-    schedule: str = Field(
-        min_length=1,
-        max_length=512,
-        json_schema_extra=field_rules(_NO_ZONE_INSIDE, _WELL_FORMED),
+    schedule: CronTimes = Field(
         description="When, as cron writes it: minute, hour, day of the month, month and day of the week (0 to 6 from "
         "Sunday, or names), or one of @yearly, @annually, @monthly, @weekly, @daily, @midnight and @hourly.",
     )
-    time_zone: str | None = Field(
-        None,
-        min_length=1,
-        max_length=64,
-        json_schema_extra=field_rules(_NAMED_ZONE),
-        description="The time zone of the schedule, as the IANA list names it. Absent: UTC.",
+    time_zone: TimeZoneName | None = Field(
+        None, description="The time zone of the schedule, as the IANA list names it. Absent: UTC."
     )
     starting_deadline_seconds: int | None = Field(
         None,

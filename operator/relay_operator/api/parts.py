@@ -5,6 +5,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import Field
 
+from relay_operator.api.cron import CronTimes, TimeZoneName
 from relay_operator.api.meta import Model
 from relay_operator.api.references import ObjectName, ValueSource
 from relay_operator.api.schema import atomic, rules
@@ -112,8 +113,27 @@ class UpdateStrategy(Model):
     )
 
 
+class RunSchedule(Model):
+    """When it runs: from each start to the next stop."""
+
+    start: CronTimes = Field(
+        description="When it starts, as cron writes it: minute, hour, day of the month, month and day of the week (0 "
+        "to 6 from Sunday, or names). It is not created before the first start."
+    )
+    stop: CronTimes = Field(description="When it is stopped, in the same way; what starts at the same time does not.")
+    time_zone: TimeZoneName | None = Field(
+        None, description="The time zone of both, as the IANA list names it. Absent: UTC."
+    )
+
+
 class Lifetime(Model):
-    """How long it may run, and how long it is kept."""
+    """When and how long it may run, and how long it is kept."""
+
+    schedule: RunSchedule | None = Field(
+        None,
+        description="When it runs; stopped otherwise. A stop gives its GPUs back, so a start may have to wait for "
+        "room. powerState Stopped wins. Absent: always.",
+    )
 
     max_runtime_seconds: int | None = Field(
         None, ge=60, le=366 * DAY, description="Stopped after running for this long without a break; absent: never."

@@ -154,6 +154,8 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         "changes.",
         Reason.MAX_RUNTIME_REACHED: "It ran for `lifetime.maxRuntimeSeconds` and was stopped; a new "
         "gpurelay.dev/restarted-at starts it again.",
+        Reason.OUTSIDE_SCHEDULE: "It is stopped, or not created yet, as `lifetime.schedule` asks; it runs again from "
+        "`status.nextScheduleTime`, if the cloud has room then.",
         Reason.PAUSED: "The annotation gpurelay.dev/paused is `true`; remove it to continue.",
         Reason.FAILED: "The cloud says that it failed; `status.statusReason` has its words. `recovery.onFailed` can "
         "restart or recreate it.",
@@ -225,8 +227,8 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         "published.",
         Reason.ACCOUNT_MISSING: "The account that `accountRef` names does not exist, or there is no default account "
         "for this namespace.",
-        Reason.SCHEDULE_INVALID: "`spec.schedule` cannot be read, or names a date that no year has; nothing is "
-        "started.",
+        Reason.SCHEDULE_INVALID: "`spec.schedule`, of a workload `lifetime.schedule`, cannot be read, names a date "
+        "that no year has, or never lets anything run; nothing is started or stopped.",
         Reason.TIME_ZONE_UNKNOWN: "`spec.timeZone` is not a name in the IANA list; nothing is started.",
         Reason.TEMPLATE_REFUSED: "The API server refuses the batch that `spec.batchTemplate` describes; the message "
         "has its words. The operator tries again, less and less often, and when the spec changes.",

@@ -164,6 +164,9 @@ class WorkloadStatus(ManagedStatus):
     gpu_model_id: str | None = Field(None, max_length=128, description="The GPU model it got.")
     gpu_count: int | None = Field(None, ge=0, description="GPUs it got; of a cluster, those of each replica.")
     running_since: Time | None = Field(None, description="Start of the present run.")
+    next_schedule_time: Time | None = Field(
+        None, description="When `lifetime.schedule` stops it, or lets it run, next; absent without one, and if stopped."
+    )
     deletion_deadline: Time | None = Field(
         None, description="When the cloud will delete it, with its volume, unless something changes."
     )

@@ -21,6 +21,7 @@ MANY: Final = 100
 _YEARS: Final = 8
 """The longest that a date which exists keeps anybody waiting: 29 February, around a year 2100."""
 _MINUTE: Final = timedelta(minutes=1)
+_DAY: Final = timedelta(days=1)
 
 
 class UnknownTimeZoneError(ValueError):
@@ -54,6 +55,35 @@ class Timetable:
             return regular
         again = self._first(begin - ahead, moment)
         return min((found for found in (regular, again) if found is not None), default=None)
+
+    def once_after(self, moment: datetime) -> datetime | None:
+        """The first moment later than this one, if each time of a day counts once.
+
+        What the clock skips in spring counts when it goes on; what it shows twice in autumn, the first time.
+        """
+        wall = self._local(moment) - self._leap(moment)
+        while wall.year - moment.year <= _YEARS:
+            try:
+                wall = self._walls.get_next(datetime, start_time=wall)
+            except CroniterBadDateError:
+                return None
+            found = self._shown_once(wall)
+            if found > moment:
+                return found
+        return None
+
+    def once_until(self, moment: datetime) -> datetime | None:
+        """The last one not later than this one, by the same count; None where no such date was."""
+        wall = self._local(moment) + self._leap(moment) + _MINUTE
+        while moment.year - wall.year <= _YEARS:
+            try:
+                wall = self._walls.get_prev(datetime, start_time=wall)
+            except CroniterBadDateError:
+                return None
+            found = self._shown_once(wall)
+            if found <= moment:
+                return found
+        return None
 
     def missed(self, since: datetime, until: datetime) -> Missed | None:
         """What lies after the one and not after the other; None where nothing does."""
@@ -94,6 +124,25 @@ class Timetable:
             if shown:
                 return min(shown)
         return None
+
+    def _local(self, moment: datetime) -> datetime:
+        return moment.astimezone(self._zone).replace(tzinfo=None, fold=0)
+
+    def _leap(self, moment: datetime) -> timedelta:
+        """By how much the clock is set within a day of the moment."""
+        return abs(self._local(moment + _DAY) - self._local(moment - _DAY) - 2 * _DAY)
+
+    def _shown_once(self, wall: datetime) -> datetime:
+        """When the zone's clock shows this first, or when it goes on after it has skipped this."""
+        first, second = (wall.replace(tzinfo=self._zone, fold=fold).astimezone(UTC) for fold in (0, 1))
+        if first <= second:
+            return first
+        low, high = second, first
+        while high - low > timedelta(seconds=1):
+            middle = (low + (high - low) / 2).replace(microsecond=0)
+            skipped = self._local(middle) > wall
+            low, high = (low, middle) if skipped else (middle, high)
+        return high
 
     def _shown(self, wall: datetime) -> Iterator[datetime]:
         """When the zone's clock shows this: once, twice or never."""

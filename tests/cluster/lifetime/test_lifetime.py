@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +11,8 @@ from tests.cluster.cloud_log import BY_ITSELF, changes
 from tests.support.manifests import condition, gpu_cluster, gpu_pod, ready
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tests.support.kube import Manifest
     from tests.support.workspace import Workspace
 
@@ -53,6 +56,35 @@ async def test_it_is_stopped_when_its_time_is_up_and_a_restart_begins_anew(
     assert after["status"]["id"] == before["status"]["id"]
     assert after["status"]["runningSince"] >= before["status"]["runningSince"]
     assert await changes(workspace) == [create, stop, restart]
+
+
+def _hours(start: int, stop: int) -> Manifest:
+    """From the one hour of the clock to the other, counted from now, so that a test does not meet either."""
+    now = datetime.now(UTC)
+    begin, end = ((now + timedelta(hours=hours)).hour for hours in (start, stop))
+    return {"schedule": {"start": f"0 {begin} * * *", "stop": f"0 {end} * * *"}}
+
+
+def _because(reason: str) -> Callable[[Manifest | None], bool]:
+    return lambda item: condition(item, "Ready").get("reason") == reason
+
+
+@KINDS
+async def test_it_is_created_in_its_window_and_stopped_outside(
+    workspace: Workspace, kind: str, manifest: Manifest
+) -> None:
+    await workspace.apply(_with(manifest, lifetime=_hours(6, -6)))
+    waiting = await workspace.becomes(kind, "one", _because("OutsideSchedule"))
+    assert not ready(waiting)
+    assert waiting["status"]["nextScheduleTime"] > waiting["metadata"]["creationTimestamp"]
+    assert await changes(workspace) == []
+    await workspace.kube.patch(kind, "one", {"spec": {"lifetime": _hours(-6, 6)}})
+    await workspace.becomes(kind, "one", _because("Running"))
+    await workspace.kube.patch(kind, "one", {"spec": {"lifetime": _hours(6, -6)}})
+    resting = await workspace.becomes(kind, "one", lambda item: ready(item) and _because("OutsideSchedule")(item))
+    assert resting["status"]["state"] == "stopped"
+    create, _, stop, *_ = BY_ITSELF[kind]
+    assert await changes(workspace) == [create, stop]
 
 
 @KINDS

@@ -17,7 +17,7 @@ from relay_operator.engine.confirmation import ConfirmationDelays
 from relay_operator.engine.flow import Turn
 from relay_operator.engine.identity import Installation
 from relay_operator.engine.rules import Account
-from relay_operator.flows.managed import links, predicates, recovery
+from relay_operator.flows.managed import links, predicates, recovery, schedule
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.former import former, unused
 from relay_operator.flows.managed.inputs import InputReader, MissingInput, ReadInputs
@@ -121,6 +121,8 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         read: ReadInputs | MissingInput | None = None
         now, demand = turn.now, predicates.demand(obj)
         gate, note, decided_in = _gate(obj, account, memory, now), sight.note, sight.decided_in
+        if demand is Demand.EXIST and (held := schedule.gate(obj.spec, sight.seen, now)):
+            gate, note = held
         refs = self.resource.input_refs(obj) if takes_inputs(self.resource) else InputRefs()
         undecided = predicates.undecided(self.resource, obj, intent, account)
         resend = sight.seen is Seen.UNKNOWABLE and undecided is Undecided.RESEND

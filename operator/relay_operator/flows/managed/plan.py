@@ -70,6 +70,8 @@ class Gate(Enum):
     OUTDATED = auto()  # a CRD would drop what has to be recorded
     DEAF = auto()  # the account's webhook subscription is being made
     ENV_MISSING = auto()
+    UNSCHEDULED = auto()  # nothing can tell when it is to run
+    RESTING = auto()  # nothing is there, and its schedule does not let it run
     LATER = auto()  # not before `status.nextAttemptTime`
 
 
@@ -168,6 +170,8 @@ _GATES: dict[Gate, Action] = {
     Gate.OUTDATED: Stall(Reason.CRD_OUTDATED),
     Gate.DEAF: Wait(Reason.WAITING_FOR_ACCOUNT),
     Gate.ENV_MISSING: Wait(Reason.ENV_MISSING),
+    Gate.UNSCHEDULED: Stall(Reason.SCHEDULE_INVALID),
+    Gate.RESTING: Wait(Reason.OUTSIDE_SCHEDULE),
     Gate.LATER: Wait(Reason.WAITING_FOR_RETRY),
 }
 _FORMER: dict[Former, Action] = {Former.UNUSED: EndFormer(), Former.GONE: DropFormer()}
@@ -324,6 +328,10 @@ def _gone(view: View) -> Action | None:
             return None
 
 
+def _unscheduled(view: View) -> Action | None:
+    return _GATES[view.gate] if view.gate is Gate.UNSCHEDULED else None
+
+
 def _replace(view: View) -> Action | None:
     if view.recovery is not Recovery.RECREATE and view.difference is not Difference.REPLACEABLE:
         return None
@@ -406,6 +414,7 @@ RULES: tuple[Rule, ...] = (
     _search,
     _create,
     _gone,
+    _unscheduled,
     _replace,
     _former,
     _rotate,

@@ -9,7 +9,7 @@ from relay_operator.api.parts import DeletionPolicy, OnInterrupted, PowerState, 
 from relay_operator.api.workload import MAX_FORMER, ManagedSpec, ManagedStatus, SpecT, StatusT
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.intent import changed_fields
-from relay_operator.flows.managed import former
+from relay_operator.flows.managed import former, schedule
 from relay_operator.flows.managed.actions import START, STOP
 from relay_operator.flows.managed.plan import Demand, Difference, Gate, Seen, Undecided
 from relay_operator.flows.managed.resource import (
@@ -92,8 +92,13 @@ def since_in(obj: Resource[SpecT, StatusT], state: str, now: datetime) -> dateti
 
 
 def running_wanted(obj: Resource[SpecT, StatusT], now: datetime) -> bool:
-    """The power asked for: `powerState`, unless `lifetime.maxRuntimeSeconds` is used up."""
-    return asked(obj.spec).power_state is PowerState.RUNNING and not runtime_used_up(obj, now)
+    """The power asked for: `powerState`, in the windows of its schedule, until its runtime is used up."""
+    return not stopped_for_good(obj, now) and not schedule.resting(obj.spec, now)
+
+
+def stopped_for_good(obj: Resource[SpecT, StatusT], now: datetime) -> bool:
+    """Whether it stays stopped until people ask for it: by `powerState`, or by `lifetime.maxRuntimeSeconds`."""
+    return asked(obj.spec).power_state is PowerState.STOPPED or runtime_used_up(obj, now)
 
 
 def runtime_used_up(obj: Resource[SpecT, StatusT], now: datetime) -> bool:
@@ -191,7 +196,7 @@ def expired(obj: Resource[SpecT, StatusT], seen: Seen, now: datetime) -> bool:
     lifetime, since = asked(obj.spec).lifetime, obj.status.state_since
     if lifetime is None or lifetime.ttl_seconds_after_stopped is None or since is None:
         return False
-    stopped = seen is Seen.STOPPED and obj.status.state == "stopped" and not running_wanted(obj, now)
+    stopped = seen is Seen.STOPPED and obj.status.state == "stopped" and stopped_for_good(obj, now)
     return stopped and now - since >= timedelta(seconds=lifetime.ttl_seconds_after_stopped)
 
 
@@ -203,6 +208,7 @@ def deadlines(spec: ManagedSpec, status: ManagedStatus) -> tuple[datetime, ...]:
         waits.append((told(status).running_since, lifetime.max_runtime_seconds))
         if status.state == "stopped":
             waits.append((status.state_since, lifetime.ttl_seconds_after_stopped))
+        waits.append((told(status).next_schedule_time, 0))
     if status.state == "interrupted" and recovery.on_interrupted is OnInterrupted.RECREATE:
         waits.append((status.state_since, recovery.after_seconds))
     return tuple(

@@ -26,7 +26,7 @@ from relay_operator.engine.report import (
     unknown,
     without_account,
 )
-from relay_operator.flows.managed import actions, predicates, recovery
+from relay_operator.flows.managed import actions, predicates, recovery, schedule
 from relay_operator.flows.managed.actions import Action
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.former import former
@@ -188,6 +188,8 @@ def _waiting(facts: Facts[SpecT, StatusT, ObsT], reason: Reason, *, unreachable:
             return _without_account(facts, facts.account)
         case Reason.BACK_OFF:
             return _backing_off(facts)
+        case Reason.OUTSIDE_SCHEDULE:
+            return Report("False", ConditionType.RECONCILING, reason, facts.note, Return.SETTLED)
         case Reason.SEARCHING if not facts.obj.status.id:
             return unknown(reason, facts.note)
         case _:
@@ -262,6 +264,15 @@ def _outcome_unknown(facts: Facts[SpecT, StatusT, ObsT], clue: str) -> Report:
     return unknown(Reason.CREATE_OUTCOME_UNKNOWN, message, Return.SETTLED, stalled=True)
 
 
+def _stopped(facts: Facts[SpecT, StatusT, ObsT], detail: str) -> Report:
+    spec, now = facts.obj.spec, facts.now
+    reason = Reason.MAX_RUNTIME_REACHED if predicates.runtime_used_up(facts.obj, now) else Reason.STOPPED
+    if schedule.resting(spec, now) and not predicates.stopped_for_good(facts.obj, now):
+        reason = Reason.OUTSIDE_SCHEDULE
+        detail = f"{detail} until its schedule lets it run{schedule.until(spec, now)}"
+    return Report("True", None, reason, detail, Return.SETTLED)
+
+
 def _progressing(facts: Facts[SpecT, StatusT, ObsT], observed: ObsT) -> Report:
     """The resource is left to itself: its own state speaks."""
     detail = facts.resource.detail(observed)
@@ -270,10 +281,7 @@ def _progressing(facts: Facts[SpecT, StatusT, ObsT], observed: ObsT) -> Report:
             reason = Reason.RUNNING if _runs(facts) else Reason.AVAILABLE
             return Report("True", None, reason, detail, Return.SETTLED)
         case Progress.STOPPED:
-            expired = predicates.runtime_used_up(facts.obj, facts.now)
-            return Report(
-                "True", None, Reason.MAX_RUNTIME_REACHED if expired else Reason.STOPPED, detail, Return.SETTLED
-            )
+            return _stopped(facts, detail)
         case Progress.DEGRADED:
             return Report("False", ConditionType.RECONCILING, Reason.DEGRADED, detail)
         case Progress.OFFLINE:

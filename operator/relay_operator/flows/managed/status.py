@@ -15,7 +15,7 @@ from relay_operator.engine.conditions import Wanted
 from relay_operator.engine.intent import named
 from relay_operator.engine.report import Report
 from relay_operator.engine.status import conditions_of, of_every_pass, storable, whole_seconds
-from relay_operator.flows.managed import actions, predicates, recovery
+from relay_operator.flows.managed import actions, predicates, recovery, schedule
 from relay_operator.flows.managed.actions import RESTART, START, Action
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.former import supersedes, with_present, without
@@ -60,6 +60,7 @@ def new_status(
     changed |= _clocks(facts, action, result, observed)
     changed |= _attempts(facts, result, report, retry_policy)
     changed["recoveries"] = _recoveries(facts, action, result, report)
+    changed["next_schedule_time"] = None if facts.view.deleting else schedule.next_change(obj.spec, facts.now)
     if mirrored.state != obj.status.state and "state" not in changed:
         changed["state_since"] = facts.now
     changed.setdefault("deletion_deadline", report.deletion_deadline)

@@ -109,6 +109,15 @@ POWER: dict[str, tuple[GpuPod, bool]] = {
         pod({"lifetime": {"maxRuntimeSeconds": 60}}, {"runningSince": ago(60)}, {"restarted-at": "x"}),
         True,
     ),
+    "in a window of its schedule": (
+        pod({"lifetime": {"schedule": {"start": "0 9 * * *", "stop": "0 18 * * *"}}}),
+        True,
+    ),
+    "outside of them": (pod({"lifetime": {"schedule": {"start": "0 18 * * *", "stop": "0 9 * * *"}}}), False),
+    "a schedule that cannot be read": (
+        pod({"lifetime": {"schedule": {"start": "0 0 31 2 *", "stop": "0 9 * * *"}}}),
+        True,
+    ),
     "a restart that was done does not": (
         pod(
             {"lifetime": {"maxRuntimeSeconds": 60}},

@@ -1,0 +1,55 @@
+"""When something is to run by `lifetime.schedule`. Pure."""
+
+from datetime import datetime
+
+from relay_operator.api.meta import rfc3339
+from relay_operator.api.parts import PowerState
+from relay_operator.api.workload import ManagedSpec
+from relay_operator.flows.managed.plan import Gate, Seen
+from relay_operator.flows.managed.workload import asked
+from relay_operator.timetables.cron import BadScheduleError
+from relay_operator.timetables.timetable import UnknownTimeZoneError
+from relay_operator.timetables.windows import Windows, windows
+
+_NOT_CREATED = frozenset({Seen.NOTHING, Seen.UNKNOWABLE})
+
+
+def _read(spec: ManagedSpec) -> Windows | str | None:
+    """The windows, or why they cannot be read; None where it may always run."""
+    lifetime = asked(spec).lifetime
+    schedule = None if lifetime is None else lifetime.schedule
+    if schedule is None:
+        return None
+    try:
+        return windows(schedule.start, schedule.stop, schedule.time_zone)
+    except (BadScheduleError, UnknownTimeZoneError) as problem:
+        return f"spec.lifetime.schedule: {problem}"
+
+
+def resting(spec: ManagedSpec, now: datetime) -> bool:
+    """Whether its schedule does not let it run now; one that cannot be read stops nothing."""
+    found = _read(spec)
+    return isinstance(found, Windows) and not found.open(now)
+
+
+def next_change(spec: ManagedSpec, now: datetime) -> datetime | None:
+    """When that changes next."""
+    found = _read(spec)
+    wanted = asked(spec).power_state is PowerState.RUNNING
+    return found.change(now) if wanted and isinstance(found, Windows) else None
+
+
+def gate(spec: ManagedSpec, seen: Seen, now: datetime) -> tuple[Gate, str] | None:
+    """What the schedule holds back, and the sentence about it; None where it holds nothing back."""
+    found = _read(spec)
+    if isinstance(found, str):
+        return Gate.UNSCHEDULED, found
+    if seen not in _NOT_CREATED or not resting(spec, now):
+        return None
+    return Gate.RESTING, f"not created before its schedule lets it run{until(spec, now)}"
+
+
+def until(spec: ManagedSpec, now: datetime) -> str:
+    """From when it may run, for the end of a sentence about what rests."""
+    change = next_change(spec, now)
+    return "" if change is None else f", which is from {rfc3339(change)} on"
