@@ -31,10 +31,11 @@ _MADE_LATE: Final = frozenset({POD.create, VM.create, CLUSTER.create})
 _BY_THE_TIME: Final = re.compile(r"-\d{6,}$")
 # What is listed everywhere, again and again, is so while nothing else happens too.
 _QUIET: Final = ("rest", "")
-SOMETIMES: Final[Mapping[tuple[Side, str], str]] = {
-    (Side.CLOUD, CLUSTER.look[0]): "what has settled is in its organization's list, so who is faster decides whether a"
-    " phase has one more look at it alone",
-    (Side.CLOUD, RUNNERS.look[0]): "of what has settled, nobody sees when it is looked at",
+SOMETIMES: Final[Mapping[tuple[Side, str, str], str]] = {
+    (Side.CLOUD, CLUSTER.look[0], "*"): "what has settled is in its organization's list, so who is faster"
+    " decides whether a phase has one more look at it alone",
+    (Side.CLOUD, RUNNERS.look[0], "*"): "of what has settled, nobody sees when it is looked at",
+    (Side.KUBE, "GET secrets", "default-webhook"): "it is read again by the clock, and a phase may be over before",
 }
 """Requests that a phase can do without, and why."""
 _WHEN_FORCED: Final = frozenset({CLUSTER.terminate, "DELETE configmaps"})
@@ -124,7 +125,7 @@ def may_be_hollow(plan: Plan) -> str:
             return "what is forced away is not made again, so nothing can overtake it"
         if rule.operation in _WHEN_FORCED:
             return "the operator may be faster than who takes the finalizer off"
-    return SOMETIMES.get((rule.side, rule.operation), "")
+    return SOMETIMES.get((rule.side, rule.operation, rule.subject), "")
 
 
 def needs_two_operators(plan: Plan) -> bool:

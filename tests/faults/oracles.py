@@ -106,9 +106,10 @@ class Books:
     def own_ids(self, recorded: Iterable[tuple[str, str]]) -> None:
         """No object was ever given an id that was made for another; `recorded` are UIDs and ids."""
         for uid, cloud_id in recorded:
-            given = _GIVEN.search(self.made[cloud_id])
+            name = self.made.get(cloud_id, "")  # of an answer that is still on its way, nothing is known
+            given = _GIVEN.search(name)
             own = given is not None and self._first(_part(uid)) == self._first(given["uid"])
-            assert own, f"{uid} recorded {cloud_id}, which was made for {self.made[cloud_id]}"
+            assert own, f"{uid} recorded {cloud_id}, which was made for {name or 'nobody so far'}"
 
     async def owned(self, items: Iterable[Manifest], told: Iterable[str]) -> None:
         """Whatever is alive is recorded by one object, or an account tells that it belongs to none."""

@@ -32,7 +32,7 @@ _DRIP_STEPS = 50
 _CREATES = frozenset({"POST /v1/pods", "POST /v1/orgs/{id}/vms/create", "POST /v1/orgs/{id}/clusters/create"}) | {
     "POST /v1/orgs/{id}/runner-pools"
 }
-_PAID = frozenset({"gpupods", "gpuclusters", "runnerpools"})
+_PAID = frozenset({"gpupods", "gpuvms", "gpuclusters", "runnerpools"})
 _WORKLOADS = _PAID | {"inferencebatches", "inferencebatchschedules"}
 
 
