@@ -52,7 +52,11 @@ def list_audit(
     return {"items": [entry.as_json() for entry in entries.after(tx, sequence, limit, organization_id)]}
 
 
-@router.get("/audit/export", summary="The audit log as JSON lines")
+@router.get(
+    "/audit/export",
+    responses={200: {"content": {"application/jsonl": {"schema": {"type": "string"}}}}},
+    summary="The audit log as JSON lines",
+)
 async def export_audit(cloud: CurrentCloud, organization_id: OrganizationFilter = None) -> Response:
     """Answers the same, all of it, one JSON object on each line."""
     return StreamingResponse(_lines(cloud, organization_id), media_type="application/jsonl")
