@@ -35,12 +35,16 @@ _OF_ORGANIZATION: Final = Prepared(
 )
 
 
-def track(raw: sqlite3.Connection, totals: Totals) -> None:
-    """Count what there is, and whatever changes from here on; once for each connection."""
+def open_totals(raw: sqlite3.Connection) -> None:
+    """Begin with no total; once for each connection."""
     raw.execute(
         "CREATE TEMP TABLE totals (organization_id TEXT, name TEXT, total INTEGER NOT NULL, "
         "PRIMARY KEY (organization_id, name)) WITHOUT ROWID"
     )
+
+
+def track(raw: sqlite3.Connection, totals: Totals) -> None:
+    """Count what there is, and whatever changes from here on."""
     for name, every in totals.items():
         for number, counted in enumerate(every):
             raw.execute(_count(name, counted))

@@ -112,6 +112,7 @@ class Store:
         """Where the state is kept; None where it is in memory."""
         self._connection = connection
         self._raw = cast("sqlite3.Connection", connection.connection.driver_connection)
+        counts.open_totals(self._raw)
         self._now = 0
         self._remembers = False
         self._lock = lock
