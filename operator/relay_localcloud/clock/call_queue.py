@@ -26,14 +26,16 @@ class CallQueue:
         self._parked: defaultdict[str, deque[QueuedCall]] = defaultdict(deque)
         # Calls whose organization had its share then, by organization, as heaps; they come back as the share grows.
         self._beyond_share: dict[str, list[QueuedCall]] = {}
-        self._under_way: dict[int, tuple[QueuedCall, str]] = {}
+        self._under_way: dict[int, QueuedCall] = {}
+        self._owners: dict[int, str] = {}  # of calls that wait or are under way; a lane may be gone meanwhile
         self._in_lane: Counter[str] = Counter()
         self._of_owner: Counter[str] = Counter()
         self._pending: Counter[str] = Counter()
 
     def add(self, call: QueuedCall) -> None:
         """Let a call wait for its due time."""
-        self._pending[self._owner_of(call.lane)] += 1
+        owner = self._owners[call.item_id] = self._owner_of(call.lane)
+        self._pending[owner] += 1
         heappush(self._waiting, call)
 
     def pending(self, owner: str) -> int:
@@ -44,7 +46,7 @@ class CallQueue:
         """The next call that is due by `until` and may start, under way from then on; None if there is none."""
         while self._waiting and self._waiting[0].due_at <= until and len(self._under_way) < self._in_all:
             call = heappop(self._waiting)
-            owner = self._owner_of(call.lane)
+            owner = self._owners[call.item_id]
             if owner in self._beyond_share:
                 call = heappushpop(self._beyond_share[owner], call)
             if not self._has_share(owner):
@@ -55,14 +57,15 @@ class CallQueue:
             else:
                 self._in_lane[call.lane] += 1
                 self._of_owner[owner] += 1
-                self._under_way[call.item_id] = call, owner
+                self._under_way[call.item_id] = call
                 self._recall(owner)
                 return call
         return None
 
     def finished(self, call: QueuedCall) -> None:
         """Make its place free for the next."""
-        _, owner = self._under_way.pop(call.item_id)
+        del self._under_way[call.item_id]
+        owner = self._owners.pop(call.item_id)
         _count_down(self._in_lane, call.lane)
         _count_down(self._of_owner, owner)
         _count_down(self._pending, owner)
@@ -81,7 +84,7 @@ class CallQueue:
 
     def earliest(self) -> int | None:
         """When the earliest call fell due, or will, of all that are not finished."""
-        heads = [call.due_at for call in (*self._waiting[:1], *(call for call, _ in self._under_way.values()))]
+        heads = [call.due_at for call in (*self._waiting[:1], *self._under_way.values())]
         heads += [parked[0].due_at for parked in self._parked.values() if parked]
         heads += [beyond[0].due_at for beyond in self._beyond_share.values()]
         return min(heads, default=None)

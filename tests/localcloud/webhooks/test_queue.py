@@ -86,6 +86,21 @@ def test_every_call_starts_once_and_each_lane_keeps_its_order(calls: list[Queued
         assert of_lane == sorted(of_lane)
 
 
+@given(CALLS)
+def test_what_is_pending_is_what_is_not_finished_whosever_its_lane_was(calls: list[QueuedCall]) -> None:
+    owners = dict(OWNERS)
+    queue = CallQueue(IN_ALL, PER_LANE, owners.__getitem__)
+    for call in calls:
+        queue.add(call)
+    owners.clear()  # every lane is gone
+    assert sum(map(queue.pending, set(OWNERS.values()))) == len(calls)
+    under_way = start_all(queue, 20)
+    while under_way:
+        queue.finished(under_way.pop())
+        under_way += start_all(queue, 20)
+    assert sum(map(queue.pending, set(OWNERS.values()))) == 0
+
+
 @given(CALLS, st.integers(0, 20))
 def test_the_earliest_is_told_whether_it_waits_or_is_under_way(calls: list[QueuedCall], until: int) -> None:
     queue = queue_of(calls)
