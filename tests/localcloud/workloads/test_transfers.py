@@ -293,7 +293,7 @@ async def test_what_was_terminated_cannot_be_accepted(server: Server, organizati
     await act(organization, pod_id, "terminate")
     assert await refused(receiver, transfer) == (409, "conflict")
     await server.advance(2 * DAY)
-    assert await refused(receiver, transfer) == (409, "conflict")
+    assert await refused(receiver, transfer) == (404, "not_found")  # the offer is forgotten with what it was of
 
 
 async def test_without_funds_nothing_that_runs_is_accepted(server: Server, organization: Organization) -> None:
