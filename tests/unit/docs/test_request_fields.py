@@ -36,8 +36,8 @@ def _requests() -> dict[str, type[BaseModel]]:
     """Every body that is sent, apart from what several of them have alike."""
     for module in pkgutil.iter_modules(relay_wire.__path__):
         importlib.import_module(f"relay_wire.{module.name}")
-    own = (kind for kind in _kinds_of(Sent) if kind.__module__.startswith("relay_wire."))
-    return {kind.__name__: kind for kind in own if kind is not SnakeSent and not kind.__subclasses__()}
+    own = [kind for kind in _kinds_of(Sent) if kind.__module__.startswith("relay_wire.")]
+    return {kind.__name__: kind for kind in own if kind is not SnakeSent and not set(own) & set(kind.__subclasses__())}
 
 
 def _fields(model: type[BaseModel]) -> dict[str, object]:
