@@ -156,7 +156,7 @@ async def _paying(kubectl: Kubectl, found: Sequence[CloudObject], *, everywhere:
 async def _told(
     kubectl: Kubectl, paying: Mapping[str, Sequence[Account]], base_url: str, ask: Callable[[Cloud], Awaitable[ToldT]]
 ) -> dict[str, ToldT]:
-    """By organization; whose key may not be read, or is refused, is left out, and why is told on stderr."""
+    """By organization, without those whose key may not be read or is refused: stderr says why."""
     told: dict[str, ToldT] = {}
     for organization, opened_by in paying.items():
         try:

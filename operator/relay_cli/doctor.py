@@ -138,7 +138,7 @@ async def _is_served(cloud: Cloud, row: AnyOperation) -> bool:
         await cloud.call(row)
     except (NotServed, NotFound, Unreadable):
         return False
-    except Forbidden:  # which is told of the scopes
+    except Forbidden:  # the check of scopes reports it
         return True
     return True
 

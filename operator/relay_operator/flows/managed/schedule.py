@@ -44,7 +44,7 @@ def gate(spec: ManagedSpec, seen: Seen, now: datetime) -> tuple[Gate, str] | Non
     found = _read(spec)
     if isinstance(found, str):
         return Gate.UNSCHEDULED, found
-    if seen not in _NOT_CREATED or not resting(spec, now):
+    if found is None or seen not in _NOT_CREATED or found.open(now):
         return None
     return Gate.RESTING, f"not created before its schedule lets it run{until(spec, now)}"
 
