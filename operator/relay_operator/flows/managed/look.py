@@ -20,7 +20,7 @@ from relay_operator.engine.identity import Installation, Whose
 from relay_operator.engine.intent import named
 from relay_operator.flows.managed import predicates
 from relay_operator.flows.managed.memory import ManagedMemory
-from relay_operator.flows.managed.part_of import asked
+from relay_operator.flows.managed.part_of import asked, whole
 from relay_operator.flows.managed.plan import Demand, Seen
 from relay_operator.flows.managed.resource import (
     CannotTell,
@@ -347,7 +347,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         uid = intent.identity.uid if intent.identity is not None else obj.metadata.uid
         if not self._gave(obj, uid, intent):
             return Sight(Seen.ABSENT, note=f"the intent names {intent.name!r}, which is no name of this object's")
-        if is_part(self.resource) and intent.part_of != self.resource.whole(obj):
+        if is_part(self.resource) and intent.part_of != whole(self.resource, obj):
             return Sight(Seen.WITHHELD, note=f"the intent was sent to {intent.part_of!r} {_WITHHELD}")
         return None
 

@@ -255,6 +255,30 @@ async def test_what_is_forced_away_is_told_with_what_it_is_part_of(parts: World)
     assert [(one.fate, one.address) for one in left(parts)] == [(Fate.ORPHAN, "vm-1/pod-1")]
 
 
+class OfItsImage(PartPods):
+    """Pods whose spec has to be read to tell what they are part of."""
+
+    def whole(self, obj: Pod) -> str:
+        return f"vm-{len(obj.spec.image)}"
+
+
+@pytest.mark.parametrize("created", [True, False])
+@pytest.mark.parametrize("is_shared", [True, False])
+async def test_one_whose_spec_cannot_be_read_is_ended_where_it_is(parts: World, created: bool, is_shared: bool) -> None:
+    parts.kind = OfItsImage
+    parts.assemble()
+    if is_shared:
+        shared(parts)
+    parts.pods.fail("create", lost(acted=created))
+    parts.apply()
+    await parts.one_pass()
+    parts.server.edit("gpupods", NAMESPACE, "train", {"spec": {"image": 7}})
+    parts.delete()
+    await parts.wait(AN_HOUR, step=30)
+    assert not parts.exists()
+    assert bool(parts.pods.live) == (is_shared and created)
+
+
 @pytest.mark.parametrize("odd", ["..", "vm-1/snapshots", "../../orgs", "a b", "x" * 254])
 def test_an_intent_that_names_no_id_cannot_be_read(odd: str) -> None:
     text = '{"token":"t","name":"n","attempt":1,"specHash":"","startedAt":"2026-03-01T12:00:00Z","partOf":%s}'
