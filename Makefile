@@ -76,8 +76,8 @@ coverage: $(VENV)/.installed ## unit tests of the engine and of managed kinds: e
 test-node: binaries ## the operator's image and chart on a whole Kubernetes node; Linux and root
 	$(BIN)/pytest --progress --durations=10 tests/node
 
-# Whoever plays fault plans keeps a third of a core busy; with more of them than cores can carry, Leases run out.
-test-long: WORKERS = $(if $(RELAY_TEST_KUBECONFIG),0,$(shell $(PYTHON) -c 'import os; print(3 * (os.cpu_count() or 1))'))
+# Whoever plays fault plans keeps a quarter of a core busy; with more of them than cores can carry, Leases run out.
+test-long: WORKERS = $(if $(RELAY_TEST_KUBECONFIG),0,$(shell $(PYTHON) -c 'import os; print(4 * (os.cpu_count() or 1))'))
 test-long: binaries ## every fault plan, histories by chance (SEED), the largest counts; PLANS=2/4 plays a quarter of the derived plans
 	$(BIN)/pytest -n 2 --dist loadfile --progress --durations=10 -m long --ignore=tests/faults
 	$(BIN)/pytest -n $(WORKERS) --dist worksteal --progress --durations=10 $(addprefix --ignore=,$(DERIVED) $(HISTORIES)) tests/faults

@@ -202,9 +202,10 @@ class Ground:
             for kind in _KINDS
             for item in await self.kube.list(kind)
         }
-        if self.scenario.steps:  # A change that failed is told until what it was made to has run for a while.
+        if self.scenario.steps:  # What a change failed by, or was made again by, is told until it has run for a while.
             for each in statuses.values():
                 each.pop("failures", None)
+                each.pop("recoveries", None)
         # A schedule's batches are named by their times.
         fired = self.scenario.kind is SCHEDULE
         return {re.sub(r"-\d+$", f"-{at}", name) if fired else name: statuses[name] for at, name in enumerate(statuses)}
@@ -219,6 +220,8 @@ class Ground:
 
     async def leave(self) -> None:
         """Deletes the rest in order, and waits until nothing of it can disturb the next plan."""
+        for cloud_id in await self.books.alive():  # of objects that were forced away, it would keep its GPUs
+            await self.books.end(cloud_id)
         await self.kube.delete_all("CloudAccount")
         look = partial(self.kube.list, "CloudAccount")
         await eventually(look, lambda left: not left, what="the accounts are gone", every=0.05)

@@ -86,6 +86,13 @@ class Books:
         status: str = (await self._record(cloud_id))["status"]
         return status
 
+    async def end(self, cloud_id: str) -> None:
+        """As somebody does in the cloud who cleans up after objects that were forced away: pods, VMs and clusters."""
+        path = "clusters" if cloud_id.startswith("cluster_") else "vms"
+        for organization in self.organizations:
+            with contextlib.suppress(CloudRefusal):
+                await organization.call("POST", f"/v1/{path}/{cloud_id}/terminate")
+
     async def never_two(self) -> None:
         """No object ever had two at once: whatever it gave its name to was ended before the next was made."""
         ends = {

@@ -59,8 +59,8 @@ QUICK = {
 # Of several replicas.
 LEASE = {
     "leader_election": "true",
-    "lease_duration_seconds": "4",
-    "lease_renew_deadline_seconds": "2.5",
+    "lease_duration_seconds": "5",
+    "lease_renew_deadline_seconds": "4",
     "lease_retry_seconds": "0.3",
     "log_level": "debug",  # No secret may be told at any level.
 }

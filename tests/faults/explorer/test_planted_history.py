@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _ACTS: Final = 12
 _MOST_RUNS: Final = 8
+# Where two operators race, a history need not end the same way each time.
+_MOST_REPLAYS: Final = 5
 _CAUGHT: Final = "which was made for"
 
 
@@ -32,11 +34,12 @@ async def test_a_planted_bug_is_come_upon_and_its_history_made_short(
     async with stages.stage(fault_cloud, LEASE, replicas=2, under=under) as stage:
         expedition = Expedition(stage, tmp_path)
         short, failure = await _come_upon(expedition)
-        replayed, _ = await expedition.failure_of(History.load(short.save(tmp_path)))
+        saved = short.save(tmp_path)
+        replayed = [(await expedition.failure_of(History.load(saved)))[0] for _ in range(_MOST_REPLAYS)]
     assert _CAUGHT in failure
     assert Do.COPY in {act.do for act in short.acts}
     assert len(short.acts) < _ACTS
-    assert _CAUGHT in replayed
+    assert any(_CAUGHT in failure for failure in replayed)
 
 
 async def _come_upon(expedition: Expedition) -> tuple[History, str]:

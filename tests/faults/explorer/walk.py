@@ -14,7 +14,6 @@ from tests.faults.plans import Plan, Word
 from tests.faults.run import Run
 from tests.support.eventually import eventually
 from tests.support.kube import KubeError
-from tests.support.localcloud import CloudRefusal
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -98,15 +97,9 @@ class Walk(Run):
             await self.field.kube.delete_all(kind)
         await self._settles()
         for cloud_id in await self.field.told():
-            await self._end_in_the_cloud(cloud_id)
+            await self.field.books.end(cloud_id)
         await self._eventually(self._nothing_is_told, "accounts tell no more of what has gone")
         await self._was_never_wrong()
-
-    async def _end_in_the_cloud(self, cloud_id: str) -> None:
-        path = "clusters" if cloud_id.startswith("cluster_") else "vms"
-        for organization in self.field.organizations:
-            with contextlib.suppress(CloudRefusal):
-                await organization.call("POST", f"/v1/{path}/{cloud_id}/terminate")
 
     async def _nothing_is_told(self) -> bool:
         return not await self.field.told()
