@@ -68,7 +68,7 @@ class Field(Ground):
         self.books.own_ids(
             (uid, cloud_id)
             for uid, cloud_id in recorded
-            if not {(uid, cloud_id), *((uid, word) for word in made[cloud_id].split("-"))} & self.handed
+            if not {(uid, cloud_id), *((uid, word) for word in made.get(cloud_id, "").split("-"))} & self.handed
         )
 
     async def told(self) -> set[str]:
