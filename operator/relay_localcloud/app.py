@@ -62,7 +62,14 @@ from relay_localcloud.kernel.store import Store
 from relay_localcloud.kernel.vault import Vault
 from relay_localcloud.money import alarms, payments
 from relay_localcloud.money import routes as billing_routes
-from relay_localcloud.providers import applications, node_events, reservation_moves, reservation_routes, tokens
+from relay_localcloud.providers import (
+    applications,
+    earnings,
+    node_events,
+    reservation_moves,
+    reservation_routes,
+    tokens,
+)
 from relay_localcloud.providers import routes as provider_routes
 from relay_localcloud.quotas import routes as quota_routes
 from relay_localcloud.serving import moves as serving_moves
@@ -93,7 +100,10 @@ HANDLERS: Mapping[str, DueHandler] = {
     **payments.HANDLERS,
     **directory.HANDLERS,
     **retention.handlers(
-        (workloads.ENDED, clusters.ENDED, batch_rows.DELETED, batch_rows.ENDED, credentials.REVOKED, tokens.REVOKED)
+        (
+            *(workloads.ENDED, clusters.ENDED, batch_rows.DELETED, batch_rows.ENDED),
+            *(credentials.REVOKED, tokens.REVOKED, earnings.FORGOTTEN),
+        )
     ),
 }
 """What happens when a transition falls due, by its kind; composed of each noun's own table."""

@@ -11,6 +11,7 @@ from relay_localcloud.identity.credentials import KEYS as API_KEYS
 from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.counts import Counted
 from relay_localcloud.models.backends import BACKENDS
+from relay_localcloud.money.ledger import USAGE
 from relay_localcloud.providers.tokens import TOKENS
 from relay_localcloud.quotas import quotas
 from relay_localcloud.quotas.quotas import Quota
@@ -95,4 +96,6 @@ COUNTED: Final[Mapping[Quota, tuple[Counted, ...]]] = {
     quotas.BACKENDS: (Counted(BACKENDS.table.name),),
     quotas.PROVISIONING_TOKENS: (Counted(TOKENS.table.name),),
     quotas.MEMBERS: (Counted(tables.members.name),),
+    quotas.INVITES: (Counted(tables.invites.name),),
+    quotas.USAGE_RECORDS: (Counted(USAGE.table.name),),
 }

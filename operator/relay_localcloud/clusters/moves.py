@@ -66,7 +66,7 @@ def scale(tx: Tx, cluster: Cluster, replica_count: int) -> Cluster:
 def require_quotas(tx: Tx, organization_id: str, replica_count: int, gpus_per_replica: int) -> None:
     """Refuses with 403 more replicas than the quotas of the organization allow."""
     more = {quotas.REPLICAS: replica_count, quotas.GPUS: replica_count * gpus_per_replica}
-    quotas.require(tx, organization_id, more)
+    quotas.require(tx, organization_id, {**more, quotas.USAGE_RECORDS: replica_count})
 
 
 def settle(tx: Tx, cluster: Cluster) -> Cluster:

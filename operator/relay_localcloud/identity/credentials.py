@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal
 
-from sqlalchemy import ForeignKeyConstraint, Index, UniqueConstraint, insert, select
+from sqlalchemy import ForeignKeyConstraint, Index, UniqueConstraint, delete, insert, or_, select
 
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.principal import Principal
@@ -17,11 +17,14 @@ from relay_localcloud.kernel.instants import DAY, LAST, MINUTE, SECOND
 from relay_localcloud.kernel.retention import Remembered
 from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx
+from relay_localcloud.kernel.tables import FIRST_COME
 
 KEY_PREFIX = "or_"
 LEGACY_KEY_PREFIX = "vl_"  # earlier-issued keys still authenticate (section 5, rule 2)
 SESSION_PREFIX = "ust_"
 SESSION_LIFE = DAY
+MOST_SESSIONS: Final = 100
+"""Of one user (assumed); each further one ends the oldest."""
 
 _SHOWN = 11  # the prefix and 8 characters, which say nothing about the other 40
 _USE_IS_WRITTEN_EVERY = MINUTE
@@ -107,6 +110,8 @@ def live_keys(tx: Tx, organization_id: str) -> list[ApiKey]:
 def create_session(tx: Tx, user_id: str, organization_id: str = "", *, token: str | None = None) -> str:
     """Open a user session, which lasts 24 hours of the cloud's clock (assumed), and return its token.
 
+    A user has the newest 100; of all users, those that expired a day ago are forgotten.
+
     Wherever a path names no organization it acts in the user's default one, else in `organization_id`, else in the one
     that the user joined first; never in one that the user does not belong to.
     """
@@ -119,6 +124,10 @@ def create_session(tx: Tx, user_id: str, organization_id: str = "", *, token: st
         "expires_at": tx.now + SESSION_LIFE,
     }
     tx.connection.execute(insert(tables.sessions), values)
+    of_user = tables.sessions.c.user_id == user_id
+    beyond = select(FIRST_COME).where(of_user).order_by(FIRST_COME.desc()).limit(-1).offset(MOST_SESSIONS)
+    over = or_(tables.sessions.c.expires_at <= tx.now - DAY, FIRST_COME.in_(beyond.select_from(tables.sessions)))
+    tx.connection.execute(delete(tables.sessions).where(over))
     return token
 
 

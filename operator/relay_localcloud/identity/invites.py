@@ -5,14 +5,19 @@ its token, which only that mailbox received.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import delete, insert, select, update
 
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.identity import credentials, members, organizations, users
 from relay_localcloud.kernel import tables
-from relay_localcloud.kernel.instants import LAST, SECOND, timestamp
+from relay_localcloud.kernel.instants import DAY, LAST, SECOND, timestamp
 from relay_localcloud.kernel.store import Tx
+from relay_localcloud.quotas import quotas
+
+_REMEMBERED: Final = DAY
+"""How long it is 410, and not 404, to accept an invite that was accepted or has expired, at least."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +30,12 @@ class Invite:
 
 
 def send(tx: Tx, organization_id: str, invite: Invite) -> str:
-    """Make an invite and write its e-mail; returns the token, of which only the digest and that e-mail are kept."""
+    """Make an invite and write its e-mail; returns the token, of which only the digest and that e-mail are kept.
+
+    ApiError 403 beyond the quota.
+    """
+    tx.connection.execute(delete(tables.invites).where(tables.invites.c.expires_at <= tx.now - _REMEMBERED))
+    quotas.require(tx, organization_id, {quotas.INVITES: 1})
     token = credentials.new_secret("inv_")
     expires_at = min(tx.now + invite.expires_in_seconds * SECOND, LAST)
     name = organizations.name_of(tx, organization_id)
@@ -60,5 +70,5 @@ def accept(tx: Tx, token: str, user_id: str) -> tuple[str, str]:
     if users.by_email(tx, row["email"]) not in (None, user_id):
         raise ApiError(403, "This invite is for somebody else; sign in with the e-mail it was sent to.")
     members.join(tx, row["organization_id"], user_id, row["role"])
-    tx.connection.execute(update(tables.invites).where(of_token).values(accepted_at=tx.now))
+    tx.connection.execute(update(tables.invites).where(of_token).values(accepted_at=tx.now, expires_at=tx.now))
     return row["organization_id"], row["role"]

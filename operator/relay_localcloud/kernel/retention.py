@@ -1,8 +1,8 @@
 """Rows that have ended are remembered for a while, and then deleted."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import Select, Table, delete, func, select
 
@@ -21,15 +21,18 @@ AT_ONCE: Final = 500
 
 @dataclass(frozen=True)
 class Remembered:
-    """Rows of a table with an `id`, for so long after the instant in the column `ended`.
+    """Rows of a table, for so long after the instant in the column `ended`; the column `key` tells them apart.
 
-    `parts` are columns of other tables (`table.column`) that name the id of what they belong to, and go with it.
+    `parts` are columns of other tables (`table.column`) that name the key of what they belong to, and go with it.
+    `before` is called with a query for the keys of what goes, while it is still there.
     """
 
     table: Table
     ended: str
     kept: int = DAY
     parts: tuple[str, ...] = ()
+    key: str = "id"
+    before: Callable[[Tx, Select[Any]], None] | None = None
 
     def one_ended(self, tx: Tx) -> None:
         """Have it deleted in time."""
@@ -38,14 +41,14 @@ class Remembered:
 
     def forget(self, tx: Tx) -> None:
         """Delete what ended long enough ago, the oldest first and not all at once, and come back for the rest."""
-        ended, row_id = self.table.c[self.ended], self.table.c.id
-        over: Select[tuple[str]] = (
-            select(row_id).where(ended <= tx.now - self.kept).order_by(ended, row_id).limit(AT_ONCE)
-        )
+        ended, key = self.table.c[self.ended], self.table.c[self.key]
+        over: Select[Any] = select(key).where(ended <= tx.now - self.kept).order_by(ended, key).limit(AT_ONCE)
+        if self.before is not None:
+            self.before(tx, over)
         for part in self.parts:
             table, _, column = part.partition(".")
             tx.connection.execute(delete(metadata.tables[table]).where(metadata.tables[table].c[column].in_(over)))
-        deleted = tx.connection.execute(delete(self.table).where(row_id.in_(over))).rowcount
+        deleted = tx.connection.execute(delete(self.table).where(key.in_(over))).rowcount
         first: int | None = tx.connection.execute(select(func.min(ended)).where(ended.is_not(None))).scalar_one()
         if first is not None:
             pause = SECOND if deleted == AT_ONCE else HOUR

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from pydantic import JsonValue
-from sqlalchemy import Connection, StaticPool, Table, bindparam, create_engine, insert, select
+from sqlalchemy import Connection, StaticPool, Table, bindparam, create_engine, delete, insert, select
 
 from relay_localcloud.kernel import counts, disk, due, history, migrations, tables
 from relay_localcloud.kernel.counts import Totals
@@ -32,7 +32,25 @@ from relay_localcloud.settings import Settings
 _STATEMENTS = 1_000
 """How many compiled statements SQLite keeps: all there are."""
 
+_LETTERS_KEPT = 1_000
+"""E-mails of each organization in the outbox."""
+
 _READ_META = Prepared(select(tables.meta.c.value).where(tables.meta.c.name == bindparam("of_name")))
+_letter = tables.outbox.c
+_OF_ORGANIZATION = _letter.organization_id == bindparam("organization")
+_DROP_LETTERS = Prepared(
+    delete(tables.outbox).where(
+        _OF_ORGANIZATION,
+        _letter.sequence
+        <= select(_letter.sequence)
+        .where(_OF_ORGANIZATION)
+        .order_by(_letter.sequence.desc())
+        .offset(_LETTERS_KEPT)
+        .limit(1)
+        .correlate(None)
+        .scalar_subquery(),
+    )
+)
 _WRITE_META = Prepared(insert(tables.meta).prefix_with("OR REPLACE"))
 
 
@@ -87,9 +105,10 @@ class Tx:
         self._emitted(self, organization_id, event_type, data)
 
     def email(self, organization_id: str, to: str, subject: str, body: str) -> None:
-        """Write an e-mail to the outbox."""
+        """Write an e-mail to the outbox, which keeps the newest 1,000 of each organization."""
         values = {"at": self.now, "organization_id": organization_id, "recipient": to, "subject": subject, "body": body}
         self.connection.execute(insert(tables.outbox), values)
+        _DROP_LETTERS.run(self.connection, organization=organization_id)
 
     def new_id(self, prefix: str) -> str:
         """Make an identifier that was never given before, such as `pod_3f...`."""

@@ -111,6 +111,7 @@ sessions = Table(
     Column("organization_id", String, nullable=False),  # where it acts; empty: wherever its user belongs first
     Column("created_at", BigInteger, nullable=False),
     Column("expires_at", BigInteger, nullable=False),
+    Index("sessions_of_user", "user_id"),
 )
 
 outbox = Table(
@@ -122,4 +123,5 @@ outbox = Table(
     Column("recipient", String, nullable=False),
     Column("subject", Text, nullable=False),
     Column("body", Text, nullable=False),
+    Index("outbox_of_organization", "organization_id", "sequence"),
 )

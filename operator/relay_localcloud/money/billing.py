@@ -16,7 +16,7 @@ from relay_localcloud.kernel import tables
 from relay_localcloud.kernel.instants import LAST
 from relay_localcloud.kernel.prepared import Prepared
 from relay_localcloud.kernel.store import Tx
-from relay_localcloud.money import accrual
+from relay_localcloud.money import accrual, ledger
 from relay_localcloud.money.accrual import Meter
 from relay_localcloud.money.ledger import ACCOUNTS, ATTEMPTS, CARDS, TRANSACTIONS, USAGE, USUAL_CARD, Kind, metered
 
@@ -122,6 +122,7 @@ def stop_billing(tx: Tx, organization_id: str, holder_id: str) -> None:
     stint = USAGE.find(tx, holder_id=holder_id, ended_at=None)
     if stint is not None:
         USAGE.changed(tx, stint, ended_at=tx.now)
+        ledger.ENDED.one_ended(tx)
         _change_burn(tx, organization_id, -stint.rate_cents)
 
 

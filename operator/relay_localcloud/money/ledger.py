@@ -6,7 +6,8 @@ from typing import Any, Final, Literal
 
 from sqlalchemy import Index, text
 
-from relay_localcloud.kernel.instants import SECOND
+from relay_localcloud.kernel.instants import DAY, SECOND
+from relay_localcloud.kernel.retention import Remembered
 from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.money.accrual import Meter
 from relay_wire.billing import AutoRecharge
@@ -119,7 +120,10 @@ USAGE: Final = Rows(
     Index("usage_on_node", "node_id", sqlite_where=text("node_id IS NOT NULL")),
     Index("open_usage_of_holder", "holder_id", unique=True, sqlite_where=text("ended_at IS NULL")),
     Index("usage_of_organization", "organization_id", "ended_at"),
+    Index("ended_usage", "ended_at", sqlite_where=text("ended_at IS NOT NULL")),
 )
+ENDED: Final = Remembered(USAGE.table, "ended_at", kept=400 * DAY, key="sequence")
+"""For longer than what is answered goes back: 365 days, from the first of a month."""
 CARDS: Final = Rows(Card, "payment_methods", Index("cards_of_organization", "organization_id", "sequence"))
 ATTEMPTS: Final = Rows(Attempts, "recharge_attempts", key=("organization_id",))
 

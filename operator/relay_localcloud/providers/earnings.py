@@ -1,20 +1,34 @@
 """What a provider's nodes earn: all that usage on them costs, exactly (section 4, "Providers"; the share is assumed).
 
 Payouts are monthly, at the instant at which the month's usage is settled: whole cents, the rest carried to the next.
-Both follow from the usage records alone, so nothing is written when a payout falls due.
+Both follow from the usage records, and from what nodes had earned by those that are forgotten, so nothing is written
+when a payout falls due.
 """
 
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
-from sqlalchemy import select
+from sqlalchemy import Select, select
 
 from relay_localcloud.capacity import nodes
+from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx
-from relay_localcloud.money import accrual
+from relay_localcloud.money import accrual, ledger
 from relay_localcloud.money.ledger import usage_records
+
+
+@dataclass(frozen=True, slots=True)
+class Earned:
+    """What a node earned by usage that is forgotten: units by the start of the month."""
+
+    node_id: str
+    by_month: dict[str, int]
+
+
+EARNED: Final = Rows(Earned, "past_earnings", key=("node_id",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +86,16 @@ class Statement:
         return paid
 
 
-def statement(node_ids: Iterable[str], stints: Iterable[Stint], instant: int) -> Statement:
-    """Add stints up to an instant; every one of the nodes has an entry, in their order."""
+def statement(
+    node_ids: Iterable[str], stints: Iterable[Stint], instant: int, before: Iterable[Earned] = ()
+) -> Statement:
+    """Add stints up to an instant to what was earned before; every one of the nodes has an entry, in their order."""
     by_node = dict.fromkeys(node_ids, 0)
     by_month: defaultdict[int, int] = defaultdict(int)
+    for earned in before:
+        by_node[earned.node_id] += sum(earned.by_month.values())
+        for start, units in earned.by_month.items():
+            by_month[int(start)] += units
     begun = [stint for stint in stints if stint.started_at < instant]
     months = _month_starts(min((stint.started_at for stint in begun), default=instant), instant)
     for stint in begun:
@@ -85,16 +105,38 @@ def statement(node_ids: Iterable[str], stints: Iterable[Stint], instant: int) ->
     return Statement(instant, by_node, dict(by_month))
 
 
+_STINTS: Final = select(
+    usage_records.c.node_id, usage_records.c.started_at, usage_records.c.ended_at, usage_records.c.rate_cents
+)
+
+
 def of_provider(tx: Tx, organization_id: str, instant: int) -> Statement:
     """The statement of an organization up to an instant, over all nodes that it has or had."""
     mine = [node.id for node in nodes.owned(tx, organization_id)]
     record = usage_records.c
-    query = (
-        select(record.node_id, record.started_at, record.ended_at, record.rate_cents)
-        .join_from(usage_records, nodes.nodes, record.node_id == nodes.nodes.c.id)
-        .where(nodes.owned_by(organization_id))
+    query = _STINTS.join_from(usage_records, nodes.nodes, record.node_id == nodes.nodes.c.id).where(
+        nodes.owned_by(organization_id)
     )
-    return statement(mine, (Stint(*row) for row in tx.connection.execute(query)), instant)
+    of_mine = EARNED.table.c.node_id.in_(select(nodes.nodes.c.id).where(nodes.owned_by(organization_id)))
+    stints = (Stint(*row) for row in tx.connection.execute(query))
+    return statement(mine, stints, instant, EARNED.all(tx, of_mine))
+
+
+def _keep(tx: Tx, forgotten: Select[Any]) -> None:
+    """Add what nodes earned by usage that is about to be forgotten to what they had earned before."""
+    query = _STINTS.where(usage_records.c.sequence.in_(forgotten), usage_records.c.node_id.is_not(None))
+    of_node: defaultdict[str, list[Stint]] = defaultdict(list)
+    for row in tx.connection.execute(query):
+        of_node[row.node_id].append(Stint(*row))
+    for node_id, stints in of_node.items():
+        kept = EARNED.find(tx, node_id=node_id)
+        by_month = Counter({} if kept is None else kept.by_month)
+        by_month.update({str(start): units for start, units in statement([node_id], stints, tx.now).by_month.items()})
+        EARNED.put(tx, node_id=node_id, by_month=by_month)
+
+
+FORGOTTEN: Final = replace(ledger.ENDED, before=_keep)
+"""Usage that ended so long ago that only what nodes earned by it is kept."""
 
 
 def _by_month(stint: Stint, instant: int, months: Sequence[int]) -> Iterator[tuple[int, int]]:

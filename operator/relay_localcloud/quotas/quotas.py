@@ -51,11 +51,13 @@ RUNNER_POOLS: Final = Quota("runnerPools", 1_000, "delete some")
 BACKENDS: Final = Quota("backends", 1_000, "delete some")
 PROVISIONING_TOKENS: Final = Quota("provisioningTokens", 1_000, _REVOKED)
 MEMBERS: Final = Quota("members", 1_000, "remove some")
+INVITES: Final = Quota("invites", 1_000, "those that were accepted or have expired count for another 24 hours: wait")
+USAGE_RECORDS: Final = Quota("usageRecords", 200_000, "what ran is forgotten 400 days after its end: wait")
 
 QUOTAS: Final = (
     *(PODS, TERMINATED_PODS, VMS, TERMINATED_VMS, CLUSTERS, TERMINATED_CLUSTERS, REPLICAS, DEPLOYMENTS, GPUS),
     *(REQUEST_BYTES, FILES, DELETED_FILES, FILE_BYTES, BATCHES, ENDED_BATCHES, WEBHOOKS, API_KEYS, SSH_KEYS),
-    *(REGISTRY_CREDENTIALS, RUNNER_POOLS, BACKENDS, PROVISIONING_TOKENS, MEMBERS),
+    *(REGISTRY_CREDENTIALS, RUNNER_POOLS, BACKENDS, PROVISIONING_TOKENS, MEMBERS, INVITES, USAGE_RECORDS),
 )
 """Every quota, in the order in which they are shown; `counted.py` says what counts to each."""
 

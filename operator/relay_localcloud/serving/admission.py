@@ -112,6 +112,8 @@ def change(tx: Tx, deployment: Deployment, asked: DeploymentChange) -> Deploymen
     if grows:
         billing.require_funds(tx, deployment.organization_id)
         _require_replicas(tx, spec, spec.replicas_desired - deployment.wanted)
+    if generation != deployment.generation:
+        quotas.require(tx, deployment.organization_id, {quotas.USAGE_RECORDS: deployment.wanted})
     if trigger is Trigger.PROMOTE:
         spec = _promoted(tx, deployment, spec)
     changed = DEPLOYMENTS.changed(tx, deployment, spec=_kept(spec), generation=generation, updated_at=tx.now)
@@ -124,7 +126,7 @@ def change(tx: Tx, deployment: Deployment, asked: DeploymentChange) -> Deploymen
 def _require_replicas(tx: Tx, spec: DeploymentCreate, more: int) -> None:
     """Refuse with 403 more replicas than the quotas of the organization allow."""
     gpus = more * spec.gpu_count_per_replica
-    quotas.require(tx, spec.organization_id, {quotas.REPLICAS: more, quotas.GPUS: gpus})
+    quotas.require(tx, spec.organization_id, {quotas.REPLICAS: more, quotas.GPUS: gpus, quotas.USAGE_RECORDS: more})
 
 
 def _require(rules: tuple[Rule, ...], spec: DeploymentCreate) -> None:

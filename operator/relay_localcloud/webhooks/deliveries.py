@@ -50,6 +50,8 @@ PER_RECEIVER = 8
 ATTEMPTS_KEPT: Final = 20_000
 LARGEST: Final = 32 * 1024 * 1024
 """Bytes on disk of the attempts that are kept, each with its event."""
+PAUSED_KEPT: Final = 1_000
+"""Deliveries of a subscription that fall due while it is paused and wait until it is resumed, at most."""
 _FIXED_SIZE: Final = 300
 _PRUNED_EVERY: Final = 1_000
 
@@ -71,6 +73,10 @@ _FIND = Prepared(
     .join_from(tables.due, DELIVERIES.table, _item.subject == _delivery.id)
     .join(WEBHOOKS.table, _delivery.webhook_id == _webhook.id)
     .where(_item.id == bindparam("of_item"))
+)
+
+_OVERDUE = Prepared(
+    select(_item.id).where(_item.lane == bindparam("of_lane"), _item.due_at <= bindparam("now")).limit(PAUSED_KEPT + 1)
 )
 
 
@@ -196,12 +202,22 @@ def _prepare(tx: Tx, item_id: int, at: int, *, faulty: bool) -> Call | None:
     item = DueItem(item_id, row[0], ATTEMPT, row[1], row[2], json.loads(row[3]))
     event_type, body, webhook_id, organization_id, url, key, enabled = row[4:]
     if not enabled and "replay" not in item.payload:  # it stays on the queue for whoever resumes
+        if _overdue(tx, webhook_id) > PAUSED_KEPT:
+            due.remove(tx.connection, item_id)
+            if item.payload["attempt"] == 1:  # no attempt tells of it
+                DELIVERIES.remove(tx, id=item.subject)
+            return None
         due.schedule(tx.connection, item.due_at, ATTEMPT, item.subject, {**item.payload, PAUSED: True}, item.lane)
         return None
     interference = webhook_faults.interfere(tx, item, organization_id) if faulty else webhook_faults.UNDISTURBED
     if interference is None:
         return None
     return Call(item, at, webhook_id, organization_id, url, key, event_type, body.encode(), interference)
+
+
+def _overdue(tx: Tx, webhook_id: str) -> int:
+    """How many calls to a subscription fell due, itself included; counted up to one more than may wait."""
+    return len(_OVERDUE.run(tx.connection, of_lane=webhook_id, now=tx.now).fetchall())
 
 
 def resume(tx: Tx, webhook_id: str) -> None:

@@ -43,7 +43,7 @@ def require_quotas(tx: Tx, organization_id: str, kind: str, request_bytes: int, 
     """Refuses with 403 one more workload than the quotas of the organization allow."""
     live, ended = _QUOTAS[kind]
     more = {live: 1, ended: 1, quotas.GPUS: gpu_count, quotas.REQUEST_BYTES: request_bytes}
-    quotas.require(tx, organization_id, more)
+    quotas.require(tx, organization_id, {**more, quotas.USAGE_RECORDS: 1})
 
 
 def require_disk(disk_size_gb: int | None) -> None:

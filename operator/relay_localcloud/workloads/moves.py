@@ -111,7 +111,7 @@ _DUE_AT: Final[Mapping[Timer | None, Callable[[Tx, Workload], int | None]]] = {
 
 def _claim_gpus(tx: Tx, workload: Workload, _: Cause) -> None:
     billing.require_funds(tx, workload.organization_id)
-    quotas.require(tx, workload.organization_id, {quotas.GPUS: workload.gpu_count})
+    quotas.require(tx, workload.organization_id, {quotas.GPUS: workload.gpu_count, quotas.USAGE_RECORDS: 1})
     if workload.node_id is None:
         require_cpu_slot(tx)
     else:

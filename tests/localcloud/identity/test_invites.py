@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.localcloud.support.people import invite, session_of, sign_up
+from tests.localcloud.support.workloads import DAY
 
 if TYPE_CHECKING:
     from tests.localcloud.conftest import StartServer
@@ -152,3 +153,16 @@ async def test_reading_an_invite_is_405(server: Server) -> None:
     answer = await person.call("GET", "/v1/invites/inv_x/accept")
     assert answer.refusal == (405, "method_not_allowed")
     assert answer.headers["allow"] == "POST"
+
+
+async def test_an_invite_is_forgotten_a_day_after_its_end(organization: Organization) -> None:
+    server, person = organization.server, await sign_up(organization.server)
+    used = await invite(organization, "one@else.example", expiresInSeconds=365 * DAY)
+    expired = await invite(organization, "two@else.example", expiresInSeconds=0)
+    await person.ok("POST", f"/v1/invites/{used}/accept")
+    for passed, refusal in ((DAY - 1, (410, "gone")), (1, (404, "not_found"))):
+        await server.advance(passed)
+        await invite(organization, "another@else.example")
+        person = await sign_up(server)
+        for token in (used, expired):
+            assert (await person.call("POST", f"/v1/invites/{token}/accept")).refusal == refusal

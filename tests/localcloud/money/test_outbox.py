@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tests.localcloud.support.people import invite
 from tests.localcloud.support.workloads import DAY, own_node, record, running_pod, set_organization
 
 if TYPE_CHECKING:
@@ -36,3 +37,20 @@ async def test_the_outbox_can_be_asked_for_one_organization(organization: Organi
     everybody = {item["organizationId"] for item in (await server.ok("GET", "/outbox"))["items"]}
     assert everybody >= {organization.id, other.id}
     assert (await server.ok("GET", "/outbox?organizationId=org_nothing"))["items"] == []
+
+
+async def test_the_newest_thousand_e_mails_of_each_organization_are_kept(organization: Organization) -> None:
+    server = organization.server
+    other = await server.organization()
+    await invite(other, "first@other.example")
+    await invite(organization, "first@example.test")
+    state = await server.ok("GET", "/export")
+    letters = state["tables"]["outbox"]
+    first = letters[-1]
+    letters += [{**first, "sequence": first["sequence"] + n, "recipient": f"{n}@example.test"} for n in range(1, 998)]
+    await server.ok("POST", "/import", state)
+    for count, oldest in ((999, "first@example.test"), (1_000, "first@example.test"), (1_000, "1@example.test")):
+        await invite(organization, "newest@example.test")
+        kept = (await server.ok("GET", f"/outbox?organizationId={organization.id}"))["items"]
+        assert (len(kept), kept[0]["to"], kept[-1]["to"]) == (count, oldest, "newest@example.test")
+    assert len((await server.ok("GET", f"/outbox?organizationId={other.id}"))["items"]) == 1

@@ -253,3 +253,38 @@ def test_items_sum_up_and_payouts_never_change_and_never_pay_more(stints: list[S
         last = statement(nodes, began, paid[-1].end)
         assert sum(payout.cents for payout in paid) == last.total_cents
     assert statement(nodes, began, now + later).payouts[: len(paid)] == paid
+
+
+async def test_what_was_earned_and_paid_outlasts_the_records_of_it(
+    provider: Organization, organization: Organization
+) -> None:
+    server = provider.server
+    await set_organization(organization, balanceCents=10**9)
+    await community_node(provider)
+    ended, going = await running_pod(organization), await running_pod(organization)
+    await server.advance(40 * DAY)
+    await act(organization, ended, "terminate")
+    await server.advance(DAY)
+    has, shown = await balance(organization), await earnings(provider)
+
+    async def resources() -> set[str]:
+        rows = (await server.ok("GET", "/export"))["tables"]["usage_records"]
+        return {row["resource_id"] for row in rows if row["organization_id"] == organization.id}
+
+    assert await resources() == {ended, going}
+    await act(organization, going, "terminate")
+    await server.advance(399 * DAY - 3601)
+    assert await resources() == {ended, going}
+    settled = await earnings(provider)
+    assert (settled["items"], settled["totalCents"]) == (shown["items"], shown["totalCents"])
+    await server.advance(3601)
+    assert await resources() == {going}
+    assert await earnings(provider) == settled
+    await server.advance(DAY)
+    assert await resources() == set()
+    assert await earnings(provider) == settled
+    assert (await balance(organization))["availableCents"] == has["availableCents"]
+    restarted = await running_pod(organization)
+    await server.advance(HOUR)
+    await act(organization, restarted, "terminate")
+    assert (await earnings(provider))["totalCents"] == settled["totalCents"] + await price(organization)

@@ -9,7 +9,7 @@ import pytest
 
 from relay_localcloud.counted import COUNTED
 from relay_localcloud.quotas.quotas import QUOTAS
-from tests.localcloud.support import batches, deployments
+from tests.localcloud.support import batches, clusters, deployments
 from tests.localcloud.support.inference import call
 from tests.localcloud.support.people import sign_up
 from tests.localcloud.support.server import request
@@ -69,6 +69,17 @@ def ended(make: Make, end: str) -> Make:
 async def make_member(organization: Organization, number: int) -> Answer:
     person = await sign_up(organization.server, email=f"{number}@{organization.id.replace('_', '-')}.example")
     return await organization.call("POST", "/v1/orgs/{org}/members/add", {"email": person.email, "role": "viewer"})
+
+
+async def make_invite(organization: Organization, number: int) -> Answer:
+    invited = {"email": f"{number}@somebody.example", "role": "viewer"}
+    return await organization.server.control("POST", f"/orgs/{organization.id}/invites", invited)
+
+
+async def make_usage_record(organization: Organization, number: int) -> Answer:
+    answer = await make_vm(organization, number)
+    await organization.server.advance(UNTIL_RUNNING)
+    return answer
 
 
 async def make_deployment(organization: Organization, _: int) -> Answer:
@@ -133,6 +144,8 @@ MAKES: dict[str, Make] = {
     "backends": posts("/v1/inference/models/mine/backends", BACKEND, named=False),
     "provisioningTokens": posts("/v1/orgs/{org}/provider/tokens", {}),
     "members": make_member,
+    "invites": make_invite,
+    "usageRecords": make_usage_record,
 }
 """How one more of each comes to be; the quotas of bytes have tests of their own."""
 
@@ -230,6 +243,29 @@ async def test_a_restart_takes_gpus_of_the_quota_again(organization: Organizatio
     await bound(organization, "gpus", 1)
     await act(organization, stopped, "restart")
     assert (await quota(organization, "gpus"))["used"] == 1
+
+
+async def test_nothing_starts_again_whose_usage_could_not_be_kept(organization: Organization) -> None:
+    stopped = (await make_vm(organization, 1)).body["id"]
+    cluster = (await make_cluster(organization, 1)).body["id"]
+    await own_node(organization, "l40s")
+    deployment = await deployments.running(organization, gpuModelId="l40s", rolloutStrategy="rolling")
+    await act(organization, stopped, "stop")
+    await clusters.act(organization, cluster, "stop")
+    await organization.server.advance(60)
+    limit = await bound(organization, "usageRecords", 0)
+    for path, body in (
+        (f"/v1/vms/{stopped}/restart", {}),
+        (f"/v1/clusters/{cluster}/restart", {}),
+        ("/v1/pods", POD),
+        ("/v1/orgs/{org}/clusters/create", {"name": "another"}),
+    ):
+        assert refusal(await organization.call("POST", path, body), "usageRecords", limit) == (403, "QUOTA_EXCEEDED")
+    path = f"{deployments.DEPLOYMENTS}/{deployment}"
+    assert refusal(await organization.call("PATCH", path, {"version": "2"}), "usageRecords", limit)[0] == 403
+    assert (await organization.call("PATCH", path, {"backendWeight": 2})).status == 200
+    await bound(organization, "usageRecords", 1)
+    await act(organization, stopped, "restart")
 
 
 async def test_what_an_organization_is_given_counts_for_it(organization: Organization) -> None:

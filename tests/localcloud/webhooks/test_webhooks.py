@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from relay_localcloud.webhooks.deliveries import PAUSED_KEPT
 from tests.localcloud.support.events import create_webhook, deliveries_of, make_event, settle
 from tests.localcloud.support.receiver import Receiver
 
@@ -250,3 +251,33 @@ async def test_secrets_are_in_no_list_and_no_log(organization: Organization, rec
     ]
     assert rest not in json.dumps(shown)
     assert rest not in organization.server.log
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+async def test_so_many_calls_wait_for_a_subscription_that_is_paused(
+    organization: Organization, receiver: Receiver, beyond: int
+) -> None:
+    server = organization.server
+    webhook = await create_webhook(organization, receiver)
+    path = f"/v1/orgs/{{org}}/webhooks/{webhook['id']}/toggle"
+    receiver.answers = [500]
+    await make_event(organization)
+    await settle(organization)
+    await organization.ok("POST", path, {"enabled": False})
+    state = await server.ok("GET", "/export")
+    tables = state["tables"]
+    (item,) = [row for row in tables["due"] if row["lane"] == webhook["id"]]
+    (sent,) = [row for row in tables["webhook_deliveries"] if row["id"] == item["subject"]]
+    first_call = {**item, "payload": '{"attempt": 1}'}
+    last = max(row["id"] for row in tables["due"])
+    copies = range(1, PAUSED_KEPT + beyond)
+    tables["webhook_deliveries"] += [{**sent, "id": f"{sent['id']}_{n}"} for n in copies]
+    tables["due"] += [{**first_call, "id": last + n, "subject": f"{sent['id']}_{n}"} for n in copies]
+    await server.ok("POST", "/import", state)
+    await server.advance(86_400)
+    tables = (await server.ok("GET", "/export"))["tables"]
+    waiting = {row["subject"] for row in tables["due"] if row["lane"] == webhook["id"]}
+    assert len(waiting) == PAUSED_KEPT + min(beyond, 0)
+    assert {row["id"] for row in tables["webhook_deliveries"] if row["webhook_id"] == webhook["id"]} - waiting <= {
+        sent["id"]
+    }
