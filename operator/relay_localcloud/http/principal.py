@@ -72,6 +72,7 @@ class Principal:
     rule: Rule = ANYONE
     admitted: list[str] = field(default_factory=list)  # to resources of which organizations it was let
     name: str = ""  # what logs may say: the prefix of a key, the id of a user
+    expires_at: int | None = None  # of a key; None: never
 
     def belongs_to(self, organization_id: str) -> bool:
         """Whether the caller is of that organization."""

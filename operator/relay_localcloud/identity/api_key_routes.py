@@ -6,6 +6,7 @@ from relay_localcloud.http.principal import SCOPES, OrganizationId, Organization
 from relay_localcloud.http.routing import Router
 from relay_localcloud.identity import credentials
 from relay_localcloud.identity.credentials import KEYS, ApiKey
+from relay_localcloud.kernel.instants import timestamp
 from relay_localcloud.kernel.rows import shown
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.quotas import quotas
@@ -20,12 +21,14 @@ LONGEST_NAME = 200
 def create_api_key(
     caller: OrganizationWriter, organization_id: OrganizationId, body: Body[ApiKeyCreate], tx: Tx
 ) -> ApiKeyCreated:
-    """Answers the plaintext key, once."""
+    """Answers the plaintext key, once. 403 for a key that makes one with more scopes, or one that outlives it."""
     if len(body.name) > LONGEST_NAME:
         raise ApiError(400, f"name: at most {LONGEST_NAME} characters.")
     scopes = granted_scopes(caller, body.scopes)
+    expires_at = credentials.expiry(tx.now, body.expires_in_seconds)
+    _require_shorter_life(caller, expires_at)
     quotas.require(tx, organization_id, {quotas.API_KEYS: 1})
-    key, plaintext = credentials.create_key(tx, organization_id, body.name, scopes, body.expires_in_seconds)
+    key, plaintext = credentials.create_key(tx, organization_id, body.name, scopes, expires_at)
     return ApiKeyCreated.model_validate({**shown(key), "key": plaintext})
 
 
@@ -59,6 +62,16 @@ def granted_scopes(creator: Principal, scopes: list[str] | None) -> list[str]:
     if beyond:
         raise ApiError(403, f"scopes: {beyond[0]} is more than the caller has.")
     return [scope for scope in SCOPES if scope in wanted]
+
+
+def _require_shorter_life(creator: Principal, expires_at: int | None) -> None:
+    """Refuse with 403 a key that would outlive the key that makes it (assumed)."""
+    if creator.expires_at is not None and (expires_at is None or expires_at > creator.expires_at):
+        raise ApiError(
+            403,
+            f"expiresInSeconds: this key expires at {timestamp(creator.expires_at)} and makes no key that outlives it: "
+            "give fewer seconds, or use another key.",
+        )
 
 
 def summary(key: ApiKey) -> ApiKeySummary:

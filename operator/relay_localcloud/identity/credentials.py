@@ -71,22 +71,25 @@ def new_secret(prefix: str) -> str:
     return prefix + secrets.token_hex(24)
 
 
+def expiry(now: int, expires_in_seconds: int | None) -> int | None:
+    """When a key expires that is to live so long; absent or not above 0 means never (section 2)."""
+    if expires_in_seconds is None or expires_in_seconds <= 0:
+        return None
+    return min(now + expires_in_seconds * SECOND, LAST)
+
+
 def create_key(
     tx: Tx,
     organization_id: str,
     name: str,
     scopes: Sequence[str],
-    expires_in_seconds: int | None = None,
+    expires_at: int | None = None,
     prefix: str = KEY_PREFIX,
     *,
     plaintext: str | None = None,
 ) -> tuple[ApiKey, str]:
-    """Make an API key: what is kept of it, and its plain text, which nothing else ever has.
-
-    `expires_in_seconds` absent or not above 0 means that it never expires (section 2).
-    """
+    """Make an API key: what is kept of it, and its plain text, which nothing else ever has."""
     plaintext = plaintext or new_secret(prefix)
-    lives = expires_in_seconds if expires_in_seconds is not None and expires_in_seconds > 0 else None
     key = KEYS.insert(
         tx,
         id=tx.new_id("key"),
@@ -96,7 +99,7 @@ def create_key(
         digest=digest(plaintext),
         scopes=tuple(scopes),
         created_at=tx.now,
-        expires_at=None if lives is None else min(tx.now + lives * SECOND, LAST),
+        expires_at=expires_at,
     )
     return key, plaintext
 
@@ -148,7 +151,9 @@ def _key_holder(tx: Tx, credential: str) -> Principal:
         raise RefusedKey("expired", "This API key has expired.")
     if key.last_used_at is None or tx.now - key.last_used_at >= _USE_IS_WRITTEN_EVERY:
         tx.note(partial(_note_use, key.id))
-    return Principal("api_key", key.organization_id, frozenset(key.scopes), name=key.key_prefix)
+    return Principal(
+        "api_key", key.organization_id, frozenset(key.scopes), name=key.key_prefix, expires_at=key.expires_at
+    )
 
 
 def _note_use(key_id: str, tx: Tx) -> None:

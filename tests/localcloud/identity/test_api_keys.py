@@ -183,3 +183,29 @@ async def test_methods_of_keys_that_are_not_served_are_405(
     assert answer.refusal == (405, "method_not_allowed")
     assert "allow" in answer.headers
     assert allowed in answer.headers["allow"]
+
+
+@pytest.mark.parametrize(("seconds", "status"), [(99, 200), (100, 200), (101, 403), (0, 403), (-1, 403), (None, 403)])
+async def test_a_key_makes_no_key_that_outlives_it(
+    organization: Organization, seconds: int | None, status: int
+) -> None:
+    mother = await organization.ok("POST", CREATE, {"name": "mother", "expiresInSeconds": 100})
+    before = await organization.ok("GET", KEYS)
+    answer = await organization.call("POST", CREATE, {"name": "k", "expiresInSeconds": seconds}, key=mother["key"])
+    assert answer.status == status
+    if status == 403:
+        assert answer.refusal == (403, "forbidden")
+        listed = next(key for key in before if key["id"] == mother["id"])
+        assert f"this key expires at {listed['expiresAt']}" in answer.body["error"]
+        assert [key["id"] for key in await organization.ok("GET", KEYS)] == [key["id"] for key in before]
+    else:
+        await organization.server.advance(100)
+        assert (await organization.call("GET", "/v1/whoami", key=answer.body["key"])).status == 401
+
+
+async def test_a_session_makes_keys_that_outlive_it(organization: Organization) -> None:
+    person = await session_of(organization)
+    made = await person.ok("POST", CREATE.replace("{org}", organization.id), {"name": "k"})
+    await organization.server.advance(2 * 86_400)
+    assert (await person.call("GET", "/v1/me")).status == 401
+    assert (await organization.call("GET", "/v1/whoami", key=made["key"])).status == 200
