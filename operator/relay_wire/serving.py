@@ -45,7 +45,7 @@ class EngineSettings(Sent):
     max_model_len: AtLeastOne | None = None
     engine_image: Reference | None = None
     env: Annotated[dict[str, str], Field(max_length=1000)] | None = Field(default=None, repr=False)
-    extra_args: Annotated[list[str], Field(max_length=1000)] | None = None
+    extra_args: Annotated[list[str], Field(max_length=1000)] | None = Field(default=None, repr=False)
     weights_ref: Reference | None = None
 
 
@@ -147,7 +147,7 @@ class Deployment(Received):
     max_model_len: Lenient[int] = None
     engine_image: Lenient[str] = None
     env: Lenient[dict[str, str]] = Field(default=None, repr=False)
-    extra_args: Lenient[list[str]] = None
+    extra_args: Lenient[list[str]] = Field(default=None, repr=False)
     weights_ref: Lenient[str] = None
     native_families: Lenient[list[str]] = None
     max_concurrency_per_replica: Lenient[int] = None

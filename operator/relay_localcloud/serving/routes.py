@@ -58,7 +58,7 @@ def list_deployments(caller: ServingReader, page: PageRequest, tx: Tx) -> dict[s
     openapi_extra=ASSUMED,
 )
 def get_deployment(caller: ServingReader, deployment_id: ResourceId, tx: Tx) -> wire.Deployment:
-    """Answers it with its replicas; without its `env` who may not change it."""
+    """Answers it with its replicas; without `env` and `extraArgs` for who may not change it."""
     return _shown(tx, caller, _visible(tx, caller, deployment_id))
 
 
@@ -96,7 +96,7 @@ def _visible(tx: Tx, caller: Principal, deployment_id: str) -> Deployment:
 def _shown(tx: Tx, caller: Principal, deployment: Deployment) -> wire.Deployment:
     """What was asked for, with the defaults of section 2, and how it stands."""
     replicas = REPLICAS.of(tx, deployment.id)
-    secret = set() if caller.holds("org:write", deployment.organization_id) else {"env"}
+    secret = set() if caller.holds("org:write", deployment.organization_id) else {"env", "extra_args"}
     asked = deployment.spec.model_dump(by_alias=True, exclude={"acknowledge_lane_join"} | secret)
     return wire.Deployment.model_validate(
         {

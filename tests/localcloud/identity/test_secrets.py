@@ -1,4 +1,4 @@
-"""Tokens and environments are shown to who may change what has them, and to nobody else."""
+"""Tokens, environments and arguments are shown to who may change what has them, and to nobody else."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 PASSWORD = "a-password-of-theirs"
 ENV = {"PASSWORD": PASSWORD}
+ARGUMENT = "an-argument-of-theirs"
 READING = {
     "clusters": ("clusters:read",),
     "deployments": ("clusters:read", "clusters:write"),
@@ -31,7 +32,9 @@ async def made(organization: Organization, kind: str) -> list[str]:
         cluster = await clusters.create(organization, envVars=ENV)
         path = f"/v1/clusters/{cluster['id']}"
         return [f"{path}/detail", path, "/v1/orgs/{org}/clusters"]
-    deployment = await deployments.create(organization, env=ENV, replicasDesired=0, acknowledgeLaneJoin=True)
+    deployment = await deployments.create(
+        organization, env=ENV, extraArgs=["--api-key", ARGUMENT], replicasDesired=0, acknowledgeLaneJoin=True
+    )
     return [f"{deployments.DEPLOYMENTS}/{deployment['id']}", deployments.DEPLOYMENTS]
 
 
@@ -43,7 +46,7 @@ async def seen(organization: Organization, paths: list[str], key: str) -> bool:
 
 
 def _has_secrets(answer: Answer) -> bool:
-    return any(each in answer.raw for each in (PASSWORD.encode(), b"deployToken", b"dt_"))
+    return any(each in answer.raw for each in (PASSWORD.encode(), ARGUMENT.encode(), b"deployToken", b"dt_"))
 
 
 @pytest.mark.parametrize("role", ["owner", "admin", "member", "viewer"])
