@@ -60,7 +60,7 @@ class Field(Ground):
 
     async def statuses(self) -> dict[str, Any]:
         """Every object's, without what differs between two runs that went equally well."""
-        return {item["metadata"]["name"]: oracles.normalised(item.get("status") or {}) for item in await self.objects()}
+        return {item["metadata"]["name"]: oracles.at_rest(item.get("status") or {}) for item in await self.objects()}
 
     def own_ids(self, recorded: set[tuple[str, str]]) -> None:
         """No object was ever given an id that was made for another, but by people; raises AssertionError."""
