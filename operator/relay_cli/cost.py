@@ -8,23 +8,27 @@ import typer
 
 from relay_cli import accounts, objects
 from relay_cli.accounts import Account, BaseUrl
-from relay_cli.failures import Failure, complain
+from relay_cli.failures import Failure, Status, complain
 from relay_cli.kubectl import Kubectl
 from relay_cli.objects import CloudObject
 from relay_cli.options import AllNamespaces, OutputOption
+from relay_cli.spend import COLUMNS, spenders
 from relay_cli.tables import Column, Output, as_json, dollars, table
 from relay_client import Cloud
 from relay_client.operations import GET_CURRENT_USAGE, LIST_DAILY_USAGE
-from relay_operator.api.meta import GROUP, Model
+from relay_operator.api.meta import COST_CENTER, Model
 from relay_operator.api.references import AccountKind
 from relay_wire.billing import CurrentUsage, DailyUsageList
-
-COST_CENTER: Final = f"{GROUP}/cost-center"
-"""The label that says who pays for an object."""
 
 Days = Annotated[
     int,
     typer.Option("--days", min=0, max=365, metavar="N", help="Of each organization on each of so many days instead."),
+]
+Spend = Annotated[
+    bool,
+    typer.Option(
+        "--spend", help="This month by namespace and cost centre as the accounts tell, objects that are gone included."
+    ),
 ]
 ToldT = TypeVar("ToldT")
 
@@ -67,10 +71,17 @@ async def cost(
     kubectl: Kubectl,
     all_namespaces: AllNamespaces = False,
     days: Days = 0,
+    spend: Spend = False,
     base_url: BaseUrl = "",
     output: OutputOption = Output.TABLE,
 ) -> None:
     """What is spent an hour and this month, by namespace and by the label gpurelay.dev/cost-center."""
+    if spend:
+        if days:
+            raise Failure("--days and --spend are two tables: ask for one of them", Status.MISUSED)
+        attributed = spenders(await accounts.listed(kubectl, everywhere=all_namespaces))
+        typer.echo(as_json(attributed) if output is Output.JSON else table(COLUMNS, attributed), nl=False)
+        return
     found = await objects.workloads(kubectl, everywhere=all_namespaces)
     paying = await _paying(kubectl, found, everywhere=all_namespaces)
     if days:

@@ -40,6 +40,7 @@ from relay_operator.engine.queue import Priority, Queue, Shares
 from relay_operator.engine.served import ServedKinds
 from relay_operator.engine.vanished import Vanished
 from relay_operator.engine.workers import Workers
+from relay_operator.flows.account.bookkeeping import Departed
 from relay_operator.flows.batch.places import Places
 from relay_operator.flows.batch.transfers import Transfers
 from relay_operator.flows.wiring import Parts
@@ -315,11 +316,13 @@ def _assemble(settings: Settings, api: ApiAccess, kinds: Sequence[Kind[Parts]]) 
     plurals = {kind.name: kind.definition.plural for kind in kinds if kind.uses_account}
     metrics = process_metrics(version("relay-operator"), plurals)
     kube = Kube(api, on_write=metrics.on_write)
+    departed = Departed()
     wakers = {kind.name for kind in kinds if kind.wakes_with_owned}
     cache = Cache(
         on_owned=lambda owner: queue.add(owner, Priority.CHANGE) if owner.kind in wakers else None,
         on_shared=lambda holder: queue.add(holder, Priority.CHANGE),
         on_related=lambda key: queue.add(key, Priority.CHANGE),
+        on_left=lambda key, entry: departed.note(key, entry, cache.account_meant(key, entry)),
         without_account=frozenset(kind.name for kind in kinds if not kind.uses_account),
     )
     queue = Queue[ObjectKey](time.monotonic, _shares(settings.workers, cache, kinds))
@@ -351,7 +354,7 @@ def _assemble(settings: Settings, api: ApiAccess, kinds: Sequence[Kind[Parts]]) 
         served=ServedKinds(functools.cache(lambda: _needed(kinds)), _remedy(settings.namespace)),
     )
     disabled = frozenset(kind.name for kind in kinds if kind.assumed and kind.name not in settings.assumed_kinds)
-    parts = Parts(settings, engine, accounts, metrics, stores, transfers, leading, plurals, disabled)
+    parts = Parts(settings, engine, accounts, metrics, stores, transfers, leading, plurals, disabled, departed)
     reconcilers = {kind.name: kind.reconciler(parts) for kind in kinds}
     return App(
         parts=parts,

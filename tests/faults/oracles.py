@@ -31,7 +31,7 @@ _PASSING = frozenset(
 _MOMENT = re.compile(r"(Time|Since|At|Deadline)$")
 # Of an account, who it is, and what follows from how long something has run.
 _IDENTITY = frozenset({"organizationId", "organizationName", "identity", "secretPrefix", "url"})
-_MONEY = frozenset({"balanceCents", "availableCents", "burnPerHourCents", "runwayHours", "inUse"})
+_MONEY = frozenset({"balanceCents", "availableCents", "burnPerHourCents", "runwayHours", "inUse", "spend"})
 CANARY, _WEBHOOK_SECRET = "canary-", "whsec_"
 
 

@@ -76,7 +76,7 @@
   - get
   - create
   - patch
-# env and batch input are read; connections and answers are written
+# env and batch input are read; connections, answers, who spent what are kept
 - apiGroups:
   - ''
   resources:
@@ -230,7 +230,7 @@
   - get
   - create
   - patch
-# what vanished with something in the cloud
+# what vanished with something in the cloud; who spent what
 - apiGroups:
   - ''
   resources:

@@ -9,7 +9,7 @@ from relay_operator.api.conditions import ObjectStatus
 from relay_operator.api.definition import AGE, READY, REASON, Column, Definition
 from relay_operator.api.meta import Model, Resource, Time
 from relay_operator.api.references import LabelKey, LabelValue, NamespaceName, SecretKeyRef
-from relay_operator.api.schema import as_set, atomic, field_rules, rules
+from relay_operator.api.schema import as_set, atomic, field_rules, map_by, rules
 
 _PLAIN_URL = (
     r"self.matches('^https?://[^\\s/?#@]+(/[^\\s?#]*)?$')",
@@ -209,6 +209,36 @@ class Ownerless(Model):
     since: Time | None = Field(None, description="Since when it has had no owner.")
 
 
+MAX_SPENDERS = 256
+
+
+class Spent(Model):
+    """What one namespace, or one cost centre, spent."""
+
+    name: str = Field(
+        min_length=1,
+        max_length=63,
+        description="The namespace, or the value of the label gpurelay.dev/cost-center; `unattributed` is what is of "
+        "none, `others` are those that spent least, if there are too many.",
+    )
+    cents: int = Field(ge=0, description="Month to date, in cents.")
+
+
+class Spend(Model):
+    """What the organization used this month, by the objects that it was used for; each list sums up to all of it."""
+
+    since: Time = Field(description="The beginning of the month, in UTC.")
+    observed_time: Time = Field(description="When the cloud said so.")
+    by_namespace: list[Spent] = Field(
+        max_length=MAX_SPENDERS, json_schema_extra=map_by("name"), description="By the namespaces of the objects."
+    )
+    by_cost_center: list[Spent] = Field(
+        max_length=MAX_SPENDERS,
+        json_schema_extra=map_by("name"),
+        description="By their label gpurelay.dev/cost-center.",
+    )
+
+
 class WebhookStatus(Model):
     """The subscription that the operator made."""
 
@@ -235,6 +265,7 @@ class AccountStatus(ObjectStatus):
         None, description="Below this the cloud stops what runs, in cents of the available balance."
     )
     runway_hours: int | None = Field(None, ge=0, description="Whole hours until then; absent while nothing burns.")
+    spend: Spend | None = Field(None, description="What was spent this month, and for whom, be they there or gone.")
     in_use: InUse | None = Field(None, description="Objects that depend on the account.")
     webhook: WebhookStatus | None = Field(None, description="The webhook subscription.")
     unclaimed: list[Ownerless] | None = Field(

@@ -18,6 +18,8 @@ CATEGORY = "gpurelay"
 
 FINALIZER = f"{GROUP}/cloud-resource"
 LEADER_LABEL = f"{GROUP}/leader"
+COST_CENTER = f"{GROUP}/cost-center"
+"""The label that says who pays for an object."""
 
 ANNOTATION_PREFIX = f"{GROUP}/"
 CREATE_INTENT = f"{ANNOTATION_PREFIX}create-intent"  # written by the operator alone

@@ -62,7 +62,12 @@ def in_watched_namespaces(definitions: Iterable[Definition]) -> tuple[Rule, ...]
     return (
         *own_kinds(definition for definition in definitions if definition.namespaced),
         Rule("keys and env are read; connections, API keys and webhook secrets are written", "", ("secrets",), _KEEP),
-        Rule("env and batch input are read; connections and answers are written", "", ("configmaps",), _KEEP),
+        Rule(
+            "env and batch input are read; connections, answers, who spent what are kept",
+            "",
+            ("configmaps",),
+            _KEEP,
+        ),
         Rule("the place that a batch claimed and had no answers for", "", ("configmaps",), ("delete",)),
         Rule("what happened, for people", "events.k8s.io", ("events",), ("create",)),
     )
@@ -88,7 +93,12 @@ def in_own_namespace() -> tuple[Rule, ...]:
         Rule("the first replica makes the Lease; a create has no name to restrict", leases, ("leases",), ("create",)),
         Rule("the label that the webhook Service selects", "", ("pods",), ("patch",)),
         Rule("keys and webhook secrets of cluster-wide accounts", "", ("secrets",), _KEEP),
-        Rule("what vanished with something in the cloud", "", ("configmaps",), (*_KEEP, "list", "delete")),
+        Rule(
+            "what vanished with something in the cloud; who spent what",
+            "",
+            ("configmaps",),
+            (*_KEEP, "list", "delete"),
+        ),
     )
 
 

@@ -28,6 +28,8 @@ class Cache:
     """Told everybody who records a cloud id that another object records too, or did until now."""
     on_related: Callable[[ObjectKey], None] = lambda _key: None
     """Told who waits for an object that it refers to and that changed, and who is let go by all that refer to it."""
+    on_left: Callable[[ObjectKey, Entry], None] = lambda _key, _entry: None
+    """Told who recorded a cloud id and does so no more, as it was."""
     without_account: frozenset[str] = frozenset()
     """Kinds that use no account, beside the accounts themselves."""
     _entries: dict[ObjectKey, Entry] = field(default_factory=dict)
@@ -187,6 +189,8 @@ class Cache:
             holders = self._by_cloud_id.of(cloud_id)
             for holder in holders if holders - {key} else ():
                 self.on_shared(holder)
+        if before is not None and former not in ("", present):
+            self.on_left(key, before)
         for users, left, joined in zip(
             (self._users, self._searching), _accounts(before), _accounts(after), strict=True
         ):

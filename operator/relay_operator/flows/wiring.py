@@ -16,6 +16,7 @@ from relay_operator.engine.controller import Controller, Engine
 from relay_operator.engine.passes import KindReconciler
 from relay_operator.engine.shared_lists import SharedLists
 from relay_operator.engine.traces import Traces
+from relay_operator.flows.account.bookkeeping import Bookkeeper, Departed
 from relay_operator.flows.account.flow import AccountFlow
 from relay_operator.flows.account.sweep import Sweeper
 from relay_operator.flows.batch.act import Actor as BatchActor
@@ -61,6 +62,8 @@ class Parts:
     """By kind, of those that use accounts."""
     disabled: frozenset[str]
     """Kinds that are switched off: what there is of them is only ended."""
+    departed: Departed
+    """Who had something in the cloud a while ago."""
     traces: dict[str, Traces] = field(default_factory=dict)
     """By kind: each controller adds its own."""
 
@@ -91,7 +94,10 @@ def accounts(definition: Definition, model: type[AnyAccount]) -> Callable[[Parts
             metrics.on_late_create,
             parts.accounts.organization_of,
         )
-        flow = AccountFlow(definition, model, engine, settings, parts.accounts, metrics, parts.plurals, sweeper)
+        bookkeeper = Bookkeeper(engine, parts.departed, settings.namespace)
+        flow = AccountFlow(
+            definition, model, engine, settings, parts.accounts, metrics, parts.plurals, sweeper, bookkeeper
+        )
         return Controller(engine, flow)
 
     return controller

@@ -145,6 +145,13 @@ class Metrics:
             ["namespace", "account"],
         )
 
+        # As many for an account as its status lists at most.
+        self.spend_cents = gauge(
+            "gpurelay_spend_cents",
+            "What an account's organization used this month, by whom, in cents.",
+            ["account_namespace", "account", "namespace", "cost_center"],
+        )
+
         # Looking a series up takes longer than counting in it. Those that can end are not kept.
         self._reconciles = cache(self.reconciles.labels)
         self._reconcile_seconds = cache(self.reconcile_seconds.labels)
@@ -178,10 +185,17 @@ class Metrics:
         if burn_cents_per_hour is not None:
             self.account_burn_cents_per_hour.labels(namespace, account).set(burn_cents_per_hour)
 
+    def on_spend(self, namespace: str, account: str, shares: Iterable[tuple[str, str, int]]) -> None:
+        """Shows what an account's organization used this month, by namespace and cost centre, and nothing else."""
+        self.spend_cents.remove_by_labels({"account_namespace": namespace, "account": account})
+        for spender, cost_center, cents in shares:
+            self.spend_cents.labels(namespace, account, spender, cost_center).set(cents)
+
     def forget_account(self, namespace: str, account: str) -> None:
         """Ends the series of an account that is gone."""
         self.account_available_cents.remove_by_labels({"namespace": namespace, "account": account})
         self.account_burn_cents_per_hour.remove_by_labels({"namespace": namespace, "account": account})
+        self.spend_cents.remove_by_labels({"account_namespace": namespace, "account": account})
 
 
 def process_metrics(version: str, kinds: Iterable[str]) -> Metrics:

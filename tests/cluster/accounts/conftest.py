@@ -24,6 +24,7 @@ from relay_operator.engine.kube import Kube
 from relay_operator.engine.passes import KindReconciler
 from relay_operator.engine.queue import Priority, Queue, Taken
 from relay_operator.engine.vanished import Vanished
+from relay_operator.flows.account.bookkeeping import Bookkeeper, Departed
 from relay_operator.flows.account.flow import AccountFlow
 from relay_operator.flows.account.sweep import Sweeper
 from relay_operator.observability.metrics import Metrics
@@ -71,7 +72,10 @@ class Bench:
 
     def restart(self) -> None:
         """A process that knows nothing: what came before was killed."""
-        self.cache = Cache()
+        self.departed = Departed()
+        self.cache = Cache(
+            on_left=lambda key, entry: self.departed.note(key, entry, self.cache.account_meant(key, entry))
+        )
         self.queue = Queue[ObjectKey](self.clock)
         self.metrics = Metrics(CollectorRegistry())
         settings = self.settings
@@ -101,7 +105,8 @@ class Bench:
             organization_of=self.accounts.organization_of,
         )
         plurals = {"GpuPod": "gpupods", "GpuCluster": "gpuclusters", "InferenceBatch": "inferencebatches"}
-        shared = self.engine, settings, self.accounts, self.metrics, plurals, sweeper
+        bookkeeper = Bookkeeper(self.engine, self.departed, OPERATOR_NAMESPACE)
+        shared = self.engine, settings, self.accounts, self.metrics, plurals, sweeper, bookkeeper
         self.controllers: dict[str, KindReconciler] = {
             CLOUD_ACCOUNT.kind: Controller(self.engine, AccountFlow(CLOUD_ACCOUNT, CloudAccount, *shared)),
             CLUSTER_CLOUD_ACCOUNT.kind: Controller(

@@ -10,7 +10,9 @@ from relay_cli.cost import Share, days_of, of_no_object, shares
 from relay_cli.failures import Failure
 from relay_cli.kubectl import parsed
 from relay_cli.objects import CloudObject
-from relay_operator.api.cloudaccount import CloudAccount
+from relay_cli.spend import COLUMNS, spenders
+from relay_cli.tables import table
+from relay_operator.api.cloudaccount import AccountStatus, CloudAccount
 from relay_wire.billing import BillingBreakdownItem, CurrentUsage, DailyUsage, DailyUsageList
 
 
@@ -55,6 +57,29 @@ def test_without_the_organizations_usage_the_month_is_not_known() -> None:
 def test_what_no_object_has_is_told_apart() -> None:
     assert of_no_object([_workload("a")], {"org_1": _used(a=10, gone=5)}) == [_share(None, None, 0, 0, 5)]
     assert of_no_object([_workload("a")], {"org_1": _used(a=10)}) == []
+
+
+def test_accounts_tell_who_spent_what_those_who_spent_most_first() -> None:
+    told = {
+        "since": "2026-11-01T00:00:00Z",
+        "observedTime": "2026-11-23T18:05:12Z",
+        "byNamespace": [{"name": "ml", "cents": 1}, {"name": "web", "cents": 29_854}],
+        "byCostCenter": [{"name": "research", "cents": 29_855}],
+    }
+    account = _account()
+    account = account.model_copy(update={"status": AccountStatus.model_validate({"spend": told})})
+    rows = spenders([_account(), account])
+    assert [(row.account, row.by, row.name, row.month_to_date_cents) for row in rows] == [
+        ("CloudAccount/ml/default", "namespace", "web", 29_854),
+        ("CloudAccount/ml/default", "namespace", "ml", 1),
+        ("CloudAccount/ml/default", "costCenter", "research", 29_855),
+    ]
+    assert table(COLUMNS, rows).splitlines() == [
+        "ACCOUNT                  NAMESPACE  COST CENTER  THIS MONTH",
+        "CloudAccount/ml/default  web        -               $298.54",
+        "CloudAccount/ml/default  ml         -                 $0.01",
+        "CloudAccount/ml/default  -          research        $298.55",
+    ]
 
 
 def test_days_are_told_by_organization() -> None:

@@ -83,6 +83,22 @@ def test_who_records_an_id_is_told_of_others_that_come_and_go() -> None:
     assert (cache.others(KEY, "pod-1", "t1"), told) == (frozenset(), {KEY: 4, OTHER: 2})
 
 
+def test_who_records_an_id_no_more_is_told_as_it_was() -> None:
+    left: list[tuple[ObjectKey, str]] = []
+    cache = Cache(on_left=lambda key, entry: left.append((key, entry.cloud_id)))
+    cache.put(KEY, raw(1))
+    cache.put(KEY, raw(2, status={"id": "pod-1"}))
+    cache.put(KEY, raw(3, status={"id": "pod-1", "state": "running"}))
+    assert left == []
+    cache.put(KEY, raw(4, status={"id": "pod-2"}))
+    assert left == [(KEY, "pod-1")]
+    cache.put(KEY, raw(5))
+    cache.put(OTHER, raw(1, status={"id": "pod-2"}))
+    cache.drop(OTHER)
+    cache.drop(KEY)
+    assert left == [(KEY, "pod-1"), (KEY, "pod-2"), (OTHER, "pod-2")]
+
+
 @pytest.mark.parametrize(
     ("status", "records"),
     [

@@ -9,7 +9,7 @@ from relay_operator.observability.metrics import Metrics, WebhookOutcome, proces
 
 BOUNDED_LABELS = {
     *("kind", "outcome", "reason", "condition", "operation", "status", "verb", "priority", "namespace", "account"),
-    *("fate", "model", "schedule"),
+    *("fate", "model", "schedule", "account_namespace", "cost_center"),
 }
 
 
@@ -54,6 +54,20 @@ def test_a_deleted_account_is_not_shown_any_longer(metrics: Metrics) -> None:
     text = generate_latest(metrics.registry).decode()
     assert "team-a" not in text
     assert 'gpurelay_account_burn_cents_per_hour{account="default",namespace="team-b"} 120.0' in text
+
+
+def test_who_spent_nothing_more_is_not_shown_any_longer(metrics: Metrics) -> None:
+    metrics.on_spend("team-a", "default", [("team-a", "research", 70), ("team-a", "sales", 5)])
+    metrics.on_spend("", "default", [("team-a", "research", 30)])
+    metrics.on_spend("team-a", "default", [("team-a", "research", 71)])
+    labels = {"account": "default", "namespace": "team-a", "cost_center": "research"}
+    value = metrics.registry.get_sample_value
+    assert value("gpurelay_spend_cents", {**labels, "account_namespace": "team-a"}) == 71
+    assert value("gpurelay_spend_cents", {**labels, "account_namespace": ""}) == 30
+    assert "sales" not in generate_latest(metrics.registry).decode()
+    metrics.forget_account("team-a", "default")
+    assert value("gpurelay_spend_cents", {**labels, "account_namespace": "team-a"}) is None
+    assert value("gpurelay_spend_cents", {**labels, "account_namespace": ""}) == 30
 
 
 def test_the_process_tells_its_version_and_its_memory() -> None:

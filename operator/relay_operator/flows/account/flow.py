@@ -3,7 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import islice
 
@@ -29,6 +29,7 @@ from relay_operator.engine.memory import Memory
 from relay_operator.engine.object_writer import ObjectWriter
 from relay_operator.engine.queue import Priority
 from relay_operator.engine.report import Report, Return
+from relay_operator.flows.account.bookkeeping import Bookkeeper, Books, Page
 from relay_operator.flows.account.observer import AccountObserver
 from relay_operator.flows.account.plan import Action, End, Look, View, plan
 from relay_operator.flows.account.report import AccountFinding, OrganizationSeen, left_over, new_status, unclaimed_of
@@ -58,6 +59,7 @@ class AccountMemory(Memory):
     holds: str = ""
     """The Secret that it holds."""
     sweep: SweepMemory = field(default_factory=SweepMemory)
+    books: Books = field(default_factory=Books)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,7 @@ class AccountFlow:
     plurals: Mapping[str, str]
     """By kind, of those that use accounts."""
     sweeper: Sweeper
+    bookkeeper: Bookkeeper
 
     @property
     def type(self) -> ResourceType:
@@ -205,6 +208,7 @@ class AccountFlow:
             seen = await self._observer().look(account, state.cloud, read_only=read_only)
             if not read_only:
                 await self.sweeper.sweep(state, seen.usage, account.spec.orphans, memory.sweep, facts.now)
+            seen = await self._accounted(account, state, seen, memory, facts.now, read_only=read_only)
         except Unauthorized as error:
             self.accounts.failed(state, error)
             return Looked(await self.accounts.state(key), None)
@@ -225,6 +229,29 @@ class AccountFlow:
             burn = seen.usage.burn_per_hour_cents if seen.usage is not None else None
             self.metrics.on_balance(key.namespace, key.name, seen.balance.available_cents, burn)
         return Looked(state, seen)
+
+    async def _accounted(
+        self,
+        account: AnyAccount,
+        ready: AccountReady,
+        seen: OrganizationSeen,
+        memory: AccountMemory,
+        now: datetime,
+        *,
+        read_only: bool,
+    ) -> OrganizationSeen:
+        """With what was spent this month, and for whom, where the cloud tells."""
+        if seen.usage is None:
+            return seen
+        page = Page(account.key, account.metadata.uid)
+        month, trouble = await self.bookkeeper.account(page, ready, seen.usage, memory.books, now, read_only=read_only)
+        if month is not None:
+            self.metrics.on_spend(account.key.namespace, account.key.name, month.shares)
+        return replace(
+            seen,
+            spend=month.spend if month is not None else None,
+            notes=(*seen.notes, trouble) if trouble else seen.notes,
+        )
 
     async def _end(self, facts: AccountFacts, writer: ObjectWriter, *, unsubscribe: bool) -> Result:
         account, state = facts.account, facts.state

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from pydantic import JsonValue
 
-from relay_operator.api.cloudaccount import AccountStatus, InUse, Ownerless, WebhookStatus
+from relay_operator.api.cloudaccount import AccountStatus, InUse, Ownerless, Spend, WebhookStatus
 from relay_operator.api.conditions import Condition, ConditionType, Reason
 from relay_operator.engine import conditions
 from relay_operator.engine.account import AccountReady, AccountState
@@ -17,6 +17,7 @@ from relay_operator.engine.intent import has
 from relay_operator.engine.leftovers import Leftover
 from relay_operator.engine.manifests import part
 from relay_operator.engine.report import MAY_COME, PAUSED, unrecorded
+from relay_operator.flows.account import spend
 from relay_wire.account import Whoami
 from relay_wire.billing import Balance, CurrentUsage
 
@@ -24,7 +25,7 @@ LOW_RUNWAY_HOURS = 24
 _LONGEST_ID = 253
 _DRIFT_CENTS = 100
 _DRIFT_SHARE = 0.02
-_DRIFTING = ("balance_cents", "available_cents", "runway_hours")
+_DRIFTING = ("balance_cents", "available_cents", "runway_hours", "spend")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class OrganizationSeen:
     """Why what the cloud delivers counts as not arriving; None where nothing tells: it is as it was."""
     notes: tuple[str, ...] = ()
     """What else a person should know, in sentences."""
+    spend: Spend | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,8 @@ def _money(seen: OrganizationSeen) -> dict[str, object]:
     if seen.balance is not None:
         changed["balance_cents"] = seen.balance.balance_cents
         changed["available_cents"] = seen.balance.available_cents
+    if seen.spend is not None:
+        changed["spend"] = seen.spend
     if seen.usage is not None:
         hours = seen.usage.projected_runway_hours
         finite = hours is not None and math.isfinite(hours)
@@ -107,10 +111,12 @@ def _money(seen: OrganizationSeen) -> dict[str, object]:
 
 def _worth_telling(before: AccountStatus, after: AccountStatus) -> bool:
     """Whether the money moved by more than running workloads move it from poll to poll."""
-    if before.available_cents is None or after.available_cents is None:
-        return True
     if before.burn_per_hour_cents != after.burn_per_hour_cents or _is_low(before) != _is_low(after):
         return True
+    if spend.worth_telling(before.spend, after.spend):
+        return True
+    if before.available_cents is None or after.available_cents is None:
+        return before.available_cents is not after.available_cents
     moved = abs(after.available_cents - before.available_cents)
     return moved > max(_DRIFT_CENTS, _DRIFT_SHARE * abs(before.available_cents))
 

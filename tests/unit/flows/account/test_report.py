@@ -1,12 +1,13 @@
 """What an account's status says, and when it is worth a write."""
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from relay_client import Cloud
-from relay_operator.api.cloudaccount import AccountStatus, InUse, WebhookStatus
+from relay_operator.api.cloudaccount import AccountStatus, InUse, Spend, WebhookStatus
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine import conditions
@@ -14,6 +15,7 @@ from relay_operator.engine.account import AccountReady, AccountRefused, AccountS
 from relay_operator.engine.status import status_patch
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.account.report import AccountFinding, OrganizationSeen, new_status
+from relay_operator.flows.account.spend import month_of
 from relay_wire.account import Whoami
 from relay_wire.billing import Balance, CurrentUsage
 
@@ -84,6 +86,40 @@ def test_money_is_written_when_what_runs_changes_or_funds_become_low(ready: Acco
     low = new_status(before, _finding(ready, _seen(9_990, runway=23.9)))
     assert low.runway_hours == 23
     assert _says(low, ConditionType.FUNDS_LOW) == ("True", "RunwayShort")
+
+
+def _spent(cents: int, minutes: float = 0) -> Spend:
+    usage = CurrentUsage(usage_cents=cents, usage_hours=0, breakdown=[])
+    return month_of(usage, {}, NOW + timedelta(minutes=minutes)).spend
+
+
+def test_spend_is_written_with_the_money_that_is_written_anyway_and_alone_when_it_is_worth_it(
+    ready: AccountReady,
+) -> None:
+    before = new_status(AccountStatus(), _finding(ready, replace(_seen(10_000), spend=_spent(1_000))))
+    assert before.spend == _spent(1_000)
+    soon, later = (replace(_seen(9_850), spend=_spent(1_150, minutes)) for minutes in (14, 15))
+    assert status_patch(before, new_status(before, _finding(ready, soon))) == {}
+    grown = new_status(before, _finding(ready, later))
+    assert (grown.spend, grown.available_cents) == (later.spend, 9_850)
+    moved = new_status(before, _finding(ready, replace(_seen(9_000), spend=soon.spend)))
+    assert (moved.spend, moved.available_cents) == (soon.spend, 9_000)
+
+
+def test_spend_that_is_not_told_this_time_stays(ready: AccountReady) -> None:
+    before = new_status(AccountStatus(), _finding(ready, replace(_seen(), spend=_spent(1_000))))
+    assert new_status(before, _finding(ready, _seen(5_000))).spend == _spent(1_000)
+    assert new_status(before, _finding(ready, None)).spend == _spent(1_000)
+
+
+def test_a_key_that_may_not_see_the_balance_writes_no_more_than_one_that_may(ready: AccountReady) -> None:
+    seen = replace(_seen(), balance=None)
+    before = new_status(AccountStatus(), _finding(ready, replace(seen, spend=_spent(1_000))))
+    assert (before.available_cents, before.spend) == (None, _spent(1_000))
+    again = replace(_seen(runway=70.5), balance=None, spend=_spent(1_010, 15))
+    assert status_patch(before, new_status(before, _finding(ready, again))) == {}
+    balance = new_status(before, _finding(ready, _seen(500)))
+    assert balance.available_cents == 500
 
 
 @pytest.mark.parametrize("runway", [None, float("nan"), float("inf")])

@@ -1,0 +1,201 @@
+"""What an account's organization spent, and for whom, also for objects that are gone.
+
+Objects that are there tell whose an id is. A ConfigMap beside the account keeps it for those that go: it is written
+after a look that found something new, so what a process that ends had not written is found again in the next one, but
+for objects that came and went since the last look.
+"""
+
+import logging
+from collections import deque
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+import orjson
+
+from relay_operator.api.meta import ANNOTATION_PREFIX, COST_CENTER, ObjectKey
+from relay_operator.engine.account import AccountReady
+from relay_operator.engine.controller import Engine
+from relay_operator.engine.entry import Entry
+from relay_operator.engine.kube import CONFIG_MAPS, JsonObject, KubeError, NotFound, Refused
+from relay_operator.engine.manifests import is_owned_by, owner, part, texts
+from relay_operator.flows.account.owners import Evidence, Holder, Owners, owner_of, read
+from relay_operator.flows.account.spend import Month, Owner, cents_by_id, month_of
+from relay_wire.billing import CurrentUsage
+
+logger = logging.getLogger(__name__)
+
+LABEL: Final = f"{ANNOTATION_PREFIX}spend"
+_KEY: Final = "owners.json"
+_PREFIX: Final = "relay-spend-"
+_LONGEST_NAME = 253
+_REMEMBERED = 10_000
+_AT_ONCE = 500
+"""Ids between which other work is done."""
+
+
+@dataclass(slots=True)
+class Departed:
+    """Objects that recorded an id a while ago: between two looks, a process could not tell otherwise."""
+
+    _holders: deque[tuple[ObjectKey | None, str, Holder]] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+
+    def note(self, key: ObjectKey, entry: Entry, account: ObjectKey | None) -> None:
+        """It recorded this id, with this account, and does so no more."""
+        self._holders.append((account, entry.cloud_id, _holder(key, entry)))
+
+    def of(self, account: ObjectKey) -> dict[str, list[Holder]]:
+        """By id, those that used this account, the latest first."""
+        found: dict[str, list[Holder]] = {}
+        for used, cloud_id, holder in reversed(self._holders):
+            if used == account:
+                found.setdefault(cloud_id, []).append(holder)
+        return found
+
+
+_NOTHING: Final = Owners("", "")
+
+
+@dataclass(slots=True)
+class Books:
+    """What one process knows of who had what; None as long as it did not ask."""
+
+    owners: Owners | None = None
+    stored: Owners | None = None
+    """As the ConfigMap has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Whose books they are."""
+
+    account: ObjectKey
+    uid: str
+
+    @property
+    def name(self) -> str:
+        """Of the ConfigMap."""
+        return f"{_PREFIX}{self.account.name}"[:_LONGEST_NAME].rstrip("-.")
+
+
+@dataclass(frozen=True, slots=True)
+class Bookkeeper:
+    """Accounts for what organizations use."""
+
+    engine: Engine
+    departed: Departed
+    namespace: str
+    """The operator's own, for accounts that namespaces share."""
+
+    async def account(
+        self, page: Page, ready: AccountReady, usage: CurrentUsage, books: Books, now: datetime, *, read_only: bool
+    ) -> tuple[Month | None, str]:
+        """What was spent this month, and why it is not kept for whom.
+
+        None where what is kept cannot be read at the moment: too little would be attributed.
+        """
+        if books.owners is None:
+            if not usage.breakdown:
+                return month_of(usage, {}, now), ""
+            try:
+                books.owners = books.stored = await self._read(page)
+            except Refused as refused:
+                living = await self._found(page, ready, usage, _NOTHING)
+                return month_of(usage, living, now), f"who had what is gone cannot be read: {refused}"
+            except KubeError as error:
+                logger.info("what %s spent is not told: %s", page.account, error)
+                return None, ""
+        owners = books.owners.at(ready.organization_id, now)
+        owners = owners.with_those(await self._found(page, ready, usage, owners))
+        books.owners = owners.fitting(cents_by_id(usage))
+        trouble = "" if read_only else await self._save(page, books, books.owners)
+        return month_of(usage, owners.current, now), trouble
+
+    async def _found(self, page: Page, ready: AccountReady, usage: CurrentUsage, owners: Owners) -> dict[str, Owner]:
+        """Whose each id of the usage is, if that is known."""
+        found, departed, cache = dict[str, Owner](), self.departed.of(page.account), self.engine.cache
+        installation = self.engine.installation.name
+        for number, item in enumerate(usage.breakdown, start=1):
+            if number % _AT_ONCE == 0:
+                await self.engine.sleep(0)
+            cloud_id = item.resource_id
+            if not cloud_id:
+                continue
+            known, before = owners.current.get(cloud_id), owners.last.get(cloud_id)
+            living = self._living(page.account, cache.with_cloud_id(cloud_id))
+            if known is None or [one.owner for one in living] != [known]:  # else there is nothing to be found out
+                name = item.name or ""
+                living += self._living(page.account, cache.with_name(name, installation, but=""))
+                evidence = Evidence(name, living, departed.get(cloud_id, ()), known, before)
+                known = owner_of(evidence, installation, adoptable=ready.adoption_allowed)
+            if known is not None:
+                found[cloud_id] = known
+        return found
+
+    def _living(self, account: ObjectKey, keys: frozenset[ObjectKey]) -> list[Holder]:
+        """Of these objects, those that use the account."""
+        cache = self.engine.cache
+        return [
+            _holder(key, entry)
+            for key in sorted(keys)
+            if cache.account_of(key) == account and (entry := cache.get(key)) is not None
+        ]
+
+    async def _read(self, page: Page) -> Owners:
+        """Raises Refused, also where the ConfigMap is somebody else's, KubeError."""
+        there = await self._there(page)
+        text = texts(part(there, "data"), encoded=False).get(_KEY) if there is not None else None
+        kept = read(text, page.account.namespace) if text is not None else None
+        if text is not None and kept is None:
+            logger.error("the ConfigMap %s of %s cannot be read: it is written anew", page.name, page.account)
+        return kept or _NOTHING
+
+    async def _save(self, page: Page, books: Books, owners: Owners) -> str:
+        """Written, if it is not what is there; why it is refused. Whatever else fails, the next look does again."""
+        if owners == books.stored or not (owners.current or owners.last):
+            return ""
+        try:
+            await self._write(page, {"data": {_KEY: owners.text()}})
+        except Refused as refused:
+            return f"who had what cannot be kept: {refused}"
+        except KubeError as error:
+            logger.info("who had what of %s is not kept so far: %s", page.account, error)
+        else:
+            books.stored = owners
+        return ""
+
+    async def _write(self, page: Page, data: JsonObject) -> None:
+        """Raises Refused, KubeError."""
+        there, kube, namespace = await self._there(page), self.engine.kube, self._where(page)
+        if there is not None:
+            version = part(there, "metadata").get("resourceVersion")
+            await kube.patch(CONFIG_MAPS, namespace, page.name, {"metadata": {"resourceVersion": version}, **data})
+            return
+        metadata: JsonObject = {
+            "name": page.name,
+            "namespace": namespace,
+            "labels": {LABEL: "true"},
+            "ownerReferences": [owner(page.account, page.uid)],
+        }
+        await kube.create(CONFIG_MAPS, namespace, {"metadata": metadata, **data})
+
+    async def _there(self, page: Page) -> JsonObject | None:
+        """The ConfigMap. Raises Refused where it is somebody else's, KubeError."""
+        namespace = self._where(page)
+        try:
+            found = await self.engine.kube.get(CONFIG_MAPS, namespace, page.name)
+        except NotFound:
+            return None
+        if not is_owned_by(found, page.uid):
+            taken = f"the ConfigMap {page.name} in the namespace {namespace} is not this account's: delete it"
+            raise Refused(409, "Taken", taken)
+        return found
+
+    def _where(self, page: Page) -> str:
+        return page.account.namespace or self.namespace
+
+
+def _holder(key: ObjectKey, entry: Entry) -> Holder:
+    has_one = COST_CENTER.encode() in entry.body  # parsing takes its time, and most have none
+    labels = part(orjson.loads(entry.body), "metadata", "labels") if has_one else {}
+    return Holder(key, entry.uid, str(labels.get(COST_CENTER) or ""))

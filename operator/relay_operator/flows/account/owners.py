@@ -1,0 +1,164 @@
+"""Who had which id: found out from names, kept for this month and the last. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Annotated, Final, TypeAlias
+
+from pydantic import Field, ValidationError
+
+from relay_operator.api.meta import Model, ObjectKey
+from relay_operator.engine.identity import gave, of_here, uids_in
+from relay_operator.flows.account.spend import Owner
+
+MOST_BYTES: Final = 900 * 1024
+"""Of a text in a ConfigMap, which takes a MiB."""
+
+_Word: TypeAlias = Annotated[str, Field(max_length=63)]
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """An object that records an id, or did."""
+
+    key: ObjectKey
+    uid: str
+    cost_center: str
+
+    @property
+    def owner(self) -> Owner:
+        return Owner(self.key.namespace, self.cost_center)
+
+
+@dataclass(frozen=True, slots=True)
+class Owners:
+    """Of one organization's ids."""
+
+    organization: str
+    month: str
+    """As `2026-11`."""
+    current: Mapping[str, Owner] = field(default_factory=dict)
+    """Of ids that this month's usage has had."""
+    last: Mapping[str, Owner] = field(default_factory=dict)
+
+    def at(self, organization: str, now: datetime) -> "Owners":
+        """As they go on in this month; an id is of one organization."""
+        month, before = _month(now), _month(now.replace(day=1) - timedelta(days=1))
+        if (self.organization, self.month) == (organization, month):
+            return self
+        follows = (self.organization, self.month) == (organization, before)
+        return Owners(organization, month, last=self.current if follows else {})
+
+    def with_those(self, found: Mapping[str, Owner]) -> "Owners":
+        return replace(self, current={**self.current, **found})
+
+    def fitting(self, cents: Mapping[str, int], most: int = MOST_BYTES) -> "Owners":
+        """As much as has room: without the last month first, then without those that cost least."""
+        owners = self if _size(self) <= most else replace(self, last={})
+        while owners.current and (size := _size(owners)) > most:
+            number = len(owners.current)
+            dearest = sorted(owners.current, key=lambda one: (-cents.get(one, 0), one))
+            kept = dearest[: min(number * most // size, number - 1)]
+            owners = replace(owners, current={one: owners.current[one] for one in kept})
+        return owners
+
+    def text(self) -> str:
+        """As a ConfigMap keeps it, the same for what is equal."""
+        kept = _Kept(
+            organization=self.organization,
+            month=self.month,
+            current=_grouped(self.current),
+            last=_grouped(self.last),
+        )
+        return kept.model_dump_json()
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What tells whose a resource is."""
+
+    name: str
+    """In the cloud."""
+    living: Sequence[Holder]
+    """Objects that record its id, or gave its name."""
+    departed: Sequence[Holder]
+    """Those that recorded its id, and do so no more."""
+    known: Owner | None
+    """Its owner in this month so far."""
+    before: Owner | None
+    """In the last one."""
+
+
+def owner_of(evidence: Evidence, installation: str, *, adoptable: bool) -> Owner | None:
+    """Whose the resource is; None where that cannot be said.
+
+    Its name shows the object that gave it: it is that one's, whatever statuses say. Those can be forged, so what has
+    another name, or was adopted, stays with whom it was found first in a month. `adoptable`: an object may have taken
+    over what has the name of another.
+    """
+    name, known = evidence.name, evidence.known
+    for holder in (*evidence.living, *evidence.departed):
+        if gave(holder.key, holder.uid, installation, name):
+            return holder.owner
+    given, uids = of_here(name, installation), uids_in(name)
+
+    def may_have_it(holder: Holder) -> bool:
+        # A backup that was restored has given it with the UID that it had.
+        return not given or adoptable or any(gave(holder.key, uid, installation, name) for uid in uids)
+
+    claims = [
+        [holder.owner for holder in those if may_have_it(holder)] for those in (evidence.living, evidence.departed)
+    ]
+    if known is not None:
+        return next((owner for owners in claims for owner in owners if owner.namespace == known.namespace), known)
+    first = next((owners for owners in claims if owners), [])
+    return first[0] if len({owner.namespace for owner in first}) == 1 else evidence.before
+
+
+def read(text: str, namespace: str) -> Owners | None:
+    """What a ConfigMap keeps; None where it cannot be read.
+
+    With a namespace, the account is its own, and so is everything that it pays for: whoever edits the ConfigMap cannot
+    have it paid by another.
+    """
+    try:
+        kept = _Kept.model_validate_json(text)
+    except ValidationError:
+        return None
+    current, last = (_flat(groups, namespace) for groups in (kept.current, kept.last))
+    return Owners(kept.organization, kept.month, current, last)
+
+
+class _Group(Model):
+    """The ids of one owner: owners are few."""
+
+    namespace: _Word
+    cost_center: _Word
+    ids: list[str]
+
+
+class _Kept(Model):
+    organization: str
+    month: str
+    current: list[_Group]
+    last: list[_Group]
+
+
+def _grouped(owners: Mapping[str, Owner]) -> list[_Group]:
+    groups: dict[Owner, list[str]] = {}
+    for cloud_id, owner in sorted(owners.items()):
+        groups.setdefault(owner, []).append(cloud_id)
+    return [_Group(namespace=one.namespace, cost_center=one.cost_center, ids=groups[one]) for one in sorted(groups)]
+
+
+def _flat(groups: Iterable[_Group], namespace: str) -> dict[str, Owner]:
+    own = (group for group in groups if namespace in ("", group.namespace))
+    return {cloud_id: Owner(group.namespace, group.cost_center) for group in own for cloud_id in group.ids}
+
+
+def _size(owners: Owners) -> int:
+    return len(owners.text().encode(errors="replace"))
+
+
+def _month(moment: datetime) -> str:
+    return moment.strftime("%Y-%m")

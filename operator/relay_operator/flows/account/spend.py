@@ -1,0 +1,130 @@
+"""What was spent this month, and for whom. Pure."""
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final, NamedTuple, TypeVar
+
+from relay_operator.api.cloudaccount import MAX_SPENDERS, Spend, Spent
+from relay_operator.engine.fit_schema import fit_schema
+from relay_wire.billing import CurrentUsage
+
+UNATTRIBUTED: Final = "unattributed"
+"""What is of no object that is known, and by cost centre also what is of objects without one."""
+OTHERS: Final = "others"
+"""Those that spent least, where there are too many to be told."""
+_CENTERS_EACH = 16
+"""Cost centres of one namespace: who may label objects must not fill the list for all."""
+_DRIFT_CENTS = 100
+_DRIFT_SHARE = 0.01
+_NOT_BEFORE = timedelta(minutes=15)
+_AT_LATEST = timedelta(hours=1)
+
+
+class Owner(NamedTuple):
+    """Whom something is of; without a cost centre that is empty."""
+
+    namespace: str
+    cost_center: str
+
+
+@dataclass(frozen=True, slots=True)
+class Month:
+    """What an account's organization spent this month."""
+
+    spend: Spend
+    shares: tuple[tuple[str, str, int], ...]
+    """Namespace, cost centre and cents; their number is bounded too."""
+
+
+NameT = TypeVar("NameT", bound=Hashable)
+
+
+def month_of(usage: CurrentUsage, owners: Mapping[str, Owner], now: datetime) -> Month:
+    """By whom ids are; what the breakdown does not tell is of nobody, as is what is in `owners` of nobody."""
+    spent = Counter[Owner]()
+    for cloud_id, cents in cents_by_id(usage).items():
+        owner = owners.get(cloud_id)
+        if owner is not None and cents > 0:
+            spent[owner._replace(cost_center=owner.cost_center or UNATTRIBUTED)] += cents
+    unattributed = max(usage.usage_cents - spent.total(), 0)
+    fair = _fair(spent)
+    spend = Spend(
+        since=now.replace(day=1, hour=0, minute=0, second=0, microsecond=0),
+        observed_time=now.replace(microsecond=0),
+        by_namespace=_told(((owner.namespace, cents) for owner, cents in fair.items()), unattributed),
+        by_cost_center=_told(((owner.cost_center, cents) for owner, cents in fair.items()), unattributed),
+    )
+    shares = Counter(_largest(fair, MAX_SPENDERS - 1, Owner(OTHERS, OTHERS)))
+    if unattributed:
+        shares[Owner(UNATTRIBUTED, UNATTRIBUTED)] += unattributed
+    return Month(spend, tuple((*owner, cents) for owner, cents in shares.items()))
+
+
+def cents_by_id(usage: CurrentUsage) -> Counter[str]:
+    """What each resource of the breakdown cost, over all its lines."""
+    cents = Counter[str]()
+    for item in usage.breakdown:
+        if item.resource_id:
+            cents[item.resource_id] += max(item.cents or 0, 0)
+    return cents
+
+
+def worth_telling(before: Spend | None, after: Spend | None) -> bool:
+    """Whether status is to be written for it: at once as a month begins, later for what grew much, at last for all."""
+    if before is None or after is None:
+        return before is not after
+    known, found = _figures(before), _figures(after)
+    age = after.observed_time - before.observed_time
+    if before.since != after.since:
+        return True
+    if not known or age >= _AT_LATEST:
+        return known != found
+    return age >= _NOT_BEFORE and any(
+        abs(found.get(name, 0) - known.get(name, 0)) > max(_DRIFT_CENTS, _DRIFT_SHARE * known.get(name, 0))
+        for name in known.keys() | found.keys()
+    )
+
+
+def _figures(spend: Spend) -> dict[tuple[str, str], int]:
+    lists = {"namespace": spend.by_namespace, "cost centre": spend.by_cost_center}
+    return {(by, one.name): one.cents for by, told in lists.items() for one in told}
+
+
+def _fair(spent: Mapping[Owner, int]) -> dict[Owner, int]:
+    """With as many cost centres of each namespace as are told."""
+    by_namespace: defaultdict[str, dict[Owner, int]] = defaultdict(dict)
+    for owner, cents in spent.items():
+        by_namespace[owner.namespace][owner] = cents
+    return {
+        owner: cents
+        for namespace, own in by_namespace.items()
+        for owner, cents in _largest(own, _CENTERS_EACH, Owner(namespace, OTHERS)).items()
+    }
+
+
+def _told(parts: Iterable[tuple[str, int]], unattributed: int) -> list[Spent]:
+    sums = Counter[str]()
+    for name, cents in parts:
+        sums[name] += cents
+    # What is of nobody is told in any case, so that the list sums up.
+    known = Counter(_largest(sums, MAX_SPENDERS - 1, OTHERS))
+    if unattributed:
+        known[UNATTRIBUTED] += unattributed
+    told = ({"name": name, "cents": cents} for name, cents in sorted(known.items()))
+    return [Spent.model_validate(fit_schema(Spent, one)) for one in told]
+
+
+def _largest(spent: Mapping[NameT, int], most: int, rest: NameT) -> dict[NameT, int]:
+    """At most so many: those that spent least are one, `rest`."""
+    if len(spent) <= most:
+        return dict(spent)
+
+    def rank(name: NameT) -> tuple[int, Any]:
+        return -spent[name], name
+
+    ranked = sorted(spent, key=rank)
+    kept = Counter({name: spent[name] for name in ranked[: most - 1]})
+    kept[rest] += sum(spent[name] for name in ranked[most - 1 :])
+    return dict(kept)
