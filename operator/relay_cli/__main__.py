@@ -18,7 +18,7 @@ from relay_cli.options import command
 from relay_cli.ssh import ssh
 from relay_cli.top import top
 
-_HELP = "What runs in the GPU cloud and what it costs, with your kubeconfig and your rights."
+_HELP = "Show what runs in the GPU cloud and what it costs, with your kubeconfig and your rights."
 
 
 def application() -> typer.Typer:

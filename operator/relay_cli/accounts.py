@@ -26,7 +26,7 @@ BaseUrl: TypeAlias = Annotated[
         "--base-url",
         envvar="RELAY_DEFAULT_BASE_URL",
         metavar="URL",
-        help="Of the cloud's management API, for accounts without spec.baseUrl.",
+        help="URL of the cloud's management API, for accounts without spec.baseUrl.",
     ),
 ]
 
@@ -62,7 +62,7 @@ async def called(kubectl: Kubectl, name: str) -> Account:
     raw = await kubectl.get(objects.checked(name) if "/" in name else f"cloudaccounts.{GROUP}/{name}")
     model = next((model for kind, model in _MODELS.items() if raw.get("kind") == kind), None)
     if model is None:
-        raise Failure(f"{name} is a {raw.get('kind')}, and no account", Status.MISUSED)
+        raise Failure(f"{name} is a {raw.get('kind')}, not an account: name one, or ccacct/NAME", Status.MISUSED)
     return parsed(model, raw)
 
 
@@ -102,8 +102,8 @@ def url_of(account: Account, base_url: str) -> str:
     found = account.spec.base_url or base_url
     if not found:
         raise Failure(
-            f"{account.key} has no spec.baseUrl, and the operator's default is not known here: give the cloud's URL by "
-            "--base-url or RELAY_DEFAULT_BASE_URL",
+            f"{account.key} has no spec.baseUrl, and this command does not know the operator's default: give the "
+            "cloud's URL with --base-url or RELAY_DEFAULT_BASE_URL",
             Status.MISUSED,
         )
     return found

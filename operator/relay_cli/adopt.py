@@ -28,7 +28,7 @@ from relay_wire.clusters import ClusterSummary
 from relay_wire.serving import Deployment
 from relay_wire.vms import VmRecord
 
-CloudId: TypeAlias = Annotated[str, typer.Argument(metavar="CLOUD_ID", help="What the cloud calls the resource.")]
+CloudId: TypeAlias = Annotated[str, typer.Argument(metavar="CLOUD_ID", help="The resource's id in the cloud.")]
 Look: TypeAlias = Callable[[Cloud, str], Awaitable[str | None]]
 
 
@@ -41,16 +41,16 @@ ItemT = TypeVar("ItemT", bound=_Listed)
 
 
 async def adopt(kubectl: Kubectl, reference: Reference, cloud_id: CloudId, base_url: BaseUrl = "") -> None:
-    """Let an object take over a resource that the cloud shows; the operator then compares it with the spec."""
+    """Let an object take over an existing resource; the operator then compares the resource with the spec."""
     obj = await objects.one(kubectl, reference)
     look = how_to_look(obj, cloud_id)
     async with accounts.cloud_of(kubectl, await accounts.of(kubectl, obj), base_url) as cloud:
         seen = await look(cloud, cloud_id)
     if seen is None:
-        raise Failure(f"the cloud of {obj.key} lists no {obj.kind} with the id {cloud_id}")
+        raise Failure(f"the cloud of {obj.key} has no {obj.kind} with the id {cloud_id}: check the id")
     typer.echo(f"{cloud_id}: {seen}")
     await kubectl.annotate(reference, ADOPT_ID, cloud_id)
-    typer.echo(f"{obj.key} adopts it, if its spec says what it is: kubectl describe {reference}")
+    typer.echo(f"{obj.key} adopts it if its spec matches; to see the outcome: kubectl describe {reference}")
 
 
 def how_to_look(obj: CloudObject, cloud_id: str) -> Look:
@@ -59,7 +59,7 @@ def how_to_look(obj: CloudObject, cloud_id: str) -> Look:
         raise Failure(f"{obj.key} has {obj.status.id} in the cloud already: let another object adopt {cloud_id}")
     look = LOOKS.get(obj.kind)
     if look is None:
-        raise Failure(f"of the kind {obj.kind} nothing can be looked up; of these: {', '.join(LOOKS)}", Status.MISUSED)
+        raise Failure(f"cannot look up {obj.kind} objects; these kinds work: {', '.join(LOOKS)}", Status.MISUSED)
     return look
 
 

@@ -29,7 +29,7 @@ def script_of(app: typer.Typer) -> Callable[..., None]:
     """The command that prints a shell's script."""
 
     def completion(shell: Annotated[Shell, typer.Argument(metavar="SHELL", help="bash, zsh or fish.")]) -> None:
-        """Print a script by which a shell completes `kubectl-relay`; kubectl itself completes `kubectl relay`."""
+        """Print a script that completes `kubectl-relay` in a shell; kubectl itself completes `kubectl relay`."""
         _answer(app, f"source_{shell}")
 
     return completion

@@ -22,14 +22,9 @@ from relay_wire.billing import CurrentUsage, DailyUsageList
 
 Days = Annotated[
     int,
-    typer.Option("--days", min=0, max=365, metavar="N", help="Of each organization on each of so many days instead."),
+    typer.Option("--days", min=0, max=365, metavar="N", help="Show each organization's last N days instead."),
 ]
-Spend = Annotated[
-    bool,
-    typer.Option(
-        "--spend", help="This month by namespace and cost centre as the accounts tell, objects that are gone included."
-    ),
-]
+Spend = Annotated[bool, typer.Option("--spend", help="Show this month as the accounts report it, with what is gone.")]
 ToldT = TypeVar("ToldT")
 
 
@@ -75,10 +70,10 @@ async def cost(
     base_url: BaseUrl = "",
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """What is spent an hour and this month, by namespace and by the label gpurelay.dev/cost-center."""
+    """Show the cost per hour and this month, by namespace and by the label gpurelay.dev/cost-center."""
     if spend:
         if days:
-            raise Failure("--days and --spend are two tables: ask for one of them", Status.MISUSED)
+            raise Failure("--days and --spend exclude each other: give one of them", Status.MISUSED)
         attributed = spenders(await accounts.listed(kubectl, everywhere=all_namespaces))
         typer.echo(as_json(attributed) if output is Output.JSON else table(COLUMNS, attributed), nl=False)
         return
@@ -89,7 +84,7 @@ async def cost(
             kubectl, paying, base_url, lambda cloud: cloud.call(LIST_DAILY_USAGE, query={"days": days})
         )
         if paying and not series:
-            raise Failure("no organization's usage by day could be read")
+            raise Failure("the daily usage of none of the organizations could be read: see the sentences above")
         by_day = days_of(series)
         typer.echo(as_json(by_day) if output is Output.JSON else table(_DAYS, by_day), nl=False)
         return
@@ -160,7 +155,7 @@ async def _paying(kubectl: Kubectl, found: Sequence[CloudObject], *, everywhere:
         try:
             read.append(await accounts.named(kubectl, ref))
         except Failure as failed:
-            complain(f"what {ref.kind}/{ref.name} spent is not known: {failed}")
+            complain(f"the cost of {ref.kind}/{ref.name} is unknown: {failed}")
     return accounts.organizations(read)
 
 
@@ -173,7 +168,7 @@ async def _told(
         try:
             told[organization] = await _answer(kubectl, opened_by, base_url, ask)
         except Failure as failed:
-            complain(f"what {organization} spent is not known: {failed}")
+            complain(f"the cost of {organization} is unknown: {failed}")
     return told
 
 

@@ -20,10 +20,10 @@ LEAST_CENTS: Final = 1000
 MOST_CENTS: Final = 50_000
 
 AccountName = Annotated[str, typer.Argument(metavar="ACCOUNT", help="A CloudAccount, or ccacct/NAME.")]
-Cents = Annotated[int, typer.Argument(metavar="CENTS", min=LEAST_CENTS, max=MOST_CENTS, help="What is charged.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Cents = Annotated[int, typer.Argument(metavar="CENTS", min=LEAST_CENTS, max=MOST_CENTS, help="The amount to charge.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Charge without asking.")]
 Key = Annotated[
-    str, typer.Option("--idempotency-key", metavar="KEY", help="Of an earlier deposit that was not answered.")
+    str, typer.Option("--idempotency-key", metavar="KEY", help="The key of an earlier deposit that got no answer.")
 ]
 
 
@@ -35,7 +35,7 @@ async def deposit(
     idempotency_key: Key = "",
     base_url: BaseUrl = "",
 ) -> None:
-    """Charge the default card of an account's organization; asks first, and never charges twice for one key."""
+    """Charge the default card of an account's organization, after asking; one idempotency key is charged once."""
     key = idempotency_key or secrets.token_hex(16)
     async with accounts.cloud_of(kubectl, await accounts.called(kubectl, account), base_url) as cloud:
         if not yes and not _agreed(question(cents, await cloud.call(WHOAMI), await cloud.call(GET_BALANCE))):
@@ -67,8 +67,8 @@ def unanswered(error: CloudError, account: str, cents: int, key: str) -> Failure
     if error.outcome is not Outcome.UNKNOWN:
         return Failure(f"nothing was charged: {error}")
     return Failure(
-        f"the card may have been charged ({error}): the same command with --idempotency-key {key} tells, and charges "
-        f"no second time: kubectl relay deposit {account} {cents} --idempotency-key {key}"
+        f"the card may have been charged ({error}): to find out without charging twice, run "
+        f"kubectl relay deposit {account} {cents} --idempotency-key {key}"
     )
 
 
@@ -77,12 +77,12 @@ def told(charge: ChargeOutcome) -> str:
     amount = f"{dollars(charge.amount_cents)} ({charge.charge_id})"
     match charge.status:
         case "succeeded":
-            return f"{amount} was charged; the balance follows within moments."
+            return f"{amount} was charged; the balance will show it within moments."
         case "processing":
-            return f"{amount} is being charged; the balance follows when the payment is confirmed."
+            return f"{amount} is being charged; the balance will show it once the payment is confirmed."
         case "failed":
-            raise Failure(f"the card was declined: {amount} was not charged")
+            raise Failure(f"the card was declined and {amount} was not charged: set another in the cloud's console")
         case "requires_action":
-            raise Failure(f"the bank wants a person to confirm {amount}: do so in the cloud's console")
+            raise Failure(f"the bank wants you to confirm {amount}: do so in the cloud's console")
         case other:
-            return f"{amount}: the cloud says {other}."
+            return f"{amount} has the status {other} in the cloud."

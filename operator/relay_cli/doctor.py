@@ -42,7 +42,7 @@ _PROBES: Final = [
 _MANAGEMENT: Final = [row for row in OPERATIONS if row.api is Api.MANAGEMENT]
 
 DocsUrl = Annotated[
-    str, typer.Option("--docs-url", metavar="URL", help="The cloud's OpenAPI document, to compare all operations with.")
+    str, typer.Option("--docs-url", metavar="URL", help="The cloud's OpenAPI document, to check all operations.")
 ]
 
 
@@ -65,7 +65,7 @@ async def doctor(
     base_url: BaseUrl = "",
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """What keeps accounts from working: URL, clock, key, scopes, webhook, missing operations; 1 if something does."""
+    """Check URL, clock, key, scopes, webhook and operations of accounts; the exit status is 1 if something is wrong."""
     looked = [await _looked(kubectl, account, docs_url, base_url) for account in await _all(kubectl, all_namespaces)]
     rows = [finding for seen in looked for finding in findings(seen)]
     typer.echo(as_json(rows) if output is Output.JSON else table(_COLUMNS, rows), nl=False)
@@ -76,7 +76,7 @@ async def doctor(
 async def _all(kubectl: Kubectl, everywhere: bool) -> list[Account]:
     found = await accounts.listed(kubectl, everywhere=everywhere)
     if not found:
-        raise Failure("there is no account: create a CloudAccount, or look at other namespaces by -n or -A")
+        raise Failure("there is no account: create a CloudAccount, or check other namespaces with -n or -A")
     return found
 
 
@@ -156,5 +156,5 @@ def compared(document: bytes, where: str) -> list[AnyOperation] | Failure:
     try:
         paths = _OpenApi.model_validate_json(document).paths
     except ValidationError:
-        return Failure(f"{where} is not an OpenAPI document in JSON: nothing could be compared")
+        return Failure(f"{where} is not an OpenAPI document in JSON: correct --docs-url")
     return undocumented({path: list(methods) for path, methods in paths.items()}, _MANAGEMENT)

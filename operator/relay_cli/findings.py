@@ -89,7 +89,7 @@ _Told = tuple[str, Verdict, str]
 def _account(account: Account) -> Iterator[_Told]:
     ready, low = (_condition(account, of) for of in (ConditionType.READY, ConditionType.FUNDS_LOW))
     if ready is None:
-        text = "the operator has not looked at it: see that it runs, and watches this namespace"
+        text = "the operator has not looked at it: check that the operator runs and watches this namespace"
         yield "account", Verdict.WRONG, text
     else:
         verdict = Verdict.OK if ready.status == "True" else Verdict.WRONG
@@ -103,11 +103,11 @@ def _url(seen: Seen) -> Iterator[_Told]:
         case Failure():
             ready = _condition(seen.account, ConditionType.READY)
             operators = ready is not None and ready.status == "True"
-            beside = "; the operator reaches it, so this may be where you are" if operators else ""
+            beside = "; the operator reaches it, so the address may not work from your machine" if operators else ""
             yield "url", Verdict.WARNING if operators else Verdict.WRONG, f"{seen.url}{beside}"
         case Reached(None):
             yield "url", Verdict.OK, "it answers"
-            yield "clock", Verdict.WARNING, "the cloud does not tell its time"
+            yield "clock", Verdict.WARNING, "the cloud's answer has no time"
         case Reached(float(ahead)):
             yield "url", Verdict.OK, "it answers"
             apart = abs(ahead) > CLOCKS_APART_SECONDS
@@ -124,18 +124,18 @@ def _key(seen: Seen) -> Iterator[_Told]:
         return
     recorded, told = seen.account.status.organization_id, seen.key.organization_id
     if recorded and recorded != told:
-        text = f"it opens {told}, and the account's objects are in {recorded}: put the former key back"
+        text = f"it belongs to {told}, but the account's objects are in {recorded}: put the former key back"
         yield "key", Verdict.WRONG, text
     else:
-        yield "key", Verdict.OK, f"it opens {told} ({seen.key.organization_name or 'without a name'})"
+        yield "key", Verdict.OK, f"it belongs to {told} ({seen.key.organization_name or 'without a name'})"
     lacking = [scope for scope in _NEEDS if scope not in seen.key.scopes]
     in_use = seen.account.status.in_use or InUse()
     for scope in lacking:
         need = _NEEDS[scope]
         used = any(getattr(in_use, field) for field in need.users)
-        yield "scopes", Verdict.WRONG if used else Verdict.WARNING, f"the key lacks {scope}, {need.purpose}"
+        yield "scopes", Verdict.WRONG if used else Verdict.WARNING, f"the key lacks {scope}, needed {need.purpose}"
     if not lacking:
-        yield "scopes", Verdict.OK, "the key has all that the operator uses"
+        yield "scopes", Verdict.OK, "the key has all scopes that the operator uses"
 
 
 def _webhook(seen: Seen) -> Iterator[_Told]:
@@ -147,9 +147,9 @@ def _webhook(seen: Seen) -> Iterator[_Told]:
     elif isinstance(seen.deliveries, Failure):
         yield "webhook", Verdict.WARNING, f"the cloud's deliveries cannot be listed: {seen.deliveries}"
     elif seen.deliveries is None:
-        yield "webhook", Verdict.OK, "the operator sees no fault; whether deliveries arrive was not looked at"
+        yield "webhook", Verdict.OK, "the operator reports no problem; deliveries were not checked"
     elif not seen.deliveries:
-        yield "webhook", Verdict.WARNING, "the cloud has delivered nothing so far, so nothing is known of the way back"
+        yield "webhook", Verdict.WARNING, "the cloud has delivered nothing yet, so whether they arrive is unknown"
     else:
         yield _delivered(seen.deliveries[0])
 
@@ -159,7 +159,7 @@ def _delivered(newest: WebhookDelivery) -> _Told:
     if newest.status_code is not None and 200 <= newest.status_code < 300:
         return "webhook", Verdict.OK, f"the newest delivery{when} arrived"
     cause = newest.error or f"HTTP {newest.status_code}"
-    text = f"the newest delivery{when} failed ({cause}): see that the cloud reaches RELAY_WEBHOOK_PUBLIC_URL"
+    text = f"the newest delivery{when} failed ({cause}): make sure that the cloud can reach RELAY_WEBHOOK_PUBLIC_URL"
     return "webhook", Verdict.WRONG, text
 
 
@@ -175,7 +175,7 @@ def _operations(missing: Sequence[AnyOperation] | Failure | None) -> Iterator[_T
             more = f" and {len(rows) - _SHOWN_OPERATIONS} more" if len(rows) > _SHOWN_OPERATIONS else ""
             yield "operations", verdict, f"the cloud does not serve {', '.join(rows[:_SHOWN_OPERATIONS])}{more}"
     if not missing:
-        yield "operations", Verdict.OK, "the cloud serves all that were looked at"
+        yield "operations", Verdict.OK, "the cloud serves all operations that were checked"
 
 
 def undocumented(paths: Mapping[str, Sequence[str]], operations: Sequence[AnyOperation]) -> list[AnyOperation]:

@@ -89,7 +89,7 @@ def refusal(complaint: str) -> Failure:
         told = _FORBIDDEN.match(rest)
         return Forbidden(f"{told['who'] if told else rest}: ask an administrator of the cluster for this right")
     if "the server doesn't have a resource type" in rest:
-        return Failure(f"{rest}: install the CRDs of relay-operator, or choose another cluster by --context")
+        return Failure(f"{rest}: install the CRDs of relay-operator, or choose another cluster with --context")
     return Failure(rest)
 
 

@@ -14,11 +14,11 @@ from relay_client.operations import GET_VM_LOGS
 
 MOST_LINES: Final = 10_000
 
-Tail = Annotated[int, typer.Option("--tail", min=0, max=MOST_LINES, metavar="N", help="So many lines from the end.")]
+Tail = Annotated[int, typer.Option("--tail", min=0, max=MOST_LINES, metavar="N", help="Print the last N lines.")]
 
 
 async def logs(kubectl: Kubectl, reference: Reference, tail: Tail = 1000, base_url: BaseUrl = "") -> None:
-    """What a pod or VM printed, if the cloud serves logs."""
+    """Print the log of a pod or VM, if the cloud serves logs."""
     obj = await objects.one(kubectl, reference)
     cloud_id = logged_id(obj)
     async with accounts.cloud_of(kubectl, await accounts.of(kubectl, obj), base_url) as cloud:
@@ -34,7 +34,7 @@ async def logs(kubectl: Kubectl, reference: Reference, tail: Tail = 1000, base_u
 def logged_id(obj: CloudObject) -> str:
     """By which the cloud knows it. Raises Failure if it has no log. Pure."""
     if obj.kind not in MACHINES:
-        raise Failure(f"{obj.key} has no log; these do: {', '.join(MACHINES)}", Status.MISUSED)
+        raise Failure(f"{obj.key} has no log; these kinds do: {', '.join(MACHINES)}", Status.MISUSED)
     if obj.status.id is None:
         raise Failure(f"{obj.key} has nothing in the cloud yet")
     return obj.status.id
@@ -42,7 +42,7 @@ def logged_id(obj: CloudObject) -> str:
 
 def untold(obj: CloudObject, error: CloudError) -> Failure:
     """Why there is no log: not every cloud has the path. Pure."""
-    return Failure(f"the cloud shows no log of {obj.key}: it may serve none, since its description has none ({error})")
+    return Failure(f"the cloud shows no log of {obj.key}: not every cloud serves logs ({error})")
 
 
 def harmless(text: str) -> str:

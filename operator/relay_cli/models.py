@@ -51,7 +51,7 @@ _COLUMNS: Final[tuple[Column[Row], ...]] = (
 
 
 async def models(kubectl: Kubectl, output: OutputOption = Output.TABLE) -> None:
-    """What the cloud sells: GPUs that are free, the most that one workload can have, the price of one."""
+    """Show the cloud's GPU models: free GPUs, the most that one workload can have, the price of one."""
     rows = for_sale(await kubectl.list([f"gpumodels.{GROUP}"]))
     typer.echo(as_json(rows) if output is Output.JSON else shown(rows), nl=False)
 

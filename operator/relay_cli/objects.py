@@ -66,7 +66,7 @@ async def workloads(kubectl: Kubectl, *, everywhere: bool) -> list[CloudObject]:
 def checked(reference: str) -> str:
     """`KIND/NAME`, which kubectl takes for nothing else. Raises Failure. Pure."""
     if not _REFERENCE.fullmatch(reference):
-        raise Failure(f"{reference!r} names no object: write KIND/NAME, as in gpod/trainer", Status.MISUSED)
+        raise Failure(f"{reference!r} does not name an object: write KIND/NAME, as in gpod/trainer", Status.MISUSED)
     return reference
 
 
@@ -74,5 +74,5 @@ async def one(kubectl: Kubectl, reference: str) -> CloudObject:
     """The object that people call so, `gpod/trainer`. Raises Failure."""
     raw = await kubectl.get(checked(reference))
     if raw.get("apiVersion") != API_VERSION:
-        raise Failure(f"{reference} is a {raw.get('kind')}, and no object of relay-operator", Status.MISUSED)
+        raise Failure(f"{reference} is a {raw.get('kind')}, not an object of {GROUP}: write KIND/NAME", Status.MISUSED)
     return parsed(CloudObject, raw)

@@ -12,15 +12,15 @@ from relay_cli.tables import Output
 
 Params = ParamSpec("Params")
 
-AllNamespaces: TypeAlias = Annotated[bool, typer.Option("-A", "--all-namespaces", help="Those of all namespaces.")]
-OutputOption: TypeAlias = Annotated[Output, typer.Option("-o", "--output", help="For people, or for programs.")]
+AllNamespaces: TypeAlias = Annotated[bool, typer.Option("-A", "--all-namespaces", help="Show all namespaces.")]
+OutputOption: TypeAlias = Annotated[Output, typer.Option("-o", "--output", help="A table, or JSON for programs.")]
 
 _KUBECTL = (
     inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default="", annotation=Annotated[str, option])
     for name, option in (
-        ("namespace", typer.Option("-n", "--namespace", help="Absent: the kubeconfig's.", metavar="NAME")),
-        ("context", typer.Option("--context", help="Of the kubeconfig. Absent: the current one.", metavar="NAME")),
-        ("kubeconfig", typer.Option("--kubeconfig", help="Absent: that of kubectl.", metavar="FILE")),
+        ("namespace", typer.Option("-n", "--namespace", help="Default: the kubeconfig's namespace.", metavar="NAME")),
+        ("context", typer.Option("--context", help="Default: the kubeconfig's current context.", metavar="NAME")),
+        ("kubeconfig", typer.Option("--kubeconfig", help="Default: the one that kubectl uses.", metavar="FILE")),
     )
 )
 _OF_KUBECTL = {parameter.name: parameter for parameter in _KUBECTL}

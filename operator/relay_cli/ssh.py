@@ -14,7 +14,7 @@ from relay_cli.kubectl import Kubectl
 from relay_cli.objects import MACHINES, CloudObject, Reference
 
 Remote = Annotated[
-    list[str] | None, typer.Argument(metavar="[COMMAND]...", help="Run there in place of a shell; write -- before it.")
+    list[str] | None, typer.Argument(metavar="[COMMAND]...", help="Run this instead of a shell; write -- before it.")
 ]
 
 
@@ -32,7 +32,7 @@ async def ssh(kubectl: Kubectl, reference: Reference, remote: Remote = None) -> 
 def running_id(obj: CloudObject) -> str:
     """By which the gateway knows it. Raises Failure if nobody can log in there. Pure."""
     if obj.kind not in MACHINES:
-        raise Failure(f"{obj.key} has no shell; these do: {', '.join(MACHINES)}", Status.MISUSED)
+        raise Failure(f"{obj.key} has no shell; these kinds do: {', '.join(MACHINES)}", Status.MISUSED)
     if obj.status.id is None or obj.status.state != "running":
         raise Failure(f"{obj.key} is not running (state: {obj.status.state or 'none yet'})")
     return obj.status.id
@@ -41,6 +41,6 @@ def running_id(obj: CloudObject) -> str:
 def arguments(account: Account, cloud_id: str, remote: Sequence[str]) -> list[str]:
     """The command line of ssh: at the gateway, a workload's id is the user. Raises Failure. Pure."""
     if account.spec.ssh_gateway is None:
-        raise Failure(f"{account.key} has no spec.sshGateway: put host:port of the cloud's SSH gateway there")
+        raise Failure(f"{account.key} has no spec.sshGateway: set it to host:port of the cloud's SSH gateway")
     host, _, port = account.spec.ssh_gateway.rpartition(":")
     return ["ssh", "-p", port, "-l", cloud_id, "--", host.strip("[]"), *remote]

@@ -42,7 +42,7 @@ _COLUMNS: Final[tuple[Column[Row], ...]] = (
 
 
 async def top(kubectl: Kubectl, all_namespaces: AllNamespaces = False, output: OutputOption = Output.TABLE) -> None:
-    """What runs, with which account, at what price an hour, since when."""
+    """Show what runs, its account, its price per hour, and since when it runs."""
     rows = running(await objects.workloads(kubectl, everywhere=all_namespaces))
     typer.echo(as_json(rows) if output is Output.JSON else shown(rows, everywhere=all_namespaces), nl=False)
 

@@ -234,18 +234,18 @@ def _rate(mode: Mode, scaled: float) -> float:
 
 def _changed(state: ClockState, change: ClockChange, now: int, target: int, wall: int) -> ClockState:
     if change.gap is not None and not state.gap:
-        raise ClockError("there is no gap")
+        raise ClockError("the clock has no gap to apply or dismiss")
     mode = change.mode or state.mode
     if change.rate is not None and mode != "scaled" and change.rate != _rate(mode, change.rate):
-        raise ClockError(f"rate goes with mode scaled, and the mode is {mode}")
+        raise ClockError(f"rate needs mode scaled, and the mode is {mode}")
     if mode == "scaled" and state.mode != "scaled" and change.rate is None:
         raise ClockError("mode scaled needs a rate")
     if mode == "scaled" and change.rate == 0:
-        raise ClockError("a rate of 0 is mode frozen")
+        raise ClockError("rate must be above 0: to stop the clock, set mode frozen")
     if target < now:
-        raise ClockError(f"the clock cannot go back: it shows {timestamp(now)} already")
+        raise ClockError(f"the clock cannot go back: it already shows {timestamp(now)}")
     if target > LAST:
-        raise ClockError("the clock ends with the year 9999")
+        raise ClockError("the clock cannot go beyond the year 9999")
     rate = _rate(mode, state.rate if change.rate is None else change.rate)
     return ClockState(mode=mode, rate=rate, cloud=target, wall=wall, ahead=0 if change.gap else state.ahead)
 
@@ -253,8 +253,8 @@ def _changed(state: ClockState, change: ClockChange, now: int, target: int, wall
 def _tell(state: ClockState) -> None:
     if state.gap:
         _log.warning(
-            "The machine's clock is %d s ahead of where this cloud's time stopped. Nothing ends and nothing is billed "
-            'for them: POST /_localcloud/clock {"gap": "apply"} lets them pass, "dismiss" forgets them.',
+            "The machine's clock is %d s ahead of where this cloud's time stopped. It ends and bills nothing for that "
+            'time: POST /_localcloud/clock {"gap": "apply"} lets it pass, {"gap": "dismiss"} forgets it.',
             state.ahead // SECOND,
         )
     elif state.ahead < 0:

@@ -25,24 +25,24 @@ class Quota:
     advice: str
 
 
-_FORGOTTEN = "what ended is forgotten 24 hours later: wait"
-_REVOKED = "revoke some, which count for another 24 hours"
+_FORGOTTEN = "wait, since the cloud forgets what ended after 24 hours"
+_REVOKED = "revoke some, and wait 24 hours, since revoked ones count until then"
 
 PODS: Final = Quota("pods", 20_000, "terminate some")
 VMS: Final = Quota("vms", 20_000, "terminate some")
 CLUSTERS: Final = Quota("clusters", 10_000, "terminate some")
 REPLICAS: Final = Quota("replicas", 20_000, "scale clusters or deployments down")
 DEPLOYMENTS: Final = Quota("servingDeployments", 1_000, "delete some")
-GPUS: Final = Quota("gpus", 100_000, "stop or scale down what has some")
+GPUS: Final = Quota("gpus", 100_000, "stop or scale down workloads that hold GPUs")
 TERMINATED_PODS: Final = Quota("terminatedPods", 200_000, _FORGOTTEN)
 TERMINATED_VMS: Final = Quota("terminatedVms", 200_000, _FORGOTTEN)
 TERMINATED_CLUSTERS: Final = Quota("terminatedClusters", 200_000, _FORGOTTEN)
-REQUEST_BYTES: Final = Quota("requestBytes", 2_000_000_000, f"terminate what has a large env; {_FORGOTTEN}")
+REQUEST_BYTES: Final = Quota("requestBytes", 2_000_000_000, f"terminate workloads with a large env, and {_FORGOTTEN}")
 FILES: Final = Quota("files", 100_000, "delete some")
 DELETED_FILES: Final = Quota("deletedFiles", 200_000, _FORGOTTEN)
 FILE_BYTES: Final = Quota("fileBytes", 20_000_000_000, "delete files")
 BATCHES: Final = Quota("batches", 10_000, "cancel some, or wait until they end")
-ENDED_BATCHES: Final = Quota("endedBatches", 200_000, "what ended is forgotten 30 days later: wait")
+ENDED_BATCHES: Final = Quota("endedBatches", 200_000, "wait, since the cloud forgets what ended after 30 days")
 WEBHOOKS: Final = Quota("webhooks", 100, "delete some")
 API_KEYS: Final = Quota("apiKeys", 1_000, _REVOKED)
 SSH_KEYS: Final = Quota("sshKeys", 1_000, "delete some")
@@ -51,8 +51,8 @@ RUNNER_POOLS: Final = Quota("runnerPools", 1_000, "delete some")
 BACKENDS: Final = Quota("backends", 1_000, "delete some")
 PROVISIONING_TOKENS: Final = Quota("provisioningTokens", 1_000, _REVOKED)
 MEMBERS: Final = Quota("members", 1_000, "remove some")
-INVITES: Final = Quota("invites", 1_000, "those that were accepted or have expired count for another 24 hours: wait")
-USAGE_RECORDS: Final = Quota("usageRecords", 200_000, "what ran is forgotten 400 days after its end: wait")
+INVITES: Final = Quota("invites", 1_000, "wait, since accepted and expired ones count for another 24 hours")
+USAGE_RECORDS: Final = Quota("usageRecords", 200_000, "wait, since the cloud forgets what ran 400 days after its end")
 
 QUOTAS: Final = (
     *(PODS, TERMINATED_PODS, VMS, TERMINATED_VMS, CLUSTERS, TERMINATED_CLUSTERS, REPLICAS, DEPLOYMENTS, GPUS),
@@ -99,7 +99,7 @@ def require(tx: Tx, organization_id: str, more: Mapping[Quota, int]) -> None:
 
 
 def left(tx: Tx, organization_id: str, quota: Quota) -> int:
-    """How much more of it the organization may have; negative where it has more than that already."""
+    """How much more of it the organization may have; negative if it has more than that already."""
     (standing,) = standings(tx, organization_id, [quota])
     return standing.limit - standing.used
 
@@ -107,8 +107,8 @@ def left(tx: Tx, organization_id: str, quota: Quota) -> int:
 def _refusal(standing: Standing) -> str:
     quota = standing.quota
     return (
-        f"The quota {quota.name} of this organization is {standing.limit}, and {standing.used} are used: "
-        f"{quota.advice}, or ask those who run this cloud for more."
+        f"The quota {quota.name} of this organization is {standing.limit}, and {standing.used} are in use: "
+        f"{quota.advice}; or ask whoever runs this cloud for more."
     )
 
 

@@ -26,7 +26,7 @@ def test_an_object_that_has_a_resource_adopts_no_other() -> None:
 
 
 def test_a_kind_that_cannot_be_looked_up_is_a_misuse() -> None:
-    with pytest.raises(Failure, match=r"^of the kind ApiKey nothing can be looked up; of these: GpuPod, ") as failed:
+    with pytest.raises(Failure, match=r"^cannot look up ApiKey objects; these kinds work: GpuPod, ") as failed:
         how_to_look(_object("ApiKey"), "key_1")
     assert failed.value.status is Status.MISUSED
 

@@ -23,7 +23,7 @@ _ASK = ": ask an administrator of the cluster for this right"
         ("Error from server: etcdserver: no leader\n", "etcdserver: no leader"),
         (
             f"{_NOISE}error: {_NO_KIND}\n",
-            f"{_NO_KIND}: install the CRDs of relay-operator, or choose another cluster by --context",
+            f"{_NO_KIND}: install the CRDs of relay-operator, or choose another cluster with --context",
         ),
         (_NOISE + "The connection to the server was refused\n", "The connection to the server was refused"),
         ("", "kubectl failed and did not say why"),

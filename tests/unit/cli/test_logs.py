@@ -24,7 +24,7 @@ def test_the_log_of_what_has_stopped_is_still_asked_for() -> None:
 @pytest.mark.parametrize(
     ("obj", "sentence"),
     [
-        (_object("GpuCluster", id="cluster_1"), "^GpuCluster/ml/x has no log; these do: GpuPod, GpuVm$"),
+        (_object("GpuCluster", id="cluster_1"), "^GpuCluster/ml/x has no log; these kinds do: GpuPod, GpuVm$"),
         (_object(), "^GpuVm/ml/x has nothing in the cloud yet$"),
     ],
 )

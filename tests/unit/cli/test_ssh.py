@@ -51,7 +51,7 @@ def test_nobody_logs_in_where_nothing_runs(status: dict[str, Any]) -> None:
 
 
 def test_a_cluster_is_no_single_place_to_log_in() -> None:
-    with pytest.raises(Failure, match="these do: GpuPod, GpuVm") as failed:
+    with pytest.raises(Failure, match="these kinds do: GpuPod, GpuVm") as failed:
         running_id(_object("GpuCluster", id="cluster_1", state="running"))
     assert failed.value.status is Status.MISUSED
     assert running_id(_object("GpuVm", id="vm_1", state="running")) == "vm_1"
