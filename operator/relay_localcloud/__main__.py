@@ -6,32 +6,51 @@ import logging
 import re
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from ipaddress import ip_network
 from pathlib import Path
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; 0 after SIGTERM or Ctrl-C, 1 with a sentence on stderr where it cannot start."""
+    """Run the command line; 0 once it is done, or after SIGTERM or Ctrl-C; 1 with a sentence on stderr if it cannot."""
     chosen = _parser().parse_args(arguments)
     logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     # Loading makes no garbage: collecting meanwhile costs a sixth of the start, and afterwards it is never looked at.
     gc.disable()
-    from relay_localcloud.serve import start  # noqa: PLC0415 - see above
-
+    module = import_module(chosen.module)
     gc.freeze()
     gc.enable()
-    return start(chosen)
+    return int(module.start(chosen))
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="relay-localcloud", description="The GPU cloud on one machine.")
     commands = parser.add_subparsers(required=True, metavar="command")
+    _add_serve(commands)
+    _add_backup(commands)
+    return parser
+
+
+def _add_backup(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    command = commands.add_parser(
+        "backup",
+        help="copy a state while it is served",
+        description="Copies a state directory as it is at one instant, whether a cloud serves it or not, and opens the "
+        "copy. To restore it, serve it with --state.",
+    )
+    command.set_defaults(module="relay_localcloud.backup")
+    command.add_argument("--state", type=Path, metavar="DIR", required=True, help="the state directory")
+    command.add_argument("target", type=Path, metavar="TARGET", help="the directory to make")
+
+
+def _add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     command = commands.add_parser(
         "serve",
         help="serve the cloud until Ctrl-C",
         description="Serves the cloud. Once it answers, one line of JSON on stdout says where, with a key to use.",
     )
+    command.set_defaults(module="relay_localcloud.serve")
     command.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: %(default)s)")
     command.add_argument("--port", type=_port, default=8400, help="management API, 0 for any (default: %(default)s)")
     command.add_argument("--inference-port", type=_port, default=8401, help="inference API (default: %(default)s)")
@@ -68,7 +87,6 @@ def _parser() -> argparse.ArgumentParser:
         metavar="DOMAIN",
         help="each workload is <label>.DOMAIN; names of the domain are to lead here (default: %(default)s)",
     )
-    return parser
 
 
 def _admin_token(path: str) -> str:

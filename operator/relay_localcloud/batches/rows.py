@@ -230,6 +230,12 @@ def contents_at_work(tx: Tx) -> dict[str, int]:
     return {file_id: size for both in places for file_id, size in both}
 
 
+def contents(tx: Tx) -> dict[str, int]:
+    """The bytes of every content that there must be, by the id of its file."""
+    written = {file_id: size for file_id, size in contents_at_work(tx).items() if size}
+    return {file.id: file.bytes for file in FILES.all(tx, deleted_at=None)} | written
+
+
 def problems_as_json(problems: Sequence[Problem]) -> str:
     """Problems as the column keeps them."""
     return json.dumps([asdict(problem) for problem in problems])

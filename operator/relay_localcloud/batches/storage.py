@@ -6,8 +6,11 @@ exported state has the contents beside its tables: `{files: {id: base64}}`.
 
 import base64
 import binascii
+import fcntl
+import os
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from errno import ENOSPC
 from pathlib import Path
 from typing import IO
@@ -28,6 +31,7 @@ class FileStorage:
         self._store = store
         self._directory = None if store.directory is None else store.directory / "files"
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._discarded: set[str] = set()
 
     def close(self) -> None:
         """Remove the contents where the state is in memory."""
@@ -48,11 +52,16 @@ class FileStorage:
         """Make what was begun the content."""
         directory = self._opened()
         (directory / (file_id + _PART)).rename(directory / file_id)
+        self._discarded.discard(file_id)
 
     def discard(self, file_id: str) -> None:
-        """Remove a content, whole or begun; none there is fine."""
-        for name in (file_id, file_id + _PART):
-            (self._opened() / name).unlink(missing_ok=True)
+        """Remove a content, whole or begun; none there is fine. While a backup reads, it waits for the next one."""
+        directory = self._opened()
+        self._discarded.add(file_id)
+        with suppress(BlockingIOError), _locked(self._store.directory or directory, fcntl.LOCK_EX | fcntl.LOCK_NB):
+            for name in (name for each in self._discarded for name in (each, each + _PART)):
+                (directory / name).unlink(missing_ok=True)
+            self._discarded.clear()
 
     def write(self, file_id: str, content: bytes) -> None:
         """Keep a content that is in memory."""
@@ -109,6 +118,23 @@ class FileStorage:
         return self._directory
 
 
+@contextmanager
+def _locked(directory: Path, how: int) -> Iterator[None]:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, how)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def held(state: Path) -> Iterator[None]:
+    """Have no content of a state discarded meanwhile; an import, a reset and a start still remove some."""
+    with _locked(state, fcntl.LOCK_SH):
+        yield
+
+
 def pieces(file: IO[bytes], count: int, size: int = 256 * 1024) -> Iterator[bytes]:
     """The next `count` bytes, piece by piece; closes the file."""
     with file:
@@ -122,8 +148,7 @@ def restore(tx: Tx, storage: FileStorage, document: JsonValue) -> None:
     given = document.get("files", {}) if isinstance(document, dict) else {}
     if not isinstance(given, dict):
         raise StateFileError("files is no object")
-    written = {file_id for file_id, size in rows.contents_at_work(tx).items() if size}
-    missing = sorted((rows.known_files(tx) | written) - given.keys())
+    missing = sorted(rows.contents(tx).keys() - given.keys())
     if missing:
         raise StateFileError(f"files has no content of {missing[0]!r}")
     contents = {file_id: _decoded(given, file_id) for file_id in _known(tx) & given.keys()}
