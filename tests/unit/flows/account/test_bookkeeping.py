@@ -216,6 +216,22 @@ async def test_what_another_account_of_the_organization_has_is_of_nobody_here(ke
     assert await kept.spent() == {("unattributed", "unattributed"): 9}
 
 
+async def test_what_an_object_adopted_is_its_own(kept: Kept) -> None:
+    record = kept.world.pods.add("by-hand")
+    kept.cents[record.id] = 4
+    kept.records(ObjectKey("GpuPod", NAMESPACE, "train"), "1234abcd-5678", record.id, OWN.account)
+    assert await kept.spent() == {(NAMESPACE, "unattributed"): 4}
+
+
+async def test_what_went_with_another_account_of_the_organization_is_of_nobody_here(kept: Kept) -> None:
+    uid, key = "1234abcd-5678", ObjectKey("GpuPod", "team-b", "train")
+    record = kept.world.pods.add(cloud_name("team-b", "train", uid, "c0ffe", 1))
+    kept.cents[record.id] = 9
+    kept.records(key, uid, record.id)
+    kept.world.cache.drop(key)
+    assert await kept.spent() == {("unattributed", "unattributed"): 9}
+
+
 async def test_a_status_that_was_forged_has_no_cost_of_another(kept: Kept) -> None:
     kept.page = SHARED
     uid, thief = "1234abcd-5678", ObjectKey("GpuPod", "team-b", "thief")

@@ -1,0 +1,175 @@
+"""Passes over an account: what they tell of the month, and that they write no more than that."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest_asyncio
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+
+from relay_operator.accounts.accounts import Accounts
+from relay_operator.api.cloudaccount import CLOUD_ACCOUNT, CloudAccount, Spend
+from relay_operator.api.meta import API_VERSION, ObjectKey
+from relay_operator.engine.controller import Controller
+from relay_operator.engine.intent import cloud_name
+from relay_operator.engine.queue import Priority, Taken
+from relay_operator.flows.account.bookkeeping import Bookkeeper, Departed
+from relay_operator.flows.account.flow import AccountFlow
+from relay_operator.flows.account.sweep import Sweeper
+from relay_operator.observability.metrics import Metrics
+from relay_operator.settings import Settings
+from tests.unit.flows.managed.world import NAMESPACE, OPERATOR_NAMESPACE, World
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from pydantic import JsonValue
+
+KEY, UID = ObjectKey("CloudAccount", NAMESPACE, "default"), "1234abcd-5678-4ef0-9abc-def012345678"
+CONFIG_MAP = "configmaps", NAMESPACE, "relay-spend-default"
+LOOK = 301.0
+"""Seconds after which the cloud is asked again."""
+
+
+@dataclass
+class MoneyCloud:
+    """A cloud that has one organization, and nothing but its money."""
+
+    cents: dict[str, int] = field(default_factory=dict)
+    """Of the month, by the names of what it was used for; the ids are made of them."""
+    url: str = ""
+
+    async def answer(self, request: web.Request) -> web.Response:
+        used = sum(self.cents.values())
+        lines = [{"resourceId": f"id-{name}", "name": name, "cents": cents} for name, cents in self.cents.items()]
+        match request.path.rpartition("/")[2]:
+            case "whoami":
+                return web.json_response({"principalType": "api_key", "organizationId": "org-1", "scopes": []})
+            case "balance":
+                left = {"balanceCents": 10**6, "availableCents": 10**6, "accruedUsageCents": 0}
+                return web.json_response({**left, "currentMonthUsageCents": used, "transactions": []})
+            case "usage":
+                return web.json_response({"usageCents": used, "usageHours": 1.0, "breakdown": lines})
+            case _:
+                return web.json_response({"items": []})
+
+
+@dataclass
+class Passes:
+    """An account, and one process of the operator."""
+
+    world: World
+    cloud: MoneyCloud
+
+    def begin(self) -> None:
+        """A process that knows what the watch told of the account."""
+        world, self.metrics, self.departed = self.world, Metrics(CollectorRegistry()), Departed()
+        engine, cache = world.reconciler.engine, world.cache
+        cache.on_left = lambda key, entry: self.departed.note(key, entry, cache.account_meant(key, entry))
+        settings = Settings(namespace=OPERATOR_NAMESPACE, allowed_base_urls=(self.cloud.url,), poll_jitter=0)
+        clock = world.clock.monotonic
+        self.accounts = Accounts(settings, world.kube, cache, world.queue, self.metrics, frozenset(), clock)
+        sweeper = Sweeper(engine, {}, True, lambda _kind: None, self.accounts.organization_of)
+        bookkeeper = Bookkeeper(engine, self.departed, OPERATOR_NAMESPACE)
+        plurals = {"GpuPod": "gpupods"}
+        flow = AccountFlow(
+            CLOUD_ACCOUNT, CloudAccount, engine, settings, self.accounts, self.metrics, plurals, sweeper, bookkeeper
+        )
+        self.controller = Controller(engine, flow)
+        cache.put(KEY, world.server.objects["cloudaccounts", NAMESPACE, "default"])
+
+    async def restart(self) -> None:
+        await self.accounts.close()
+        self.world.assemble()
+        self.begin()
+
+    async def look(self, seconds: float = LOOK) -> Spend | None:
+        """A pass after some time; what status tells of the month then."""
+        self.world.clock.seconds += seconds
+        await self.controller.reconcile(Taken(KEY, Priority.CHANGE, self.world.clock.monotonic()))
+        raw = self.world.server.objects["cloudaccounts", NAMESPACE, "default"]
+        return CloudAccount.model_validate(raw).status.spend
+
+    def used_by(self, name: str, cents: int) -> None:
+        """An object whose resource cost so much."""
+        given = cloud_name(NAMESPACE, name, UID, "c0ffe", 1)
+        self.cloud.cents[given] = cents
+        metadata: JsonValue = {"name": name, "namespace": NAMESPACE, "uid": UID, "resourceVersion": "1"}
+        status: JsonValue = {"id": f"id-{given}", "cloudName": given}
+        self.world.cache.put(ObjectKey("GpuPod", NAMESPACE, name), {"metadata": metadata, "status": status})
+
+    def written(self) -> list[str]:
+        """Since it was asked last."""
+        writes = list(self.world.server.writes)
+        self.world.server.calls.clear()
+        return writes
+
+
+@pytest_asyncio.fixture
+async def passes(world: World) -> AsyncIterator[Passes]:
+    cloud = MoneyCloud()
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", cloud.answer)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    cloud.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    api_key: JsonValue = {"api-key": base64.b64encode(b"or_test_key").decode()}
+    world.server.put("secrets", {"metadata": {"name": "key", "namespace": NAMESPACE}, "data": api_key})
+    spec: JsonValue = {"baseUrl": cloud.url, "apiKeySecretRef": {"name": "key", "key": "api-key"}}
+    metadata: JsonValue = {"name": "default", "namespace": NAMESPACE}
+    account: dict[str, JsonValue] = {"apiVersion": API_VERSION, "kind": "CloudAccount", "metadata": metadata}
+    world.server.put("cloudaccounts", {**account, "spec": spec})
+    made = Passes(world, cloud)
+    made.begin()
+    yield made
+    await made.accounts.close()
+    await runner.cleanup()
+
+
+async def test_what_an_object_spent_is_told_as_soon_as_it_is_a_cent_and_kept_when_it_is_gone(passes: Passes) -> None:
+    spend = await passes.look()
+    assert (spend is not None and spend.by_namespace, CONFIG_MAP in passes.world.server.objects) == ([], False)
+    passes.used_by("train", 1)
+    spend = await passes.look()
+    assert spend is not None
+    assert [(one.name, one.cents) for one in spend.by_namespace] == [(NAMESPACE, 1)]
+    assert CONFIG_MAP in passes.world.server.objects
+    passes.world.cache.drop(ObjectKey("GpuPod", NAMESPACE, "train"))
+    await passes.restart()
+    await passes.look()
+    shown = {"account_namespace": NAMESPACE, "account": "default", "namespace": NAMESPACE}
+    labels = {**shown, "cost_center": "unattributed"}
+    assert passes.metrics.registry.get_sample_value("gpurelay_spend_cents", labels) == 1
+
+
+async def test_what_is_settled_writes_nothing_and_what_spends_little_writes_once_an_hour(passes: Passes) -> None:
+    passes.used_by("train", 1_000)
+    await passes.look()
+    passes.written()
+    for _ in range(4):
+        await passes.look(LOOK * 4)
+    assert passes.written() == []
+    passes.used_by("train", 1_050)
+    first = await passes.look()
+    assert passes.written() == ["PATCH cloudaccounts/status"]
+    for cents in range(1_051, 1_062):
+        passes.used_by("train", cents)
+        assert await passes.look() == first
+    assert passes.written() == []
+    passes.used_by("train", 1_070)
+    assert await passes.look() != first
+    assert passes.written() == ["PATCH cloudaccounts/status"]
+
+
+async def test_books_that_cannot_be_kept_are_told_with_the_account(passes: Passes) -> None:
+    theirs: JsonValue = {"name": CONFIG_MAP[2], "namespace": NAMESPACE}
+    passes.world.server.put("configmaps", {"metadata": theirs})
+    passes.used_by("train", 5)
+    await passes.look()
+    account = CloudAccount.model_validate(passes.world.server.objects["cloudaccounts", NAMESPACE, "default"])
+    ready = next(one for one in account.status.conditions if one.type == "Ready")
+    assert (ready.status, "relay-spend-default" in ready.message) == ("True", True)
