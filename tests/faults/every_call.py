@@ -36,6 +36,14 @@ SOMETIMES: Final[Mapping[tuple[Side, str, str], str]] = {
     " decides whether a phase has one more look at it alone",
     (Side.CLOUD, RUNNERS.look[0], "*"): "of what has settled, nobody sees when it is looked at",
     (Side.KUBE, "GET secrets", "default-webhook"): "it is read again by the clock, and a phase may be over before",
+    **{
+        (
+            Side.KUBE,
+            f"{verb} configmaps",
+            "relay-spend-default",
+        ): "the account's next look at the month's usage asks for it, in whatever phase that is"
+        for verb in ("GET", "POST", "PATCH")
+    },
 }
 """Requests that a phase can do without, and why."""
 _WHEN_FORCED: Final = frozenset({CLUSTER.terminate, "DELETE configmaps"})
