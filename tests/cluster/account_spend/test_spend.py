@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from tests.conftest import OPERATOR_NAMESPACE
@@ -44,6 +45,11 @@ async def test_what_an_object_spent_is_told_by_namespace_and_cost_centre_also_wh
         "CloudAccount", ACCOUNT, lambda item: _figures(item, "byNamespace").get(workspace.namespace)
     )
     assert _figures(account, "byCostCenter").keys() == {"research"}
+    told = json.loads((await workspace.kubectl.relay("cost", "--spend", "-o", "json")).stdout)["items"]
+    assert [(row["by"], row["name"]) for row in told] == [
+        ("namespace", workspace.namespace),
+        ("costCenter", "research"),
+    ]
     await workspace.kube.delete("GpuPod", "trainer")
     await workspace.is_gone("GpuPod", "trainer")
     await brisk.kill()

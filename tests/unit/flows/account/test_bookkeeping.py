@@ -35,6 +35,8 @@ class Kept:
     page: Page = OWN
     cents: dict[str, int] = field(default_factory=dict)
     """Of each id."""
+    without_id: list[Json] = field(default_factory=list)
+    """Lines of the usage that name no resource."""
     trouble: str = ""
 
     def __post_init__(self) -> None:
@@ -87,7 +89,7 @@ class Kept:
             {"resourceId": cloud_id, "name": self.world.pods.records[cloud_id].name, "cents": cents}
             for cloud_id, cents in self.cents.items()
         ]
-        told = {"usageCents": sum(self.cents.values()), "usageHours": 1.0, "breakdown": lines}
+        told = {"usageCents": sum(self.cents.values()), "usageHours": 1.0, "breakdown": [*self.without_id, *lines]}
         bookkeeper = Bookkeeper(self.world.reconciler.engine, self.departed, OPERATOR_NAMESPACE)
         usage, now = CurrentUsage.model_validate(told), self.world.clock.wall()
         month, self.trouble = await bookkeeper.account(self.page, state, usage, self.books, now, read_only=read_only)
@@ -142,6 +144,15 @@ async def test_what_nobody_had_is_of_nobody(kept: Kept) -> None:
     kept.cents[kept.world.pods.add("by-hand").id] = 7
     assert await kept.spent() == {("unattributed", "unattributed"): 7}
     assert kept.config_map is None
+
+
+async def test_a_line_that_names_no_resource_is_of_nobody_whatever_it_is_called(kept: Kept) -> None:
+    record = await kept.created("train", 300)
+    kept.without_id.append({"name": record.name, "cents": 5})
+    assert await kept.spent() == {(NAMESPACE, "unattributed"): 300}
+    assert kept.config_map is not None
+    (group,) = json.loads(str(part(kept.config_map, "data")["owners.json"]))["current"]
+    assert group["ids"] == [record.id]
 
 
 async def test_a_look_that_finds_nothing_new_writes_nothing_and_one_that_does_writes_once(kept: Kept) -> None:
