@@ -11,7 +11,7 @@ from relay_cli.__main__ import main
         (["fly"], "No such command 'fly'."),
         (["top", "--fast"], "No such option: --fast"),
         (["top", "more"], "Got unexpected extra argument(s) (more)"),
-        (["cost", "--spend", "--days=1"], "--days and --spend are two tables: ask for one of them"),
+        (["cost", "--spend", "--days=1"], "--days and --spend exclude each other: give one of them"),
     ],
 )
 def test_a_command_line_that_is_wrong_ends_with_2_and_one_sentence(
