@@ -35,13 +35,13 @@ def _parser() -> argparse.ArgumentParser:
 def _add_backup(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     command = commands.add_parser(
         "backup",
-        help="copy a state while it is served",
+        help="copy the state of a running or stopped cloud",
         description="Copies a state directory as it is at one instant, whether a cloud serves it or not, and opens the "
         "copy. To restore it, serve it with --state.",
     )
     command.set_defaults(module="relay_localcloud.backup")
     command.add_argument("--state", type=Path, metavar="DIR", required=True, help="the state directory")
-    command.add_argument("target", type=Path, metavar="TARGET", help="the directory to make")
+    command.add_argument("target", type=Path, metavar="TARGET", help="the directory to create")
 
 
 def _add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -56,9 +56,9 @@ def _add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     command.add_argument("--inference-port", type=_port, default=8401, help="inference API (default: %(default)s)")
     command.add_argument("--gateway-port", type=_port, default=8402, help="workloads (default: %(default)s)")
     kept = command.add_mutually_exclusive_group()
-    kept.add_argument("--state", type=Path, metavar="DIR", help="keep the state here, and go on from what is there")
+    kept.add_argument("--state", type=Path, metavar="DIR", help="keep the state here, and continue from it")
     kept.add_argument("--ephemeral", action="store_true", help="keep the state in memory only (the default)")
-    command.add_argument("--clock", choices=("real", "frozen"), default="real", help="how a fresh state's clock goes")
+    command.add_argument("--clock", choices=("real", "frozen"), default="real", help="how a fresh state's clock runs")
     command.add_argument("--seed", type=Path, metavar="FILE", help="an exported state that a fresh state starts from")
     command.add_argument("--list-vms", action="store_true", help="serve GET /v1/orgs/{orgId}/vms as well")
     command.add_argument("--tls", action="store_true", help="serve https with a self-signed certificate")
@@ -68,7 +68,7 @@ def _add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         type=_admin_token,
         default=None,
         metavar="FILE",
-        help="the control interface and the console want the token that is in this file, from anywhere",
+        help="control interface and console require the token in this file, from any machine",
     )
     command.add_argument(
         "--allow-network",
@@ -76,7 +76,7 @@ def _add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         action="append",
         default=[],
         metavar="CIDR",
-        help="private addresses that webhooks and servers of models may have; may be given again. A cloud that listens "
+        help="private addresses that webhooks and model servers may have; repeatable. A cloud that listens "
         "on loopback calls all addresses, any other only public ones and these",
     )
     command.add_argument("--advertise", default="", metavar="HOST", help="the host in URLs (default: that of --host)")
@@ -85,7 +85,7 @@ def _add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
         type=_domain,
         default="localhost",
         metavar="DOMAIN",
-        help="each workload is <label>.DOMAIN; names of the domain are to lead here (default: %(default)s)",
+        help="each workload is <label>.DOMAIN; the domain's names must resolve to this machine (default: %(default)s)",
     )
 
 
@@ -95,7 +95,7 @@ def _admin_token(path: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         raise argparse.ArgumentTypeError(f"the admin token cannot be read: {error}") from error
     if not token:
-        raise argparse.ArgumentTypeError(f"no admin token is in {path}")
+        raise argparse.ArgumentTypeError(f"{path} has no admin token: put one into it")
     return token
 
 
@@ -109,7 +109,7 @@ def _domain(text: str) -> str:
 def _port(text: str) -> int:
     port = int(text)
     if not 0 <= port <= 65535:
-        raise argparse.ArgumentTypeError(f"{text} is no port")
+        raise argparse.ArgumentTypeError(f"{text} is not a port from 0 to 65535")
     return port
 
 
