@@ -29,6 +29,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="command")
     _add_serve(commands)
     _add_backup(commands)
+    _add_rotate_key(commands)
     return parser
 
 
@@ -42,6 +43,23 @@ def _add_backup(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
     command.set_defaults(module="relay_localcloud.backup")
     command.add_argument("--state", type=Path, metavar="DIR", required=True, help="the state directory")
     command.add_argument("target", type=Path, metavar="TARGET", help="the directory to create")
+
+
+def _add_rotate_key(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    command = commands.add_parser(
+        "rotate-key",
+        help="encrypt the secrets of a state with another key",
+        description="Encrypts the secrets of a state that no cloud serves with another key. If it is killed, they are "
+        "under one of the two: run it again.",
+    )
+    command.set_defaults(module="relay_localcloud.rotation")
+    command.add_argument("--state", type=Path, metavar="DIR", required=True, help="the state directory")
+    command.add_argument(
+        "--key-file", type=Path, metavar="FILE", help="the key until now (default: secrets.key in the state directory)"
+    )
+    command.add_argument(
+        "new_key_file", type=Path, metavar="NEW", help="the key from now on, which is created if there is no such file"
+    )
 
 
 def _add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -58,6 +76,12 @@ def _add_serve(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     kept = command.add_mutually_exclusive_group()
     kept.add_argument("--state", type=Path, metavar="DIR", help="keep the state here, and continue from it")
     kept.add_argument("--ephemeral", action="store_true", help="keep the state in memory only (the default)")
+    command.add_argument(
+        "--key-file",
+        type=Path,
+        metavar="FILE",
+        help="the key that secrets are encrypted with (default: secrets.key in the state directory, or in memory)",
+    )
     command.add_argument("--clock", choices=("real", "frozen"), default="real", help="how a fresh state's clock runs")
     command.add_argument("--seed", type=Path, metavar="FILE", help="an exported state that a fresh state starts from")
     command.add_argument("--list-vms", action="store_true", help="serve GET /v1/orgs/{orgId}/vms as well")

@@ -56,10 +56,9 @@ from relay_localcloud.inference import backend_routes, proxy_routes
 from relay_localcloud.inference.funds import Funds
 from relay_localcloud.inference.invoke import invoke
 from relay_localcloud.inference.upstreams import Upstreams
-from relay_localcloud.kernel import retention
+from relay_localcloud.kernel import keys, retention
 from relay_localcloud.kernel.due import DueHandler
 from relay_localcloud.kernel.store import Store
-from relay_localcloud.kernel.vault import Vault
 from relay_localcloud.money import alarms, payments
 from relay_localcloud.money import routes as billing_routes
 from relay_localcloud.providers import (
@@ -165,6 +164,8 @@ class Options:
     reach: Reach = field(default_factory=lambda: Reach.of_server("localhost", ()))
     """Where organizations may have webhooks and servers of models."""
     beyond_loopback: bool = False
+    key_file: Path | None = None
+    """Of the key of secrets at rest; None: in the state, or in memory."""
 
 
 def management_routes(options: Options) -> list[Route]:
@@ -181,7 +182,7 @@ def open_cloud(store: Store, options: Options, gateway_url: str, inference_url: 
     faults = FaultRegistry(store)
     deliveries = Deliveries(store, faults, options.reach)
     files = FileStorage(store)
-    vault = Vault.of(store.directory)
+    vault = keys.open_vault(store, options.key_file)
     upstreams = Upstreams(random.random, vault, options.reach)
     funds = Funds()
     batches = BatchRunner(store, files, Worker(store, partial(invoke, store, upstreams)), funds)

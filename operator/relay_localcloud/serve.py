@@ -65,7 +65,9 @@ def start(chosen: Namespace) -> int:
     binding = Binding(chosen.host, *ports, chosen.tls, chosen.advertise, chosen.gateway_domain)
     switches = (chosen.list_vms, chosen.public_control, chosen.admin_token_file)
     reach = Reach.of_server(chosen.host, chosen.allow_network)
-    options = Options(chosen.state, chosen.clock, chosen.seed, *switches, reach, not is_loopback(chosen.host))
+    options = Options(
+        chosen.state, chosen.clock, chosen.seed, *switches, reach, not is_loopback(chosen.host), chosen.key_file
+    )
     try:
         uvloop.run(serve(binding, options))
     except (StateError, ListenError, StateFileError) as error:

@@ -237,6 +237,10 @@ class Store:
         write_meta(tx.connection, "settings", settings.model_dump_json(by_alias=True))
         tx.after_commit(lambda: setattr(self, "settings", settings))
 
+    def flush(self) -> None:
+        """Have what was committed on the disk itself, and nothing of what it replaced."""
+        self._raw.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
     def close(self) -> None:
         """Let go of the file and of its lock."""
         self._connection.close()

@@ -1,0 +1,81 @@
+"""`relay-localcloud rotate-key`: the secrets of a state that nobody serves are sealed under another key.
+
+One transaction seals all of them anew and notes the key. So whatever ends it, the secrets are under the former key or
+under the other one, which is on the disk before; and to run it again ends what was begun.
+"""
+
+import json
+import sys
+from argparse import Namespace
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+from relay_localcloud import app  # noqa: F401 - no state is opened without every table
+from relay_localcloud.kernel import disk, keys
+from relay_localcloud.kernel.disk import StateError
+from relay_localcloud.kernel.rows import Rows
+from relay_localcloud.kernel.store import Store, Tx
+from relay_localcloud.kernel.vault import Unreadable, Vault, owner_of
+from relay_localcloud.models.backends import BACKENDS
+from relay_localcloud.tooling.registry_credentials import CREDENTIALS
+from relay_localcloud.tooling.runner_pools import POOLS
+
+SEALED: Final[tuple[tuple[Rows[Any], str], ...]] = (
+    (CREDENTIALS, "sealed"),
+    (POOLS, "sealed_grant"),
+    (BACKENDS, "sealed_key"),
+)
+"""Every field that a vault sealed, of rows with an `id` and an `organization_id`."""
+
+
+def start(chosen: Namespace) -> int:
+    """Rotate as the command line says; 0 with a line of JSON on stdout, 1 with a sentence on stderr."""
+    try:
+        sealed = rotate(chosen.state, chosen.key_file or keys.usual(chosen.state), chosen.new_key_file)
+    except StateError as error:
+        sys.stderr.write(f"relay-localcloud: {error}\n")
+        return 1
+    sys.stdout.write(json.dumps({"keyFile": str(chosen.new_key_file), "sealed": sealed}) + "\n")
+    return 0
+
+
+def rotate(state: Path, former: Path, other: Path) -> int:
+    """Seal every secret of a state under the key at `other`, which is made where there is none; how many were sealed.
+
+    StateError where a cloud serves the state, or `former` is not the key that they are sealed under.
+    """
+    if not (state / "state.db").is_file():
+        raise StateError(f"There is no state in {state}: give the directory that serve has as --state.")
+    with disk.opening(state), closing(Store.at(state)) as store:
+        with store.transaction(at=0) as tx:
+            sealed = _sealed_anew(tx, keys.fingerprint(tx, state), former, other)
+        store.flush()
+    return sealed
+
+
+def _sealed_anew(tx: Tx, known: str | None, former: Path, other: Path) -> int:
+    there = keys.read(other) if other.exists() else None
+    if there is not None and there.fingerprint == known:
+        return 0
+    opening = keys.read(former)
+    keys.require(opening, known, former)
+    sealing = there or keys.make(other)
+    tx.connection.exec_driver_sql("PRAGMA secure_delete=ON")  # else free pages keep what the former key opens
+    sealed = sum(_reseal(tx, opening, sealing, rows, field) for rows, field in SEALED)
+    keys.note(tx, sealing)
+    return sealed
+
+
+def _reseal(tx: Tx, opening: Vault, sealing: Vault, rows: Rows[Any], field: str) -> int:
+    """Seal one field of all rows; what was imported from under yet another key stays as it is."""
+    sealed = 0
+    for row in rows.all(tx):
+        owner = owner_of(row.organization_id, row.id)
+        try:
+            secret = opening.open(getattr(row, field) or "", owner)
+        except Unreadable:
+            continue
+        rows.change(tx, row.id, **{field: sealing.seal(secret, owner)})
+        sealed += 1
+    return sealed
