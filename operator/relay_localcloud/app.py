@@ -71,6 +71,7 @@ from relay_localcloud.providers import (
 )
 from relay_localcloud.providers import routes as provider_routes
 from relay_localcloud.quotas import routes as quota_routes
+from relay_localcloud.quotas.quotas import Rates
 from relay_localcloud.serving import moves as serving_moves
 from relay_localcloud.serving import routes as serving_routes
 from relay_localcloud.tooling import registry_credentials, runner_pools
@@ -214,7 +215,7 @@ def _management_app(cloud: Cloud, options: Options, reset: Reset) -> ASGIApp:
     )
     layered: ASGIApp = FaultInjection(app, cloud.faults, errors.management_error)
     layered = KeepsRoom(layered, cloud.store, errors.management_error)
-    layered = RateLimit(layered, cloud.store, cloud.rate_limiter, errors.management_error)
+    layered = RateLimit(layered, cloud.store, cloud.rate_limiter, Rates(cloud.store).of, errors.management_error)
     layered = Authentication(layered, cloud.store, bearer, credentials.authenticate, errors.management_error)
     layered = ControlAccess(layered, anywhere=options.public_control, token=options.admin_token)
     layered = EndedByReplacement(layered, cloud.under_way, errors.management_error)

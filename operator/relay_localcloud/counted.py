@@ -98,4 +98,5 @@ COUNTED: Final[Mapping[Quota, tuple[Counted, ...]]] = {
     quotas.MEMBERS: (Counted(tables.members.name),),
     quotas.INVITES: (Counted(tables.invites.name),),
     quotas.USAGE_RECORDS: (Counted(USAGE.table.name),),
+    quotas.REQUESTS_PER_SECOND: (),
 }

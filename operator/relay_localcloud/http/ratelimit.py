@@ -2,8 +2,8 @@
 
 Every answer to a caller that is known says what is left, in the fields of draft-ietf-httpapi-ratelimit-headers-11:
 
-    RateLimit-Policy: "key";q=120000;w=60, "organization";q=240000;w=60
-    RateLimit: "key";r=119999;t=60, "organization";r=239999;t=60
+    RateLimit-Policy: "key";q=120000;w=60, "organization";q=240000;w=60, "burst";q=4000;w=1
+    RateLimit: "key";r=119999;t=60, "organization";r=239999;t=60, "burst";r=3999;t=1
 """
 
 import math
@@ -108,20 +108,32 @@ class RateLimiter:
 
 
 class RateLimit:
-    """Answers 429 with Retry-After in whole seconds once somebody sends more than a policy allows."""
+    """Answers 429 with Retry-After in whole seconds once somebody sends more than a policy allows.
 
-    def __init__(self, app: ASGIApp, store: Store, limiter: RateLimiter, refused: ErrorAnswer) -> None:
+    `per_second` says how many requests a second an organization may send.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        store: Store,
+        limiter: RateLimiter,
+        per_second: Callable[[str], float],
+        refused: ErrorAnswer,
+    ) -> None:
         self._app = app
         self._store = store
+        self._per_second = per_second
         self._limiter = limiter
         self._refused = refused
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or answer 429; what a fault answers says what the fault says."""
-        exchange, policies = exchange_of(scope), policies_of(self._store.settings)
-        if exchange.principal is None or not policies:
+        exchange = exchange_of(scope)
+        if exchange.principal is None:
             await self._app(scope, receive, send)
             return
+        policies = policies_of(self._store.settings, self._per_second(exchange.principal.organization_id))
         passes, standings = self._limiter.ask(policies, exchange.principal)
         fields = _fields(standings)
         if not passes:
@@ -136,16 +148,16 @@ class RateLimit:
         await self._app(scope, receive, send_on)
 
 
-def policies_of(settings: Settings) -> tuple[Policy, ...]:
-    """The policies that settings make; a limit of nothing is none."""
+def policies_of(settings: Settings, per_second: float) -> tuple[Policy, ...]:
+    """The policies of an organization that may send so many requests a second; a setting of nothing is none."""
     return _policies(
         settings.key_requests_per_minute,
         settings.organization_requests_per_minute,
-        settings.rate_limit_per_second or 0.0,
+        min(settings.rate_limit_per_second or per_second, per_second),
     )
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=100)
 def _policies(of_key: int, of_organization: int, per_second: float) -> tuple[Policy, ...]:
     return tuple(_wanted(of_key, of_organization, per_second))
 
@@ -155,8 +167,7 @@ def _wanted(of_key: int, of_organization: int, per_second: float) -> Iterator[Po
         yield Policy("key", "caller", of_key, _MINUTE)
     if of_organization:
         yield Policy("organization", "organization", of_organization, _MINUTE)
-    if per_second:
-        yield Policy("burst", "organization", max(per_second, 1.0), max(1.0, 1 / max(per_second, _LEAST)))
+    yield Policy("burst", "organization", max(per_second, 1.0), max(1.0, 1 / max(per_second, _LEAST)))
 
 
 def _fields(standings: Sequence[Standing]) -> dict[str, str]:
@@ -166,7 +177,7 @@ def _fields(standings: Sequence[Standing]) -> dict[str, str]:
     }
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=100)
 def _listed(policies: Sequence[Policy]) -> str:
     return ", ".join(policy.item for policy in policies)
 

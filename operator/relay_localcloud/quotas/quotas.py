@@ -11,7 +11,7 @@ from typing import Final
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.kernel import counts
 from relay_localcloud.kernel.rows import Rows
-from relay_localcloud.kernel.store import Tx
+from relay_localcloud.kernel.store import Store, Tx
 
 QUOTA_EXCEEDED: Final = "QUOTA_EXCEEDED"
 
@@ -53,11 +53,14 @@ PROVISIONING_TOKENS: Final = Quota("provisioningTokens", 1_000, _REVOKED)
 MEMBERS: Final = Quota("members", 1_000, "remove some")
 INVITES: Final = Quota("invites", 1_000, "wait, since accepted and expired ones count for another 24 hours")
 USAGE_RECORDS: Final = Quota("usageRecords", 200_000, "wait, since the cloud forgets what ran 400 days after its end")
+REQUESTS_PER_SECOND: Final = Quota("requestsPerSecond", 4_000, "wait a second")
+"""Nothing is counted to it: `Rates` says what it is, and who is over it gets 429 (`http/ratelimit.py`)."""
 
 QUOTAS: Final = (
     *(PODS, TERMINATED_PODS, VMS, TERMINATED_VMS, CLUSTERS, TERMINATED_CLUSTERS, REPLICAS, DEPLOYMENTS, GPUS),
     *(REQUEST_BYTES, FILES, DELETED_FILES, FILE_BYTES, BATCHES, ENDED_BATCHES, WEBHOOKS, API_KEYS, SSH_KEYS),
     *(REGISTRY_CREDENTIALS, RUNNER_POOLS, BACKENDS, PROVISIONING_TOKENS, MEMBERS, INVITES, USAGE_RECORDS),
+    REQUESTS_PER_SECOND,
 )
 """Every quota, in the order in which they are shown; `counted.py` says what counts to each."""
 
@@ -118,3 +121,23 @@ def set_limits(tx: Tx, organization_id: str, limits: Mapping[str, int | None]) -
         LIMITS.remove(tx, organization_id=organization_id, quota=name)
         if most is not None:
             LIMITS.insert(tx, organization_id=organization_id, quota=name, most=most)
+
+
+class Rates:
+    """How many requests a second organizations may send, which is asked at each of them."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._known: dict[str, int] = {}
+        store.watch(LIMITS.table, "organization_id", ("most",), self._forget)
+
+    def of(self, organization_id: str) -> int:
+        """Its limit, at least 1."""
+        if organization_id not in self._known:
+            with self._store.transaction() as tx:
+                (standing,) = standings(tx, organization_id, [REQUESTS_PER_SECOND])
+            self._known[organization_id] = max(standing.limit, 1)
+        return self._known[organization_id]
+
+    def _forget(self, organization_id: str) -> None:
+        self._known.pop(organization_id, None)

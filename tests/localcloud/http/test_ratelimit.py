@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +14,8 @@ from tests.localcloud.support.inference import CHAT, chat
 from tests.localcloud.support.inference import call as infer
 from tests.localcloud.support.people import session_of
 from tests.localcloud.support.server import Organization
+from tests.localcloud.support.workloads import set_organization
+from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
     from tests.localcloud.conftest import StartServer
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
 FROZEN = ("--ephemeral", "--clock", "frozen")
 WHOAMI = "/v1/whoami"
+BURST = '"burst";q=4000;w=1'
 OF_KEY, OF_ORGANIZATION = Policy("key", "caller", 3, 60), Policy("organization", "organization", 5, 60)
 
 
@@ -126,14 +130,14 @@ def test_nobody_is_told_to_send_faster_than_the_policy_allows(left: float, item:
 @pytest.mark.parametrize(
     ("settings", "items"),
     [
-        ({}, ['"key";q=120000;w=60', '"organization";q=240000;w=60']),
-        ({"keyRequestsPerMinute": 0, "organizationRequestsPerMinute": 0}, []),
-        ({"keyRequestsPerMinute": 0, "organizationRequestsPerMinute": 1}, ['"organization";q=1;w=60']),
-        ({"keyRequestsPerMinute": 10**9, "organizationRequestsPerMinute": 0}, ['"key";q=1000000000;w=60']),
+        ({}, ['"key";q=120000;w=60', '"organization";q=240000;w=60', BURST]),
+        ({"keyRequestsPerMinute": 0, "organizationRequestsPerMinute": 0}, [BURST]),
+        ({"keyRequestsPerMinute": 0, "organizationRequestsPerMinute": 1}, ['"organization";q=1;w=60', BURST]),
+        ({"keyRequestsPerMinute": 10**9, "organizationRequestsPerMinute": 0}, ['"key";q=1000000000;w=60', BURST]),
     ],
 )
 def test_settings_make_policies(settings: dict[str, int], items: list[str]) -> None:
-    assert [policy.item for policy in policies_of(Settings.model_validate(settings, by_alias=True))] == items
+    assert [policy.item for policy in policies_of(Settings.model_validate(settings, by_alias=True), 4_000)] == items
 
 
 @pytest.mark.parametrize(
@@ -144,25 +148,30 @@ def test_settings_make_policies(settings: dict[str, int], items: list[str]) -> N
         (1, ['"burst";q=1;w=1']),
         (0.3, ['"burst";q=1;w=4']),
         (5e-324, ['"burst";q=1;w=1000000000']),
-        (0, []),
-        (None, []),
+        (4_000, [BURST]),
+        (4_001, [BURST]),
+        (0, [BURST]),
+        (None, [BURST]),
     ],
 )
 def test_requests_a_second_are_a_policy_too(per_second: float | None, items: list[str]) -> None:
     settings = Settings(rate_limit_per_second=per_second, key_requests_per_minute=0, organization_requests_per_minute=0)
-    assert [policy.item for policy in policies_of(settings)] == items
+    assert [policy.item for policy in policies_of(settings, 4_000)] == items
 
 
 async def test_every_answer_tells_what_is_left(start_server: StartServer) -> None:
     server = start_server(*FROZEN)
     await limit(server, keyRequestsPerMinute=2, organizationRequestsPerMinute=3)
-    policies = '"key";q=2;w=60, "organization";q=3;w=60'
+    policies = f'"key";q=2;w=60, "organization";q=3;w=60, {BURST}'
     organization = server.seeded()
     first = await organization.call("GET", WHOAMI)
-    assert told(first) == (policies, '"key";r=1;t=30, "organization";r=2;t=40', None)
+    assert told(first) == (policies, '"key";r=1;t=30, "organization";r=2;t=40, "burst";r=3999;t=1', None)
     refused = await organization.call("POST", "/v1/pods", {"image": 1})
     assert refused.status == 400
-    assert told(refused)[:2] == (policies, f'"key";r=0;t={_window(refused)}, "organization";r=1;t=20')
+    assert told(refused)[:2] == (
+        policies,
+        f'"key";r=0;t={_window(refused)}, "organization";r=1;t=20, {_burst(refused)}',
+    )
     too_many = await organization.call("GET", WHOAMI)
     assert too_many.refusal == (429, "rate_limited")
     assert told(too_many)[0] == policies
@@ -194,7 +203,7 @@ async def test_limits_are_forgotten_with_a_reset_and_gone_when_they_are_nothing(
     await limit(server, keyRequestsPerMinute=1)
     assert [(await organization.call("GET", WHOAMI)).status for _ in range(2)] == [200, 429]
     await limit(server, keyRequestsPerMinute=0, organizationRequestsPerMinute=0)
-    assert told(await organization.call("GET", WHOAMI)) == (None, None, None)
+    assert told(await organization.call("GET", WHOAMI)) == (BURST, '"burst";r=3999;t=1', None)
 
 
 async def test_nothing_limits_inference_and_control(start_server: StartServer) -> None:
@@ -219,6 +228,52 @@ async def test_who_is_unknown_is_told_nothing(server: Server) -> None:
     stranger = Organization(server, "org_none", "or_none", "", "")
     answer = await stranger.call("GET", WHOAMI)
     assert (answer.status, told(answer)) == (401, (None, None, None))
+
+
+async def test_an_organization_has_its_own_quota_of_requests_a_second(start_server: StartServer) -> None:
+    server = start_server(*FROZEN)
+    organization, other = server.seeded(), await server.organization()
+    await set_organization(organization, quotas={"requestsPerSecond": 1})
+
+    async def flood() -> list[Answer]:
+        return await asyncio.gather(*(organization.call("GET", WHOAMI) for _ in range(50)))
+
+    answers = await eventually(flood, lambda answers: {answer.status for answer in answers} == {200, 429})
+    refused = next(answer for answer in answers if answer.status == 429)
+    assert refused.refusal == (429, "rate_limited")
+    assert told(refused)[0] == '"key";q=120000;w=60, "organization";q=240000;w=60, "burst";q=1;w=1'
+    assert '"burst";r=0;t=1' in str(told(refused)[1])
+    assert told(refused)[2] == "1"
+    assert "This organization sent more than 1 requests in 1 seconds" in refused.body["error"]
+    assert BURST in str(told(await other.call("GET", WHOAMI))[0])
+    for limit in (1_000, None):
+        await set_organization(organization, quotas={"requestsPerSecond": limit})
+        assert {answer.status for answer in await flood()} == {200}
+
+
+def test_the_quota_of_a_second_is_met_to_the_request() -> None:
+    (_, _, burst), time = policies_of(Settings(), 3), Time()
+    limiter = RateLimiter(time)
+    for _ in range(2):
+        assert [limiter.ask((burst,), caller(name))[0] for name in "abcd"] == [True, True, True, False]
+        time.now += 1
+
+
+async def test_a_quota_of_no_requests_still_lets_one_a_second_through(start_server: StartServer) -> None:
+    organization = start_server(*FROZEN).seeded()
+    await set_organization(organization, quotas={"requestsPerSecond": 0})
+
+    async def asked() -> int:
+        return (await organization.call("GET", WHOAMI)).status
+
+    await eventually(asked, lambda status: status == 200)
+
+
+def _burst(answer: Answer) -> str:
+    """What is left of the second's requests, which come back as it passes."""
+    item = '"burst"' + answer.headers["ratelimit"].partition('"burst"')[2]
+    assert item in {'"burst";r=3998;t=1', '"burst";r=3999;t=1'}
+    return item
 
 
 def _window(answer: Answer) -> int:
