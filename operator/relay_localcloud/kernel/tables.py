@@ -112,6 +112,7 @@ sessions = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("expires_at", BigInteger, nullable=False),
     Index("sessions_of_user", "user_id"),
+    Index("expiring_sessions", "expires_at"),
 )
 
 outbox = Table(

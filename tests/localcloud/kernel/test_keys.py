@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 import sys
+from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -104,6 +106,22 @@ async def test_a_state_does_not_start_with_another_key(start_server: StartServer
     assert not await sealed.usable(server)
     server.stop()
     assert not await sealed.usable(start_server(*state))
+
+
+async def test_the_key_of_a_state_of_a_former_release_is_the_one_in_it(
+    start_server: StartServer, tmp_path: Path
+) -> None:
+    state, key = tmp_path / "state", tmp_path / "key"
+    server = start_server("--state", str(state))
+    sealed = await Sealed.on(server)
+    server.stop()
+    with closing(sqlite3.connect(state / "state.db")) as raw:
+        raw.execute("DROP TABLE sealed_under")
+    assert "There is no key at " in refused("--state", str(state), "--key-file", str(key))
+    key.write_text("22" * 32)
+    wrong = await run("rotate-key", "--state", state, "--key-file", key, tmp_path / "other")
+    assert (wrong.code, (tmp_path / "other").exists()) == (1, False)
+    assert await sealed.usable(start_server("--state", str(state)))
 
 
 async def test_secrets_are_under_the_other_key_alone_after_a_rotation(
