@@ -41,7 +41,7 @@ async def test_what_the_cloud_shows_is_adopted_and_nothing_else(workspace: Works
 async def test_what_is_no_object_of_ours_is_not_annotated(workspace: Workspace) -> None:
     for reference, sentence in {
         "trainer": "write KIND/NAME",
-        "secret/relay-api-key": "is a Secret, and no obj",
+        "secret/relay-api-key": "is a Secret, not an object",
     }.items():
         refused = await workspace.kubectl.relay("adopt", reference, "pod_1")
         assert (refused.exit_code, sentence in refused.stderr) == (2, True)
