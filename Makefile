@@ -14,7 +14,7 @@ PLANS ?= 1/1
 DERIVED := $(addprefix tests/faults/test_every_,batch_call.py batch_freeze.py freeze.py call.py start.py)
 HISTORIES := tests/faults/explorer/test_histories.py
 PASSED := .pytest_cache/passed
-COVERED := tests/unit/engine tests/unit/flows/managed
+COVERED := tests/unit/budgets tests/unit/engine tests/unit/flows/managed
 COMPILE = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
           --no-annotate --custom-compile-command "make lock" --quiet
 
@@ -67,7 +67,7 @@ others:
 	@$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --progress --durations=10 --passed $(PASSED) \
 	  -m "not long" --sample=$(SEED) $(addprefix --ignore=,$(COVERED) tests/node)
 
-coverage: $(VENV)/.installed ## unit tests of the engine and of managed kinds: every branch of these must be covered
+coverage: $(VENV)/.installed ## unit tests of the engine, of budgets and of managed kinds: every branch of these must be covered
 	@mkdir -p .pytest_cache
 	@$(BIN)/coverage run -m pytest -q $(COVERED) > .pytest_cache/coverage 2>&1 || { cat .pytest_cache/coverage; exit 1; }
 	@echo "with their coverage measured, $(COVERED): $$(tail -n 1 .pytest_cache/coverage)"

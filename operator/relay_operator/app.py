@@ -23,6 +23,9 @@ from pydantic import JsonValue
 from relay_client import CloudError
 from relay_operator.accounts.accounts import Accounts
 from relay_operator.api.meta import GROUP, ObjectKey
+from relay_operator.api.workload import PricedStatus
+from relay_operator.budgets.budgets import Budgets
+from relay_operator.budgets.prices import ListedPrices
 from relay_operator.catalog.catalog import Catalog
 from relay_operator.collector import Collector
 from relay_operator.crds.definitions import object_schema
@@ -38,6 +41,7 @@ from relay_operator.engine.kind import Kind, resource_type
 from relay_operator.engine.kube import NAMESPACES, ApiAccess, Kube, KubeError
 from relay_operator.engine.queue import Priority, Queue, Shares
 from relay_operator.engine.served import ServedKinds
+from relay_operator.engine.shared_lists import SharedLists
 from relay_operator.engine.vanished import Vanished
 from relay_operator.engine.workers import Workers
 from relay_operator.flows.account.bookkeeping import Departed
@@ -323,6 +327,7 @@ def _assemble(settings: Settings, api: ApiAccess, kinds: Sequence[Kind[Parts]]) 
         on_shared=lambda holder: queue.add(holder, Priority.CHANGE),
         on_related=lambda key: queue.add(key, Priority.CHANGE),
         on_left=lambda key, entry: departed.note(key, entry, cache.account_meant(key, entry)),
+        priced=frozenset(kind.name for kind in kinds if issubclass(kind.definition.status, PricedStatus)),
         without_account=frozenset(kind.name for kind in kinds if not kind.uses_account),
     )
     queue = Queue[ObjectKey](time.monotonic, _shares(settings.workers, cache, kinds))
@@ -354,7 +359,10 @@ def _assemble(settings: Settings, api: ApiAccess, kinds: Sequence[Kind[Parts]]) 
         served=ServedKinds(functools.cache(lambda: _needed(kinds)), _remedy(settings.namespace)),
     )
     disabled = frozenset(kind.name for kind in kinds if kind.assumed and kind.name not in settings.assumed_kinds)
-    parts = Parts(settings, engine, accounts, metrics, stores, transfers, leading, plurals, disabled, departed)
+    pricing = ListedPrices(SharedLists(settings.poll_settled_seconds, time.monotonic))
+    budgets = Budgets(cache, queue)
+    assembled = settings, engine, accounts, metrics, stores, transfers, leading, plurals, disabled, departed
+    parts = Parts(*assembled, budgets, pricing)
     reconcilers = {kind.name: kind.reconciler(parts) for kind in kinds}
     return App(
         parts=parts,

@@ -187,17 +187,17 @@ class Stage:
     async def _do(self, held: Held, ground: Ground) -> None:
         match held.action.deed:
             case Deed.KILL_OPERATOR:
-                await (await self._leader()).kill()
+                await (await self.leader()).kill()
             case Deed.TERMINATE_OPERATOR:
-                stopping = asyncio.ensure_future((await self._leader()).stop())
+                stopping = asyncio.ensure_future((await self.leader()).stop())
                 held.release()
                 await stopping
             case Deed.FREEZE_OPERATOR:
-                frozen = await self._leader()
+                frozen = await self.leader()
                 os.kill(frozen.process.pid, signal.SIGSTOP)
                 try:
                     await eventually(
-                        partial(self._another_leads, frozen), within=_TO_LEAD, what="another operator leads"
+                        partial(self.another_leads, frozen), within=_TO_LEAD, what="another operator leads"
                     )
                     if held.action.when is Moment.ACTED:  # What the server answered by then is long over.
                         with contextlib.suppress(AssertionError):
@@ -214,7 +214,7 @@ class Stage:
             case Deed.NONE:
                 pass
 
-    async def _leader(self) -> Operator:
+    async def leader(self) -> Operator:
         """The operator that does the work."""
         if len(self.operators) == 1:
             return self.operators[0]
@@ -226,7 +226,8 @@ class Stage:
         leading = [operator for operator in self.operators if await _leads(operator)]
         return leading[0] if leading else None
 
-    async def _another_leads(self, frozen: Operator) -> bool:
+    async def another_leads(self, frozen: Operator) -> bool:
+        """Whether one of the others does the work."""
         return any([await _leads(operator) for operator in self.operators if operator is not frozen])
 
     async def _start_again(self, operations: Collection[str]) -> None:

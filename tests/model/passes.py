@@ -18,6 +18,8 @@ from typing import Any, NamedTuple, cast
 from relay_client import CloudError
 from relay_operator.api.cloudaccount import Orphans
 from relay_operator.api.meta import ObjectKey
+from relay_operator.budgets.budgets import Budgets
+from relay_operator.budgets.prices import ListedPrices
 from relay_operator.engine import persist
 from relay_operator.engine.account import AccountReady, Accounts
 from relay_operator.engine.backoff import Backoff, PollIntervals, RetryPolicy
@@ -32,11 +34,13 @@ from relay_operator.engine.kube import Kube, KubeError
 from relay_operator.engine.leftovers import Leftover, Leftovers
 from relay_operator.engine.passes import Pass
 from relay_operator.engine.queue import Priority, Queue, Taken
+from relay_operator.engine.shared_lists import SharedLists
 from relay_operator.engine.vanished import Vanished, _name
 from relay_operator.flows.account.sweep import Sweeper, SweepMemory
 from relay_operator.flows.managed.act import Actor
 from relay_operator.flows.managed.connection import ConnectionWriter
 from relay_operator.flows.managed.flow import ManagedFlow
+from relay_operator.flows.managed.funding import Funding
 from relay_operator.flows.managed.gather import Gatherer
 from relay_operator.flows.managed.inputs import InputReader
 from relay_operator.flows.managed.shown_once import ValueKeeper
@@ -137,6 +141,7 @@ class Passes:
             sleep=_at_once,
         )
         accounts, clusters = cast(Accounts, ModelAccounts(script)), ModelClusters()
+        budgets = Budgets(cache, queue)
         flow = ManagedFlow(
             resource=clusters,
             accounts=accounts,
@@ -146,6 +151,7 @@ class Passes:
                 cache,
                 InputReader(kube),
                 ValueKeeper(kube),
+                Funding(clusters, accounts, budgets, ListedPrices(SharedLists(300.0, engine.clock))),
                 engine.clock,
                 delays,
                 engine.installation,
@@ -158,6 +164,7 @@ class Passes:
                 engine.installation,
                 lambda: bool(script.ask(asked.Leads())),
                 cache,
+                budgets,
             ),
             connections=ConnectionWriter(kube),
             retry_policy=policy,

@@ -296,7 +296,8 @@ class Accounts:
         resend = account.spec.create_recovery is CreateRecovery.RETRY_BY_NAME
         adoption, serves = account.spec.allow_adoption, served_kinds(account, self._shared_kinds)
         grants, organization = granted_scopes(account), who.organization_id
-        return AccountReady(key, cloud, organization, connection.unclaimed, resend, adoption, serves, grants)
+        budget = account.spec.budget
+        return AccountReady(key, cloud, organization, connection.unclaimed, resend, adoption, serves, grants, budget)
 
     def _not_allowed(self, account: AnyAccount) -> str | None:
         spec = account.spec

@@ -8,6 +8,7 @@ from pydantic import Field
 from relay_operator.api.conditions import ObjectStatus
 from relay_operator.api.definition import AGE, READY, REASON, Column, Definition
 from relay_operator.api.meta import Model, Resource, Time
+from relay_operator.api.parts import MOST_CENTS
 from relay_operator.api.references import LabelKey, LabelValue, NamespaceName, SecretKeyRef
 from relay_operator.api.schema import as_set, atomic, field_rules, map_by, rules
 
@@ -92,8 +93,39 @@ class AccountSpec(Model):
     )
 
 
+class AccountBudget(Model):
+    """What all objects of the account may cost together; what is over waits, the oldest first."""
+
+    min_available_cents: int | None = Field(
+        None, ge=0, le=MOST_CENTS, description="Nothing is created, started or scaled up while less is available."
+    )
+    max_burn_per_hour_cents: int | None = Field(
+        None,
+        ge=0,
+        le=MOST_CENTS,
+        description="Nothing is created, started or scaled up that would let the organization cost more an hour.",
+    )
+
+
+class NamespaceBudget(Model):
+    """What the objects of one namespace may have together."""
+
+    max_burn_per_hour_cents: int | None = Field(
+        None, ge=0, le=MOST_CENTS, description="What they may cost an hour, by the catalog's prices."
+    )
+    max_gpus: int | None = Field(None, ge=0, le=1_000_000, description="GPUs that they may have.")
+
+
+class SharedBudget(AccountBudget):
+    """The same for an account that namespaces share."""
+
+    per_namespace: NamespaceBudget | None = Field(None, description="What each namespace may have of it.")
+
+
 class CloudAccountSpec(AccountSpec):
     """The account of one namespace."""
+
+    budget: AccountBudget | None = Field(None, description="What everything of the account may cost together.")
 
     api_key_secret_ref: SecretKeyRef = Field(description="The organization's API key, in a Secret of this namespace.")
     allow_adoption: bool = Field(
@@ -146,6 +178,10 @@ class LabelSelector(Model):
 
 class ClusterCloudAccountSpec(AccountSpec):
     """An account that several namespaces share."""
+
+    budget: SharedBudget | None = Field(
+        None, description="What everything of the account, and what each namespace of it, may cost together."
+    )
 
     api_key_secret_ref: ClusterSecretKeyRef = Field(
         description="The organization's API key, in a Secret of the operator's own namespace."

@@ -37,6 +37,7 @@ class Reason(StrEnum):
     WAITING_FOR_ACCOUNT = "WaitingForAccount"
     WAITING_FOR_BUDGET = "WaitingForBudget"
     WAITING_FOR_CAPACITY = "WaitingForCapacity"
+    PRICE_UNKNOWN = "PriceUnknown"
     WAITING_FOR_RETRY = "WaitingForRetry"
     DEPLOYING = "Deploying"
     STARTING = "Starting"

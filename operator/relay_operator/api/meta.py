@@ -146,6 +146,14 @@ class MalformedIntent(ValueError):
     """The text of the create-intent annotation is not an intent: somebody edited it."""
 
 
+class Reservation(Model):
+    """What an account's budget was asked for, before anything was sent that costs as much."""
+
+    token: str = Field(min_length=1, max_length=64)
+    cents: int = Field(ge=0)  # an hour, of all of it
+    gpus: int = Field(ge=0)
+
+
 class CreateIntent(Model):
     """What was decided before anything was sent, kept in the create-intent annotation.
 
@@ -164,6 +172,7 @@ class CreateIntent(Model):
     part_of: str = Field(
         default="", pattern=rf"^({RESOURCE_ID.pattern})?$"
     )  # the cloud's id of what it is made in, if it is part of something
+    reserved: Reservation | None = None  # by its create, or by a later start or scaling
 
     @property
     def account_parts(self) -> tuple[str, str]:

@@ -146,6 +146,21 @@ class Lifetime(Model):
     )
 
 
+MOST_CENTS = 2**53
+"""More than any price, and a number that every reader of JSON has exactly."""
+
+
+class Budget(Model):
+    """What it may cost."""
+
+    max_price_per_hour_cents: int = Field(
+        ge=0,
+        le=MOST_CENTS,
+        description="It is not created, started or scaled to cost more than this an hour, by the catalog's prices. "
+        "What runs already is left alone.",
+    )
+
+
 class OnTerminated(StrEnum):
     """What to do when it is gone and the operator did not end it."""
 

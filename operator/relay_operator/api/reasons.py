@@ -69,8 +69,8 @@ TYPES: Final[dict[ConditionType, TypeDoc]] = {
     ConditionType.BUDGET_EXCEEDED: TypeDoc(
         Polarity.NEGATIVE,
         "only while True",
-        "The cloud refuses to start anything: no funds, or the limit is reached. Of a batch also: `spec.budget` is "
-        "used up.",
+        "It may not cost what it would cost: no funds, or a limit of the cloud, of the account or of its own is "
+        "reached. Of a batch: `spec.budget` is used up.",
     ),
     ConditionType.ENV_OUTDATED: TypeDoc(
         Polarity.NEGATIVE,
@@ -223,8 +223,11 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         Reason.BATCH_REFUSED: "The cloud refuses the batch or its records; `status.problems` has its words.",
         Reason.TOO_MANY_FAILURES: "More records failed than `failurePolicy` allows; the output is published.",
         Reason.DEADLINE_EXCEEDED: "It took longer than `activeDeadlineSeconds`; the answers so far are published.",
-        Reason.BUDGET_EXCEEDED: "It cost as much as `budget` allows and was cancelled; the answers so far are "
+        Reason.BUDGET_EXCEEDED: "A workload would cost more than `budget.maxPricePerHourCents`: it is not created, "
+        "started or scaled up. A batch cost as much as `budget` allows and was cancelled; the answers so far are "
         "published.",
+        Reason.PRICE_UNKNOWN: "A limit is set, and nothing says what this would cost: the catalog has no such GPU "
+        "model or size, or cannot be read. Nothing is created, started or scaled up meanwhile.",
         Reason.ACCOUNT_MISSING: "The account that `accountRef` names does not exist, or there is no default account "
         "for this namespace.",
         Reason.SCHEDULE_INVALID: "`spec.schedule`, of a workload `lifetime.schedule`, cannot be read, names a date "
@@ -234,8 +237,10 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         "has its words. The operator tries again, less and less often, and when the spec changes.",
     },
     Resolver.ACCOUNT_OWNER: {
-        Reason.WAITING_FOR_BUDGET: "The cloud refused for lack of funds (INSUFFICIENT_BALANCE) or because the monthly "
-        "limit is reached (SPEND_LIMIT_REACHED); the next attempt is at `status.nextAttemptTime`.",
+        Reason.WAITING_FOR_BUDGET: "The account's `budget` has no room for it: the message says what is missing, and "
+        "it goes ahead as soon as there is room, the oldest object first. Or the cloud refused for lack of funds "
+        "(INSUFFICIENT_BALANCE) or because the monthly limit is reached (SPEND_LIMIT_REACHED); the next attempt is "
+        "then at `status.nextAttemptTime`.",
         Reason.BALANCE_EXHAUSTED: "Stopped because the balance ran out; the cloud deletes a pod at "
         "`status.deletionDeadline` unless it is funded. Started again when funds are back.",
         Reason.ACCOUNT_REFUSED: "The account cannot be used; the account's own conditions say why.",

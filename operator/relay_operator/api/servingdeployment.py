@@ -10,7 +10,7 @@ from relay_operator.api.inferencebackend import CatalogModel, NativeFamily
 from relay_operator.api.meta import Model, Resource
 from relay_operator.api.parts import EnvVar, ReplicaGpu
 from relay_operator.api.schema import as_set, atomic, field_rules, map_by, rules
-from relay_operator.api.workload import NEVER_STOPPED, SAME_ACCOUNT, ManagedSpec, ManagedStatus
+from relay_operator.api.workload import NEVER_STOPPED, SAME_ACCOUNT, PricedSpec, PricedStatus
 
 MAX_REPLICAS = 1000
 SHOWN_MEMBERS = 32
@@ -108,7 +108,7 @@ class PromptBytes(Model):
     max: _Count = Field(0, description="The size that is too large; 0, the default: none is.")
 
 
-class ServingDeploymentSpec(ManagedSpec):
+class ServingDeploymentSpec(PricedSpec):
     """Which model, on what, and how much of the traffic it takes."""
 
     model_config = rules(SAME_ACCOUNT, NEVER_STOPPED, _PUBLISHED, _NO_GREEN, _POD_HAS_WEIGHTS)
@@ -192,14 +192,13 @@ class Lane(Model):
     )
 
 
-class ServingDeploymentStatus(ManagedStatus):
+class ServingDeploymentStatus(PricedStatus):
     """What the cloud says about one deployment."""
 
     replicas: int | None = Field(None, ge=0, le=_MOST, description="Replicas that exist.")
     ready_replicas: int | None = Field(None, ge=0, description="Replicas that are healthy.")
     selector: str | None = Field(None, max_length=512, description="Label selector, for the scale subresource.")
     gpu_model_id: str | None = Field(None, max_length=128, description="The GPU model it got.")
-    price_per_hour_cents: int | None = Field(None, ge=0, description="Price of all desired replicas, in cents.")
     backend_weight: int | None = Field(None, ge=0, description="Its weight in the lane.")
     rollout_role: str | None = Field(None, max_length=64, description="green until it is promoted.")
     lane: Lane | None = Field(None, description="Its lane; absent if it is isolated or drains.")

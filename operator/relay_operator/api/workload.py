@@ -9,6 +9,7 @@ from relay_operator.api.connection import Connection
 from relay_operator.api.definition import AGE, REASON, Column
 from relay_operator.api.meta import ECHO_CHARS, Identity, Model, Time
 from relay_operator.api.parts import (
+    Budget,
     DeletionPolicy,
     EnvFromSource,
     EnvVar,
@@ -70,7 +71,13 @@ class ManagedSpec(Model):
     )
 
 
-class WorkloadSpec(ManagedSpec):
+class PricedSpec(ManagedSpec):
+    """What people can say about anything that is paid for by the hour."""
+
+    budget: Budget | None = Field(None, description="What it may cost. Its account may have limits of its own.")
+
+
+class WorkloadSpec(PricedSpec):
     """What people can say about anything that runs."""
 
     power_state: PowerState = Field(
@@ -156,11 +163,23 @@ class PartStatus(ManagedStatus):
     )
 
 
-class WorkloadStatus(ManagedStatus):
+class PricedStatus(ManagedStatus):
+    """What the status of everything tells that is paid for by the hour."""
+
+    price_per_hour_cents: int | None = Field(
+        None, ge=0, description="Price of all of it while it runs, in cents; of a cluster, if a budget is set."
+    )
+    reservation_token: str | None = Field(
+        None,
+        max_length=64,
+        description="Token of the last reservation in a budget that is over: pricePerHourCents says what is paid.",
+    )
+
+
+class WorkloadStatus(PricedStatus):
     """What the status of everything that runs tells."""
 
     endpoint_url: str | None = Field(None, max_length=2048, description="Where it is reached.")
-    price_per_hour_cents: int | None = Field(None, ge=0, description="Price while it runs, in cents.")
     gpu_model_id: str | None = Field(None, max_length=128, description="The GPU model it got.")
     gpu_count: int | None = Field(None, ge=0, description="GPUs it got; of a cluster, those of each replica.")
     running_since: Time | None = Field(None, description="Start of the present run.")

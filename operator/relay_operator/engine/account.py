@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from relay_client import Cloud, CloudError
+from relay_operator.api.cloudaccount import AccountBudget
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import CreateIntent, Identity, ObjectKey
 from relay_operator.api.references import AccountKind, AccountRef
@@ -27,6 +28,7 @@ class AccountReady:
     """The kinds that it may be used for; None is all of them."""
     grants: frozenset[str] | None = None
     """The scopes that a key made with it may have; None is all of them."""
+    budget: AccountBudget | None = None
 
 
 @dataclass(frozen=True, slots=True)

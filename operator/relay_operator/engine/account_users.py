@@ -54,7 +54,11 @@ class AccountUsers:
         """
         if key.kind in self.without | _ACCOUNTS:
             return key if key.kind in _ACCOUNTS else None
-        return _named(key, reference) or self.default(key.namespace)
+        return self.account_in(key.namespace, reference)
+
+    def account_in(self, namespace: str, reference: Reference) -> ObjectKey | None:
+        """What the reference of an object in this namespace means now."""
+        return named_account(namespace, *reference) if reference[1] else self.default(namespace)
 
     def default(self, namespace: str) -> ObjectKey | None:
         """The namespace's own account of that name before the cluster's; None where there is neither."""

@@ -8,6 +8,7 @@ from pydantic import JsonValue
 
 from relay_operator.api.meta import ObjectKey
 from relay_operator.engine.account_users import AccountUsers, Reference
+from relay_operator.engine.commitment import NOTHING, Commitment, Commitments
 from relay_operator.engine.entry import Entry, entry_of, uid_of, version_of
 from relay_operator.engine.identity import gave, uids_in
 from relay_operator.engine.index import Index
@@ -30,6 +31,10 @@ class Cache:
     """Told who waits for an object that it refers to and that changed, and who is let go by all that refer to it."""
     on_left: Callable[[ObjectKey, Entry], None] = lambda _key, _entry: None
     """Told who recorded a cloud id and does so no more, as it was."""
+    on_freed: Callable[[ObjectKey], None] = lambda _account: None
+    """Told the account of an object that costs less than before, or is gone."""
+    priced: frozenset[str] = frozenset()
+    """Kinds that cost something by the hour."""
     without_account: frozenset[str] = frozenset()
     """Kinds that use no account, beside the accounts themselves."""
     _entries: dict[ObjectKey, Entry] = field(default_factory=dict)
@@ -43,6 +48,7 @@ class Cache:
     _claims: dict[ObjectKey, str] = field(default_factory=dict)
     _users: AccountUsers = field(init=False)
     _searching: AccountUsers = field(init=False)
+    _commitments: Commitments = field(default_factory=Commitments)
 
     def __post_init__(self) -> None:
         self._users = AccountUsers(self._entries.__contains__, self.without_account)
@@ -138,6 +144,14 @@ class Cache:
         """Whose open intent a resource of this account may answer: what a webhook names may be theirs."""
         return tuple(self._searching.of(account))
 
+    def committed(self, account: ObjectKey) -> dict[str, Commitment]:
+        """By namespace: the sum over everything there that uses the account."""
+        sums: dict[str, Commitment] = {}
+        for namespace, reference, total in self._commitments.items():
+            if self._users.account_in(namespace, reference) == account:
+                sums[namespace] = sums.get(namespace, NOTHING) + total
+        return sums
+
     def account_of(self, key: ObjectKey) -> ObjectKey | None:
         """The account that the object uses, would use, or is; None where it is not known, or there is none."""
         entry = self._entries.get(key)
@@ -170,6 +184,16 @@ class Cache:
                 if before is not None or not self._entries[other].settled:
                     self.on_related(other)
 
+    def _commit(self, key: ObjectKey, before: Entry | None, after: Entry | None) -> None:
+        had, has = (entry.committed if entry is not None else NOTHING for entry in (before, after))
+        if before is not None:
+            self._commitments.add(key.namespace, before.account, NOTHING - had)
+        if after is not None:
+            self._commitments.add(key.namespace, after.account, has)
+        account = self.account_meant(key, before) if before is not None and not has.covers(had) else None
+        if account is not None:
+            self.on_freed(account)
+
     def _refer(self, key: ObjectKey, former: References, present: References) -> None:
         referred, refers = (set().union(*each) for each in (former, present))
         for other in referred - refers:
@@ -196,6 +220,8 @@ class Cache:
         ):
             users.move(key, left, joined)
         self._relate(key, before, after)
+        if key.kind in self.priced:
+            self._commit(key, before, after)
         was, is_now = (entry.owned if entry is not None else None for entry in (before, after))
         begins_to_go = before is not None and after is not None and before.deleting != after.deleting
         if was != is_now or begins_to_go:

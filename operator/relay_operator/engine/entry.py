@@ -20,6 +20,7 @@ from relay_operator.api.meta import (
 from relay_operator.api.reasons import TYPES, Polarity
 from relay_operator.engine import references
 from relay_operator.engine.account_users import Reference
+from relay_operator.engine.commitment import Commitment, commitment
 from relay_operator.engine.figures import Figures, figures_of
 from relay_operator.engine.identity import is_recorded_for
 from relay_operator.engine.intent import intent_of
@@ -65,6 +66,8 @@ class Entry:
     """The conditions that tell something bad."""
     doomed: bool
     """Status tells when the cloud deletes it."""
+    committed: Commitment
+    """What it may cost, if it is of a kind that costs something by the hour."""
     figures: Figures
     """What it adds to the sums of metrics."""
     account: Reference
@@ -165,6 +168,7 @@ def entry_of(raw: Mapping[str, JsonValue]) -> Entry:
         reason=str(ready.get("reason") or ""),
         troubles=tuple(str(one.get("type")) for one in conditions if (one.get("type"), one.get("status")) in _BAD),
         doomed="deletionDeadline" in status,
+        committed=commitment(annotations, spec, status),
         figures=figures_of(status),
         account=(str(account.get("kind") or ""), str(account.get("name") or "")),
         over=status.get("cleared") is True,

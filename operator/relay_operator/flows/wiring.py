@@ -11,6 +11,8 @@ from relay_operator.accounts.accounts import Accounts, AnyAccount
 from relay_operator.api.definition import Definition
 from relay_operator.api.inferencebatch import DEFINITION as BATCH
 from relay_operator.api.workload import SpecT, StatusT
+from relay_operator.budgets.budgets import Budgets
+from relay_operator.budgets.prices import Pricing
 from relay_operator.engine.confirmation import ConfirmationDelays
 from relay_operator.engine.controller import Controller, Engine
 from relay_operator.engine.passes import KindReconciler
@@ -33,6 +35,7 @@ from relay_operator.flows.batch.transfers import Transfers
 from relay_operator.flows.managed.act import Actor
 from relay_operator.flows.managed.connection import ConnectionWriter
 from relay_operator.flows.managed.flow import ManagedFlow
+from relay_operator.flows.managed.funding import Funding
 from relay_operator.flows.managed.gather import Gatherer
 from relay_operator.flows.managed.inputs import InputReader
 from relay_operator.flows.managed.resource import ExternalResource, ObsT
@@ -64,6 +67,8 @@ class Parts:
     """Kinds that are switched off: what there is of them is only ended."""
     departed: Departed
     """Who had something in the cloud a while ago."""
+    budgets: Budgets
+    pricing: Pricing
     traces: dict[str, Traces] = field(default_factory=dict)
     """By kind: each controller adds its own."""
 
@@ -95,9 +100,8 @@ def accounts(definition: Definition, model: type[AnyAccount]) -> Callable[[Parts
             parts.accounts.organization_of,
         )
         bookkeeper = Bookkeeper(engine, parts.departed, settings.namespace)
-        flow = AccountFlow(
-            definition, model, engine, settings, parts.accounts, metrics, parts.plurals, sweeper, bookkeeper
-        )
+        shared = engine, settings, parts.accounts, metrics, parts.plurals, sweeper, bookkeeper, parts.budgets
+        flow = AccountFlow(definition, model, *shared)
         return Controller(engine, flow)
 
     return controller
@@ -156,13 +160,21 @@ def managed(
                 engine.cache,
                 InputReader(engine.kube),
                 ValueKeeper(engine.kube),
+                Funding(resource, accounts, parts.budgets, parts.pricing),
                 engine.clock,
                 parts.delays,
                 engine.installation,
                 disabled=resource.definition.kind in parts.disabled,
             ),
             actor=Actor(
-                resource, accounts, engine.clock, parts.new_token, engine.installation, parts.leading, engine.cache
+                resource,
+                accounts,
+                engine.clock,
+                parts.new_token,
+                engine.installation,
+                parts.leading,
+                engine.cache,
+                parts.budgets,
             ),
             connections=ConnectionWriter(engine.kube),
             retry_policy=engine.retry_policy,

@@ -13,6 +13,7 @@ from relay_operator.api.meta import GROUP, CreateIntent, Model, ObjectKey, Resou
 from relay_operator.api.parts import ReplicaGpu
 from relay_operator.api.schema import field_rules, map_by, rules
 from relay_operator.api.workload import FIRST_COLUMNS, LAST_COLUMNS, SAME_ACCOUNT, WorkloadStatus
+from relay_operator.budgets.prices import Capacity
 from relay_operator.engine.fit_schema import fit_schema, moment
 from relay_operator.engine.shared_lists import SharedLists
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
@@ -208,6 +209,19 @@ class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster
             )
         )
 
+    def capacity(self, obj: Cluster, model_id: str) -> Capacity:
+        spec = obj.spec
+        gpus = spec.gpu.count if spec.gpu is not None else 0
+        return Capacity(model_id, gpus, spec.resource_size or "", spec.replicas)
+
+    def untold(self, obj: Cluster, observed: SeenCluster) -> Capacity:
+        """The cloud tells the price of no cluster."""
+        summary, status = observed.summary, self.status(obj, observed)
+        model, replicas = summary.gpu_model_id or "", summary.replica_count
+        gpus = status.gpu_count if status.gpu_count is not None else self.capacity(obj, model).gpus
+        size = status.resource_size or obj.spec.resource_size or ""
+        return Capacity(model, gpus, size, obj.spec.replicas if replicas is None else replicas)
+
     def stop(self, observed: SeenCluster) -> Change:
         return power(STOP, lambda cloud: cloud.call(operations.STOP_CLUSTER, id=observed.summary.id))
 
@@ -262,7 +276,8 @@ class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster
         async def send(cloud: Cloud) -> None:
             await cloud.call(operations.SCALE_CLUSTER, body, id=cloud_id)
 
-        return (Change("scale", Reason.SCALING, send, to=str(wanted)),)
+        grows = wanted > (observed.summary.replica_count or 0)
+        return (Change("scale", Reason.SCALING, send, to=str(wanted), pays=grows),)
 
     def progress(self, observed: SeenCluster) -> Progress:
         return _PROGRESS.get(observed.summary.status, Progress.PENDING)

@@ -15,6 +15,7 @@ from relay_operator.api.public_keys import NO_PRIVATE_KEY
 from relay_operator.api.references import REFERENCES, SshKeyRef, ValueSource
 from relay_operator.api.schema import as_set, atomic, field_rules, rules
 from relay_operator.api.workload import FIRST_COLUMNS, LAST_COLUMNS, SAME_ACCOUNT, WorkloadSpec
+from relay_operator.budgets.prices import Capacity
 from relay_operator.engine.fit_schema import fit_schema
 from relay_operator.flows.managed.resource import (
     Change,
@@ -162,6 +163,9 @@ class GpuPods(Machines[GpuPodSpec, GpuPodStatus]):
             "sshKeysFrom": _as_written(spec.ssh_keys_from or ()),
             "sshKeyRefs": [*_as_written(_former(spec)), *sorted(key.name for key in _keys(obj))],
         }
+
+    def capacity(self, obj: Pod, model_id: str) -> Capacity:
+        return Capacity(model_id, _gpu_count(obj.spec))
 
     def models(self, obj: Pod) -> tuple[str, ...]:
         return obj.spec.gpu.candidates if obj.spec.gpu is not None else ()

@@ -13,6 +13,7 @@ from relay_operator.api.parts import Gpu
 from relay_operator.api.references import REFERENCES, HeldReference, LocalRef, ValueSource
 from relay_operator.api.schema import field_rules, map_by, rules
 from relay_operator.api.workload import FIRST_COLUMNS, LAST_COLUMNS, SAME_ACCOUNT
+from relay_operator.budgets.prices import Capacity
 from relay_operator.engine.fit_schema import fit_schema
 from relay_operator.flows.managed.resource import Change, InputRefs, Inputs
 from relay_operator.kinds.comparison import differing
@@ -117,6 +118,10 @@ class GpuVms(Machines[GpuVmSpec, GpuVmStatus]):
         )
         made = await cloud.call(operations.CREATE_VM, request)
         return VmRecord(id=made.id, name=made.name, status=made.status)
+
+    def capacity(self, obj: Vm, model_id: str) -> Capacity:
+        spec = obj.spec
+        return Capacity(model_id, spec.gpu.count) if spec.gpu is not None else Capacity(size=spec.resource_size or "")
 
     def immutable(self, obj: Vm) -> Mapping[str, JsonValue]:
         spec, source = obj.spec, obj.spec.cloud_init_from

@@ -8,7 +8,9 @@ from pydantic import Field
 
 from relay_client import Cloud, Listing, NotFound, NotServed, Unreadable, listing, operations
 from relay_operator.api.conditions import Reason
+from relay_operator.api.meta import Resource
 from relay_operator.api.workload import SpecT, StatusT, WorkloadStatus
+from relay_operator.budgets.prices import Capacity
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.actions import RESTART, START, STOP
 from relay_operator.flows.managed.connection import Reached
@@ -82,6 +84,10 @@ class Machines(ExternalResource[SpecT, StatusT, VmRecord], Generic[SpecT, Status
         return dict(unclaimed.names(but=self.others)) | {
             each.id: each.name for each in live if each.service_type != self.others
         }
+
+    def untold(self, obj: Resource[SpecT, StatusT], observed: VmRecord) -> Capacity | None:
+        """Their records have the price."""
+        return None
 
     def stop(self, observed: VmRecord) -> Change:
         return power(STOP, lambda cloud: cloud.call(operations.STOP_VM, id=observed.id))

@@ -18,6 +18,7 @@ from relay_operator.api.servingdeployment import (
     ServingDeploymentSpec,
     ServingDeploymentStatus,
 )
+from relay_operator.budgets.prices import Capacity
 from relay_operator.engine.fit_schema import fit_schema, moment
 from relay_operator.engine.shared_lists import SharedLists
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
@@ -116,6 +117,13 @@ class ServingDeployments(ExternalResource[ServingDeploymentSpec, ServingDeployme
     def models(self, obj: Serving) -> tuple[str, ...]:
         return obj.spec.gpu.candidates
 
+    def capacity(self, obj: Serving, model_id: str) -> Capacity:
+        return Capacity(model_id, obj.spec.gpu.count, replicas=obj.spec.replicas.desired)
+
+    def untold(self, obj: Serving, observed: Seen) -> Capacity | None:
+        """Its row has the price of a replica."""
+        return None
+
     def immutable(self, obj: Serving) -> Mapping[str, JsonValue]:
         env: list[JsonValue] = [item.model_dump(mode="json", exclude_none=True) for item in obj.spec.env or ()]
         return {**lasting(obj.spec), "env": env}
@@ -142,7 +150,9 @@ class ServingDeployments(ExternalResource[ServingDeploymentSpec, ServingDeployme
 
         name = "scale" if differs.keys() <= REPLICAS else "promote" if "rolloutRole" in differs else "update"
         reason = Reason.SCALING if name == "scale" else Reason.UPDATING
-        return (Change(name, reason, send, to=body.model_dump_json(exclude_none=True)),)
+        there = 0 if row.status == DeploymentStatus.STOPPED else row.replicas_desired or 0
+        grows = "replicasDesired" in differs and spec.replicas.desired > there
+        return (Change(name, reason, send, to=body.model_dump_json(exclude_none=True), pays=grows),)
 
     def progress(self, observed: Seen) -> Progress:
         row = observed.row

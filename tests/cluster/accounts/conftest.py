@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 from relay_operator.accounts.accounts import Accounts
 from relay_operator.api.cloudaccount import CLOUD_ACCOUNT, CLUSTER_CLOUD_ACCOUNT, CloudAccount, ClusterCloudAccount
 from relay_operator.api.meta import ObjectKey
+from relay_operator.budgets.budgets import Budgets
 from relay_operator.collector import Collector
 from relay_operator.engine.backoff import Backoff, PollIntervals, RetryPolicy
 from relay_operator.engine.cache import Cache
@@ -106,7 +107,8 @@ class Bench:
         )
         plurals = {"GpuPod": "gpupods", "GpuCluster": "gpuclusters", "InferenceBatch": "inferencebatches"}
         bookkeeper = Bookkeeper(self.engine, self.departed, OPERATOR_NAMESPACE)
-        shared = self.engine, settings, self.accounts, self.metrics, plurals, sweeper, bookkeeper
+        budgets = Budgets(self.engine.cache, self.engine.queue)
+        shared = self.engine, settings, self.accounts, self.metrics, plurals, sweeper, bookkeeper, budgets
         self.controllers: dict[str, KindReconciler] = {
             CLOUD_ACCOUNT.kind: Controller(self.engine, AccountFlow(CLOUD_ACCOUNT, CloudAccount, *shared)),
             CLUSTER_CLOUD_ACCOUNT.kind: Controller(

@@ -16,6 +16,7 @@ from relay_operator.api.conditions import Reason
 from relay_operator.api.definition import Definition
 from relay_operator.api.meta import CreateIntent, ObjectKey
 from relay_operator.api.references import AccountKind
+from relay_operator.budgets.budgets import Budgets
 from relay_operator.engine import finalizer
 from relay_operator.engine.account import AccountReady, AccountRefused, AccountState, AccountWaiting
 from relay_operator.engine.actions import Ignore, Nothing, Wait
@@ -105,6 +106,7 @@ class AccountFlow:
     """By kind, of those that use accounts."""
     sweeper: Sweeper
     bookkeeper: Bookkeeper
+    budgets: Budgets
 
     @property
     def type(self) -> ResourceType:
@@ -206,6 +208,11 @@ class AccountFlow:
             raise AssertionError(f"{key}: the plan looks without an account")
         try:
             seen = await self._observer().look(account, state.cloud, read_only=read_only)
+            self.budgets.looked(
+                key,
+                seen.balance.available_cents if seen.balance is not None else None,
+                seen.usage.burn_per_hour_cents if seen.usage is not None else None,
+            )
             if not read_only:
                 await self.sweeper.sweep(state, seen.usage, account.spec.orphans, memory.sweep, facts.now)
             seen = await self._accounted(account, state, seen, memory, facts.now, read_only=read_only)

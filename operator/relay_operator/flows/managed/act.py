@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from relay_client import Cloud, CloudError, Conflict, NotFound, Outcome, Unreadable
-from relay_operator.api.meta import CreateIntent, ObjectMeta
+from relay_operator.api.meta import CreateIntent, ObjectMeta, Reservation
 from relay_operator.api.workload import SpecT, StatusT
+from relay_operator.budgets.budgets import Budgets
 from relay_operator.engine import finalizer, kube
 from relay_operator.engine.account import Accounts
 from relay_operator.engine.actions import Nothing
@@ -41,6 +42,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
     leading: Callable[[], bool]
     """Whether this replica may still send something that is paid for."""
     cache: Cache
+    budgets: Budgets
 
     async def act(
         self, facts: Facts[SpecT, StatusT, ObsT], action: Action, memory: ManagedMemory, writer: ObjectWriter
@@ -62,6 +64,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
                 return Accepted(facts.observed, await self._intent_for_adoption(facts, facts.observed, memory, writer))
             case actions.Update(name) if facts.observed is not None:
                 change = predicates.change_named(self.resource, facts.observed, facts.change, name)
+                await self._reserve(facts, memory, writer)
                 result = await self._send(facts, change.send, change, ending=change.name == actions.STOP)
                 if isinstance(result, Sent):
                     memory.sent = SentChange(facts.obj.status.id or "", change.name, change.to, self.clock())
@@ -116,13 +119,24 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         memory.intent = intent
         return intent
 
+    async def _reserve(self, facts: Facts[SpecT, StatusT, ObsT], memory: ManagedMemory, writer: ObjectWriter) -> None:
+        """Writes down what a start or scaling up was granted. Raises KubeError."""
+        intent = self.guarding(facts)
+        if facts.funded.reserve is not None and intent is not None:
+            memory.intent = intent.model_copy(update={"reserved": self._reservation(facts, self.new_token())})
+            await finalizer.guard(writer, facts.obj.metadata, memory.intent)
+
+    def _reservation(self, facts: Facts[SpecT, StatusT, ObsT], token: str) -> Reservation | None:
+        granted = facts.funded.reserve
+        return None if granted is None else Reservation(token=token, cents=granted.cents, gpus=granted.gpus)
+
     def _name(self, metadata: ObjectMeta, attempt: int) -> str:
         return cloud_name(metadata.namespace, metadata.name, metadata.uid, self.installation.name, attempt)
 
     def _intent(self, facts: Facts[SpecT, StatusT, ObsT], name: str, attempt: int) -> CreateIntent:
-        account = facts.usable_account.key
+        account, token = facts.usable_account.key, self.new_token()
         return CreateIntent(
-            token=self.new_token(),
+            token=token,
             name=name,
             attempt=attempt,
             spec_hash=fingerprints(self.resource.immutable(facts.obj)),
@@ -130,6 +144,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
             account=f"{account.kind}/{account.name}",
             identity=identity_of(facts.obj.metadata, self.installation.name, facts.usable_account.organization_id),
             part_of=part_of(facts.obj.status),
+            reserved=self._reservation(facts, token),
         )
 
     async def _create(
@@ -141,7 +156,9 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         memory.unsent.clear()  # from here on nobody can say that
         try:
             observed = await self._sent(
-                facts, lambda cloud: self.resource.create(cloud, facts.obj, intent, facts.inputs or Inputs())
+                facts,
+                lambda cloud: self.resource.create(cloud, facts.obj, intent, facts.inputs or Inputs()),
+                paying=True,
             )
         except SupersededError:
             if first:
@@ -174,7 +191,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         ending: bool = False,
     ) -> Result[ObsT]:
         try:
-            await self._sent(facts, call, ending=ending)
+            await self._sent(facts, call, ending=ending, paying=change is not None and change.pays)
         except NotFound:
             return Sent(change)  # the next look says what that means
         except CloudError as error:
@@ -187,17 +204,20 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         call: Callable[[Cloud], Awaitable[AnswerT]],
         *,
         ending: bool = False,
+        paying: bool = False,
     ) -> AnswerT:
         """The answer. Raises CloudError, and SupersededError where nothing was sent and another decision is needed.
 
-        `ending`: something may have begun to be made meanwhile of what is stopped or ended.
+        `ending`: something may have begun to be made meanwhile of what is stopped or ended. `paying`: other grants
+        may have come to light.
         """
         account, obj = facts.usable_account, facts.obj
         holds = fence(self.cache, facts.key, obj.metadata, obj.status.id)
         spared = ending and self.resource.is_source
 
         def stands() -> bool:
-            return holds() and not (spared and made_of(self.cache, facts.key))
+            afforded = not paying or self.budgets.stands(facts.key, account)
+            return afforded and holds() and not (spared and made_of(self.cache, facts.key))
 
         try:
             return await call(account.cloud.guarded(stands))

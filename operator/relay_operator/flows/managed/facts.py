@@ -9,6 +9,7 @@ from relay_client.errors import CloudError
 from relay_operator.api.meta import CreateIntent, ObjectKey, Resource
 from relay_operator.api.workload import Former, SpecT, StatusT
 from relay_operator.engine.account import AccountState, UsesAccount
+from relay_operator.flows.managed.funding import UNLIMITED, Funded
 from relay_operator.flows.managed.plan import View
 from relay_operator.flows.managed.resource import Change, ExternalResource, Inputs, ObsT
 
@@ -47,6 +48,8 @@ class Facts(UsesAccount, Generic[SpecT, StatusT, ObsT]):
     """Whether this very resource was read, and not a listing shared with others."""
     decided_in: float | None = None
     """Seconds until a look can tell what this one could not: whether something exists."""
+    funded: Funded = UNLIMITED
+    """What budgets say."""
     outdated: str = ""
     """Why nothing may be created, and what to do: a CRD is older than this release."""
 

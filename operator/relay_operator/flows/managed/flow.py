@@ -95,6 +95,7 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
         self, facts: Facts[SpecT, StatusT, ObsT], action: Action, memory: ManagedMemory, writer: ObjectWriter
     ) -> Result[ObsT]:
         result = await self.actor.act(facts, action, memory, writer)
+        self.actor.budgets.written(facts.key)
         if isinstance(result, Accepted) and not facts.view.deleting:
             await self._keep(facts, result.resource, memory)
         memory.unconnected, memory.connection_lost = "", False

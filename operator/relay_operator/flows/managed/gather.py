@@ -20,6 +20,7 @@ from relay_operator.engine.rules import Account
 from relay_operator.flows.managed import links, predicates, recovery, schedule
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.former import former, unused
+from relay_operator.flows.managed.funding import Funding
 from relay_operator.flows.managed.inputs import InputReader, MissingInput, ReadInputs
 from relay_operator.flows.managed.links import Links
 from relay_operator.flows.managed.look import Looker, Sight
@@ -53,6 +54,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
     cache: Cache
     inputs: InputReader
     values: ValueKeeper
+    funding: Funding[SpecT, StatusT, ObsT]
     clock: Callable[[], float]
     delays: ConfirmationDelays
     installation: Installation
@@ -67,6 +69,14 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         self, turn: Turn, obj: Resource[SpecT, StatusT], memory: ManagedMemory
     ) -> Facts[SpecT, StatusT, ObsT]:
         """At most one look at the cloud, unless an adoption or a search needs more."""
+        facts = await self._gather(turn, obj, memory)
+        if not facts.funded.asked:
+            self.funding.budgets.leave(turn.key)
+        return facts
+
+    async def _gather(
+        self, turn: Turn, obj: Resource[SpecT, StatusT], memory: ManagedMemory
+    ) -> Facts[SpecT, StatusT, ObsT]:
         key, now = turn.key, turn.now
         intent = CreateIntent.parse(obj.metadata.annotations.get(meta.CREATE_INTENT))
         known = intent if isinstance(intent, CreateIntent) else None
@@ -151,6 +161,12 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         unusable = _unusable(self.resource, obj, read, inputs) if wanted else None
         if unusable:
             gate, note = Gate.ENV_MISSING, unusable
+        sent, model = self._sent(obj, change, memory), inputs.model_id
+        creates = sight.seen is Seen.NOTHING and gate is Gate.OPEN and linked.unmet is None
+        starts = change is not None and change.pays and not sent and gate is not Gate.LATER
+        pays = demand is Demand.EXIST and (creates or starts)
+        again = demand is Demand.EXIST and sight.seen is Seen.ABSENT
+        funded = await self.funding.look(turn.key, obj, account, known, sight.observed, model, pays=pays, again=again)
         aside, idle = await self._former(turn, obj, account, memory, sight)
         used = self._used(turn.key, demand)
         asked = recovery.recovery(obj, sight.seen, now)
@@ -167,7 +183,8 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             difference=difference,
             expired=predicates.expired(obj, sight.seen, now),
             change=change.name if change is not None else "",
-            sent=self._sent(obj, change, memory),
+            sent=sent,
+            unfunded=funded.refusal,
             value=value,
             unmet=linked.unmet,
             in_use=bool(used),
@@ -183,7 +200,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             intent=known,
             observed=sight.observed,
             error=sight.error,
-            note=taken or note or differs,
+            note=taken or funded.note or note or differs,
             related=linked.message,
             used=used,
             change=change,
@@ -193,6 +210,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             unanswered=memory.unanswered,
             exact=turn.exact,
             decided_in=decided_in,
+            funded=funded,
             outdated=turn.outdated,
         )
 

@@ -148,6 +148,9 @@ class View:
     sent: str = ""
     """The name of the change that was sent, and that the cloud does not show so far."""
 
+    unfunded: Wait | Stall | None = None
+    """What budgets say to what would be created, started or scaled up."""
+
     unmet: Reason | None = None
     """Why an object that the spec refers to, and that the resource was not given so far, cannot be given."""
     value: Value = Value.NONE
@@ -188,7 +191,7 @@ def _unmet(view: View) -> Action | None:
 
 def _held_up(view: View) -> Action | None:
     """What keeps a create from being sent."""
-    return _GATES.get(view.gate) or _taken(view) or _unmet(view)
+    return _GATES.get(view.gate) or _taken(view) or _unmet(view) or view.unfunded
 
 
 def _taken(view: View) -> Action | None:
@@ -366,7 +369,8 @@ def _forbidden(view: View) -> Action | None:
 def _update(view: View) -> Action | None:
     if view.difference is Difference.CHANGE:
         spared = _spared(view) if view.change == STOP != view.sent else None
-        return spared or _as_agreed(view, _once(view, view.change))
+        unfunded = view.unfunded if view.change != STOP else None  # a stop saves money
+        return spared or unfunded or _as_agreed(view, _once(view, view.change))
     if view.recovery is Recovery.RESTART:
         return Wait(Reason.BACK_OFF) if view.held_back else _as_agreed(view, Update(START))
     return None

@@ -190,6 +190,9 @@ def _waiting(facts: Facts[SpecT, StatusT, ObsT], reason: Reason, *, unreachable:
             return _backing_off(facts)
         case Reason.OUTSIDE_SCHEDULE:
             return Report("False", ConditionType.RECONCILING, reason, facts.note, Return.SETTLED)
+        case Reason.WAITING_FOR_BUDGET:  # it is called as soon as there is room
+            waiting = Report("False", ConditionType.RECONCILING, reason, facts.note, Return.SETTLED)
+            return replace(waiting, extra=(_exceeded(waiting),))
         case Reason.SEARCHING if not facts.obj.status.id:
             return unknown(reason, facts.note)
         case _:
@@ -233,7 +236,12 @@ def _stalled(facts: Facts[SpecT, StatusT, ObsT], reason: Reason) -> Report:
     if reason is Reason.TERMINATED_EXTERNALLY:
         message = f"{_last_word(facts)}; {_another(facts)}"
     back = Return.TRANSITION if reason is Reason.SECRET_TAKEN else Return.SETTLED  # which no event ends
-    return Report("False", ConditionType.STALLED, reason, message, back)
+    report = Report("False", ConditionType.STALLED, reason, message, back)
+    return replace(report, extra=(_exceeded(report),)) if reason is Reason.BUDGET_EXCEEDED else report
+
+
+def _exceeded(report: Report) -> Wanted:
+    return Wanted(ConditionType.BUDGET_EXCEEDED, "True", report.reason, report.message)
 
 
 def _last_word(facts: Facts[SpecT, StatusT, ObsT]) -> str:

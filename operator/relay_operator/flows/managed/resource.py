@@ -19,6 +19,7 @@ from relay_operator.api.meta import CreateIntent, ObjectKey, Resource
 from relay_operator.api.parts import EnvFromSource, EnvVar
 from relay_operator.api.references import HeldReference, ValueSource
 from relay_operator.api.workload import SpecT, StatusT
+from relay_operator.budgets.prices import Capacity
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.actions import RESTART, START, STOP
 from relay_operator.flows.managed.connection import Reached
@@ -67,6 +68,8 @@ class Change:
     """What is asked for, where the name does not say it."""
     told_by_webhook: bool = False
     """Whether the cloud sends an event when it is done."""
+    pays: bool = False
+    """Whether more is paid for once it is done."""
     gives: HeldReference | None = None
     """What the resource is given by it, which nothing that is read shows: status tells it."""
 
@@ -76,7 +79,7 @@ _POWER = {STOP: Reason.STOPPING, START: Reason.STARTING, RESTART: Reason.RESTART
 
 def power(name: str, send: Callable[[Cloud], Awaitable[object]]) -> Change:
     """A change of power; a restart ends as it began, so that no event tells of it."""
-    return Change(name, _POWER[name], send, told_by_webhook=name != RESTART)
+    return Change(name, _POWER[name], send, told_by_webhook=name != RESTART, pays=name == START)
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,6 +347,19 @@ class Connects(Protocol[ObsT_contra]):
 
 
 @runtime_checkable
+class Priced(Protocol[ObjT_contra, ObsT_contra]):
+    """Is paid for by the hour, at the catalog's prices."""
+
+    def capacity(self, obj: ObjT_contra, model_id: str) -> Capacity:
+        """What the spec asks for; `model_id` is the GPU model of the next attempt, empty where the cloud chooses."""
+        ...
+
+    def untold(self, obj: ObjT_contra, observed: ObsT_contra) -> Capacity | None:
+        """What there is, if the cloud does not tell what that costs."""
+        ...
+
+
+@runtime_checkable
 class Powered(Protocol[ObsT_contra]):
     """Can be stopped and started."""
 
@@ -389,6 +405,10 @@ def brought_in(resource: object) -> TypeGuard[BroughtIn[Any]]:
 
 def tries_models(resource: object) -> TypeGuard[TriesModels[Any]]:
     return issubclass(type(resource), TriesModels)
+
+
+def is_priced(resource: object) -> TypeGuard[Priced[Any, Any]]:
+    return issubclass(type(resource), Priced)
 
 
 def is_powered(resource: object) -> TypeGuard[Powered[Any]]:

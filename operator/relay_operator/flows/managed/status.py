@@ -59,6 +59,7 @@ def new_status(
     changed |= _protocol(facts, action, result)
     changed |= _clocks(facts, action, result, observed)
     changed |= _attempts(facts, result, report, retry_policy)
+    changed |= _money(facts, report)
     changed["recoveries"] = _recoveries(facts, action, result, report)
     changed["next_schedule_time"] = None if facts.view.deleting else schedule.next_change(obj.spec, facts.now)
     if mirrored.state != obj.status.state and "state" not in changed:
@@ -96,6 +97,13 @@ def _protocol(facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result
     if isinstance(action, actions.Forget):
         return dict.fromkeys(_OF_THE_RESOURCE) | _ended(facts)
     return {}
+
+
+def _money(facts: Facts[SpecT, StatusT, ObsT], report: Report) -> Fields:
+    """What it costs where the cloud does not tell; what was reserved is over once everything is as asked."""
+    changed: Fields = {} if facts.funded.price is None else {"price_per_hour_cents": facts.funded.price}
+    reserved = facts.intent.reserved if facts.intent is not None else None
+    return changed | ({"reservation_token": reserved.token} if reserved is not None and report.ready == "True" else {})
 
 
 def _until(facts: Facts[SpecT, StatusT, ObsT]) -> datetime | None:

@@ -75,9 +75,8 @@ class Passes:
         sweeper = Sweeper(engine, {}, True, lambda _kind: None, self.accounts.organization_of)
         bookkeeper = Bookkeeper(engine, self.departed, OPERATOR_NAMESPACE)
         plurals = {"GpuPod": "gpupods"}
-        flow = AccountFlow(
-            CLOUD_ACCOUNT, CloudAccount, engine, settings, self.accounts, self.metrics, plurals, sweeper, bookkeeper
-        )
+        shared = engine, settings, self.accounts, self.metrics, plurals, sweeper, bookkeeper, world.budgets
+        flow = AccountFlow(CLOUD_ACCOUNT, CloudAccount, *shared)
         self.controller = Controller(engine, flow)
         cache.put(KEY, world.server.objects["cloudaccounts", NAMESPACE, "default"])
 

@@ -64,6 +64,7 @@ AXES: dict[str, Sequence[object]] = {
     "change": ("", "scale", STOP),
     "sent": ("", "scale", STOP),
     "unmet": (None, Reason.REFERENCE_NOT_READY, Reason.REFERENCE_OTHER_ACCOUNT),
+    "unfunded": (None, Wait(Reason.WAITING_FOR_BUDGET)),
     "in_use": (True, False),
     "value": tuple(Value),
     "former": tuple(Former),
@@ -132,6 +133,18 @@ INVARIANTS: dict[str, Callable[[View, Action], bool]] = {
     ),
     "never a create without what it is to be given": lambda view, action: (
         not isinstance(action, Create | Resend | Replace) or view.unmet is None
+    ),
+    "never a create that may not cost what it costs": lambda view, action: (
+        not isinstance(action, Create | Resend) or view.unfunded is None
+    ),
+    "nothing is changed that may not cost more, and a stop never waits for that": lambda view, action: (
+        not isinstance(action, Update)
+        or view.difference is not Difference.CHANGE
+        or view.unfunded is None
+        or action.change == STOP
+    ),
+    "nothing ends or is let go for want of money, or stays for it": lambda view, action: (
+        action != view.unfunded or not view.deleting
     ),
     "never a create whose value cannot be kept": lambda view, action: (
         not isinstance(action, Create | Resend) or view.value is not Value.TAKEN

@@ -11,10 +11,12 @@ from datetime import UTC, datetime, timedelta
 import aiohttp
 from pydantic import JsonValue, ValidationError
 
-from relay_client import Cloud
+from relay_client import Cloud, CloudError
 from relay_operator.api import meta
 from relay_operator.api.conditions import Condition, ConditionType
 from relay_operator.api.meta import ObjectKey
+from relay_operator.budgets.budgets import Budgets
+from relay_operator.budgets.prices import Prices, Pricing
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.backoff import Backoff, PollIntervals, RetryPolicy
 from relay_operator.engine.cache import Cache
@@ -31,6 +33,7 @@ from relay_operator.engine.vanished import Vanished
 from relay_operator.flows.managed.act import Actor
 from relay_operator.flows.managed.connection import ConnectionWriter
 from relay_operator.flows.managed.flow import ManagedFlow
+from relay_operator.flows.managed.funding import Funding
 from relay_operator.flows.managed.gather import Gatherer
 from relay_operator.flows.managed.inputs import InputReader
 from relay_operator.flows.managed.shown_once import ValueKeeper
@@ -63,6 +66,21 @@ class Clock:
 
 
 @dataclass
+class Catalog(Pricing):
+    """Prices that only tests change."""
+
+    prices: Prices
+    failure: CloudError | None = None
+    asked: int = 0
+
+    async def of(self, cloud: Cloud) -> Prices:
+        self.asked += 1
+        if self.failure is not None:
+            raise self.failure
+        return self.prices
+
+
+@dataclass
 class World:
     """What outlives a restart, and one process of the operator."""
 
@@ -79,6 +97,7 @@ class World:
     """Whether the next process has the kind switched off."""
     random: Callable[[], float] = lambda: 0.5
     kind: Callable[[Pods], MemoryPods] = MemoryPods
+    pricing: "Catalog" = field(default_factory=lambda: Catalog(Prices({"h100": 200, "b200": 500}, {})))
     _tokens: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
 
     def __post_init__(self) -> None:
@@ -91,6 +110,8 @@ class World:
         self.resource = self.kind(self.pods)
         self.queue = Queue[ObjectKey](clock.monotonic)
         self.cache = Cache(on_shared=lambda key: self.queue.add(key, Priority.CHANGE))
+        self.cache.priced = frozenset({"GpuPod"})
+        self.budgets = Budgets(self.cache, self.queue)
         vanished = Vanished(kube, OPERATOR_NAMESPACE, self.cache, self.queue, clock.wall, frozenset({"GpuPod"}))
         self.informer = Informer(self.cache, self.queue, vanished, self.random, 300.0)
         self.recorder = Recorder(kube, "test", clock.wall)
@@ -118,6 +139,7 @@ class World:
                 self.cache,
                 InputReader(kube),
                 ValueKeeper(kube),
+                Funding(self.resource, self.account, self.budgets, self.pricing),
                 clock.monotonic,
                 ConfirmationDelays(),
                 engine.installation,
@@ -131,6 +153,7 @@ class World:
                 engine.installation,
                 lambda: self.leading,
                 self.cache,
+                self.budgets,
             ),
             connections=ConnectionWriter(kube),
             retry_policy=policy,

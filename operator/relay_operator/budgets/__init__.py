@@ -1,0 +1,1 @@
+"""What may be paid for: prices, limits, and who waits for room in them."""

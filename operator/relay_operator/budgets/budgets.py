@@ -1,0 +1,135 @@
+"""Who may begin to cost something, and who waits for room: one process's, on top of what the objects themselves say.
+
+What an object was granted is written on it before anything is sent (`Reservation`), and the cache adds that up. Here
+stands only what is not written yet, so a new leader counts what the former one granted.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import orjson
+
+from relay_operator.api.conditions import Reason
+from relay_operator.api.meta import ObjectKey
+from relay_operator.budgets.limits import Funds, beyond_account, beyond_namespace, can_fit, counted, of_namespace
+from relay_operator.budgets.lines import Age, Line, Lines
+from relay_operator.engine.account import AccountReady
+from relay_operator.engine.cache import Cache
+from relay_operator.engine.commitment import NOTHING, Commitment
+from relay_operator.engine.manifests import part
+from relay_operator.engine.queue import Priority, Queue
+
+_BEHIND: Final = "an older object waits for what is free"
+
+
+@dataclass(slots=True)
+class Budgets:
+    """Grants and lines. No method waits: between the question and the grant nobody else is asked."""
+
+    cache: Cache
+    queue: Queue[ObjectKey]
+    _granted: dict[ObjectKey, Commitment] = field(default_factory=dict)
+    """What the objects may not say yet."""
+    _funds: dict[ObjectKey, Funds] = field(default_factory=dict)
+    _known: set[ObjectKey] = field(default_factory=set)
+    """Accounts for which those who waited when this process began are in line."""
+    _lines: Lines = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.cache.on_freed = self._call_next
+        self._lines = Lines(lambda key: self.cache.get(key) is not None)
+
+    def ask(self, key: ObjectKey, age: Age, account: AccountReady, need: Commitment) -> str:
+        """Empty if it is granted, and counts from now on; else what it waits for."""
+        if account.budget is None:
+            self.leave(key)
+            return ""
+        self._recall(account)
+        self._granted.pop(key, None)
+        beyond = self._beyond(key, account, need)
+        lines = Line(account.key, key.namespace), Line(account.key)
+        for line, why in zip(lines, beyond, strict=True):
+            if why or self._lines.is_behind(key, age, line):
+                self._lines.join(key, age, [line] if can_fit(account.budget, need) else [])
+                return why or _BEHIND
+        self.leave(key)
+        self._granted[key] = need
+        return ""
+
+    def line_up(self, key: ObjectKey, age: Age, account: AccountReady) -> None:
+        """What it was granted came to nothing, and it is about to ask again: nobody who is younger comes before it."""
+        self._recall(account)
+        self._lines.join(key, age, [Line(account.key), Line(account.key, key.namespace)])
+
+    def leave(self, key: ObjectKey) -> None:
+        """It asks for nothing: what it was granted stands on it by now, or nothing came of it."""
+        self.written(key)
+        for account in self._lines.leave(key):
+            self._call_next(account)
+
+    def written(self, key: ObjectKey) -> None:
+        """What it was granted stands on it."""
+        self._granted.pop(key, None)
+
+    def stands(self, key: ObjectKey, account: AccountReady) -> bool:
+        """Whether all that was granted still fits, with what others may have granted before this process did."""
+        if account.budget is None:
+            return True
+        entry = self.cache.get(key)
+        said = entry.committed if entry is not None else NOTHING
+        return not any(self._beyond(key, account, _larger(said, self._granted.get(key, NOTHING))))
+
+    def looked(self, account: ObjectKey, available_cents: int | None, burn_cents: int | None) -> None:
+        """What a look at the account showed; whoever waits first looks whether that is enough."""
+        ours = sum(total.billed for total in self.cache.committed(account).values())
+        self._funds[account] = Funds(available_cents, burn_cents, ours)
+        self._call_next(account)
+
+    def _beyond(self, key: ObjectKey, account: AccountReady, need: Commitment) -> tuple[str, str]:
+        """Why the namespace, and why the account has no room for it beside all others; empty if there is room."""
+        budget, of_each = account.budget, of_namespace(account.budget)
+        assert budget is not None, f"{account.key} limits nothing"
+        others = self._others(key, account.key)
+        own = others.get(key.namespace, NOTHING)
+        in_namespace = "" if of_each is None else beyond_namespace(of_each, own, need)
+        together = sum((counted(of_each, total) for total in others.values()), NOTHING)
+        entry = self.cache.get(key)
+        billed = 0 if entry is None else entry.committed.billed
+        return in_namespace, beyond_account(budget, self._funds.get(account.key), together, billed, need)
+
+    def _others(self, key: ObjectKey, account: ObjectKey) -> dict[str, Commitment]:
+        """By namespace: what all are committed to, this object apart, with what is granted and not written yet."""
+        sums = self.cache.committed(account)
+        for granted in {key, *self._unwritten(account)}:
+            entry = self.cache.get(granted)
+            said = entry.committed if entry is not None else NOTHING
+            counts = NOTHING if granted == key else _larger(said, self._granted[granted])
+            sums[granted.namespace] = sums.get(granted.namespace, NOTHING) - said + counts
+        return sums
+
+    def _unwritten(self, account: ObjectKey) -> list[ObjectKey]:
+        for key in [key for key in self._granted if self.cache.get(key) is None]:
+            del self._granted[key]
+        return [key for key in self._granted if self.cache.account_of(key) == account]
+
+    def _recall(self, account: AccountReady) -> None:
+        """Who waited under a former process does not lose its place to one that happens to ask sooner."""
+        if account.key in self._known:
+            return
+        self._known.add(account.key)
+        for key, entry in self.cache.users(account.key):
+            if entry.reason == Reason.WAITING_FOR_BUDGET:
+                created = str(part(orjson.loads(entry.body), "metadata").get("creationTimestamp", ""))
+                self._lines.join(key, Age(created, entry.uid), [Line(account.key), Line(account.key, key.namespace)])
+
+    def _call_next(self, account: ObjectKey) -> None:
+        """Of each line the first: once it has what it waits for, it calls the next."""
+        for line in self._lines.of(account):
+            first = self._lines.first(line)
+            if first is not None:
+                self.queue.add(first, Priority.CHANGE)
+
+
+def _larger(one: Commitment, other: Commitment) -> Commitment:
+    unpriced = one.unpriced if not other.cents else 0
+    return Commitment(max(one.cents, other.cents), max(one.gpus, other.gpus), one.billed, unpriced)

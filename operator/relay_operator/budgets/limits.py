@@ -1,0 +1,85 @@
+"""Whether something more fits into what an account allows. Pure."""
+
+from dataclasses import dataclass
+
+from relay_operator.api.cloudaccount import AccountBudget, NamespaceBudget, SharedBudget
+from relay_operator.engine.commitment import Commitment
+
+
+@dataclass(frozen=True, slots=True)
+class Funds:
+    """What the cloud said of the organization at the last look at the account; None is what the key may not read."""
+
+    available_cents: int | None
+    burn_cents: int | None
+    """What the organization pays an hour."""
+    ours_cents: int
+    """What of that was known then to be of objects of this cluster."""
+
+
+def of_namespace(budget: AccountBudget | None) -> NamespaceBudget | None:
+    """What each namespace may have."""
+    return budget.per_namespace if isinstance(budget, SharedBudget) else None
+
+
+def can_fit(budget: AccountBudget, need: Commitment) -> bool:
+    """Whether it fits if nothing else is there: what never does, nobody waits behind."""
+    each = of_namespace(budget)
+    burns = [budget.max_burn_per_hour_cents, each.max_burn_per_hour_cents if each is not None else None]
+    gpus = each.max_gpus if each is not None else None
+    return all(most is None or need.cents <= most for most in burns) and (gpus is None or need.gpus <= gpus)
+
+
+def beyond_namespace(limit: NamespaceBudget, others: Commitment, need: Commitment) -> str:
+    """What of the namespace's limits would be exceeded, and by how much; empty if it fits. `others`: without this."""
+    if limit.max_gpus is not None and need.gpus and others.gpus + need.gpus > limit.max_gpus:
+        excess = others.gpus + need.gpus - limit.max_gpus
+        return (
+            f"it needs {need.gpus} GPUs, and the namespace may have {limit.max_gpus} of the account, of which "
+            f"{others.gpus} are taken: {excess} too many"
+        )
+    if limit.max_burn_per_hour_cents is None:
+        return ""
+    if others.unpriced:
+        return f"the price of {others.unpriced} other object(s) of the namespace is not known yet"
+    return _beyond("the namespace", limit.max_burn_per_hour_cents, others.cents, need)
+
+
+def counted(limit: NamespaceBudget | None, total: Commitment) -> Commitment:
+    """What of a namespace's commitments counts for the whole account: what it may have, whatever its objects say.
+
+    Whoever may write annotations and statuses there takes nothing from others by it. What has no price is in the burn.
+    """
+    most = None if limit is None else limit.max_burn_per_hour_cents
+    return Commitment(total.cents if most is None else min(total.cents, most), total.gpus)
+
+
+def beyond_account(
+    budget: AccountBudget, funds: Funds | None, others: Commitment, billed: int, need: Commitment
+) -> str:
+    """The same for the whole account; what is not known allows nothing. `billed`: what the object itself pays now."""
+    if funds is None:
+        return "the account's balance is not known yet"
+    if budget.min_available_cents is not None:
+        if funds.available_cents is None:
+            return "the account's key may not read the balance, so that minAvailableCents cannot be kept"
+        if funds.available_cents < budget.min_available_cents:
+            missing = budget.min_available_cents - funds.available_cents
+            return f"{funds.available_cents} cents are available, {missing} less than the account's minAvailableCents"
+    if budget.max_burn_per_hour_cents is None:
+        return ""
+    if funds.burn_cents is None:
+        return "the account's key may not read the usage, so that maxBurnPerHourCents cannot be kept"
+    elsewhere = max(funds.burn_cents - funds.ours_cents, 0)
+    taken = max(others.cents + elsewhere, funds.burn_cents - billed)
+    return _beyond("the account", budget.max_burn_per_hour_cents, taken, need)
+
+
+def _beyond(whose: str, limit: int, taken: int, need: Commitment) -> str:
+    excess = taken + need.cents - limit
+    if excess <= 0:
+        return ""
+    return (
+        f"it costs {need.cents} cents/h, and of the {limit} cents/h that {whose} may pay, {taken} are taken: "
+        f"{excess} too much"
+    )

@@ -1,0 +1,80 @@
+"""Who waits for room in a budget: the oldest object comes first, whatever the others ask for."""
+
+import heapq
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from relay_operator.api.meta import ObjectKey
+
+
+class Age(NamedTuple):
+    """The order of objects."""
+
+    created: str
+    """As RFC 3339 has it, in UTC."""
+    uid: str
+
+
+class Line(NamedTuple):
+    """What is waited for: room in an account, or in what one namespace may have of it."""
+
+    account: ObjectKey
+    namespace: str | None = None
+
+
+@dataclass(slots=True)
+class Lines:
+    """O(log n) for each object that comes or goes."""
+
+    exists: Callable[[ObjectKey], bool]
+    """Whether there is such an object: one that is gone waits no longer."""
+    _ages: dict[Line, dict[ObjectKey, Age]] = field(default_factory=dict)
+    _order: dict[Line, list[tuple[Age, ObjectKey]]] = field(default_factory=dict)
+    _of: dict[ObjectKey, set[Line]] = field(default_factory=dict)
+
+    def join(self, key: ObjectKey, age: Age, lines: Iterable[Line]) -> None:
+        """It waits in these, and in no others."""
+        wanted = set(lines)
+        for line in self._of.get(key, set()) - wanted:
+            self._leave(key, line)
+        for line in wanted - self._of.get(key, set()):
+            self._ages.setdefault(line, {})[key] = age
+            heapq.heappush(self._order.setdefault(line, []), (age, key))
+            self._of.setdefault(key, set()).add(line)
+
+    def leave(self, key: ObjectKey) -> set[ObjectKey]:
+        """The accounts that it waited for until now."""
+        left = set(self._of.get(key, ()))
+        for line in left:
+            self._leave(key, line)
+        return {line.account for line in left}
+
+    def is_behind(self, key: ObjectKey, age: Age, line: Line) -> bool:
+        """Whether an older one waits there."""
+        first = self.first(line)
+        return first is not None and first != key and self._ages[line][first] < age
+
+    def first(self, line: Line) -> ObjectKey | None:
+        """Who comes next."""
+        order, ages = self._order.get(line, []), self._ages.get(line, {})
+        while order:
+            age, key = order[0]
+            if ages.get(key) == age and self.exists(key):
+                return key
+            heapq.heappop(order)
+            if ages.get(key) == age:
+                self.leave(key)
+        return None
+
+    def of(self, account: ObjectKey) -> list[Line]:
+        """Where somebody waits for something of the account."""
+        return [line for line in self._ages if line.account == account]
+
+    def _leave(self, key: ObjectKey, line: Line) -> None:
+        self._of[key].discard(line)
+        if not self._of[key]:
+            del self._of[key]
+        del self._ages[line][key]
+        if not self._ages[line]:
+            del self._ages[line], self._order[line]

@@ -1,0 +1,70 @@
+"""What something would cost an hour, by the cloud's catalog."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from relay_client import Cloud
+from relay_client.operations import GET_PRICING
+from relay_operator.engine.shared_lists import SharedLists
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What is asked of the cloud, as far as it is paid for by the hour."""
+
+    model: str = ""
+    """GPU model; empty where the cloud chooses."""
+    gpus: int = 0
+    """Of each replica."""
+    size: str = ""
+    """Of a machine without GPUs; empty where the cloud chooses."""
+    replicas: int = 1
+
+    def __str__(self) -> str:
+        what = (
+            f"{self.gpus} x {self.model or 'any GPU'}" if self.gpus else f"a machine of the size {self.size or 'any'}"
+        )
+        return what if self.replicas == 1 else f"{self.replicas} replicas of {what}"
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """In cents an hour: of one GPU by its model, and of a machine without GPUs by its size."""
+
+    gpu: Mapping[str, int]
+    cpu: Mapping[str, int]
+
+
+def quote(prices: Prices, asked: Capacity) -> int | None:
+    """Cents an hour; the dearest where the cloud chooses. None where the catalog has no such price."""
+    of, name, count = (prices.gpu, asked.model, asked.gpus) if asked.gpus else (prices.cpu, asked.size, 1)
+    price = of.get(name) if name else max(of.values(), default=None)
+    return None if price is None else price * count * asked.replicas
+
+
+class Pricing(Protocol):
+    """Tells the prices of each account's cloud."""
+
+    async def of(self, cloud: Cloud) -> Prices:
+        """Raises CloudError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ListedPrices(Pricing):
+    """As the catalog has them; one request serves all who ask within some minutes."""
+
+    lists: SharedLists[Prices]
+
+    async def of(self, cloud: Cloud) -> Prices:
+        """Raises CloudError."""
+        return await self.lists.recent(cloud, lambda: _read(cloud))
+
+
+async def _read(cloud: Cloud) -> Prices:
+    listed = await cloud.call(GET_PRICING)
+    return Prices(
+        {one.gpu_model_id: one.price_per_hour_cents for one in listed.gpu},
+        {one.resource_size: one.price_per_hour_cents for one in listed.cpu},
+    )

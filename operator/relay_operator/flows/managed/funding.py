@@ -1,0 +1,104 @@
+"""Whether what is about to be sent may cost what it costs: the object's own limit, then the account's."""
+
+from dataclasses import dataclass, replace
+from typing import Final, Generic
+
+from relay_client.errors import CloudError
+from relay_operator.api.conditions import Reason
+from relay_operator.api.meta import CreateIntent, ObjectKey, ObjectMeta, Resource, rfc3339
+from relay_operator.api.workload import PricedSpec, PricedStatus, SpecT, StatusT
+from relay_operator.budgets.budgets import Budgets
+from relay_operator.budgets.lines import Age
+from relay_operator.budgets.prices import Pricing, quote
+from relay_operator.engine.account import AccountReady, Accounts
+from relay_operator.engine.actions import Stall, Wait
+from relay_operator.engine.commitment import Commitment
+from relay_operator.flows.managed.resource import ExternalResource, ObsT, is_priced
+
+
+@dataclass(frozen=True, slots=True)
+class Funded:
+    """What budgets say."""
+
+    refusal: Wait | Stall | None = None
+    note: str = ""
+    """The sentence about that."""
+    reserve: Commitment | None = None
+    """What has to be written down before anything is sent."""
+    price: int | None = None
+    """Of what there is, where the cloud does not tell it."""
+    asked: bool = False
+    """Whether it was granted something, or waits for it."""
+
+
+UNLIMITED: Final = Funded()
+"""Nothing limits it, or nothing is to be sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Funding(Generic[SpecT, StatusT, ObsT]):
+    """Of one kind's objects. Asks the cloud for its prices only where a limit is set."""
+
+    resource: ExternalResource[SpecT, StatusT, ObsT]
+    accounts: Accounts
+    budgets: Budgets
+    pricing: Pricing
+
+    async def look(
+        self,
+        key: ObjectKey,
+        obj: Resource[SpecT, StatusT],
+        account: AccountReady,
+        intent: CreateIntent | None,
+        observed: ObsT | None,
+        model_id: str,
+        *,
+        pays: bool,
+        again: bool,
+    ) -> Funded:
+        """`pays`: something is about to be sent that costs more than what there is; `again`: it will be, soon."""
+        resource, own = self.resource, obj.spec.budget if isinstance(obj.spec, PricedSpec) else None
+        if not is_priced(resource) or (own is None and account.budget is None):
+            return UNLIMITED
+        if again:
+            self.budgets.line_up(key, _age(obj.metadata), account)
+            return Funded(asked=True)
+        try:
+            prices = await self.pricing.of(account.cloud)
+        except CloudError as error:
+            self.accounts.failed(account, error)
+            note = f"the cloud's prices cannot be read: {error.message}"
+            return Funded(Wait(Reason.PRICE_UNKNOWN), note) if pays else UNLIMITED
+        has = None if observed is None else resource.untold(obj, observed)
+        said = Funded(price=None if has is None else quote(prices, has))
+        if not pays:
+            return said
+        wanted = resource.capacity(obj, model_id)
+        cents = quote(prices, wanted)
+        if cents is None:
+            note = f"the cloud's catalog has no price for {wanted}"
+            return replace(said, refusal=Stall(Reason.PRICE_UNKNOWN), note=note)
+        if own is not None and cents > own.max_price_per_hour_cents:
+            limit = own.max_price_per_hour_cents
+            note = f"it costs {cents} cents/h, and budget.maxPricePerHourCents is {limit}: {cents - limit} too much"
+            return replace(said, refusal=Stall(Reason.BUDGET_EXCEEDED), note=note)
+        need = Commitment(cents, wanted.gpus * wanted.replicas)
+        beyond = self.budgets.ask(key, _age(obj.metadata), account, need)
+        if beyond:
+            return replace(said, refusal=Wait(Reason.WAITING_FOR_BUDGET), note=beyond, asked=True)
+        covered = account.budget is None or _reserved(obj.status, intent).covers(need)
+        return replace(said, reserve=None if covered else need, asked=True)
+
+
+def _age(metadata: ObjectMeta) -> Age:
+    created = metadata.creation_timestamp
+    return Age("" if created is None else rfc3339(created), metadata.uid)
+
+
+def _reserved(status: StatusT, intent: CreateIntent | None) -> Commitment:
+    """What is written down, and not over."""
+    reserved = intent.reserved if intent is not None else None
+    over = status.reservation_token if isinstance(status, PricedStatus) else None
+    if reserved is None or reserved.token == over or not status.id:
+        return Commitment()
+    return Commitment(reserved.cents, reserved.gpus)

@@ -1,0 +1,221 @@
+"""Grants and lines over a cache: what counts, for whom, and who is called when there is room."""
+
+import asyncio
+import time
+
+import orjson
+import pytest
+from pydantic import JsonValue
+
+from relay_client import Cloud
+from relay_operator.api.cloudaccount import AccountBudget, NamespaceBudget, SharedBudget
+from relay_operator.api.meta import CREATE_INTENT, ObjectKey
+from relay_operator.budgets.budgets import Budgets
+from relay_operator.budgets.lines import Age
+from relay_operator.budgets.prices import Capacity, ListedPrices, quote
+from relay_operator.engine.account import AccountReady
+from relay_operator.engine.cache import Cache
+from relay_operator.engine.commitment import Commitment
+from relay_operator.engine.queue import Queue
+from relay_operator.engine.shared_lists import SharedLists
+from relay_operator.engine.unclaimed_ids import UnclaimedIds
+from tests.unit.client.scripted import Reply, scripted_server
+
+SHARED = ObjectKey("ClusterCloudAccount", "", "default")
+REF: JsonValue = {"kind": "ClusterCloudAccount", "name": "default"}
+ONE, TWO = Commitment(100, 1), Commitment(200, 2)
+
+
+class Desk:
+    """A cluster's account, and who asks at it."""
+
+    def __init__(self) -> None:
+        self.cache = Cache(priced=frozenset({"GpuPod"}))
+        self.queue = Queue[ObjectKey](time.monotonic)
+        self.budgets = Budgets(self.cache, self.queue)
+        self._versions = iter(range(1, 1000))
+
+    def version(self) -> str:
+        """The next resource version."""
+        return str(next(self._versions))
+
+    def has(self, name: str, namespace: str = "team-a", reason: str = "", **status: JsonValue) -> ObjectKey:
+        """An object as the watch tells of it; the older, the earlier in the alphabet."""
+        key = ObjectKey("GpuPod", namespace, name)
+        created = f"2026-03-01T12:00:{ord(name) - ord('a'):02}Z"
+        metadata: JsonValue = {
+            "uid": f"u-{name}",
+            "resourceVersion": f"{next(self._versions)}",
+            "creationTimestamp": created,
+        }
+        conditions: JsonValue = [{"type": "Ready", "status": "False", "reason": reason}]
+        raw = {"metadata": metadata, "spec": {"accountRef": REF}, "status": {"conditions": conditions, **status}}
+        self.cache.put(key, raw)
+        return key
+
+    def asks(self, key: ObjectKey, need: Commitment, budget: AccountBudget | None) -> str:
+        """What it is told."""
+        age = Age(f"2026-03-01T12:00:{ord(key.name) - ord('a'):02}Z", f"u-{key.name}")
+        return self.budgets.ask(key, age, account(budget), need)
+
+    def called(self) -> list[str]:
+        """Names of those who are to look again."""
+        names = list[str]()
+        while len(self.queue):
+            taken = asyncio.run(self.queue.take())
+            self.queue.done(taken.key)
+            names.append(taken.key.name)
+        return names
+
+
+def account(budget: AccountBudget | None) -> AccountReady:
+    return AccountReady(
+        SHARED, Cloud("https://cloud.example", "k"), "org-1", UnclaimedIds(), False, False, budget=budget
+    )
+
+
+def burn(cents: int) -> AccountBudget:
+    return AccountBudget(max_burn_per_hour_cents=cents)
+
+
+def each(**limits: int) -> SharedBudget:
+    return SharedBudget(per_namespace=NamespaceBudget.model_validate(limits))
+
+
+@pytest.fixture
+def desk() -> Desk:
+    made = Desk()
+    made.budgets.looked(SHARED, 1000, 0)
+    return made
+
+
+def test_what_is_granted_counts_before_anything_is_written(desk: Desk) -> None:
+    a, b = desk.has("a"), desk.has("b")
+    assert desk.asks(a, ONE, burn(150)) == ""
+    assert "100 are taken: 50 too much" in desk.asks(b, ONE, burn(150))
+    assert desk.asks(a, ONE, burn(150)) == ""  # its own counts once
+    desk.budgets.leave(a)
+    assert desk.called() == []
+    assert desk.asks(b, ONE, burn(150)) == ""
+
+
+def test_what_is_written_counts_once(desk: Desk) -> None:
+    a, b = desk.has("a"), desk.has("b")
+    assert desk.asks(a, ONE, burn(250)) == ""
+    desk.has("a", id="p", state="running", pricePerHourCents=100)
+    assert desk.asks(b, ONE, burn(250)) == ""
+    desk.budgets.written(a)
+    desk.budgets.written(b)
+    assert desk.asks(b, ONE, burn(250)) == ""
+
+
+def test_what_was_granted_to_one_that_is_gone_counts_no_more(desk: Desk) -> None:
+    a, b = desk.has("a"), desk.has("b")
+    assert desk.asks(a, ONE, burn(100)) == ""
+    desk.cache.drop(a)
+    assert desk.asks(b, ONE, burn(100)) == ""
+
+
+def test_a_namespaces_share_is_not_anothers(desk: Desk) -> None:
+    a, b, c = desk.has("a"), desk.has("b", "team-b"), desk.has("c")
+    budget = each(maxBurnPerHourCents=100)
+    assert (desk.asks(a, ONE, budget), desk.asks(b, ONE, budget)) == ("", "")
+    assert "the namespace may pay" in desk.asks(c, ONE, budget)
+    assert all(desk.budgets.stands(key, account(budget)) for key in (a, b))
+    assert not desk.budgets.stands(a, account(each(maxGpus=0)))
+    assert not desk.budgets.stands(a, account(burn(150)))
+    assert desk.budgets.stands(a, account(None))
+
+
+def test_one_waits_in_its_namespace_or_for_the_account_and_never_holds_up_others_needlessly(desk: Desk) -> None:
+    a, b, c, d = desk.has("a"), desk.has("b"), desk.has("c", "team-b"), desk.has("d", "team-b")
+    r = desk.has("r", id="p", state="running", pricePerHourCents=0, gpuCount=1)
+    budget = SharedBudget(per_namespace=NamespaceBudget(max_gpus=2), max_burn_per_hour_cents=150)
+    assert desk.asks(b, Commitment(100, 2), budget).startswith("it needs 2 GPUs")
+    assert desk.asks(c, ONE, budget) == ""  # of another namespace
+    assert desk.asks(a, Commitment(100, 0), budget).startswith("it costs 100 cents/h")  # for the account
+    assert desk.asks(d, Commitment(40, 0), budget) == "an older object waits for what is free"
+    desk.budgets.looked(SHARED, 1000, 0)
+    assert sorted(desk.called()) == ["a", "b"]
+    desk.cache.drop(a)
+    desk.cache.drop(r)
+    assert sorted(desk.called()) == ["b", "d"]
+
+
+@pytest.mark.parametrize(
+    "budget", [burn(150), each(maxBurnPerHourCents=150), each(maxGpus=1), SharedBudget(max_burn_per_hour_cents=150)]
+)
+def test_nobody_waits_behind_what_never_fits(desk: Desk, budget: AccountBudget) -> None:
+    a, b = desk.has("a"), desk.has("b")
+    assert desk.asks(a, TWO, budget)
+    assert desk.asks(b, ONE, budget) == ""
+
+
+def test_who_waited_under_a_former_process_is_before_whoever_asks_sooner(desk: Desk) -> None:
+    desk.has("a", reason="WaitingForBudget")
+    b = desk.has("b")
+    assert desk.asks(b, ONE, burn(100)) == "an older object waits for what is free"
+    desk.budgets.leave(ObjectKey("GpuPod", "team-a", "a"))
+    assert desk.called() == ["b"]
+    assert desk.asks(b, ONE, burn(100)) == ""
+
+
+def test_what_ends_calls_the_first_in_line(desk: Desk) -> None:
+    running = desk.has("r", id="p", state="running", pricePerHourCents=100)
+    a, b = desk.has("a"), desk.has("b")
+    for key in (b, a):
+        assert desk.asks(key, ONE, burn(100))
+    desk.cache.drop(running)
+    assert desk.called() == ["a"]
+    assert desk.asks(a, ONE, burn(100)) == ""
+    assert desk.called() == ["b"]
+
+
+def test_what_is_written_in_one_namespace_takes_nothing_from_another(desk: Desk) -> None:
+    """Tenants may write annotations, and perhaps statuses."""
+    key = ObjectKey("GpuPod", "team-a", "a")
+    forged = '{"token":"t1","name":"n","attempt":1,"specHash":"","startedAt":"2026-03-01T12:00:00Z","reserved":%s}'
+    for text in (forged % '{"token":"t1","cents":99999,"gpus":9}', "garbage"):
+        metadata: JsonValue = {"uid": "o", "resourceVersion": desk.version(), "annotations": {CREATE_INTENT: text}}
+        desk.cache.put(key, {"metadata": metadata, "spec": {"accountRef": REF}, "status": {}})
+        budget = SharedBudget(per_namespace=NamespaceBudget(max_burn_per_hour_cents=100), max_burn_per_hour_cents=200)
+        assert desk.asks(desk.has("b"), ONE, budget)
+        other = desk.has("c", "team-b")
+        assert desk.asks(other, ONE, budget) == ""
+        desk.budgets.leave(other)
+
+
+def test_whatever_objects_say_the_burn_counts(desk: Desk) -> None:
+    """A status that says too much hides nothing of what the organization pays elsewhere."""
+    a = desk.has("a", id="p", state="running", pricePerHourCents=100_000)
+    desk.budgets.looked(SHARED, 1000, 150)
+    b = desk.has("b")
+    desk.cache.drop(a)
+    assert "150 are taken: 50 too much" in desk.asks(b, ONE, burn(200))
+    assert desk.asks(b, ONE, burn(250)) == ""
+
+
+def test_what_grows_counts_once(desk: Desk) -> None:
+    a = desk.has("a", id="p", state="running", pricePerHourCents=100)
+    desk.budgets.looked(SHARED, 1000, 100)
+    assert desk.asks(a, TWO, burn(200)) == ""
+
+
+def test_one_that_goes_while_it_waits_is_not_called(desk: Desk) -> None:
+    desk.has("r", id="p", state="running", pricePerHourCents=100)
+    a = desk.has("a")
+    assert desk.asks(a, ONE, burn(150))
+    desk.cache.drop(a)
+    desk.budgets.looked(SHARED, 1000, 0)
+    assert desk.called() == []
+
+
+async def test_one_request_tells_the_prices_to_all() -> None:
+    gpu: JsonValue = {"gpuModelId": "h100", "name": "H100", "pricePerHourCents": 200}
+    cpu: JsonValue = {"resourceSize": "s", "pricePerHourCents": 5, "vcpu": 1, "ramMb": 1}
+    async with scripted_server() as server, Cloud(server.url, "or_key", organization_id="org-1") as cloud:
+        server.will(Reply(body=orjson.dumps({"gpu": [gpu], "cpu": [cpu]})))
+        pricing = ListedPrices(SharedLists(60.0, time.monotonic))
+        prices = await pricing.of(cloud)
+        assert await pricing.of(cloud) is prices
+    assert (quote(prices, Capacity("h100", 2)), quote(prices, Capacity(size="s"))) == (400, 5)

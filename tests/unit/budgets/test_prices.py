@@ -1,0 +1,27 @@
+"""What something would cost an hour."""
+
+import pytest
+
+from relay_operator.budgets.prices import Capacity, Prices, quote
+
+PRICES = Prices({"h100": 200, "b200": 500}, {"small": 5, "large": 50})
+
+
+@pytest.mark.parametrize(
+    ("asked", "cents", "words"),
+    [
+        (Capacity("h100", 1), 200, "1 x h100"),
+        (Capacity("h100", 4, replicas=3), 2400, "3 replicas of 4 x h100"),
+        (Capacity("", 2), 1000, "2 x any GPU"),
+        (Capacity("a9", 1), None, "1 x a9"),
+        (Capacity(size="small"), 5, "a machine of the size small"),
+        (Capacity(size="", replicas=2), 100, "2 replicas of a machine of the size any"),
+        (Capacity(size="huge"), None, "a machine of the size huge"),
+    ],
+)
+def test_a_quote(asked: Capacity, cents: int | None, words: str) -> None:
+    assert (quote(PRICES, asked), str(asked)) == (cents, words)
+
+
+def test_an_empty_catalog_has_no_price() -> None:
+    assert quote(Prices({}, {}), Capacity("", 1)) is None

@@ -1,0 +1,107 @@
+"""What an object is counted with in a budget, from its intent and its status."""
+
+import pytest
+from pydantic import JsonValue
+
+from relay_operator.api.meta import CREATE_INTENT, ObjectKey
+from relay_operator.engine.cache import Cache
+from relay_operator.engine.commitment import NOTHING, Commitment
+from tests.unit.engine.apiserver import Json
+
+OWN, SHARED = ObjectKey("CloudAccount", "team-a", "default"), ObjectKey("ClusterCloudAccount", "", "default")
+RESERVED = '"reserved":{"token":"r1","cents":300,"gpus":3}'
+TOKEN = '"token":"t1","name":"n","attempt":1,"specHash":"","startedAt":"2026-03-01T12:00:00Z"'
+REF: JsonValue = {"kind": "CloudAccount", "name": "default"}
+
+
+def pod(intent: str = "", spec: Json | None = None, version: int = 1, **status: JsonValue) -> Json:
+    annotations: Json = {CREATE_INTENT: intent} if intent else {}
+    metadata: Json = {"uid": "u", "resourceVersion": str(version), "annotations": annotations}
+    return {"metadata": metadata, "spec": {"accountRef": REF, **(spec or {})}, "status": status}
+
+
+def cache() -> Cache:
+    return Cache(priced=frozenset({"GpuPod", "GpuCluster"}))
+
+
+def mine(known: Cache) -> Commitment:
+    return known.committed(OWN).get("team-a", NOTHING)
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        (pod(), NOTHING),
+        (pod(f"{{{TOKEN}}}"), Commitment(unpriced=1)),
+        (pod("garbage"), Commitment(unpriced=1)),
+        (pod("garbage", createToken="t0"), NOTHING),
+        (pod(f"{{{TOKEN},{RESERVED}}}"), Commitment(300, 3)),
+        (pod(f"{{{TOKEN},{RESERVED}}}", createToken="t1"), NOTHING),
+        (pod(id="p", state="running", pricePerHourCents=200, gpuCount=2), Commitment(200, 2, 200)),
+        (pod(id="p", state="pending", pricePerHourCents=200, gpuCount=2), Commitment(200, 2)),
+        (pod(id="p", state="interrupted", pricePerHourCents=200), Commitment(200)),
+        (pod(id="p", state="running", gpuCount=2), Commitment(0, 2, unpriced=1)),
+        (pod(id="p", state="stopped", pricePerHourCents=200), NOTHING),
+        (pod(id="p", state="terminated"), NOTHING),
+        (pod(f"{{{TOKEN},{RESERVED}}}", id="p", state="stopped"), Commitment(300, 3)),
+        (pod(f"{{{TOKEN},{RESERVED}}}", id="p", state="stopped", reservationToken="r1"), NOTHING),
+        (
+            pod(f"{{{TOKEN},{RESERVED}}}", id="p", state="running", pricePerHourCents=100, gpuCount=1),
+            Commitment(300, 3, 100),
+        ),
+        (pod(f"{{{TOKEN},{RESERVED}}}", id="p", state="pending"), Commitment(300, 3)),
+        (
+            pod(f"{{{TOKEN},{RESERVED}}}", id="p", state="running", pricePerHourCents=9, reservationToken="r1"),
+            Commitment(9, 0, 9),
+        ),
+        (pod("garbage", id="p", state="running", pricePerHourCents=9), Commitment(9, 0, 9)),
+        (pod('{"reserved":1}', id="p", state="running", pricePerHourCents=9), Commitment(9, 0, 9)),
+        (
+            pod(spec={"gpu": {"count": 4}}, id="c", state="running", replicas=3, pricePerHourCents=12),
+            Commitment(12, 12, 12),
+        ),
+    ],
+)
+def test_one_object(raw: Json, expected: Commitment) -> None:
+    known = cache()
+    known.put(ObjectKey("GpuPod", "team-a", "p"), raw)
+    assert known.committed(OWN) == ({} if expected == NOTHING else {"team-a": expected})
+
+
+def test_sums_follow_every_change_and_end_with_the_objects() -> None:
+    known, freed = cache(), list[ObjectKey]()
+    known.on_freed = freed.append
+    first, second = (ObjectKey("GpuPod", "team-a", name) for name in ("a", "b"))
+    known.put(first, pod(id="p", state="running", pricePerHourCents=200))
+    known.put(second, pod(f"{{{TOKEN},{RESERVED}}}"))
+    assert (mine(known), freed) == (Commitment(500, 3, 200), [])
+    known.put(first, pod(version=2, id="p", state="stopped", pricePerHourCents=200))
+    assert (mine(known), freed) == (Commitment(300, 3), [OWN])
+    known.drop(second)
+    assert (mine(known), freed) == (NOTHING, [OWN, OWN])
+    known.drop(first)
+    assert freed == [OWN, OWN]
+
+
+def test_what_costs_nothing_by_the_hour_and_what_has_no_account_count_nowhere() -> None:
+    known, freed = cache(), list[ObjectKey]()
+    known.on_freed = freed.append
+    key = ObjectKey("ApiKey", "team-a", "k")
+    known.put(key, pod(f"{{{TOKEN}}}"))
+    assert known.committed(OWN) == {}
+    lonely = ObjectKey("GpuPod", "team-a", "p")
+    known.put(lonely, pod(spec={"accountRef": None}, id="p", state="running", pricePerHourCents=200))
+    known.drop(lonely)
+    assert (mine(known), freed) == (NOTHING, [])
+
+
+def test_who_names_no_account_counts_for_the_default_that_there_is() -> None:
+    known = cache()
+    known.put(SHARED, pod())
+    known.put(
+        ObjectKey("GpuPod", "team-a", "p"),
+        pod(spec={"accountRef": None}, id="p", state="running", pricePerHourCents=200),
+    )
+    assert (known.committed(SHARED)["team-a"].cents, known.committed(OWN)) == (200, {})
+    known.put(OWN, pod())
+    assert (known.committed(SHARED), known.committed(OWN)["team-a"].cents) == ({}, 200)

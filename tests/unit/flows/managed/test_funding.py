@@ -1,0 +1,352 @@
+"""What may not cost what it would cost is not created, started or scaled up; what is granted is written down first."""
+
+from dataclasses import replace
+
+import pytest
+from pydantic import JsonValue
+
+from relay_client import CloudUnavailable
+from relay_operator.api.cloudaccount import AccountBudget, NamespaceBudget, SharedBudget
+from relay_operator.api.conditions import ConditionType
+from relay_operator.api.meta import CreateIntent, ObjectKey, Reservation
+from relay_operator.budgets.prices import Prices
+from relay_operator.engine.account import AccountReady
+from relay_operator.engine.commitment import NOTHING, Commitment
+from relay_operator.engine.queue import Priority
+from tests.unit.flows.managed.cloudpods import lost, refused
+from tests.unit.flows.managed.world import NAMESPACE, World
+
+H100: JsonValue = {"modelId": "h100"}
+TWO: JsonValue = {"modelId": "h100", "count": 2}
+
+
+@pytest.fixture
+def priced(world: World) -> World:
+    """A cloud whose pods say what they cost."""
+
+    def told(_call: str) -> None:
+        for pod in world.pods.records.values():
+            count = pod.gpu_count or 1
+            world.pods.become(pod.id, pod.status, price_per_hour_cents=200 * count, gpu_count=count)
+
+    world.pods.on_call = told
+    return world
+
+
+def limited(world: World, budget: AccountBudget | None, available: int | None = 1000, burn: int | None = 0) -> None:
+    """The account's budget, and what the cloud says of its money."""
+    ready = world.account.state
+    assert isinstance(ready, AccountReady)
+    world.account.state = replace(ready, budget=budget)
+    world.budgets.looked(ready.key, available, burn)
+    for key in world.cache.keys("GpuPod"):  # as whatever uses an account that has changed
+        world.queue.add(key, Priority.CHANGE)
+
+
+def account(world: World) -> ObjectKey:
+    ready = world.account.state
+    assert isinstance(ready, AccountReady)
+    return ready.key
+
+
+def committed(world: World) -> Commitment:
+    return world.cache.committed(account(world)).get(NAMESPACE, NOTHING)
+
+
+def message(world: World, name: str = "train") -> str:
+    told = world.condition(name=name)
+    assert told is not None
+    return told.message
+
+
+def reserved(world: World, name: str = "train") -> Reservation | None:
+    intent = world.intent(name)
+    assert isinstance(intent, CreateIntent)
+    return intent.reserved
+
+
+async def test_without_a_limit_nobody_asks_what_it_costs(priced: World) -> None:
+    priced.apply(gpu=H100)
+    await priced.wait(10)
+    assert (priced.reason(), priced.pricing.asked, reserved(priced)) == ("Running", 0, None)
+
+
+@pytest.mark.parametrize(("limit", "reason"), [(199, "BudgetExceeded"), (200, "Running"), (0, "BudgetExceeded")])
+async def test_its_own_limit(priced: World, limit: int, reason: str) -> None:
+    priced.apply(gpu=H100, budget={"maxPricePerHourCents": limit})
+    await priced.wait(10)
+    assert (priced.reason(), priced.pods.count("create")) == (reason, int(limit >= 200))
+    exceeded = priced.condition(ConditionType.BUDGET_EXCEEDED)
+    if limit < 200:
+        expected = f"it costs 200 cents/h, and budget.maxPricePerHourCents is {limit}: {200 - limit} too much"
+        assert exceeded is not None
+        assert (exceeded.message, message(priced)) == (expected, expected)
+        priced.change(budget={"maxPricePerHourCents": 200})
+        await priced.wait(10)
+        assert (priced.reason(), priced.condition(ConditionType.BUDGET_EXCEEDED)) == ("Running", None)
+
+
+async def test_where_the_cloud_chooses_the_dearest_counts(priced: World) -> None:
+    priced.apply(budget={"maxPricePerHourCents": 499})
+    await priced.wait(10)
+    assert (priced.reason(), "500 cents/h" in message(priced)) == ("BudgetExceeded", True)
+
+
+async def test_without_a_price_nothing_is_created(priced: World) -> None:
+    priced.apply(gpu={"modelId": "a9", "count": 3}, budget={"maxPricePerHourCents": 9999})
+    await priced.wait(10)
+    assert (priced.reason(), message(priced)) == ("PriceUnknown", "the cloud's catalog has no price for 3 x a9")
+    priced.pricing.prices = Prices({"a9": 1}, {})
+    await priced.wait(400)
+    assert priced.reason() == "Running"
+
+
+async def test_prices_that_cannot_be_read_hold_back_only_what_costs_more(priced: World) -> None:
+    limited(priced, AccountBudget(max_burn_per_hour_cents=1000))
+    priced.apply("there", gpu=H100)
+    await priced.wait(10)
+    priced.pricing.failure = CloudUnavailable("get_pricing", "no answer")
+    priced.apply(gpu=H100)
+    await priced.wait(10)
+    assert (priced.reason("there"), priced.reason()) == ("Running", "PriceUnknown")
+    assert message(priced).startswith("the cloud's prices cannot be read")
+    priced.change("there", powerState="Stopped")
+    await priced.wait(10)
+    assert priced.reason("there") == "Stopped"
+    priced.pricing.failure = None
+    await priced.wait(30)
+    assert priced.reason() == "Running"
+
+
+async def test_what_is_granted_is_written_before_it_is_sent_and_over_when_it_runs(priced: World) -> None:
+    limited(priced, AccountBudget(max_burn_per_hour_cents=400))
+    priced.pods.born = "pending"
+    key = priced.apply(gpu=TWO)
+    await priced.settle()
+    granted = reserved(priced)
+    assert granted is not None
+    assert (granted.cents, granted.gpus, priced.status().reservation_token) == (400, 2, None)
+    assert committed(priced) == Commitment(400, 2)
+    priced.pods.become("pod-1", "running")
+    await priced.wait(10)
+    assert priced.status().reservation_token == granted.token
+    assert committed(priced) == Commitment(400, 2, 400)
+    assert priced.server.writes.count("PATCH gpupods") == 1
+    priced.delete()
+    await priced.wait(60)
+    assert (priced.cache.get(key), committed(priced)) == (None, NOTHING)
+
+
+async def test_what_is_over_waits_the_oldest_first_and_starts_when_room_comes(priced: World) -> None:
+    limited(priced, AccountBudget(max_burn_per_hour_cents=400))
+    for name, gpu in (("a", H100), ("b", H100), ("c", TWO), ("d", H100)):
+        priced.clock.seconds += 1
+        priced.apply(name, gpu=gpu)
+    await priced.wait(10)
+    assert [priced.reason(name) for name in "abcd"] == ["Running", "Running", "WaitingForBudget", "WaitingForBudget"]
+    assert message(priced, "c").endswith("400 are taken: 400 too much")
+    priced.delete("a")
+    await priced.wait(30)
+    assert message(priced, "c").endswith("200 are taken: 200 too much")
+    await priced.wait(400)
+    assert message(priced, "d") == "an older object waits for what is free"
+    writes = len(priced.server.writes)
+    await priced.wait(400)
+    assert len(priced.server.writes) == writes
+    priced.delete("b")
+    await priced.wait(30)
+    assert [priced.reason(name) for name in "cd"] == ["Running", "WaitingForBudget"]
+    priced.delete("c")
+    await priced.wait(30)
+    assert priced.reason("d") == "Running"
+
+
+async def test_who_waited_keeps_its_place_in_the_next_process(priced: World) -> None:
+    budget = AccountBudget(max_burn_per_hour_cents=200)
+    limited(priced, budget)
+    for name in "zya":
+        priced.clock.seconds += 1
+        priced.apply(name, gpu=H100)
+    await priced.wait(10)
+    await priced.restart()
+    limited(priced, budget)
+    priced.delete("z")
+    await priced.wait(60)
+    assert [priced.reason(name) for name in "ya"] == ["Running", "WaitingForBudget"]
+
+
+async def test_a_start_and_its_reservation(priced: World) -> None:
+    limited(priced, AccountBudget(max_burn_per_hour_cents=200))
+    priced.apply(gpu=H100)
+    await priced.wait(10)
+    priced.change(powerState="Stopped")
+    await priced.wait(10)
+    assert committed(priced) == NOTHING
+    priced.apply("other", gpu=H100)
+    await priced.wait(10)
+    priced.change(powerState="Running")
+    await priced.wait(10)
+    assert (priced.reason("other"), priced.reason(), priced.pods.count("start")) == ("Running", "WaitingForBudget", 0)
+    priced.change("other", powerState="Stopped")
+    priced.pods.fail("start", lost(acted=False))
+    await priced.wait(400)
+    assert (priced.reason(), priced.pods.count("start")) == ("Running", 2)
+    granted = reserved(priced)
+    assert granted is not None
+    assert (granted.cents, priced.status().reservation_token) == (200, granted.token)
+
+
+async def test_a_start_that_the_cloud_refuses_stays_reserved_until_people_stop_it(priced: World) -> None:
+    limited(priced, AccountBudget(max_burn_per_hour_cents=200))
+    priced.apply(gpu=H100, powerState="Stopped")
+    await priced.wait(10)
+    priced.pods.fail("start", *[lost(acted=False)] * 50)
+    priced.change(powerState="Running")
+    await priced.wait(30)
+    assert committed(priced).cents == 200
+    before = priced.server.writes.count("PATCH gpupods")
+    await priced.wait(30)
+    assert priced.server.writes.count("PATCH gpupods") == before
+    priced.change(powerState="Stopped")
+    await priced.wait(10)
+    assert (priced.reason(), committed(priced)) == ("Stopped", NOTHING)
+
+
+async def test_a_namespaces_limits_are_its_own(priced: World) -> None:
+    each = NamespaceBudget(max_gpus=2, max_burn_per_hour_cents=600)
+    limited(priced, SharedBudget(per_namespace=each))
+    priced.apply("two", gpu=TWO)
+    await priced.wait(10)
+    priced.apply("more", gpu=H100)
+    await priced.wait(10)
+    assert message(priced, "more") == (
+        "it needs 1 GPUs, and the namespace may have 2 of the account, of which 2 are taken: 1 too many"
+    )
+    limited(priced, SharedBudget(per_namespace=NamespaceBudget(max_burn_per_hour_cents=500)))
+    priced.annotate("more", reconcile_at="now")
+    await priced.wait(10)
+    assert message(priced, "more").endswith(
+        "of the 500 cents/h that the namespace may pay, 400 are taken: 100 too much"
+    )
+    limited(priced, SharedBudget(per_namespace=NamespaceBudget()))
+    await priced.wait(10)
+    assert priced.reason("more") == "Running"
+
+
+@pytest.mark.parametrize(
+    ("budget", "available", "burn", "said"),
+    [
+        (AccountBudget(min_available_cents=500), 499, 0, "499 cents are available, 1 less than"),
+        (AccountBudget(min_available_cents=500), 500, 0, ""),
+        (AccountBudget(min_available_cents=500), None, 0, "may not read the balance"),
+        (AccountBudget(max_burn_per_hour_cents=500), 0, None, "may not read the usage"),
+        (AccountBudget(max_burn_per_hour_cents=500), 0, 301, "301 are taken: 1 too much"),
+        (AccountBudget(max_burn_per_hour_cents=500), 0, 300, ""),
+    ],
+)
+async def test_what_the_organization_has_and_pays_elsewhere(
+    priced: World, budget: AccountBudget, available: int | None, burn: int | None, said: str
+) -> None:
+    limited(priced, budget, available, burn)
+    priced.apply(gpu=H100)
+    await priced.wait(10)
+    assert (priced.reason() == "Running") is (not said)
+    assert said in message(priced)
+    if said:
+        limited(priced, budget, 10_000, 0)
+        await priced.wait(10)
+        assert priced.reason() == "Running"
+
+
+async def test_before_the_first_look_at_the_account_nothing_is_granted(priced: World) -> None:
+    ready = priced.account.state
+    assert isinstance(ready, AccountReady)
+    priced.account.state = replace(ready, budget=AccountBudget(min_available_cents=1))
+    priced.apply(gpu=H100)
+    await priced.wait(10)
+    assert message(priced) == "the account's balance is not known yet"
+    priced.budgets.looked(ready.key, 1, None)
+    await priced.wait(10)
+    assert priced.reason() == "Running"
+
+
+async def test_what_costs_something_that_nothing_tells_lets_nothing_else_begin_in_its_namespace(world: World) -> None:
+    world.apply("old", gpu=H100)
+    await world.wait(10)
+    limited(world, SharedBudget(per_namespace=NamespaceBudget(max_burn_per_hour_cents=10_000)))
+    world.apply(gpu=H100)
+    await world.wait(10)
+    assert message(world) == "the price of 1 other object(s) of the namespace is not known yet"
+    world.pods.become("pod-1", "running", price_per_hour_cents=7)
+    await world.wait(400)
+    assert world.reason() == "Running"
+
+
+async def test_what_came_to_light_after_the_grant_is_counted_before_anything_is_sent(priced: World) -> None:
+    limited(priced, AccountBudget(max_burn_per_hour_cents=300))
+    late = CreateIntent(
+        token="t-late",
+        name="late",
+        attempt=1,
+        spec_hash="",
+        started_at=priced.clock.wall(),
+        account="CloudAccount/default",
+        reserved=Reservation(token="t-late", cents=200, gpus=1),
+    )
+
+    def another(call: str) -> None:
+        """What a former leader wrote is seen by now."""
+        if call == "create" and not priced.exists("late"):
+            priced.apply("late", gpu=H100, annotations={"gpurelay.dev/create-intent": late.to_annotation()})
+
+    priced.pods.before_change = another
+    priced.apply(gpu=H100)
+    await priced.one_pass()
+    assert priced.pods.count("create") == 0
+    await priced.wait(1)
+    assert priced.reason() == "WaitingForBudget"
+
+
+async def test_a_refused_create_gives_back_what_it_was_granted(priced: World) -> None:
+    limited(priced, AccountBudget(max_burn_per_hour_cents=200))
+    priced.pods.fail("create", refused(CloudUnavailable))
+    priced.apply(gpu=H100)
+    await priced.one_pass()
+    assert committed(priced) == NOTHING
+    await priced.wait(60)
+    assert priced.reason() == "Running"
+
+
+async def test_one_whose_create_came_to_nothing_keeps_its_place(priced: World) -> None:
+    limited(priced, AccountBudget(max_burn_per_hour_cents=200))
+    priced.pods.fail("create", lost(acted=False))
+    priced.apply("a", gpu=H100)
+    await priced.one_pass()
+    priced.clock.seconds += 1
+    for name in "bc":
+        priced.apply(name, gpu=H100)
+    await priced.wait(3600, step=10)
+    assert [priced.reason(name) for name in "abc"] == ["Running", "WaitingForBudget", "WaitingForBudget"]
+
+
+async def test_one_that_goes_while_it_waits_is_forgotten(priced: World) -> None:
+    limited(priced, AccountBudget(max_burn_per_hour_cents=0))
+    for name in "ab":
+        priced.clock.seconds += 1
+        priced.apply(name, gpu=H100)
+    await priced.wait(10)
+    priced.delete("a")
+    await priced.settle()
+    limited(priced, AccountBudget(max_burn_per_hour_cents=200))
+    await priced.wait(10)
+    assert priced.reason("b") == "Running"
+
+
+async def test_a_limit_that_goes_lets_all_go(priced: World) -> None:
+    limited(priced, AccountBudget(max_burn_per_hour_cents=0))
+    priced.apply(gpu=H100)
+    await priced.wait(10)
+    assert priced.reason() == "WaitingForBudget"
+    limited(priced, None)
+    await priced.wait(10)
+    assert priced.reason() == "Running"

@@ -1,0 +1,98 @@
+"""What each kind asks for that is paid by the hour, what there is of it, and which changes cost more."""
+
+import time
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from pydantic import JsonValue
+
+from relay_operator.api.servingdeployment import ServingDeployment
+from relay_operator.budgets.prices import Capacity
+from relay_operator.flows.managed.actions import START
+from relay_operator.flows.managed.resource import is_priced
+from relay_operator.flows.wiring import Parts
+from relay_operator.kinds.gpucluster import GpuCluster, SeenCluster, clusters
+from relay_operator.kinds.gpupod import GpuPod, GpuPods
+from relay_operator.kinds.gpuvm import GpuVm, GpuVms
+from relay_operator.kinds.servingdeployment import Seen, ServingDeployments
+from relay_operator.kinds.sshkey import SshKeys
+from relay_wire.clusters import ClusterSummary
+from relay_wire.serving import Deployment
+from relay_wire.vms import VmRecord
+
+PARTS = cast(
+    "Parts",
+    SimpleNamespace(settings=SimpleNamespace(poll_settled_seconds=1.0), engine=SimpleNamespace(clock=time.monotonic)),
+)
+CLUSTERS, SERVING = clusters(PARTS), ServingDeployments(PARTS)
+H100: JsonValue = {"modelId": "h100", "count": 2}
+
+
+def made(model: type[Any], status: JsonValue = None, **spec: JsonValue) -> Any:
+    metadata: JsonValue = {"name": "x", "namespace": "team-a", "uid": "u"}
+    return model.model_validate({"metadata": metadata, "spec": spec, "status": status or {}})
+
+
+def cluster(status: JsonValue = None, replicas: int = 3, **spec: JsonValue) -> GpuCluster:
+    return cast("GpuCluster", made(GpuCluster, status, replicas=replicas, **spec))
+
+
+def seen(replicas: int | None = 3, status: str = "running") -> SeenCluster:
+    row = {
+        "id": "c",
+        "name": "n",
+        "organizationId": "o",
+        "status": status,
+        "replicaCount": replicas,
+        "gpuModelId": "h100",
+    }
+    return SeenCluster(ClusterSummary.model_validate(row))
+
+
+def serving(desired: int) -> ServingDeployment:
+    replicas: JsonValue = {"min": 0, "max": 9, "desired": desired}
+    spec: dict[str, JsonValue] = {"publicModelId": "m", "servedModelId": "m", "engine": "vllm", "gpu": H100}
+    return cast("ServingDeployment", made(ServingDeployment, replicas=replicas, **spec))
+
+
+def test_pods_and_vms() -> None:
+    record = VmRecord(id="p", name="n", status="stopped")
+    assert GpuPods().capacity(made(GpuPod, image="i", gpu=H100), "h100") == Capacity("h100", 2)
+    assert GpuPods().capacity(made(GpuPod, image="i"), "") == Capacity("", 1)
+    assert GpuVms().capacity(made(GpuVm, gpu=H100), "h100") == Capacity("h100", 2)
+    assert GpuVms().capacity(made(GpuVm, resourceSize="small"), "") == Capacity(size="small")
+    assert GpuVms().untold(made(GpuVm), record) is None
+    powers = (GpuPods().start(record), GpuPods().stop(record), GpuPods().restart(record))
+    assert [change.name for change in powers if change.pays] == [START]
+
+
+def test_a_cluster_is_what_all_its_replicas_are() -> None:
+    assert CLUSTERS.capacity(cluster(gpu=H100), "h100") == Capacity("h100", 2, "", 3)
+    assert CLUSTERS.capacity(cluster(resourceSize="small"), "") == Capacity("", 0, "small", 3)
+
+
+def test_of_a_cluster_counts_what_the_cloud_has_and_else_what_is_asked_for() -> None:
+    assert CLUSTERS.untold(cluster(gpu=H100), seen(5)) == Capacity("h100", 2, "", 5)
+    assert CLUSTERS.untold(cluster({"gpuCount": 4}, gpu=H100), seen(5)) == Capacity("h100", 4, "", 5)
+    assert CLUSTERS.untold(cluster({"gpuCount": 0, "resourceSize": "big"}), seen(None)) == Capacity("h100", 0, "big", 3)
+
+
+@pytest.mark.parametrize(("has", "pays"), [(2, True), (5, False)])
+def test_only_scaling_up_costs_more(has: int, pays: bool) -> None:
+    (change,) = CLUSTERS.changes(cluster(gpu=H100), seen(has), running=True)
+    assert (change.name, change.pays) == ("scale", pays)
+
+
+@pytest.mark.parametrize(
+    ("desired", "status", "has", "pays"), [(3, "running", 2, True), (1, "running", 2, False), (2, "stopped", 2, True)]
+)
+def test_a_deployment_costs_more_if_it_grows_or_starts(desired: int, status: str, has: int, pays: bool) -> None:
+    row = {"id": "d", "status": status, "replicasDesired": has, "replicasMin": 0, "replicasMax": 9, "replicas": []}
+    (change,) = SERVING.changes(serving(desired), Seen(Deployment.model_validate(row)), running=True)
+    assert change.pays is pays
+    assert SERVING.capacity(serving(desired), "h100") == Capacity("h100", 2, "", desired)
+
+
+def test_a_record_costs_nothing() -> None:
+    assert [is_priced(kind) for kind in (GpuPods(), CLUSTERS, SERVING, SshKeys(PARTS))] == [True, True, True, False]
