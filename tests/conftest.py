@@ -5,7 +5,6 @@ Everything starts when the first test asks for it, so that tests without a clust
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import os
 import re
@@ -14,7 +13,6 @@ from typing import TYPE_CHECKING, Protocol
 
 import pytest
 import pytest_asyncio
-import uvloop
 from hypothesis import HealthCheck, settings
 
 from tests.support import binaries, chart
@@ -36,7 +34,6 @@ _MODES = (frozenset({"brisk"}), frozenset({"start_operator", "unattended_workspa
 """The fixtures that tell under which operator a test runs: the brisk one, one of its own, the shared one."""
 settings.register_profile("however busy the machine is", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("however busy the machine is")
-asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())  # a third less CPU for what tests ask of servers
 session_fixture = pytest_asyncio.fixture(scope="session", loop_scope="session")
 
 
