@@ -16,6 +16,7 @@ from relay_operator.budgets.lines import Age, Line, Lines
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.commitment import NOTHING, Commitment
+from relay_operator.engine.entry import LARGEST
 from relay_operator.engine.manifests import part
 from relay_operator.engine.queue import Priority, Queue
 
@@ -37,7 +38,7 @@ class Budgets:
 
     def __post_init__(self) -> None:
         self.cache.on_freed = self._call_next
-        self._lines = Lines(lambda key: self.cache.get(key) is not None)
+        self._lines = Lines(self._waits)
 
     def ask(self, key: ObjectKey, age: Age, account: AccountReady, need: Commitment) -> str:
         """Empty if it is granted, and counts from now on; else what it waits for."""
@@ -50,7 +51,8 @@ class Budgets:
         lines = Line(account.key, key.namespace), Line(account.key)
         for line, why in zip(lines, beyond, strict=True):
             if why or self._lines.is_behind(key, age, line):
-                self._lines.join(key, age, [line] if can_fit(account.budget, need) else [])
+                for left in self._lines.join(key, age, [line] if can_fit(account.budget, need) else []):
+                    self._call_next(left)
                 return why or _BEHIND
         self.leave(key)
         self._granted[key] = need
@@ -79,11 +81,18 @@ class Budgets:
         said = entry.committed if entry is not None else NOTHING
         return not any(self._beyond(key, account, _larger(said, self._granted.get(key, NOTHING))))
 
-    def looked(self, account: ObjectKey, available_cents: int | None, burn_cents: int | None) -> None:
+    def looked(self, account: AccountReady, available_cents: int | None, burn_cents: int | None) -> None:
         """What a look at the account showed; whoever waits first looks whether that is enough."""
-        ours = sum(total.billed for total in self.cache.committed(account).values())
-        self._funds[account] = Funds(available_cents, burn_cents, ours)
-        self._call_next(account)
+        key, of_each = account.key, of_namespace(account.budget)
+        ours = sum(counted(of_each, total).billed for total in self.cache.committed(key).values())
+        others = None if burn_cents is None else max(burn_cents - ours, 0)
+        self._funds[key] = Funds(account.budget, available_cents, others)
+        self._call_next(key)
+
+    def _waits(self, key: ObjectKey, age: Age) -> bool:
+        entry = self.cache.get(key)
+        same = entry is not None and (entry.uid, entry.generation) == (age.uid, age.generation)
+        return same and len(entry.body) <= LARGEST if entry is not None else False
 
     def _beyond(self, key: ObjectKey, account: AccountReady, need: Commitment) -> tuple[str, str]:
         """Why the namespace, and why the account has no room for it beside all others; empty if there is room."""
@@ -93,9 +102,7 @@ class Budgets:
         own = others.get(key.namespace, NOTHING)
         in_namespace = "" if of_each is None else beyond_namespace(of_each, own, need)
         together = sum((counted(of_each, total) for total in others.values()), NOTHING)
-        entry = self.cache.get(key)
-        billed = 0 if entry is None else entry.committed.billed
-        return in_namespace, beyond_account(budget, self._funds.get(account.key), together, billed, need)
+        return in_namespace, beyond_account(budget, self._funds.get(account.key), together, need)
 
     def _others(self, key: ObjectKey, account: ObjectKey) -> dict[str, Commitment]:
         """By namespace: what all are committed to, this object apart, with what is granted and not written yet."""
@@ -120,7 +127,8 @@ class Budgets:
         for key, entry in self.cache.users(account.key):
             if entry.reason == Reason.WAITING_FOR_BUDGET:
                 created = str(part(orjson.loads(entry.body), "metadata").get("creationTimestamp", ""))
-                self._lines.join(key, Age(created, entry.uid), [Line(account.key), Line(account.key, key.namespace)])
+                age = Age(created, entry.uid, entry.generation)
+                self._lines.join(key, age, [Line(account.key), Line(account.key, key.namespace)])
 
     def _call_next(self, account: ObjectKey) -> None:
         """Of each line the first: once it has what it waits for, it calls the next."""

@@ -10,11 +10,11 @@ from relay_operator.engine.commitment import Commitment
 class Funds:
     """What the cloud said of the organization at the last look at the account; None is what the key may not read."""
 
+    budget: AccountBudget | None
+    """That of the account then: under another, it is looked at again."""
     available_cents: int | None
-    burn_cents: int | None
-    """What the organization pays an hour."""
-    ours_cents: int
-    """What of that was known then to be of objects of this cluster."""
+    others_cents: int | None
+    """What the organization pays an hour for what is not of this cluster."""
 
 
 def of_namespace(budget: AccountBudget | None) -> NamespaceBudget | None:
@@ -35,7 +35,7 @@ def beyond_namespace(limit: NamespaceBudget, others: Commitment, need: Commitmen
     if limit.max_gpus is not None and need.gpus and others.gpus + need.gpus > limit.max_gpus:
         excess = others.gpus + need.gpus - limit.max_gpus
         return (
-            f"it needs {need.gpus} GPUs, and the namespace may have {limit.max_gpus} of the account, of which "
+            f"it needs {need.gpus} GPU(s), and the namespace may have {limit.max_gpus} of the account, of which "
             f"{others.gpus} are taken: {excess} too many"
         )
     if limit.max_burn_per_hour_cents is None:
@@ -51,14 +51,16 @@ def counted(limit: NamespaceBudget | None, total: Commitment) -> Commitment:
     Whoever may write annotations and statuses there takes nothing from others by it. What has no price is in the burn.
     """
     most = None if limit is None else limit.max_burn_per_hour_cents
-    return Commitment(total.cents if most is None else min(total.cents, most), total.gpus)
+    if most is None:
+        return total
+    return Commitment(min(total.cents, most), total.gpus, min(total.billed, most))
 
 
-def beyond_account(
-    budget: AccountBudget, funds: Funds | None, others: Commitment, billed: int, need: Commitment
-) -> str:
-    """The same for the whole account; what is not known allows nothing. `billed`: what the object itself pays now."""
-    if funds is None:
+def beyond_account(budget: AccountBudget, funds: Funds | None, others: Commitment, need: Commitment) -> str:
+    """What of the account's limits would be exceeded, and by how much; what is not known allows nothing."""
+    if budget.min_available_cents is None and budget.max_burn_per_hour_cents is None:
+        return ""
+    if funds is None or funds.budget != budget:
         return "the account's balance is not known yet"
     if budget.min_available_cents is not None:
         if funds.available_cents is None:
@@ -68,11 +70,9 @@ def beyond_account(
             return f"{funds.available_cents} cents are available, {missing} less than the account's minAvailableCents"
     if budget.max_burn_per_hour_cents is None:
         return ""
-    if funds.burn_cents is None:
+    if funds.others_cents is None:
         return "the account's key may not read the usage, so that maxBurnPerHourCents cannot be kept"
-    elsewhere = max(funds.burn_cents - funds.ours_cents, 0)
-    taken = max(others.cents + elsewhere, funds.burn_cents - billed)
-    return _beyond("the account", budget.max_burn_per_hour_cents, taken, need)
+    return _beyond("the account", budget.max_burn_per_hour_cents, others.cents + funds.others_cents, need)
 
 
 def _beyond(whose: str, limit: int, taken: int, need: Commitment) -> str:

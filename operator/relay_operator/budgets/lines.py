@@ -14,6 +14,8 @@ class Age(NamedTuple):
     created: str
     """As RFC 3339 has it, in UTC."""
     uid: str
+    generation: int = 0
+    """Of the spec that waits."""
 
 
 class Line(NamedTuple):
@@ -27,21 +29,25 @@ class Line(NamedTuple):
 class Lines:
     """O(log n) for each object that comes or goes."""
 
-    exists: Callable[[ObjectKey], bool]
-    """Whether there is such an object: one that is gone waits no longer."""
+    waits: Callable[[ObjectKey, Age], bool]
+    """Whether that object is there, and asks for the same: one that is gone, or has another spec, waits no longer."""
     _ages: dict[Line, dict[ObjectKey, Age]] = field(default_factory=dict)
     _order: dict[Line, list[tuple[Age, ObjectKey]]] = field(default_factory=dict)
     _of: dict[ObjectKey, set[Line]] = field(default_factory=dict)
 
-    def join(self, key: ObjectKey, age: Age, lines: Iterable[Line]) -> None:
-        """It waits in these, and in no others."""
+    def join(self, key: ObjectKey, age: Age, lines: Iterable[Line]) -> set[ObjectKey]:
+        """It waits in these, and in no others; answers the accounts of those that it left."""
         wanted = set(lines)
-        for line in self._of.get(key, set()) - wanted:
+        left = self._of.get(key, set()) - wanted
+        for line in left:
             self._leave(key, line)
-        for line in wanted - self._of.get(key, set()):
-            self._ages.setdefault(line, {})[key] = age
-            heapq.heappush(self._order.setdefault(line, []), (age, key))
-            self._of.setdefault(key, set()).add(line)
+        for line in wanted:
+            ages = self._ages.setdefault(line, {})
+            if ages.get(key) != age:
+                ages[key] = age
+                heapq.heappush(self._order.setdefault(line, []), (age, key))
+                self._of.setdefault(key, set()).add(line)
+        return {line.account for line in left}
 
     def leave(self, key: ObjectKey) -> set[ObjectKey]:
         """The accounts that it waited for until now."""
@@ -60,7 +66,7 @@ class Lines:
         order, ages = self._order.get(line, []), self._ages.get(line, {})
         while order:
             age, key = order[0]
-            if ages.get(key) == age and self.exists(key):
+            if ages.get(key) == age and self.waits(key, age):
                 return key
             heapq.heappop(order)
             if ages.get(key) == age:

@@ -14,11 +14,11 @@ class Capacity:
     """What is asked of the cloud, as far as it is paid for by the hour."""
 
     model: str = ""
-    """GPU model; empty where the cloud chooses."""
+    """GPU model; empty if the cloud chooses."""
     gpus: int = 0
     """Of each replica."""
     size: str = ""
-    """Of a machine without GPUs; empty where the cloud chooses."""
+    """Of a machine without GPUs; empty if the cloud chooses."""
     replicas: int = 1
 
     def __str__(self) -> str:
@@ -37,7 +37,7 @@ class Prices:
 
 
 def quote(prices: Prices, asked: Capacity) -> int | None:
-    """Cents an hour; the dearest where the cloud chooses. None where the catalog has no such price."""
+    """Cents an hour; the dearest if the cloud chooses. None where the catalog has no such price."""
     of, name, count = (prices.gpu, asked.model, asked.gpus) if asked.gpus else (prices.cpu, asked.size, 1)
     price = of.get(name) if name else max(of.values(), default=None)
     return None if price is None else price * count * asked.replicas

@@ -1,7 +1,7 @@
 """GpuCluster: replicas of a container behind one endpoint (section 2, "Cluster")."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from pydantic import Field, JsonValue
@@ -213,6 +213,10 @@ class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster
         spec = obj.spec
         gpus = spec.gpu.count if spec.gpu is not None else 0
         return Capacity(model_id, gpus, spec.resource_size or "", spec.replicas)
+
+    def grown(self, obj: Cluster, observed: SeenCluster) -> Capacity:
+        there = self.untold(obj, observed)
+        return replace(there, replicas=max(there.replicas, obj.spec.replicas))
 
     def untold(self, obj: Cluster, observed: SeenCluster) -> Capacity:
         """The cloud tells the price of no cluster."""

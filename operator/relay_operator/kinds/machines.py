@@ -1,5 +1,6 @@
 """What pods and VMs share: one record, one set of paths, one list (section 4, "VMs and pods")."""
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from itertools import islice
 from typing import ClassVar, Generic
@@ -84,6 +85,13 @@ class Machines(ExternalResource[SpecT, StatusT, VmRecord], Generic[SpecT, Status
         return dict(unclaimed.names(but=self.others)) | {
             each.id: each.name for each in live if each.service_type != self.others
         }
+
+    @abstractmethod
+    def capacity(self, obj: Resource[SpecT, StatusT], model_id: str) -> Capacity:
+        """What the spec asks for, on this GPU model."""
+
+    def grown(self, obj: Resource[SpecT, StatusT], observed: VmRecord) -> Capacity:
+        return self.capacity(obj, observed.gpu_model_id or "")
 
     def untold(self, obj: Resource[SpecT, StatusT], observed: VmRecord) -> Capacity | None:
         """Their records have the price."""

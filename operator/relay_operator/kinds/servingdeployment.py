@@ -1,7 +1,7 @@
 """How a ServingDeployment maps to a deployment (section 2, "Serving deployment"; the paths are assumed)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
@@ -119,6 +119,10 @@ class ServingDeployments(ExternalResource[ServingDeploymentSpec, ServingDeployme
 
     def capacity(self, obj: Serving, model_id: str) -> Capacity:
         return Capacity(model_id, obj.spec.gpu.count, replicas=obj.spec.replicas.desired)
+
+    def grown(self, obj: Serving, observed: Seen) -> Capacity:
+        replicas = max(obj.spec.replicas.desired, observed.row.replicas_desired or 0)
+        return replace(self.capacity(obj, observed.row.gpu_model_id or ""), replicas=replicas)
 
     def untold(self, obj: Serving, observed: Seen) -> Capacity | None:
         """Its row has the price of a replica."""

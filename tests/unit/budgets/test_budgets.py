@@ -16,6 +16,7 @@ from relay_operator.budgets.prices import Capacity, ListedPrices, quote
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.commitment import Commitment
+from relay_operator.engine.entry import LARGEST
 from relay_operator.engine.queue import Queue
 from relay_operator.engine.shared_lists import SharedLists
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
@@ -33,6 +34,8 @@ class Desk:
         self.cache = Cache(priced=frozenset({"GpuPod"}))
         self.queue = Queue[ObjectKey](time.monotonic)
         self.budgets = Budgets(self.cache, self.queue)
+        self.burn = 0
+        self._looked: tuple[AccountBudget | None, int] | None = None
         self._versions = iter(range(1, 1000))
 
     def version(self) -> str:
@@ -54,9 +57,16 @@ class Desk:
         return key
 
     def asks(self, key: ObjectKey, need: Commitment, budget: AccountBudget | None) -> str:
-        """What it is told."""
+        """What it is told, after a look at the account under this budget."""
+        if self._looked != (budget, self.burn):
+            self.look(budget)
         age = Age(f"2026-03-01T12:00:{ord(key.name) - ord('a'):02}Z", f"u-{key.name}")
         return self.budgets.ask(key, age, account(budget), need)
+
+    def look(self, budget: AccountBudget | None) -> None:
+        """What the cloud says: 1000 cents are available, and `burn` is paid an hour."""
+        self._looked = (budget, self.burn)
+        self.budgets.looked(account(budget), 1000, self.burn)
 
     def called(self) -> list[str]:
         """Names of those who are to look again."""
@@ -84,9 +94,7 @@ def each(**limits: int) -> SharedBudget:
 
 @pytest.fixture
 def desk() -> Desk:
-    made = Desk()
-    made.budgets.looked(SHARED, 1000, 0)
-    return made
+    return Desk()
 
 
 def test_what_is_granted_counts_before_anything_is_written(desk: Desk) -> None:
@@ -131,11 +139,11 @@ def test_one_waits_in_its_namespace_or_for_the_account_and_never_holds_up_others
     a, b, c, d = desk.has("a"), desk.has("b"), desk.has("c", "team-b"), desk.has("d", "team-b")
     r = desk.has("r", id="p", state="running", pricePerHourCents=0, gpuCount=1)
     budget = SharedBudget(per_namespace=NamespaceBudget(max_gpus=2), max_burn_per_hour_cents=150)
-    assert desk.asks(b, Commitment(100, 2), budget).startswith("it needs 2 GPUs")
+    assert desk.asks(b, Commitment(100, 2), budget).startswith("it needs 2 GPU(s)")
     assert desk.asks(c, ONE, budget) == ""  # of another namespace
     assert desk.asks(a, Commitment(100, 0), budget).startswith("it costs 100 cents/h")  # for the account
     assert desk.asks(d, Commitment(40, 0), budget) == "an older object waits for what is free"
-    desk.budgets.looked(SHARED, 1000, 0)
+    desk.look(budget)
     assert sorted(desk.called()) == ["a", "b"]
     desk.cache.drop(a)
     desk.cache.drop(r)
@@ -186,18 +194,52 @@ def test_what_is_written_in_one_namespace_takes_nothing_from_another(desk: Desk)
 
 
 def test_whatever_objects_say_the_burn_counts(desk: Desk) -> None:
-    """A status that says too much hides nothing of what the organization pays elsewhere."""
-    a = desk.has("a", id="p", state="running", pricePerHourCents=100_000)
-    desk.budgets.looked(SHARED, 1000, 150)
+    """A status that says too much hides no more of what the organization pays elsewhere than its namespace may have."""
+    budget = SharedBudget(per_namespace=NamespaceBudget(max_burn_per_hour_cents=100), max_burn_per_hour_cents=400)
+    desk.has("a", id="p", state="running", pricePerHourCents=100_000)
+    desk.burn = 350
+    assert "350 are taken: 50 too much" in desk.asks(desk.has("b", "team-b"), ONE, budget)
+
+
+def test_what_is_paid_elsewhere_counts(desk: Desk) -> None:
+    desk.has("a", id="p", state="degraded", pricePerHourCents=100)
+    desk.burn = 250
     b = desk.has("b")
-    desk.cache.drop(a)
-    assert "150 are taken: 50 too much" in desk.asks(b, ONE, burn(200))
-    assert desk.asks(b, ONE, burn(250)) == ""
+    assert "250 are taken: 50 too much" in desk.asks(b, ONE, burn(300))
+    desk.budgets.leave(b)
+    assert desk.asks(desk.has("c", "team-b"), ONE, each(maxBurnPerHourCents=100)) == ""
+
+
+def test_under_another_budget_the_account_is_looked_at_first(desk: Desk) -> None:
+    a = desk.has("a")
+    assert desk.asks(a, ONE, burn(100)) == ""
+    age = Age("2026-03-01T12:00:00Z", "u-a")
+    assert desk.budgets.ask(a, age, account(burn(101)), ONE) == "the account's balance is not known yet"
+
+
+def test_one_that_asks_for_something_else_calls_the_next(desk: Desk) -> None:
+    desk.has("r", id="p", state="running", pricePerHourCents=100)
+    a, b = desk.has("a"), desk.has("b")
+    for key in (a, b):
+        assert desk.asks(key, TWO, burn(250))
+    assert desk.asks(a, Commitment(900, 9), burn(250))
+    assert desk.called() == ["b"]
+
+
+@pytest.mark.parametrize("change", [{"generation": 2}, {"uid": "another"}, {"annotations": {"x": "y" * LARGEST}}])
+def test_nobody_waits_behind_one_that_is_not_the_same_any_more(desk: Desk, change: dict[str, JsonValue]) -> None:
+    desk.has("r", id="p", state="running", pricePerHourCents=100)
+    a, b = desk.has("a"), desk.has("b")
+    assert desk.asks(a, ONE, burn(150))
+    assert desk.asks(b, Commitment(50, 0), burn(150)) == "an older object waits for what is free"
+    metadata: dict[str, JsonValue] = {"uid": "u-a", "resourceVersion": desk.version()}
+    desk.cache.put(a, {"metadata": metadata | change, "spec": {"accountRef": REF}, "status": {}})
+    assert desk.asks(b, Commitment(50, 0), burn(150)) == ""
 
 
 def test_what_grows_counts_once(desk: Desk) -> None:
     a = desk.has("a", id="p", state="running", pricePerHourCents=100)
-    desk.budgets.looked(SHARED, 1000, 100)
+    desk.burn = 100
     assert desk.asks(a, TWO, burn(200)) == ""
 
 
@@ -206,7 +248,7 @@ def test_one_that_goes_while_it_waits_is_not_called(desk: Desk) -> None:
     a = desk.has("a")
     assert desk.asks(a, ONE, burn(150))
     desk.cache.drop(a)
-    desk.budgets.looked(SHARED, 1000, 0)
+    desk.look(burn(150))
     assert desk.called() == []
 
 

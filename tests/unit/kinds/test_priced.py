@@ -78,6 +78,18 @@ def test_of_a_cluster_counts_what_the_cloud_has_and_else_what_is_asked_for() -> 
     assert CLUSTERS.untold(cluster({"gpuCount": 0, "resourceSize": "big"}), seen(None)) == Capacity("h100", 0, "big", 3)
 
 
+def test_what_starts_or_grows_costs_what_it_has_with_all_replicas_that_the_cloud_starts() -> None:
+    assert GpuPods().grown(
+        made(GpuPod, image="i", gpu=H100), VmRecord(id="p", name="n", status="s", gpu_model_id="b200")
+    ) == Capacity("b200", 2)
+    assert CLUSTERS.grown(cluster(replicas=1, gpu=H100), seen(10)) == Capacity("h100", 2, "", 10)
+    assert CLUSTERS.grown(cluster(replicas=12, gpu=H100), seen(10)) == Capacity("h100", 2, "", 12)
+    row = Deployment.model_validate(
+        {"id": "d", "status": "stopped", "replicasDesired": 4, "gpuModelId": "b200", "replicas": []}
+    )
+    assert SERVING.grown(serving(2), Seen(row)) == Capacity("b200", 2, "", 4)
+
+
 @pytest.mark.parametrize(("has", "pays"), [(2, True), (5, False)])
 def test_only_scaling_up_costs_more(has: int, pays: bool) -> None:
     (change,) = CLUSTERS.changes(cluster(gpu=H100), seen(has), running=True)

@@ -209,7 +209,7 @@ class AccountFlow:
         try:
             seen = await self._observer().look(account, state.cloud, read_only=read_only)
             self.budgets.looked(
-                key,
+                state,
                 seen.balance.available_cents if seen.balance is not None else None,
                 seen.usage.burn_per_hour_cents if seen.usage is not None else None,
             )

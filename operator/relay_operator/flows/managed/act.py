@@ -52,6 +52,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
             case actions.Create():
                 return await self._create(facts, await self._open_intent(facts, memory, writer), memory)
             case actions.Resend() if facts.intent is not None:
+                await self._reserve(facts, memory, writer)
                 return await self._create(facts, facts.intent, memory)
             case actions.Discard() if facts.observed is not None:
                 found, _ = self.resource.identity(facts.observed)
@@ -120,7 +121,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         return intent
 
     async def _reserve(self, facts: Facts[SpecT, StatusT, ObsT], memory: ManagedMemory, writer: ObjectWriter) -> None:
-        """Writes down what a start or scaling up was granted. Raises KubeError."""
+        """Writes down what a start, scaling up or a create that is sent again was granted. Raises KubeError."""
         intent = self.guarding(facts)
         if facts.funded.reserve is not None and intent is not None:
             memory.intent = intent.model_copy(update={"reserved": self._reservation(facts, self.new_token())})

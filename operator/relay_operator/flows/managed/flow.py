@@ -192,7 +192,8 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
         return result
 
     async def forget(self, key: ObjectKey, memory: ManagedMemory | None) -> None:
-        """Nothing is kept beside its memory."""
+        """It waits for nothing any more."""
+        self.actor.budgets.leave(key)
 
 
 def _with_connection(report: Report, memory: ManagedMemory) -> Report:

@@ -6,7 +6,7 @@ from typing import Final, Generic
 from relay_client.errors import CloudError
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import CreateIntent, ObjectKey, ObjectMeta, Resource, rfc3339
-from relay_operator.api.workload import PricedSpec, PricedStatus, SpecT, StatusT
+from relay_operator.api.workload import ManagedStatus, PricedSpec, PricedStatus, SpecT, StatusT
 from relay_operator.budgets.budgets import Budgets
 from relay_operator.budgets.lines import Age
 from relay_operator.budgets.prices import Pricing, quote
@@ -26,7 +26,7 @@ class Funded:
     reserve: Commitment | None = None
     """What has to be written down before anything is sent."""
     price: int | None = None
-    """Of what there is, where the cloud does not tell it."""
+    """Of what there is, if the cloud does not report it."""
     asked: bool = False
     """Whether it was granted something, or waits for it."""
 
@@ -37,7 +37,7 @@ UNLIMITED: Final = Funded()
 
 @dataclass(frozen=True, slots=True)
 class Funding(Generic[SpecT, StatusT, ObsT]):
-    """Of one kind's objects. Asks the cloud for its prices only where a limit is set."""
+    """Of one kind's objects. Asks the cloud for its prices only if a limit is set."""
 
     resource: ExternalResource[SpecT, StatusT, ObsT]
     accounts: Accounts
@@ -68,13 +68,13 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
         except CloudError as error:
             self.accounts.failed(account, error)
             note = f"the cloud's prices cannot be read: {error.message}"
-            return Funded(Wait(Reason.PRICE_UNKNOWN), note) if pays else UNLIMITED
+            return Funded(Wait(Reason.PRICE_UNKNOWN), note, asked=True) if pays else UNLIMITED
         has = None if observed is None else resource.untold(obj, observed)
         said = Funded(price=None if has is None else quote(prices, has))
         if not pays:
             return said
-        wanted = resource.capacity(obj, model_id)
-        cents = quote(prices, wanted)
+        wanted = resource.capacity(obj, model_id) if observed is None else resource.grown(obj, observed)
+        cents = _at_least(quote(prices, wanted), obj.status)
         if cents is None:
             note = f"the cloud's catalog has no price for {wanted}"
             return replace(said, refusal=Stall(Reason.PRICE_UNKNOWN), note=note)
@@ -90,15 +90,22 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
         return replace(said, reserve=None if covered else need, asked=True)
 
 
+def _at_least(cents: int | None, status: ManagedStatus) -> int | None:
+    """The price that was locked when it was created, if the catalog has become cheaper."""
+    known = status.price_per_hour_cents if isinstance(status, PricedStatus) and status.id else None
+    return cents if cents is None or known is None else max(cents, known)
+
+
 def _age(metadata: ObjectMeta) -> Age:
     created = metadata.creation_timestamp
-    return Age("" if created is None else rfc3339(created), metadata.uid)
+    return Age("" if created is None else rfc3339(created), metadata.uid, metadata.generation)
 
 
 def _reserved(status: StatusT, intent: CreateIntent | None) -> Commitment:
     """What is written down, and not over."""
     reserved = intent.reserved if intent is not None else None
     over = status.reservation_token if isinstance(status, PricedStatus) else None
-    if reserved is None or reserved.token == over or not status.id:
+    closed = intent is not None and not status.id and intent.token == status.create_token
+    if reserved is None or reserved.token == over or closed:
         return Commitment()
     return Commitment(reserved.cents, reserved.gpus)

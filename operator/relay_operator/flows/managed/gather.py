@@ -26,7 +26,7 @@ from relay_operator.flows.managed.links import Links
 from relay_operator.flows.managed.look import Looker, Sight
 from relay_operator.flows.managed.memory import ManagedMemory
 from relay_operator.flows.managed.part_of import part_of
-from relay_operator.flows.managed.plan import Demand, Difference, Former, Gate, Seen, Undecided, Value, View
+from relay_operator.flows.managed.plan import Demand, Difference, Former, Gate, Recovery, Seen, Undecided, Value, View
 from relay_operator.flows.managed.registered_keys import registered_keys
 from relay_operator.flows.managed.resource import (
     Change,
@@ -162,10 +162,12 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         if unusable:
             gate, note = Gate.ENV_MISSING, unusable
         sent, model = self._sent(obj, change, memory), inputs.model_id
-        creates = sight.seen is Seen.NOTHING and gate is Gate.OPEN and linked.unmet is None
-        starts = change is not None and change.pays and not sent and gate is not Gate.LATER
+        creates = (sight.seen is Seen.NOTHING or resend) and gate is Gate.OPEN and linked.unmet is None
+        restarts = recovery.recovery(obj, sight.seen, now) is Recovery.RESTART
+        starts = (restarts or (change is not None and change.pays)) and not sent and gate is not Gate.LATER
         pays = demand is Demand.EXIST and (creates or starts)
-        again = demand is Demand.EXIST and sight.seen is Seen.ABSENT
+        soon = sight.seen is Seen.ABSENT or (sight.seen is Seen.NOTHING and gate is Gate.DEAF)
+        again = demand is Demand.EXIST and soon
         funded = await self.funding.look(turn.key, obj, account, known, sight.observed, model, pays=pays, again=again)
         aside, idle = await self._former(turn, obj, account, memory, sight)
         used = self._used(turn.key, demand)

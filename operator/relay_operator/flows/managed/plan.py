@@ -372,7 +372,7 @@ def _update(view: View) -> Action | None:
         unfunded = view.unfunded if view.change != STOP else None  # a stop saves money
         return spared or unfunded or _as_agreed(view, _once(view, view.change))
     if view.recovery is Recovery.RESTART:
-        return Wait(Reason.BACK_OFF) if view.held_back else _as_agreed(view, Update(START))
+        return Wait(Reason.BACK_OFF) if view.held_back else view.unfunded or _as_agreed(view, Update(START))
     return None
 
 

@@ -351,11 +351,15 @@ class Priced(Protocol[ObjT_contra, ObsT_contra]):
     """Is paid for by the hour, at the catalog's prices."""
 
     def capacity(self, obj: ObjT_contra, model_id: str) -> Capacity:
-        """What the spec asks for; `model_id` is the GPU model of the next attempt, empty where the cloud chooses."""
+        """What the spec asks for; `model_id` is the GPU model of the next attempt, empty if the cloud chooses."""
+        ...
+
+    def grown(self, obj: ObjT_contra, observed: ObsT_contra) -> Capacity:
+        """What there is once it runs as asked: on what it has, and with as many replicas as the cloud starts."""
         ...
 
     def untold(self, obj: ObjT_contra, observed: ObsT_contra) -> Capacity | None:
-        """What there is, if the cloud does not tell what that costs."""
+        """What there is, if the cloud does not report what that costs."""
         ...
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from pydantic import JsonValue
 
-from relay_client import CloudUnavailable
+from relay_client import CapacityExhausted, CloudUnavailable
 from relay_operator.api.cloudaccount import AccountBudget, NamespaceBudget, SharedBudget
 from relay_operator.api.conditions import ConditionType
 from relay_operator.api.meta import CreateIntent, ObjectKey, Reservation
@@ -38,7 +38,7 @@ def limited(world: World, budget: AccountBudget | None, available: int | None = 
     ready = world.account.state
     assert isinstance(ready, AccountReady)
     world.account.state = replace(ready, budget=budget)
-    world.budgets.looked(ready.key, available, burn)
+    world.budgets.looked(replace(ready, budget=budget), available, burn)
     for key in world.cache.keys("GpuPod"):  # as whatever uses an account that has changed
         world.queue.add(key, Priority.CHANGE)
 
@@ -161,16 +161,18 @@ async def test_what_is_over_waits_the_oldest_first_and_starts_when_room_comes(pr
     assert priced.reason("d") == "Running"
 
 
-async def test_who_waited_keeps_its_place_in_the_next_process(priced: World) -> None:
-    budget = AccountBudget(max_burn_per_hour_cents=200)
+@pytest.mark.parametrize("deaf_for", [0, 15])
+async def test_who_waited_keeps_its_place_in_the_next_process(priced: World, deaf_for: float) -> None:
+    budget = SharedBudget(per_namespace=NamespaceBudget(max_burn_per_hour_cents=200))
     limited(priced, budget)
     for name in "zya":
         priced.clock.seconds += 1
         priced.apply(name, gpu=H100)
     await priced.wait(10)
-    await priced.restart()
-    limited(priced, budget)
     priced.delete("z")
+    await priced.restart()
+    priced.account.deaf_until = priced.clock.seconds + deaf_for
+    limited(priced, budget)
     await priced.wait(60)
     assert [priced.reason(name) for name in "ya"] == ["Running", "WaitingForBudget"]
 
@@ -220,7 +222,7 @@ async def test_a_namespaces_limits_are_its_own(priced: World) -> None:
     priced.apply("more", gpu=H100)
     await priced.wait(10)
     assert message(priced, "more") == (
-        "it needs 1 GPUs, and the namespace may have 2 of the account, of which 2 are taken: 1 too many"
+        "it needs 1 GPU(s), and the namespace may have 2 of the account, of which 2 are taken: 1 too many"
     )
     limited(priced, SharedBudget(per_namespace=NamespaceBudget(max_burn_per_hour_cents=500)))
     priced.annotate("more", reconcile_at="now")
@@ -265,7 +267,7 @@ async def test_before_the_first_look_at_the_account_nothing_is_granted(priced: W
     priced.apply(gpu=H100)
     await priced.wait(10)
     assert message(priced) == "the account's balance is not known yet"
-    priced.budgets.looked(ready.key, 1, None)
+    limited(priced, AccountBudget(min_available_cents=1), 1, None)
     await priced.wait(10)
     assert priced.reason() == "Running"
 
@@ -315,6 +317,54 @@ async def test_a_refused_create_gives_back_what_it_was_granted(priced: World) ->
     assert committed(priced) == NOTHING
     await priced.wait(60)
     assert priced.reason() == "Running"
+
+
+async def test_a_start_costs_what_was_got_and_not_what_would_be_tried_first(priced: World) -> None:
+    priced.pricing.prices = Prices({"t4": 20, "h100": 200}, {})
+    limited(priced, AccountBudget(max_burn_per_hour_cents=250))
+    priced.pods.fail("create", refused(CapacityExhausted))
+    priced.apply(gpu={"modelIds": ["t4", "h100"]})
+    priced.apply("other", gpu=H100, powerState="Stopped")
+    await priced.wait(30)
+    priced.change(powerState="Stopped")
+    await priced.wait(10)
+    priced.change("other", powerState="Running")
+    await priced.wait(10)
+    priced.change(powerState="Running")
+    await priced.wait(10)
+    assert (priced.reason("other"), priced.reason()) == ("Running", "WaitingForBudget")
+
+
+async def test_a_restart_of_what_failed_waits_as_well_and_says_so(priced: World) -> None:
+    limited(priced, AccountBudget(min_available_cents=100), 100)
+    priced.apply(gpu=H100, recovery={"onFailed": "Restart"})
+    await priced.wait(10)
+    limited(priced, AccountBudget(min_available_cents=100), 99)
+    priced.pods.become("pod-1", "failed")
+    await priced.wait(400)
+    assert (priced.reason(), priced.pods.count("start")) == ("WaitingForBudget", 0)
+    limited(priced, AccountBudget(min_available_cents=100), 100)
+    await priced.wait(10)
+    assert (priced.reason(), priced.pods.count("start")) == ("Running", 1)
+
+
+async def test_what_is_sent_again_is_asked_for_again(priced: World) -> None:
+    ready = priced.account.state
+    assert isinstance(ready, AccountReady)
+    priced.account.state = replace(ready, resend_unknown=True)
+    limited(priced, AccountBudget(max_burn_per_hour_cents=450))
+    priced.pods.listable = False
+    priced.pods.fail("create", lost(acted=False))
+    priced.apply(gpu=H100)
+    await priced.one_pass()
+    priced.change(gpu={"modelId": "h100", "count": 3})
+    await priced.wait(3600, step=30)
+    assert (priced.reason(), priced.pods.count("create")) == ("WaitingForBudget", 1)
+    priced.change(gpu=TWO)
+    await priced.wait(600, step=30)
+    granted = reserved(priced)
+    assert granted is not None
+    assert (granted.cents, priced.pods.count("create"), len(priced.pods.live)) == (400, 2, 1)
 
 
 async def test_one_whose_create_came_to_nothing_keeps_its_place(priced: World) -> None:
