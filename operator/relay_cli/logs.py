@@ -41,7 +41,7 @@ def logged_id(obj: CloudObject) -> str:
 
 
 def untold(obj: CloudObject, error: CloudError) -> Failure:
-    """Why there is no log: not every cloud has the path. Pure."""
+    """Why the log cannot be shown: not every cloud serves logs. Pure."""
     return Failure(f"the cloud shows no log of {obj.key}: not every cloud serves logs ({error})")
 
 

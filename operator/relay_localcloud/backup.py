@@ -42,8 +42,7 @@ def back_up(state: Path, target: Path) -> Mapping[str, int]:
 
     StateError if that cannot be done; nothing is left of it then.
     """
-    if not (state / "state.db").is_file():
-        raise StateError(f"There is no state in {state}: give the directory that serve has as --state.")
+    disk.require_state(state)
     if target.exists():
         raise StateError(f"{target} exists: name a directory that does not.")
     try:

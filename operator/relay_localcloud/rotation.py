@@ -45,8 +45,7 @@ def rotate(state: Path, former: Path, other: Path) -> int:
 
     StateError where a cloud serves the state, or `former` is not the key that they are sealed under.
     """
-    if not (state / "state.db").is_file():
-        raise StateError(f"There is no state in {state}: give the directory that serve has as --state.")
+    disk.require_state(state)
     with disk.opening(state), closing(Store.at(state)) as store:
         with store.transaction(at=0) as tx:
             sealed = _sealed_anew(tx, keys.fingerprint(tx, state), former, other)

@@ -34,7 +34,7 @@ def is_one_free(tx: Tx) -> bool:
 
 
 def none_free(tx: Tx) -> ApiError:
-    """What who would need one more is told."""
+    """The refusal for whoever needs one more."""
     return saturated(tx, "INSUFFICIENT_IP_CAPACITY", "All IP addresses are in use: try again later.")
 
 

@@ -86,7 +86,7 @@ class Directory:
                 assert_never(never)
 
     def organization_of_key(self, credential: str) -> str | None:
-        """Whose API key this is; None for what is no key, or one that is revoked or expired."""
+        """Whose API key this is; None if it is not a key, or is revoked or expired."""
         if not credential.isascii() or not credential.startswith((KEY_PREFIX, LEGACY_KEY_PREFIX)):
             return None
         fingerprint = digest(credential)

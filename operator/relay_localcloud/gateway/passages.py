@@ -55,7 +55,7 @@ def _credential(headers: Mapping[str, str]) -> tuple[str, frozenset[str]]:
     scheme, _, token = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
         return token.strip() or headers.get("x-api-key", "").strip(), _ANY_KEY
-    # Authorization of another scheme is no key: it is the application's own, beside a key in x-api-key.
+    # Authorization of another scheme is not a key: it is the application's own, beside a key in x-api-key.
     return headers.get("x-api-key", "").strip(), _API_KEY
 
 

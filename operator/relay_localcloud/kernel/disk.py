@@ -43,6 +43,12 @@ class Unwritable(ApiError):
         self.cause = cause
 
 
+def require_state(directory: Path) -> None:
+    """StateError unless there is a state: commands that work on one create none."""
+    if not (directory / "state.db").is_file():
+        raise StateError(f"There is no state in {directory}: give the directory that serve has as --state.")
+
+
 @contextmanager
 def opening(directory: Path) -> Iterator[None]:
     """Read and write a state for the first time; StateError where that cannot be done."""

@@ -48,8 +48,7 @@ class Budgets:
         self._recall(account)
         self._granted.pop(key, None)
         beyond = self._beyond(key, account, need)
-        lines = Line(account.key, key.namespace), Line(account.key)
-        for line, why in zip(lines, beyond, strict=True):
+        for line, why in zip(_lines(account.key, key), beyond, strict=True):
             if why or self._lines.is_behind(key, age, line):
                 for left in self._lines.join(key, age, [line] if can_fit(account.budget, need) else []):
                     self._call_next(left)
@@ -61,7 +60,7 @@ class Budgets:
     def line_up(self, key: ObjectKey, age: Age, account: AccountReady) -> None:
         """What it was granted came to nothing, and it is about to ask again: nobody who is younger comes before it."""
         self._recall(account)
-        self._lines.join(key, age, [Line(account.key), Line(account.key, key.namespace)])
+        self._lines.join(key, age, _lines(account.key, key))
 
     def leave(self, key: ObjectKey) -> None:
         """It asks for nothing: what it was granted stands on it by now, or nothing came of it."""
@@ -77,9 +76,8 @@ class Budgets:
         """Whether all that was granted still fits, with what others may have granted before this process did."""
         if account.budget is None:
             return True
-        entry = self.cache.get(key)
-        said = entry.committed if entry is not None else NOTHING
-        return not any(self._beyond(key, account, _larger(said, self._granted.get(key, NOTHING))))
+        own = _larger(self._said(key), self._granted.get(key, NOTHING))
+        return not any(self._beyond(key, account, own))
 
     def looked(self, account: AccountReady, available_cents: int | None, burn_cents: int | None) -> None:
         """What a look at the account showed; whoever waits first looks whether that is enough."""
@@ -91,8 +89,14 @@ class Budgets:
 
     def _waits(self, key: ObjectKey, age: Age) -> bool:
         entry = self.cache.get(key)
-        same = entry is not None and (entry.uid, entry.generation) == (age.uid, age.generation)
-        return same and len(entry.body) <= LARGEST if entry is not None else False
+        if entry is None or len(entry.body) > LARGEST:
+            return False
+        return (entry.uid, entry.generation) == (age.uid, age.generation)
+
+    def _said(self, key: ObjectKey) -> Commitment:
+        """What the object itself says."""
+        entry = self.cache.get(key)
+        return entry.committed if entry is not None else NOTHING
 
     def _beyond(self, key: ObjectKey, account: AccountReady, need: Commitment) -> tuple[str, str]:
         """Why the namespace, and why the account has no room for it beside all others; empty if there is room."""
@@ -108,8 +112,7 @@ class Budgets:
         """By namespace: what all are committed to, this object apart, with what is granted and not written yet."""
         sums = self.cache.committed(account)
         for granted in {key, *self._unwritten(account)}:
-            entry = self.cache.get(granted)
-            said = entry.committed if entry is not None else NOTHING
+            said = self._said(granted)
             counts = NOTHING if granted == key else _larger(said, self._granted[granted])
             sums[granted.namespace] = sums.get(granted.namespace, NOTHING) - said + counts
         return sums
@@ -128,7 +131,7 @@ class Budgets:
             if entry.reason == Reason.WAITING_FOR_BUDGET:
                 created = str(part(orjson.loads(entry.body), "metadata").get("creationTimestamp", ""))
                 age = Age(created, entry.uid, entry.generation)
-                self._lines.join(key, age, [Line(account.key), Line(account.key, key.namespace)])
+                self._lines.join(key, age, _lines(account.key, key))
 
     def _call_next(self, account: ObjectKey) -> None:
         """Of each line the first: once it has what it waits for, it calls the next."""
@@ -136,6 +139,11 @@ class Budgets:
             first = self._lines.first(line)
             if first is not None:
                 self.queue.add(first, Priority.CHANGE)
+
+
+def _lines(account: ObjectKey, key: ObjectKey) -> tuple[Line, Line]:
+    """Where the object may wait: for its namespace's share, then for the whole account."""
+    return Line(account, key.namespace), Line(account)
 
 
 def _larger(one: Commitment, other: Commitment) -> Commitment:

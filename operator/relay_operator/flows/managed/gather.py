@@ -163,15 +163,16 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             gate, note = Gate.ENV_MISSING, unusable
         sent, model = self._sent(obj, change, memory), inputs.model_id
         creates = (sight.seen is Seen.NOTHING or resend) and gate is Gate.OPEN and linked.unmet is None
-        restarts = recovery.recovery(obj, sight.seen, now) is Recovery.RESTART
-        starts = (restarts or (change is not None and change.pays)) and not sent and gate is not Gate.LATER
+        asked = recovery.recovery(obj, sight.seen, now)
+        starts = (
+            (asked is Recovery.RESTART or (change is not None and change.pays)) and not sent and gate is not Gate.LATER
+        )
         pays = demand is Demand.EXIST and (creates or starts)
         soon = sight.seen is Seen.ABSENT or (sight.seen is Seen.NOTHING and gate is Gate.DEAF)
         again = demand is Demand.EXIST and soon
         funded = await self.funding.look(turn.key, obj, account, known, sight.observed, model, pays=pays, again=again)
         aside, idle = await self._former(turn, obj, account, memory, sight)
         used = self._used(turn.key, demand)
-        asked = recovery.recovery(obj, sight.seen, now)
         view = View(
             demand=demand,
             finalizer=meta.FINALIZER in obj.metadata.finalizers,
