@@ -25,7 +25,7 @@ from tests.support.operator import Operator
 from tests.support.process import StartError, tail
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
     from pathlib import Path
 
     import pytest
@@ -196,9 +196,10 @@ class Stage:
                 frozen = await self.leader()
                 os.kill(frozen.process.pid, signal.SIGSTOP)
                 try:
-                    await eventually(
-                        partial(self.another_leads, frozen), within=_TO_LEAD, what="another operator leads"
-                    )
+                    with self._telling_their_ends():
+                        await eventually(
+                            partial(self.another_leads, frozen), within=_TO_LEAD, what="another operator leads"
+                        )
                     if held.action.when is Moment.ACTED:  # What the server answered by then is long over.
                         with contextlib.suppress(AssertionError):
                             await eventually(ground.at_rest, within=_TO_TAKE_OVER)
@@ -218,9 +219,20 @@ class Stage:
         """The operator that does the work."""
         if len(self.operators) == 1:
             return self.operators[0]
-        found = await eventually(self._found_leader, within=_TO_LEAD, what="an operator leads")
+        with self._telling_their_ends():
+            found = await eventually(self._found_leader, within=_TO_LEAD, what="an operator leads")
         assert found is not None
         return found
+
+    @contextlib.contextmanager
+    def _telling_their_ends(self) -> Iterator[None]:
+        """Adds to a failure how the operators' logs end."""
+        try:
+            yield
+        except AssertionError as error:
+            for operator in self.operators:
+                error.add_note(f"The log of {operator.process.log} ends:\n{tail(operator.process.log, 30)}")
+            raise
 
     async def _found_leader(self) -> Operator | None:
         leading = [operator for operator in self.operators if await _leads(operator)]

@@ -53,7 +53,7 @@ class BodyReader(Generic[_ModelT]):
     async def __call__(self, request: Request) -> _ModelT:
         """Read the body; ApiError 400 names the field that is wrong, 413 a body that is too large."""
         raw = await read_body(request, self.marker.largest)
-        document: JsonValue = {} if self.marker.optional and not raw.strip() else parse(raw)
+        document: JsonValue = {} if self.marker.optional and not raw else parse(raw)
         return self.validated(document, request)
 
     def validated(self, document: JsonValue, request: Request) -> _ModelT:

@@ -57,6 +57,13 @@ async def test_bootstrap_needs_no_name(server: Server, raw: bytes) -> None:
     assert shown["name"]
 
 
+@pytest.mark.parametrize("raw", [b"\r", b" \n"])
+async def test_a_body_of_white_space_is_not_no_body(server: Server, raw: bytes) -> None:
+    person = await sign_up(server)
+    refused = await person.call("POST", "/v1/onboarding/bootstrap", raw=raw)
+    assert refused.status == 400, refused.body
+
+
 async def test_bootstrap_of_who_belongs_somewhere_makes_nothing(organization: Organization) -> None:
     member = await session_of(organization, "viewer")
     joined = await member.ok("POST", "/v1/onboarding/bootstrap", {"orgName": "Mine"})
