@@ -17,10 +17,15 @@ def planted(name: str, folder: Path) -> Path:
     """A copy of the operator with this bug in it."""
     for package in _PACKAGES:
         shutil.copytree(REPOSITORY / "operator" / package, folder / "operator" / package)
-    command = ["git", "apply", "--verbose", str(PATCHES / f"{name}.patch")]
+    apply(name, folder)
+    return folder / "operator"
+
+
+def apply(name: str, folder: Path, *options: str) -> None:
+    """The patch, to the copy in this folder; with `--check` it is only seen to fit."""
+    command = ["git", "apply", "--verbose", *options, str(PATCHES / f"{name}.patch")]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, (
         f"{name}.patch does not apply any more: make its change again in the code as it is now, and save `git diff`\n"
         + done.stderr
     )
-    return folder / "operator"

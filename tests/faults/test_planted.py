@@ -9,11 +9,12 @@ import pytest
 
 from tests.faults.every_scenario import SCENARIOS
 from tests.faults.plans import Plan, Word
-from tests.faults.planting import PATCHES, planted
+from tests.faults.planting import PATCHES, apply, planted
 from tests.faults.plays import Plays
 from tests.faults.scenarios import CLUSTER, POD
 from tests.faults.stage import LEASE
 from tests.support.faultrules import Answer, Deed, Hold, Late, Moment, Overtaken, Rule, Side
+from tests.support.toolchain import REPOSITORY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,6 +79,11 @@ _ALWAYS = ("an-open-intent-reads-as-not-created", "the-replaced-is-forgotten-ali
 def test_every_patch_is_played() -> None:
     assert {path.stem for path in PATCHES.glob("*.patch")} == set(PLANTED)
     assert {one.scenario for one in PLANTED.values()} <= set(SCENARIOS)
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_every_patch_fits_the_code_as_it_is(name: str) -> None:
+    apply(name, REPOSITORY, "--check")
 
 
 @pytest.mark.asyncio(loop_scope="session")
