@@ -58,6 +58,7 @@ class Reason(StrEnum):
     MAX_RUNTIME_REACHED = "MaxRuntimeReached"
     OUTSIDE_SCHEDULE = "OutsideSchedule"
     PAUSED = "Paused"
+    PLAN_ONLY = "PlanOnly"
     AVAILABLE = "Available"
     REMOVED = "Removed"
     SUBSCRIBED = "Subscribed"

@@ -25,6 +25,7 @@ ANNOTATION_PREFIX = f"{GROUP}/"
 CREATE_INTENT = f"{ANNOTATION_PREFIX}create-intent"  # written by the operator alone
 API_KEY_SECRET = f"{ANNOTATION_PREFIX}api-key-secret"  # of accounts; written by the operator alone
 PAUSED = f"{ANNOTATION_PREFIX}paused"
+PLAN_ONLY = f"{ANNOTATION_PREFIX}plan-only"
 RESTARTED_AT = f"{ANNOTATION_PREFIX}restarted-at"
 RECONCILE_AT = f"{ANNOTATION_PREFIX}reconcile-at"
 ADOPT_ID = f"{ANNOTATION_PREFIX}adopt-id"
@@ -116,6 +117,16 @@ class ObjectMeta(Model):
     def paused(self) -> bool:
         """Whether people hold every change back."""
         return paused(self.annotations)
+
+    @property
+    def plan_only(self) -> bool:
+        """Whether people want to be told what would be done, and nothing done."""
+        return self.annotations.get(PLAN_ONLY) == "true"
+
+    @property
+    def held(self) -> bool:
+        """Whether one of the two holds back everything, for a kind that makes no plans."""
+        return self.paused or self.plan_only
 
 
 class Resource(Model, Generic[SpecT, StatusT]):

@@ -18,6 +18,7 @@ from relay_operator.api.parts import (
     Recovery,
     UpdateStrategy,
 )
+from relay_operator.api.plan import Plan
 from relay_operator.api.references import AccountRef, HeldReference
 from relay_operator.api.schema import atomic, map_by
 
@@ -132,6 +133,9 @@ class ManagedStatus(ObjectStatus):
     state_since: Time | None = Field(None, description="When `state` was first seen.")
     status_reason: str | None = Field(None, max_length=1024, description="The cloud's own explanation.")
     replacing: bool | None = Field(None, description="True while it is deleted to be recreated.")
+    plan: Plan | None = Field(
+        None, description="What would be done, while the annotation gpurelay.dev/plan-only holds it back."
+    )
     failures: int | None = Field(None, ge=0, description="Attempts that failed in a row.")
     next_attempt_time: Time | None = Field(None, description="When the next attempt is made, while it waits for one.")
 

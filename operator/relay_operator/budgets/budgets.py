@@ -45,17 +45,21 @@ class Budgets:
         if account.budget is None:
             self.leave(key)
             return ""
-        self._recall(account)
         self._granted.pop(key, None)
-        beyond = self._beyond(key, account, need)
-        for line, why in zip(_lines(account.key, key), beyond, strict=True):
-            if why or self._lines.is_behind(key, age, line):
-                for left in self._lines.join(key, age, [line] if can_fit(account.budget, need) else []):
-                    self._call_next(left)
-                return why or _BEHIND
+        refused = self._refused(key, age, account, need)
+        if refused is not None:
+            line, why = refused
+            for left in self._lines.join(key, age, [line] if can_fit(account.budget, need) else []):
+                self._call_next(left)
+            return why
         self.leave(key)
         self._granted[key] = need
         return ""
+
+    def would_refuse(self, key: ObjectKey, age: Age, account: AccountReady, need: Commitment) -> str:
+        """What `ask` would say; nothing is granted, and no place taken."""
+        refused = None if account.budget is None else self._refused(key, age, account, need)
+        return "" if refused is None else refused[1]
 
     def line_up(self, key: ObjectKey, age: Age, account: AccountReady) -> None:
         """What it was granted came to nothing, and it is about to ask again: nobody who is younger comes before it."""
@@ -86,6 +90,15 @@ class Budgets:
         others = None if burn_cents is None else max(burn_cents - ours, 0)
         self._funds[key] = Funds(account.budget, available_cents, others)
         self._call_next(key)
+
+    def _refused(self, key: ObjectKey, age: Age, account: AccountReady, need: Commitment) -> tuple[Line, str] | None:
+        """Where it would have to wait, and why; None if there is room, and nobody older waits for it."""
+        self._recall(account)
+        beyond = self._beyond(key, account, need)
+        for line, why in zip(_lines(account.key, key), beyond, strict=True):
+            if why or self._lines.is_behind(key, age, line):
+                return line, why or _BEHIND
+        return None
 
     def _waits(self, key: ObjectKey, age: Age) -> bool:
         entry = self.cache.get(key)

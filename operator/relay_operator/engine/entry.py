@@ -12,6 +12,7 @@ from relay_operator.api.meta import (
     ANNOTATION_PREFIX,
     API_KEY_SECRET,
     CREATE_INTENT,
+    PLAN_ONLY,
     CreateIntent,
     MalformedIntent,
     ObjectKey,
@@ -85,6 +86,11 @@ class Entry:
     def paused(self) -> bool:
         """Whether people hold every change back."""
         return paused(dict(self.asked))
+
+    @property
+    def spared(self) -> bool:
+        """Whether nothing of it may be ended."""
+        return self.paused or dict(self.asked).get(PLAN_ONLY) == "true"
 
     def says(self, cloud_id: str) -> bool:
         """Whether it asks to adopt this id, or its intent or status names it.

@@ -151,6 +151,17 @@ def held(trouble: str, left: Sequence[str]) -> Report:
 
 
 PAUSED = Wanted(ConditionType.PAUSED, "True", Reason.PAUSED, "the annotation paused is set")
+_UNPLANNED = Wanted(
+    ConditionType.PAUSED,
+    "True",
+    Reason.PAUSED,
+    "the annotation plan-only is set: for this kind it holds back everything, and no plan is made",
+)
+
+
+def held_by(metadata: ObjectMeta) -> Wanted:
+    """The condition of an object that an annotation holds back altogether."""
+    return PAUSED if metadata.paused else _UNPLANNED
 
 
 def paused(before: ObjectStatus, metadata: ObjectMeta) -> Report:
@@ -159,7 +170,8 @@ def paused(before: ObjectStatus, metadata: ObjectMeta) -> Report:
     held = before.observed_generation != metadata.generation or (ready is not None and ready.reason == Reason.PAUSED)
     if metadata.deletion_timestamp is not None:
         held = False  # deletion is a generation, and no spec
-    return Report("False" if held else None, None, Reason.PAUSED, PAUSED.message, Return.NEVER, extra=(PAUSED,))
+    by = held_by(metadata)
+    return Report("False" if held else None, None, Reason.PAUSED, by.message, Return.NEVER, extra=(by,))
 
 
 def disabled(kind: str, before: ObjectStatus, metadata: ObjectMeta) -> Report:

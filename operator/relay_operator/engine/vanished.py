@@ -17,7 +17,7 @@ from datetime import datetime
 
 from pydantic import JsonValue
 
-from relay_operator.api.meta import ANNOTATION_PREFIX, CREATE_INTENT, PAUSED, ObjectKey, rfc3339
+from relay_operator.api.meta import ANNOTATION_PREFIX, CREATE_INTENT, PAUSED, PLAN_ONLY, ObjectKey, rfc3339
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.config_maps import ConfigMaps
 from relay_operator.engine.entry import uid_of
@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 LABEL = f"{ANNOTATION_PREFIX}vanished"
 _OBJECT = "object.json"
 _PREFIX = "vanished-"
-_UNDONE = frozenset({PAUSED})
+_UNDONE = frozenset({PAUSED, PLAN_ONLY})
 """Nobody can take them back where there is no object."""
 
 

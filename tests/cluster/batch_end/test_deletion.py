@@ -92,15 +92,18 @@ async def test_the_annotation_abandon_lets_go_without_touching_the_cloud(brisk_p
     assert [each["status"] for each in await batches_in_cloud(workspace)] == ["in_progress"]
 
 
-async def test_while_paused_nothing_is_sent_and_nothing_is_cancelled(brisk_workspace: Workspace) -> None:
+@pytest.mark.parametrize("annotation", ["gpurelay.dev/paused", "gpurelay.dev/plan-only"])
+async def test_while_paused_nothing_is_sent_and_nothing_is_cancelled(
+    brisk_workspace: Workspace, annotation: str
+) -> None:
     workspace = brisk_workspace
     await put_prompts(workspace, ALL)
     manifest = batch()
-    manifest["metadata"]["annotations"] = {"gpurelay.dev/paused": "true"}
+    manifest["metadata"]["annotations"] = {annotation: "true"}
     await workspace.apply(manifest)
     await workspace.becomes(KIND, NAME, tells("Paused"))
     assert await count(workspace, UPLOAD, CREATE_BATCH) == 0
-    await workspace.kube.annotate(KIND, NAME, {"gpurelay.dev/paused": None})
+    await workspace.kube.annotate(KIND, NAME, {annotation: None})
     await workspace.becomes(KIND, NAME, complete)
 
 

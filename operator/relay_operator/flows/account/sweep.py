@@ -240,7 +240,7 @@ class Sweeper:
         cache, leftovers = self.engine.cache, self.engine.leftovers
         giver = self.traces[record.kind].giver(record.name)
         entry = cache.get(giver) if giver is not None else None
-        if cache.with_cloud_id(record.id) or (entry is not None and entry.paused):
+        if cache.with_cloud_id(record.id) or (entry is not None and entry.spared):
             return False
         if leftovers.kept(ready.organization_id, record.id, record.name):
             return False

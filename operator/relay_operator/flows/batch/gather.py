@@ -113,7 +113,7 @@ class Gatherer:
         return View(
             demand=predicates.demand(obj),
             finalizer=meta.FINALIZER in obj.metadata.finalizers,
-            paused=obj.metadata.paused,
+            paused=obj.metadata.held,
             phase=phase,
             holds=predicates.holds(obj.status),
             rested=bool(obj.status.suspended),

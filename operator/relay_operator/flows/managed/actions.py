@@ -86,6 +86,17 @@ class DropFormer:
     """Drop the record of a former resource that is gone."""
 
 
+Held = Create | Resend | Discard | Update | Replace | Delete | Forget | SetAside | EndFormer | Release | Expire
+"""What the annotation `plan-only` holds back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Propose:
+    """Tell what would be done."""
+
+    action: Held
+
+
 Action = (
     Ignore
     | Create
@@ -102,6 +113,7 @@ Action = (
     | SetAside
     | EndFormer
     | DropFormer
+    | Propose
     | Release
     | Expire
     | Wait

@@ -6,10 +6,11 @@ from typing import Final, Generic
 from relay_client.errors import CloudError
 from relay_operator.api.conditions import Reason
 from relay_operator.api.meta import CreateIntent, ObjectKey, ObjectMeta, Resource, rfc3339
+from relay_operator.api.parts import Budget
 from relay_operator.api.workload import ManagedStatus, PricedSpec, PricedStatus, SpecT, StatusT
 from relay_operator.budgets.budgets import Budgets
 from relay_operator.budgets.lines import Age
-from relay_operator.budgets.prices import Pricing, quote
+from relay_operator.budgets.prices import Capacity, Pricing, quote
 from relay_operator.engine.account import AccountReady, Accounts
 from relay_operator.engine.actions import Stall, Wait
 from relay_operator.engine.commitment import Commitment
@@ -27,6 +28,8 @@ class Funded:
     """What has to be written down before anything is sent."""
     price: int | None = None
     """Of what there is, if the cloud does not report it."""
+    quote: int | None = None
+    """Of what is about to be sent, or planned."""
     asked: bool = False
     """Whether it was granted something, or waits for it."""
 
@@ -57,10 +60,11 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
         again: bool,
     ) -> Funded:
         """`pays`: something is about to be sent that costs more than what there is; `again`: it will be, soon."""
-        resource, own = self.resource, obj.spec.budget if isinstance(obj.spec, PricedSpec) else None
-        if not is_priced(resource) or (own is None and account.budget is None):
+        resource, planned = self.resource, obj.metadata.plan_only
+        limited = _own(obj) is not None or account.budget is not None
+        if not is_priced(resource) or not (limited or planned):
             return UNLIMITED
-        if again:
+        if again and not planned:
             self.budgets.line_up(key, _age(obj.metadata), account)
             return Funded(asked=True)
         try:
@@ -68,13 +72,30 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
         except CloudError as error:
             self.accounts.failed(account, error)
             note = f"the cloud's prices cannot be read: {error.message}"
-            return Funded(Wait(Reason.PRICE_UNKNOWN), note, asked=True) if pays else UNLIMITED
+            unknown = Funded(Wait(Reason.PRICE_UNKNOWN), note, asked=not planned)
+            return unknown if pays and limited else UNLIMITED
         has = None if observed is None else resource.untold(obj, observed)
         said = Funded(price=None if has is None else quote(prices, has))
-        if not pays:
+        if not (pays or planned):
             return said
         wanted = resource.capacity(obj, model_id) if observed is None else resource.grown(obj, observed)
-        cents = _at_least(quote(prices, wanted), obj.status)
+        cents = quote(prices, wanted)
+        if observed is not None:
+            cents = _at_least(cents, obj.status)
+        said = replace(said, quote=cents)
+        return self._allowed(key, obj, account, intent, wanted, said) if pays and limited else said
+
+    def _allowed(
+        self,
+        key: ObjectKey,
+        obj: Resource[SpecT, StatusT],
+        account: AccountReady,
+        intent: CreateIntent | None,
+        wanted: Capacity,
+        said: Funded,
+    ) -> Funded:
+        """With a refusal, or with what is granted; what is only planned is granted nothing."""
+        own, cents, planned = _own(obj), said.quote, obj.metadata.plan_only
         if cents is None:
             note = f"the cloud's catalog has no price for {wanted}"
             return replace(said, refusal=Stall(Reason.PRICE_UNKNOWN), note=note)
@@ -83,11 +104,18 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
             note = f"it costs {cents} cents/h, and budget.maxPricePerHourCents is {limit}: {cents - limit} too much"
             return replace(said, refusal=Stall(Reason.BUDGET_EXCEEDED), note=note)
         need = Commitment(cents, wanted.gpus * wanted.replicas)
-        beyond = self.budgets.ask(key, _age(obj.metadata), account, need)
+        ask = self.budgets.would_refuse if planned else self.budgets.ask
+        beyond = ask(key, _age(obj.metadata), account, need)
         if beyond:
-            return replace(said, refusal=Wait(Reason.WAITING_FOR_BUDGET), note=beyond, asked=True)
+            return replace(said, refusal=Wait(Reason.WAITING_FOR_BUDGET), note=beyond, asked=not planned)
+        if planned:
+            return said
         covered = account.budget is None or _reserved(obj.status, intent).covers(need)
         return replace(said, reserve=None if covered else need, asked=True)
+
+
+def _own(obj: Resource[SpecT, StatusT]) -> Budget | None:
+    return obj.spec.budget if isinstance(obj.spec, PricedSpec) else None
 
 
 def _at_least(cents: int | None, status: ManagedStatus) -> int | None:

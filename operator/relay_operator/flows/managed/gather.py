@@ -44,6 +44,8 @@ from relay_operator.flows.managed.resource import (
 )
 from relay_operator.flows.managed.shown_once import Life, ValueKeeper, value_of
 
+_ANEW = frozenset({Difference.REPLACEABLE, Difference.SUPERSEDED})
+
 
 @dataclass(slots=True)
 class Gatherer(Generic[SpecT, StatusT, ObsT]):
@@ -170,12 +172,15 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         pays = demand is Demand.EXIST and (creates or starts)
         soon = sight.seen is Seen.ABSENT or (sight.seen is Seen.NOTHING and gate is Gate.DEAF)
         again = demand is Demand.EXIST and soon
-        funded = await self.funding.look(turn.key, obj, account, known, sight.observed, model, pays=pays, again=again)
+        anew = difference in _ANEW or asked is Recovery.RECREATE
+        present = None if obj.metadata.plan_only and anew else sight.observed
+        funded = await self.funding.look(turn.key, obj, account, known, present, model, pays=pays, again=again)
         aside, idle = await self._former(turn, obj, account, memory, sight)
         used = self._used(turn.key, demand)
         view = View(
             demand=demand,
             finalizer=meta.FINALIZER in obj.metadata.finalizers,
+            plan_only=obj.metadata.plan_only,
             seen=sight.seen,
             gate=gate,
             undecided=undecided,

@@ -20,6 +20,8 @@ from relay_operator.flows.managed.actions import (
     DropFormer,
     EndFormer,
     Forget,
+    Held,
+    Propose,
     Replace,
     Resend,
     Rest,
@@ -129,6 +131,7 @@ class View:
     demand: Demand = Demand.EXIST
     finalizer: bool = True
     paused: bool = False
+    plan_only: bool = False
     disabled: bool = False
     """The kind is switched off: what there is of it is only ended."""
     account: Account = Account.READY
@@ -169,6 +172,7 @@ SEARCHED = frozenset({Seen.FOUND, Seen.ABSENT, Seen.UNSURE, Seen.UNKNOWABLE})
 RECORDED = frozenset(
     {Seen.PENDING, Seen.READY, Seen.STOPPED, Seen.INTERRUPTED, Seen.FAILED, Seen.GOING, Seen.MISSING, Seen.GONE}
 )
+_THERE = RECORDED - {Seen.GOING, Seen.MISSING, Seen.GONE}
 _GATES: dict[Gate, Action] = {
     Gate.OUTDATED: Stall(Reason.CRD_OUTDATED),
     Gate.DEAF: Wait(Reason.WAITING_FOR_ACCOUNT),
@@ -237,7 +241,7 @@ def _delete_with_open_intent(view: View) -> Action | None:
 
 def _in_use(view: View) -> Action | None:
     """What another object's resource was given stays until that is gone."""
-    there = view.seen in RECORDED - {Seen.GOING, Seen.MISSING, Seen.GONE} or view.former is Former.KEPT
+    there = view.seen in _THERE or view.former is Former.KEPT
     return Wait(Reason.IN_USE) if view.deleting and view.in_use and there else None
 
 
@@ -431,5 +435,9 @@ RULES: tuple[Rule, ...] = (
 
 
 def plan(view: View) -> Action:
-    """The first rule of `RULES` that applies; `Keep` where none does."""
-    return rules.first(RULES, view) or Keep()
+    """The first rule of `RULES` that applies, `Keep` where none does; what changes something is only told if asked."""
+    action: Action = rules.first(RULES, view) or Keep()
+    if not view.plan_only or not isinstance(action, Held):
+        return action
+    harmless = isinstance(action, Release) and (view.seen not in _THERE or view.demand is Demand.DELETE_ABANDONING)
+    return action if harmless else Propose(action)

@@ -6,6 +6,7 @@ from typing import assert_never
 
 from relay_client import errors
 from relay_client.errors import CloudError
+from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import rfc3339
 from relay_operator.api.workload import SpecT, StatusT, WorkloadSpec
@@ -31,6 +32,7 @@ from relay_operator.flows.managed.actions import Action
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.former import former
 from relay_operator.flows.managed.plan import Former, Recovery, Seen, Value, plan
+from relay_operator.flows.managed.proposal import proposal, sentence
 from relay_operator.flows.managed.resource import Change, ObsT, Progress, brought_in, shown_once
 from relay_operator.flows.managed.result import Accepted, OutcomeUnknown, Rejected, Result, Sent
 
@@ -139,25 +141,38 @@ def _decided(facts: Facts[SpecT, StatusT, ObsT], action: Action, *, unreachable:
             return _waiting(facts, reason, unreachable=unreachable)
         case Stall(reason):
             return _stalled(facts, reason)
-        case actions.Replace() | actions.Forget():
-            why = facts.note or f"recovery: {facts.view.recovery.name.lower()}"
-            message = why if isinstance(action, actions.Replace) else "recreating it"
-            return Report("False", ConditionType.RECONCILING, Reason.RECREATING, message, Return.SOON)
+        case actions.Propose():
+            message = f"{meta.PLAN_ONLY} holds it back: {sentence(proposal(facts, action))}"
+            return Report("False", ConditionType.RECONCILING, Reason.PLAN_ONLY, message, Return.SETTLED)
+        case actions.Replace() | actions.Forget() | actions.CloseIntent():
+            return _again(facts, action)
         case actions.Rest():
             return Report("True", None, Reason.REMOVED, _last_word(facts), Return.SETTLED)
         case actions.SetAside():
             return _set_aside(facts)
         case actions.DropFormer():
             return _of_the_present(facts, Return.SOON)
-        case actions.CloseIntent():
-            message = facts.note or "the last attempt came to nothing"
-            return Report("False", ConditionType.RECONCILING, Reason.CREATING, message, Return.SOON)
         case Keep():
             if facts.observed is None:
                 return None
             return _progressing(facts, facts.observed)
         case _:
             return None
+
+
+def _again(
+    facts: Facts[SpecT, StatusT, ObsT], action: actions.Replace | actions.Forget | actions.CloseIntent
+) -> Report:
+    """Another create follows."""
+    reason = Reason.RECREATING
+    match action:
+        case actions.Replace():
+            message = facts.note or f"recovery: {facts.view.recovery.name.lower()}"
+        case actions.Forget():
+            message = "recreating it"
+        case actions.CloseIntent():
+            reason, message = Reason.CREATING, facts.note or "the last attempt came to nothing"
+    return Report("False", ConditionType.RECONCILING, reason, message, Return.SOON)
 
 
 def _set_aside(facts: Facts[SpecT, StatusT, ObsT]) -> Report:

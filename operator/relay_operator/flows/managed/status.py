@@ -20,6 +20,7 @@ from relay_operator.flows.managed.actions import RESTART, START, Action
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.former import supersedes, with_present, without
 from relay_operator.flows.managed.plan import Difference, Recovery, Seen
+from relay_operator.flows.managed.proposal import proposal
 from relay_operator.flows.managed.resource import ObsT, Progress, is_part, shown_once
 from relay_operator.flows.managed.result import Accepted, Rejected, Result, Sent
 from relay_operator.flows.managed.workload import told
@@ -60,6 +61,7 @@ def new_status(
     changed |= _clocks(facts, action, result, observed)
     changed |= _attempts(facts, result, report, retry_policy)
     changed |= _money(facts, report)
+    changed["plan"] = proposal(facts, action, report.message) if facts.view.plan_only else None
     changed["recoveries"] = _recoveries(facts, action, result, report)
     changed["next_schedule_time"] = None if facts.view.deleting else schedule.next_change(obj.spec, facts.now)
     if mirrored.state != obj.status.state and "state" not in changed:

@@ -217,7 +217,7 @@ def _view(
         policy=spec.concurrency_policy,
         deadline=None if seconds is None else timedelta(seconds=seconds),
         suspended=spec.suspend,
-        paused=metadata.paused,
+        paused=metadata.held,
         deleting=metadata.deletion_timestamp is not None,
         keep_complete=spec.successful_batches_history_limit,
         keep_failed=spec.failed_batches_history_limit,

@@ -13,7 +13,7 @@ from relay_operator.api.inferencebatchschedule import (
 )
 from relay_operator.engine.conditions import Wanted
 from relay_operator.engine.queue import Priority
-from relay_operator.engine.report import PAUSED, Report, Return, paused
+from relay_operator.engine.report import Report, Return, held_by, paused
 from relay_operator.engine.status import conditions_of, of_every_pass
 from relay_operator.flows.schedule.decide import Child, active, last_success
 
@@ -60,8 +60,8 @@ def report_of(
     schedule: InferenceBatchSchedule, finding: ScheduleFinding, looks: tuple[tuple[float, Priority], ...] = ()
 ) -> Report:
     """Whether batches are started."""
-    is_paused = schedule.metadata.paused
-    extra = (PAUSED,) if is_paused else ()
+    is_paused = schedule.metadata.held
+    extra = (held_by(schedule.metadata),) if is_paused else ()
     trouble = finding.trouble
     if trouble is not None:
         return Report(

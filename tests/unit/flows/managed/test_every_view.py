@@ -1,4 +1,4 @@
-"""The plan of managed kinds, over the whole product of its inputs: twelve billion views.
+"""The plan of managed kinds, over the whole product of its inputs: some 24 billion views.
 
 Neither the plan nor an invariant can tell views apart by a field that it does not read. So fields are settled as
 they are read, and every way of settling them is gone through: some thousands.
@@ -24,6 +24,8 @@ from relay_operator.flows.managed.actions import (
     DropFormer,
     EndFormer,
     Forget,
+    Held,
+    Propose,
     Replace,
     Resend,
     Rest,
@@ -52,7 +54,8 @@ ALIVE = RECORDED - {Seen.GONE, Seen.MISSING, Seen.GOING}
 
 AXES: dict[str, Sequence[object]] = {
     **dict.fromkeys(
-        ("finalizer", "paused", "disabled", "end_asked", "held_back", "replacing", "expired"), (True, False)
+        ("finalizer", "paused", "plan_only", "disabled", "end_asked", "held_back", "replacing", "expired"),
+        (True, False),
     ),
     "demand": tuple(Demand),
     "account": tuple(Account),
@@ -234,6 +237,16 @@ INVARIANTS: dict[str, Callable[[View, Action], bool]] = {
     ),
     "nothing rests but what is gone as people asked": lambda view, action: (
         not isinstance(action, Rest) or (view.end_asked and view.seen is Seen.GONE and not view.deleting)
+    ),
+    "what is only planned is told, and not done": lambda view, action: (
+        isinstance(action, Propose) <= view.plan_only
+        and not (view.plan_only and isinstance(action, Held) and not isinstance(action, Release))
+        and not (
+            view.plan_only
+            and isinstance(action, Release)
+            and view.seen in ALIVE
+            and view.demand is not Demand.DELETE_ABANDONING
+        )
     ),
     "a resource of a live object is ended only to be replaced": lambda view, action: (
         not isinstance(action, Delete) or view.deleting or view.replacing

@@ -50,6 +50,7 @@ def told(of: InferenceBatchSchedule, finding: ScheduleFinding) -> list[tuple[str
         (schedule(), None, [("Ready", "True", "Scheduled")]),
         (schedule(suspend=True), None, [("Ready", "True", "Suspended"), ("Suspended", "True", "Suspended")]),
         (schedule(paused="true"), None, [("Ready", "False", "Paused"), ("Paused", "True", "Paused")]),
+        (schedule(plan_only="true"), None, [("Ready", "False", "Paused"), ("Paused", "True", "Paused")]),
         (schedule(paused="true", status=SEEN), None, [("Ready", "True", "Scheduled"), ("Paused", "True", "Paused")]),
         (
             schedule(suspend=True),

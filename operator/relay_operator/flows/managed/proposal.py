@@ -1,0 +1,116 @@
+"""What `status.plan` says: what would be done, why, at what price, and what would be lost. Pure."""
+
+from collections.abc import Mapping
+
+from relay_operator.api.plan import Plan, PlannedAction
+from relay_operator.api.workload import PricedStatus, SpecT, StatusT, WorkloadSpec
+from relay_operator.engine.actions import Expire, Release
+from relay_operator.flows.managed import actions
+from relay_operator.flows.managed.actions import RESTART, START, STOP, Action, Held, Propose
+from relay_operator.flows.managed.facts import Facts
+from relay_operator.flows.managed.plan import Recovery, Seen
+from relay_operator.flows.managed.resource import ObsT, is_priced, shown_once
+
+_ACTIONS: Mapping[type[Held], PlannedAction] = {
+    actions.Create: PlannedAction.CREATE,
+    actions.Resend: PlannedAction.CREATE,
+    actions.Discard: PlannedAction.RECREATE,
+    actions.Replace: PlannedAction.RECREATE,
+    actions.Forget: PlannedAction.RECREATE,
+    actions.SetAside: PlannedAction.RECREATE,
+    actions.EndFormer: PlannedAction.DELETE,
+    Release: PlannedAction.DELETE,
+    Expire: PlannedAction.DELETE,
+}
+_CHANGES = {STOP: PlannedAction.STOP, START: PlannedAction.START, "scale": PlannedAction.SCALE}
+_FREE = frozenset({PlannedAction.STOP, PlannedAction.DELETE})
+_IDLE = frozenset({Seen.NOTHING, Seen.STOPPED, Seen.GONE})
+VERBS: Mapping[PlannedAction, str] = {
+    PlannedAction.CREATE: "created",
+    PlannedAction.RECREATE: "recreated",
+    PlannedAction.SCALE: "scaled",
+    PlannedAction.UPDATE: "updated",
+    PlannedAction.STOP: "stopped",
+    PlannedAction.START: "started",
+    PlannedAction.DELETE: "deleted",
+}
+
+
+def proposal(facts: Facts[SpecT, StatusT, ObsT], action: Action, otherwise: str = "") -> Plan:
+    """`otherwise`: why nothing would be done, if nothing would be."""
+    if not isinstance(action, Propose):
+        return Plan(action=PlannedAction.NONE, reason=otherwise[:1024], price_per_hour_cents=_present(facts))
+    held = action.action
+    planned, why = _planned(facts, held), _why(facts, held)
+    price = _price(facts, planned)
+    return Plan(action=planned, reason=why[:1024], price_per_hour_cents=price, loses=_losses(facts, held, planned))
+
+
+def sentence(plan: Plan) -> str:
+    """The same for people."""
+    price = "" if plan.price_per_hour_cents is None else f", at {plan.price_per_hour_cents} cents/h from then on"
+    lost = "".join(f"; {each}" for each in plan.loses or ())
+    return f"it would be {VERBS[plan.action]}: {plan.reason}{price}{lost}"
+
+
+def _planned(facts: Facts[SpecT, StatusT, ObsT], held: Held) -> PlannedAction:
+    match held:
+        case actions.Delete():
+            return PlannedAction.DELETE if facts.view.deleting else PlannedAction.RECREATE
+        case actions.Update(change):
+            return _CHANGES.get(change, PlannedAction.UPDATE)
+        case _:
+            return _ACTIONS[type(held)]
+
+
+def _why(facts: Facts[SpecT, StatusT, ObsT], held: Held) -> str:
+    view, has = facts.view, facts.obj.status.id or "what there is"
+    match held:
+        case actions.Create():
+            return "nothing of it is in the cloud"
+        case actions.Resend():
+            return "the answer to its create is lost"
+        case actions.Discard():
+            return "the answer to its create is lost, and its value with it"
+        case actions.Update(change) if facts.change is not None and facts.change.name == change:
+            return f"{change} {facts.change.to}".rstrip()
+        case actions.Update(change):
+            return f"recovery: {change}" if view.recovery is Recovery.RESTART else "the object is being deleted"
+        case actions.EndFormer():
+            return f"nothing uses {facts.former.id if facts.former is not None else 'a former one'} any more"
+        case Release():
+            return f"the object goes, and {has} stays in the cloud, as its deletionPolicy says"
+        case Expire():
+            return "lifetime.ttlSecondsAfterStopped is over"
+        case actions.Delete() if view.deleting:
+            return "the object is being deleted"
+        case _:
+            return facts.note or f"recovery: {view.recovery.name.lower()}"
+
+
+def _price(facts: Facts[SpecT, StatusT, ObsT], planned: PlannedAction) -> int | None:
+    if not is_priced(facts.resource):
+        return None
+    idle = planned in _FREE or (planned is PlannedAction.UPDATE and facts.view.seen in _IDLE)
+    return 0 if idle else facts.funded.quote
+
+
+def _present(facts: Facts[SpecT, StatusT, ObsT]) -> int | None:
+    status = facts.obj.status
+    if not isinstance(status, PricedStatus):
+        return None
+    return 0 if facts.view.seen in _IDLE else status.price_per_hour_cents
+
+
+def _losses(facts: Facts[SpecT, StatusT, ObsT], held: Held, planned: PlannedAction) -> list[str] | None:
+    obj, cloud_id = facts.obj, facts.obj.status.id
+    if isinstance(held, actions.Update) and held.change in {STOP, RESTART}:
+        return [f"what runs in {cloud_id} is interrupted; its volume stays"]
+    ended = planned in {PlannedAction.DELETE, PlannedAction.RECREATE} and not isinstance(held, Release)
+    if isinstance(held, actions.EndFormer | actions.Discard | actions.Forget) or not ended or not cloud_id:
+        return None
+    volume = ", and its volume with it" if isinstance(obj.spec, WorkloadSpec) else ""
+    lost = [f"{cloud_id} is ended{volume}"]
+    if shown_once(facts.resource):
+        lost.append("the value in its Secret opens nothing any more")
+    return lost
