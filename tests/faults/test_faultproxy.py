@@ -136,6 +136,27 @@ async def test_a_caller_that_dies_while_held_gets_no_further(
     assert await _acted(fault_cloud, customer) - before == acted
 
 
+async def test_what_is_made_is_known_even_if_its_caller_dies_meanwhile(
+    proxy: FaultProxy, customer: Organization, fault_cloud: LocalCloud
+) -> None:
+    await fault_cloud.control.fault("POST /v1/pods", {"delaySeconds": 1}, organizationId=customer.id, count=1)
+    proxy.arm()
+    begun = len(proxy.log)
+    calling = asyncio.create_task(_post_pod(proxy, customer, "orphaned"))
+
+    async def asked() -> bool:
+        return len(proxy.log) > begun
+
+    async def known() -> bool:
+        return "orphaned" in proxy.made.values()
+
+    await eventually(asked, every=0.01)
+    calling.cancel()
+    await asyncio.gather(calling, return_exceptions=True)
+    assert not await known()
+    assert await eventually(known)
+
+
 async def test_calls_are_logged_in_order_with_what_met_them(proxy: FaultProxy, customer: Organization) -> None:
     start = len(proxy.log)
     await _create_pod(proxy, customer, Answer(500), "proxied")

@@ -215,14 +215,18 @@ class FaultProxy:
         answered = await self._before(request, raw, logged)
         if answered is not None:
             return answered
-        # Shielded: what is on its way to a server arrives there, even where the caller dies meanwhile.
-        reply = await asyncio.shield(asyncio.ensure_future(self._upstream.exchange(logged.call.side, request, raw)))
+        # Shielded: what is on its way to a server arrives there, and is known, even if the caller dies meanwhile.
+        reply = await asyncio.shield(asyncio.ensure_future(self._forward(request, raw, logged)))
+        return await self._after(request, logged, reply)
+
+    async def _forward(self, request: web.BaseRequest, raw: bytes, logged: Logged) -> Reply:
+        reply = await self._upstream.exchange(logged.call.side, request, raw)
         self._take_note(logged.call, reply)
         if logged.call.writes:
             self._written.set()
         if 200 <= reply.status < 300:
             self._let_through_what_was_overtaken(logged.call)
-        return await self._after(request, logged, reply)
+        return reply
 
     def _take_note(self, call: Call, reply: Reply) -> None:
         """Remembers what was created, and what was written to the status of a workload."""
@@ -270,8 +274,7 @@ class FaultProxy:
         async def forward() -> None:
             await asyncio.sleep(seconds)
             with contextlib.suppress(UpstreamLost):
-                reply = await self._upstream.exchange(logged.call.side, request, raw)
-                self._take_note(logged.call, reply)
+                reply = await self._forward(request, raw, logged)
                 if isinstance(logged.fault and logged.fault.action, rules.Overtaken):
                     self.late.add(json.loads(reply.body)["id"])
 
