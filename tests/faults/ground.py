@@ -18,7 +18,7 @@ from tests.support.manifests import api_key_secret, cloud_account, condition, re
 from tests.support.workspace import NAMESPACES_END, Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
     from collections.abc import Set as AbstractSet
 
     from tests.faults.neighbour import Neighbour
@@ -226,6 +226,18 @@ class Ground:
         await eventually(look, lambda left: not left, what="the accounts are gone", every=0.05)
         if NAMESPACES_END:
             await self.kube.delete("Namespace", self.namespace)
+
+    async def give_up(self, made: Iterable[str]) -> None:
+        """After a failure: what was made, and nodes that were lost, are there for others again; no operator runs."""
+        await self.workspace.remove(patience=0)
+        if not self.workspace.cloud.process.running:
+            return
+        control = self.workspace.cloud.control
+        await control.clear_faults()
+        for node in await control.nodes():
+            await control.change_node(node["id"], reporting=True)
+        for cloud_id in made:
+            await self.books.end(cloud_id)
 
     async def close(self) -> None:
         """Ends what runs for it."""

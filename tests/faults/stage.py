@@ -102,6 +102,9 @@ class Stage:
         self._site = Site(cloud, self.proxy.urls, *made, self._start_again, store, neighbour)
         self.restarts = 0
         self.most_restarts = _MOST_RESTARTS if replicas == 1 else _MOST_RESTARTS_OF_REPLICAS
+        self.frozen: Operator | None = None
+        """The one that a hold keeps standing still until another leads."""
+        self._freezing = asyncio.Lock()
         self._api_server = api_server
         allowed = (self.proxy.urls[Side.CLOUD], self.proxy.urls[Side.INFERENCE])
         chosen, command = {**QUICK, **(settings or {})}, (*under, *(hurried.COMMAND if replicas == 1 else ()))
@@ -151,10 +154,11 @@ class Stage:
                 played = await self._attended(through(ground), ground)
                 await ground.leave()
             except BaseException:
+                made = tuple(self.proxy.made)
                 self.proxy.arm()
                 for operator in self.operators:
                     await operator.kill()
-                await ground.workspace.remove(patience=0)
+                await ground.give_up(made)
                 raise
             finally:
                 await ground.close()
@@ -177,36 +181,39 @@ class Stage:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _do_deeds(self, ground: Ground) -> None:
-        while True:
-            held = await self.proxy.held.get()
-            try:
-                await self._do(held, ground)
-            finally:
-                held.release()
+        """Beside each other: while one waits for another leader, what is held may keep that one from leading."""
+        held, doing = asyncio.create_task(self.proxy.held.get()), set[asyncio.Task[Any]]()
+        try:
+            while True:
+                done, _ = await asyncio.wait({held, *doing}, return_when=asyncio.FIRST_COMPLETED)
+                doing -= done
+                for task in done - {held}:
+                    task.result()
+                if held in done:
+                    doing.add(asyncio.create_task(self._deed(held.result(), ground)))
+                    held = asyncio.create_task(self.proxy.held.get())
+        finally:
+            for task in {held, *doing}:
+                task.cancel()
+            await asyncio.gather(held, *doing, return_exceptions=True)
+
+    async def _deed(self, held: Held, ground: Ground) -> None:
+        try:
+            await self._do(held, ground)
+        finally:
+            held.release()
 
     async def _do(self, held: Held, ground: Ground) -> None:
         match held.action.deed:
             case Deed.KILL_OPERATOR:
-                await (await self.leader()).kill()
+                await (await self._sender()).kill()
             case Deed.TERMINATE_OPERATOR:
-                stopping = asyncio.ensure_future((await self.leader()).stop())
+                stopping = asyncio.ensure_future((await self._sender()).stop())
                 held.release()
                 await stopping
             case Deed.FREEZE_OPERATOR:
-                frozen = await self.leader()
-                os.kill(frozen.process.pid, signal.SIGSTOP)
-                try:
-                    with self._telling_their_ends():
-                        await eventually(
-                            partial(self.another_leads, frozen), within=_TO_LEAD, what="another operator leads"
-                        )
-                    if held.action.when is Moment.ACTED:  # What the server answered by then is long over.
-                        with contextlib.suppress(AssertionError):
-                            await eventually(ground.at_rest, within=_TO_TAKE_OVER)
-                    held.release()
-                finally:
-                    with contextlib.suppress(ProcessLookupError):  # It was killed meanwhile.
-                        os.kill(frozen.process.pid, signal.SIGCONT)
+                async with self._freezing:
+                    await self._freeze(held, ground)
             case Deed.RESTART_API_SERVER:
                 assert self._api_server is not None, "this stage's API server is shared: nobody may kill it"
                 await self._api_server.kill()
@@ -214,6 +221,32 @@ class Stage:
                 await self._api_server.start()
             case Deed.NONE:
                 pass
+
+    async def _freeze(self, held: Held, ground: Ground) -> None:
+        frozen = self.frozen = await self.leader()
+        os.kill(frozen.process.pid, signal.SIGSTOP)
+        self.thaw()
+        try:
+            with self._telling_their_ends():
+                await eventually(partial(self.another_leads, frozen), within=_TO_LEAD, what="another operator leads")
+            if held.action.when is Moment.ACTED:  # What the server answered by then is long over.
+                with contextlib.suppress(AssertionError):
+                    await eventually(ground.at_rest, within=_TO_TAKE_OVER)
+            held.release()
+        finally:
+            self.frozen = None
+            self.thaw()
+
+    def thaw(self) -> None:
+        """All go on but the one that a hold keeps frozen."""
+        for operator in self.operators:
+            if operator is not self.frozen and operator.process.running:
+                with contextlib.suppress(ProcessLookupError):  # It was killed meanwhile.
+                    os.kill(operator.process.pid, signal.SIGCONT)
+
+    async def _sender(self) -> Operator:
+        """Of what is held: the leader, or one that is frozen, and in whose place nobody leads so far."""
+        return (len(self.operators) > 1 and await self._found_leader()) or self.frozen or await self.leader()
 
     async def leader(self) -> Operator:
         """The operator that does the work."""

@@ -52,18 +52,14 @@ class World:
         await self._stage.operators[act.number].kill()
 
     async def _freeze(self, act: Act) -> None:
-        """One at a time."""
-        await self._thaw(act)
-        self._signal(act.number, signal.SIGSTOP)
+        """One at a time: while a hold keeps one frozen, the other has to lead."""
+        self._stage.thaw()
+        process = self._stage.operators[act.number].process
+        if self._stage.frozen is None and process.running:
+            os.kill(process.pid, signal.SIGSTOP)
 
     async def _thaw(self, _: Act) -> None:
-        for number in range(len(self._stage.operators)):
-            self._signal(number, signal.SIGCONT)
-
-    def _signal(self, number: int, which: signal.Signals) -> None:
-        process = self._stage.operators[number].process
-        if process.running:
-            os.kill(process.pid, which)
+        self._stage.thaw()
 
     async def _fault(self, act: Act) -> None:
         if act.rule is not None:
