@@ -1,6 +1,6 @@
 """Batches (section 2, "Batch job"; their paths are assumed to be OpenAI's)."""
 
-import json
+from pydantic_core import to_json
 
 from relay_localcloud.batches import rows
 from relay_localcloud.batches.listing import ListingRequest
@@ -83,8 +83,7 @@ def _endpoint(body: BatchCreate) -> Family:
 def _keep_inline(tx: Tx, cloud: Cloud, organization_id: str, body: BatchCreate) -> str:
     """Make a file of the records that came inline, so that they can be read again."""
     file_id = tx.new_id("file")
-    lines = [json.dumps(record, separators=(",", ":")).encode() + b"\n" for record in body.requests or ()]
-    content = b"".join(lines)
+    content = b"".join(to_json(record) + b"\n" for record in body.requests or ())
     rows.require_room(tx, organization_id, len(content))
     with needing_room():
         cloud.files.write(file_id, content)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import IO, Final
 
 from relay_localcloud.batches.records import LONGEST_LINE, Problem, Record, read
+from relay_localcloud.http.json_values import MOST_VALUES, exceeds
 from relay_wire.inference import Family
 
 MOST_PROBLEMS: Final = 100
@@ -17,7 +18,7 @@ MOST_BLANK_LINES: Final = 10_000
 """How many blank lines in a row are read over where a record follows them."""
 
 _LINES_A_SLICE: Final = 200
-_BYTES_A_SLICE: Final = 1024 * 1024
+_BYTES_A_SLICE: Final = 256 * 1024
 _SHOWN: Final = 100  # characters of what a line says
 
 
@@ -42,7 +43,12 @@ def examine(content: IO[bytes], endpoint: Family, serves: Callable[[str], bool])
     with content, closing(_Seen()) as seen:
         length = 0
         for number, line in _numbered(content):
-            problem = _look(line, number, endpoint, found, seen)
+            problem = None
+            for too_many in exceeds(line):
+                if too_many:
+                    problem = Problem("invalid_json_line", f"This line has over {MOST_VALUES} values.", number)
+                yield found
+            problem = problem or _look(line, number, endpoint, found, seen)
             if problem is not None:
                 found.problems.append(problem)
             if len(found.problems) == MOST_PROBLEMS:

@@ -27,6 +27,7 @@ from starlette.types import Message, Receive
 from relay_localcloud.http.arguments import Source
 from relay_localcloud.http.errors import ApiError, sentence
 from relay_localcloud.http.exchange import exchange_of
+from relay_localcloud.http.json_values import MOST_VALUES, exceeds
 
 LARGEST_BODY = 256 * 1024
 LARGEST_CONTROL_BODY = 8 * 1024 * 1024
@@ -39,6 +40,8 @@ _ModelT = TypeVar("_ModelT", bound=BaseModel)
 
 # What strict validation lets through though nothing could store or show it: worth a closer look.
 _SUSPICIOUS = re.compile(rb"\\u0000|\d{19}|[0-9][eE]")
+_LONG = 64 * 1024
+"""Bytes of a body whose values are looked at faster than its text is searched."""
 
 _INT64 = 2**63
 
@@ -53,7 +56,12 @@ class BodyReader(Generic[_ModelT]):
     async def __call__(self, request: Request) -> _ModelT:
         """Read the body; ApiError 400 names the field that is wrong, 413 a body that is too large."""
         raw = await read_body(request, self.marker.largest)
+        for too_many in exceeds(raw):
+            if too_many:
+                raise ApiError(413, f"The body has over {MOST_VALUES} values.")
+            await asyncio.sleep(0)
         document: JsonValue = {} if self.marker.optional and not raw else parse(raw)
+        await asyncio.sleep(0)  # each of the two may take a while
         return self.validated(document, request)
 
     def validated(self, document: JsonValue, request: Request) -> _ModelT:
@@ -171,7 +179,7 @@ def parse(raw: bytes) -> JsonValue:
         document: JsonValue = from_json(raw, allow_inf_nan=False)
     except ValueError as error:
         raise ApiError(400, f"The body is not valid JSON: {error}.") from None
-    if _SUSPICIOUS.search(raw):
+    if len(raw) > _LONG or _SUSPICIOUS.search(raw):
         _refuse_unstorable(document, "")
     return document
 

@@ -1,5 +1,6 @@
 """Requests to the servers that are registered behind models: OpenAI-compatible, over real HTTP."""
 
+import asyncio
 import re
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
@@ -11,6 +12,7 @@ from pydantic import JsonValue
 from pydantic_core import from_json
 
 from relay_localcloud.egress.reach import Reach
+from relay_localcloud.http.json_values import MOST_VALUES, exceeds
 from relay_localcloud.inference.errors import (
     INVALID_REQUEST,
     PAYLOAD_TOO_LARGE,
@@ -33,6 +35,8 @@ CONNECT_SECONDS: Final = 10.0
 SILENT_SECONDS: Final = 300.0
 WHOLE_SECONDS: Final = 3600.0
 LARGEST_ANSWER: Final = 64 * 1024 * 1024
+LARGEST_REFUSAL: Final = 64 * 1024
+"""Of more nothing is told."""
 
 _PASSED_ON: Final[Mapping[int, Row]] = {
     row[0]: row for row in (INVALID_REQUEST, PAYLOAD_TOO_LARGE, REJECTED, RATE_LIMITED, UPSTREAM_UNAVAILABLE)
@@ -70,6 +74,7 @@ class Upstreams:
         """Its answer to one request, and how many bytes that had. Raises InferenceError."""
         async with self._posted(server, family, body) as response:
             raw = await _read(response)
+        await _require_few_values(raw)
         document = _parsed(raw)
         if not isinstance(document, dict):
             raise _unwell("answered something that is no JSON object")
@@ -106,8 +111,9 @@ class Upstreams:
                 if line.startswith("data:"):
                     data.append(line[5:].removeprefix(" "))
                 elif not line and data:
-                    yield "\n".join(data)
-                    data = []
+                    event, data = "\n".join(data), []
+                    await _require_few_values(event.encode())
+                    yield event
 
     @asynccontextmanager
     async def _posted(self, server: Server, family: Family, body: bytes) -> AsyncIterator["aiohttp.ClientResponse"]:
@@ -165,7 +171,8 @@ async def _refusal(response: "aiohttp.ClientResponse") -> InferenceError:
     row = _PASSED_ON.get(response.status)
     if row is None:
         return _unwell(f"answered {response.status}")
-    document = _parsed_or_none(await _read(response))
+    raw = await _read(response)
+    document = _parsed_or_none(raw) if len(raw) <= LARGEST_REFUSAL else None
     error = document.get("error") if isinstance(document, dict) else None
     said = error.get("message") if isinstance(error, dict) else None
     message = said[:500] if isinstance(said, str) and said else f"The model's server answered {response.status}."
@@ -183,13 +190,22 @@ async def _read(response: "aiohttp.ClientResponse") -> bytes:
 
 
 async def _lines(response: "aiohttp.ClientResponse") -> AsyncIterator[str]:
-    rest = b""
+    rest = bytearray()
     async for chunk in response.content.iter_any():
-        *lines, rest = (rest + chunk).split(b"\n")
+        more, *lines = chunk.split(b"\n")
+        rest += more
         for line in lines:
-            yield line.rstrip(b"\r").decode(errors="replace")
+            yield rest.rstrip(b"\r").decode(errors="replace")
+            rest = bytearray(line)
         if len(rest) > LARGEST_ANSWER:
             raise _unwell(f"sent an event of more than {LARGEST_ANSWER} bytes")
+
+
+async def _require_few_values(raw: bytes) -> None:
+    for too_many in exceeds(raw):
+        if too_many:
+            raise _unwell(f"answered with over {MOST_VALUES} values")
+        await asyncio.sleep(0)
 
 
 def _parsed(raw: bytes | str) -> JsonValue:

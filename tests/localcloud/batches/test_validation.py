@@ -99,6 +99,11 @@ async def test_a_line_over_ten_mebibytes(organization: Organization) -> None:
     assert await problems(organization, content) == [("invalid_json_line", 2), ("url_mismatch", 3)]
 
 
+async def test_a_line_of_too_many_values(organization: Organization) -> None:
+    content = GOOD + b"\n" + json.dumps({**record("many"), "more": [0] * 50_000}).encode() + b"\n"
+    assert await problems(organization, content) == [("invalid_json_line", 2)]
+
+
 async def test_blank_lines_other_line_ends_and_no_last_newline_are_no_problem(organization: Organization) -> None:
     records = [json.dumps(record(name)).encode() for name in "abc"]
     batch = await validated(organization, b"\r\n".join([records[0], b"", records[1]]) + b"\n\n  " + records[2])

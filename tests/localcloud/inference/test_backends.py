@@ -414,6 +414,33 @@ async def test_an_answer_that_is_none_is_502(
     assert refusal(answer) == (502, "api_error", "upstream_error")
 
 
+async def test_an_answer_of_too_many_values_is_502(organization: Organization, server_behind: ModelServer) -> None:
+    server_behind.body = json.dumps(completion(more=[0] * 50_000)).encode()
+    answer = await call(organization, "POST", CHAT, body_of(CHAT, "x"))
+    assert refusal(answer) == (502, "api_error", "upstream_error")
+
+
+@pytest.mark.parametrize(("more", "ends"), [(10, b"data: [DONE]"), (50_000, b"upstream_error")])
+async def test_a_stream_ends_with_an_event_of_too_many_values(
+    organization: Organization, server_behind: ModelServer, more: int, ends: bytes
+) -> None:
+    server_behind.content_type = "text/event-stream"
+    event = json.dumps({"id": "c", "choices": [{"index": 0, "delta": {"content": "hi"}}], "more": [0] * more})
+    server_behind.body = f"data: {event}\r\n\r\ndata: [DONE]\n\n".encode()
+    answer = await call(organization, "POST", CHAT, body_of(CHAT, "x", stream=True))
+    assert ends in answer.raw
+
+
+@pytest.mark.parametrize("length", [100, 100_000])
+async def test_what_a_long_refusal_says_is_not_told(
+    organization: Organization, server_behind: ModelServer, length: int
+) -> None:
+    server_behind.status = 400
+    server_behind.body = json.dumps({"error": {"message": "m" * 50}, "pad": "x" * length}).encode()
+    answer = await call(organization, "POST", CHAT, body_of(CHAT, "x"))
+    assert (answer.status, b"mmm" in answer.raw) == (400, length == 100)
+
+
 @pytest.mark.parametrize(
     "usage", [None, 1, [], {}, {"prompt_tokens": -1, "completion_tokens": 1}, {"prompt_tokens": 10**30}]
 )
