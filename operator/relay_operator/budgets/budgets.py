@@ -64,7 +64,7 @@ class Budgets:
     def line_up(self, key: ObjectKey, age: Age, account: AccountReady) -> None:
         """What it was granted came to nothing, and it is about to ask again: nobody who is younger comes before it."""
         self._recall(account)
-        self._lines.join(key, age, _lines(account.key, key))
+        self._lines.join(key, age, _lines(account.key, key.namespace))
 
     def leave(self, key: ObjectKey) -> None:
         """It asks for nothing: what it was granted stands on it by now, or nothing came of it."""
@@ -95,7 +95,7 @@ class Budgets:
         """Where it would have to wait, and why; None if there is room, and nobody older waits for it."""
         self._recall(account)
         beyond = self._beyond(key, account, need)
-        for line, why in zip(_lines(account.key, key), beyond, strict=True):
+        for line, why in zip(_lines(account.key, key.namespace), beyond, strict=True):
             if why or self._lines.is_behind(key, age, line):
                 return line, why or _BEHIND
         return None
@@ -144,19 +144,20 @@ class Budgets:
             if entry.reason == Reason.WAITING_FOR_BUDGET:
                 created = str(part(orjson.loads(entry.body), "metadata").get("creationTimestamp", ""))
                 age = Age(created, entry.uid, entry.generation)
-                self._lines.join(key, age, _lines(account.key, key))
+                self._lines.join(key, age, _lines(account.key, key.namespace))
 
-    def _call_next(self, account: ObjectKey) -> None:
-        """Of each line the first: once it has what it waits for, it calls the next."""
-        for line in self._lines.of(account):
+    def _call_next(self, account: ObjectKey, namespace: str | None = None) -> None:
+        """The first of each line, or of those of one namespace: once it has what it waits for, it calls the next."""
+        lines = self._lines.of(account) if namespace is None else _lines(account, namespace)
+        for line in lines:
             first = self._lines.first(line)
             if first is not None:
                 self.queue.add(first, Priority.CHANGE)
 
 
-def _lines(account: ObjectKey, key: ObjectKey) -> tuple[Line, Line]:
-    """Where the object may wait: for its namespace's share, then for the whole account."""
-    return Line(account, key.namespace), Line(account)
+def _lines(account: ObjectKey, namespace: str) -> tuple[Line, Line]:
+    """Where an object may wait: for its namespace's share, then for the whole account."""
+    return Line(account, namespace), Line(account)
 
 
 def _larger(one: Commitment, other: Commitment) -> Commitment:

@@ -31,8 +31,8 @@ class Cache:
     """Told who waits for an object that it refers to and that changed, and who is let go by all that refer to it."""
     on_left: Callable[[ObjectKey, Entry], None] = lambda _key, _entry: None
     """Told who recorded a cloud id and does so no more, as it was."""
-    on_freed: Callable[[ObjectKey], None] = lambda _account: None
-    """Told the account of an object that costs less than before, or is gone."""
+    on_freed: Callable[[ObjectKey, str], None] = lambda _account, _namespace: None
+    """Told account and namespace of an object that costs less than before, or is gone."""
     priced: frozenset[str] = frozenset()
     """Kinds that cost something by the hour."""
     without_account: frozenset[str] = frozenset()
@@ -147,7 +147,7 @@ class Cache:
     def committed(self, account: ObjectKey) -> dict[str, Commitment]:
         """By namespace: the sum over everything there that uses the account."""
         sums: dict[str, Commitment] = {}
-        for namespace, reference, total in self._commitments.items():
+        for namespace, reference, total in self._commitments.of(account.namespace):
             if self._users.account_in(namespace, reference) == account:
                 sums[namespace] = sums.get(namespace, NOTHING) + total
         return sums
@@ -192,7 +192,7 @@ class Cache:
             self._commitments.add(key.namespace, after.account, has)
         account = self.account_meant(key, before) if before is not None and not has.covers(had) else None
         if account is not None:
-            self.on_freed(account)
+            self.on_freed(account, key.namespace)
 
     def _refer(self, key: ObjectKey, former: References, present: References) -> None:
         referred, refers = (set().union(*each) for each in (former, present))

@@ -87,14 +87,18 @@ def _gpus(spec: Mapping[str, JsonValue], status: Mapping[str, JsonValue]) -> int
 class Commitments:
     """Sums by namespace and by what its objects name as their account; O(1) for each change."""
 
-    _sums: dict[tuple[str, Reference], Commitment] = field(default_factory=dict)
+    _sums: dict[str, dict[Reference, Commitment]] = field(default_factory=dict)
 
     def add(self, namespace: str, reference: Reference, change: Commitment) -> None:
         """What an object there is committed to, or what it is not any more as less than nothing."""
-        total = self._sums.pop((namespace, reference), NOTHING) + change
+        sums = self._sums.setdefault(namespace, {})
+        total = sums.pop(reference, NOTHING) + change
         if total != NOTHING:
-            self._sums[namespace, reference] = total
+            sums[reference] = total
+        if not sums:
+            del self._sums[namespace]
 
-    def items(self) -> Iterator[tuple[str, Reference, Commitment]]:
-        """Namespace, what names the account, and the sum."""
-        return ((namespace, reference, total) for (namespace, reference), total in self._sums.items())
+    def of(self, namespace: str) -> Iterator[tuple[str, Reference, Commitment]]:
+        """Namespace, what names the account, and the sum: in this namespace, or in all if it is empty."""
+        namespaces = [namespace] if namespace else self._sums
+        return ((one, *each) for one in namespaces for each in self._sums.get(one, {}).items())

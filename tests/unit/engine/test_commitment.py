@@ -70,7 +70,7 @@ def test_one_object(raw: Json, expected: Commitment) -> None:
 
 def test_sums_follow_every_change_and_end_with_the_objects() -> None:
     known, freed = cache(), list[ObjectKey]()
-    known.on_freed = freed.append
+    known.on_freed = lambda account, _namespace: freed.append(account)
     first, second = (ObjectKey("GpuPod", "team-a", name) for name in ("a", "b"))
     known.put(first, pod(id="p", state="running", pricePerHourCents=200))
     known.put(second, pod(f"{{{TOKEN},{RESERVED}}}"))
@@ -85,7 +85,7 @@ def test_sums_follow_every_change_and_end_with_the_objects() -> None:
 
 def test_what_costs_nothing_by_the_hour_and_what_has_no_account_count_nowhere() -> None:
     known, freed = cache(), list[ObjectKey]()
-    known.on_freed = freed.append
+    known.on_freed = lambda account, _namespace: freed.append(account)
     key = ObjectKey("ApiKey", "team-a", "k")
     known.put(key, pod(f"{{{TOKEN}}}"))
     assert known.committed(OWN) == {}

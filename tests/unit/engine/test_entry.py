@@ -48,3 +48,8 @@ def test_an_object_says_the_ids_that_it_records_or_asks_for(said: dict[str, Json
 def test_it_is_paused_if_people_say_so() -> None:
     held: Json = {"annotations": {"gpurelay.dev/paused": "true"}}
     assert [entry(metadata=held).paused, entry().paused] == [True, False]
+
+
+def test_nothing_of_it_is_ended_while_it_is_paused_or_only_plans() -> None:
+    held: list[Json] = [{"annotations": {f"gpurelay.dev/{name}": "true"}} for name in ("paused", "plan-only")]
+    assert [entry(metadata=one).spared for one in [*held, {}]] == [True, True, False]

@@ -22,6 +22,13 @@ _ACTIONS: Mapping[type[Held], PlannedAction] = {
     Release: PlannedAction.DELETE,
     Expire: PlannedAction.DELETE,
 }
+_REASONS: Mapping[type[Held], str] = {
+    actions.Create: "nothing of it is in the cloud",
+    actions.Resend: "the answer to its create is lost",
+    actions.Discard: "the answer to its create is lost, and its value with it",
+    actions.SetAside: "what it is made from has changed, or its value is lost or about to end",
+    Expire: "lifetime.ttlSecondsAfterStopped is over",
+}
 _CHANGES = {STOP: PlannedAction.STOP, START: PlannedAction.START, "scale": PlannedAction.SCALE}
 _FREE = frozenset({PlannedAction.STOP, PlannedAction.DELETE})
 _IDLE = frozenset({Seen.NOTHING, Seen.STOPPED, Seen.GONE})
@@ -65,27 +72,22 @@ def _planned(facts: Facts[SpecT, StatusT, ObsT], held: Held) -> PlannedAction:
 
 def _why(facts: Facts[SpecT, StatusT, ObsT], held: Held) -> str:
     view, has = facts.view, facts.obj.status.id or "what there is"
+    if type(held) in _REASONS:
+        return _REASONS[type(held)]
     match held:
-        case actions.Create():
-            return "nothing of it is in the cloud"
-        case actions.Resend():
-            return "the answer to its create is lost"
-        case actions.Discard():
-            return "the answer to its create is lost, and its value with it"
         case actions.Update(change) if facts.change is not None and facts.change.name == change:
             return f"{change} {facts.change.to}".rstrip()
-        case actions.Update(change):
-            return f"recovery: {change}" if view.recovery is Recovery.RESTART else "the object is being deleted"
+        case actions.Update(change) if view.recovery is Recovery.RESTART:
+            return f"recovery: {change}"
+        case actions.Update() | actions.Delete() if view.deleting:
+            return "the object is being deleted"
         case actions.EndFormer():
             return f"nothing uses {facts.former.id if facts.former is not None else 'a former one'} any more"
         case Release():
             return f"the object goes, and {has} stays in the cloud, as its deletionPolicy says"
-        case Expire():
-            return "lifetime.ttlSecondsAfterStopped is over"
-        case actions.Delete() if view.deleting:
-            return "the object is being deleted"
         case _:
-            return facts.note or f"recovery: {view.recovery.name.lower()}"
+            begun = "recovery: recreate" if view.recovery is Recovery.RECREATE else "its recreation was begun"
+            return facts.note or begun
 
 
 def _price(facts: Facts[SpecT, StatusT, ObsT], planned: PlannedAction) -> int | None:

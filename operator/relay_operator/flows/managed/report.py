@@ -164,14 +164,12 @@ def _again(
     facts: Facts[SpecT, StatusT, ObsT], action: actions.Replace | actions.Forget | actions.CloseIntent
 ) -> Report:
     """Another create follows."""
-    reason = Reason.RECREATING
-    match action:
-        case actions.Replace():
-            message = facts.note or f"recovery: {facts.view.recovery.name.lower()}"
-        case actions.Forget():
-            message = "recreating it"
-        case actions.CloseIntent():
-            reason, message = Reason.CREATING, facts.note or "the last attempt came to nothing"
+    if isinstance(action, actions.CloseIntent):
+        reason, message = Reason.CREATING, facts.note or "the last attempt came to nothing"
+    elif isinstance(action, actions.Forget):
+        reason, message = Reason.RECREATING, "recreating it"
+    else:
+        reason, message = Reason.RECREATING, facts.note or f"recovery: {facts.view.recovery.name.lower()}"
     return Report("False", ConditionType.RECONCILING, reason, message, Return.SOON)
 
 
