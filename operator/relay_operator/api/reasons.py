@@ -156,7 +156,8 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         "gpurelay.dev/restarted-at starts it again.",
         Reason.OUTSIDE_SCHEDULE: "It is stopped, or not created yet, as `lifetime.schedule` asks; it runs again from "
         "`status.nextScheduleTime`, if the cloud has room then.",
-        Reason.PAUSED: "The annotation gpurelay.dev/paused is `true`; remove it to continue.",
+        Reason.PAUSED: "The annotation gpurelay.dev/paused is `true`, or of a batch or schedule "
+        "gpurelay.dev/plan-only; remove it to continue.",
         Reason.PLAN_ONLY: "The annotation gpurelay.dev/plan-only is `true`: `status.plan` says what would be done, at "
         "what price and with what loss; remove it to have it done.",
         Reason.FAILED: "The cloud says that it failed; `status.statusReason` has its words. `recovery.onFailed` can "

@@ -26,8 +26,9 @@ def fence(
 
     def stands() -> bool:
         entry = cache.get(key)
-        same = entry is not None and (entry.uid, entry.generation, entry.deleting) == decided_on
-        return same and not cache.others(key, cloud_id, token)
+        if entry is None or (entry.uid, entry.generation, entry.deleting) != decided_on:
+            return False
+        return not entry.spared and not cache.others(key, cloud_id, token)
 
     return stands
 

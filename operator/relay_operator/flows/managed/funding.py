@@ -40,7 +40,7 @@ UNLIMITED: Final = Funded()
 
 @dataclass(frozen=True, slots=True)
 class Funding(Generic[SpecT, StatusT, ObsT]):
-    """Of one kind's objects. Asks the cloud for its prices only if a limit is set."""
+    """Of one kind's objects. Asks the cloud for its prices only if a limit is set, or a plan wanted."""
 
     resource: ExternalResource[SpecT, StatusT, ObsT]
     accounts: Accounts
@@ -74,7 +74,7 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
             note = f"the cloud's prices cannot be read: {error.message}"
             unknown = Funded(Wait(Reason.PRICE_UNKNOWN), note, asked=not planned)
             return unknown if pays and limited else UNLIMITED
-        has = None if observed is None else resource.untold(obj, observed)
+        has = None if observed is None or not limited else resource.untold(obj, observed)
         said = Funded(price=None if has is None else quote(prices, has))
         if not (pays or planned):
             return said

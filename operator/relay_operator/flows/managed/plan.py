@@ -173,6 +173,7 @@ RECORDED = frozenset(
     {Seen.PENDING, Seen.READY, Seen.STOPPED, Seen.INTERRUPTED, Seen.FAILED, Seen.GOING, Seen.MISSING, Seen.GONE}
 )
 _THERE = RECORDED - {Seen.GOING, Seen.MISSING, Seen.GONE}
+_NOTHING_OF_OURS = frozenset({Seen.NOTHING, Seen.GONE, Seen.ADOPTEE, Seen.ADOPTEE_REFUSED, Seen.TAKEN})
 _GATES: dict[Gate, Action] = {
     Gate.OUTDATED: Stall(Reason.CRD_OUTDATED),
     Gate.DEAF: Wait(Reason.WAITING_FOR_ACCOUNT),
@@ -439,5 +440,6 @@ def plan(view: View) -> Action:
     action: Action = rules.first(RULES, view) or Keep()
     if not view.plan_only or not isinstance(action, Held):
         return action
-    harmless = isinstance(action, Release) and (view.seen not in _THERE or view.demand is Demand.DELETE_ABANDONING)
+    nothing = view.seen in _NOTHING_OF_OURS and view.former is Former.NONE
+    harmless = isinstance(action, Release) and (nothing or view.demand is Demand.DELETE_ABANDONING)
     return action if harmless else Propose(action)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from relay_operator.api.parts import DeletionPolicy
 from relay_operator.api.plan import Plan, PlannedAction
 from relay_operator.api.workload import PricedStatus, SpecT, StatusT, WorkloadSpec
 from relay_operator.engine.actions import Expire, Release
@@ -31,6 +32,8 @@ _REASONS: Mapping[type[Held], str] = {
 }
 _CHANGES = {STOP: PlannedAction.STOP, START: PlannedAction.START, "scale": PlannedAction.SCALE}
 _FREE = frozenset({PlannedAction.STOP, PlannedAction.DELETE})
+_HARMLESS = (actions.EndFormer, actions.Discard, actions.Forget, actions.SetAside)
+"""What nobody uses any more, or what works until another takes its place."""
 _IDLE = frozenset({Seen.NOTHING, Seen.STOPPED, Seen.GONE})
 VERBS: Mapping[PlannedAction, str] = {
     PlannedAction.CREATE: "created",
@@ -49,7 +52,7 @@ def proposal(facts: Facts[SpecT, StatusT, ObsT], action: Action, otherwise: str 
         return Plan(action=PlannedAction.NONE, reason=otherwise[:1024], price_per_hour_cents=_present(facts))
     held = action.action
     planned, why = _planned(facts, held), _why(facts, held)
-    price = _price(facts, planned)
+    price = _present(facts) if isinstance(held, Release | actions.EndFormer) else _price(facts, planned)
     return Plan(action=planned, reason=why[:1024], price_per_hour_cents=price, loses=_losses(facts, held, planned))
 
 
@@ -109,7 +112,8 @@ def _losses(facts: Facts[SpecT, StatusT, ObsT], held: Held, planned: PlannedActi
     if isinstance(held, actions.Update) and held.change in {STOP, RESTART}:
         return [f"what runs in {cloud_id} is interrupted; its volume stays"]
     ended = planned in {PlannedAction.DELETE, PlannedAction.RECREATE} and not isinstance(held, Release)
-    if isinstance(held, actions.EndFormer | actions.Discard | actions.Forget) or not ended or not cloud_id:
+    stays = isinstance(held, Expire) and obj.spec.deletion_policy is not DeletionPolicy.DELETE
+    if isinstance(held, _HARMLESS) or stays or not ended or not cloud_id:
         return None
     volume = ", and its volume with it" if isinstance(obj.spec, WorkloadSpec) else ""
     lost = [f"{cloud_id} is ended{volume}"]

@@ -61,7 +61,7 @@ def new_status(
     changed |= _clocks(facts, action, result, observed)
     changed |= _attempts(facts, result, report, retry_policy)
     changed |= _money(facts, report)
-    changed["plan"] = proposal(facts, action, report.message) if facts.view.plan_only else None
+    changed["plan"] = proposal(facts, action, report.message) if facts.obj.metadata.plan_only else None
     changed["recoveries"] = _recoveries(facts, action, result, report)
     changed["next_schedule_time"] = None if facts.view.deleting else schedule.next_change(obj.spec, facts.now)
     if mirrored.state != obj.status.state and "state" not in changed:

@@ -241,11 +241,13 @@ INVARIANTS: dict[str, Callable[[View, Action], bool]] = {
     "what is only planned is told, and not done": lambda view, action: (
         isinstance(action, Propose) <= view.plan_only
         and not (view.plan_only and isinstance(action, Held) and not isinstance(action, Release))
-        and not (
-            view.plan_only
-            and isinstance(action, Release)
-            and view.seen in ALIVE
-            and view.demand is not Demand.DELETE_ABANDONING
+    ),
+    "while it is only planned, nothing is let go that is or may be there": lambda view, action: (
+        not (view.plan_only and isinstance(action, Release))
+        or view.demand is Demand.DELETE_ABANDONING
+        or (
+            view.former is Former.NONE
+            and view.seen in {Seen.NOTHING, Seen.GONE, Seen.ADOPTEE, Seen.ADOPTEE_REFUSED, Seen.TAKEN}
         )
     ),
     "a resource of a live object is ended only to be replaced": lambda view, action: (

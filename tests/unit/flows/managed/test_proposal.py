@@ -5,6 +5,7 @@ from types import SimpleNamespace
 from typing import cast, get_args
 
 import pytest
+from pydantic import JsonValue
 
 from relay_client import Cloud
 from relay_operator.api.conditions import Reason
@@ -38,12 +39,12 @@ PLANS: dict[str, tuple[Held, View, PlannedAction, str, int | None, bool]] = {
     ),
     "replacing": (actions.Delete(), replace(READY, replacing=True), PlannedAction.RECREATE, "was begun", 7, True),
     "forget": (actions.Forget(), replace(READY, seen=Seen.GONE), PlannedAction.RECREATE, "was begun", 7, False),
-    "aside": (actions.SetAside(), READY, PlannedAction.RECREATE, "what it is made from has changed", 7, True),
-    "former": (actions.EndFormer(), READY, PlannedAction.DELETE, "nothing uses pod-0 any more", 0, False),
+    "aside": (actions.SetAside(), READY, PlannedAction.RECREATE, "what it is made from has changed", 7, False),
+    "former": (actions.EndFormer(), READY, PlannedAction.DELETE, "nothing uses pod-0 any more", 5, False),
     "delete": (actions.Delete(), GOING, PlannedAction.DELETE, "is being deleted", 0, True),
     "stop to go": (actions.Update(STOP), GOING, PlannedAction.STOP, "is being deleted", 0, True),
     "expire": (Expire(), replace(READY, seen=Seen.STOPPED), PlannedAction.DELETE, "ttlSecondsAfterStopped", 0, True),
-    "release": (Release(), GOING, PlannedAction.DELETE, "pod-1 stays in the cloud", 0, False),
+    "release": (Release(), GOING, PlannedAction.DELETE, "pod-1 stays in the cloud", 5, False),
     "recover": (
         actions.Update(START),
         replace(READY, recovery=Recovery.RESTART),
@@ -79,7 +80,7 @@ async def _never(_cloud: Cloud) -> None:
 @pytest.mark.parametrize("name", PLANS)
 def test_each_says_what_why_at_what_price_and_with_what_loss(name: str) -> None:
     held, view, action, why, price, loses = PLANS[name]
-    status = {"id": "pod-1", "cloudName": INTENT.name}
+    status: dict[str, JsonValue] = {"id": "pod-1", "cloudName": INTENT.name, "pricePerHourCents": 5}
     former = Former(id="pod-0", name="former")
     to = {
         "scale": Change("scale", Reason.SCALING, _never, to="3"),
@@ -102,6 +103,12 @@ def test_each_says_what_why_at_what_price_and_with_what_loss(name: str) -> None:
     assert (plan.action, plan.price_per_hour_cents, bool(plan.loses)) == (action, price, loses)
     assert why in plan.reason
     assert plan.reason in sentence(plan)
+
+
+def test_what_expires_and_stays_in_the_cloud_loses_nothing() -> None:
+    kept = pod({"deletionPolicy": "Orphan"}, {"id": "pod-1"})
+    facts: PodFacts = Facts(PODS, kept.key, kept, NOW, account(), replace(READY, seen=Seen.STOPPED))
+    assert proposal(facts, Propose(Expire())).loses is None
 
 
 def test_every_action_that_is_held_back_has_its_plan() -> None:
