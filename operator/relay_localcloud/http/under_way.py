@@ -70,17 +70,18 @@ class EndedByReplacement:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on."""
-        begun = False
+        begun = complete = False
 
         async def send_noted(message: Message) -> None:
-            nonlocal begun
+            nonlocal begun, complete
             begun = True
             await send(message)
+            complete = message["type"] == "http.response.body" and not message.get("more_body", False)
 
         try:
             await self._under_way.answer(self._app(scope, receive, send_noted))
         except Replaced:
-            if begun:
-                scope["extensions"][ABORT]()
-            else:
+            if not begun:
                 await self._refused(replaced_error(), scope)(scope, receive, send)
+            elif not complete:  # a complete one is left alone: the caller's next request may be on its connection
+                scope["extensions"][ABORT]()

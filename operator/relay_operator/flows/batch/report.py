@@ -25,7 +25,7 @@ from relay_operator.engine.report import (
     unknown,
     without_account,
 )
-from relay_operator.flows.batch import actions
+from relay_operator.flows.batch import actions, predicates
 from relay_operator.flows.batch.actions import Action, Work
 from relay_operator.flows.batch.facts import Facts
 from relay_operator.flows.batch.result import (
@@ -234,7 +234,9 @@ def _ending(facts: Facts, back: Return) -> Report:
 
 
 def _finished(facts: Facts, status: InferenceBatchStatus) -> Report:
-    at_rest = status.cleared and not facts.view.deleting
+    ends = predicates.expires_at(facts.obj.spec, status)
+    expired = ends is not None and ends <= facts.now  # while it was being cleared: nothing else would bring it back
+    at_rest = status.cleared and not facts.view.deleting and not expired
     return outcome(status, Return.NEVER if at_rest else Return.SOON)
 
 

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from relay_operator.api.conditions import ConditionType
+from datetime import timedelta
+
+import pytest
+
+from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.inferencebatch import Ending, FailureReason, OutputStatus, RequestCounts
+from relay_operator.api.meta import ObjectKey
+from relay_operator.engine.account import AccountWaiting
+from relay_operator.engine.actions import Keep, Nothing
 from relay_operator.engine.report import Return
-from relay_operator.flows.batch.report import outcome, why
+from relay_operator.flows.batch.actions import Action, Finish, Record
+from relay_operator.flows.batch.facts import Facts
+from relay_operator.flows.batch.plan import Phase, View
+from relay_operator.flows.batch.report import outcome, report_of, why
 from relay_operator.flows.batch.result import frequent
 from relay_operator.records.results import Failure, Reasons
-from tests.unit.flows.batch.examples import status
+from tests.unit.flows.batch.examples import NOON, batch, status
 
 WHERE = OutputStatus(answers="s3://b/output.jsonl", errors="s3://b/errors.jsonl")
 COUNTS = RequestCounts(total=6, completed=4, failed=2)
@@ -40,3 +50,19 @@ def test_the_most_frequent_reasons_are_shown_and_no_more_than_five() -> None:
     assert [(reason.code, reason.count) for reason in shown] == [("b", 3), ("c", 2), ("a", 1), ("d", 1), ("e", 1)]
     assert why(status(failure_reasons=list(shown[:2]))) == " (b: 3, c: 2)"
     assert why(status()) == ""
+
+
+@pytest.mark.parametrize("action", [Record(), Keep(), Finish()], ids=repr)
+@pytest.mark.parametrize(
+    ("ttl", "back"), [(None, Return.NEVER), (61, Return.NEVER), (60, Return.SOON), (0, Return.SOON)]
+)
+def test_a_batch_whose_time_went_by_while_it_was_cleared_is_looked_at_again(
+    action: Action, ttl: int | None, back: Return
+) -> None:
+    done = status(completion_time=NOON, cleared=True, request_counts=COUNTS, output=WHERE)
+    obj = batch(ttlSecondsAfterFinished=ttl)
+    key, waiting = ObjectKey("InferenceBatch", "ns", "nightly"), AccountWaiting(Reason.WAITING_FOR_ACCOUNT, "")
+    facts = Facts(key, obj, NOON + timedelta(seconds=60), waiting, View(phase=Phase.FINISHED), obj.status)
+    told = report_of(facts, action, Nothing(), done, unreachable=False)
+    assert told is not None
+    assert told.back is back
