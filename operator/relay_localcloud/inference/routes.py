@@ -38,9 +38,13 @@ router = Router("Inference")
 
 _Answer = TypeVar("_Answer")
 
-_OR_A_STREAM: Final[Mapping[int, Mapping[str, Any]]] = {
-    200: {"content": {"text/event-stream": {"schema": {"type": "string"}}}}
+_EVENT: Final = {
+    "type": "object",
+    "properties": {"event": {"type": "string"}, "data": {"type": "string"}},
+    "required": ["data"],
+    "description": "One of the stream's events.",
 }
+_OR_A_STREAM: Final[Mapping[int, Mapping[str, Any]]] = {200: {"content": {"text/event-stream": {"schema": _EVENT}}}}
 
 
 @router.post(Family.CHAT_COMPLETIONS, response_model=ChatCompletion, responses=_OR_A_STREAM, summary="Complete a chat")

@@ -59,6 +59,8 @@ async def test_what_the_inference_port_serves_is_described_at_both_ports(organiz
     assert chat["security"] == [{"key": []}, {"x-api-key": []}]
     assert "x-assumed" not in chat
     assert sorted(chat["responses"]["200"]["content"]) == ["application/json", "text/event-stream"]
+    event = chat["responses"]["200"]["content"]["text/event-stream"]["schema"]
+    assert (event["type"], event["required"]) == ("object", ["data"]), "a schema of each event, as clients read it"
     assert chat["responses"]["4XX"]["content"]["application/json"]["schema"] == {
         "$ref": "#/components/schemas/InferenceErrorBody"
     }
