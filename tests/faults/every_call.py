@@ -36,6 +36,7 @@ SOMETIMES: Final[Mapping[tuple[Side, str, str], str]] = {
     " decides whether a phase has one more look at it alone",
     (Side.CLOUD, RUNNERS.look[0], "*"): "of what has settled, nobody sees when it is looked at",
     (Side.KUBE, "GET secrets", "default-webhook"): "it is read again by the clock, and a phase may be over before",
+    (Side.KUBE, "GET secrets", "training"): "a deletion begins with a look only if it is told before the next poll",
     **{
         (
             Side.KUBE,

@@ -184,9 +184,11 @@ def normalised(status: object) -> Any:
 def at_rest(status: Mapping[str, Any]) -> Any:
     """The same, if something happened meanwhile: how often it failed, is reported until it has run for a while.
 
-    A cluster that was stopped before it was scaled has its new number of replicas once it is started.
+    A cluster that was stopped before it was scaled has its new number of replicas once it is started. What is stopped
+    may say that it ran out of funds, if it did so before somebody stopped it.
     """
-    passed = {"failures", "recoveries"} | ({"replicas"} if status.get("state") == "stopped" else set())
+    stopped = {"replicas", "statusReason"} if status.get("state") == "stopped" else set()
+    passed = {"failures", "recoveries"} | stopped
     return normalised({name: value for name, value in status.items() if name not in passed})
 
 

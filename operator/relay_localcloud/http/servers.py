@@ -68,5 +68,6 @@ def listen(host: str, port: int) -> socket.socket:
         listener = socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
         raise ListenError(f"Port {port} on {host} cannot be listened on: {error}. Choose another, or 0.") from error
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # which asyncio's own loop sets on none it accepts
     listener.setblocking(False)
     return listener

@@ -28,8 +28,12 @@ _PAUSED: Final = f"{_ANNOTATION}paused"
 _THOUGHT: Final = 2.5
 _ENV: Final = [{"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": ENV_SECRET, "key": ENV_KEY}}}]
 _COMMAND: Final = "run: "
-# What people had to put right first, as they have by then.
-_NUDGED: Final = frozenset({"BalanceExhausted", "BackOff", "Failed"})
+# What people had to put right first, as they have by then, and the annotation that says so.
+_NUDGED: Final = {
+    "BalanceExhausted": "reconcile-at",
+    "BackOff": "reconcile-at",
+    "Failed": "restarted-at",
+}
 # What is deleted and applied again.
 _GIVEN_UP: Final = frozenset({"TerminatedExternally", "AdoptionRefused"})
 
@@ -110,8 +114,8 @@ class People:
             await self._field.workspace.obey(message)
             return message.partition(_COMMAND)[2]
         if reason in _NUDGED:
-            await self._kube.annotate(kind, name, {f"{_ANNOTATION}reconcile-at": secrets.token_hex(4)})
-            return "reconcile-at"
+            await self._kube.annotate(kind, name, {f"{_ANNOTATION}{_NUDGED[reason]}": secrets.token_hex(4)})
+            return _NUDGED[reason]
         assert reason in _GIVEN_UP, f"{name}: no page says what a person does about {reason}: {message}"
         await self._kube.delete(kind, name)
         return f"deleted ({message})"
