@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from bench import results
 from bench.batches import batch_rows, crowd_rows
+from bench.floods import flood_rows
 from bench.gateway import gateway_rows
 from bench.gathering import gathering_rows
 from bench.hanging import hanging_rows
@@ -24,6 +25,7 @@ GROUPS: dict[str, Group] = {
     "hanging": ("A cloud that hangs for one account", lambda _: hanging_rows()),
     "localcloud": ("The local cloud, alone", lambda _: localcloud_rows()),
     "gateway": ("The gateway of workloads", lambda _: gateway_rows()),
+    "floods": ("The local cloud, flooded by another organization", lambda _: flood_rows()),
     "records": ("Records of batches, without servers", lambda _: record_rows()),
     "batches": ("InferenceBatches", lambda _: batch_rows()),
     "crowd": ("InferenceBatches by the hundred", lambda _: crowd_rows()),

@@ -50,6 +50,7 @@ from relay_localcloud.http.ratelimit import RateLimit, RateLimiter
 from relay_localcloud.http.requestlog import RequestLog, RequestLogging
 from relay_localcloud.http.room import KeepsRoom
 from relay_localcloud.http.routing import Route, Router
+from relay_localcloud.http.turns import FairTurns, Turns
 from relay_localcloud.http.under_way import EndedByReplacement, UnderWay
 from relay_localcloud.identity import account_routes, api_key_routes, credentials, organization_routes
 from relay_localcloud.inference import backend_routes, proxy_routes
@@ -191,7 +192,7 @@ def open_cloud(store: Store, options: Options, gateway_url: str, inference_url: 
     limiter = RateLimiter(time.monotonic)
     parts = (store, clock, deliveries, RequestLog(clock.now), faults, limiter, gateway_url, inference_url)
     served = Operations(route.operation for route in (*management_routes(options), *inference_app.API.routes))
-    return Cloud(*parts, upstreams, funds, files, Uploads(), batches, vault, served, UnderWay())
+    return Cloud(*parts, upstreams, funds, files, Uploads(), batches, vault, served, UnderWay(), Turns())
 
 
 def apis(cloud: Cloud, options: Options, reset: Reset) -> tuple[ASGIApp, ASGIApp]:
@@ -216,7 +217,10 @@ def _management_app(cloud: Cloud, options: Options, reset: Reset) -> ASGIApp:
     layered: ASGIApp = FaultInjection(app, cloud.faults, errors.management_error)
     layered = KeepsRoom(layered, cloud.store, errors.management_error)
     layered = RateLimit(layered, cloud.store, cloud.rate_limiter, Rates(cloud.store).of, errors.management_error)
-    layered = Authentication(layered, cloud.store, bearer, credentials.authenticate, errors.management_error)
+    layered = FairTurns(layered, cloud.turns)
+    layered = Authentication(
+        layered, cloud.store, bearer, credentials.authenticate, errors.management_error, cloud.turns
+    )
     layered = ControlAccess(layered, anywhere=options.public_control, token=options.admin_token)
     layered = EndedByReplacement(layered, cloud.under_way, errors.management_error)
     return RequestLogging(layered, app.operations, cloud.requests)

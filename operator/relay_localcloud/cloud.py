@@ -11,6 +11,7 @@ from relay_localcloud.http.arguments import Depends
 from relay_localcloud.http.exchange import Operations
 from relay_localcloud.http.ratelimit import RateLimiter
 from relay_localcloud.http.requestlog import RequestLog
+from relay_localcloud.http.turns import Turns
 from relay_localcloud.http.under_way import UnderWay
 from relay_localcloud.inference.funds import Funds
 from relay_localcloud.inference.upstreams import Upstreams
@@ -45,6 +46,7 @@ class Cloud:
     operations: Operations
     """Every operation of every port."""
     under_way: UnderWay
+    turns: Turns
 
     def begin_anew(self) -> None:
         """Go on from the state that was put in the place of the former one, in the step in which that was committed.

@@ -94,7 +94,7 @@ async def serve(binding: Binding, options: Options) -> None:
         *api_listeners, gateway_listener = listeners
         apis = zip(app.apis(cloud, options, Reset(document, founded)), api_listeners, strict=True)
         directory = Directory(store, cloud.clock.now)
-        gateway = GatewayServer(directory, binding.workload_names, cloud.under_way, gateway_listener, tls)
+        gateway = GatewayServer(directory, binding.workload_names, cloud.under_way, cloud.turns, gateway_listener, tls)
         servers: list[Server | GatewayServer] = [*(Server(api, listener, tls) for api, listener in apis), gateway]
         line = _ready_line(urls, founded)
         await _run(cloud, servers, line)

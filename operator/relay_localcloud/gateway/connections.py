@@ -20,6 +20,7 @@ from relay_localcloud.gateway.headers import to_workload
 from relay_localcloud.gateway.passages import Passage, Passages, admit
 from relay_localcloud.gateway.websockets import bridge, echo_messages, is_handshake
 from relay_localcloud.http.errors import ApiError
+from relay_localcloud.http.turns import Turns
 from relay_localcloud.http.under_way import Replaced, UnderWay, replaced_error
 
 _KEEP_ALIVE_SECONDS: Final = 75.0
@@ -31,10 +32,11 @@ _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 class _Handler:
     """Answers every request of the gateway's port."""
 
-    def __init__(self, directory: Directory, names: Names, under_way: UnderWay) -> None:
+    def __init__(self, directory: Directory, names: Names, under_way: UnderWay, turns: Turns) -> None:
         self._directory = directory
         self._names = names
         self._under_way = under_way
+        self._turns = turns
         self._passages = Passages(directory)
         self._session: aiohttp.ClientSession = open_session()
 
@@ -60,6 +62,7 @@ class _Handler:
             hosts = f"<label>.{self._names.domain}"
             raise ApiError(404, f"No workload has an endpoint at this address; their hosts are {hosts}.")
         target, path = named
+        await self._turns.of(endpoint.organization_id)
         consumed = admit(endpoint, request.headers, self._directory)
         passage = Passage(request, target)
         with self._passages.through(endpoint.workload_id, passage):
@@ -106,8 +109,8 @@ class _Connection(web.RequestHandler):
 class Connections:
     """Everything that is open at the gateway's port."""
 
-    def __init__(self, directory: Directory, names: Names, under_way: UnderWay) -> None:
-        self._handler = _Handler(directory, names, under_way)
+    def __init__(self, directory: Directory, names: Names, under_way: UnderWay, turns: Turns) -> None:
+        self._handler = _Handler(directory, names, under_way, turns)
         self._server = web.Server(self._handler, handler_cancellation=True)
         self._loop = asyncio.get_running_loop()
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from relay_localcloud.gateway.directory import Directory
 from relay_localcloud.gateway.endpoints import Names
+from relay_localcloud.http.turns import Turns
 from relay_localcloud.http.under_way import UnderWay
 
 if TYPE_CHECKING:
@@ -23,12 +24,14 @@ class GatewayServer:
         directory: Directory,
         names: Names,
         under_way: UnderWay,
+        turns: Turns,
         listener: socket.socket,
         tls: ssl.SSLContext | None,
     ) -> None:
         self._directory = directory
         self._names = names
         self._under_way = under_way
+        self._turns = turns
         self._listener = listener
         self._tls = tls
         self._connections: Connections | None = None
@@ -58,5 +61,5 @@ class GatewayServer:
             # It takes a fifth of the start, and nobody may ever visit a workload.
             from relay_localcloud.gateway.connections import Connections  # noqa: PLC0415
 
-            self._connections = Connections(self._directory, self._names, self._under_way)
+            self._connections = Connections(self._directory, self._names, self._under_way, self._turns)
         return self._connections.open()

@@ -8,6 +8,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from relay_localcloud.http.errors import ApiError, ErrorAnswer
 from relay_localcloud.http.exchange import exchange_of
 from relay_localcloud.http.principal import Principal
+from relay_localcloud.http.turns import REFUSED, Turns
 from relay_localcloud.kernel.store import Store, Tx
 
 
@@ -21,12 +22,14 @@ class Authentication:
         credential: Callable[[Headers], str],
         holder: Callable[[Tx, str], Principal],
         refused: ErrorAnswer,
+        turns: Turns,
     ) -> None:
         self._app = app
         self._store = store
         self._credential = credential
         self._holder = holder
         self._refused = refused
+        self._turns = turns
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on with its principal, or answer 401."""
@@ -37,6 +40,7 @@ class Authentication:
                 with self._store.transaction() as tx:
                     principal = self._holder(tx, credential)
             except ApiError as error:
+                await self._turns.of(REFUSED)
                 await self._refused(error, scope)(scope, receive, send)
                 return
             exchange.principal = principal.acting_in(exchange.path_params.get("orgId", principal.organization_id))

@@ -56,9 +56,10 @@ class BodyReader(Generic[_ModelT]):
     async def __call__(self, request: Request) -> _ModelT:
         """Read the body; ApiError 400 names the field that is wrong, 413 a body that is too large."""
         raw = await read_body(request, self.marker.largest)
-        for too_many in exceeds(raw) if len(raw) > LARGEST_BODY else ():
+        most = self.marker.most_values
+        for too_many in exceeds(raw, most) if len(raw) > 2 * most else ():  # each takes two bytes
             if too_many:
-                raise ApiError(413, f"The body has over {MOST_VALUES} values.")
+                raise ApiError(413 if len(raw) > LARGEST_BODY else 400, f"The body has over {most} values.")
             await asyncio.sleep(0)
         document: JsonValue = {} if self.marker.optional and not raw else parse(raw)
         await asyncio.sleep(0)  # each of the two may take a while
@@ -108,6 +109,7 @@ class BodyMarker:
     optional: bool = False
     known_fields_only: bool = False
     largest: int = LARGEST_BODY
+    most_values: int = 20_000
     reader: type[BodyReader[Any]] = BodyReader
 
     def source(self, parameter: Parameter) -> Source:
@@ -121,11 +123,13 @@ Body = Annotated[_ModelT, BodyMarker()]
 OptionalBody = Annotated[_ModelT, BodyMarker(optional=True)]
 """Likewise; no body is read as `{}`."""
 
-ControlBody = Annotated[_ModelT, BodyMarker(known_fields_only=True, largest=LARGEST_CONTROL_BODY)]
+ControlBody = Annotated[
+    _ModelT, BodyMarker(known_fields_only=True, largest=LARGEST_CONTROL_BODY, most_values=MOST_VALUES)
+]
 """The body of a control call: like `Body`, but unknown fields are refused."""
 
 OptionalControlBody = Annotated[
-    _ModelT, BodyMarker(optional=True, known_fields_only=True, largest=LARGEST_CONTROL_BODY)
+    _ModelT, BodyMarker(optional=True, known_fields_only=True, largest=LARGEST_CONTROL_BODY, most_values=MOST_VALUES)
 ]
 """Likewise; no body is read as `{}`."""
 

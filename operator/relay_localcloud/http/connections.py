@@ -17,6 +17,8 @@ LARGEST_HEAD: Final = 64 * 1024
 MOST_HEADERS: Final = 100
 HEAD_SECONDS: Final = 10.0
 """How long a head may take; also how long a connection may be open before anything comes."""
+LINGER_SECONDS: Final = 2.0
+"""How long a refused client has to read why: of a connection that is closed while it sends, it may read nothing."""
 
 
 class Connection(HttpToolsProtocol):
@@ -25,6 +27,7 @@ class Connection(HttpToolsProtocol):
     _in_head = True
     _head_bytes = 0
     _message_ended = False
+    _refused = False
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -35,10 +38,16 @@ class Connection(HttpToolsProtocol):
         self._stop_waiting()
         super().connection_lost(exc)
 
+    @property
+    def _is_over(self) -> bool:
+        return self._refused or self.transport.is_closing()
+
     def data_received(self, data: bytes) -> None:
+        if self._refused:
+            return
         self._message_ended = False
         super().data_received(data)
-        if not self._in_head or self.transport.is_closing():
+        if not self._in_head or self._is_over:
             return
         # Of what came after the end of a request nobody knows how much is the next one's.
         self._head_bytes += 0 if self._message_ended else len(data)
@@ -60,17 +69,17 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._in_head, self._head_bytes = False, 0
-        self._stop_waiting()
-        if not self.transport.is_closing():
+        if not self._is_over:
+            self._stop_waiting()
             super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        if not self.transport.is_closing():
+        if not self._is_over:
             super().on_body(body)
 
     def on_message_complete(self) -> None:
         self._in_head = self._message_ended = True
-        if not self.transport.is_closing():
+        if not self._is_over:
             super().on_message_complete()
 
     def _await_head(self) -> None:
@@ -90,10 +99,17 @@ class Connection(HttpToolsProtocol):
 
     def _refuse(self, status: HTTPStatus, message: str) -> None:
         """Answers, unless an answer to an earlier request is under way, and ends the connection."""
-        if self.transport.is_closing():
+        if self._is_over:
             return
+        self._refused = True
         if self.cycle is None or self.cycle.response_complete:
             head = f"HTTP/1.1 {status.value} {status.phrase}\r\nconnection: close\r\ncontent-type: application/json\r\n"
             body = json.dumps({"error": message, "code": CODES[status]})
             self.transport.write(f"{head}content-length: {len(body)}\r\n\r\n{body}".encode())
-        self.transport.close()
+        if not self.transport.can_write_eof():  # TLS has no half of a connection
+            self.transport.close()
+            return
+        self.transport.write_eof()
+        self.transport.pause_reading()
+        self._stop_waiting()
+        self._deadline = self.loop.call_later(LINGER_SECONDS, self.transport.close)

@@ -8,6 +8,7 @@ from starlette.requests import Request
 from relay_localcloud.http.bodies import BodyMarker, BodyReader
 from relay_localcloud.http.errors import sentence
 from relay_localcloud.http.exchange import exchange_of
+from relay_localcloud.http.json_values import MOST_VALUES
 from relay_localcloud.inference.errors import INVALID_REQUEST, InferenceError
 from relay_wire.inference import Asked
 
@@ -33,8 +34,8 @@ def read(model: type[_AskedT], document: JsonValue) -> _AskedT:
         raise InferenceError(*INVALID_REQUEST, sentence(wrong)) from None
 
 
-InferenceBody = Annotated[_ModelT, BodyMarker(largest=LARGEST_BODY)]
+InferenceBody = Annotated[_ModelT, BodyMarker(largest=LARGEST_BODY, most_values=MOST_VALUES)]
 """A parameter that is the request's body."""
 
-AskedBody = Annotated[_AskedT, BodyMarker(largest=LARGEST_BODY, reader=_AskedReader)]
+AskedBody = Annotated[_AskedT, BodyMarker(largest=LARGEST_BODY, most_values=MOST_VALUES, reader=_AskedReader)]
 """The request's body that goes on to a model: its unknown fields are kept."""

@@ -1,0 +1,49 @@
+"""`python -m bench.flooding URL CONNECTIONS < REQUEST`: sends a request for ever, so many at a time.
+
+A process of its own, that yields to everything else: so what it delays is delayed by the server.
+"""
+
+import asyncio
+import contextlib
+import os
+import sys
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from bench.wire import Connection
+
+
+@contextlib.asynccontextmanager
+async def flooding(url: str, sent: bytes, connections: int) -> AsyncIterator[None]:
+    """While this lasts."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "bench.flooding", url, str(connections), stdin=PIPE, cwd=Path(__file__).parents[1]
+    )
+    assert process.stdin is not None
+    process.stdin.write(sent)
+    process.stdin.close()
+    try:
+        yield
+        assert process.returncode is None, "the flood ended by itself"
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+async def _flood(url: str, sent: bytes, connections: int) -> None:
+    async def one() -> None:
+        while True:
+            with contextlib.suppress(ConnectionError, TimeoutError):
+                connection = await Connection.open(url)
+                while True:
+                    await connection.ask(sent)
+            await asyncio.sleep(0.01)
+
+    await asyncio.gather(*(one() for _ in range(connections)))
+
+
+if __name__ == "__main__":
+    os.nice(10)
+    asyncio.run(_flood(sys.argv[1], sys.stdin.buffer.read(), int(sys.argv[2])))

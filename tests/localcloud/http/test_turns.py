@@ -1,0 +1,73 @@
+"""Who asks little does not wait behind who asks much: organizations take turns at the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+
+from relay_localcloud.http.turns import Turns
+
+
+async def _order(turns: Turns, lanes: list[str]) -> list[str]:
+    """The lanes in the order in which they begin, if all ask at once."""
+    began: list[str] = []
+
+    async def one(lane: str) -> None:
+        await turns.of(lane)
+        began.append(lane)
+
+    await asyncio.gather(*map(one, lanes))
+    return began
+
+
+async def test_of_those_who_ask_at_once_each_organization_has_its_turn() -> None:
+    asked = ["many"] * 5 + ["few"] * 2 + ["one"]
+    assert await _order(Turns(), asked) == ["many", "one", "few", "many", "few", "many", "many", "many"]
+
+
+async def test_who_comes_later_does_not_wait_for_all_that_came_before() -> None:
+    turns = Turns()
+    began: list[str] = []
+    under_way = asyncio.Event()
+
+    async def one(lane: str) -> None:
+        await turns.of(lane)
+        began.append(lane)
+        if len(began) == 10:
+            under_way.set()
+
+    flood = [asyncio.create_task(one("many")) for _ in range(50)]
+    await under_way.wait()
+    await one("one")
+    assert len(began) <= 13
+    await asyncio.gather(*flood)
+
+
+async def test_who_is_alone_waits_for_nobody() -> None:
+    turns, rounds = Turns(), 0
+
+    async def count() -> None:
+        nonlocal rounds
+        while True:
+            rounds += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(count())
+    await turns.of("one")
+    assert rounds == 0
+    counting.cancel()
+
+
+async def test_who_is_gone_takes_no_turn() -> None:
+    turns = Turns()
+    began: list[str] = []
+
+    async def one(lane: str) -> None:
+        await turns.of(lane)
+        began.append(lane)
+
+    tasks = [asyncio.create_task(one(lane)) for lane in ("first", "gone", "last")]
+    await asyncio.sleep(0)
+    tasks[1].cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert began == ["first", "last"]
+    assert await _order(turns, ["again"]) == ["again"]
