@@ -102,11 +102,12 @@ class Connection(HttpToolsProtocol):
         if self._is_over:
             return
         self._refused = True
-        if self.cycle is None or self.cycle.response_complete:
+        is_answered = self.cycle is None or self.cycle.response_complete
+        if is_answered:
             head = f"HTTP/1.1 {status.value} {status.phrase}\r\nconnection: close\r\ncontent-type: application/json\r\n"
             body = json.dumps({"error": message, "code": CODES[status]})
             self.transport.write(f"{head}content-length: {len(body)}\r\n\r\n{body}".encode())
-        if not self.transport.can_write_eof():  # TLS has no half of a connection
+        if not is_answered or not self.transport.can_write_eof():  # TLS has no half of a connection
             self.transport.close()
             return
         self.transport.write_eof()
