@@ -14,7 +14,7 @@ from bench.answering import answering
 from bench.cloud_world import UNTIL_RUNNING, Cloud, cloud
 from bench.flooding import flooding
 from bench.progress import say
-from bench.results import Row
+from bench.results import Row, p99
 from bench.wire import Connection
 from tests.localcloud.support.server import Organization
 
@@ -26,21 +26,37 @@ HANGING = 9
 """Subscriptions of the flooding organization whose receiver never answers."""
 BATCHES = 64
 _CHAT = {"model": "echo", "messages": [{"role": "user", "content": "word " * 200}]}
+_RECORD = {"method": "POST", "url": "/v1/chat/completions", "body": _CHAT}
 
 
 @dataclass(frozen=True, slots=True)
 class _Ground:
-    """A cloud, who floods it, who is beside them, and a running pod of each."""
+    """A cloud, who floods it, who is beside them, and a receiver that never answers."""
 
     servers: Cloud
-    flooder: Organization
-    other: Organization
-    flooders_pod: str
-    others_pod: str
+    flooder: "_Party"
+    other: "_Party"
     hanging: str
 
     def url(self, port: str) -> str:
         return str(self.servers.server.ready[port])
+
+
+@dataclass(frozen=True, slots=True)
+class _Party:
+    """An organization with a pod that runs."""
+
+    organization: Organization
+    pod: str
+
+    @property
+    def key(self) -> str:
+        return self.organization.api_key
+
+    def request(self, method: str, path: str, body: object = None, key: str | None = None) -> bytes:
+        """A request about what it has, with its key unless another is given."""
+        named = path.replace("{pod}", self.pod).replace("{org}", self.organization.id)
+        return wire.request(method, named, body, key=self.key if key is None else key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,30 +90,27 @@ async def flood_rows() -> list[Row]:
 
 
 async def _row(ground: _Ground, flood: _Flood, asked: _Asked) -> Row:
-    await _p99(ground, asked)  # until everything is loaded
+    await _waits(ground, asked)  # until everything is loaded
     rounds = []
     for _ in range(ROUNDS):
-        alone = await _p99(ground, asked)
+        alone = await _waits(ground, asked)
         async with flood.begin(ground):
-            rounds.append((alone, await _p99(ground, asked)))
+            rounds.append((alone, await _waits(ground, asked)))
     alone, beside = (statistics.median(column) for column in zip(*rounds, strict=True))
     ratio = statistics.median(flooded / quiet for quiet, flooded in rounds)
     figure = f"{ratio:.1f} x ({beside * 1e3:.1f} ms, alone {alone * 1e3:.1f} ms)"
     return (f"{flood.name}: p99 of {asked.name}", figure, "2 x")
 
 
-async def _p99(ground: _Ground, asked: _Asked) -> float:
-    """Of requests at a steady rate, each over a connection that nothing else uses at that time."""
+async def _waits(ground: _Ground, asked: _Asked) -> float:
+    """The p99 of requests at a steady rate, each over a connection that nothing else uses at that time."""
     sent, took = asked.sent(ground), list[float]()
     idle: asyncio.Queue[Connection] = asyncio.Queue()
     for _ in range(CONNECTIONS):
         idle.put_nowait(await Connection.open(ground.url(asked.port)))
 
     async def one(connection: Connection) -> None:
-        started = time.perf_counter()
-        reply = await connection.ask(sent)
-        took.append(time.perf_counter() - started)
-        assert reply.status == 200, reply
+        took.append(await connection.timed(sent))
         idle.put_nowait(connection)
 
     due = time.monotonic()
@@ -108,7 +121,7 @@ async def _p99(ground: _Ground, asked: _Asked) -> float:
             tasks.create_task(one(await idle.get()))
     while not idle.empty():
         idle.get_nowait().close()
-    return sorted(took)[int(len(took) * 0.99)]
+    return p99(took)
 
 
 async def _ground(servers: Cloud, upstream: str, hanging: str) -> _Ground:
@@ -117,17 +130,13 @@ async def _ground(servers: Cloud, upstream: str, hanging: str) -> _Ground:
     await servers.add_room(20_000)
     flooder, other = servers.organization, await servers.server.organization(balanceCents=10**12)
     body = {"image": "app:1", "gpuModelId": "h100"}
-    flooders_pod, others_pod = [(await each.ok("POST", "/v1/pods", body))["id"] for each in (flooder, other)]
+    one, another = [_Party(each, (await each.ok("POST", "/v1/pods", body))["id"]) for each in (flooder, other)]
     await asyncio.sleep(UNTIL_RUNNING)
-    return _Ground(servers, flooder, other, flooders_pod, others_pod, hanging)
+    return _Ground(servers, one, another, hanging)
 
 
 def _of_the_other(name: str, port: str, method: str, path: str, body: object = None) -> _Asked:
-    def sent(ground: _Ground) -> bytes:
-        named = path.replace("{pod}", ground.others_pod).replace("{org}", ground.other.id)
-        return wire.request(method, named, body, key=ground.other.api_key)
-
-    return _Asked(name, port, sent)
+    return _Asked(name, port, lambda ground: ground.other.request(method, path, body))
 
 
 def _requests(
@@ -136,21 +145,18 @@ def _requests(
     """A flood of one request; `key` in place of the flooder's."""
 
     def begin(ground: _Ground) -> AbstractAsyncContextManager[None]:
-        named = path.replace("{pod}", ground.flooders_pod).replace("{org}", ground.flooder.id)
-        sent = wire.request(method, named, body, key=ground.flooder.api_key if key is None else key)
-        return flooding(ground.url(port), sent, CONNECTIONS)
+        return flooding(ground.url(port), ground.flooder.request(method, path, body, key), CONNECTIONS)
 
     return begin
 
 
 def _uploads(ground: _Ground) -> AbstractAsyncContextManager[None]:
     """Files of a MB: four at a time are taken, and the rest is refused."""
-    record = {"custom_id": "a", "method": "POST", "url": "/v1/chat/completions", "body": _CHAT}
-    line = json.dumps(record) + "\n"
+    line = json.dumps({"custom_id": "a", **_RECORD}) + "\n"
     content = line * (1_000_000 // len(line))
     part = 'form-data; name="purpose"\r\n\r\nbatch\r\n--b\r\nContent-Disposition: form-data; name="file"; filename="f"'
     body = f"--b\r\nContent-Disposition: {part}\r\n\r\n{content}\r\n--b--\r\n".encode()
-    head = f"POST /v1/files HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {ground.flooder.api_key}\r\n"
+    head = f"POST /v1/files HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {ground.flooder.key}\r\n"
     head += f"Content-Type: multipart/form-data; boundary=b\r\nContent-Length: {len(body)}\r\n\r\n"
     return flooding(ground.url("inferenceUrl"), head.encode() + body, CONNECTIONS)
 
@@ -161,24 +167,22 @@ async def _hanging_webhooks(ground: _Ground) -> AsyncIterator[None]:
     made = []
     for number in range(HANGING):
         body = {"name": f"hook-{number}", "url": ground.hanging, "events": []}
-        made.append((await ground.flooder.ok("POST", "/v1/orgs/{org}/webhooks/create", body))["id"])
+        made.append((await ground.flooder.organization.ok("POST", "/v1/orgs/{org}/webhooks/create", body))["id"])
     async with _requests("managementUrl", "POST", "/v1/vms/{pod}/restart")(ground):
         yield
     for webhook in made:
-        await ground.flooder.ok("DELETE", f"/v1/orgs/{{org}}/webhooks/{webhook}")
+        await ground.flooder.organization.ok("DELETE", f"/v1/orgs/{{org}}/webhooks/{webhook}")
 
 
 @contextlib.asynccontextmanager
 async def _many_batches(ground: _Ground) -> AsyncIterator[None]:
     """Batches that take as long as this lasts."""
-    record = {"method": "POST", "url": "/v1/chat/completions", "body": _CHAT}
-    requests = [{"custom_id": str(number), **record} for number in range(400)]
+    requests = [{"custom_id": str(number), **_RECORD} for number in range(400)]
     body = {"requests": requests, "endpoint": "/v1/chat/completions"}
-    url, made = ground.url("inferenceUrl"), list[str]()
-    asked = [wire.request("POST", "/v1/batches", body, key=ground.flooder.api_key)] * BATCHES
+    url, asked = ground.url("inferenceUrl"), [ground.flooder.request("POST", "/v1/batches", body)] * BATCHES
     made = [reply.json()["id"] for reply in await wire.ask_all(url, asked, 4)]
     yield
-    ended = [wire.request("POST", f"/v1/batches/{each}/cancel", key=ground.flooder.api_key) for each in made]
+    ended = [ground.flooder.request("POST", f"/v1/batches/{each}/cancel") for each in made]
     await wire.ask_all(url, ended, 4)
 
 

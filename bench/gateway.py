@@ -72,19 +72,11 @@ async def _ways(servers: Cloud, upstream: str) -> _Ways:
 async def _latencies(ways: _Ways, exchanges: int) -> tuple[float, float]:
     """The medians of the straight way and of the one through the gateway, taken in turns."""
     near, far = await Connection.open(ways.upstream.url), await Connection.open(ways.gateway.url)
-    took = [(await _timed(near, ways.upstream.sent), await _timed(far, ways.gateway.sent)) for _ in range(exchanges)]
+    took = [(await near.timed(ways.upstream.sent), await far.timed(ways.gateway.sent)) for _ in range(exchanges)]
     near.close()
     far.close()
     straight, through = zip(*took, strict=True)
     return statistics.median(straight), statistics.median(through)
-
-
-async def _timed(connection: Connection, sent: bytes) -> float:
-    started = time.perf_counter()
-    reply = await connection.ask(sent)
-    took = time.perf_counter() - started
-    assert reply.status == 200, reply
-    return took
 
 
 async def _burst(way: _Way) -> tuple[float, int]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bench.objects import until_all
 from bench.progress import say
-from bench.results import Row
+from bench.results import Row, p99
 from bench.world import world
 from tests.support.eventually import eventually
 from tests.support.kube import Kube, Manifest
@@ -43,7 +43,7 @@ async def hanging_rows() -> list[Row]:
                 )
                 say(f"{PODS} pods, {PER_SECOND} a second, beside {HANGING} that hang")
                 beside = await _waits(here, "beside")
-    figure = f"{_p99(beside) - _p99(alone):.2f} s ({_p99(beside):.2f} s, alone {_p99(alone):.2f} s)"
+    figure = f"{p99(beside) - p99(alone):.2f} s ({p99(beside):.2f} s, alone {p99(alone):.2f} s)"
     return [(f"p99 of {PODS} creates: longer, while {HANGING} of another account hang, by", figure, "under 1 s")]
 
 
@@ -67,7 +67,3 @@ async def _waits(kube: Kube, name: str) -> list[float]:
     async with asyncio.timeout(120):
         await seen
     return list(took.values())
-
-
-def _p99(seconds: list[float]) -> float:
-    return sorted(seconds)[int(len(seconds) * 0.99)]

@@ -52,8 +52,8 @@ async def mixed_calls(servers: Cloud, beside: Floor, seconds: int) -> Mixed:
         idle.put_nowait((await Connection.open(servers.server.url), await Connection.open(beside.url)))
 
     async def one(name: str, sent: bytes, near: Connection, far: Connection) -> None:
-        latencies[name].append(await _timed(near, sent))
-        floors.append(await _timed(far, least))
+        latencies[name].append(await near.timed(sent))
+        floors.append(await far.timed(least))
         idle.put_nowait((near, far))
 
     before, started = usage(servers.pid).cpu, time.monotonic()
@@ -65,14 +65,6 @@ async def mixed_calls(servers: Cloud, beside: Floor, seconds: int) -> Mixed:
             _, pair = await asyncio.gather(asyncio.sleep(due - time.monotonic()), idle.get())
             tasks.create_task(one(name, sent, *pair))
     return Mixed(latencies, floors, time.monotonic() - started, usage(servers.pid).cpu - before)
-
-
-async def _timed(connection: Connection, sent: bytes) -> float:
-    started = time.perf_counter()
-    reply = await connection.ask(sent)
-    took = time.perf_counter() - started
-    assert reply.status == 200, reply
-    return took
 
 
 _GET = ("get", 0, "GET", "/v1/vms/{id}")

@@ -25,6 +25,11 @@ up to two thirds more for the same work (caches, shared cores), while seconds ar
 _SECTION = re.compile(r"^## (?P<title>.+)\n(?:(?!^## ).*\n?)*", re.MULTILINE)
 
 
+def p99(seconds: Sequence[float]) -> float:
+    """What one in a hundred took longer than."""
+    return sorted(seconds)[int(len(seconds) * 0.99)]
+
+
 def section(title: str, rows: Sequence[Row], load: float) -> str:
     """One group's part; `load` is the load average when it began."""
     machine = f"{os.cpu_count()} cores, Python {platform.python_version()}"

@@ -5,6 +5,7 @@ It understands answers with a Content-Length, and those without a body.
 
 import asyncio
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -59,6 +60,14 @@ class Connection(asyncio.Protocol):
         self._transport.write(sent)
         async with asyncio.timeout(_WITHIN):
             return await self._reply
+
+    async def timed(self, sent: bytes) -> float:
+        """How long a request takes that must succeed, in seconds."""
+        started = time.perf_counter()
+        reply = await self.ask(sent)
+        took = time.perf_counter() - started
+        assert reply.status == 200, reply
+        return took
 
     def close(self) -> None:
         """Closes it."""

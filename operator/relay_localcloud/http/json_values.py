@@ -3,6 +3,7 @@
 Parsing and validating cannot be interrupted, and take time by the value rather than by the byte.
 """
 
+import asyncio
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -39,6 +40,15 @@ def exceeds(raw: bytes, most: int = MOST_VALUES) -> Iterator[bool]:
             if texts % _TEXTS_A_STEP == 0 or at - rested > _BYTES_A_STEP:
                 rested = at
                 yield False
+
+
+async def has_more(raw: bytes, most: int = MOST_VALUES) -> bool:
+    """Whether it has more values than that; others have their turn between the steps."""
+    for too_many in exceeds(raw, most):
+        if too_many:
+            return True
+        await asyncio.sleep(0)
+    return False
 
 
 def _after_text(raw: bytes, at: int) -> tuple[int, bool]:

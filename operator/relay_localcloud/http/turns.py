@@ -36,7 +36,8 @@ class Turns:
         waiting = loop.create_future()
         if lane not in self._lanes:
             self._lanes[lane] = deque()
-            self._lanes.move_to_end(lane, last=lane == self._last)
+            if lane != self._last:
+                self._lanes.move_to_end(lane, last=False)
         self._lanes[lane].append(waiting)
         await waiting
 

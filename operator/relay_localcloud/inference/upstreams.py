@@ -1,6 +1,5 @@
 """Requests to the servers that are registered behind models: OpenAI-compatible, over real HTTP."""
 
-import asyncio
 import re
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
@@ -12,7 +11,7 @@ from pydantic import JsonValue
 from pydantic_core import from_json
 
 from relay_localcloud.egress.reach import Reach
-from relay_localcloud.http.json_values import MOST_VALUES, exceeds
+from relay_localcloud.http.json_values import MOST_VALUES, has_more
 from relay_localcloud.inference.errors import (
     INVALID_REQUEST,
     PAYLOAD_TOO_LARGE,
@@ -202,10 +201,8 @@ async def _lines(response: "aiohttp.ClientResponse") -> AsyncIterator[str]:
 
 
 async def _require_few_values(raw: bytes) -> None:
-    for too_many in exceeds(raw):
-        if too_many:
-            raise _unwell(f"answered with over {MOST_VALUES} values")
-        await asyncio.sleep(0)
+    if await has_more(raw):
+        raise _unwell(f"answered with over {MOST_VALUES} values")
 
 
 def _parsed(raw: bytes | str) -> JsonValue:

@@ -129,23 +129,18 @@ class Fuzz:
         self.slowest = sorted([*self.slowest, (self.longest.taken(), told)], reverse=True)[:20]
 
 
-def _resident(server: Server) -> int:
-    status = Path(f"/proc/{server.child.pid}/status").read_text()
-    return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmRSS"))
-
-
 @pytest.mark.long
 async def test_no_request_holds_the_loop_or_memory(watched: tuple[Server, Longest]) -> None:
     server, longest = watched
     seed = random.randrange(10**6)
     await Fuzz(await everything(server), longest, seed).send(_WARM)
     await server.ok("POST", "/reset")
-    before = _resident(server)
+    before = server.resident
     fuzz = Fuzz(await everything(server), longest, seed + 1)
     await fuzz.send(REQUESTS)
     told = [f"seed {seed}; {dict(fuzz.statuses)}", *(f"{took * 1000:.0f} ms: {what}" for took, what in fuzz.slowest)]
     await server.ok("POST", "/reset")
-    after = _resident(server)
+    after = server.resident
     assert "Traceback" not in server.log, told
     assert {name for name, count in fuzz.accepted.items() if count} == LARGE.keys(), told
     assert 0.001 < fuzz.slowest[0][0] < LONGEST_SECONDS, "\n".join(told)

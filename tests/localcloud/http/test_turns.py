@@ -7,37 +7,30 @@ import asyncio
 from relay_localcloud.http.turns import Turns
 
 
-async def _order(turns: Turns, lanes: list[str]) -> list[str]:
+async def begin(turns: Turns, lane: str, began: list[str]) -> None:
+    """Notes when its turn came."""
+    await turns.of(lane)
+    began.append(lane)
+
+
+async def order(turns: Turns, lanes: list[str]) -> list[str]:
     """The lanes in the order in which they begin, if all ask at once."""
     began: list[str] = []
-
-    async def one(lane: str) -> None:
-        await turns.of(lane)
-        began.append(lane)
-
-    await asyncio.gather(*map(one, lanes))
+    await asyncio.gather(*(begin(turns, lane, began) for lane in lanes))
     return began
 
 
 async def test_of_those_who_ask_at_once_each_organization_has_its_turn() -> None:
     asked = ["many"] * 5 + ["few"] * 2 + ["one"]
-    assert await _order(Turns(), asked) == ["many", "one", "few", "many", "few", "many", "many", "many"]
+    assert await order(Turns(), asked) == ["many", "one", "few", "many", "few", "many", "many", "many"]
 
 
 async def test_who_comes_later_does_not_wait_for_all_that_came_before() -> None:
     turns = Turns()
     began: list[str] = []
-    under_way = asyncio.Event()
-
-    async def one(lane: str) -> None:
-        await turns.of(lane)
-        began.append(lane)
-        if len(began) == 10:
-            under_way.set()
-
-    flood = [asyncio.create_task(one("many")) for _ in range(50)]
-    await under_way.wait()
-    await one("one")
+    flood = [asyncio.create_task(begin(turns, "many", began)) for _ in range(50)]
+    await flood[9]
+    await begin(turns, "one", began)
     assert len(began) <= 13
     await asyncio.gather(*flood)
 
@@ -60,14 +53,9 @@ async def test_who_is_alone_waits_for_nobody() -> None:
 async def test_who_is_gone_takes_no_turn() -> None:
     turns = Turns()
     began: list[str] = []
-
-    async def one(lane: str) -> None:
-        await turns.of(lane)
-        began.append(lane)
-
-    tasks = [asyncio.create_task(one(lane)) for lane in ("first", "gone", "last")]
+    tasks = [asyncio.create_task(begin(turns, lane, began)) for lane in ("first", "gone", "last")]
     await asyncio.sleep(0)
     tasks[1].cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     assert began == ["first", "last"]
-    assert await _order(turns, ["again"]) == ["again"]
+    assert await order(turns, ["again"]) == ["again"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +12,7 @@ from tests.localcloud.support.workloads import new_pod, status
 
 if TYPE_CHECKING:
     from tests.localcloud.conftest import StartServer
-    from tests.localcloud.support.server import Organization, Server
+    from tests.localcloud.support.server import Organization
 
 FROZEN = ("--ephemeral", "--clock", "frozen")
 ENVIRONMENT = {"LARGE": "x" * 130_000}
@@ -21,18 +20,12 @@ CHANGES = 4 * LARGEST // len(ENVIRONMENT["LARGE"])
 """Of one pod: their rows are four times what the past may take."""
 
 
-def resident(server: Server) -> int:
-    """How many bytes of memory the cloud has."""
-    status_of = Path(f"/proc/{server.child.pid}/status").read_text()
-    return int(status_of.partition("VmRSS:")[2].split()[0]) * 1024
-
-
 async def change_often(organization: Organization, pod_id: str) -> int:
     """The growth that many changes of a pod with a large environment cause, in bytes."""
-    before = resident(organization.server)
+    before = organization.server.resident
     for nr in range(CHANGES):
         await organization.ok("POST", f"/v1/vms/{pod_id}/visibility", {"public": nr % 2 == 0})
-    return resident(organization.server) - before
+    return organization.server.resident - before
 
 
 @pytest.mark.parametrize(("kept", "most"), [(False, LARGEST * 3 // 4), (True, LARGEST * 2)])

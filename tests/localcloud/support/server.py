@@ -137,6 +137,12 @@ class Server:
         size = os.fstat(self._log.fileno()).st_size
         return os.pread(self._log.fileno(), size - self._forgotten, self._forgotten).decode(errors="replace")
 
+    @property
+    def resident(self) -> int:
+        """Bytes of memory that it has."""
+        status = Path(f"/proc/{self.child.pid}/status").read_text()
+        return int(status.partition("VmRSS:")[2].split()[0]) * 1024
+
     def begin_anew(self) -> None:
         """Let its log begin here, and its ready line say what it said: tests put other addresses in."""
         self._forgotten = os.fstat(self._log.fileno()).st_size

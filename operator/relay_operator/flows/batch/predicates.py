@@ -47,8 +47,7 @@ def phase(obj: InferenceBatch, intent: Intent, now: datetime) -> Phase:
     """How far it is, by what is written down."""
     status = obj.status
     if status.cleared:
-        ends = expires_at(obj.spec, status)
-        return Phase.EXPIRED if ends is not None and now >= ends else Phase.CLEARED
+        return Phase.EXPIRED if expired(obj.spec, status, now) else Phase.CLEARED
     if status.completion_time is not None:
         return Phase.FINISHED
     if status.output is not None and status.output.begun_at is not None:
@@ -60,6 +59,12 @@ def expires_at(spec: InferenceBatchSpec, status: InferenceBatchStatus) -> dateti
     """When the object is deleted by itself."""
     ttl, finished = spec.ttl_seconds_after_finished, status.completion_time
     return None if ttl is None or finished is None else finished + timedelta(seconds=ttl)
+
+
+def expired(spec: InferenceBatchSpec, status: InferenceBatchStatus, now: datetime) -> bool:
+    """Whether that time has come."""
+    ends = expires_at(spec, status)
+    return ends is not None and now >= ends
 
 
 def deadline(spec: InferenceBatchSpec, status: InferenceBatchStatus) -> datetime | None:

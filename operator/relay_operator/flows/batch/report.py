@@ -234,8 +234,8 @@ def _ending(facts: Facts, back: Return) -> Report:
 
 
 def _finished(facts: Facts, status: InferenceBatchStatus) -> Report:
-    ends = predicates.expires_at(facts.obj.spec, status)
-    expired = ends is not None and ends <= facts.now  # while it was being cleared: nothing else would bring it back
+    # What expired while it was being cleared comes back at once: nothing else would bring it back.
+    expired = predicates.expired(facts.obj.spec, status, facts.now)
     at_rest = status.cleared and not facts.view.deleting and not expired
     return outcome(status, Return.NEVER if at_rest else Return.SOON)
 
