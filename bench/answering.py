@@ -1,9 +1,15 @@
-"""The least of an HTTP/1.1 server: it answers every request at once and counts them."""
+"""The least of an HTTP/1.1 server: it answers every request at once and counts them.
+
+`python -m bench.answering` says its URL and serves for ever.
+"""
 
 import asyncio
+import sys
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 _ANSWER = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 12\r\n\r\n{"ok": true}'
 _HEAD_ENDS = b"\r\n\r\n"
@@ -52,6 +58,30 @@ async def answering() -> AsyncIterator[Answering]:
         server.close()
 
 
+@asynccontextmanager
+async def answering_apart() -> AsyncIterator[str]:
+    """Its URL, in a process of its own: so that whoever asks does not wait for their own answers."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "bench.answering", stdout=PIPE, cwd=Path(__file__).parents[1]
+    )
+    assert process.stdout is not None
+    try:
+        yield (await process.stdout.readline()).decode().strip()
+    finally:
+        process.kill()
+        await process.wait()
+
+
 def _content_length(head: bytes) -> int:
     _, found, rest = head.lower().partition(b"\r\ncontent-length:")
     return int(rest.partition(b"\r\n")[0]) if found else 0
+
+
+async def _serve() -> None:
+    async with answering() as told:
+        print(told.url, flush=True)
+        await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(_serve())

@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 from bench import wire
-from bench.answering import answering
+from bench.answering import answering_apart
 from bench.cloud_world import UNTIL_RUNNING, Cloud, cloud
 from bench.flooding import flooding
 from bench.progress import say
@@ -80,8 +80,8 @@ class _Flood:
 async def flood_rows() -> list[Row]:
     """A row for each flood and each request beside it."""
     rows = []
-    async with cloud("real") as servers, answering() as upstream, _never_answering() as hanging:
-        ground = await _ground(servers, upstream.url, hanging)
+    async with cloud("real") as servers, answering_apart() as upstream, _never_answering() as hanging:
+        ground = await _ground(servers, upstream, hanging)
         for flood in FLOODS:
             for asked in flood.asked:
                 say(f"{flood.name}: {asked.name}")

@@ -4,6 +4,7 @@ Of each request: which workload, whether it may pass, and what answers it.
 """
 
 import asyncio
+from functools import partial
 from typing import Final
 
 import aiohttp
@@ -14,7 +15,7 @@ from relay_localcloud.gateway.answers import refusal
 from relay_localcloud.gateway.confinement import require_confined
 from relay_localcloud.gateway.directory import Directory
 from relay_localcloud.gateway.echo import echo
-from relay_localcloud.gateway.endpoints import Endpoint, IdTarget, Names
+from relay_localcloud.gateway.endpoints import Endpoint, Names
 from relay_localcloud.gateway.forwarding import forward, open_session
 from relay_localcloud.gateway.headers import to_workload
 from relay_localcloud.gateway.passages import Passage, Passages, admit
@@ -62,19 +63,19 @@ class _Handler:
             hosts = f"<label>.{self._names.domain}"
             raise ApiError(404, f"No workload has an endpoint at this address; their hosts are {hosts}.")
         target, path = named
-        await self._turns.of(endpoint.organization_id)
+        turn = partial(self._turns.of, endpoint.organization_id)
+        await turn()
         consumed = admit(endpoint, request.headers, self._directory)
-        passage = Passage(request, target)
+        passage = Passage(request, target, turn)
         with self._passages.through(endpoint.workload_id, passage):
             return await self._passed(passage, endpoint, path, consumed)
 
     async def _passed(
         self, passage: Passage, endpoint: Endpoint, path: str, consumed: frozenset[str]
     ) -> web.StreamResponse:
-        request, target = passage.request, passage.target
+        request, prefix = passage.request, passage.prefix
         if request.headers.get("X-Forwarded-For", "").count(",") >= _MOST_HOPS:
             raise ApiError(502, "The request came through here too often: the upstream of this image leads back here.")
-        prefix = target.prefix if isinstance(target, IdTarget) else ""
         require_confined(request, prefix)
         headers = to_workload(request.headers, consumed, request.remote, request.scheme, prefix)
         upstream = self._directory.upstream(endpoint.image)
@@ -85,8 +86,8 @@ class _Handler:
         if request.headers.get("Expect", "").lower() == "100-continue":
             await request.writer.write(_CONTINUE)
         if upstream is None:
-            return await echo(request, path, headers)
-        return await forward(request, self._session, _url(upstream, path), headers, prefix)
+            return await echo(passage, path, headers)
+        return await forward(passage, self._session, _url(upstream, path), headers)
 
 
 class _Connection(web.RequestHandler):

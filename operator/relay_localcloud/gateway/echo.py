@@ -11,6 +11,7 @@ from multidict import CIMultiDict
 
 from relay_localcloud.gateway.answers import Streamed, json_answer
 from relay_localcloud.gateway.forwarding import Body
+from relay_localcloud.gateway.passages import Passage
 from relay_localcloud.http.errors import ApiError
 
 LARGEST_BODY: Final = 256 * 1024 * 1024
@@ -18,14 +19,15 @@ _IN_MEMORY: Final = 1024 * 1024
 _PIECE: Final = 64 * 1024
 
 
-async def echo(request: web.BaseRequest, path: str, headers: CIMultiDict[str]) -> web.StreamResponse:
+async def echo(passage: Passage, path: str, headers: CIMultiDict[str]) -> web.StreamResponse:
     """Answer `{"method", "path", "headers", "body"}`: what the workload would get; names of headers in lowercase.
 
     A body is answered once it is whole, since many clients read nothing before; over 1 MiB it waits on the disk.
     ApiError 413 where it is over 256 MiB.
     """
+    request = passage.request
     with tempfile.SpooledTemporaryFile(_IN_MEMORY) as kept:
-        async for piece in Body(request).pieces():
+        async for piece in Body(passage).pieces():
             if kept.tell() + len(piece) > LARGEST_BODY:
                 raise ApiError(
                     413, f"The echo takes up to {LARGEST_BODY} bytes: POST /_localcloud/upstreams takes more."

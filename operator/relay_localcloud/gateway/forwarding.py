@@ -11,6 +11,7 @@ from yarl import URL
 
 from relay_localcloud.gateway.answers import Streamed
 from relay_localcloud.gateway.confinement import confined
+from relay_localcloud.gateway.passages import Passage
 from relay_localcloud.http.errors import ApiError
 
 CONNECT_SECONDS: Final = 10.0
@@ -35,23 +36,25 @@ def open_session() -> aiohttp.ClientSession:
 
 
 async def forward(
-    request: web.BaseRequest, session: aiohttp.ClientSession, url: URL, headers: CIMultiDict[str], prefix: str
+    passage: Passage, session: aiohttp.ClientSession, url: URL, headers: CIMultiDict[str]
 ) -> web.StreamResponse:
-    """Relay one exchange; `prefix` is the path of a workload without a host of its own.
+    """Relay one exchange.
 
     ApiError 400 for a body that is malformed, 502 where the upstream does not answer.
     """
-    body = Body(request)
+    request, body = passage.request, Body(passage)
     sent = body.pieces() if request.body_exists else None
     try:
         answer = await session.request(request.method, url, headers=headers, data=sent, allow_redirects=False)
     except (aiohttp.ClientError, TimeoutError, OSError) as failure:
         raise body.fault or bad_upstream(url, failure) from failure
     async with answer:
-        response = Streamed(status=answer.status, reason=answer.reason, headers=confined(answer.headers, prefix))
+        response = Streamed(
+            status=answer.status, reason=answer.reason, headers=confined(answer.headers, passage.prefix)
+        )
         await response.prepare(request)
         try:
-            await _pour(answer.content, response)
+            await _pour(answer.content, passage, response)
         except (aiohttp.ClientError, TimeoutError, OSError):
             # The client must not take what came so far for the whole answer.
             if request.transport is not None:
@@ -65,8 +68,9 @@ def bad_upstream(url: URL, failure: BaseException) -> ApiError:
     return ApiError(502, f"The upstream {origin} of this workload's image did not answer ({type(failure).__name__}).")
 
 
-async def _pour(source: aiohttp.StreamReader, response: web.StreamResponse) -> None:
+async def _pour(source: aiohttp.StreamReader, passage: Passage, response: web.StreamResponse) -> None:
     async for piece in source.iter_any():
+        await passage.turn()
         async with asyncio.timeout(SILENT_SECONDS):
             await response.write(piece)
     await response.write_eof()
@@ -75,8 +79,9 @@ async def _pour(source: aiohttp.StreamReader, response: web.StreamResponse) -> N
 class Body:
     """A request's body while it is sent on."""
 
-    def __init__(self, request: web.BaseRequest) -> None:
-        self._content = request.content
+    def __init__(self, passage: Passage) -> None:
+        self._content = passage.request.content
+        self._turn = passage.turn
         self.fault: ApiError | None = None
         """Why it broke off, where it was the client that broke it off."""
 
@@ -88,6 +93,7 @@ class Body:
             while not self._content.at_eof():
                 async with asyncio.timeout(SILENT_SECONDS):
                     piece = await self._content.readany()
+                await self._turn()
                 yield piece
         except (web.RequestPayloadError, TimeoutError) as failure:
             self.fault = ApiError(400, "The body breaks off, or is not framed as HTTP says.")

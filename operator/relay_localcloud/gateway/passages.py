@@ -9,7 +9,7 @@ from typing import Final
 from aiohttp import web
 
 from relay_localcloud.gateway.directory import Directory
-from relay_localcloud.gateway.endpoints import Endpoint, Target
+from relay_localcloud.gateway.endpoints import Endpoint, IdTarget, Target
 from relay_localcloud.http.errors import ApiError
 
 _API_KEY: Final = frozenset({"x-api-key"})
@@ -62,11 +62,18 @@ def _credential(headers: Mapping[str, str]) -> tuple[str, frozenset[str]]:
 class Passage:
     """A request that was let in, for as long as it and its answer last, or its WebSocket."""
 
-    def __init__(self, request: web.BaseRequest, target: Target) -> None:
+    def __init__(self, request: web.BaseRequest, target: Target, turn: Callable[[], Awaitable[None]]) -> None:
         self.request = request
         self.target = target
+        self.turn = turn
+        """Waited for by each piece and message, in both directions: so whoever sends many delays nobody else."""
         self.end: Callable[[], Awaitable[None]] = self.abort
         """Breaks it off; a WebSocket has a way of its own."""
+
+    @property
+    def prefix(self) -> str:
+        """The path of a workload without a host of its own."""
+        return self.target.prefix if isinstance(self.target, IdTarget) else ""
 
     async def abort(self) -> None:
         """Break the connection, so that nobody takes what came so far for the whole answer."""

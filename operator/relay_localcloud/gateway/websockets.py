@@ -51,6 +51,7 @@ async def echo_messages(passage: Passage) -> web.StreamResponse:
     await near.prepare(passage.request)
     passage.end = partial(_dismiss, passage, near)
     async for message in near:
+        await passage.turn()
         await _SENT[message.type](near, message.data)
     return near
 
@@ -79,8 +80,8 @@ async def bridge(
         await near.prepare(passage.request)
         passage.end = partial(_dismiss, passage, near, far)
         both = [
-            asyncio.create_task(_pass_on(near, far, when_lost=_GOING_AWAY)),
-            asyncio.create_task(_pass_on(far, near, when_lost=_UPSTREAM_LOST)),
+            asyncio.create_task(_pass_on(passage, near, far, when_lost=_GOING_AWAY)),
+            asyncio.create_task(_pass_on(passage, far, near, when_lost=_UPSTREAM_LOST)),
         ]
         try:
             await asyncio.wait(both)
@@ -100,12 +101,13 @@ async def _dismiss(passage: Passage, *sockets: Socket) -> None:
     await passage.abort()
 
 
-async def _pass_on(source: Socket, sink: Socket, when_lost: int) -> None:
+async def _pass_on(passage: Passage, source: Socket, sink: Socket, when_lost: int) -> None:
     """Every message of one side to the other, then how it ended: with its code, or `when_lost` where it said nothing.
 
     A side that closes is answered once the other has closed too, as if they spoke with each other.
     """
     while (message := await source.receive()).type in _SENT:
+        await passage.turn()
         await _SENT[message.type](sink, message.data)
     if message.type is WSMsgType.CLOSING:  # by the other direction
         return

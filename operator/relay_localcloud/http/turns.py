@@ -11,37 +11,48 @@ from relay_localcloud.http.exchange import exchange_of
 REFUSED: Final = "refused"
 """The lane of all whose credential is not known."""
 
+ROUNDS: Final = 3
+"""Of the event loop, between one request that waited and the next.
+
+A request that arrives takes about as many until it begins: so of those that wait it meets one, not one in each round.
+"""
+
 _Waiting = asyncio.Future[None]
 
 
 class Turns:
-    """Lets one request begin in each round of the event loop, whatever its port, and of each lane in turn.
+    """Lets requests begin one after another, of each lane in turn, whatever their port.
 
-    Who finds nobody else begins at once. A lane that did not wait comes before those that do, so that who asks little
-    waits little.
+    Who finds none of its own lane before it begins at once: so who asks little waits little.
     """
 
     def __init__(self) -> None:
         self._lanes: Final[OrderedDict[str, deque[_Waiting]]] = OrderedDict()
-        self._one_began = False
-        self._last = ""
+        self._began: Final[set[str]] = set()  # since the last beat
+        self._beats = False
 
     async def of(self, lane: str) -> None:
         """Return when it is this lane's turn."""
         loop = asyncio.get_running_loop()
-        if not self._one_began:
-            self._one_began, self._last = True, lane
-            loop.call_soon(self._next)
+        if not self._beats:
+            self._beats = True
+            loop.call_soon(self._wait, ROUNDS)
+        if lane not in self._began:
+            self._began.add(lane)
             return
         waiting = loop.create_future()
-        if lane not in self._lanes:
-            self._lanes[lane] = deque()
-            if lane != self._last:
-                self._lanes.move_to_end(lane, last=False)
-        self._lanes[lane].append(waiting)
+        self._lanes.setdefault(lane, deque()).append(waiting)
         await waiting
 
-    def _next(self) -> None:
+    def _wait(self, rounds: int) -> None:
+        if rounds > 1:
+            asyncio.get_running_loop().call_soon(self._wait, rounds - 1)
+        else:
+            self._beat()
+
+    def _beat(self) -> None:
+        self._began.clear()
+        self._began.update(self._lanes)
         while self._lanes:
             lane, waiting = self._lanes.popitem(last=False)
             first = waiting.popleft()
@@ -49,14 +60,14 @@ class Turns:
                 self._lanes[lane] = waiting  # behind the others
             if not first.done():  # whoever waited may have gone
                 first.set_result(None)
-                self._last = lane
-                asyncio.get_running_loop().call_soon(self._next)
+                asyncio.get_running_loop().call_soon(self._wait, ROUNDS)
                 return
-        self._one_began = False
+        self._began.clear()
+        self._beats = False
 
 
 class FairTurns:
-    """A request waits for a turn of its organization, and so does each piece of its body that has more behind it.
+    """A request waits for a turn of its organization, and so does each piece of a body, either way, if more follows.
 
     Those of nobody, such as control's, share one lane.
     """
@@ -76,5 +87,10 @@ class FairTurns:
                 await self._turns.of(lane)
             return message
 
+        async def send_in_turn(message: Message) -> None:
+            if message.get("more_body"):
+                await self._turns.of(lane)
+            await send(message)
+
         await self._turns.of(lane)
-        await self._app(scope, receive_in_turn, send)
+        await self._app(scope, receive_in_turn, send_in_turn)

@@ -93,9 +93,11 @@ class Fuzz:
     async def send(self, count: int) -> None:
         """Every operation in turn; what stands in its path is made again now and then, since some end it."""
         operations = list(self.known.operations())
+        for operation in operations:  # before the first of them may take what the others need
+            self.paths[operation.name] = await self.known.path(operation)
         for number in range(count):
             operation = operations[number % len(operations)]
-            if number % _AGAIN < len(operations):
+            if number >= _AGAIN and number % _AGAIN < len(operations):
                 await self._make(operation)
             self.longest.taken()
             await self._one(operation)
