@@ -15,6 +15,7 @@ from relay_cli.failures import Failure, Status, complain
 from relay_cli.logs import logs
 from relay_cli.models import models
 from relay_cli.options import command
+from relay_cli.plan import plan
 from relay_cli.ssh import ssh
 from relay_cli.top import top
 
@@ -27,6 +28,7 @@ def application() -> typer.Typer:
     app.command()(command(top))
     app.command()(command(models))
     app.command()(command(cost))
+    app.command()(command(plan))
     app.command()(command(adopt))
     app.command()(command(doctor))
     app.command()(command(deposit))

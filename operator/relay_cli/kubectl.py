@@ -2,8 +2,12 @@
 
 import asyncio
 import re
-from collections.abc import Sequence
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TypeVar
 
 from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
@@ -11,6 +15,7 @@ from pydantic import BaseModel, JsonValue, TypeAdapter, ValidationError
 from relay_cli.failures import Failure
 
 PATIENCE = "30s"
+_READY_SECONDS = 30
 _PREFIX = re.compile(r"^(?:Error from server(?: \((?P<reason>\w+)\))?|[Ee]rror): (?P<rest>.*)$")
 _FORBIDDEN = re.compile(r"^.* is forbidden: (?P<who>User \".*)$")
 
@@ -24,6 +29,7 @@ class ObjectList(BaseModel):
 
 
 _OBJECT = TypeAdapter[dict[str, JsonValue]](dict[str, JsonValue])
+_LISTED = TypeAdapter[list[dict[str, JsonValue]]](list[dict[str, JsonValue]])
 
 
 class Missing(Failure):
@@ -52,28 +58,51 @@ class Kubectl:
         """One object, `type/name`, in the namespace or in another. Raises Missing."""
         return _OBJECT.validate_json(await self._run(["get", reference, "--output=json"], namespace))
 
+    async def would_apply(self, files: Sequence[str]) -> Sequence[dict[str, JsonValue]]:
+        """Objects as `kubectl apply` would leave them."""
+        named = [f"--filename={file}" for file in files]
+        told = _OBJECT.validate_json(await self._run(["apply", "--dry-run=server", "--output=json", *named]))
+        return _LISTED.validate_python(told.get("items") if told.get("kind") == "List" else [told])
+
+    @asynccontextmanager
+    async def proxy(self) -> AsyncIterator[Path]:
+        """The API server as a Unix socket that nobody else can open; it passes on reads only."""
+        with TemporaryDirectory() as folder:
+            socket = Path(folder) / "api"
+            process = await self._started("proxy", f"--unix-socket={socket}", "--reject-methods=POST,PUT,PATCH,DELETE")
+            try:
+                assert process.stdout is not None
+                async with asyncio.timeout(_READY_SECONDS):
+                    await process.stdout.readline()
+                if not socket.exists():
+                    _, complaint = await process.communicate()
+                    raise refusal(complaint.decode(errors="replace"))
+                yield socket
+            finally:
+                with suppress(ProcessLookupError):
+                    process.kill()
+                await process.wait()
+
     async def annotate(self, reference: str, name: str, value: str) -> None:
         """Sets one annotation of an object."""
         await self._run(["annotate", "--overwrite", reference, f"{name}={value}"])
 
     async def _run(self, arguments: Sequence[str], namespace: str = "") -> bytes:
-        given = {"--namespace": namespace or self.namespace, "--context": self.context, "--kubeconfig": self.kubeconfig}
-        options = [f"{option}={value}" for option, value in given.items() if value]
-        try:
-            process = await asyncio.create_subprocess_exec(
-                "kubectl",
-                *options,
-                f"--request-timeout={PATIENCE}",
-                *arguments,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-            )
-        except FileNotFoundError:
-            raise Failure("kubectl is not on PATH: install it, or add its folder to PATH") from None
+        process = await self._started(f"--request-timeout={PATIENCE}", *arguments, namespace=namespace)
         told, complaint = await process.communicate()
         if process.returncode:
             raise refusal(complaint.decode(errors="replace"))
         return told
+
+    async def _started(self, *arguments: str, namespace: str = "") -> Process:
+        given = {"--namespace": namespace or self.namespace, "--context": self.context, "--kubeconfig": self.kubeconfig}
+        options = [f"{option}={value}" for option, value in given.items() if value]
+        try:
+            return await asyncio.create_subprocess_exec(
+                "kubectl", *options, *arguments, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
+            )
+        except FileNotFoundError:
+            raise Failure("kubectl is not on PATH: install it, or add its folder to PATH") from None
 
 
 def refusal(complaint: str) -> Failure:

@@ -1,7 +1,6 @@
 """One replica: what it is made of, and how it starts, leads and ends."""
 
 import asyncio
-import functools
 import gc
 import logging
 import os
@@ -15,45 +14,26 @@ import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from importlib.metadata import version
 
-from pydantic import JsonValue
-
 from relay_client import CloudError
-from relay_operator.accounts.accounts import Accounts
-from relay_operator.api.meta import GROUP, ObjectKey
-from relay_operator.api.workload import PricedStatus
-from relay_operator.budgets.budgets import Budgets
-from relay_operator.budgets.prices import ListedPrices
+from relay_operator.assembly import assembled, used_with_accounts
 from relay_operator.catalog.catalog import Catalog
 from relay_operator.collector import Collector
-from relay_operator.crds.definitions import object_schema
 from relay_operator.credentials import CredentialsError, api_access
-from relay_operator.engine.backoff import Backoff, PollIntervals, RetryPolicy, jittered
-from relay_operator.engine.cache import Cache
-from relay_operator.engine.controller import Engine
+from relay_operator.engine.backoff import Backoff, jittered
 from relay_operator.engine.entry import uid_of
-from relay_operator.engine.events import Recorder
 from relay_operator.engine.identity import installation_of
 from relay_operator.engine.informer import Informer
 from relay_operator.engine.kind import Kind, resource_type
 from relay_operator.engine.kube import NAMESPACES, ApiAccess, Kube, KubeError
-from relay_operator.engine.queue import Priority, Queue, Shares
-from relay_operator.engine.served import ServedKinds
-from relay_operator.engine.shared_lists import SharedLists
-from relay_operator.engine.vanished import Vanished
 from relay_operator.engine.workers import Workers
-from relay_operator.flows.account.bookkeeping import Departed
-from relay_operator.flows.batch.places import Places
-from relay_operator.flows.batch.transfers import Transfers
 from relay_operator.flows.wiring import Parts
 from relay_operator.http_server import http_server
 from relay_operator.kinds import KINDS
 from relay_operator.leader.election import Election, LeaseLostError, LeaseTimes
 from relay_operator.leader.label import LeaderLabel
 from relay_operator.leader.owner import own
-from relay_operator.objectstores.stores import ObjectStores
 from relay_operator.observability.health import Heartbeat, health_app
 from relay_operator.observability.logs import EXPECTED_ERRORS, configure_logging
 from relay_operator.observability.metrics import process_metrics
@@ -309,65 +289,19 @@ async def _unless(stop: asyncio.Event, work: Coroutine[None, None, None]) -> boo
     return False
 
 
-def _shares(workers: int, cache: Cache, kinds: Sequence[Kind[Parts]]) -> Shares[ObjectKey]:
-    """A cloud that hangs holds up the objects of its account, and no others."""
-    shares = {kind.name: kind.worker_share for kind in kinds}
-    few = max(int(workers * min(shares.values())), 1)
-    return Shares(lambda key: shares[key.kind] < 1, few, cache.account_of, max(workers // 2, 1))
-
-
 def _assemble(settings: Settings, api: ApiAccess, kinds: Sequence[Kind[Parts]]) -> App:
-    plurals = {kind.name: kind.definition.plural for kind in kinds if kind.uses_account}
-    metrics = process_metrics(version("relay-operator"), plurals)
-    kube = Kube(api, on_write=metrics.on_write)
-    departed = Departed()
-    wakers = {kind.name for kind in kinds if kind.wakes_with_owned}
-    cache = Cache(
-        on_owned=lambda owner: queue.add(owner, Priority.CHANGE) if owner.kind in wakers else None,
-        on_shared=lambda holder: queue.add(holder, Priority.CHANGE),
-        on_related=lambda key: queue.add(key, Priority.CHANGE),
-        on_left=lambda key, entry: departed.note(key, entry, cache.account_meant(key, entry)),
-        priced=frozenset(kind.name for kind in kinds if issubclass(kind.definition.status, PricedStatus)),
-        without_account=frozenset(kind.name for kind in kinds if not kind.uses_account),
-    )
-    queue = Queue[ObjectKey](time.monotonic, _shares(settings.workers, cache, kinds))
-    vanished = Vanished(kube, settings.namespace, cache, queue, _now, frozenset(kind.name for kind in kinds))
-    informer = Informer(cache, queue, vanished, random.random, settings.poll_settled_seconds)
-    pulse = Heartbeat(settings.lease_duration_seconds * 4, time.monotonic)
+    metrics = process_metrics(version("relay-operator"), used_with_accounts(kinds))
+    kube, pulse = Kube(api, on_write=metrics.on_write), Heartbeat(settings.lease_duration_seconds * 4, time.monotonic)
     election = _election(settings, kube, pulse.beat)
     leading = election.leading if settings.leader_election else lambda: True
-    shared_kinds = frozenset(kind.name for kind in kinds if kind.shared_by_default)
-    accounts = Accounts(settings, kube, cache, queue, metrics, shared_kinds, leading=leading)
-    collector = Collector(cache, queue, metrics, vanished.leftovers, time.monotonic)
-    recorder = Recorder(kube, election.identity, _now)
-    stores, transfers = ObjectStores(settings.store_policy()), Transfers(queue, Places(settings.batch_transfers))
-    backoff = Backoff(settings.backoff_initial_seconds, settings.backoff_max_seconds)
-    engine = Engine(
-        kube=kube,
-        cache=cache,
-        queue=queue,
-        recorder=recorder,
-        vanished=vanished,
-        retry_policy=RetryPolicy(backoff, random.random),
-        intervals=PollIntervals(
-            transition=settings.poll_transition_seconds,
-            settled=settings.poll_settled_seconds,
-            jitter=settings.poll_jitter,
-        ),
-        wall_clock=_now,
-        on_pass=collector.on_pass,
-        served=ServedKinds(functools.cache(lambda: _needed(kinds)), _remedy(settings.namespace)),
-    )
-    disabled = frozenset(kind.name for kind in kinds if kind.assumed and kind.name not in settings.assumed_kinds)
-    pricing = ListedPrices(SharedLists(settings.poll_settled_seconds, time.monotonic))
-    budgets = Budgets(cache, queue)
-    assembled = settings, engine, accounts, metrics, stores, transfers, leading, plurals, disabled, departed
-    parts = Parts(*assembled, budgets, pricing)
+    made = assembled(settings, kube, kinds, metrics, election.identity, leading)
+    parts, engine, accounts = made.parts, made.parts.engine, made.parts.accounts
+    cache, queue = engine.cache, engine.queue
     reconcilers = {kind.name: kind.reconciler(parts) for kind in kinds}
     return App(
         parts=parts,
         kinds=kinds,
-        informer=informer,
+        informer=Informer(cache, queue, engine.vanished, random.random, settings.poll_settled_seconds),
         workers=Workers(queue, reconcilers, settings.workers, leading),
         receiver=Receiver(
             secrets_for=accounts.webhook_secrets.of,
@@ -379,25 +313,9 @@ def _assemble(settings: Settings, api: ApiAccess, kinds: Sequence[Kind[Parts]]) 
         election=election,
         pulse=pulse,
         label=LeaderLabel(kube, settings.namespace, os.environ.get("POD_NAME")),
-        collector=collector,
-        catalog=Catalog(kube, cache, accounts, settings, leading, _now),
+        collector=made.collector,
+        catalog=Catalog(kube, cache, accounts, settings, leading, engine.wall_clock),
     )
-
-
-def _needed(kinds: Sequence[Kind[Parts]]) -> dict[str, tuple[str, dict[str, JsonValue]]]:
-    """By kind: the name of its CRD, and the schema of its objects. A tenth of a second of CPU."""
-    return {kind.name: (f"{kind.definition.plural}.{GROUP}", object_schema(kind.definition)) for kind in kinds}
-
-
-def _remedy(namespace: str) -> str:
-    """What brings the CRDs up to date: this very program has them."""
-    pod = os.environ.get("POD_NAME")
-    inside = f"kubectl exec -n {namespace} {pod} -- " if pod else ""
-    return f"{inside}relay-operator crds | kubectl apply --server-side --force-conflicts -f -"
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 def _election(settings: Settings, kube: Kube, on_turn: Callable[[], None]) -> Election:

@@ -316,7 +316,7 @@ class Accounts:
         try:
             return await read_api_key(self._kube, namespace, ref.name, ref.key)
         except Refused as refused:
-            return NoKey(f"the operator may not read the Secret {ref.name} in the namespace {namespace}: {refused}")
+            return NoKey(f"the Secret {ref.name} in the namespace {namespace} may not be read: {refused}")
 
 
 def parse_account(key: ObjectKey, entry: Entry) -> AnyAccount:

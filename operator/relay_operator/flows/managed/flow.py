@@ -8,10 +8,11 @@ from relay_client import BadRequest
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import CreateIntent, ObjectKey, Resource
 from relay_operator.api.parts import DeletionPolicy
+from relay_operator.api.plan import Plan
 from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine import identity
 from relay_operator.engine.account import Accounts
-from relay_operator.engine.actions import Wait
+from relay_operator.engine.actions import Nothing, Wait
 from relay_operator.engine.backoff import RetryPolicy
 from relay_operator.engine.flow import Told, Turn
 from relay_operator.engine.identity import Installation
@@ -34,6 +35,7 @@ from relay_operator.flows.managed.memory import ManagedMemory
 from relay_operator.flows.managed.open_intent import with_open_intent
 from relay_operator.flows.managed.part_of import part_of, placed
 from relay_operator.flows.managed.plan import Seen, plan
+from relay_operator.flows.managed.proposal import proposal
 from relay_operator.flows.managed.report import report_of
 from relay_operator.flows.managed.resource import Connects, ExternalResource, ObsT, brought_in, shown_once
 from relay_operator.flows.managed.result import Accepted, Rejected, Result
@@ -87,6 +89,13 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
 
     def plan(self, facts: Facts[SpecT, StatusT, ObsT]) -> Action:
         return plan(facts.view)
+
+    async def preview(self, turn: Turn, body: bytes) -> Plan:
+        """What would be done for a plan-only object, and nothing else. Raises KubeError, pydantic's ValidationError."""
+        facts = await self.gatherer.gather(turn, self.own(self.parse(body)), self.memory(turn.uid))
+        action = plan(facts.view)
+        report = report_of(facts, action, Nothing(), unreachable=facts.error is not None)
+        return proposal(facts, action, report.message if report is not None else "")
 
     def intent(self, facts: Facts[SpecT, StatusT, ObsT]) -> CreateIntent | None:
         return self.actor.guarding(facts)

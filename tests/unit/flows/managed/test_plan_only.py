@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+import orjson
 import pytest
 from pydantic import JsonValue
 
@@ -10,6 +11,9 @@ from relay_operator.api.cloudaccount import AccountBudget
 from relay_operator.api.conditions import ConditionType
 from relay_operator.api.meta import PLAN_ONLY
 from relay_operator.budgets.prices import Prices
+from relay_operator.engine.entry import uid_of
+from relay_operator.engine.flow import Turn
+from relay_operator.engine.queue import Priority
 from tests.unit.flows.managed.cloudpods import lost
 from tests.unit.flows.managed.test_funding import H100, TWO, account, committed, limited, message
 from tests.unit.flows.managed.world import World
@@ -47,6 +51,16 @@ async def test_a_create_is_told_with_its_price_and_not_sent_until_the_annotation
     world.annotate(plan_only=None)
     await world.wait(10)
     assert (world.reason(), planned(world), len(world.pods.live)) == ("Running", None, 1)
+
+
+async def test_a_preview_says_what_status_would_and_writes_nothing(world: World) -> None:
+    key = world.apply(gpu=TWO, annotations=ONLY)
+    raw = world.raw()
+    turn = Turn(key, uid_of(raw), world.clock.wall(), Priority.CHANGE)
+    preview = await world.flow.preview(turn, orjson.dumps(raw))
+    assert (world.raw(), world.pods.calls) == (raw, [])
+    await world.wait(10)
+    assert preview == world.status().plan
 
 
 async def test_what_was_never_created_goes_at_once(world: World) -> None:

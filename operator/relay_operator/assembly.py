@@ -1,0 +1,122 @@
+"""What a process decides with, whether it leads or only looks."""
+
+import functools
+import os
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pydantic import JsonValue
+
+from relay_operator.accounts.accounts import Accounts
+from relay_operator.api.meta import GROUP, ObjectKey
+from relay_operator.api.workload import PricedStatus
+from relay_operator.budgets.budgets import Budgets
+from relay_operator.budgets.prices import ListedPrices
+from relay_operator.collector import Collector
+from relay_operator.crds.definitions import object_schema
+from relay_operator.engine.backoff import Backoff, PollIntervals, RetryPolicy
+from relay_operator.engine.cache import Cache
+from relay_operator.engine.controller import Engine
+from relay_operator.engine.events import Recorder
+from relay_operator.engine.kind import Kind
+from relay_operator.engine.kube import Kube
+from relay_operator.engine.queue import Priority, Queue, Shares
+from relay_operator.engine.served import ServedKinds
+from relay_operator.engine.shared_lists import SharedLists
+from relay_operator.engine.vanished import Vanished
+from relay_operator.flows.account.bookkeeping import Departed
+from relay_operator.flows.batch.places import Places
+from relay_operator.flows.batch.transfers import Transfers
+from relay_operator.flows.wiring import Parts
+from relay_operator.objectstores.stores import ObjectStores
+from relay_operator.observability.metrics import Metrics
+from relay_operator.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """The parts of one process, and what counts its passes."""
+
+    parts: Parts
+    collector: Collector
+
+
+def assembled(
+    settings: Settings,
+    kube: Kube,
+    kinds: Sequence[Kind[Parts]],
+    metrics: Metrics,
+    identity: str,
+    leading: Callable[[], bool],
+) -> Assembled:
+    """`identity` is what Events are reported by; as long as `leading` is false, nothing is sent to the cloud."""
+    departed = Departed()
+    wakers = {kind.name for kind in kinds if kind.wakes_with_owned}
+    cache = Cache(
+        on_owned=lambda owner: queue.add(owner, Priority.CHANGE) if owner.kind in wakers else None,
+        on_shared=lambda holder: queue.add(holder, Priority.CHANGE),
+        on_related=lambda key: queue.add(key, Priority.CHANGE),
+        on_left=lambda key, entry: departed.note(key, entry, cache.account_meant(key, entry)),
+        priced=frozenset(kind.name for kind in kinds if issubclass(kind.definition.status, PricedStatus)),
+        without_account=frozenset(kind.name for kind in kinds if not kind.uses_account),
+    )
+    queue = Queue[ObjectKey](time.monotonic, _shares(settings.workers, cache, kinds))
+    vanished = Vanished(kube, settings.namespace, cache, queue, _now, frozenset(kind.name for kind in kinds))
+    shared_kinds = frozenset(kind.name for kind in kinds if kind.shared_by_default)
+    accounts = Accounts(settings, kube, cache, queue, metrics, shared_kinds, leading=leading)
+    collector = Collector(cache, queue, metrics, vanished.leftovers, time.monotonic)
+    recorder = Recorder(kube, identity, _now)
+    stores, transfers = ObjectStores(settings.store_policy()), Transfers(queue, Places(settings.batch_transfers))
+    backoff = Backoff(settings.backoff_initial_seconds, settings.backoff_max_seconds)
+    engine = Engine(
+        kube=kube,
+        cache=cache,
+        queue=queue,
+        recorder=recorder,
+        vanished=vanished,
+        retry_policy=RetryPolicy(backoff, random.random),
+        intervals=PollIntervals(
+            transition=settings.poll_transition_seconds,
+            settled=settings.poll_settled_seconds,
+            jitter=settings.poll_jitter,
+        ),
+        wall_clock=_now,
+        on_pass=collector.on_pass,
+        served=ServedKinds(functools.cache(lambda: _needed(kinds)), _remedy(settings.namespace)),
+    )
+    disabled = frozenset(kind.name for kind in kinds if kind.assumed and kind.name not in settings.assumed_kinds)
+    pricing = ListedPrices(SharedLists(settings.poll_settled_seconds, time.monotonic))
+    budgets = Budgets(cache, queue)
+    shared = settings, engine, accounts, metrics, stores, transfers, leading, used_with_accounts(kinds), disabled
+    return Assembled(Parts(*shared, departed, budgets, pricing), collector)
+
+
+def used_with_accounts(kinds: Sequence[Kind[Parts]]) -> dict[str, str]:
+    """The plurals of the kinds that are made with an account, by kind."""
+    return {kind.name: kind.definition.plural for kind in kinds if kind.uses_account}
+
+
+def _shares(workers: int, cache: Cache, kinds: Sequence[Kind[Parts]]) -> Shares[ObjectKey]:
+    """A cloud that hangs holds up the objects of its account, and no others."""
+    shares = {kind.name: kind.worker_share for kind in kinds}
+    few = max(int(workers * min(shares.values())), 1)
+    return Shares(lambda key: shares[key.kind] < 1, few, cache.account_of, max(workers // 2, 1))
+
+
+def _needed(kinds: Sequence[Kind[Parts]]) -> dict[str, tuple[str, dict[str, JsonValue]]]:
+    """By kind: the name of its CRD, and the schema of its objects. A tenth of a second of CPU."""
+    return {kind.name: (f"{kind.definition.plural}.{GROUP}", object_schema(kind.definition)) for kind in kinds}
+
+
+def _remedy(namespace: str) -> str:
+    """What brings the CRDs up to date: this very program has them."""
+    pod = os.environ.get("POD_NAME")
+    inside = f"kubectl exec -n {namespace} {pod} -- " if pod else ""
+    return f"{inside}relay-operator crds | kubectl apply --server-side --force-conflicts -f -"
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -1,0 +1,168 @@
+"""What the operator would do for an object, decided by its own code in the process of whoever asks.
+
+Nothing is changed: of the API server only reads are asked, and what does not lead sends the cloud nothing but reads.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+import aiohttp
+from prometheus_client import CollectorRegistry
+from pydantic import JsonValue, ValidationError
+
+from relay_operator.accounts.accounts import parse_account
+from relay_operator.api.meta import PLAN_ONLY, ObjectKey
+from relay_operator.api.plan import Plan
+from relay_operator.api.references import AccountKind
+from relay_operator.assembly import assembled
+from relay_operator.engine.account import AccountReady
+from relay_operator.engine.controller import Controller
+from relay_operator.engine.entry import Entry, uid_of
+from relay_operator.engine.flow import Turn
+from relay_operator.engine.identity import installation_of
+from relay_operator.engine.informer import key_of
+from relay_operator.engine.kind import resource_type
+from relay_operator.engine.kube import NAMESPACES, ApiAccess, JsonObject, Kube, KubeError, NotFound, Refused
+from relay_operator.engine.manifests import part
+from relay_operator.engine.queue import Priority
+from relay_operator.flows.managed.flow import ManagedFlow
+from relay_operator.flows.wiring import Parts
+from relay_operator.kinds import KINDS
+from relay_operator.observability.metrics import Metrics
+from relay_operator.settings import Settings
+
+_ACCOUNTS: Final = frozenset(kind.value for kind in AccountKind)
+_ASSUMED: Final = tuple(kind.name for kind in KINDS if kind.assumed)
+
+
+class PreviewError(Exception):
+    """A sentence: what cannot be read, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Previews:
+    """What was found out."""
+
+    plans: Mapping[ObjectKey, Plan]
+    """Of each object that was asked about, if plans are made of its kind."""
+    unlisted: Sequence[str]
+    """What could be listed in the objects' own namespaces at most: budgets may have less room than was counted."""
+
+
+class _Flow(Protocol):
+    async def preview(self, turn: Turn, body: bytes) -> Plan: ...
+
+
+async def preview(proxy: Path, asked: Iterable[JsonObject], base_url: str) -> Previews:
+    """Plans for objects as they are to be, one step each; they need not exist.
+
+    `proxy` is the Unix socket of a `kubectl proxy`; `base_url` is the operator's default. Raises PreviewError.
+    """
+    wanted = {key_of(str(raw.get("kind")), raw): _plan_only(raw) for raw in asked}
+    async with aiohttp.ClientSession(connector=aiohttp.UnixConnector(str(proxy))) as session:
+        kube = Kube(ApiAccess("http://localhost", session))
+        try:
+            listed, unlisted = await _listed(kube, sorted({key.namespace for key in wanted}))
+            objects = {**listed, **wanted}
+            parts = _parts(kube, objects, base_url)
+            parts.engine.installation.name = await _installation(kube, wanted.values())
+            try:
+                return Previews(await _plans(parts, wanted), unlisted)
+            finally:
+                await parts.accounts.close()
+        except KubeError as error:
+            raise PreviewError(f"the API server does not say what a plan needs to know: {error}") from None
+        except ValidationError as invalid:
+            problem = invalid.errors(include_url=False, include_input=False)[0]
+            where = ".".join(str(part) for part in problem["loc"])
+            raise PreviewError(f"a {invalid.title} cannot be read: {where}: {problem['msg']}") from None
+
+
+async def _plans(parts: Parts, wanted: Iterable[ObjectKey]) -> dict[ObjectKey, Plan]:
+    engine, flows, plans = parts.engine, _flows(parts), dict[ObjectKey, Plan]()
+    for key in wanted:
+        entry = engine.cache.get(key)
+        if key.kind in flows and entry is not None:
+            await _learn_funds(parts, key)
+            turn = Turn(key, entry.uid, engine.wall_clock(), Priority.CHANGE)
+            plans[key] = await flows[key.kind].preview(turn, entry.body)
+    return plans
+
+
+def _flows(parts: Parts) -> dict[str, _Flow]:
+    made = {kind.name: kind.reconciler(parts) for kind in KINDS}
+    return {
+        name: controller.flow
+        for name, controller in made.items()
+        if isinstance(controller, Controller) and isinstance(controller.flow, ManagedFlow)
+    }
+
+
+async def _learn_funds(parts: Parts, key: ObjectKey) -> None:
+    """What the operator saw of the account's money when it looked last."""
+    account = parts.engine.cache.account_of(key)
+    entry: Entry | None = None if account is None else parts.engine.cache.get(account)
+    if account is None or entry is None:
+        return
+    state = await parts.accounts.state(account)
+    if isinstance(state, AccountReady):
+        seen = parse_account(account, entry).status
+        parts.budgets.looked(state, seen.available_cents, seen.burn_per_hour_cents)
+
+
+def _parts(kube: Kube, objects: Mapping[ObjectKey, JsonObject], base_url: str) -> Parts:
+    accounts = [part(raw, "spec") for key, raw in objects.items() if key.kind in _ACCOUNTS]
+    urls = {str(spec[name]) for spec in accounts for name in ("baseUrl", "inferenceUrl") if spec.get(name)}
+    own = {
+        str(part(spec, "apiKeySecretRef")["namespace"])
+        for spec in accounts
+        if "namespace" in part(spec, "apiKeySecretRef")
+    }
+    settings = Settings(
+        namespace=next(iter(own), "default"),
+        allowed_base_urls=tuple(sorted(urls)),
+        default_base_url=base_url,
+        assumed_kinds=_ASSUMED,
+        webhook_public_url="",
+    )
+    parts = assembled(settings, kube, KINDS, Metrics(CollectorRegistry()), "", lambda: False).parts
+    for key, raw in objects.items():
+        parts.engine.cache.put(key, raw)
+    return parts
+
+
+async def _listed(kube: Kube, namespaces: Sequence[str]) -> tuple[dict[ObjectKey, JsonObject], list[str]]:
+    """Everything that decides along; where that is not allowed, what the namespaces have."""
+    found, unlisted = dict[ObjectKey, JsonObject](), list[str]()
+    for kind in KINDS:
+        resource, definition = resource_type(kind.definition), kind.definition
+        try:
+            pages = [page async for page in kube.pages(resource)]
+        except NotFound:
+            continue
+        except Refused:
+            unlisted.append(definition.plural)
+            inside = namespaces if resource.namespaced else ()
+            pages = [page for namespace in inside async for page in kube.pages(resource, namespace)]
+        found |= {key_of(kind.name, raw): raw for page in pages for raw in page}
+    return found, unlisted
+
+
+async def _installation(kube: Kube, wanted: Iterable[JsonObject]) -> str:
+    """As an object says for which something was made; else as the operator finds it out, if no setting names it."""
+    for raw in wanted:
+        identity = part(raw, "status", "identity")
+        if identity.get("uid") == uid_of(raw):
+            return str(identity.get("installation"))
+    try:
+        return installation_of(uid_of(await kube.get(NAMESPACES, None, "kube-system")))
+    except KubeError:
+        return ""  # nothing was made for any of these objects, so nothing has this name
+
+
+def _plan_only(raw: JsonObject) -> JsonObject:
+    metadata = part(raw, "metadata")
+    annotations: Mapping[str, JsonValue] = {**part(metadata, "annotations"), PLAN_ONLY: "true"}
+    return {**raw, "metadata": {**metadata, "annotations": dict(annotations)}}
