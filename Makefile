@@ -19,7 +19,7 @@ COMPILE = $(BIN)/uv pip compile --universal --python-version 3.11 --generate-has
           --no-annotate --custom-compile-command "make lock" --quiet
 
 .DEFAULT_GOAL := help
-.PHONY: help binaries demo test others test-node image node node-down kind test-kind test-long coverage check generate docs package release-check bench controlplane controlplane-down lock
+.PHONY: help binaries demo dev test others test-node image node node-down kind test-kind test-long coverage check generate docs package release-check bench controlplane controlplane-down lock
 
 help: ## what each target does
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,6 +58,10 @@ binaries: $(VENV)/.installed
 demo: $(if $(wildcard $(VENV)/.installed),$(VENV)/.installed,$(VENV)/.demo) ## a running system with real resources, from nothing; ONCE=1 ends when everything is ready
 	@$(BIN)/python -m tests.support.binaries demo
 	@$(BIN)/python -m hack.demo $(if $(ONCE),--once)
+
+dev: $(VENV)/.installed ## the same to work on: a program whose code changes starts again; DEBUG=1 leaves the operator to a debugger
+	@$(BIN)/python -m tests.support.binaries demo
+	@$(BIN)/python -m hack.dev $(if $(DEBUG),--debugged)
 
 test: binaries ## all tests except the long ones, and a sample of the fault plans; SEED=... takes the same sample again
 	@$(MAKE) --no-print-directory -j2 SEED=$(SEED) others coverage

@@ -23,7 +23,7 @@ from tests.support.operator import Operator
 from tests.support.toolchain import REPOSITORY
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 
 FOLDER = REPOSITORY / ".demo"
 EXAMPLES = REPOSITORY / "examples"
@@ -55,8 +55,13 @@ class Stage:
 
 
 @contextlib.asynccontextmanager
-async def set_up(announce: Callable[[str, str, float], None]) -> AsyncIterator[Stage]:
-    """Starts one part after the other, announcing each with what it is and the seconds it took; ends all of it."""
+async def set_up(
+    announce: Callable[[str, str, float], None], chosen: Mapping[str, str] | None = None
+) -> AsyncIterator[Stage]:
+    """Starts one part after the other, announcing each with what it is and the seconds it took; ends all of it.
+
+    `chosen` are more of the operator's settings.
+    """
     async with contextlib.AsyncExitStack() as ending:
         ending.enter_context(_folder_of_its_own())
         clock = _Stopwatch()
@@ -71,7 +76,8 @@ async def set_up(announce: Callable[[str, str, float], None]) -> AsyncIterator[S
         await cloud.start()
         announce("local cloud", f"{cloud.management_url}, the GPU cloud's API on this machine", clock.lap())
         management, inference = cloud.ports.urls()
-        settings = _SETTINGS | {"default_base_url": management, "default_inference_url": inference}
+        urls = {"default_base_url": management, "default_inference_url": inference}
+        settings = {**_SETTINGS, **urls, **(chosen or {})}
         operator = Operator(FOLDER / "operator", kubeconfig, OPERATOR_NAMESPACE, (), settings)
         ending.push_async_callback(operator.stop, 10.0)
         await operator.start()
