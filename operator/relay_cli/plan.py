@@ -59,7 +59,8 @@ async def plan(
     ours = [raw for raw in asked if str(raw.get("apiVersion")).startswith(f"{GROUP}/")]
     rows = await _rows(kubectl, ours, base_url)
     if not rows:
-        raise Failure(f"nothing is planned for {subject or ', '.join(filename)}: name objects that the cloud runs")
+        named = subject or ", ".join(filename)
+        raise Failure(f"there is no plan for {named}: accounts, batches, schedules, and objects of others have none")
     typer.echo(as_json(rows) if output is Output.JSON else table(_COLUMNS, rows) + total(rows), nl=False)
 
 

@@ -30,12 +30,15 @@ _MADE_LATE: Final = frozenset({POD.create, VM.create, CLUSTER.create})
 # How the name of what a schedule starts ends.
 _BY_THE_TIME: Final = re.compile(r"-\d{6,}$")
 # What is listed everywhere, again and again, is so while nothing else happens too.
-_QUIET: Final = ("rest", "")
+_REST: Final = "rest"
+_QUIET: Final = (_REST, "")
 SOMETIMES: Final[Mapping[tuple[Side, str, str], str]] = {
     (Side.CLOUD, CLUSTER.look[0], "*"): "what has settled is in its organization's list, so who is faster"
     " decides whether a phase has one more look at it alone",
     (Side.CLOUD, RUNNERS.look[0], "*"): "of what has settled, nobody sees when it is looked at",
     (Side.KUBE, "GET secrets", "default-webhook"): "it is read again by the clock, and a phase may be over before",
+    (Side.KUBE, "PATCH cloudaccounts/status", "other"): "the account's next look at its money asks for it, in whatever"
+    " phase that is",
     (Side.KUBE, "GET secrets", "training"): "a deletion begins with a look only if it is told before the next poll",
     **{
         (
@@ -134,6 +137,8 @@ def may_be_hollow(plan: Plan) -> str:
             return "what is forced away is not made again, so nothing can overtake it"
         if rule.operation in _WHEN_FORCED:
             return "the operator may be faster than who takes the finalizer off"
+    if rule.phase == _REST and rule.side is Side.CLOUD and rule.operation.startswith("GET "):
+        return "what rests is looked at by the clock, and the rest may be over before"
     return SOMETIMES.get((rule.side, rule.operation, rule.subject), "")
 
 

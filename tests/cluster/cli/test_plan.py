@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from tests.support.kubectl import Kubectl
     from tests.support.workspace import Workspace
 
+_NONE = "accounts, batches, schedules, and objects of others have none"
+
 
 async def _plan(workspace: Workspace, *arguments: str, stdin: Manifest | None = None) -> list[dict[str, Any]]:
     text = "" if stdin is None else json.dumps(stdin)
@@ -65,8 +67,8 @@ async def test_what_cannot_be_planned_is_said_in_a_sentence(workspace: Workspace
         (): "name either one object, as in gpod/trainer, or files with -f",
         ("gpod/trainer", "-f", "-"): "name either one object, as in gpod/trainer, or files with -f",
         ("gpod/trainer",): 'gpupods.gpurelay.dev "trainer" not found',
-        ("cacct/default",): "nothing is planned for cacct/default: name objects that the cloud runs",
-        ("secret/relay-api-key",): "nothing is planned for secret/relay-api-key: name objects that the cloud runs",
+        ("cacct/default",): f"there is no plan for cacct/default: {_NONE}",
+        ("secret/relay-api-key",): f"there is no plan for secret/relay-api-key: {_NONE}",
     }.items():
         refused = await workspace.kubectl.relay("plan", *arguments)
         assert (refused.exit_code > 0, refused.stderr) == (True, f"kubectl relay: {sentence}\n")
