@@ -73,6 +73,7 @@ from relay_localcloud.providers import (
 from relay_localcloud.providers import routes as provider_routes
 from relay_localcloud.quotas import routes as quota_routes
 from relay_localcloud.quotas.quotas import Rates
+from relay_localcloud.runtimes.simulated import Simulated
 from relay_localcloud.serving import moves as serving_moves
 from relay_localcloud.serving import routes as serving_routes
 from relay_localcloud.tooling import registry_credentials, runner_pools
@@ -180,6 +181,7 @@ def management_routes(options: Options) -> list[Route]:
 def open_cloud(store: Store, options: Options, gateway_url: str, inference_url: str) -> Cloud:
     """Put the parts of a cloud together on its state; `gateway_url` is where workloads have their endpoints."""
     store.beyond_loopback = options.beyond_loopback
+    store.runtime_of = Simulated
     store.count({quota.name: counted for quota, counted in COUNTED.items()})
     faults = FaultRegistry(store)
     deliveries = Deliveries(store, faults, options.reach)

@@ -22,10 +22,12 @@ from relay_localcloud.quotas import quotas
 from relay_localcloud.replicas.census import Census, degradation
 from relay_localcloud.replicas.engine import Replicas
 from relay_localcloud.replicas.states import ReplicaTrigger
+from relay_localcloud.runtimes.runtime import Facts, Wanted
 from relay_wire.clusters import ClusterStatus
 from relay_wire.events import EventType
 
 STOP: Final = "cluster.stop"
+FACTS: Final = Facts(stopped=STOP)
 GRACE: Final = "cluster.grace"
 """A cluster none of whose replicas is healthy fails when this falls due."""
 
@@ -132,14 +134,12 @@ def _place_replicas(tx: Tx, cluster: Cluster) -> None:
     REPLICAS.require_more(tx, cluster, had=0)
 
 
-_EFFECTS: Final[Mapping[ClusterEffect, Callable[[Tx, Cluster], None]]] = {
+_EFFECTS: Final[Mapping[ClusterEffect, Callable[[Tx, Cluster], object]]] = {
     ClusterEffect.PLACE_REPLICAS: _place_replicas,
     ClusterEffect.RESTART_REPLICAS: _to_all(ReplicaTrigger.RESTART),
     ClusterEffect.STOP_REPLICAS: _to_all(ReplicaTrigger.STOP),
     ClusterEffect.TERMINATE_REPLICAS: _to_all(ReplicaTrigger.TERMINATE),
-    ClusterEffect.SET_STOP_TIMER: lambda tx, cluster: tx.schedule(
-        tx.now + seconds(tx.settings.stop_seconds), STOP, cluster.id
-    ),
+    ClusterEffect.WANT_STOPPED: lambda tx, cluster: tx.runtime.want(FACTS, cluster.id, Wanted.STOPPED),
     ClusterEffect.TELL_FAILED: _tell,
 }
 
@@ -167,7 +167,7 @@ REPLICAS: Final = Replicas(
     noun="cluster",
     rows=clusters.REPLICA_ROWS,
     queue=vacancies.CLUSTERS,
-    start="replica.start",
+    facts=Facts(started="replica.start"),
     find=clusters.find,
     settle=settle,
     surplus=(ReplicaTrigger.TERMINATE, "The cluster was scaled down."),

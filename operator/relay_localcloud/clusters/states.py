@@ -32,7 +32,7 @@ class ClusterEffect(Enum):
     RESTART_REPLICAS = auto()
     STOP_REPLICAS = auto()
     TERMINATE_REPLICAS = auto()
-    SET_STOP_TIMER = auto()
+    WANT_STOPPED = auto()
     TELL_FAILED = auto()
 
 
@@ -42,7 +42,7 @@ ClusterOutcome = ClusterMove | Refusal | Stay
 _F = ClusterEffect
 _START: Final = ClusterMove(C.PROVISIONING, (_F.PLACE_REPLICAS,))
 _RESTART_IN_PLACE: Final = ClusterMove(None, (_F.RESTART_REPLICAS,))
-_WIND_DOWN: Final = ClusterMove(C.STOPPING, (_F.STOP_REPLICAS, _F.SET_STOP_TIMER))
+_WIND_DOWN: Final = ClusterMove(C.STOPPING, (_F.STOP_REPLICAS, _F.WANT_STOPPED))
 _FAIL: Final = ClusterMove(C.FAILED, (_F.TERMINATE_REPLICAS, _F.TELL_FAILED))
 _TERMINATE: Final = ClusterMove(C.TERMINATED, (_F.TERMINATE_REPLICAS,))
 _SCALE: Final = ClusterMove(None)

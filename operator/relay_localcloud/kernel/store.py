@@ -2,7 +2,7 @@
 
     with store.transaction() as tx:
         tx.connection.execute(insert(pods).values(id=tx.new_id("pod"), created_at=tx.now))
-        tx.schedule(tx.now + seconds(tx.settings.placement_seconds), "pod.placed", pod_id)
+        tx.schedule(tx.now + DAY, "pod.retention", pod_id)
 
 Contract: never `await` inside a transaction, so nothing can come between its statements; endpoints are `async def`, so
 they run on this thread; leave the block (which commits) before answering. An exception rolls everything back.
@@ -27,6 +27,7 @@ from relay_localcloud.kernel.disk import StateError, Unwritable
 from relay_localcloud.kernel.due import QueuedCall
 from relay_localcloud.kernel.prepared import Prepared
 from relay_localcloud.kernel.schema import SCHEMA_VERSION, metadata
+from relay_localcloud.runtimes.runtime import Runtime
 from relay_localcloud.settings import Settings
 
 _STATEMENTS = 1_000
@@ -57,6 +58,9 @@ _WRITE_META = Prepared(insert(tables.meta).prefix_with("OR REPLACE"))
 Emitted = Callable[["Tx", str, str, Mapping[str, JsonValue]], None]
 """What records an event: of which organization, its type, its data."""
 
+RuntimeOf = Callable[["Tx"], Runtime]
+"""The runtime, as a transaction has it."""
+
 
 @dataclass
 class Tx:
@@ -67,10 +71,16 @@ class Tx:
     settings: Settings
     _emitted: "Emitted"
     beyond_loopback: bool
+    _runtime_of: "RuntimeOf"
     _after_commit: list[Callable[[], None]] = field(default_factory=list)
     _queue_changed: bool = False
     _calls: list[tuple[str, QueuedCall]] = field(default_factory=list)
     _notes: "list[Callable[[Tx], None]]" = field(default_factory=list)
+
+    @property
+    def runtime(self) -> Runtime:
+        """What runs what the rows want: whoever changes that tells it."""
+        return self._runtime_of(self)
 
     def schedule(
         self,
@@ -145,6 +155,8 @@ class Store:
         """Called once a transaction that scheduled or cancelled a transition is on disk; the clock sets it."""
         self.emitted: Emitted = lambda *_: None
         """Called in the transaction that tells of an event; `webhooks/` sets it."""
+        self.runtime_of: RuntimeOf = _nothing_runs
+        """What a transaction has as its `runtime`; `app.py` sets it."""
         self.call_queued: dict[str, Callable[[QueuedCall], None]] = {}
         """By kind: called once an outbound item that was scheduled is on disk; `clock/outbound.py` sets it."""
 
@@ -185,7 +197,7 @@ class Store:
         try:
             self._now = now
             with _immediate(self._raw), history.overlay(self._raw, now) if lag else nullcontext():
-                tx = Tx(self._connection, now, self.settings, self.emitted, self.beyond_loopback)
+                tx = Tx(self._connection, now, self.settings, self.emitted, self.beyond_loopback, self.runtime_of)
                 yield tx
         finally:
             self._open = False
@@ -258,6 +270,10 @@ def read_meta(connection: Connection, name: str) -> str | None:
 def write_meta(connection: Connection, name: str, value: str) -> None:
     """Keep a single fact, as JSON."""
     _WRITE_META.run(connection, name=name, value=value)
+
+
+def _nothing_runs(_: Tx) -> Runtime:
+    raise RuntimeError("nothing runs on this state: give its Store a runtime first, as open_cloud does")
 
 
 def _connect(path: str) -> Connection:

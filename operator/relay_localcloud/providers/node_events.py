@@ -43,8 +43,8 @@ def returned(tx: Tx, node_id: str) -> None:
     nodes.set_standing(tx, node_id, reporting=True)
     tx.cancel(GRACE, node_id)
     for workload in workloads.on_node(tx, node_id):
-        start_is_overdue = workload.status is PodStatus.DEPLOYING and workload.due_at is None
-        moves.apply(tx, workload, Trigger.STARTED if start_is_overdue else Trigger.NODE_RETURNED)
+        has_started = workload.status is PodStatus.DEPLOYING and tx.runtime.has_started(moves.FACTS, workload.id)
+        moves.apply(tx, workload, Trigger.STARTED if has_started else Trigger.NODE_RETURNED)
     _to_replicas(tx, node_id, ReplicaTrigger.NODE_RETURNED, None)()
     announce_vacancy(tx, nodes.get(tx, node_id).gpu_model_id)
 

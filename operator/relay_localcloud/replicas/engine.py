@@ -9,7 +9,6 @@ from relay_localcloud.capacity.claims import no_room
 from relay_localcloud.capacity.placement import Demand
 from relay_localcloud.capacity.vacancies import Queue, announce_vacancy
 from relay_localcloud.kernel.due import DueHandler, DueItem
-from relay_localcloud.kernel.instants import seconds
 from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import billing
@@ -17,6 +16,7 @@ from relay_localcloud.money.billing import Billed
 from relay_localcloud.replicas.rows import Replica
 from relay_localcloud.replicas.states import REPLICA_TRANSITIONS, ReplicaEffect, ReplicaState, ReplicaTrigger
 from relay_localcloud.replicas.steps import Intent, Member, Steps, next_steps
+from relay_localcloud.runtimes.runtime import Facts, Wanted
 from relay_wire.events import EventType
 
 _EVENTS: Final[Mapping[ReplicaEffect, EventType]] = {
@@ -63,13 +63,11 @@ class Replicas(Generic[GroupT]):
     noun: str
     rows: Rows[Replica]
     queue: Queue
-    start: str
-    """The due item of a replica that starts."""
+    facts: Facts
+    """What each replica is told of itself; one that is not told that it stopped, its group ends."""
     find: Callable[[Tx, str], GroupT | None]
     settle: Callable[[Tx, GroupT], GroupT]
     """Brings a group in step with its replicas, which begins with `fill`."""
-    drained: str | None = None
-    """The due item of a replica that stops by itself; None: its group ends it."""
     surplus: tuple[ReplicaTrigger, str | None] = (ReplicaTrigger.STOP, None)
     """What happens to replicas that are too many, and why."""
     stopping: str = ReplicaState.STOPPING.value
@@ -178,9 +176,9 @@ class Replicas(Generic[GroupT]):
 
     def handlers(self) -> Mapping[str, DueHandler]:
         """What happens to replicas of this kind when something falls due."""
-        started, drained = self._at(ReplicaTrigger.STARTED), self._at(ReplicaTrigger.TERMINATE)
-        ends = {} if self.drained is None else {self.drained: drained}
-        return {self.start: started, self.queue.fill: self._room_was_freed, **ends}
+        told = {self.facts.started: ReplicaTrigger.STARTED, self.facts.stopped: ReplicaTrigger.TERMINATE}
+        facts = {kind: self._at(trigger) for kind, trigger in told.items() if kind is not None}
+        return {self.queue.fill: self._room_was_freed, **facts}
 
     def _place(self, tx: Tx, group: GroupT, count: int) -> int:
         """Place up to `count` more replicas and let them start; how many found room."""
@@ -203,7 +201,7 @@ class Replicas(Generic[GroupT]):
                 engine_image=group.intent.engine_image,
                 created_at=tx.now,
             )
-            self._set_start_timer(tx, replica_id)
+            tx.runtime.want(self.facts, replica_id, Wanted.STARTED)
         return count
 
     def _do(self, tx: Tx, group: GroupT, replica: Replica, effect: ReplicaEffect, reason: str | None) -> None:
@@ -214,11 +212,10 @@ class Replicas(Generic[GroupT]):
                 billing.stop_billing(tx, group.organization_id, replica.id)
             case ReplicaEffect.GIVE_BACK:
                 self._give_back(tx, group, replica)
-            case ReplicaEffect.SET_START_TIMER:
-                self._set_start_timer(tx, replica.id)
-            case ReplicaEffect.SET_DRAIN_TIMER:
-                if self.drained is not None:
-                    tx.schedule(tx.now + seconds(tx.settings.stop_seconds), self.drained, replica.id)
+            case ReplicaEffect.WANT_STARTED:
+                tx.runtime.want(self.facts, replica.id, Wanted.STARTED)
+            case ReplicaEffect.WANT_STOPPED:
+                tx.runtime.want(self.facts, replica.id, Wanted.STOPPED)
             case ReplicaEffect.TELL_HEALTHY | ReplicaEffect.TELL_UNHEALTHY | ReplicaEffect.TELL_TERMINATED:
                 self._tell(tx, group, replica, _EVENTS[effect], reason)
 
@@ -235,17 +232,11 @@ class Replicas(Generic[GroupT]):
         )
 
     def _give_back(self, tx: Tx, group: GroupT, replica: Replica) -> None:
-        tx.cancel(self.start, replica.id)
-        if self.drained is not None:
-            tx.cancel(self.drained, replica.id)
+        tx.runtime.want(self.facts, replica.id, Wanted.GONE)
         addresses.give_back(tx, replica.id)
         claims.release(tx, replica.id)
         if group.gpu_model_id is not None:
             announce_vacancy(tx, group.gpu_model_id)
-
-    def _set_start_timer(self, tx: Tx, replica_id: str) -> None:
-        due_at = tx.now + seconds(tx.settings.placement_seconds) + seconds(tx.settings.start_seconds)
-        tx.schedule(due_at, self.start, replica_id)
 
     def _tell(self, tx: Tx, group: GroupT, replica: Replica, event: EventType, reason: str | None) -> None:
         named = {f"{self.noun}Id": group.id, "organizationId": group.organization_id, "name": group.name}

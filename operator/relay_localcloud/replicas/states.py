@@ -39,9 +39,9 @@ class ReplicaEffect(Enum):
 
     START_BILLING = auto()
     STOP_BILLING = auto()
-    GIVE_BACK = auto()  # its GPUs and its address
-    SET_START_TIMER = auto()
-    SET_DRAIN_TIMER = auto()
+    GIVE_BACK = auto()  # its GPUs and its address, and nothing of it runs
+    WANT_STARTED = auto()
+    WANT_STOPPED = auto()
     TELL_HEALTHY = auto()
     TELL_UNHEALTHY = auto()
     TELL_TERMINATED = auto()
@@ -51,7 +51,7 @@ ReplicaMove = Move[ReplicaState, ReplicaEffect]
 
 _S, _T, _E = ReplicaState, ReplicaTrigger, ReplicaEffect
 _SERVE: Final = ReplicaMove(_S.HEALTHY, (_E.START_BILLING, _E.TELL_HEALTHY))
-_STOP: Final = ReplicaMove(_S.STOPPING, (_E.STOP_BILLING, _E.SET_DRAIN_TIMER))
+_STOP: Final = ReplicaMove(_S.STOPPING, (_E.STOP_BILLING, _E.WANT_STOPPED))
 _END: Final = ReplicaMove(_S.TERMINATED, (_E.STOP_BILLING, _E.GIVE_BACK, _E.TELL_TERMINATED))
 _WHILE_IT_RUNS: Final = {_T.STOP: _STOP, _T.TERMINATE: _END}
 
@@ -69,7 +69,7 @@ _ROWS: Final[Mapping[ReplicaState, Mapping[ReplicaTrigger, ReplicaMove]]] = {
     _S.UNHEALTHY: {
         **_WHILE_IT_RUNS,
         _T.CHECK_PASSED: ReplicaMove(_S.HEALTHY, (_E.TELL_HEALTHY,)),
-        _T.RESTART: ReplicaMove(_S.PROVISIONING, (_E.STOP_BILLING, _E.SET_START_TIMER)),
+        _T.RESTART: ReplicaMove(_S.PROVISIONING, (_E.STOP_BILLING, _E.WANT_STARTED)),
         _T.NODE_SILENT: ReplicaMove(_S.LOST, (_E.STOP_BILLING,)),
     },
     _S.LOST: {**_WHILE_IT_RUNS, _T.NODE_RETURNED: _SERVE},

@@ -10,6 +10,7 @@ from relay_localcloud.kernel.due import DueHandler
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.replicas.census import Census, degradation
 from relay_localcloud.replicas.engine import Replicas
+from relay_localcloud.runtimes.runtime import Facts
 from relay_localcloud.serving import rows
 from relay_localcloud.serving.rows import DEPLOYMENTS, Deployment
 from relay_localcloud.serving.states import SERVING, TRANSITIONS, Trigger, derived_status
@@ -56,10 +57,9 @@ REPLICAS: Final = Replicas(
     noun="deployment",
     rows=rows.REPLICA_ROWS,
     queue=vacancies.DEPLOYMENTS,
-    start="serving.start",
+    facts=Facts(started="serving.start", stopped="serving.drained"),
     find=rows.find,
     settle=settle,
-    drained="serving.drained",
     stopping="draining",
 )
 

@@ -19,6 +19,7 @@ from relay_localcloud.http.errors import ApiError
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import billing
 from relay_localcloud.quotas import quotas
+from relay_localcloud.runtimes.runtime import Wanted
 from relay_localcloud.workloads import moves
 from relay_localcloud.workloads.workloads import POD, VM, WORKLOADS, Workload
 from relay_wire.clusters import ClusterCreate
@@ -145,7 +146,7 @@ def create(
     tail = workload_id.rpartition("_")[2]
     if room is not None:
         claims.claim(tx, room, gpu_count, workload_id, workload_id)
-    placed_at, due_at = moves.arm_start(tx, workload_id)
+    expected = tx.runtime.want(moves.FACTS, workload_id, Wanted.STARTED)
     return WORKLOADS.insert(
         tx,
         id=workload_id,
@@ -154,8 +155,8 @@ def create(
         name=body.name or f"{kind}-{tail[:10]}",
         status=PodStatus.DEPLOYING,
         changed_at=tx.now,
-        placed_at=placed_at,
-        due_at=due_at,
+        placed_at=expected.placed_at,
+        due_at=expected.due_at,
         created_at=tx.now,
         node_id=room.id if room else None,
         gpu_count=gpu_count,

@@ -15,10 +15,11 @@ from relay_localcloud.http.outcomes import decided
 from relay_localcloud.identity import organizations
 from relay_localcloud.identity.notices import tell_owners
 from relay_localcloud.kernel.due import DueHandler, DueItem
-from relay_localcloud.kernel.instants import DAY, seconds
+from relay_localcloud.kernel.instants import DAY
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.money import billing
 from relay_localcloud.quotas import quotas
+from relay_localcloud.runtimes.runtime import Expected, Facts
 from relay_localcloud.workloads import snapshots, vm_logs, workloads
 from relay_localcloud.workloads.transitions import (
     HOLDS_GPUS,
@@ -37,6 +38,8 @@ from relay_wire.pods import PodStatus
 TIMER: Final = "workload.timer"
 """The one due item of a workload; its state says what it is for."""
 
+FACTS: Final = Facts(started=TIMER, stopped=TIMER)
+
 RETENTION: Final = 7 * DAY
 
 
@@ -54,20 +57,12 @@ def apply(tx: Tx, workload: Workload, trigger: Trigger, reason: str | None = Non
     return workload if move is None else _carry_out(tx, workload, move, Cause(trigger, reason))
 
 
-def arm_start(tx: Tx, workload_id: str) -> tuple[int, int]:
-    """Set the timer of a start; returns when the container starts and when it runs."""
-    placed_at = tx.now + seconds(tx.settings.placement_seconds)
-    due_at = placed_at + seconds(tx.settings.start_seconds)
-    tx.schedule(due_at, TIMER, workload_id)
-    return placed_at, due_at
-
-
 def _carry_out(tx: Tx, workload: Workload, move: Move, cause: Cause) -> Workload:
     for effect in move.effects:
         _EFFECTS[effect](tx, workload, cause)
     if move.to is PodStatus.TERMINATED:
         workloads.ENDED.one_ended(tx)
-    placed_at, due_at = _set_timer(tx, workload, move.timer)
+    expected = _awaited(tx, workload, move)
     out_of_funds_at = workload.out_of_funds_at if move.to is PodStatus.STOPPED else None
     if cause.trigger is Trigger.BALANCE_RAN_OUT:
         out_of_funds_at = tx.now
@@ -78,22 +73,21 @@ def _carry_out(tx: Tx, workload: Workload, move: Move, cause: Cause) -> Workload
         status_reason=cause.reason or (workload.status_reason if cause.trigger is Trigger.STOPPED else None),
         out_of_funds_at=out_of_funds_at,
         changed_at=tx.now,
-        placed_at=placed_at,
-        due_at=due_at,
+        placed_at=expected.placed_at,
+        due_at=expected.due_at,
         terminated_at=tx.now if move.to is PodStatus.TERMINATED else None,
     )
 
 
-def _set_timer(tx: Tx, workload: Workload, timer: Timer | None) -> tuple[int | None, int | None]:
-    if timer is Timer.START:
-        return arm_start(tx, workload.id)
-    due_at = _DUE_AT[timer](tx, workload)
-    if due_at is not None:
-        tx.schedule(due_at, TIMER, workload.id)
-        return None, due_at
+def _awaited(tx: Tx, workload: Workload, move: Move) -> Expected:
     if workload.due_at is not None and workload.due_at > tx.now:
         tx.cancel(TIMER, workload.id)
-    return None, None
+    expected = Expected() if move.wanted is None else tx.runtime.want(FACTS, workload.id, move.wanted)
+    ends_at = _ENDS_AT[move.timer](tx, workload)
+    if ends_at is None:
+        return expected
+    tx.schedule(ends_at, TIMER, workload.id)
+    return Expected(due_at=ends_at)
 
 
 def _unfunded_retention(_: Tx, workload: Workload) -> int | None:
@@ -101,8 +95,7 @@ def _unfunded_retention(_: Tx, workload: Workload) -> int | None:
     return stopped_at + RETENTION if stopped_at is not None and workload.kind == workloads.POD else None
 
 
-_DUE_AT: Final[Mapping[Timer | None, Callable[[Tx, Workload], int | None]]] = {
-    Timer.STOP: lambda tx, _: tx.now + seconds(tx.settings.stop_seconds),
+_ENDS_AT: Final[Mapping[Timer | None, Callable[[Tx, Workload], int | None]]] = {
     Timer.RETENTION: lambda tx, _: tx.now + RETENTION,
     Timer.RETENTION_IF_UNFUNDED: _unfunded_retention,
     None: lambda _, __: None,

@@ -12,6 +12,7 @@ from typing import Final
 
 from relay_localcloud.http import outcomes
 from relay_localcloud.http.outcomes import STAY, Refusal, Stay, every_pair
+from relay_localcloud.runtimes.runtime import Wanted
 from relay_wire.pods import PodStatus as S
 
 
@@ -49,34 +50,33 @@ class Effect(Enum):
 
 
 class Timer(Enum):
-    """What comes of itself after a move, and how long that takes."""
+    """What the cloud ends of itself after a move, and how long that takes."""
 
-    START = auto()  # placementSeconds, then startSeconds
-    STOP = auto()  # stopSeconds
     RETENTION = auto()  # 7 days
     RETENTION_IF_UNFUNDED = auto()  # 7 days, where the balance stopped it
 
 
 @dataclass(frozen=True)
 class Move(outcomes.Move[S, Effect]):
-    """After its effects the timer is set."""
+    """After its effects the runtime learns what is wanted from then on (None: what was), and the timer is set."""
 
+    wanted: Wanted | None = None
     timer: Timer | None = None
 
 
 Outcome = Move | Refusal | Stay
 
-_START: Final = Move(S.DEPLOYING, (Effect.CLAIM_GPUS,), Timer.START)
+_START: Final = Move(S.DEPLOYING, (Effect.CLAIM_GPUS,), Wanted.STARTED)
 _RUN: Final = Move(S.RUNNING, (Effect.START_BILLING, Effect.BOOT, Effect.TELL_RUNNING))
 _RECREATE: Final = Move(S.RUNNING, (Effect.BOOT,))
-_WIND_DOWN: Final = Move(S.STOPPING, (Effect.STOP_BILLING,), Timer.STOP)
-_HALT: Final = Move(S.STOPPED, (Effect.RELEASE_GPUS, Effect.TELL_STOPPED), Timer.RETENTION_IF_UNFUNDED)
-_FAIL: Final = Move(S.FAILED, (Effect.STOP_BILLING, Effect.RELEASE_GPUS))
-_INTERRUPT: Final = Move(S.INTERRUPTED, (Effect.STOP_BILLING,), Timer.RETENTION)
+_WIND_DOWN: Final = Move(S.STOPPING, (Effect.STOP_BILLING,), Wanted.STOPPED)
+_HALT: Final = Move(S.STOPPED, (Effect.RELEASE_GPUS, Effect.TELL_STOPPED), Wanted.GONE, Timer.RETENTION_IF_UNFUNDED)
+_FAIL: Final = Move(S.FAILED, (Effect.STOP_BILLING, Effect.RELEASE_GPUS), Wanted.GONE)
+_INTERRUPT: Final = Move(S.INTERRUPTED, (Effect.STOP_BILLING,), timer=Timer.RETENTION)
 _TERMINATE: Final = Move(
-    S.TERMINATED, (Effect.STOP_BILLING, Effect.RELEASE_GPUS, Effect.DELETE_DISK, Effect.TELL_TERMINATED)
+    S.TERMINATED, (Effect.STOP_BILLING, Effect.RELEASE_GPUS, Effect.DELETE_DISK, Effect.TELL_TERMINATED), Wanted.GONE
 )
-_TERMINATE_WITH_NOTICE: Final = Move(S.TERMINATED, (Effect.SEND_EMAIL, *_TERMINATE.effects))
+_TERMINATE_WITH_NOTICE: Final = Move(S.TERMINATED, (Effect.SEND_EMAIL, *_TERMINATE.effects), Wanted.GONE)
 
 _NOT_STARTED_YET: Final = Refusal("It is still being started: wait until it is running.")
 _STOPPING: Final = Refusal("Its previous run is still being torn down: try again in a moment.", "POD_STOPPING")

@@ -17,11 +17,10 @@ from sqlalchemy import Index
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.kernel.rows import Rows
 from relay_localcloud.kernel.store import Tx
+from relay_localcloud.runtimes.runtime import CLOUD_INIT
 from relay_localcloud.workloads.workloads import VM, WORKLOADS, Workload
 from relay_wire.pods import PodStatus
 
-BOOT: Final = "boot"
-CLOUD_INIT: Final = "cloud-init"
 HEALTH_CHECK: Final = "health-check"
 
 
@@ -43,10 +42,11 @@ def boot(tx: Tx, vm: Workload) -> None:
     """Note a boot, and run what runs on the first one of a disk; pods do not boot."""
     if vm.kind != VM:
         return
-    write(tx, vm.id, BOOT, "The VM booted.")
     script = json.loads(vm.request).get("cloudInit")
-    if script is not None and LINES.find(tx, vm_id=vm.id, source=CLOUD_INIT) is None:
-        write(tx, vm.id, CLOUD_INIT, f"The script of {len(script)} characters ran as root, once for this disk.")
+    if script is not None and LINES.find(tx, vm_id=vm.id, source=CLOUD_INIT) is not None:
+        script = None
+    for source, line in tx.runtime.boot_log(script):
+        write(tx, vm.id, source, line)
 
 
 def write(tx: Tx, vm_id: str, source: str, line: str) -> None:

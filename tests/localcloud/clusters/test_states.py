@@ -31,7 +31,7 @@ MOVES = [(trigger, move) for (_, trigger), move in CLUSTER_TRANSITIONS.items() i
 
 ON_ARRIVAL = {
     ClusterStatus.PROVISIONING: (ClusterEffect.PLACE_REPLICAS,),
-    ClusterStatus.STOPPING: (ClusterEffect.STOP_REPLICAS, ClusterEffect.SET_STOP_TIMER),
+    ClusterStatus.STOPPING: (ClusterEffect.STOP_REPLICAS, ClusterEffect.WANT_STOPPED),
     ClusterStatus.STOPPED: (ClusterEffect.TERMINATE_REPLICAS,),
     ClusterStatus.FAILED: (ClusterEffect.TERMINATE_REPLICAS, ClusterEffect.TELL_FAILED),
     ClusterStatus.TERMINATED: (ClusterEffect.TERMINATE_REPLICAS,),

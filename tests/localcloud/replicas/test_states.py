@@ -35,8 +35,8 @@ TOLD_AT = {
     ReplicaState.TERMINATED: ReplicaEffect.TELL_TERMINATED,
 }
 ON_ARRIVAL = {
-    ReplicaState.PROVISIONING: ReplicaEffect.SET_START_TIMER,
-    ReplicaState.STOPPING: ReplicaEffect.SET_DRAIN_TIMER,
+    ReplicaState.PROVISIONING: ReplicaEffect.WANT_STARTED,
+    ReplicaState.STOPPING: ReplicaEffect.WANT_STOPPED,
     ReplicaState.TERMINATED: ReplicaEffect.GIVE_BACK,
 }
 MONEY = {ReplicaEffect.START_BILLING, ReplicaEffect.STOP_BILLING}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from relay_localcloud.runtimes.runtime import Wanted
 from relay_localcloud.workloads.transitions import TRANSITIONS, Effect, Home, Move, Timer, Trigger, start_refusal
 from relay_wire.pods import PodStatus
 from tests.localcloud.support.cells import cell_of, cells
@@ -27,19 +28,20 @@ RETENTION_OVER   -            -            -             terminated  terminated 
 
 MOVES = [(state, trigger, move) for (state, trigger), move in TRANSITIONS.items() if isinstance(move, Move)]
 
-ON_ARRIVAL: dict[PodStatus, tuple[tuple[Effect, ...], Timer | None]] = {
-    PodStatus.DEPLOYING: ((Effect.CLAIM_GPUS,), Timer.START),
-    PodStatus.RUNNING: ((Effect.START_BILLING, Effect.BOOT, Effect.TELL_RUNNING), None),
-    PodStatus.STOPPING: ((Effect.STOP_BILLING,), Timer.STOP),
-    PodStatus.STOPPED: ((Effect.RELEASE_GPUS, Effect.TELL_STOPPED), Timer.RETENTION_IF_UNFUNDED),
-    PodStatus.INTERRUPTED: ((Effect.STOP_BILLING,), Timer.RETENTION),
-    PodStatus.FAILED: ((Effect.STOP_BILLING, Effect.RELEASE_GPUS), None),
+ON_ARRIVAL: dict[PodStatus, tuple[tuple[Effect, ...], Wanted | None, Timer | None]] = {
+    PodStatus.DEPLOYING: ((Effect.CLAIM_GPUS,), Wanted.STARTED, None),
+    PodStatus.RUNNING: ((Effect.START_BILLING, Effect.BOOT, Effect.TELL_RUNNING), None, None),
+    PodStatus.STOPPING: ((Effect.STOP_BILLING,), Wanted.STOPPED, None),
+    PodStatus.STOPPED: ((Effect.RELEASE_GPUS, Effect.TELL_STOPPED), Wanted.GONE, Timer.RETENTION_IF_UNFUNDED),
+    PodStatus.INTERRUPTED: ((Effect.STOP_BILLING,), None, Timer.RETENTION),
+    PodStatus.FAILED: ((Effect.STOP_BILLING, Effect.RELEASE_GPUS), Wanted.GONE, None),
     PodStatus.TERMINATED: (
         (Effect.STOP_BILLING, Effect.RELEASE_GPUS, Effect.DELETE_DISK, Effect.TELL_TERMINATED),
+        Wanted.GONE,
         None,
     ),
 }
-"""What a move does beside changing the state, by where it leads, and what comes of itself then."""
+"""What a move does beside changing the state, by where it leads; what is wanted then, and what ends of itself."""
 
 
 def test_the_table_has_every_state_and_trigger() -> None:
@@ -53,13 +55,13 @@ def test_what_a_trigger_does(state: str, trigger: str, cell: str) -> None:
 
 
 @pytest.mark.parametrize(("state", "trigger", "move"), MOVES)
-def test_what_a_move_bills_claims_and_tells(state: PodStatus, trigger: Trigger, move: Move) -> None:
-    effects, timer = ON_ARRIVAL[move.to]
+def test_what_a_move_bills_claims_tells_and_wants(state: PodStatus, trigger: Trigger, move: Move) -> None:
+    effects, wanted, timer = ON_ARRIVAL[move.to]
     if state is move.to:
         effects = (Effect.BOOT,)  # its container is recreated in place
     if move.to is PodStatus.TERMINATED and trigger is not Trigger.TERMINATE:
         effects = (Effect.SEND_EMAIL, *effects)  # the cloud deletes nothing by itself without one
-    assert (move.effects, move.timer) == (effects, timer)
+    assert (move.effects, move.wanted, move.timer) == (effects, wanted, timer)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,152 @@
+"""A cloud on another runtime: it says what is wanted, and takes nothing for done that was not reported."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
+
+from relay_localcloud import app
+from relay_localcloud.capacity.nodes import NewNode, add_node
+from relay_localcloud.clusters import admission as cluster_admission
+from relay_localcloud.clusters import clusters
+from relay_localcloud.clusters import moves as cluster_moves
+from relay_localcloud.clusters.states import ClusterTrigger
+from relay_localcloud.identity import organizations
+from relay_localcloud.kernel import due
+from relay_localcloud.kernel.store import Store
+from relay_localcloud.providers import node_events
+from relay_localcloud.replicas.states import ReplicaTrigger
+from relay_localcloud.runtimes.runtime import Expected, Facts, Wanted
+from relay_localcloud.workloads import admission, moves, vm_logs, workloads
+from relay_localcloud.workloads.transitions import Trigger
+from relay_wire.clusters import ClusterCreate, ClusterStatus
+from relay_wire.pods import PodStatus
+from relay_wire.vms import VmCreate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from relay_localcloud.cloud import Cloud
+    from relay_localcloud.clusters.clusters import Cluster
+    from relay_localcloud.kernel.store import Tx
+    from relay_localcloud.workloads.workloads import Workload
+
+
+@dataclass
+class Silent:
+    """Notes what is wanted, promises nothing and reports nothing."""
+
+    wants: list[tuple[str, Wanted]] = field(default_factory=list)
+
+    def want(self, facts: Facts, holder_id: str, wanted: Wanted) -> Expected:
+        self.wants.append((holder_id, wanted))
+        return Expected()
+
+    def has_started(self, facts: Facts, holder_id: str) -> bool:
+        return False
+
+    def boot_log(self, script: str | None) -> Sequence[tuple[str, str]]:
+        return []
+
+
+@dataclass(frozen=True)
+class Room:
+    """A cloud with one node, on a runtime of the test's own."""
+
+    cloud: Cloud
+    runtime: Silent
+    tx: Tx
+    organization_id: str
+    node_id: str
+
+    def vm(self) -> Workload:
+        body = VmCreate(name="one", cloud_init="#!/bin/sh")
+        room = admission.visible_node(self.tx, self.node_id, self.organization_id)
+        words = dict.fromkeys(("tier", "capability_tier"), "standard")
+        priced = {"gpu_model_id": room.gpu_model_id, "price_per_hour_cents": 1, "http_port": 80}
+        return admission.create(self.tx, body, self.organization_id, room, 1, **words, **priced)
+
+    def cluster(self) -> Cluster:
+        body = ClusterCreate(name="one", gpu_model_id="h100", replica_count=2)
+        return cluster_admission.create(self.tx, self.cloud.vault, self.organization_id, body, 1.0)
+
+    def of(self, workload: Workload) -> Workload:
+        found = workloads.find(self.tx, workload.id)
+        assert found is not None
+        return found
+
+
+@pytest.fixture
+def room() -> Iterator[Room]:
+    store, runtime = Store.ephemeral(), Silent()
+    cloud = app.open_cloud(store, app.Options(first_mode="frozen"), "http://localhost", "http://localhost")
+    store.runtime_of = lambda _: runtime
+    with store.transaction() as tx:
+        founded, _ = organizations.seed(tx)
+        node_id = add_node(tx, NewNode("h100", 8, "ams1", "eu-west", 512))
+        yield Room(cloud, runtime, tx, founded.organization_id, node_id)
+    store.close()
+
+
+def test_a_vm_is_what_its_runtime_reports(room: Room) -> None:
+    tx, vm = room.tx, room.vm()
+    assert (vm.status, vm.placed_at, vm.due_at) == (PodStatus.DEPLOYING, None, None)
+    moves.apply(tx, vm, Trigger.STARTED)
+    stopping = moves.apply(tx, room.of(vm), Trigger.STOP)
+    assert (stopping.status, stopping.due_at) == (PodStatus.STOPPING, None)
+    assert moves.apply(tx, stopping, Trigger.STOPPED).status is PodStatus.STOPPED
+    moves.apply(tx, room.of(vm), Trigger.TERMINATE)
+    assert room.runtime.wants == [
+        (vm.id, Wanted.STARTED),
+        (vm.id, Wanted.STOPPED),
+        (vm.id, Wanted.GONE),
+        (vm.id, Wanted.GONE),
+    ]
+    assert not due.is_scheduled(tx.connection, moves.TIMER, vm.id)
+
+
+def test_a_vm_that_deploys_has_not_started_because_its_node_returned(room: Room) -> None:
+    vm = room.vm()
+    node_events.fell_silent(room.tx, room.node_id)
+    node_events.returned(room.tx, room.node_id)
+    assert room.of(vm).status is PodStatus.DEPLOYING
+
+
+def test_what_is_interrupted_is_still_wanted_until_the_cloud_ends_it(room: Room) -> None:
+    vm = room.vm()
+    moves.apply(room.tx, vm, Trigger.NODE_LOST)
+    assert room.of(vm).due_at == room.tx.now + moves.RETENTION
+    assert due.is_scheduled(room.tx.connection, moves.TIMER, vm.id)
+    assert room.runtime.wants == [(vm.id, Wanted.STARTED)]
+    moves.apply(room.tx, room.of(vm), Trigger.TERMINATE)
+    assert room.runtime.wants[1:] == [(vm.id, Wanted.GONE)]
+    assert not due.is_scheduled(room.tx.connection, moves.TIMER, vm.id)
+
+
+def test_no_boot_is_made_up(room: Room) -> None:
+    vm = room.vm()
+    moves.apply(room.tx, vm, Trigger.STARTED)
+    assert vm_logs.lines_of(room.tx, vm.id) == []
+
+
+def test_a_cluster_is_what_the_runtime_of_its_replicas_reports(room: Room) -> None:
+    tx, cluster = room.tx, room.cluster()
+    one, other = (replica.id for replica in cluster_moves.REPLICAS.of(tx, cluster.id))
+    for replica in cluster_moves.REPLICAS.of(tx, cluster.id):
+        cluster_moves.REPLICAS.apply(tx, cluster, replica, ReplicaTrigger.STARTED)
+    assert cluster_moves.settle(tx, cluster).status is ClusterStatus.RUNNING
+    running = clusters.find(tx, cluster.id)
+    assert running is not None
+    stopping = cluster_moves.apply(tx, running, ClusterTrigger.STOP)
+    cluster_moves.apply(tx, stopping, ClusterTrigger.STOPPED)
+    assert room.runtime.wants == [
+        (one, Wanted.STARTED),
+        (other, Wanted.STARTED),
+        (one, Wanted.STOPPED),
+        (other, Wanted.STOPPED),
+        (cluster.id, Wanted.STOPPED),
+        (one, Wanted.GONE),
+        (other, Wanted.GONE),
+    ]
