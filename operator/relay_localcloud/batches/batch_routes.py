@@ -73,7 +73,7 @@ def _endpoint(body: BatchCreate) -> Family:
     if len(metadata) > MOST_METADATA:
         raise ApiError(400, f"metadata: at most {MOST_METADATA} entries.")
     if any(len(key) > LONGEST_KEY or len(value) > LONGEST_VALUE for key, value in metadata.items()):
-        raise ApiError(400, f"metadata: keys up to {LONGEST_KEY} characters, values up to {LONGEST_VALUE}.")
+        raise ApiError(400, f"metadata: a key has at most {LONGEST_KEY} characters, a value {LONGEST_VALUE}.")
     try:
         return Family(body.endpoint)
     except ValueError:

@@ -32,9 +32,9 @@ class ToolRoundError(Exception):
         self.failure = RecordFailure(code, message)
 
 
-def executor_error(message: str) -> ToolRoundError:
+def executor_error(problem: str) -> ToolRoundError:
     """The executor did not do its part."""
-    return ToolRoundError("tool_executor_error", f"The tool executor failed: {message}.")
+    return ToolRoundError("tool_executor_error", f"The tool executor failed: {problem}.")
 
 
 def refused_address() -> ToolRoundError:

@@ -79,7 +79,9 @@ class McpExecutor:
         except ValueError:
             arguments = None
         if not isinstance(arguments, dict):
-            raise ToolRoundError("tool_executor_error", "The model gave arguments for a tool that are no JSON object.")
+            raise ToolRoundError(
+                "tool_executor_error", "The model gave arguments for a tool that are not a JSON object."
+            )
         meta = None if self._tools.context is None else cast("RequestParamsMeta", dict(self._tools.context))
         return _text(await client.call_tool(function["name"], arguments, meta=meta))
 

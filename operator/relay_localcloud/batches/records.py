@@ -53,7 +53,7 @@ def read(line: bytes, endpoint: Family, number: int = 0) -> Record | Problem:
     except ValueError as error:
         return Problem("invalid_json_line", f"This line is not valid JSON: {error}.", number)
     if not isinstance(document, dict):
-        return Problem("invalid_json_line", "This line is no JSON object.", number)
+        return Problem("invalid_json_line", "This line is not a JSON object.", number)
     custom_id, method, url, body = (document.get(name) for name in ("custom_id", "method", "url", "body"))
     if not isinstance(custom_id, str) or not custom_id:
         return Problem("missing_custom_id", "custom_id: give each record a string that no other record has.", number)

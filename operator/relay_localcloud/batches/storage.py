@@ -147,7 +147,7 @@ def restore(tx: Tx, storage: FileStorage, document: JsonValue) -> None:
     """Put a document's contents onto the disk, after its tables; StateFileError where one is missing or unreadable."""
     given = document.get("files", {}) if isinstance(document, dict) else {}
     if not isinstance(given, dict):
-        raise StateFileError("files is no object")
+        raise StateFileError("files is not an object")
     missing = sorted(rows.contents(tx).keys() - given.keys())
     if missing:
         raise StateFileError(f"files has no content of {missing[0]!r}")
@@ -172,4 +172,4 @@ def _decoded(given: Mapping[str, JsonValue], file_id: str) -> bytes:
             return base64.b64decode(content, validate=True)
     except (binascii.Error, ValueError):
         pass
-    raise StateFileError(f"the content of {file_id!r} is no base64")
+    raise StateFileError(f"the content of {file_id!r} is not base64")

@@ -83,7 +83,7 @@ class MultipartUpload:
         try:
             self._parser.write(data)
         except FormParserError as error:
-            raise MultipartError(f"the body is no multipart/form-data: {error}") from error
+            raise MultipartError(f"the body is not multipart/form-data: {error}") from error
 
     def finish(self) -> None:
         """The body has ended; MultipartError where it ended too early or had no file."""

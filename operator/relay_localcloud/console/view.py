@@ -40,9 +40,9 @@ NOTICES: Final = {
     "node-down": "The node fell silent. What runs on it is interrupted when the grace is over.",
     "node-up": "The node reports again, and what was interrupted on it runs again.",
     "replayed": "The delivery is sent again.",
-    "fault-made": "The fault is there; it meets what comes from here on.",
-    "fault-removed": "The fault is gone.",
-    "faults-removed": "Every fault is gone.",
+    "fault-made": "The fault is set for what comes from now on.",
+    "fault-removed": "The fault was removed.",
+    "faults-removed": "All faults were removed.",
 }
 """By the parameter `done`: what a page says after a button did something; only what is here can be said."""
 

@@ -50,7 +50,7 @@ def content(reading: Reading) -> dict[str, object]:
             conditions.append(or_(source.c.id == find, source.c.name == find))
         part = reading.page(source, _ON_A_PAGE, *conditions, place=f"{key}-before", status=status)
         parts.append((title, key, replace(part, rows=[_shown(reading, row) for row in part.rows])))
-    empty = f"None has the name or id {find}." if find else f"None is {status}." if status else None
+    empty = f"No workload has the name or id {find}." if find else f"No workload is {status}." if status else None
     return {"states": tallied(reading), "filters": _FILTERS, "parts": parts, "empty": empty}
 
 

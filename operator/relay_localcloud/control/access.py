@@ -60,7 +60,7 @@ class ControlAccess:
         if not self._anywhere and not _names_this_machine(headers.get("host", "localhost")):
             return "The control interface answers to localhost and to IP addresses, not to this name: use one of those."
         if scope["method"] not in _READING and _is_foreign(scope, headers):
-            return "This was asked for by another site's page: the control interface takes that from none."
+            return "A page of another site sent this request: the control interface takes none of those."
         return ""
 
 

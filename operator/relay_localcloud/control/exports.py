@@ -60,7 +60,7 @@ def clear(tx: Tx) -> None:
 def _rows_of(document: JsonValue) -> dict[str, list[Row]]:
     version = document.get("schemaVersion") if isinstance(document, dict) else None
     if not isinstance(document, dict) or type(version) is not int or not 1 <= version <= SCHEMA_VERSION:
-        raise StateFileError(f"this is no exported state with a schemaVersion of 1 to {SCHEMA_VERSION}")
+        raise StateFileError(f"this is not an exported state with a schemaVersion of 1 to {SCHEMA_VERSION}")
     given = document.get("tables")
     if not isinstance(given, dict):
         raise StateFileError("tables is missing")
@@ -88,7 +88,7 @@ def _check_facts(tx: Tx) -> None:
 
 def _rows(table: Table, given: JsonValue) -> list[Row]:
     if not isinstance(given, list):
-        raise StateFileError(f"tables.{table.name} is no list")
+        raise StateFileError(f"tables.{table.name} is not a list")
     names = {column.name for column in table.columns}
     if given and isinstance(given[0], dict):
         names &= given[0].keys()  # a release may add columns, with defaults, without a version of its own

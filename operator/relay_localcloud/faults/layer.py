@@ -94,7 +94,7 @@ class FaultInjection:
                 exchange.price_factor = factor
                 await self._app(scope, receive, send)
             case _:
-                raise AssertionError(f"{effect} is no effect on requests")
+                raise AssertionError(f"{effect} is not an effect on requests")
 
     async def _drop(self, effect: Effect, exchange: Exchange, scope: Scope, receive: Receive) -> None:
         if effect.value == "after":
@@ -103,7 +103,10 @@ class FaultInjection:
         await _cut(scope, receive, ABORT)
 
     async def _answer(self, effect: Answered, scope: Scope, receive: Receive, send: Send) -> None:
-        error = ApiError(effect.status, f"A fault made this {effect.status}.")
+        error = ApiError(
+            effect.status,
+            f"A fault of this local cloud answers {scope['method']} {scope['path']} with {effect.status}.",
+        )
         response = self._refused(error, scope)
         if effect.body is not None:
             text = effect.body if isinstance(effect.body, str) else json.dumps(effect.body)

@@ -31,7 +31,7 @@ def confined(headers: CIMultiDictProxy[str], prefix: str) -> CIMultiDict[str]:
 def require_confined(request: web.BaseRequest, prefix: str) -> None:
     """ApiError 403 where a browser fetches a service worker that would rule the folder that `prefix` is in."""
     if prefix and request.rel_url.raw_path == prefix and "Service-Worker" in request.headers:
-        raise ApiError(403, f"A service worker from here would rule other workloads: put it below {prefix}/.")
+        raise ApiError(403, f"A service worker from here would control other workloads: put it below {prefix}/.")
 
 
 def _confined_cookie(cookie: str, prefix: str) -> str:

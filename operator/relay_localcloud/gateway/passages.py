@@ -44,7 +44,7 @@ def _check_key(endpoint: Endpoint, headers: Mapping[str, str], directory: Direct
         return consumed
     organization_id = directory.organization_of_key(key)
     if organization_id is None:
-        raise ApiError(401, "This is no valid API key: it is unknown, revoked or expired.")
+        raise ApiError(401, "This is not a valid API key: it is unknown, revoked or expired.")
     if organization_id != endpoint.organization_id:
         raise ApiError(403, f"This {endpoint.noun} belongs to another organization than the API key.")
     return consumed

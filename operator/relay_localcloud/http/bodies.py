@@ -153,7 +153,7 @@ def unstalled(receive: Receive, seconds: float) -> Receive:
                 message = await receive()
         except TimeoutError:
             closed = {"Connection": "close"}
-            raise ApiError(408, f"Nothing came of the body for {seconds:g} seconds.", headers=closed) from None
+            raise ApiError(408, f"No part of the body came for {seconds:g} seconds.", headers=closed) from None
         whole = not message.get("more_body", False)
         return message
 

@@ -26,8 +26,13 @@ ASSUMED: Json = {"x-assumed": True}
 """Marks an operation whose method, path or shape the specification does not show."""
 
 _SECURITY_SCHEMES = {
-    "key": {"type": "http", "scheme": "bearer", "description": "An API key, or a user session token."},
-    "x-api-key": {"type": "apiKey", "in": "header", "name": "x-api-key", "description": "An API key; inference only."},
+    "key": {"type": "http", "scheme": "bearer", "description": "It takes an API key or a user session token."},
+    "x-api-key": {
+        "type": "apiKey",
+        "in": "header",
+        "name": "x-api-key",
+        "description": "It takes an API key, and opens inference only.",
+    },
 }
 _INFO = {
     "title": "The local cloud",

@@ -53,7 +53,7 @@ def credential(headers: Headers) -> str:
             "Send an API key in a header: Authorization: Bearer <API key>, or x-api-key: <API key>.",
         )
     if not key.startswith((KEY_PREFIX, LEGACY_KEY_PREFIX)):
-        raise InferenceError(*INVALID_API_KEY, "This is no API key.")
+        raise InferenceError(*INVALID_API_KEY, "This is not an API key.")
     return key
 
 

@@ -76,7 +76,7 @@ class Upstreams:
         await _require_few_values(raw)
         document = _parsed(raw)
         if not isinstance(document, dict):
-            raise _unwell("answered something that is no JSON object")
+            raise _unwell("answered something that is not a JSON object")
         return document, len(raw)
 
     async def stream(self, server: Server, family: Family, body: bytes) -> AsyncGenerator[str, None]:
@@ -209,7 +209,7 @@ def _parsed(raw: bytes | str) -> JsonValue:
     try:
         document: JsonValue = from_json(raw, allow_inf_nan=False)
     except ValueError:
-        raise _unwell("answered something that is no JSON") from None
+        raise _unwell("answered something that is not JSON") from None
     return document
 
 
@@ -224,7 +224,7 @@ def parsed_event(data: str) -> Json:
     """The data of an event as a JSON object; InferenceError where it is none, or says that the stream was cut."""
     document = _parsed(data)
     if not isinstance(document, dict):
-        raise _unwell("sent an event that is no JSON object")
+        raise _unwell("sent an event that is not a JSON object")
     if document.get("error"):
         raise _unwell("broke off in the middle of its answer")
     return document

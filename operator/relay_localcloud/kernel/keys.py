@@ -13,7 +13,7 @@ from relay_localcloud.kernel.store import Store, Tx
 from relay_localcloud.kernel.vault import KEY_BYTES, Vault
 
 KEY_FILE: Final = "secrets.key"
-_RECREATED: Final = "registry credentials, runner pools with a grant, backends with a key"
+_RECREATED: Final = "registry credentials, runner pools that have a grant, and backends that have a key"
 
 
 def open_vault(store: Store, key_file: Path | None) -> Vault:

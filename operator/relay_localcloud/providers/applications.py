@@ -93,7 +93,7 @@ def require_provider(tx: Tx, organization_id: str) -> None:
     """Refuses what only providers may do, with 403."""
     if not is_provider(tx, organization_id):
         path = f"POST /v1/orgs/{organization_id}/provider/apply"
-        raise ApiError(403, f"This organization is no provider: {path} asks to become one.")
+        raise ApiError(403, f"This organization is not a provider: {path} asks to become one.")
 
 
 def owned_node(tx: Tx, organization_id: str, node_id: str) -> Node:

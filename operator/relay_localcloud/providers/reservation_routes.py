@@ -180,7 +180,7 @@ def _instant(field: str, given: str) -> int:
         return parse_timestamp(given)
     except ValueError:
         raise ApiError(
-            400, f"{field}: this is no timestamp with a zone between 1970 and 9999, such as 2026-01-01T00:00:00Z."
+            400, f"{field}: this is not a timestamp with a zone between 1970 and 9999, such as 2026-01-01T00:00:00Z."
         ) from None
 
 

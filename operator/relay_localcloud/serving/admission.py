@@ -49,7 +49,7 @@ LASTING: Final = (
     ),
     Rule(
         lambda d: not (d.isolated and d.rollout_role),
-        "rolloutRole: an isolated deployment is never published, so it is no green.",
+        "rolloutRole: an isolated deployment is never published, so it cannot be a green.",
     ),
     Rule(lambda d: d.replica_runtime != "pod" or bool(d.weights_ref), "weightsRef: the replicaRuntime pod needs it."),
 )

@@ -54,7 +54,7 @@ def _disturbed(tx: Tx, item: DueItem, fault: Fault) -> Interference | None:
             due.remove(tx.connection, item.id)
             DELIVERIES.change(tx, item.subject, held=True)
         case _:
-            raise AssertionError(f"{fault.effect} is no effect on webhooks")
+            raise AssertionError(f"{fault.effect} is not an effect on webhooks")
     return None
 
 

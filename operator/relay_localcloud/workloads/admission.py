@@ -109,10 +109,14 @@ def room_on(tx: Tx, node_id: str, demand: Demand) -> NodeRoom:
     room = visible_node(tx, node_id, demand.organization_id, spot=demand.spot)
     if not could_ever_hold(room, demand):
         wanted = f"{demand.gpu_count} x {demand.gpu_model_id}"
-        raise ApiError(422, f"nodeId: {node_id} has {room.gpu_count} x {room.gpu_model_id} and never holds {wanted}.")
+        raise ApiError(
+            422, f"nodeId: the node {node_id} has {room.gpu_count} x {room.gpu_model_id} and never holds {wanted}."
+        )
     if not room.schedulable or room.placeable_count < demand.gpu_count:
         free = room.placeable_count if room.schedulable else 0
-        raise saturated(tx, "NODE_AT_CAPACITY", f"{node_id} has {free} free GPUs, {demand.gpu_count} are needed.")
+        raise saturated(
+            tx, "NODE_AT_CAPACITY", f"The node {node_id} has {free} free GPUs, and {demand.gpu_count} are needed."
+        )
     return room
 
 

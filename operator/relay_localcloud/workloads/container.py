@@ -47,7 +47,7 @@ def check(body: VmCreate | ClusterCreate) -> None:
 def check_image(field: str, image: str | None) -> None:
     """Refuses what cannot name an image."""
     if image is not None and (len(image) > LONGEST_REFERENCE or _REFERENCE.fullmatch(image) is None):
-        raise ApiError(400, f"{field}: this names no container image, such as docker.io/library/ubuntu:24.04.")
+        raise ApiError(400, f"{field}: this does not name a container image, such as docker.io/library/ubuntu:24.04.")
 
 
 def check_variables(variables: Mapping[str, str]) -> None:

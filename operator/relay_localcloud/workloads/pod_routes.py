@@ -67,7 +67,9 @@ def _check(body: PodCreate) -> None:
     container.check_list("sshKeys", body.ssh_keys, container.MOST_SSH_KEYS)
     for position, key in enumerate(body.ssh_keys or ()):
         if not is_public_key(key):
-            raise ApiError(400, f"sshKeys.{position}: this is no OpenSSH public key, such as `ssh-ed25519 AAAA...`.")
+            raise ApiError(
+                400, f"sshKeys.{position}: this is not an OpenSSH public key, such as `ssh-ed25519 AAAA...`."
+            )
 
 
 def _place(tx: Tx, organization_id: str, body: PodCreate) -> tuple[GpuModel, NodeRoom]:

@@ -72,7 +72,7 @@ def create_ssh_key(_: ToolingWriter, organization_id: OrganizationId, body: Body
     if len(body.name) > LONGEST_NAME:
         raise ApiError(400, f"name: at most {LONGEST_NAME} characters.")
     if not is_public_key(body.public_key):
-        raise ApiError(400, "publicKey: this is no OpenSSH public key, such as `ssh-ed25519 AAAA... you@host`.")
+        raise ApiError(400, "publicKey: this is not an OpenSSH public key, such as `ssh-ed25519 AAAA... you@host`.")
     named = {"organization_id": organization_id, "name": body.name}
     if KEYS.find(tx, **named) is not None:
         raise ApiError(409, f"There is an SSH key {body.name!r} already.")

@@ -165,6 +165,6 @@ def start_refusal(home: Home, gpu_count: int, infiniband: bool) -> Refusal | Non
         )
     if home.free_gpus < gpu_count:
         return Refusal(
-            f"The node that has its volume has {home.free_gpus} free GPUs, {gpu_count} are needed.", "POD_NODE_BUSY"
+            f"The node that has its volume has {home.free_gpus} free GPUs, and {gpu_count} are needed.", "POD_NODE_BUSY"
         )
     return None

@@ -114,7 +114,7 @@ async def test_a_fault_is_added_met_and_removed(console: Console, fresh: Server)
     await expect(console.page.get_by_role("row", name="POST /v1/pods")).to_contain_text("fault")
     await console.go("Faults")
     await console.press("Remove")
-    await console.has_said("The fault is gone.")
+    await console.has_said("The fault was removed.")
     await expect(console.page.locator("#present")).to_contain_text("Nothing is made to go wrong.")
     assert (await fresh.ok("GET", "/faults")) == {"items": []}
 
