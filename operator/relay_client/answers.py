@@ -166,7 +166,7 @@ def _unexplained(answer: Answer) -> str:
     if 300 <= answer.status < 400:
         where = answer.headers.get("location", "nowhere").partition("?")[0]
         return f"answered with a redirect to {where}, which is not followed: check the account's base URL"
-    return f"HTTP {answer.status} without an error text of the cloud's ({_looks(answer)})"
+    return f"HTTP {answer.status} came without an error text of the cloud ({_looks(answer)})"
 
 
 def _must_not_be_foreign(operation: AnyOperation, answer: Answer) -> None:

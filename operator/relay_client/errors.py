@@ -50,6 +50,11 @@ def worse(one: Outcome, other: Outcome) -> Outcome:
     return max(one, other, key=_BY_HARM.index)
 
 
+def clause(text: str) -> str:
+    """The text without the full stop that the cloud ends sentences with, so that more may follow."""
+    return text.rstrip(". ")
+
+
 class CloudError(Exception):
     """A failed call.
 
@@ -82,7 +87,7 @@ class CloudError(Exception):
 
     def __str__(self) -> str:
         answer = " ".join(str(part) for part in (self.status, self.code) if part is not None)
-        return f"{self.operation}: {answer}: {self.message}" if answer else f"{self.operation}: {self.message}"
+        return ": ".join(filter(None, (self.operation, answer, clause(self.message))))
 
 
 class BadRequest(CloudError):

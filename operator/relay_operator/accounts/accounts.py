@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pydantic import ValidationError
 
 from relay_client import CallPolicy, Cloud, CloudError, RateLimiter, Runtime, Unauthorized
+from relay_client.errors import clause
 from relay_client.operations import WHOAMI
 from relay_operator.accounts.key_secret import ApiKey, NoKey, read_api_key
 from relay_operator.accounts.namespace_selector import Admission
@@ -288,8 +289,8 @@ class Accounts:
         if former and former != who.organization_id and self._cache.users(key):
             connection.recheck_at = self._clock() + _RECHECK_SECONDS
             message = (
-                f"the key belongs to the organization {who.organization_id}, and the objects of this account live in "
-                f"{former}: put a key of that one back, or make another account"
+                f"the key belongs to the organization {who.organization_id}, and the objects of this account are in "
+                f"{former}: put back a key of that organization, or create another account"
             )
             return AccountRefused(Reason.ACCOUNT_FORBIDDEN, message)
         connection.who = who
@@ -353,7 +354,7 @@ def _no_default(namespace: str) -> str:
 
 
 def _unauthorized(message: str) -> AccountRefused:
-    return AccountRefused(Reason.ACCOUNT_UNAUTHORIZED, f"{message}: put a key that is valid into the Secret")
+    return AccountRefused(Reason.ACCOUNT_UNAUTHORIZED, f"{clause(message)}: put a valid key into the Secret")
 
 
 def _limiter(rate_limit: RateLimit) -> RateLimiter:

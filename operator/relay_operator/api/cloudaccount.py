@@ -27,15 +27,17 @@ class WebhookSpec(Model):
     """How the operator hears of changes."""
 
     enabled: bool = Field(
-        True, description="Whether the operator subscribes to the cloud's webhooks; it polls in any case, then faster."
+        True,
+        description="Whether the operator subscribes to the cloud's webhooks, to learn of changes sooner; it polls in "
+        "any case.",
     )
 
 
 class RateLimit(Model):
     """How fast the operator may ask the cloud, with this key."""
 
-    requests_per_second: int = Field(20, ge=1, le=1000, description="Requests a second, in the long run.")
-    burst: int = Field(40, ge=1, le=1000, description="Requests at once, after a quiet time.")
+    requests_per_second: int = Field(20, ge=1, le=1000, description="Requests per second, on average.")
+    burst: int = Field(40, ge=1, le=1000, description="Requests at once, after a quiet period.")
 
 
 class AutoRechargeSpec(Model):
@@ -43,9 +45,9 @@ class AutoRechargeSpec(Model):
 
     enabled: bool = Field(description="Whether the card is charged when the balance runs low.")
     threshold_cents: int = Field(
-        ge=0, le=100_000_000, description="Charged when the available balance drops below this."
+        ge=0, le=100_000_000, description="The card is charged when the available balance drops below this, in cents."
     )
-    amount_cents: int = Field(ge=1000, le=50_000, description="Charged each time.")
+    amount_cents: int = Field(ge=1000, le=50_000, description="What is charged each time, in cents.")
 
 
 class CreateRecovery(StrEnum):
@@ -239,7 +241,7 @@ class Ownerless(Model):
     kind: str = Field(max_length=63, description="The kind that it would be an object of.")
     of: str | None = Field(None, max_length=320, description="Namespace and name of the object, if that is known.")
     id: str | None = Field(
-        None, max_length=253, description="The cloud's identifier; absent as long as it is searched."
+        None, max_length=253, description="The cloud's identifier; absent while the operator searches for it."
     )
     name: str | None = Field(None, max_length=63, description="The name it has in the cloud.")
     since: Time | None = Field(None, description="Since when it has had no owner.")
@@ -264,7 +266,7 @@ class Spend(Model):
     """What the organization used this month, by the objects that it was used for; each list sums up to all of it."""
 
     since: Time = Field(description="The beginning of the month, in UTC.")
-    observed_time: Time = Field(description="When the cloud said so.")
+    observed_time: Time = Field(description="When the cloud reported it.")
     by_namespace: list[Spent] = Field(
         max_length=MAX_SPENDERS, json_schema_extra=map_by("name"), description="By the namespaces of the objects."
     )

@@ -18,7 +18,7 @@ _SAME_MODEL = (
 )
 _KEY_IS_SENT = (
     "!has(self.apiKeySecretRef) || (has(self.auth) && self.auth == 'api_key')",
-    "apiKeySecretRef is what auth: api_key sends: set that, or leave apiKeySecretRef out",
+    "only auth: api_key sends apiKeySecretRef: set auth: api_key, or leave apiKeySecretRef out",
 )
 CatalogModel: TypeAlias = Annotated[
     str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,199}$")
@@ -90,12 +90,10 @@ class InferenceBackendSpec(ManagedSpec):
         0,
         ge=0,
         le=_MOST,
-        description="Its share of the traffic, beside the weights of the model's other backends. 0, the default: only "
+        description="Its share of the traffic, beside the weights of the model's other backends. 0: only "
         "what those cannot take.",
     )
-    max_concurrency: int = Field(
-        0, ge=0, le=_MOST, description="Requests that it takes at once; 0, the default: without bound."
-    )
+    max_concurrency: int = Field(0, ge=0, le=_MOST, description="Requests that it takes at once; 0: any number.")
 
 
 class InferenceBackendStatus(PartStatus):
@@ -107,7 +105,7 @@ class InferenceBackendStatus(PartStatus):
     auth: str | None = Field(None, max_length=64, description="How it is authenticated to.")
     transport: str | None = Field(None, max_length=64, description="How it is reached.")
     weight: int | None = Field(None, ge=0, description="Its share of the traffic.")
-    max_concurrency: int | None = Field(None, ge=0, description="Requests that it takes at once; 0: without bound.")
+    max_concurrency: int | None = Field(None, ge=0, description="Requests that it takes at once; 0: any number.")
     created_at: Time | None = Field(None, description="When it was made.")
 
 

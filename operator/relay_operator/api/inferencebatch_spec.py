@@ -177,7 +177,7 @@ class RecordRetry(Model):
     """Which records are sent again, and how often; those that succeeded never are."""
 
     max_attempts: int = Field(
-        3, ge=1, le=MAX_ATTEMPTS, description="How often a record is sent at most, the first time included."
+        3, ge=1, le=MAX_ATTEMPTS, description="How many times a record is sent at most, the first time included."
     )
     codes: list[Annotated[str, Field(min_length=1, max_length=64, pattern=r"^\S+$")]] | None = Field(
         None,
@@ -319,7 +319,7 @@ def _fixed(field: str) -> tuple[str, str]:
 
 
 def _no_placeholder(url: str) -> tuple[str, str]:
-    message = "a placeholder such as {date} belongs into the template of an InferenceBatchSchedule"
+    message = "a placeholder such as {date} belongs in the template of an InferenceBatchSchedule"
     return f"!has(self.{url}) || !self.{url}.contains('{{')", message
 
 

@@ -11,7 +11,7 @@ NO_PRIVATE_KEY = (
 _ONE_LINE = r"self.matches('^[a-z0-9@.-]+ +[A-Za-z0-9+/]+=*( [^\\n]*)?\\n?$')"
 OPENSSH = (
     f"self.contains('PRIVATE KEY') || self.contains('PuTTY-User-Key-File') || {_ONE_LINE}",
-    "this is no OpenSSH public key, such as ssh-ed25519 AAAA... you@host: one line of the file that ends in .pub",
+    "this is not an OpenSSH public key, such as ssh-ed25519 AAAA... you@host: give the line of the .pub file",
 )
 """Rules for the text; of a private key, the first alone has something to say."""
 

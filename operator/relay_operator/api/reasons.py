@@ -20,9 +20,9 @@ class Resolver(StrEnum):
 
     NOBODY = "nothing to do"
     OPERATOR = "the operator, by itself"
-    AUTHOR = "whoever wrote the object"
-    ACCOUNT_OWNER = "whoever owns the account"
-    ADMINISTRATOR = "whoever runs the operator"
+    AUTHOR = "the author of the object"
+    ACCOUNT_OWNER = "the owner of the account"
+    ADMINISTRATOR = "the administrator of the operator"
     CLOUD = "the cloud"
 
 
@@ -51,7 +51,7 @@ TYPES: Final[dict[ConditionType, TypeDoc]] = {
         Polarity.NEUTRAL, "only while True", "The operator or the cloud is on the way to what the spec asks."
     ),
     ConditionType.STALLED: TypeDoc(
-        Polarity.NEGATIVE, "only while True", "No further progress without somebody's doing; the message says whose."
+        Polarity.NEGATIVE, "only while True", "There is no progress until somebody acts; the message says who."
     ),
     ConditionType.CAPACITY_AVAILABLE: TypeDoc(
         Polarity.POSITIVE, "only while False", "The cloud had no room at the last attempt; it is tried again."
@@ -69,8 +69,8 @@ TYPES: Final[dict[ConditionType, TypeDoc]] = {
     ConditionType.BUDGET_EXCEEDED: TypeDoc(
         Polarity.NEGATIVE,
         "only while True",
-        "It may not cost what it would cost: no funds, or a limit of the cloud, of the account or of its own is "
-        "reached. Of a batch: `spec.budget` is used up.",
+        "It would cost more than it may: the funds, or a limit of the cloud, the account or the object, are used up. "
+        "Of a batch: `spec.budget` is used up.",
     ),
     ConditionType.ENV_OUTDATED: TypeDoc(
         Polarity.NEGATIVE,
@@ -178,10 +178,9 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         "them. Set `acknowledgeLaneJoin: true` to join them, or `rollout.role: green` to replace them.",
         Reason.REPLICAS_OUT_OF_BOUNDS: "`replicas.desired` is outside of `replicas.min` and `replicas.max`: nothing is "
         "created or scaled before it lies between them.",
-        Reason.IDENTITY_MISMATCH: "What is recorded is not this object's to touch: the resource of `status.id` has "
-        "another name in the cloud, since `status` was edited; or another object records it too; or it is in another "
-        "organization than the account's key. It is neither changed, deleted nor created again; the message says what "
-        "to correct.",
+        Reason.IDENTITY_MISMATCH: "The resource of `status.id` may not be this object's: it has another name in the "
+        "cloud, since `status` was edited, or another object records it too, or it is in another organization than the "
+        "account's key. The operator does not touch it; the message says what to correct.",
         Reason.IMMUTABLE_FIELD_CHANGED: "The cloud cannot change these fields of a living resource, and "
         "`updateStrategy` is Never: put them back, or set `updateStrategy.type: Recreate`.",
         Reason.UNREADABLE: "A field holds what this release cannot read; the message names it. Nothing is done for "
@@ -241,9 +240,8 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
     },
     Resolver.ACCOUNT_OWNER: {
         Reason.WAITING_FOR_BUDGET: "The account's `budget` has no room for it: the message says what is missing, and "
-        "it goes ahead as soon as there is room, the oldest object first. Or the cloud refused for lack of funds "
-        "(INSUFFICIENT_BALANCE) or because the monthly limit is reached (SPEND_LIMIT_REACHED); the next attempt is "
-        "then at `status.nextAttemptTime`.",
+        "the oldest object goes first once there is room. Or the cloud refused it: the funds (INSUFFICIENT_BALANCE) or "
+        "the monthly limit (SPEND_LIMIT_REACHED) are used up; the next attempt is at `status.nextAttemptTime`.",
         Reason.BALANCE_EXHAUSTED: "Stopped because the balance ran out; the cloud deletes a pod at "
         "`status.deletionDeadline` unless it is funded. Started again when funds are back.",
         Reason.ACCOUNT_REFUSED: "The account cannot be used; the account's own conditions say why.",

@@ -104,7 +104,7 @@ class SshKeyRef(ValueSource):
     """An SshKey of the same namespace, by its name."""
 
     model_config = rules(
-        (_ONE_NAME, "set name, that of an SshKey; what is read from a Secret or ConfigMap belongs into sshKeysFrom")
+        (_ONE_NAME, "set name, that of an SshKey; what is read from a Secret or ConfigMap belongs in sshKeysFrom")
     )
 
     name: ObjectName | None = Field(None, description="Its name.")

@@ -17,11 +17,11 @@ SHOWN_MEMBERS = 32
 _MOST = 2**31 - 1
 _PUBLISHED = (
     "!has(self.isolated) || !self.isolated || !has(self.backendWeight) || self.backendWeight == 0",
-    "an isolated deployment is sent nothing: leave backendWeight out, or isolated",
+    "an isolated deployment gets no traffic: leave out backendWeight or isolated",
 )
 _NO_GREEN = (
     "!has(self.isolated) || !self.isolated || !has(self.rollout) || !has(self.rollout.role) || self.rollout.role == ''",
-    "an isolated deployment is in no lane, so that it replaces nothing: leave rollout.role out, or isolated",
+    "an isolated deployment is in no lane and replaces nothing: leave out rollout.role or isolated",
 )
 _POD_HAS_WEIGHTS = (
     "!has(self.replicaRuntime) || self.replicaRuntime != 'pod' || has(self.weightsRef)",
@@ -82,11 +82,11 @@ class Rollout(Model):
     role: Role = Field(
         Role.MEMBER,
         description="green: it is made beside the members of its lane, without traffic, to replace them; taking that "
-        "away promotes it, once all its replicas are healthy. Empty, the default: a member by itself.",
+        "away promotes it, once all its replicas are healthy. Empty: a member by itself.",
     )
     strategy: Strategy = Field(
         Strategy.BLUE_GREEN,
-        description="blue_green, the default: what replicas run is replaced by a green. rolling: it is changed in "
+        description="blue_green: what replicas run is replaced by a green. rolling: it is changed in "
         "place, some replicas at a time.",
     )
     max_unavailable: int = Field(
@@ -104,8 +104,8 @@ class PromptBytes(Model):
         )
     )
 
-    min: _Count = Field(0, description="The smallest; 0, the default: any.")
-    max: _Count = Field(0, description="The size that is too large; 0, the default: none is.")
+    min: _Count = Field(0, description="Bytes of the smallest prompt; 0: any.")
+    max: _Count = Field(0, description="Bytes from which a prompt is too large; 0: none is.")
 
 
 class ServingDeploymentSpec(PricedSpec):
@@ -147,10 +147,10 @@ class ServingDeploymentSpec(PricedSpec):
         min_length=1,
         max_length=2,
         json_schema_extra=as_set(),
-        description="The APIs that it speaks: chat_completions, which is the default, and messages.",
+        description="The APIs that it speaks: chat_completions and messages. Absent: chat_completions.",
     )
     max_concurrency_per_replica: _Count = Field(
-        0, description="Requests that each replica takes at once; 0, the default: without bound."
+        0, description="Requests that each replica takes at once; 0: any number."
     )
     version: _Word | None = Field(None, description="Version of the engine.")
     dtype: _Word | None = Field(None, description="Type of the weights in memory.")

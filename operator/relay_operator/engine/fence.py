@@ -37,5 +37,6 @@ def shared(cloud_id: str, key: ObjectKey, others: frozenset[ObjectKey]) -> str:
     """What is told of something that two objects record: either may be wrong, so that neither touches it."""
     whose = ", ".join(sorted(map(str, others)))
     return (
-        f"{cloud_id} is also recorded by {whose}: neither changes nor ends it. To leave it to the other, {let_go(key)}"
+        f"the resource {cloud_id} is also recorded by {whose}: neither changes nor ends it. To leave it to the other, "
+        f"{let_go(key)}"
     )

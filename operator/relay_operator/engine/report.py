@@ -7,7 +7,7 @@ from enum import Enum, auto
 from typing import Literal, TypeAlias
 
 from relay_client import errors
-from relay_client.errors import CloudError
+from relay_client.errors import CloudError, clause
 from relay_operator.api.conditions import ConditionType, ObjectStatus, Reason
 from relay_operator.api.meta import ObjectMeta
 from relay_operator.engine import conditions
@@ -129,14 +129,15 @@ def unknown(reason: Reason, message: str, back: Return = Return.TRANSITION, *, s
 
 def late_create(late: Leftover) -> Wanted:
     """What people are told of it."""
-    message = f"the cloud acted on a create that had been given up: {late.id}, named {late.name!r}, is being ended"
+    what = f"the resource {late.id}, named {late.name!r}, is being ended"
+    message = f"the cloud acted on a create that had been given up: {what}"
     return Wanted(ConditionType.LATE_CREATE, "True", Reason.LATE_CREATE, message)
 
 
 def unrecorded(trouble: str) -> Wanted:
     """What is left in the cloud, and cannot be written down."""
     help_ = "see to the operator's rights, quotas and admission policies there: it is tried again"
-    return Wanted(ConditionType.LEFTOVER_UNRECORDED, "True", Reason.LEFTOVER_UNRECORDED, f"{trouble}; {help_}")
+    return Wanted(ConditionType.LEFTOVER_UNRECORDED, "True", Reason.LEFTOVER_UNRECORDED, f"{clause(trouble)}; {help_}")
 
 
 def held(trouble: str, left: Sequence[str]) -> Report:
@@ -145,7 +146,7 @@ def held(trouble: str, left: Sequence[str]) -> Report:
     more = f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else ""
     message = (
         f"{', '.join(left[:_SHOWN])}{more} stays in the cloud, and the object goes once that is written down; "
-        f"{why.message}. To let it go with no record, take its finalizers off"
+        f"{clause(why.message)}. To let it go without a record, remove its finalizers"
     )
     return Report(None, ConditionType.STALLED, Reason.LEFTOVER_UNRECORDED, message, Return.NEVER, extra=(why,))
 
@@ -207,7 +208,9 @@ def without_account(account: AccountWaiting | AccountRefused, *, deleting: bool,
     """`recorded`: something of the object is in the cloud."""
     message = account.message
     if deleting:
-        message += "; the deletion waits for it (the annotation abandon lets go without touching the cloud)"
+        message = (
+            clause(message) + "; the deletion waits for it (the annotation abandon lets go without touching the cloud)"
+        )
     if recorded:
         patient = account.reason in MAY_COME and not deleting
         return Report(None, ConditionType.STALLED, account.reason, message, Return.SETTLED, patient=patient)

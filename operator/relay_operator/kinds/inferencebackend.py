@@ -95,7 +95,7 @@ class InferenceBackends(ExternalResource[InferenceBackendSpec, InferenceBackendS
         printable = key.isascii() and key.isprintable() and " " not in key
         if ref is None or (printable and 0 < len(key) <= LONGEST_KEY):
             return None
-        wrong = f"is no key: 1 to {LONGEST_KEY} printable ASCII characters without spaces are"
+        wrong = f"is not a key: a key has 1 to {LONGEST_KEY} printable ASCII characters and no spaces"
         return f"{_KEY}: the key {ref.key} of the Secret {ref.name} {wrong}"
 
     def immutable(self, obj: Backing) -> Mapping[str, JsonValue]:

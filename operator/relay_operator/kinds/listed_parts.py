@@ -6,6 +6,7 @@ from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from relay_client import Cloud, CloudError, NotFound, NotServed
+from relay_client.errors import clause
 from relay_operator.api.meta import ObjectKey, Resource
 from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine.address import parts_of
@@ -74,7 +75,7 @@ class ListedParts(ExternalResource[SpecT, StatusT, PartT], Generic[SpecT, Status
         if found is None:
             found = (await self.fresh(cloud, whole_id)).get(part_id)
         if found is None:
-            raise NotFound("list", f"{part_id} is not among the {self.noun} of {whole_id}")
+            raise NotFound("list", f"the id {part_id} is not among the {self.noun} of {whole_id}")
         return found
 
     async def find(self, cloud: Cloud, name: str, unclaimed: UnclaimedIds) -> CannotTell:
@@ -90,7 +91,7 @@ class ListedParts(ExternalResource[SpecT, StatusT, PartT], Generic[SpecT, Status
             if error.status not in UNSERVED:
                 raise
             if part_id not in await self._listed(cloud, whole_id):
-                raise NotFound(error.operation, f"{part_id} is not in the list", status=error.status) from error
+                raise NotFound(error.operation, f"the id {part_id} is not in the list", status=error.status) from error
             raise NotServed(error.operation, BY_HAND.format(part_id), status=error.status) from error
 
     def references(self, obj: Resource[SpecT, StatusT]) -> tuple[ObjectKey, ...]:
@@ -117,5 +118,5 @@ class ListedParts(ExternalResource[SpecT, StatusT, PartT], Generic[SpecT, Status
                 raise
             if await self.is_gone(cloud, whole_id):
                 return {}
-            raise NotServed(error.operation, f"{NO_LIST} ({error.message})", status=error.status) from error
+            raise NotServed(error.operation, f"{NO_LIST} ({clause(error.message)})", status=error.status) from error
         return {row.id: row for row in rows}

@@ -55,7 +55,7 @@ class OrganizationMemberSpec(ManagedSpec):
     )
     deletion_policy: DeletionPolicy = Field(
         DeletionPolicy.ORPHAN,
-        description="What happens in the cloud when this object is deleted. Orphan, the default: the person stays a "
+        description="What happens in the cloud when this object is deleted. Orphan: the person stays a "
         "member. Delete: the person is removed from the organization.",
     )
 

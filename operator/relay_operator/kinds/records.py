@@ -5,6 +5,7 @@ from http import HTTPStatus
 from typing import Final, Generic, Protocol, TypeVar
 
 from relay_client import Cloud, NotFound, NotServed, Unreadable
+from relay_client.errors import clause
 from relay_client.operations import Operation
 from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine.shared_lists import SharedLists
@@ -57,7 +58,7 @@ class Records(ExternalResource[SpecT, StatusT, RecordT], Generic[SpecT, StatusT,
         except (NotFound, NotServed, Unreadable) as error:
             if error.status not in UNSERVED:
                 raise
-            raise NotServed(error.operation, f"{NO_LIST} ({error.message})", status=error.status) from error
+            raise NotServed(error.operation, f"{NO_LIST} ({clause(error.message)})", status=error.status) from error
         return {record.id: record for record in listed.items}
 
     async def observe(self, cloud: Cloud, cloud_id: str, last: StatusT, look: Look) -> RecordT:
@@ -68,7 +69,7 @@ class Records(ExternalResource[SpecT, StatusT, RecordT], Generic[SpecT, StatusT,
         if found is None:
             found = (await self._lists.fresh(cloud, lambda: self._listed(cloud))).get(cloud_id)
         if found is None:
-            raise NotFound(self.list_operation.name, f"{cloud_id} is not in the list")
+            raise NotFound(self.list_operation.name, f"the id {cloud_id} is not in the list")
         return found
 
     async def find(self, cloud: Cloud, name: str, unclaimed: UnclaimedIds) -> SearchResult[RecordT]:

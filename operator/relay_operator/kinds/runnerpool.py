@@ -113,7 +113,7 @@ class RunnerPools(Records[RunnerPoolSpec, RunnerPoolStatus, Pool]):
             if last.id != cloud_id:
                 raise
             if (await cloud.organization_id(), cloud_id) in self._ended:
-                raise NotFound(error.operation, f"{cloud_id} was deleted, by what the cloud answered") from error
+                raise NotFound(error.operation, f"the cloud answered that it deleted the pool {cloud_id}") from error
             told = last.model_dump(include=_MIRRORED, by_alias=False)
             return UnlistedPool(id=cloud_id, name=last.cloud_name, **told)
 
@@ -141,7 +141,7 @@ class RunnerPools(Records[RunnerPoolSpec, RunnerPoolStatus, Pool]):
                 raise
             listed = await self._is_listed(cloud, cloud_id)
             if listed is False:
-                raise NotFound(error.operation, f"{cloud_id} is not in the list", status=error.status) from error
+                raise NotFound(error.operation, f"the id {cloud_id} is not in the list", status=error.status) from error
             told = BY_HAND if listed else f"{BY_HAND}; {_UNSEEN}"
             raise NotServed(error.operation, told.format(cloud_id), status=error.status) from error
         self._ended.add((await cloud.organization_id(), cloud_id))

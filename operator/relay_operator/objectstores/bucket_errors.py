@@ -26,10 +26,9 @@ def already_there(location: Location) -> StoreError:
 
 def untrusted(location: Location) -> StoreError:
     """The error for a server whose certificate cannot be verified."""
-    sentence = (
-        f"{location} is served with a certificate that nobody trusted has signed: put its authority's into ca.crt"
-    )
-    return StoreError(StoreReason.UNREACHABLE, f"{sentence} of the Secret.")
+    advice = "put the certificate of its authority into ca.crt of the Secret"
+    sentence = f"{location} has a certificate that no trusted authority has signed: {advice}."
+    return StoreError(StoreReason.UNREACHABLE, sentence)
 
 
 def unusable(location: Location) -> StoreError:

@@ -66,5 +66,5 @@ def _authority(text: str, default_port: int) -> tuple[str, int]:
     match = _AUTHORITY.fullmatch(text)
     port = int(match["port"] or default_port) if match else 0
     if match is None or not 0 < port < 65536:
-        raise BadRequest("No host and port to connect to")
+        raise BadRequest("The request names no host and port to connect to")
     return match["host"].strip("[]"), port

@@ -34,7 +34,7 @@ async def web_store(location: Location, credentials: WebCredentials, passage: Pa
         try:
             trust.load_verify_locations(cadata=credentials.ca)
         except (ssl.SSLError, ValueError):
-            raise StoreError(StoreReason.INVALID, f"The ca.crt for {location} is no PEM certificate.") from None
+            raise StoreError(StoreReason.INVALID, f"The ca.crt for {location} is not a PEM certificate.") from None
     connector = aiohttp.TCPConnector(ssl=trust)
     async with aiohttp.ClientSession(
         connector=connector,
@@ -103,7 +103,7 @@ class WebStore:
         return answer.headers.get("ETag", "")
 
     async def create(self, content: bytes) -> bool:
-        raise self._invalid("a web server takes what is at its one URL, and nothing can be created beside it")
+        raise self._invalid("a web server has one object per URL, and nothing can be created beside it")
 
     async def delete(self) -> None:
         raise self._invalid("nothing is deleted from web servers")

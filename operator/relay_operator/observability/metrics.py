@@ -109,7 +109,7 @@ class Metrics:
 
         self.cloud_requests = counter(
             "gpurelay_cloud_requests",
-            "Requests to the cloud; status is the answer's, or `none` where there was no answer.",
+            "Requests to the cloud; status is the answer's, or `none` if there was no answer.",
             ["operation", "status"],
         )
         self.cloud_request_seconds = histogram(

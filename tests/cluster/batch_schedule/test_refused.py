@@ -39,7 +39,7 @@ REFUSED: dict[str, tuple[Manifest, str]] = {
     ),
     "a placeholder in a batch by itself": (
         batch(output={"url": "s3://answers/{date}/"}),
-        "a placeholder such as {date} belongs into the template of an InferenceBatchSchedule",
+        "a placeholder such as {date} belongs in the template of an InferenceBatchSchedule",
     ),
     "a template without a model": (
         batch_schedule(batchTemplate={"spec": {name: value for name, value in SPEC.items() if name != "model"}}),

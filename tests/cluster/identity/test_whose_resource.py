@@ -184,7 +184,8 @@ async def test_what_two_objects_record_is_ended_by_neither_until_one_lets_go(
     ]
     for item, other in zip(told, names, strict=True):
         message = condition(item, "Stalled")["message"]
-        assert message.startswith(f"{recorded['id']} is also recorded by {kind}/{workspace.namespace}/{other}: ")
+        whose = f"{kind}/{workspace.namespace}/{other}"
+        assert message.startswith(f"the resource {recorded['id']} is also recorded by {whose}: ")
     await workspace.kube.delete(kind, "one")
     waiting = await workspace.becomes(kind, "one", lambda item: item and item["metadata"].get("deletionTimestamp"))
     assert waiting["metadata"]["finalizers"] == [FINALIZER]

@@ -179,7 +179,7 @@ async def test_one_that_exists_is_adopted_only_if_people_say_so(brisk_workspace:
     assert f"is reserved by {by_hand}" in condition(told, "Ready")["message"]
     await workspace.kube.annotate(KIND, "other", {"gpurelay.dev/adopt-id": by_hand})
     told = await workspace.becomes(KIND, "other", _stalls("AdoptionRefused"))
-    assert "make the spec say what the resource is: unitIds: asked" in condition(told, "Stalled")["message"]
+    assert "so correct the spec: unitIds: asked" in condition(told, "Stalled")["message"]
     await workspace.apply(_asked(workspace, node_id))
     told = await workspace.becomes(KIND, "acme", _stalls("AlreadyExists"))
     await workspace.obey(condition(told, "Stalled")["message"])

@@ -96,7 +96,7 @@ async def test_a_secret_with_a_private_key_is_never_sent(brisk_workspace: Worksp
 async def test_a_key_that_the_cloud_refuses_says_why(brisk_workspace: Workspace) -> None:
     await brisk_workspace.apply(_key(publicKey="ssh-ed25519 AAAA"))
     refused = await brisk_workspace.becomes("SshKey", "ada", lambda item: stalled(item) == "SpecInvalid")
-    assert "publicKey: this is no OpenSSH public key" in condition(refused, "Stalled")["message"]
+    assert "publicKey: this is not an OpenSSH public key" in condition(refused, "Stalled")["message"]
 
 
 async def test_a_key_that_somebody_removes_is_told_and_not_registered_again(brisk_workspace: Workspace) -> None:
@@ -183,8 +183,8 @@ async def test_an_item_names_an_ssh_key_and_nothing_else(workspace: Workspace, i
     [
         ({"publicKey": PRIVATE}, "this is a private key"),
         ({"publicKey": "PuTTY-User-Key-File-3: ssh-ed25519"}, "this is a private key"),
-        ({"publicKey": "ada"}, "this is no OpenSSH public key"),
-        ({"publicKey": f"{ADA}\n{BOB}"}, "this is no OpenSSH public key"),
+        ({"publicKey": "ada"}, "this is not an OpenSSH public key"),
+        ({"publicKey": f"{ADA}\n{BOB}"}, "this is not an OpenSSH public key"),
         ({"publicKey": ADA, "publicKeyFrom": {"secretKeyRef": {"name": "a", "key": "b"}}}, "set exactly one of"),
         ({"deletionPolicy": "Orphan"}, "set exactly one of publicKey and publicKeyFrom"),
         ({"publicKey": ADA, "deletionPolicy": "Stop"}, "nothing of this kind can be stopped"),

@@ -110,7 +110,7 @@ async def test_an_absence_that_the_cloud_does_not_tell_itself_is_not_believed(
         (b'{"error":"no","code":"not_found"}', "no", "not_found"),
         (b'{"error":{"message":"no","type":7,"code":"x"},"more":1}', "no", "x"),
         (b'{"type":"error","error":{"message":"no","type":"not_found_error"}}', "no", None),
-        (b'{"error":{"message":null,"code":"x"}}', "HTTP 404 without an error text of the cloud's", "x"),
+        (b'{"error":{"message":null,"code":"x"}}', "HTTP 404 came without an error text of the cloud", "x"),
     ],
 )
 async def test_an_error_body_is_read_as_far_as_it_goes(

@@ -77,7 +77,7 @@ async def test_models_do_not_show_their_secrets(cloud: Cloud, server: ScriptedSe
 
 async def test_an_error_without_a_text_still_says_what_came(cloud: Cloud, server: ScriptedServer) -> None:
     server.will(Reply(403, b"<html>", content_type="text/html"))
-    with pytest.raises(CloudError, match=r"get_vm: 403: HTTP 403 without an error text .* \(text/html, 6 bytes\)"):
+    with pytest.raises(CloudError, match=r"get_vm: 403: HTTP 403 came without an error text .* \(text/html, 6 bytes\)"):
         await cloud.call(GET_VM, id="x")
 
 

@@ -193,8 +193,8 @@ def test_the_model_and_how_it_is_authenticated_to_cannot_be_changed() -> None:
 )
 def test_what_is_no_key_is_told_and_not_shown(key: str, fits: bool) -> None:
     told = kind().unusable(backing(**WHOLE), Inputs(texts={"apiKeySecretRef": f"{key}\n"}))
-    wrong = "apiKeySecretRef: the key key of the Secret upstream is no key: "
-    assert told is None if fits else told == f"{wrong}1 to 10000 printable ASCII characters without spaces are"
+    wrong = "apiKeySecretRef: the key key of the Secret upstream is not a key: a key has "
+    assert told is None if fits else told == f"{wrong}1 to 10000 printable ASCII characters and no spaces"
     assert kind().unusable(backing(), Inputs()) is None
     assert not kind().input_refs(backing()).any
     assert kind().input_refs(backing(**WHOLE)).texts.keys() == {"apiKeySecretRef"}

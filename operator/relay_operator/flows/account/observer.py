@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from relay_client import BadRequest, Cloud, Conflict, Forbidden, Gone, NotFound, PaymentRequired
+from relay_client.errors import clause
 from relay_client.operations import GET_AUTO_RECHARGE, GET_BALANCE, GET_CURRENT_USAGE, PUT_AUTO_RECHARGE
 from relay_operator.accounts.accounts import Accounts, AnyAccount, secret_namespace
 from relay_operator.api.cloudaccount import WebhookSpec, WebhookStatus
@@ -104,5 +105,5 @@ async def _unless_refused(call: Awaitable[ResultT], failing: str, notes: list[st
     try:
         return await call
     except _REFUSALS as refused:
-        notes.append(f"{failing}: {refused.message}")
+        notes.append(f"{failing}: {clause(refused.message)}")
         return None

@@ -8,6 +8,7 @@ from typing import assert_never
 from pydantic import JsonValue
 
 from relay_client import Cloud, CloudError, Conflict, NotFound, Outcome, Withheld
+from relay_client.errors import clause
 from relay_client.operations import CANCEL_BATCH, CREATE_BATCH, GET_FILE
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import InferenceBatch, PartStatus
@@ -248,7 +249,8 @@ class Actor:
         try:
             await self.destinations.check(facts.obj, facts.known_intent.token)
         except StoppedError as stopped:
-            message = f"{stopped.came.message}; {how_to_fetch(facts.obj.model_copy(update={'status': facts.status}))}"
+            how = how_to_fetch(facts.obj.model_copy(update={"status": facts.status}))
+            message = f"{clause(stopped.came.message)}; {how}"
             if isinstance(stopped.came, WorkRefused):
                 return Hindered(WorkRefused(stopped.came.reason, message))
             return Hindered(WorkTroubled(stopped.came.reason, message, stopped.came.stalled))

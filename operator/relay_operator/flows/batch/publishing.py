@@ -6,6 +6,7 @@ from datetime import datetime
 from itertools import groupby
 
 from relay_client import Cloud
+from relay_client.errors import clause
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import (
     SHOWN_PROBLEMS,
@@ -47,7 +48,7 @@ class Publishing:
             before = await self.destinations.published(obj, intent.token)
             if before is not None:
                 return before
-            text = f"{lost[0].message}; what is at the output is left as it is"
+            text = f"{clause(lost[0].message)}; what is at the output is left as it is"
             return WorkRefused(Reason.RESULTS_LOST, text, tuple(lost[:SHOWN_PROBLEMS]))
         try:
             with Ids() as ids:
@@ -58,7 +59,8 @@ class Publishing:
 
                 return await self.destinations.write(obj, merge, intent.token, ended)
         except StoppedError as stopped:
-            raise StoppedError(replace(stopped.came, message=f"{stopped.came.message}; {how_to_fetch(obj)}")) from None
+            message = f"{clause(stopped.came.message)}; {how_to_fetch(obj)}"
+            raise StoppedError(replace(stopped.came, message=message)) from None
 
 
 def _rounds(status: InferenceBatchStatus, cloud: Cloud, gone: Collection[str]) -> tuple[list[Problem], list[Round]]:

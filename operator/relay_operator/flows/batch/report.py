@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final, Literal, assert_never
 
 from relay_client import errors
-from relay_client.errors import CloudError
+from relay_client.errors import CloudError, clause
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.inferencebatch import Ending, InferenceBatchStatus
 from relay_operator.api.meta import rfc3339
@@ -219,7 +219,7 @@ def _recorded(facts: Facts, status: InferenceBatchStatus) -> Report:
 def _uncleared(status: InferenceBatchStatus, came: WorkTroubled) -> Report:
     """It is finished all the same; files that are left cost little, and are deleted when the cloud lets them be."""
     known = outcome(status, Return.TRANSITION)
-    message = f"{known.message}; its files are still in the cloud: {came.message}"
+    message = f"{clause(known.message)}; its files are still in the cloud: {came.message}"
     return replace(known, message=message, retry=RetryKind.ADVISED, retry_after=came.retry_after)
 
 
@@ -248,7 +248,7 @@ def outcome(status: InferenceBatchStatus, back: Return) -> Report:
         message = f"{answered}{why(status)}; published to {where}"
         complete = Wanted(ConditionType.COMPLETE, "True", Reason.COMPLETED, message)
         return Report("True", None, Reason.COMPLETED, message, back, extra=(complete,))
-    message = f"{ending.message}; what there is was published to {where}" if where else ending.message
+    message = f"{clause(ending.message)}; what there is was published to {where}" if where else ending.message
     message += f"; records failed{why(status)}" if status.failure_reasons else ""
     failed = Wanted(ConditionType.FAILED, "True", ending.reason, message)
     extra = (failed, *because(ending))

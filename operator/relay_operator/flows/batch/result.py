@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import TypeAlias
 
 from relay_client import CloudError, NotFound
+from relay_client.errors import clause
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import (
     SHOWN_REASONS,
@@ -89,7 +90,7 @@ def shown(problems: Problems) -> tuple[Problem, ...]:
 
 def no_access(error: NotFound) -> WorkTroubled:
     """What a 404 means where nothing was named that could be absent (section 7, "Batch and file endpoints")."""
-    text = f"{error.message}: the cloud answers so where the organization has no access to batches"
+    text = f"{clause(error.message)}: the cloud answers so if the organization has no access to batches"
     return WorkTroubled(Reason.ACCOUNT_FORBIDDEN, text, stalled=True)
 
 

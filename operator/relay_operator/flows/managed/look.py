@@ -93,7 +93,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
             return await self._look_at_restored(turn, obj, account, memory)
         if obj.status.id:
             if key.vanished and self._left_to_the_living(key, obj.metadata.uid, obj.status.id):
-                return Sight(Seen.NOTHING, note=f"{obj.status.id} is what a living object has by now")
+                return Sight(Seen.NOTHING, note=f"another object has the resource {obj.status.id} now")
             if predicates.demand(obj) is Demand.DELETE_ORPHANING:
                 return Sight(Seen.PENDING)
             others = self.cache.others(key, obj.status.id)
@@ -155,7 +155,9 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         progress = self.resource.progress(observed)
         _, name = self.resource.identity(observed)
         if progress is Progress.GONE and not name and obj.status.cloud_name and not unnamed(self.resource):
-            raise Unreadable("observe", f"says that {obj.status.id} is terminated, and not its name: not believed")
+            raise Unreadable(
+                "observe", f"the answer says that {obj.status.id} is terminated and does not name it: not believed"
+            )
         memory.missing = ("", 0.0)
         account.unclaimed.discard(obj.status.id or "")
         if name and obj.status.cloud_name and name != obj.status.cloud_name:
@@ -173,7 +175,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         """What a former object of this name recorded is taken over, if it may be and nobody else has it."""
         key, cloud_id = turn.key, obj.status.id or ""
         if not account.adoption_allowed:
-            return Sight(Seen.WITHHELD, note=f"{cloud_id} {_FORMER} {_WITHHELD}")
+            return Sight(Seen.WITHHELD, note=f"the resource {cloud_id} {_FORMER} {_WITHHELD}")
         holders = self.cache.with_cloud_id(cloud_id) - {key}
         if holders:
             return Sight(Seen.WITHHELD, note=_belongs(cloud_id, holders))
@@ -225,14 +227,16 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         if givers:
             return Sight(refused, note=_belongs(cloud_id, givers))
         if self.resource.progress(observed) is Progress.GONE and not predicates.end_asked(self.resource, obj):
-            return Sight(refused, note=f"{cloud_id} is terminated")
+            return Sight(refused, note=f"the resource {cloud_id} is terminated")
         by_name = not unnamed(self.resource)
         if intent is not None and by_name and not self._answers(obj, intent, observed):
             _, name = self.resource.identity(observed)
-            return Sight(refused, note=f"{cloud_id} is named {name!r} in the cloud, so the create did not make it")
+            return Sight(
+                refused, note=f"the resource {cloud_id} is named {name!r} in the cloud, so the create did not make it"
+            )
         differs = self.resource.differences(obj, observed)
         if differs and (intent is None or not by_name):
-            return Sight(refused, note="make the spec say what the resource is: " + "; ".join(differs))
+            return Sight(refused, note="the spec differs from the resource, so correct the spec: " + "; ".join(differs))
         holders = self.cache.claim(cloud_id, key)
         if holders:
             return Sight(refused, note=_belongs(cloud_id, holders))
@@ -241,8 +245,8 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
     def _never_adopts(self, account: AccountReady) -> str:
         """Why nothing is, whatever it may be; empty where something may be."""
         if shown_once(self.resource):
-            return "nothing of this kind is adopted: its value was shown when it was made, and cannot be asked for"
-        return "" if account.adoption_allowed else "the account is shared and does not say allowAdoption"
+            return "this kind cannot be adopted: the cloud showed its value once, when it was created"
+        return "" if account.adoption_allowed else "the account is shared, and its spec.allowAdoption is not true"
 
     def _answers(self, obj: Resource[SpecT, StatusT], intent: CreateIntent | MalformedIntent, observed: ObsT) -> bool:
         """Whether the intent may have led to it; of one that cannot be read, its name being the object's must do."""
@@ -346,18 +350,18 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
             return Sight(Seen.WITHHELD, note=f"{intent.name!r} {_FORMER} {_WITHHELD}")
         uid = intent.identity.uid if intent.identity is not None else obj.metadata.uid
         if not self._gave(obj, uid, intent):
-            return Sight(Seen.ABSENT, note=f"the intent names {intent.name!r}, which is no name of this object's")
+            return Sight(Seen.ABSENT, note=f"the intent names {intent.name!r}, which is not a name of this object")
         if is_part(self.resource) and intent.part_of != whole(self.resource, obj):
             return Sight(Seen.WITHHELD, note=f"the intent was sent to {intent.part_of!r} {_WITHHELD}")
         return None
 
 
 _FORMER = "was made for a former object of this name"
-_WITHHELD = "and is not taken over, since the account is shared and does not say allowAdoption"
+_WITHHELD = "and is not taken over, since the account is shared and its spec.allowAdoption is not true"
 
 
 def _belongs(cloud_id: str, holders: frozenset[ObjectKey]) -> str:
-    return f"{cloud_id} belongs to {_first(holders)}"
+    return f"the resource {cloud_id} belongs to {_first(holders)}"
 
 
 def _first(holders: frozenset[ObjectKey]) -> str:
@@ -365,6 +369,6 @@ def _first(holders: frozenset[ObjectKey]) -> str:
 
 
 _NO_ID = (
-    f"the annotation {meta.ADOPT_ID} is no id of the cloud's: at most 253 letters, digits and . _ : ~ @ = + -, "
-    "and it begins with none of those signs but _"
+    f"the annotation {meta.ADOPT_ID} is not an id of the cloud: it has at most 253 letters, digits and "
+    ". _ : ~ @ = + -, and begins with a letter, a digit or _"
 )

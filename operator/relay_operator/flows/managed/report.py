@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import assert_never
 
 from relay_client import errors
-from relay_client.errors import CloudError
+from relay_client.errors import CloudError, clause
 from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import rfc3339
@@ -90,7 +90,7 @@ def _unfunded(facts: Facts[SpecT, StatusT, ObsT], refusal: Report) -> Report:
     if facts.view.seen is not Seen.STOPPED:
         return unfunded(refusal)
     deadline, told = _kept(facts, predicates.since_in(facts.obj, "stopped", facts.now))
-    message = refusal.message.rstrip(". ") + told
+    message = clause(refusal.message) + told
     exceeded = unfunded(refusal, refusal.reason).extra
     return replace(refusal, message=message, extra=exceeded, deletion_deadline=deadline)
 
@@ -267,7 +267,9 @@ def _last_word(facts: Facts[SpecT, StatusT, ObsT]) -> str:
 def _another(facts: Facts[SpecT, StatusT, ObsT]) -> str:
     """What gets people another in place of one that is gone."""
     if brought_in(facts.resource):
-        return "nothing of this kind is created: delete this object, and name in another what there is"
+        return (
+            "the operator cannot create this kind: delete this object, and create one that names an existing resource"
+        )
     recovers = isinstance(facts.obj.spec, WorkloadSpec)
     return "recovery.onTerminated: Recreate makes another" if recovers else "recreate this object to get another"
 

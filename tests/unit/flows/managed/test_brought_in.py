@@ -92,7 +92,7 @@ async def test_one_object_has_it_and_another_is_told_which(found: World) -> None
     await found.wait(10)
     node(found, "later")
     await found.wait(10)
-    assert told(found, "later") == "False AdoptionRefused: pod-1 belongs to GpuPod/team-a/train"
+    assert told(found, "later") == "False AdoptionRefused: the resource pod-1 belongs to GpuPod/team-a/train"
     found.delete("later")
     await found.wait(10)
     assert (found.exists("later"), found.reason(), changed(found)) == (False, "Running", [])
@@ -103,7 +103,7 @@ async def test_a_shared_account_takes_nothing_over(found: World) -> None:
     found.account.state = replace(found.account.state, adoption_allowed=False)
     node(found)
     await found.wait(10)
-    assert told(found) == "False AdoptionRefused: the account is shared and does not say allowAdoption"
+    assert told(found) == "False AdoptionRefused: the account is shared, and its spec.allowAdoption is not true"
     assert changed(found) == []
 
 
@@ -129,8 +129,8 @@ async def test_what_ended_before_is_as_asked_and_else_somebody_elses_doing(found
     await found.wait(400)
     says = "the cloud does not find pod-1 any more" if forgotten else "the cloud says terminated"
     assert told(found) == (
-        f"False TerminatedExternally: {says}; nothing of this kind is created: delete this object, and name in "
-        "another what there is"
+        f"False TerminatedExternally: {says}; the operator cannot create this kind: delete this object, and "
+        "create one that names an existing resource"
     )
     found.change(public=True)
     await found.wait(60)
@@ -141,7 +141,7 @@ async def test_what_had_ended_before_it_was_named(found: World) -> None:
     found.pods.become("pod-1", "terminated")
     node(found)
     await found.wait(10)
-    assert told(found) == "False AdoptionRefused: pod-1 is terminated"
+    assert told(found) == "False AdoptionRefused: the resource pod-1 is terminated"
     found.change(public=True)
     await found.wait(60)
     assert (found.reason(), changed(found)) == ("Removed", [])

@@ -360,8 +360,11 @@ async def test_adopting_takes_over_what_fits(world: World) -> None:
 
 
 REFUSED_ADOPTIONS: dict[str, tuple[str, str]] = {
-    "it differs": ("pod-1", "make the spec say what the resource is: image: asked pytorch/pytorch, has another"),
-    "it is gone": ("pod-2", "pod-2 is terminated"),
+    "it differs": (
+        "pod-1",
+        "the spec differs from the resource, so correct the spec: image: asked pytorch/pytorch, has another",
+    ),
+    "it is gone": ("pod-2", "the resource pod-2 is terminated"),
     "it never was": ("pod-9", "the cloud does not find pod-9"),
 }
 
@@ -391,7 +394,7 @@ async def test_a_shared_account_adopts_only_where_it_says_so(world: World) -> No
     found = world.pods.add("made-by-hand", fields=POD)
     world.apply(annotations={meta.ADOPT_ID: found.id})
     await world.settle()
-    assert "does not say allowAdoption" in message_of(world)
+    assert "spec.allowAdoption is not true" in message_of(world)
     assert world.pods.calls == []
 
 
@@ -402,7 +405,7 @@ async def test_two_objects_cannot_adopt_one_id(world: World) -> None:
     await world.settle()
     assert world.status("first").id == found.id
     assert world.status("second").id is None
-    assert message_of(world, "second") == f"{found.id} belongs to GpuPod/{NAMESPACE}/first"
+    assert message_of(world, "second") == f"the resource {found.id} belongs to GpuPod/{NAMESPACE}/first"
 
 
 async def test_an_id_that_another_claimed_during_the_look_is_not_adopted(world: World) -> None:

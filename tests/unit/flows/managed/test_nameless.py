@@ -60,7 +60,10 @@ async def test_what_is_another_objects_is_told_with_its_name(nameless: World) ->
     await nameless.wait(10)
     nameless.apply("later")
     await nameless.settle()
-    assert stalled(nameless, "later") == f"AlreadyExists: {nameless.status().id} belongs to GpuPod/team-a/train"
+    assert (
+        stalled(nameless, "later")
+        == f"AlreadyExists: the resource {nameless.status().id} belongs to GpuPod/team-a/train"
+    )
     nameless.delete("later")
     await nameless.settle()
     assert (nameless.exists("later"), len(nameless.pods.live)) == (False, 1)
@@ -72,7 +75,9 @@ async def test_a_shared_account_takes_nothing_over(nameless: World) -> None:
     nameless.pods.add("by-hand")
     nameless.apply()
     await nameless.settle()
-    assert stalled(nameless).endswith("not taken over, since the account is shared and does not say allowAdoption")
+    assert stalled(nameless).endswith(
+        "not taken over, since the account is shared, and its spec.allowAdoption is not true"
+    )
 
 
 @pytest.mark.parametrize("acted", [True, False])

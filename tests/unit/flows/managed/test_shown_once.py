@@ -262,7 +262,7 @@ async def test_nothing_is_adopted_since_its_value_is_not_known(showing: World) -
     showing.apply(annotations={"gpurelay.dev/adopt-id": record.id})
     await showing.wait(10)
     assert (showing.reason(), showing.pods.sent) == ("AdoptionRefused", [])
-    assert "nothing of this kind is adopted" in message(showing)
+    assert "this kind cannot be adopted" in message(showing)
 
 
 async def test_what_the_objects_own_secret_had_before_is_replaced(showing: World) -> None:

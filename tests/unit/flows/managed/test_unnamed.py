@@ -133,7 +133,7 @@ async def test_a_person_says_which_one_it_is(unnamed: World) -> None:
     unnamed.pods.add("", fields=row())
     unnamed.annotate(adopt_id=other.id)
     await unnamed.wait(AN_HOUR, step=30)
-    assert "make the spec say what the resource is: image: asked" in stalled(unnamed)
+    assert "the spec differs from the resource, so correct the spec: image: asked" in stalled(unnamed)
     unnamed.annotate(adopt_id=own.id)
     await unnamed.wait(10)
     assert (unnamed.reason(), unnamed.status().id) == ("Running", own.id)

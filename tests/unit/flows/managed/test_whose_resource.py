@@ -443,7 +443,7 @@ async def test_what_two_objects_record_is_changed_and_ended_by_neither(world: Wo
     await world.settle()
     for name, another in (("train", "other"), ("other", "train")):
         assert _told(world, name).startswith(
-            f"IdentityMismatch: {cloud_id} is also recorded by GpuPod/team-a/{another}"
+            f"IdentityMismatch: the resource {cloud_id} is also recorded by GpuPod/team-a/{another}"
         )
         world.change(name, powerState="Stopped")
         world.delete(name)
