@@ -78,7 +78,9 @@ TYPES: Final[dict[ConditionType, TypeDoc]] = {
         "A Secret or ConfigMap behind the environment changed since the resource was created.",
     ),
     ConditionType.FUNDS_LOW: TypeDoc(
-        Polarity.NEGATIVE, "only while True; accounts", "The balance lasts for less than a day at the current burn."
+        Polarity.NEGATIVE,
+        "only while True; accounts",
+        "The balance is below zero, or lasts for less than a day at the current burn.",
     ),
     ConditionType.WEBHOOK_READY: TypeDoc(
         Polarity.POSITIVE,
@@ -254,7 +256,7 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         "Of a GpuVm: it is to be stopped or ended, and waits for a VmSnapshot that is being made of it.",
         Reason.OFFLINE: "The node does not report: nothing is placed on it until it does. See to the machine; the "
         "operator looks again every five minutes.",
-        Reason.RUNWAY_SHORT: "The balance lasts for less than a day.",
+        Reason.RUNWAY_SHORT: "The balance is below zero, or lasts for less than a day.",
     },
     Resolver.ADMINISTRATOR: {
         Reason.CRD_OUTDATED: "A CRD is older than the operator: the API server would drop what has to be recorded of "

@@ -122,7 +122,17 @@ def _worth_telling(before: AccountStatus, after: AccountStatus) -> bool:
 
 
 def _is_low(status: AccountStatus) -> bool:
-    return status.runway_hours is not None and status.runway_hours < LOW_RUNWAY_HOURS
+    return _is_overdrawn(status) or (status.runway_hours is not None and status.runway_hours < LOW_RUNWAY_HOURS)
+
+
+def _is_overdrawn(status: AccountStatus) -> bool:
+    return status.available_cents is not None and status.available_cents < 0
+
+
+def _low_funds(status: AccountStatus) -> str:
+    if _is_overdrawn(status):
+        return f"the available balance is {status.available_cents} cents: add funds, or nothing starts"
+    return f"the balance lasts for {status.runway_hours} hours at {status.burn_per_hour_cents} cents an hour"
 
 
 def _conditions(before: AccountStatus, after: AccountStatus, finding: AccountFinding) -> Iterator[Wanted]:
@@ -132,8 +142,7 @@ def _conditions(before: AccountStatus, after: AccountStatus, finding: AccountFin
     if finding.unrecorded:
         yield unrecorded(finding.unrecorded)
     if _is_low(after):
-        message = f"the balance lasts for {after.runway_hours} hours at {after.burn_per_hour_cents} cents an hour"
-        yield Wanted(ConditionType.FUNDS_LOW, "True", Reason.RUNWAY_SHORT, message)
+        yield Wanted(ConditionType.FUNDS_LOW, "True", Reason.RUNWAY_SHORT, _low_funds(after))
     yield from _webhook(before, finding)
 
 

@@ -129,6 +129,14 @@ def test_without_burn_there_is_no_runway_and_funds_are_not_low(ready: AccountRea
     assert _says(status, ConditionType.FUNDS_LOW) is None
 
 
+def test_funds_below_zero_are_low_though_nothing_burns(ready: AccountReady) -> None:
+    status = new_status(AccountStatus(), _finding(ready, _seen(-324, burn=0, runway=None)))
+    low = conditions.find(status.conditions, ConditionType.FUNDS_LOW)
+    assert low is not None
+    assert low.message == "the available balance is -324 cents: add funds, or nothing starts"
+    assert new_status(status, _finding(ready, _seen(1, burn=0, runway=None))).available_cents == 1
+
+
 def test_a_revoked_key_stalls_the_account_and_what_was_known_stays(ready: AccountReady) -> None:
     before = new_status(AccountStatus(), _finding(ready, _seen()))
     status = new_status(before, _finding(REVOKED))
