@@ -60,7 +60,11 @@ def examine(content: IO[bytes], endpoint: Family, serves: Callable[[str], bool])
     if found.records == 0 and not found.problems:
         found.problems.append(Problem("empty_file", "The input has no record."))
     elif found.model is not None and not serves(found.model):
-        found.problems.append(Problem("model_not_found", f"There is no model {found.model[:_SHOWN]!r}."))
+        found.problems.append(
+            Problem(
+                "model_not_found", f"There is no model {found.model[:_SHOWN]!r}; GET /v1/models lists what there is."
+            )
+        )
     found.finished = True
     yield found
 

@@ -119,7 +119,7 @@ class Accounts:
         """Whether the account can be used; its Secret is read again after a while, and once the key was refused."""
         entry = self._cache.get(key)
         if entry is None:
-            return AccountWaiting(Reason.ACCOUNT_MISSING, f"the {key} does not exist")
+            return AccountWaiting(Reason.ACCOUNT_MISSING, _missing(key))
         connection = self._connection(key)
         async with connection.turn:
             known = connection.state
@@ -344,6 +344,11 @@ def secret_namespace(account: AnyAccount) -> str:
     if isinstance(account, ClusterCloudAccount):
         return account.spec.api_key_secret_ref.namespace
     return account.metadata.namespace
+
+
+def _missing(key: ObjectKey) -> str:
+    every = f"cacct -n {key.namespace}" if key.namespace else "ccacct"
+    return f"the {key} does not exist: create it, or name one that kubectl get {every} lists"
 
 
 def _no_default(namespace: str) -> str:

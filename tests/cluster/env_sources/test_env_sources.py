@@ -48,7 +48,7 @@ async def test_values_are_read_when_it_is_created_and_later_sources_and_env_win(
 async def test_nothing_is_made_while_a_secret_is_missing_and_it_goes_on_when_it_appears(workspace: Workspace) -> None:
     await workspace.apply(gpu_cluster(env=[TOKEN]))
     waiting = await workspace.becomes("GpuCluster", "llm", _waiting)
-    assert condition(waiting, "Ready")["message"] == f"Secret hf in {workspace.namespace} does not exist"
+    assert condition(waiting, "Ready")["message"] == f"env TOKEN: Secret hf in {workspace.namespace} does not exist"
     assert condition(waiting, "Reconciling")["status"] == "True"
     await workspace.apply(_secret("hf", other="x"))
     await _look(workspace, "the Secret is there")

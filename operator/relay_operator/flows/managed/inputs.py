@@ -93,12 +93,17 @@ class InputReader:
             referenced = {
                 item.name: value
                 for item in refs.env
-                if item.value_from is not None and (value := await _value(sources, item.value_from)) is not None
+                if item.value_from is not None
+                and (value := await _value(sources, item.value_from, f"env {item.name}")) is not None
             }
-            ssh_keys = [value for ref in refs.ssh_keys if (value := await _value(sources, ref)) is not None]
+            ssh_keys = [
+                value for ref in refs.ssh_keys if (value := await _value(sources, ref, refs.keys_field)) is not None
+            ]
             ssh_keys += [await _registered(sources, key) for key in registered]
             texts = {
-                name: value for name, ref in refs.texts.items() if (value := await _value(sources, ref)) is not None
+                name: value
+                for name, ref in refs.texts.items()
+                if (value := await _value(sources, ref, name)) is not None
             }
         except _MissingError as missing:
             return MissingInput(str(missing))
@@ -123,7 +128,8 @@ async def _all_of(sources: _Sources, source: EnvFromSource, field_name: str) -> 
     return {}
 
 
-async def _value(sources: _Sources, source: ValueSource) -> str | None:
+async def _value(sources: _Sources, source: ValueSource, asking: str) -> str | None:
+    """What a reference leads to; `asking` is the variable or field that has it."""
     for kind, ref in ((SECRETS, source.secret_key_ref), (CONFIG_MAPS, source.config_map_key_ref)):
         if ref is None:
             continue
@@ -131,18 +137,18 @@ async def _value(sources: _Sources, source: ValueSource) -> str | None:
         value = None if data is None else data.get(ref.key)
         if value is None and not source.optional:
             absent = "does not exist" if data is None else f"has no text at key {ref.key!r}"
-            raise _MissingError(f"{_WORDS[kind.plural]} {ref.name} in {sources.namespace} {absent}")
+            raise _MissingError(f"{asking}: {_WORDS[kind.plural]} {ref.name} in {sources.namespace} {absent}")
         return value
     return None
 
 
 async def _registered(sources: _Sources, key: RegisteredKey) -> str:
     """The very key that is registered: another one, which its Secret has by now, would open nothing."""
-    text = key.source if isinstance(key.source, str) else await _value(sources, key.source) or ""
+    text = key.source if isinstance(key.source, str) else await _value(sources, key.source, f"SshKey {key.name}") or ""
     if key.fingerprint is not None and fingerprint(text) != key.fingerprint:
         raise _MissingError(
-            f"SshKey {key.name} is registered as {key.fingerprint}, and what it is read from has another key by now: "
-            "put that one back, or set updateStrategy.type: Recreate there"
+            f"SshKey {key.name} is registered as {key.fingerprint}, and its source has another key now: "
+            "put the former key back, or set updateStrategy.type: Recreate there"
         )
     sources.versions.append(f"{key.name}={text}")
     return text.strip()

@@ -89,11 +89,11 @@ MISSING: dict[str, tuple[InputRefs, str]] = {
     ),
     "an object": (
         InputRefs(env=[env("X", value_of("secret", "no", "A"))]),
-        f"Secret no in {NAMESPACE} does not exist",
+        f"env X: Secret no in {NAMESPACE} does not exist",
     ),
     "a key": (
         InputRefs(ssh_keys=[value_of("secret", "keys", "no")]),
-        f"Secret keys in {NAMESPACE} has no text at key 'no'",
+        f"sshKeysFrom: Secret keys in {NAMESPACE} has no text at key 'no'",
     ),
 }
 

@@ -61,7 +61,7 @@ async def test_a_key_that_is_read_and_is_not_the_registered_one_is_never_sent(wo
     condition = world.condition()
     assert condition is not None
     assert condition.reason == "EnvMissing"
-    assert condition.message.startswith(f"SshKey bob is registered as {SHOWN}, and what it is read from has another")
+    assert condition.message.startswith(f"SshKey bob is registered as {SHOWN}, and its source has another")
     assert world.pods.created == []
 
 
