@@ -176,7 +176,7 @@ async def _answer(
     kubectl: Kubectl, opened_by: Sequence[Account], base_url: str, ask: Callable[[Cloud], Awaitable[ToldT]]
 ) -> ToldT:
     """With the key of the first account that opens it. Raises Failure."""
-    failure = Failure("no account opens it")
+    failure = Failure("no account has a key to it")
     for account in opened_by:
         try:
             async with accounts.cloud_of(kubectl, account, base_url) as cloud:

@@ -95,7 +95,7 @@ class Download(AsyncIterator[bytes]):
             raise errors.Unreadable(DOWNLOAD_FILE.name, "the file changed while it was read")
         self._total, self._etag = self._total or part.total, self._etag or part.etag
         if self._total is None and part.end is not None:
-            raise errors.Unreadable(DOWNLOAD_FILE.name, "cannot read the answer: it does not tell where the file ends")
+            raise errors.Unreadable(DOWNLOAD_FILE.name, "cannot read the answer: it does not say where the file ends")
         if self._total is not None and self._total < self._position:
             raise ends_before(self._position, self._total)
         self._part, self._at = part, part.start

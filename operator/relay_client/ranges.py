@@ -71,7 +71,7 @@ def _whole(headers: Mapping[str, str]) -> Part:
     if _LENGTH.fullmatch(length):
         return Part(0, int(length), int(length), etag)
     if headers.get("transfer-encoding", "").lower() != "chunked":
-        raise _unreadable(200, "nothing tells where the file ends")
+        raise _unreadable(200, "it does not say where the file ends")
     return Part(0, None, None, etag)
 
 

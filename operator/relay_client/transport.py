@@ -188,7 +188,7 @@ def _checked(connection: Connection, sending: Sending) -> None:
     """Raises WithheldError where nothing may be sent on it any more."""
     if not sending.may_begin():
         connection.release()
-        raise WithheldError("not sent: whoever sends it may not do so any more")
+        raise WithheldError("not sent: its sender may no longer send")
 
 
 def _is_readable(transport: asyncio.Transport | None) -> bool:

@@ -110,7 +110,7 @@ class App:
     catalog: Catalog
     synced: asyncio.Event = field(default_factory=asyncio.Event)
     standing_by: bool = True
-    unseen: str | None = "whether objects can be listed was not asked yet"
+    unseen: str | None = "the operator has not tried to list objects yet"
     """Why this replica could not lead."""
 
     @property
@@ -248,7 +248,7 @@ class App:
             try:
                 await self._relist()
             except KubeError as error:
-                logger.warning("the repairing list failed, the next will do: %s", error)
+                logger.warning("the repairing list failed, the next one repairs: %s", error)
 
     async def _follow_crds(self) -> None:
         """Nothing is created as long as one is older than this release, so it is read again until none is."""

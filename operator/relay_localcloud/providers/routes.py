@@ -33,9 +33,7 @@ router = Router("Providers")
 
 NodeId = Annotated[str, Path("nodeId")]
 IncludeRemoved = Annotated[bool, Query("includeRemoved"), Field(description="Removed nodes, too.")]
-StatusFilter = Annotated[
-    NodeStatus | None, Query(), Field(description="Only nodes of this status, also where it is removed.")
-]
+StatusFilter = Annotated[NodeStatus | None, Query(), Field(description="Only nodes of this status, removed ones too.")]
 
 
 @router.get("/v1/orgs/{orgId}/provider/nodes", response_model=ProviderNodeList, summary="The provider's nodes")

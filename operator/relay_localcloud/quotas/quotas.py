@@ -111,7 +111,7 @@ def _refusal(standing: Standing) -> str:
     quota = standing.quota
     return (
         f"The quota {quota.name} of this organization is {standing.limit}, and {standing.used} are in use: "
-        f"{quota.advice}; or ask whoever runs this cloud for more."
+        f"{quota.advice}; or ask the administrator of this cloud for more."
     )
 
 

@@ -244,7 +244,7 @@ class Ownerless(Model):
         None, max_length=253, description="The cloud's identifier; absent while the operator searches for it."
     )
     name: str | None = Field(None, max_length=63, description="The name it has in the cloud.")
-    since: Time | None = Field(None, description="Since when it has had no owner.")
+    since: Time | None = Field(None, description="When it lost its owner.")
 
 
 MAX_SPENDERS = 256
@@ -302,8 +302,10 @@ class AccountStatus(ObjectStatus):
     auto_stop_floor_cents: int | None = Field(
         None, description="Below this the cloud stops what runs, in cents of the available balance."
     )
-    runway_hours: int | None = Field(None, ge=0, description="Whole hours until then; absent while nothing burns.")
-    spend: Spend | None = Field(None, description="What was spent this month, and for whom, be they there or gone.")
+    runway_hours: int | None = Field(
+        None, ge=0, description="Whole hours until then; absent while nothing costs money."
+    )
+    spend: Spend | None = Field(None, description="What was spent this month, and by whom, deleted objects included.")
     in_use: InUse | None = Field(None, description="Objects that depend on the account.")
     webhook: WebhookStatus | None = Field(None, description="The webhook subscription.")
     unclaimed: list[Ownerless] | None = Field(

@@ -104,7 +104,7 @@ class InferenceBatchStatus(ObjectStatus):
     id: str | None = Field(None, max_length=253, description="The batch in the cloud that was created last.")
     cloud_name: str | None = Field(None, max_length=63, description="How its files in the cloud begin.")
     identity: Identity | None = Field(
-        None, description="For which object its batches were made: a copy of this status stands for nothing."
+        None, description="The object that its batches were made for: a copy of this status has no effect."
     )
     create_token: str | None = Field(
         None, max_length=64, description="Token of the intent whose end this status records."

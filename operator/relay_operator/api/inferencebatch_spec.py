@@ -32,7 +32,7 @@ OpenObject: TypeAlias = Annotated[dict[str, JsonValue], WithJsonSchema(OPEN_OBJE
 """Any JSON object, kept as it is."""
 KNOWN_SCHEME: Final = (
     "self.matches('^(s3|gs|az|https?|file)://')",
-    "write s3://, gs://, az://, https:// or (where the administrator allows a folder) file://",
+    "write s3://, gs://, az://, https:// or, below a folder that the administrator allows, file://",
 )
 ObjectUrl: TypeAlias = Annotated[str, Field(min_length=1, max_length=2048, json_schema_extra=field_rules(KNOWN_SCHEME))]
 

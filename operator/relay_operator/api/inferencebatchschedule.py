@@ -1,4 +1,4 @@
-"""InferenceBatchSchedule: makes InferenceBatches by the clock, as a CronJob makes Jobs."""
+"""InferenceBatchSchedule: makes InferenceBatches on a schedule, as a CronJob makes Jobs."""
 
 from enum import StrEnum
 from typing import Annotated, Final, Literal, TypeAlias
@@ -123,7 +123,7 @@ class ScheduleSpec(Model):
         None,
         ge=1,
         le=366 * DAY,
-        description="How late a batch may start; a time that was missed by more is left out. Absent: however late.",
+        description="How late a batch may start; a time that was missed by more is skipped. Absent: no limit.",
     )
     concurrency_policy: ConcurrencyPolicy = Field(
         ConcurrencyPolicy.ALLOW,
@@ -182,7 +182,7 @@ DEFINITION: Final = Definition(
     short_name="ibsched",
     spec=InferenceBatchScheduleSpec,
     status=InferenceBatchScheduleStatus,
-    summary="InferenceBatches by the clock, as a CronJob makes Jobs.",
+    summary="InferenceBatches on a schedule, as a CronJob makes Jobs.",
     longest_name=MAX_NAME,
     creates=inferencebatch.DEFINITION.plural,
     columns=(

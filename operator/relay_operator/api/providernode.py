@@ -86,7 +86,7 @@ class ProviderNodeStatus(ManagedStatus):
     earnings_cents: int | None = Field(
         None,
         ge=0,
-        description="What it earned so far, in cents, if the account's key may know; two polls behind at most.",
+        description="What it has earned, in cents, if the account's key may read it; two polls behind at most.",
     )
     location: str | None = Field(None, max_length=128, description="Where it is.")
     region: str | None = Field(None, max_length=128, description="The region of that place.")

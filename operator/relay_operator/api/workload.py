@@ -110,7 +110,7 @@ class ManagedStatus(ObjectStatus):
     id: str | None = Field(None, max_length=253, description="The cloud's identifier.")
     cloud_name: str | None = Field(None, max_length=63, description="The name it has in the cloud.")
     identity: Identity | None = Field(
-        None, description="For which object the resource was made: a copy of this status stands for nothing."
+        None, description="The object that the resource was made for: a copy of this status has no effect."
     )
     create_token: str | None = Field(
         None, max_length=64, description="Token of the last create whose outcome is known; another one is still open."

@@ -65,7 +65,7 @@ class Catalog:
                 wait = await self.turn()
             except Exception:
                 # The last line: what people only read must not end what keeps that which is paid for.
-                logger.exception("the catalog failed in a way nobody foresaw; it is read again at the next interval")
+                logger.exception("reading the catalog failed unexpectedly; it is read again at the next interval")
                 wait = self.settings.poll_settled_seconds
             await asyncio.sleep(max(begun + wait - self.clock(), _PAUSE))
 

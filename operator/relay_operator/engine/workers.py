@@ -71,5 +71,5 @@ class Workers:
         except Exception:
             # The last line: a mistake of ours in one object must not end the others' reconciling.
             with log_context(kind=key.kind, namespace=key.namespace, name=key.name):
-                logger.exception("a pass failed in a way nobody foresaw; the object rests for a minute")
+                logger.exception("a pass failed unexpectedly; the object is looked at again in a minute")
             self.queue.add_after(key, _MISTAKE_DELAY, Priority.RETRY)

@@ -58,7 +58,7 @@ def login(text: str, server: str | None) -> Login | str:
         return f"it does not name the server {server}"
     username, password = _pair(auths[name])
     if not (username and password):
-        return "it has no user and password for the server; tokens and credential helpers cannot be passed on"
+        return "it has no user and password for the server; the cloud takes no tokens and no credential helpers"
     return Login(name, username, password)
 
 

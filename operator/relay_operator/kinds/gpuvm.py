@@ -24,7 +24,7 @@ from relay_wire.vms import VmCreate, VmRecord
 
 LONGEST_SCRIPT = 16_384
 SSH_KEY = REFERENCES["sshKeyRefs"]
-_NO_SHEBANG = "must begin with a shebang such as #!/bin/sh; the cloud takes no raw cloud-config document"
+_NO_SHEBANG = "must begin with a shebang such as #!/bin/sh; the cloud does not take a raw cloud-config document"
 
 
 class GpuVmSpec(ContainerSpec):

@@ -25,7 +25,7 @@ from relay_wire.base import Items
 UNSERVED: Final = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED})
 """How a cloud answers to a path, or a method, that it does not have."""
 BY_HAND: Final = "the cloud has no call that deletes {}: delete it in the cloud's console"
-NO_LIST: Final = "the cloud has no list of what is of this kind, so it cannot be looked at"
+NO_LIST: Final = "the cloud has no list of this kind, so the operator cannot look at it"
 
 
 class Record(Protocol):

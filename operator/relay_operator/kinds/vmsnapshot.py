@@ -28,7 +28,7 @@ _SAME_VM = (
 )
 _SAME_NAME = (
     "self.name == oldSelf.name",
-    "name cannot be changed, since the cloud renames no snapshot: create another object",
+    "name cannot be changed, since the cloud cannot rename a snapshot: create another object",
 )
 _PROGRESS: Mapping[str, Progress] = {
     SnapshotStatus.READY: Progress.READY,

@@ -127,7 +127,7 @@ class Election:
     _deadline: float | None = field(default=None, init=False)
     _complaint: str = field(default="", init=False)
     _complained_at: float = field(default=float("-inf"), init=False)
-    _unfit: str | None = field(default="the Lease has not been answered for so far", init=False)
+    _unfit: str | None = field(default="the API server has not answered for the Lease yet", init=False)
 
     def leading(self) -> bool:
         """Whether this replica surely leads at this moment; MUST be asked before anything is sent to the cloud."""

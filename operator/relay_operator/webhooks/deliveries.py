@@ -60,11 +60,11 @@ def unheard(untold: int) -> str:
     """A sentence where polling found too much that no webhook told of. Pure."""
     if untold < UNTOLD:
         return ""
-    return f"polling found {untold} changes that no webhook told of, and none has come since; {_LOOK}"
+    return f"polling found {untold} changes that no webhook reported, and no webhook has come since; {_LOOK}"
 
 
 def _arrived(attempt: WebhookDelivery) -> bool:
     return attempt.status_code is not None and 200 <= attempt.status_code < 300
 
 
-_LOOK = "see that the cloud reaches RELAY_WEBHOOK_PUBLIC_URL. Polling works meanwhile"
+_LOOK = "make sure that the cloud can reach RELAY_WEBHOOK_PUBLIC_URL. Polling works meanwhile"

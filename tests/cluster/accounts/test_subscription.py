@@ -141,7 +141,7 @@ async def test_creates_wait_for_no_subscription_that_cannot_be_had(bench: Bench)
     assert condition(await bench.later(19), "WebhookReady") == {}
     account = await bench.later(1)
     assert bench.accounts.deaf_for(await _usable(bench)) == 0
-    assert "no subscription could be made so far" in condition(account, "WebhookReady")["message"]
+    assert "no subscription could be created yet" in condition(account, "WebhookReady")["message"]
     assert condition(account, "WebhookReady")["status"] == "False"
 
 

@@ -118,7 +118,7 @@ async def test_the_first_candidate_leads_and_the_second_waits(world: _World) -> 
 
 async def test_a_candidate_that_is_refused_says_so_until_it_is_not(world: _World) -> None:
     candidate = _candidate(world, "a")
-    assert candidate.unfit() == "the Lease has not been answered for so far"
+    assert candidate.unfit() == "the API server has not answered for the Lease yet"
     world.faults = ["refused", "before", "", ""]
     assert not await candidate.attempt()
     refused = candidate.unfit()

@@ -101,9 +101,9 @@ class Bookkeeper:
                 books.owners = books.stored = await self._read(page)
             except Refused as refused:
                 living = await self._found(page, ready, usage, _NOTHING)
-                return month_of(usage, living, now), f"who had what is gone cannot be read: {refused}"
+                return month_of(usage, living, now), f"the owners of what is gone cannot be read: {refused}"
             except KubeError as error:
-                logger.info("what %s spent is not told: %s", page.account, error)
+                logger.info("what %s spent cannot be shown: %s", page.account, error)
                 return None, ""
         owners = books.owners.at(ready.organization_id, now)
         owners = owners.with_those(await self._found(page, ready, usage, owners))
@@ -147,7 +147,7 @@ class Bookkeeper:
         text = texts(part(there, "data"), encoded=False).get(_KEY) if there is not None else None
         kept = read(text, page.account.namespace) if text is not None else None
         if text is not None and kept is None:
-            logger.error("the ConfigMap %s of %s cannot be read: it is written anew", page.name, page.account)
+            logger.error("the ConfigMap %s of %s cannot be read: it is written again", page.name, page.account)
         return kept or _NOTHING
 
     async def _save(self, page: Page, books: Books, owners: Owners) -> str:
@@ -157,9 +157,9 @@ class Bookkeeper:
         try:
             await self._write(page, {"data": {_KEY: owners.text()}})
         except Refused as refused:
-            return f"who had what cannot be kept: {refused}"
+            return f"the owners of what was used cannot be recorded: {refused}"
         except KubeError as error:
-            logger.info("who had what of %s is not kept so far: %s", page.account, error)
+            logger.info("the owners of what %s used are not recorded yet: %s", page.account, error)
         else:
             books.stored = owners
         return ""

@@ -222,7 +222,7 @@ class AccountFlow:
         except CloudError as error:
             memory.unanswered += 1
             if not self.accounts.listens(key) and not self.accounts.deaf_for(state):
-                memory.deaf = f"no subscription could be made so far: {error.message}"
+                memory.deaf = f"no subscription could be created yet: {error.message}"
             patient = memory.unanswered < self.settings.unavailable_after_failures
             return Looked(state if patient else AccountWaiting(Reason.CLOUD_UNAVAILABLE, error.message), None)
         memory.unanswered, memory.deaf = 0, ""

@@ -190,7 +190,7 @@ def _webhook(before: AccountStatus, finding: AccountFinding) -> Iterator[Wanted]
     elif finding.seen.deliveries_missing is None and known is not None and known.reason == Reason.DELIVERIES_MISSING:
         yield _as_it_was(known)
     elif finding.seen.webhook is not None:
-        yield Wanted(ConditionType.WEBHOOK_READY, "True", Reason.SUBSCRIBED, "the cloud tells of changes")
+        yield Wanted(ConditionType.WEBHOOK_READY, "True", Reason.SUBSCRIBED, "the cloud reports changes")
 
 
 def _as_it_was(condition: Condition) -> Wanted:

@@ -261,7 +261,7 @@ class Sweeper:
         return chosen
 
     def _forget(self, record: Leftover, memory: SweepMemory) -> None:
-        logger.info("%s %s is gone, or has an object: it is told no more", record.kind, record.id)
+        logger.info("%s %s is gone, or has an object again: it leaves the list", record.kind, record.id)
         self.engine.leftovers.forget(record)
         del memory.missing[record.config_map]
         if record.fate is Fate.LATE:

@@ -98,14 +98,12 @@ class Transfers:
             except asyncio.CancelledError:
                 if _told_to_end():
                     raise
-                logger.warning("long work was cut off from inside; it is tried again later")
-                return WorkTroubled(Reason.WAITING_FOR_RETRY, "it was cut off; it is tried again")
+                logger.warning("long work was interrupted; it is tried again later")
+                return WorkTroubled(Reason.WAITING_FOR_RETRY, "it was interrupted; it is tried again")
             except Exception:
                 # The last line: a mistake of ours in one job must not be lost, nor repeated without end or pause.
-                logger.exception("long work failed in a way nobody foresaw; it is tried again later")
-                return WorkTroubled(
-                    Reason.WAITING_FOR_RETRY, "it failed in a way nobody foresaw; the operator's log has it"
-                )
+                logger.exception("long work failed unexpectedly; it is tried again later")
+                return WorkTroubled(Reason.WAITING_FOR_RETRY, "it failed unexpectedly; the operator's log says why")
 
     async def _watched(self, work: LongWork) -> WorkResult:
         """What the work comes to; it is cut off if it moves next to nothing while others wait for its place."""

@@ -8,7 +8,7 @@ from relay_operator.api.workload import MAX_FORMER, Former, ManagedStatus, Super
 from relay_operator.engine.cache import Cache
 from relay_operator.engine.intent import named
 
-FULL = f"{MAX_FORMER} former ones are in use, and no more are kept: recreate what uses them"
+FULL = f"{MAX_FORMER} former ones are in use, which is the limit: recreate what uses them"
 
 
 def supersedes(status: ManagedStatus) -> bool:

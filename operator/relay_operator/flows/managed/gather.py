@@ -144,7 +144,7 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             gate, wanted = Gate.OUTDATED, False
         elif deaf_for > 0:
             gate, wanted, decided_in = Gate.DEAF, False, deaf_for
-            note = f"{account.key} is being subscribed to the cloud's webhooks: nothing is created unheard"
+            note = f"{account.key} is being subscribed to the cloud's webhooks; nothing is created before that"
         linked = self._links(turn.key, obj)
         keys = registered_keys(self.cache, refs.registered, linked.ids)
         if demand is Demand.EXIST and (wanted or (refs.any and sight.observed is not None)):

@@ -118,5 +118,5 @@ def _losses(facts: Facts[SpecT, StatusT, ObsT], held: Held, planned: PlannedActi
     volume = ", and its volume with it" if isinstance(obj.spec, WorkloadSpec) else ""
     lost = [f"{cloud_id} is ended{volume}"]
     if shown_once(facts.resource):
-        lost.append("the value in its Secret opens nothing any more")
+        lost.append("the value in its Secret is no longer valid")
     return lost

@@ -65,7 +65,7 @@ def report_of(
         case Accepted(observed):
             return _created(facts, observed)
         case Sent() if isinstance(action, actions.Discard):
-            message = "the answer to the create is lost, and its value with it: what was made is ended, and made again"
+            message = "the answer to the create is lost, and its value with it: the resource is ended and created again"
             return Report("False", ConditionType.RECONCILING, Reason.RECREATING, message, Return.SHORTLY)
         case Sent() if isinstance(action, actions.EndFormer):
             return _of_the_present(facts, Return.SHORTLY)
@@ -165,7 +165,7 @@ def _again(
 ) -> Report:
     """Another create follows."""
     if isinstance(action, actions.CloseIntent):
-        reason, message = Reason.CREATING, facts.note or "the last attempt came to nothing"
+        reason, message = Reason.CREATING, facts.note or "the last attempt had no effect"
     elif isinstance(action, actions.Forget):
         reason, message = Reason.RECREATING, "recreating it"
     else:
@@ -243,7 +243,7 @@ def _stalled(facts: Facts[SpecT, StatusT, ObsT], reason: Reason) -> Report:
         return _outcome_unknown(facts, facts.note)
     if reason is Reason.EXPIRED and shown_once(facts.resource):
         asks = facts.resource.life(facts.obj.spec, facts.obj.status).overlap_field
-        message = f"it opens nothing any more: delete its Secret for another, and set {asks}"
+        message = f"it is no longer valid: delete its Secret to get another, and set {asks}"
     if reason is Reason.IMMUTABLE_FIELD_CHANGED:
         message += ": the cloud cannot change this; put the old value back, or set updateStrategy.type: Recreate"
     if reason is Reason.TERMINATED_EXTERNALLY:

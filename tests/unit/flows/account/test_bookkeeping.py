@@ -295,8 +295,8 @@ async def test_a_config_map_of_somebody_else_is_told_and_left(kept: Kept) -> Non
     await kept.created("train", 300)
     assert await kept.spent() == {(NAMESPACE, "unattributed"): 300}
     assert kept.trouble == (
-        "who had what is gone cannot be read: Taken: the ConfigMap relay-spend-default in the namespace team-a is not "
-        "this account's: delete it"
+        "the owners of what is gone cannot be read: Taken: the ConfigMap relay-spend-default in the namespace team-a "
+        "is not this account's: delete it"
     )
     assert kept.config_map is not None
     assert kept.config_map["data"] == {"a": "b"}

@@ -123,7 +123,7 @@ def test_a_value_that_was_shown_once_is_lost_with_its_record_which_costs_nothing
         {"metadata": metadata, "spec": {"secretName": "ci-key", "scopes": ["vms:read"]}, "status": {"id": "k"}}
     )
     plan = proposal(Facts(keys, key.key, key, NOW, account(), GOING), Propose(actions.Delete()))
-    assert plan.loses == ["k is ended", "the value in its Secret opens nothing any more"]
+    assert plan.loses == ["k is ended", "the value in its Secret is no longer valid"]
     assert plan.price_per_hour_cents is None
     nothing = proposal(Facts(keys, key.key, key, NOW, account(), READY), Keep(), "as asked")
     assert (nothing.action, nothing.reason, nothing.price_per_hour_cents) == (PlannedAction.NONE, "as asked", None)

@@ -262,7 +262,7 @@ DECIDED: dict[str, tuple[PodFacts, Action, tuple[Reason, str]]] = {
     "an attempt that came to nothing": (
         facts(),
         actions.CloseIntent(),
-        (Reason.CREATING, "the last attempt came to nothing"),
+        (Reason.CREATING, "the last attempt had no effect"),
     ),
     "an attempt of another": (facts(note="copied"), actions.CloseIntent(), (Reason.CREATING, "copied")),
 }

@@ -366,7 +366,7 @@ async def test_what_has_ended_and_nobody_asked_another_for_is_told(showing: Worl
     assert showing.reason() == "Running"
     await showing.wait(1000, step=60)
     assert (showing.reason(), alive(showing)) == ("Expired", ["pod-1"])
-    assert message(showing).endswith("delete its Secret for another, and set renewBeforeSeconds")
+    assert message(showing).endswith("delete its Secret to get another, and set renewBeforeSeconds")
     showing.server.vanish("secrets", NAMESPACE, SECRET)
     await showing.wait(400)
     assert kept(showing)[0] == "pod-2"
