@@ -112,9 +112,15 @@ def _usage(turn: Turn) -> dict[str, int]:
 
 
 def _offered(request: ChatRequest) -> str | None:
-    if request.tool_choice == "none":
-        return None
-    return next((tool.function.name for tool in request.tools or () if tool.function is not None), None)
+    """The function that a model would call: the one that the request chooses, else the first."""
+    names = [tool.function.name for tool in request.tools or () if tool.function is not None]
+    match request.tool_choice:
+        case "none":
+            return None
+        case {"function": {"name": str(chosen)}} if chosen in names:
+            return chosen
+        case _:
+            return next(iter(names), None)
 
 
 def _call_id(identifier: str, index: int) -> str:

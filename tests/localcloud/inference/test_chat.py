@@ -125,6 +125,17 @@ async def test_every_call_has_an_id_of_its_own(organization: Organization) -> No
     assert len({choice["message"]["tool_calls"][0]["id"] for choice in choices}) == 4
 
 
+@pytest.mark.parametrize(
+    ("choice", "called"),
+    [("auto", "look"), ("required", "look"), ({"type": "function", "function": {"name": "find"}}, "find")],
+)
+async def test_the_tool_that_is_chosen_is_called(organization: Organization, choice: object, called: str) -> None:
+    tools = [TOOL, {"type": "function", "function": {"name": "find", "parameters": {"type": "object"}}}]
+    answer = await ok(organization, "POST", CHAT, chat("x", "tools", tools=tools, tool_choice=choice))
+    (made,) = answer["choices"][0]["message"]["tool_calls"]
+    assert made["function"]["name"] == called
+
+
 @pytest.mark.parametrize("more", [{}, {"tools": []}, {"tools": [TOOL], "tool_choice": "none"}, {"tools": None}])
 async def test_without_a_tool_to_call_the_tools_model_echoes(organization: Organization, more: dict[str, Any]) -> None:
     answer = await ok(organization, "POST", CHAT, chat("plain", "tools", **more))
