@@ -113,6 +113,12 @@ def _kind_name(singular: str) -> str:
     return next(definition.kind for definition in DEFINITIONS if definition.singular == singular)
 
 
+def test_the_readme_is_read_in_one_go() -> None:
+    lines = _text(ROOT / "README.md").splitlines()
+    first = lines[2 : lines.index("", 2)]
+    assert (len(lines) < 150, len(first) <= 3) == (True, True), "what it is and for whom, in three lines; then the rest"
+
+
 @every_page
 def test_every_manifest_in_a_code_block_is_yaml_of_a_kind_that_exists(page: Path) -> None:
     kinds = {definition.kind for definition in DEFINITIONS}
