@@ -129,7 +129,7 @@ async def _deliveries(cloud: Cloud, webhook_id: str) -> list[WebhookDelivery] | 
 
 
 async def _probed(cloud: Cloud) -> list[AnyOperation]:
-    """Raises CloudError where the cloud can tell nothing."""
+    """Raises CloudError if the cloud can tell nothing."""
     return [row for row in _PROBES if not await _is_served(cloud, row)]
 
 

@@ -8,7 +8,7 @@ from relay_client.operations import AnyOperation
 
 
 def checked_base_url(url: str, name: str = "base") -> str:
-    """The URL without a trailing slash. Raises ValueError, with its name, where calls cannot be made below it."""
+    """The URL without a trailing slash. Raises ValueError, with its name, if calls cannot be made below it."""
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname or not _port_is_valid(parts):
         raise ValueError(f"the {name} URL must begin with http:// or https:// and name a host, and a port up to 65535")
@@ -27,7 +27,7 @@ def _port_is_valid(parts: SplitResult) -> bool:
 
 
 def checked_key(api_key: str) -> str:
-    """The key. Raises ValueError, which does not repeat it, where it cannot be sent in a header."""
+    """The key. Raises ValueError, which does not repeat it, if it cannot be sent in a header."""
     if not api_key or not api_key.isascii() or not api_key.isprintable() or " " in api_key:
         raise ValueError("the API key is empty, or contains spaces, line ends or characters outside ASCII")
     return api_key

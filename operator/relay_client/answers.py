@@ -81,7 +81,7 @@ class NoAnswerError(Exception):
 
 
 def result_of(operation: Operation[Any, ResultT], answer: Answer) -> ResultT:
-    """The result of a 2xx answer. Raises Unreadable where it is not what the operation answers."""
+    """The result of a 2xx answer. Raises Unreadable if it is not what the operation answers."""
     if answer.broken is not None:
         text = presentable(f"the answer broke off ({_looks(answer)})")
         raise errors.Truncated(operation.name, text, status=answer.status)
@@ -100,7 +100,7 @@ def result_of(operation: Operation[Any, ResultT], answer: Answer) -> ResultT:
 
 
 def about(operation: Operation[Any, ResultT], asked: str | None, result: ResultT) -> ResultT:
-    """The result of a read by id. Raises Unreadable where it tells of another resource than the one `asked` for."""
+    """The result of a read by id. Raises Unreadable if it tells of another resource than the one `asked` for."""
     told = getattr(result, "id", asked)
     if asked is None or told == asked or operation.method not in _BY_ID:
         return result

@@ -80,7 +80,7 @@ class Outages:
             run.until = min(run.until, now)
 
     def reason(self, operation: str) -> str:
-        """Why the last one failed; empty where it did not."""
+        """Why the last one failed; empty if it did not."""
         return self._runs.get(operation, _Run()).reason
 
     def answered(self, operation: str) -> None:

@@ -106,7 +106,7 @@ class Cloud:
         return guarded
 
     async def organization_id(self) -> str:
-        """The organization of the key. Raises CloudError where it was not given and the cloud cannot be asked."""
+        """The organization of the key. Raises CloudError if it was not given and the cloud cannot be asked."""
         if self._organization_id is None:
             self._organization_id = (await self.call(WHOAMI)).organization_id
         return self._organization_id

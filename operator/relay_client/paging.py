@@ -41,7 +41,7 @@ async def pages(
 ) -> AsyncIterator[Page[ItemT]]:
     """The pages of a list, at most `max_pages` of `limit` items; `path_params` as `Cloud.call` takes them.
 
-    Raises Unreadable where a cursor comes again.
+    Raises Unreadable if a cursor comes again.
     """
     seen: set[str] = set()
     query: dict[str, str | int] = {} if limit is None else {"limit": limit}
@@ -65,7 +65,7 @@ async def listing(
     max_pages: int = MAX_PAGES,
     **path_params: str,
 ) -> Listing[ItemT]:
-    """All pages as one. Raises CloudError, rather than answering a part, where a page cannot be read."""
+    """All pages as one. Raises CloudError, rather than answering a part, if a page cannot be read."""
     kept, complete = _Kept[ItemT](operation.name), False
     async for page in pages(cloud, operation, limit=limit, max_pages=max_pages, **path_params):
         kept.keep(page.items)
@@ -74,7 +74,7 @@ async def listing(
 
 
 async def gathered(operation: AnyOperation, items: AsyncIterable[ItemT]) -> list[ItemT]:
-    """What is wanted of a list that was asked for with the operation. Raises Unreadable where it is too much."""
+    """What is wanted of a list that was asked for with the operation. Raises Unreadable if it is too much."""
     kept = _Kept[ItemT](operation.name)
     async for item in items:
         kept.keep([item])
@@ -90,7 +90,7 @@ class _Kept(Generic[ItemT]):
     _bytes: int = 0
 
     def keep(self, more: Iterable[ItemT]) -> None:
-        """Raises Unreadable, rather than keeping a part, where that is too much."""
+        """Raises Unreadable, rather than keeping a part, if that is too much."""
         for item in more:
             self._bytes += len(item.model_dump_json())
             if len(self.items) >= MAX_KEPT_ITEMS or self._bytes > MAX_KEPT_BYTES:
@@ -121,7 +121,7 @@ class _AfterPage(Protocol[ItemT_co]):
 async def batches(cloud: Cloud, *, limit: int | None = None) -> AsyncGenerator[Batch, None]:
     """All batches of the organization, newest first, asked for page by page; `limit` is the size of a page.
 
-    Raises CloudError, rather than ending early, where a page cannot be read or the list does not end.
+    Raises CloudError, rather than ending early, if a page cannot be read or the list does not end.
     """
     async for batch in _after(cloud, LIST_BATCHES, limit):
         yield batch

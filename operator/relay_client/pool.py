@@ -31,7 +31,7 @@ class OpenAnswer:
         return 200 <= self.status < 300
 
     async def piece(self) -> bytes:
-        """The next bytes, none after the last. Raises BrokenOffError, also where none come for `idle_seconds`."""
+        """The next bytes, none after the last. Raises BrokenOffError, also if none come for `idle_seconds`."""
         seconds = self._policy.idle_seconds
         try:
             async with asyncio.timeout(seconds):
@@ -68,7 +68,7 @@ class ConnectionPool:
     """The connections of one process; it may be shared by many `Cloud`s, since it keeps neither keys nor cookies.
 
     `may_write` is asked right before the first byte of each request but a GET: where it says no, nothing is sent.
-    Raises ValueError where `proxy` is not the URL of an HTTP proxy.
+    Raises ValueError if `proxy` is not the URL of an HTTP proxy.
     """
 
     def __init__(

@@ -18,7 +18,7 @@ _LENGTH = re.compile(r"\d{1,18}")
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What the body of an answer holds; all three are positions in the file, None where not told.
+    """What the body of an answer holds; all three are positions in the file, None if not told.
 
     `end` is one past the last byte; without it, the transfer coding tells the end, which is that of the file.
     """

@@ -76,7 +76,7 @@ class RateLimiter:
     async def acquire(self, *, priority: bool = False, max_wait_seconds: float | None = None) -> None:
         """Returns once a token was taken.
 
-        Raises BudgetSpentError at once where the wait is expected to be too long, later where it turned out to be.
+        Raises BudgetSpentError at once if the wait is expected to be too long, later if it turned out to be.
         """
         longest = self._max_wait if max_wait_seconds is None else min(self._max_wait, max_wait_seconds)
         deadline = self._clock() + longest

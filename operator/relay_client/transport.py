@@ -185,7 +185,7 @@ class _Connector(aiohttp.TCPConnector):
 
 
 def _checked(connection: Connection, sending: Sending) -> None:
-    """Raises WithheldError where nothing may be sent on it any more."""
+    """Raises WithheldError if nothing may be sent on it any more."""
     if not sending.may_begin():
         connection.release()
         raise WithheldError("not sent: its sender may no longer send")

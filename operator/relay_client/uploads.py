@@ -18,7 +18,7 @@ _ESCAPED = str.maketrans({'"': "%22", "\r": "%0D", "\n": "%0A"})
 
 @dataclass(frozen=True, slots=True)
 class FileForm:
-    """A multipart form with a file for batches in it. Raises ValueError where the file has no name."""
+    """A multipart form with a file for batches in it. Raises ValueError if the file has no name."""
 
     filename: str
     boundary: str = field(default_factory=lambda: secrets.token_hex(16))

@@ -43,7 +43,7 @@ def start(chosen: Namespace) -> int:
 def rotate(state: Path, former: Path, other: Path) -> int:
     """Seal every secret of a state under the key at `other`, which is made where there is none; how many were sealed.
 
-    StateError where a cloud serves the state, or `former` is not the key that they are sealed under.
+    StateError if a cloud serves the state, or `former` is not the key that they are sealed under.
     """
     disk.require_state(state)
     with disk.opening(state), closing(Store.at(state)) as store:

@@ -33,7 +33,7 @@ async def http_server(
     max_connections: int = _MAX_CONNECTIONS,
     idle_seconds: float = _IDLE_SECONDS,
 ) -> AsyncIterator[ListenAddress]:
-    """Serves the app until the block ends; yields the address in use. Raises OSError where it is taken."""
+    """Serves the app until the block ends; yields the address in use. Raises OSError if it is taken."""
     loop, heard = asyncio.get_running_loop(), WeakSet[asyncio.BaseTransport]()
 
     @web.middleware

@@ -123,7 +123,7 @@ async def watch(
     """Watch every kind until cancelled.
 
     `plurals` by kind; no namespaces means all. `take_back_signals` is called once kopf has put its own handlers of
-    SIGTERM and SIGINT in place of the process's. Raises WatchEndedError where a watch fails in another way than by
+    SIGTERM and SIGINT in place of the process's. Raises WatchEndedError if a watch fails in another way than by
     expiring: the process must end with it, and start again.
     """
     # Not `kopf.operator`: at its end that cancels every task of the loop that is younger than itself, ours included.

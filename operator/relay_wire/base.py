@@ -103,7 +103,7 @@ OptionalId = Annotated[ResourceId | None, BeforeValidator(lambda value: value or
 """The same where there may be none: absent, null and empty are all `None`."""
 
 Word = Annotated[str, BeforeValidator(lambda value: "" if value is None else value)]
-"""A string that reads as empty where the cloud says null."""
+"""A string that reads as empty if the cloud says null."""
 
 
 ListOf = Annotated[list[T], BeforeValidator(lambda value: [] if value is None else value)]

@@ -22,7 +22,7 @@ OWNED_KEY: Final = "relay"
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why a whole batch fails; `line` counts from 1, None where no single line is to blame."""
+    """Why a whole batch fails; `line` counts from 1, None if no single line is to blame."""
 
     code: str
     message: str
@@ -96,7 +96,7 @@ def sent_to_model(body: Mapping[str, Any]) -> dict[str, Any]:
 class Outcome:
     """What became of a record: what the model answered with its status, or why it was not asked or not listened to.
 
-    `usage` is of every invocation that answered, also where the record failed after it, at the batch's price.
+    `usage` is of every invocation that answered, also if the record failed after it, at the batch's price.
     """
 
     status: int | None

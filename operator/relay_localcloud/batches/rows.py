@@ -141,7 +141,7 @@ def keep_file(tx: Tx, organization_id: str, file_id: str, filename: str, purpose
 
 
 def find_file(tx: Tx, organization_id: str, file_id: str) -> File:
-    """A file; ApiError 404 where this organization has none of that id."""
+    """A file; ApiError 404 if this organization has none of that id."""
     file = FILES.find(tx, id=file_id, organization_id=organization_id, deleted_at=None)
     if file is None:
         raise not_found("file", file_id)
@@ -173,7 +173,7 @@ def make(
 
 
 def find(tx: Tx, organization_id: str, batch_id: str) -> Batch:
-    """A batch; ApiError 404 where this organization has none of that id."""
+    """A batch; ApiError 404 if this organization has none of that id."""
     batch = BATCHES.find(tx, id=batch_id, organization_id=organization_id)
     if batch is None:
         raise not_found("batch", batch_id)
@@ -181,7 +181,7 @@ def find(tx: Tx, organization_id: str, batch_id: str) -> Batch:
 
 
 def move(tx: Tx, batch: Batch, trigger: Trigger, **values: object) -> bool:
-    """Go to the next status with these values; False where this trigger moves nothing."""
+    """Go to the next status with these values; False if this trigger moves nothing."""
     following = MOVES.get((batch.status, trigger))
     if following is None:
         return False

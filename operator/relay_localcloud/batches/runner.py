@@ -92,7 +92,7 @@ class BatchRunner(Outbound):
                 await self._do_one(step)
 
     def _took(self, step: Step, horizon: int) -> bool:
-        """Take the step at once; False where it takes real time."""
+        """Take the step at once; False if it takes real time."""
         batch = step.batch
         match batch.status:
             case BatchStatus.VALIDATING:
@@ -145,7 +145,7 @@ class BatchRunner(Outbound):
             schedule_record(tx, batch, tx.now)
 
     def _do_slice(self, step: Step, horizon: int) -> bool:
-        """Do records that can be paid and are done by `horizon`; False where the next one takes real time."""
+        """Do records that can be paid and are done by `horizon`; False if the next one takes real time."""
         batch, at = step.batch, step.due_at
         enough = time.thread_time() + SLICE_SECONDS
         record_time = seconds(self._store.settings.batch_record_seconds)

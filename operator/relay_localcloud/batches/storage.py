@@ -39,7 +39,7 @@ class FileStorage:
             self._temporary.cleanup()
 
     def require_room(self) -> None:
-        """OSError where only the reserve of the disk is left, which is not for files."""
+        """OSError if only the reserve of the disk is left, which is not for files."""
         if not self._store.has_room:
             raise OSError(ENOSPC, "what the disk has left is kept for what stops, ends and falls due")
 
@@ -144,7 +144,7 @@ def pieces(file: IO[bytes], count: int, size: int = 256 * 1024) -> Iterator[byte
 
 
 def restore(tx: Tx, storage: FileStorage, document: JsonValue) -> None:
-    """Put a document's contents onto the disk, after its tables; StateFileError where one is missing or unreadable."""
+    """Put a document's contents onto the disk, after its tables; StateFileError if one is missing or unreadable."""
     given = document.get("files", {}) if isinstance(document, dict) else {}
     if not isinstance(given, dict):
         raise StateFileError("files is not an object")

@@ -41,7 +41,7 @@ class Tools:
 
 
 def tools_of(body: Mapping[str, Any], endpoint: Family, *, allow_loopback: bool) -> Tools | RecordFailure | None:
-    """What a record's tool config says; None where it has none."""
+    """What a record's tool config says; None if it has none."""
     extensions = body.get(OWNED_KEY)
     if extensions is None:
         return None
@@ -77,7 +77,7 @@ def _checked(config: ToolConfig, allow_loopback: bool) -> Tools | RecordFailure:
 
 
 def _reach(url: str, allow_loopback: bool) -> Reach | None:
-    """What this URL may lead to; None where it is not allowed whatever it resolves to."""
+    """What this URL may lead to; None if it is not allowed whatever it resolves to."""
     parts = web_address(url) if len(url) <= _LONGEST_URL else None
     if parts is None:
         return None

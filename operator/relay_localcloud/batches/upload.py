@@ -28,7 +28,7 @@ class Uploads:
 
     @contextmanager
     def one_more(self, organization_id: str, most: int) -> Iterator[bool]:
-        """Count one for as long as this lasts; False where `most` are under way already."""
+        """Count one for as long as this lasts; False if `most` are under way already."""
         if self._under_way[organization_id] >= most:
             yield False
             return
@@ -47,7 +47,7 @@ class MultipartUpload:
     """Push the body in with `feed`, then call `finish`; the file's bytes are written to `file`, up to the limit."""
 
     def __init__(self, content_type: str, file: IO[bytes]) -> None:
-        """Raises MultipartError where the Content-Type is another one, or has no boundary that is one."""
+        """Raises MultipartError if the Content-Type is another one, or has no boundary that is one."""
         kind, options = parse_options_header(content_type)
         if kind != b"multipart/form-data" or not options.get(b"boundary"):
             raise MultipartError("the Content-Type must be multipart/form-data with its boundary")
@@ -79,14 +79,14 @@ class MultipartUpload:
             raise MultipartError(f"the boundary is not usable: {error}") from error
 
     def feed(self, data: bytes) -> None:
-        """Read on; MultipartError where this cannot be a part of an upload."""
+        """Read on; MultipartError if this cannot be a part of an upload."""
         try:
             self._parser.write(data)
         except FormParserError as error:
             raise MultipartError(f"the body is not multipart/form-data: {error}") from error
 
     def finish(self) -> None:
-        """The body has ended; MultipartError where it ended too early or had no file."""
+        """The body has ended; MultipartError if it ended too early or had no file."""
         if not self._ended:
             raise MultipartError("the body ends before its last boundary")
         if self.filename is None:

@@ -37,7 +37,7 @@ class Worker:
         return True
 
     def now(self, tx: Tx, organization_id: str, endpoint: Family, record: Record) -> Outcome | None:
-        """Do a record at once; None where it takes real time."""
+        """Do a record at once; None if it takes real time."""
         failure = failure_of(record)
         if failure is not None:
             return Outcome.failed(failure)

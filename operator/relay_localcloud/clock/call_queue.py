@@ -77,7 +77,7 @@ class CallQueue:
             self._recall(waiting)
 
     def next_due(self) -> int | None:
-        """When the next call falls due that could start; None where there is none, or too many are under way."""
+        """When the next call falls due that could start; None if there is none, or too many are under way."""
         if not self._waiting or len(self._under_way) >= self._in_all:
             return None
         return self._waiting[0].due_at

@@ -217,7 +217,7 @@ class Clock:
         self._wake.set()
 
     def _pause(self) -> float | None:
-        """Real seconds until something falls due; None where only a change can make that happen."""
+        """Real seconds until something falls due; None if only a change can make that happen."""
         if self._held is not None or self.state.rate == 0:
             return None
         transition = self._next_transition()

@@ -68,7 +68,7 @@ class Outbound(ABC):
             self._start(call, call.due_at if at_due_time else until, horizon)
 
     def next_due(self) -> int | None:
-        """When the next item falls due that is not under way and may be started; None where there is none."""
+        """When the next item falls due that is not under way and may be started; None if there is none."""
         return self._queue.next_due()
 
     def pending(self, organization_id: str) -> int:

@@ -39,7 +39,7 @@ _EVENTS: Final[Mapping[ClusterStatus, EventType]] = {
 
 
 def apply(tx: Tx, cluster: Cluster, trigger: ClusterTrigger, reason: str | None = None) -> Cluster:
-    """Do what the table says; ApiError 409 where the status does not allow it. Returns the cluster as it is after."""
+    """Do what the table says; ApiError 409 if the status does not allow it. Returns the cluster as it is after."""
     move = decided(CLUSTER_TRANSITIONS[cluster.status, trigger])
     if move is None:
         return cluster

@@ -44,11 +44,11 @@ class Requested:
         return _address(self.path, {**self.parameters, "done": notice})
 
     def word(self, name: str) -> str | None:
-        """A parameter's value; None where it is absent or empty."""
+        """A parameter's value; None if it is absent or empty."""
         return self.parameters.get(name) or None
 
     def number(self, name: str) -> int | None:
-        """A parameter as a number from 0 on; None where it is none."""
+        """A parameter as a number from 0 on; None if it is none."""
         text = self.parameters.get(name, "")
         return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None
 

@@ -108,7 +108,7 @@ def _fits(table: Table, row: Mapping[str, JsonValue]) -> list[bool]:
 def _upgraded(tables: Mapping[str, Sequence[Row]], version: int) -> dict[str, list[Row]]:
     """The rows of a former version in all tables of this one, migrated in a database in memory.
 
-    SQLAlchemyError or sqlite3.Error where a row fits no table of its own.
+    SQLAlchemyError or sqlite3.Error if a row fits no table of its own.
     """
     raw = sqlite3.connect(":memory:", isolation_level=None)
     engine = create_engine("sqlite://", creator=lambda: raw, poolclass=StaticPool)

@@ -26,7 +26,7 @@ LARGEST_FILE = 512 * 1024 * 1024
 def seed(cloud: Cloud, document: JsonValue, announced: Founded | None = None) -> Founded:
     """Fill a fresh state, from an exported one where given; the credentials of the seeded organization.
 
-    They are those that were announced, where some were. StateFileError where the document is no exported state.
+    They are those that were announced, if some were. StateFileError if the document is no exported state.
     """
     with cloud.store.transaction(at=0) as tx:
         if document is not None and exports.is_fresh(tx):

@@ -139,7 +139,7 @@ def effects_of(operation: str) -> tuple[str, ...]:
 
 
 def parse_effect(operation: str, effect: Mapping[str, Any]) -> Effect:
-    """Read an effect; pydantic's ValidationError, or ValueError where it has no known field that tells it apart."""
+    """Read an effect; pydantic's ValidationError, or ValueError if it has no known field that tells it apart."""
     known = effects_of(operation)
     name = next((name for name in known if name in effect), None)
     if name is None:

@@ -29,7 +29,7 @@ def confined(headers: CIMultiDictProxy[str], prefix: str) -> CIMultiDict[str]:
 
 
 def require_confined(request: web.BaseRequest, prefix: str) -> None:
-    """ApiError 403 where a browser fetches a service worker that would rule the folder that `prefix` is in."""
+    """ApiError 403 if a browser fetches a service worker that would rule the folder that `prefix` is in."""
     if prefix and request.rel_url.raw_path == prefix and "Service-Worker" in request.headers:
         raise ApiError(403, f"A service worker from here would control other workloads: put it below {prefix}/.")
 

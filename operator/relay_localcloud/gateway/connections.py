@@ -96,7 +96,7 @@ class _Connection(web.RequestHandler):
     def handle_error(
         self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
     ) -> web.StreamResponse:
-        """The gateway's own error; ConnectionError where an answer has begun already."""
+        """The gateway's own error; ConnectionError if an answer has begun already."""
         if status >= 500:
             self.log_exception("The gateway failed at a request", exc_info=exc)
         if request.writer.output_size > 0:

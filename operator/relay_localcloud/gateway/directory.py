@@ -68,14 +68,14 @@ class Directory:
         self._keys: dict[str, _Key] = {}
         self._upstreams: dict[str, str] | None = None
         self.on_change: Callable[[str | None], None] = lambda _: None
-        """Called in the transaction, with a workload's id where its endpoint changed, with None where a key did."""
+        """Called in the transaction, with a workload's id where its endpoint changed, with None if a key did."""
         store.watch(workloads, "id", WORKLOAD_COLUMNS, self._forget_endpoint)
         store.watch(clusters, "id", CLUSTER_COLUMNS, self._forget_endpoint)
         store.watch(KEYS.table, "digest", ("revoked_at", "expires_at", "organization_id"), self._forget_key)
         store.watch(images.gateway_upstreams, "image", ("url",), self._forget_upstreams)
 
     def endpoint(self, target: Target) -> Endpoint | None:
-        """The live workload that is meant; None where there is none, or not at such a host."""
+        """The live workload that is meant; None if there is none, or not at such a host."""
         match target:
             case LabelTarget(label, port):
                 found = self._found(label, "label")

@@ -23,7 +23,7 @@ async def echo(passage: Passage, path: str, headers: CIMultiDict[str]) -> web.St
     """Answer `{"method", "path", "headers", "body"}`: what the workload would get; names of headers in lowercase.
 
     A body is answered once it is whole, since many clients read nothing before; over 1 MiB it waits on the disk.
-    ApiError 413 where it is over 256 MiB.
+    ApiError 413 if it is over 256 MiB.
     """
     request = passage.request
     with tempfile.SpooledTemporaryFile(_IN_MEMORY) as kept:

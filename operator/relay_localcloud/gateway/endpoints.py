@@ -104,7 +104,7 @@ class Names:
     """Whether a path names one too. All that are named so are of one origin, so it is for one person's cloud."""
 
     def target(self, host: str, path: str) -> tuple[Target, str] | None:
-        """The workload that is meant, and the path and query that it sees; None where none is named."""
+        """The workload that is meant, and the path and query that it sees; None if none is named."""
         if not path.startswith("/"):
             return None
         name, suffix = _PORT.sub("", host).rstrip(".").lower(), f".{self.domain}"

@@ -86,7 +86,7 @@ class Body:
         """Why it broke off, where it was the client that broke it off."""
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """The body as it comes. ApiError 400 where it stops coming, or is not framed as HTTP says."""
+        """The body as it comes. ApiError 400 if it stops coming, or is not framed as HTTP says."""
         try:
             # With what is there, if only nothing: the request's head waits for its first piece.
             yield self._content.read_nowait()

@@ -37,7 +37,7 @@ _SENT: Final[Mapping[WSMsgType, Callable[[Socket, Any], Awaitable[None]]]] = {
 
 
 def is_handshake(request: web.BaseRequest) -> bool:
-    """Whether the request asks for a WebSocket; ApiError 400 where it asks in a way that RFC 6455 does not have."""
+    """Whether the request asks for a WebSocket; ApiError 400 if it asks in a way that RFC 6455 does not have."""
     if request.method != "GET" or request.headers.get("Upgrade", "").lower() != "websocket":
         return False
     if not web.WebSocketResponse().can_prepare(request):
@@ -59,7 +59,7 @@ async def echo_messages(passage: Passage) -> web.StreamResponse:
 async def bridge(
     passage: Passage, session: aiohttp.ClientSession, url: URL, headers: CIMultiDict[str]
 ) -> web.StreamResponse:
-    """Connect the client with the upstream until either ends it. ApiError where the upstream does not take it."""
+    """Connect the client with the upstream until either ends it. ApiError if the upstream does not take it."""
     offered = [
         name.strip() for name in ",".join(headers.popall("Sec-WebSocket-Protocol", [])).split(",") if name.strip()
     ]

@@ -161,7 +161,7 @@ def unstalled(receive: Receive, seconds: float) -> Receive:
 
 
 async def read_body(request: Request, largest: int = LARGEST_BODY) -> bytes:
-    """The raw body; ApiError 413 where it is over the limit, once the client has sent the rest, which is dropped."""
+    """The raw body; ApiError 413 if it is over the limit, once the client has sent the rest, which is dropped."""
     chunks = bytearray()
     size = 0
     async for chunk in request.stream():

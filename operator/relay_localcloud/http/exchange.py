@@ -18,7 +18,7 @@ LONGEST_FIELD = 200
 
 @dataclass
 class Exchange:
-    """One request: its operation (`METHOD /path/{template}`, None where no route matches) and what the layers found."""
+    """One request: its operation (`METHOD /path/{template}`, None if no route matches) and what the layers found."""
 
     operation: str | None
     path_params: Mapping[str, str]
@@ -79,7 +79,7 @@ class Operations:
         return sorted({method for method, _ in self._by_length if self.find(method, path)[0] is not None})
 
     def named(self, operation: str) -> str | None:
-        """The served operation that is meant, whatever its path parameters are called; None where there is none."""
+        """The served operation that is meant, whatever its path parameters are called; None if there is none."""
         method, _, template = operation.partition(" ")
         meant = [_without_name(part) for part in template.split("/")]
         for parts, name in self._by_length.get((method.upper(), len(meant)), ()):

@@ -45,7 +45,7 @@ def every_pair(
 
 
 def decided(outcome: _MoveT | Refusal | Stay) -> _MoveT | None:
-    """The move that a table has, None where nothing happens; ApiError 409 where it is refused."""
+    """The move that a table has, None if nothing happens; ApiError 409 if it is refused."""
     match outcome:
         case Refusal(message, code):
             raise ApiError(409, message, code)

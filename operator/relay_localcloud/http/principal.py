@@ -98,7 +98,7 @@ class Principal:
             self.check_role(organization_id)
 
     def check(self, rule: Rule, organization_id: str | None) -> "Principal":
-        """The caller as acting under a rule, here if an organization is given; ApiError 403 where they may not."""
+        """The caller as acting under a rule, here if an organization is given; ApiError 403 if they may not."""
         if not self.organization_id:
             raise ApiError(403, "You belong to no organization: POST /v1/onboarding/bootstrap makes your first one.")
         if organization_id is not None and not self.belongs_to(organization_id):
@@ -112,7 +112,7 @@ class Principal:
         return acting
 
     def check_role(self, organization_id: str) -> None:
-        """ApiError 403 where a session's role in this organization does not suffice for the rule it acts under."""
+        """ApiError 403 if a session's role in this organization does not suffice for the rule it acts under."""
         role = self.roles[organization_id]
         if role not in self.rule.roles:
             raise ApiError(403, f"A {role} may not do this; it takes one of: {', '.join(sorted(self.rule.roles))}.")

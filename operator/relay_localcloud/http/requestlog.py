@@ -31,7 +31,7 @@ _FIXED_SIZE: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class LoggedRequest:
-    """One request, logged when its answer began or was withheld; `status` is None where it was never acted on."""
+    """One request, logged when its answer began or was withheld; `status` is None if it was never acted on."""
 
     seq: int
     at: int

@@ -62,7 +62,7 @@ class Server(uvicorn.Server):
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Bind a port (0: any free one); ListenError where it cannot be had."""
+    """Bind a port (0: any free one); ListenError if it cannot be had."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listener = socket.create_server((host, port), family=family, backlog=2048)

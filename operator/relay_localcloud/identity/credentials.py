@@ -135,7 +135,7 @@ def create_session(tx: Tx, user_id: str, organization_id: str = "", *, token: st
 
 
 def authenticate(tx: Tx, credential: str) -> Principal:
-    """Who this key or session token belongs to; ApiError 401 where it is invalid, revoked or expired (section 5)."""
+    """Who this key or session token belongs to; ApiError 401 if it is invalid, revoked or expired (section 5)."""
     if credential.startswith((KEY_PREFIX, LEGACY_KEY_PREFIX)):
         return _key_holder(tx, credential)
     return _session_user(tx, credential)

@@ -17,7 +17,7 @@ _FIRST_COME: ColumnElement[int] = literal_column("members.rowid", Integer)
 
 
 def join(tx: Tx, organization_id: str, user_id: str, role: str) -> None:
-    """Make a user a member; ApiError 409 where they are one already, 403 beyond the quota."""
+    """Make a user a member; ApiError 409 if they are one already, 403 beyond the quota."""
     if _role_of(tx, organization_id, user_id) is not None:
         raise ApiError(409, "This person is a member of the organization already.")
     quotas.require(tx, organization_id, {quotas.MEMBERS: 1})
@@ -26,7 +26,7 @@ def join(tx: Tx, organization_id: str, user_id: str, role: str) -> None:
 
 
 def add(tx: Tx, organization_id: str, email: str, role: str) -> RowMapping:
-    """Make the user with this e-mail a member; ApiError 404 where nobody has it, 409 for who is one already."""
+    """Make the user with this e-mail a member; ApiError 404 if nobody has it, 409 for who is one already."""
     user_id = users.by_email(tx, email)
     if user_id is None:
         raise ApiError(404, "Nobody with this e-mail has signed up.")
@@ -45,7 +45,7 @@ def change_role(tx: Tx, organization_id: str, user_id: str, role: str) -> RowMap
 
 
 def remove(tx: Tx, organization_id: str, user_id: str) -> None:
-    """End a membership; ApiError 404 where there is none, 409 for the last owner."""
+    """End a membership; ApiError 404 if there is none, 409 for the last owner."""
     if member(tx, organization_id, user_id)["role"] == "owner":
         _require_another_owner(tx, organization_id, user_id)
     of_member, said = tables.members.c, tables.profiles.c
@@ -56,7 +56,7 @@ def remove(tx: Tx, organization_id: str, user_id: str) -> None:
 
 
 def member(tx: Tx, organization_id: str, user_id: str) -> RowMapping:
-    """A member with e-mail and name; ApiError 404 where the user is none."""
+    """A member with e-mail and name; ApiError 404 if the user is none."""
     for row in every(tx, organization_id, user_id):
         return row
     raise not_found("member", user_id)
@@ -90,7 +90,7 @@ def memberships(tx: Tx, user_id: str) -> Sequence[RowMapping]:
 
 
 def owner_of(tx: Tx, organization_id: str) -> str:
-    """The user id of the organization's first owner; ApiError 409 where an imported state has none."""
+    """The user id of the organization's first owner; ApiError 409 if an imported state has none."""
     of_member = tables.members.c
     query = select(of_member.user_id).where(of_member.organization_id == organization_id, of_member.role == "owner")
     user_id = tx.connection.execute(query.order_by(_FIRST_COME).limit(1)).scalar()

@@ -44,7 +44,7 @@ def found(
 ) -> Founded:
     """Make an organization with a balance, an owner, a key with these scopes, and a session of the owner.
 
-    Ids and credentials are those that were announced, where some were.
+    Ids and credentials are those that were announced, if some were.
     """
     founded = announced or Founded(
         tx.new_id("org"), credentials.new_secret(KEY_PREFIX), credentials.new_secret(SESSION_PREFIX), tx.new_id("usr")
@@ -85,7 +85,7 @@ def change(tx: Tx, organization_id: str, values: Mapping[str, object]) -> None:
 
 
 def organization(tx: Tx, organization_id: str) -> RowMapping:
-    """An organization's row; ApiError 404 where there is none."""
+    """An organization's row; ApiError 404 if there is none."""
     query = select(tables.organizations).where(tables.organizations.c.id == organization_id)
     row = tx.connection.execute(query).mappings().first()
     if row is None:
@@ -94,7 +94,7 @@ def organization(tx: Tx, organization_id: str) -> RowMapping:
 
 
 def name_of(tx: Tx, organization_id: str) -> str:
-    """An organization's name; ApiError 404 where there is none."""
+    """An organization's name; ApiError 404 if there is none."""
     row = _NAME.run(tx.connection, of_id=organization_id).fetchone()
     if row is None:
         raise ApiError(404, f"There is no organization {organization_id!r}.")
@@ -102,7 +102,7 @@ def name_of(tx: Tx, organization_id: str) -> str:
 
 
 def standing_of(tx: Tx, organization_id: str) -> str | None:
-    """Why an organization is suspended: "balance" or "review"; None where it is not."""
+    """Why an organization is suspended: "balance" or "review"; None if it is not."""
     row = _STANDING.run(tx.connection, of_id=organization_id).fetchone()
     return None if row is None else row[0]
 
@@ -115,7 +115,7 @@ def administrators(tx: Tx) -> list[str]:
 def seed(tx: Tx, announced: Founded | None = None) -> tuple[Founded, bool]:
     """The seeded organization with a key and a session that work, and whether it was made just now.
 
-    Ids and credentials are those that were announced, where some were.
+    Ids and credentials are those that were announced, if some were.
     The key is kept in plain text, unlike all others, so that the ready line of the next start shows the same one.
     """
     kept = read_meta(tx.connection, "seed")

@@ -74,7 +74,7 @@ class Chat:
             yield Frame(Part.TAIL, {**base, "choices": [], "usage": _usage(turn)})
 
     async def relayed(self, request: ChatRequest, prompt: Prompt, events: AsyncGenerator[str, None]) -> Source:
-        """A server's stream; InferenceError where it ends without `[DONE]`."""
+        """A server's stream; InferenceError if it ends without `[DONE]`."""
         used, spoken = None, 0
         async with aclosing(events):
             async for data in events:

@@ -41,7 +41,7 @@ class Dialect(Protocol[_RequestT]):
         """The same as the events of a stream, one a word."""
 
     def relayed(self, request: _RequestT, prompt: Prompt, events: AsyncGenerator[str, None]) -> Source:
-        """A server's stream under the model's public id; InferenceError where it ends before its end."""
+        """A server's stream under the model's public id; InferenceError if it ends before its end."""
 
     def said(self, document: Json) -> JsonValue:
         """What the model said in a server's answer."""
@@ -64,7 +64,7 @@ def data_event(data: Mapping[str, Any]) -> bytes:
 
 
 def usage_in(usage: JsonValue, names: tuple[str, str]) -> Usage | None:
-    """The tokens that a server says it took; None where it does not say."""
+    """The tokens that a server says it took; None if it does not say."""
     counts = [count_in(usage, name, -1) for name in names]
     return None if min(counts) < 0 else Usage.of(*counts)
 

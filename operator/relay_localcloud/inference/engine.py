@@ -78,7 +78,7 @@ class Turn:
 
 
 def turn(model: BuiltInModel, prompt: Prompt) -> Turn:
-    """The model's turn; InferenceError where the model is one that fails."""
+    """The model's turn; InferenceError if the model is one that fails."""
     if model.failure is not None:
         raise of_api_error(ApiError(*model.failure))
     if not model.calls_tools:

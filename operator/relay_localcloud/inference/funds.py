@@ -16,7 +16,7 @@ from relay_localcloud.money import billing
 
 
 def require_funds(tx: Tx, organization_id: str) -> None:
-    """InferenceError 402 where the available balance is below the spending floor."""
+    """InferenceError 402 if the available balance is below the spending floor."""
     available, floor = _cents(tx, organization_id)
     if available < floor:
         raise InferenceError(
@@ -39,7 +39,7 @@ class Funds:
         return last - carried(tx, organization_id) - self._reserved[organization_id]
 
     def require(self, tx: Tx, organization_id: str, most: Usage) -> None:
-        """InferenceError 402 where that much cannot be paid."""
+        """InferenceError 402 if that much cannot be paid."""
         left = self.left(tx, organization_id)
         if most.cost_nano_usd > left:
             raise InferenceError(
@@ -76,7 +76,7 @@ class Hold:
         self._become(0)
 
     def reserve(self, most: Usage) -> None:
-        """Before a model is asked: reserve what its answer can take; InferenceError 402 where that cannot be paid."""
+        """Before a model is asked: reserve what its answer can take; InferenceError 402 if that cannot be paid."""
         with self._store.transaction() as tx:
             self._funds.require(tx, self._organization_id, most)
         self._become(self._taken + most.cost_nano_usd)

@@ -1,6 +1,6 @@
 """Asking a model once: what online requests and the records of batches have in common.
 
-    answer = invoke_now(tx, organization_id, family, body)    # None where the model's server is over the network
+    answer = invoke_now(tx, organization_id, family, body)    # None if the model's server is over the network
     answer = await invoke(store, upstreams, organization_id, family, body, reserve)
 
 Neither charges: `charges.charge` does, whole for an online request, half for a batch. Answers of servers over the
@@ -104,7 +104,7 @@ class Streaming:
 
 
 def invoke_now(tx: Tx, organization_id: str, family: Family, body: JsonValue) -> Answer | None:
-    """Ask a built-in model, at once; None where the model's server is over the network. Raises InferenceError."""
+    """Ask a built-in model, at once; None if the model's server is over the network. Raises InferenceError."""
     asked = Question.read(family, body)
     return answer_now(find_model(tx, organization_id, asked.request.model, family), asked, tx.now)
 
@@ -120,7 +120,7 @@ async def invoke(
 
 
 def answer_now(model: Model, asked: Question, now: int) -> Answer | None:
-    """What the built-in engine answers; None where it is not what answers. Raises InferenceError."""
+    """What the built-in engine answers; None if it is not what answers. Raises InferenceError."""
     return _told(model.built_in, asked, now) if model.is_local and model.built_in else None
 
 

@@ -76,7 +76,7 @@ class Messages:
         yield Frame(Part.TAIL, {"type": "message_delta", "delta": ended, "usage": used})
 
     async def relayed(self, request: MessagesRequest, prompt: Prompt, events: AsyncGenerator[str, None]) -> Source:
-        """A server's stream up to its `message_stop`; InferenceError where it ends without."""
+        """A server's stream up to its `message_stop`; InferenceError if it ends without."""
         asked, spoken = prompt.input_tokens, 0
         async with aclosing(events):
             async for data in events:

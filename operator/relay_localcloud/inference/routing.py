@@ -44,7 +44,7 @@ Chosen = Server | BuiltInModel | Turn
 
 
 def choose(model: Model, under_way: Mapping[str, int], draw: float, prompt_bytes: int = 0) -> Chosen | None:
-    """One by its weight among those with room; else the overflow tail; None where all capacity is in use.
+    """One by its weight among those with room; else the overflow tail; None if all capacity is in use.
 
     `under_way` counts requests by server and replica id; `draw` is uniform in [0, 1). Deployments take prompts within
     the bounds of their lane. The tail is what has weight 0: first the standby of lanes whose weighted members are full,

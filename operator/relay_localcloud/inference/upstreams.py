@@ -80,7 +80,7 @@ class Upstreams:
         return document, len(raw)
 
     async def stream(self, server: Server, family: Family, body: bytes) -> AsyncGenerator[str, None]:
-        """The data of each event, from a stream that has begun. Raises InferenceError, also where it is cut."""
+        """The data of each event, from a stream that has begun. Raises InferenceError, also if it is cut."""
         opened = self._events(server, family, body)
         await anext(opened)  # the status is known
         return opened
@@ -221,7 +221,7 @@ def _parsed_or_none(raw: bytes) -> JsonValue:
 
 
 def parsed_event(data: str) -> Json:
-    """The data of an event as a JSON object; InferenceError where it is none, or says that the stream was cut."""
+    """The data of an event as a JSON object; InferenceError if it is none, or says that the stream was cut."""
     document = _parsed(data)
     if not isinstance(document, dict):
         raise _unwell("sent an event that is not a JSON object")

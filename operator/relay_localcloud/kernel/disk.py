@@ -51,7 +51,7 @@ def require_state(directory: Path) -> None:
 
 @contextmanager
 def opening(directory: Path) -> Iterator[None]:
-    """Read and write a state for the first time; StateError where that cannot be done."""
+    """Read and write a state for the first time; StateError if that cannot be done."""
     try:
         yield
     except (OSError, sqlite3.Error, SQLAlchemyError, Unwritable, ValidationError, JSONDecodeError) as error:
@@ -94,7 +94,7 @@ def failure(error: BaseException) -> Unwritable | None:
 
 
 def check(raw: sqlite3.Connection) -> None:
-    """Look whether the file is whole; sqlite3.DatabaseError where it is damaged."""
+    """Look whether the file is whole; sqlite3.DatabaseError if it is damaged."""
     (found,) = raw.execute("PRAGMA quick_check(1)").fetchone()
     if found != "ok":
         raise sqlite3.DatabaseError(f"state.db is damaged ({found.splitlines()[-1]})")

@@ -90,7 +90,7 @@ def cancel_lane(connection: Connection, lane: str) -> None:
 
 
 def remove(connection: Connection, item_id: int) -> bool:
-    """Take exactly this item off the queue; False where it was cancelled or replaced meanwhile."""
+    """Take exactly this item off the queue; False if it was cancelled or replaced meanwhile."""
     return _REMOVE.run(connection, item=item_id).rowcount == 1
 
 

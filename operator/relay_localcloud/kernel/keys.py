@@ -19,7 +19,7 @@ _RECREATED: Final = "registry credentials, runner pools that have a grant, and b
 def open_vault(store: Store, key_file: Path | None) -> Vault:
     """The vault of a cloud; its key is made where there is none, in memory where neither state nor key is a file.
 
-    StateError where the key cannot be read or made, or secrets are sealed under another one.
+    StateError if the key cannot be read or made, or secrets are sealed under another one.
     """
     if store.directory is None and key_file is None:
         return Vault(secrets.token_bytes(KEY_BYTES))
@@ -46,7 +46,7 @@ def usual(directory: Path | None) -> Path:
 
 
 def require(vault: Vault, known: str | None, path: Path) -> None:
-    """StateError where secrets are sealed under another key than the one at `path`."""
+    """StateError if secrets are sealed under another key than the one at `path`."""
     if known not in {None, vault.fingerprint}:
         raise StateError(
             f"The secrets of this state are sealed under another key than that at {path}: name the right one with "
@@ -75,7 +75,7 @@ def note(tx: Tx, vault: Vault) -> None:
 
 
 def read(path: Path) -> Vault:
-    """The vault whose key is in this file: 64 hexadecimal digits; StateError where there is none."""
+    """The vault whose key is in this file: 64 hexadecimal digits; StateError if there is none."""
     try:
         key = bytes.fromhex(path.read_text(encoding="ascii"))
     except (OSError, ValueError) as error:
@@ -86,7 +86,7 @@ def read(path: Path) -> Vault:
 
 
 def make(path: Path) -> Vault:
-    """The vault of a fresh key, which is in this file from here on, for its owner alone; StateError where it cannot."""
+    """The vault of a fresh key, which is in this file from here on, for its owner alone; StateError if it cannot."""
     begun = path.with_name(f"{path.name}.part")  # a process that is killed here must not leave half a key
     key = secrets.token_bytes(KEY_BYTES)
     try:

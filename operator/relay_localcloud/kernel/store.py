@@ -138,7 +138,7 @@ class Store:
 
     def __init__(self, connection: Connection, directory: Path | None = None, lock: IO[str] | None = None) -> None:
         self.directory = directory
-        """Where the state is kept; None where it is in memory."""
+        """Where the state is kept; None if it is in memory."""
         self._connection = connection
         self._raw = cast("sqlite3.Connection", connection.connection.driver_connection)
         counts.open_totals(self._raw)
@@ -167,7 +167,7 @@ class Store:
 
     @classmethod
     def at(cls, directory: Path) -> "Store":
-        """State in a directory, made where it does not exist; StateError where it cannot be used."""
+        """State in a directory, made where it does not exist; StateError if it cannot be used."""
         with disk.opening(directory):
             disk.keep_private(directory, "lock", "state.db")
             lock = _lock(directory / "lock")

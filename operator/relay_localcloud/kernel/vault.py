@@ -34,7 +34,7 @@ class Vault:
         return base64.b64encode(nonce + self._cipher.encrypt(nonce, secret.encode(), owner.encode())).decode()
 
     def open(self, sealed: str, owner: str) -> str:
-        """The secret itself; Unreadable where it was not sealed here for this owner."""
+        """The secret itself; Unreadable if it was not sealed here for this owner."""
         try:
             raw = base64.b64decode(sealed, validate=True)
             return self._cipher.decrypt(raw[:_NONCE_BYTES], raw[_NONCE_BYTES:], owner.encode()).decode()

@@ -50,7 +50,7 @@ def recharge_settings(tx: Tx, organization_id: str) -> AutoRecharge:
 
 
 def set_recharge(tx: Tx, organization_id: str, settings: AutoRechargeUpdate) -> None:
-    """Keep other settings, which hold at once; ApiError 503 where payments are unconfigured."""
+    """Keep other settings, which hold at once; ApiError 503 if payments are unconfigured."""
     payments.require_configured(tx)
     billing.open_account(tx, organization_id)
     ACCOUNTS.change(tx, organization_id, **{f"recharge_{name}": value for name, value in settings})
@@ -73,7 +73,7 @@ def _recharge(tx: Tx, item: DueItem) -> None:
 
 
 def _after(attempts: Attempts, at: int, charge_id: str | None) -> Attempts:
-    """What follows an attempt at an instant; `charge_id` is None where it was declined."""
+    """What follows an attempt at an instant; `charge_id` is None if it was declined."""
     if charge_id is not None:
         return replace(attempts, charge_id=charge_id, not_before=at + payments.PAUSE)
     wait = FIRST_RETRY * 2 ** min(attempts.declined, _MOST_DOUBLINGS)

@@ -78,7 +78,7 @@ class Billed:
 
 
 def account(tx: Tx, organization_id: str) -> Account:
-    """The organization's account as of `tx.now`; empty where nothing was ever posted or used."""
+    """The organization's account as of `tx.now`; empty if nothing was ever posted or used."""
     limits = _LIMITS.run(tx.connection, organization=organization_id).fetchone()
     if limits is None:
         raise ApiError(404, f"There is no organization {organization_id!r}.")

@@ -85,7 +85,7 @@ def decide(tx: Tx, organization_id: str, *, admit: bool) -> None:
 
 
 def is_provider(tx: Tx, organization_id: str) -> bool:
-    """Whether an organization may enrol nodes; ApiError 404 where there is none."""
+    """Whether an organization may enrol nodes; ApiError 404 if there is none."""
     return bool(organizations.organization(tx, organization_id)["provider"])
 
 

@@ -33,7 +33,7 @@ _REASONS: Final[Mapping[ReservationTrigger, str]] = {
 
 
 def apply(tx: Tx, reservation: Reservation, trigger: ReservationTrigger) -> Reservation:
-    """Do what the table says; ApiError 409 where the status does not allow it. Returns the reservation as it is."""
+    """Do what the table says; ApiError 409 if the status does not allow it. Returns the reservation as it is."""
     move = decided(RESERVATION_TRANSITIONS[reservation.status, trigger])
     if move is None:
         return reservation

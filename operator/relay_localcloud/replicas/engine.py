@@ -46,7 +46,7 @@ class Group(Protocol):
 
     @property
     def demand(self) -> Demand | None:
-        """What each replica needs of a node; None where it takes no GPU."""
+        """What each replica needs of a node; None if it takes no GPU."""
         ...
 
     @property

@@ -20,7 +20,7 @@ from relay_wire.serving import DeploymentStatus
 def apply(
     tx: Tx, deployment: Deployment, trigger: Trigger, reason: str | None = None, *, leaving: int | None = None
 ) -> Deployment:
-    """Do what the table says; ApiError 409 where the status does not allow it. Returns the deployment as it is after.
+    """Do what the table says; ApiError 409 if the status does not allow it. Returns the deployment as it is after.
 
     `leaving` bounds how many replicas drain at a time, where it is drained.
     """

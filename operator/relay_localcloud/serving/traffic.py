@@ -30,7 +30,7 @@ class Published:
     is_green: bool
     created_at: int
     replicas: Mapping[str, str | None]
-    """By id: the URL of the server that answers for its image, None where the built-in engine does."""
+    """By id: the URL of the server that answers for its image, None if the built-in engine does."""
 
     def free_replica(self, under_way: Mapping[str, int]) -> str | None:
         """The least busy of the replicas that have room; the oldest of several."""

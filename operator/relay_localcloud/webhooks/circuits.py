@@ -38,7 +38,7 @@ class Circuits:
         self._by_id: dict[str, _Circuit] = {}
 
     def admit(self, webhook_id: str, at: int) -> int | None:
-        """None where it may be called, and after a rest nothing else until that has ended; else when its rest ends."""
+        """None if it may be called, and after a rest nothing else until that has ended; else when its rest ends."""
         circuit = self._by_id.get(webhook_id)
         if circuit is None or not circuit.rest:
             return None

@@ -195,7 +195,7 @@ async def _open_caller(reach: Reach) -> "Caller":
 
 
 def _prepare(tx: Tx, item_id: int, at: int, *, faulty: bool) -> Call | None:
-    """What is to be sent now; None where a cancellation, the subscription or a fault says that nothing is."""
+    """What is to be sent now; None if a cancellation, the subscription or a fault says that nothing is."""
     row = _FIND.run(tx.connection, of_item=item_id).fetchone()
     if row is None:  # cancelled or replaced; and deletion ends retries
         return None

@@ -33,7 +33,7 @@ _HELD = Prepared(
 
 
 def interfere(tx: Tx, item: DueItem, organization_id: str) -> Interference | None:
-    """What a fault makes of this call; None where nothing is sent now. A delivery meets a fault once, at first."""
+    """What a fault makes of this call; None if nothing is sent now. A delivery meets a fault once, at first."""
     if item.payload.get("attempt") != 1 or "faultId" in item.payload or "replay" in item.payload:
         return UNDISTURBED
     fault = faults.meet(tx, faults.WEBHOOK, organization_id)

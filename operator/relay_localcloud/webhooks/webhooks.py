@@ -129,7 +129,7 @@ def every_attempt(tx: Tx, organization_id: str | None) -> list[dict[str, object]
 
 
 def replay(tx: Tx, identifier: str) -> str | None:
-    """Send a delivery again, named by its own id or an attempt's; its id, or None where there is none."""
+    """Send a delivery again, named by its own id or an attempt's; its id, or None if there is none."""
     attempt = ATTEMPTS.find(tx, id=identifier)
     delivery = DELIVERIES.find(tx, id=identifier if attempt is None else attempt.delivery_id)
     if delivery is None or WEBHOOKS.find(tx, id=delivery.webhook_id) is None:

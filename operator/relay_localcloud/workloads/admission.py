@@ -94,7 +94,7 @@ def room_for(tx: Tx, demand: Demand) -> NodeRoom:
 
 
 def visible_node(tx: Tx, node_id: str, organization_id: str, *, spot: bool = False) -> NodeRoom:
-    """A node as the organization may use it, by its reserved units also; ApiError 404 where it has no rights on it."""
+    """A node as the organization may use it, by its reserved units also; ApiError 404 if it has no rights on it."""
     room = claims.room_at(tx.connection, node_id, organization_id, named=True, spot=spot)
     if room is not None and (
         room.is_open_to(organization_id)

@@ -52,7 +52,7 @@ class Cause:
 
 
 def apply(tx: Tx, workload: Workload, trigger: Trigger, reason: str | None = None) -> Workload:
-    """Do what the table says; ApiError 409 where the state does not allow it. Returns the workload as it is after."""
+    """Do what the table says; ApiError 409 if the state does not allow it. Returns the workload as it is after."""
     move = decided(TRANSITIONS[workload.status, trigger])
     return workload if move is None else _carry_out(tx, workload, move, Cause(trigger, reason))
 

@@ -150,7 +150,7 @@ class Home:
 
 
 def start_refusal(home: Home, gpu_count: int, infiniband: bool) -> Refusal | None:
-    """Why a stopped or failed workload cannot start on its node, or None where it can (section 3, rows 3 to 5).
+    """Why a stopped or failed workload cannot start on its node, or None if it can (section 3, rows 3 to 5).
 
     `infiniband` says whether the organization is enabled for it.
     """

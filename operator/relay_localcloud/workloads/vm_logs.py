@@ -65,7 +65,7 @@ def remove_all(tx: Tx, vm_id: str) -> None:
 
 
 def report_health(tx: Tx, vm: Workload, *, healthy: bool, reason: str | None) -> None:
-    """Let the checks of a VM fail or pass; ApiError 409 where it has none, or does not run."""
+    """Let the checks of a VM fail or pass; ApiError 409 if it has none, or does not run."""
     checked = _checked(vm)
     if checked is None:
         raise ApiError(409, "The VM was created without healthChecks, healthCheckPath and healthCheckPort.")

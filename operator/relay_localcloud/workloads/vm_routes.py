@@ -162,7 +162,7 @@ def _fields(body: VmCreate, tier: str, **priced: object) -> dict[str, Any]:
 
 
 def _end_guest(tx: Tx, caller: Principal, workload_id: str) -> Workload | None:
-    """Terminate a spot VM of somebody else on units that the caller lends; None where it is not the caller's to end.
+    """Terminate a spot VM of somebody else on units that the caller lends; None if it is not the caller's to end.
 
     That takes the owner of the node, or an organization that manages the reservation. ApiError 403 by role.
     """

@@ -109,7 +109,7 @@ def find(tx: Tx, workload_id: str) -> Workload | None:
 
 
 def visible(tx: Tx, caller: Principal, workload_id: str) -> Workload:
-    """A workload that the caller may act on; ApiError 404 where there is none in its organization, 403 by role."""
+    """A workload that the caller may act on; ApiError 404 if there is none in its organization, 403 by role."""
     workload = find(tx, workload_id)
     if workload is None:
         raise not_found("VM or pod", workload_id)

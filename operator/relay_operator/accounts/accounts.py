@@ -98,7 +98,7 @@ class Accounts:
         await self._pool.aclose()
 
     async def resolve(self, namespace: str, ref: AccountRef | None) -> AccountState:
-        """The account of an object of this namespace. Raises KubeError where the API server cannot be asked."""
+        """The account of an object of this namespace. Raises KubeError if the API server cannot be asked."""
         key = self.key_for(namespace, ref)
         if key is None:
             return AccountWaiting(Reason.ACCOUNT_MISSING, _no_default(namespace))
@@ -112,7 +112,7 @@ class Accounts:
         return await self.state(key)
 
     def key_for(self, namespace: str, ref: AccountRef | None) -> ObjectKey | None:
-        """The account that a reference names, whether it exists or not; None where there is no default."""
+        """The account that a reference names, whether it exists or not; None if there is no default."""
         return self._cache.default_account(namespace) if ref is None else named_account(namespace, ref.kind, ref.name)
 
     async def state(self, key: ObjectKey) -> AccountState:
@@ -186,7 +186,7 @@ class Accounts:
         return None if connection is None else connection.who
 
     def organization_of(self, key: ObjectKey) -> str | None:
-        """The organization of the account's key; None where the cloud did not say so far."""
+        """The organization of the account's key; None if the cloud did not say so far."""
         who = self.whoami(key)
         return None if who is None else who.organization_id
 
@@ -258,7 +258,7 @@ class Accounts:
         return await self._connected(key, account, api_key, connection)
 
     def _unchanged(self, connection: _Connection) -> AccountState | None:
-        """The state of the same key as before; None where it must be tried."""
+        """The state of the same key as before; None if it must be tried."""
         now, state = self._clock(), connection.state
         if isinstance(state, AccountReady) and connection.suspected:
             connection.recheck_at = now + _RECHECK_SECONDS

@@ -55,7 +55,7 @@ def api_key_in(secret: JsonObject, name: str, key: str) -> ApiKey | NoKey:
 
 
 async def read_api_key(kube: Kube, namespace: str, name: str, key: str) -> ApiKey | NoKey:
-    """Raises KubeError where the API server cannot be asked."""
+    """Raises KubeError if the API server cannot be asked."""
     try:
         return api_key_in(await kube.get(SECRETS, namespace, name), name, key)
     except NotFound:

@@ -187,13 +187,13 @@ class CreateIntent(Model):
 
     @property
     def account_parts(self) -> tuple[str, str]:
-        """Kind and name of the account; both empty where it names none."""
+        """Kind and name of the account; both empty if it names none."""
         kind, _, name = self.account.partition("/")
         return kind, name
 
     @staticmethod
     def parse(text: str | None) -> "CreateIntent | MalformedIntent | None":
-        """Reads the annotation: None where there is none, the error as a value where it cannot be understood.
+        """Reads the annotation: None if there is none, the error as a value where it cannot be understood.
 
         A malformed intent must be treated as open: what it stood for may exist.
         """

@@ -70,7 +70,7 @@ class Gpu(Model):
 
     @property
     def candidates(self) -> tuple[str, ...]:
-        """The models to try, in order; empty where the cloud chooses."""
+        """The models to try, in order; empty if the cloud chooses."""
         return (self.model_id,) if self.model_id is not None else tuple(self.model_ids or ())
 
 

@@ -37,7 +37,7 @@ class Prices:
 
 
 def quote(prices: Prices, asked: Capacity) -> int | None:
-    """Cents an hour; the dearest if the cloud chooses. None where the catalog has no such price."""
+    """Cents an hour; the dearest if the cloud chooses. None if the catalog has no such price."""
     of, name, count = (prices.gpu, asked.model, asked.gpus) if asked.gpus else (prices.cpu, asked.size, 1)
     price = of.get(name) if name else max(of.values(), default=None)
     return None if price is None else price * count * asked.replicas

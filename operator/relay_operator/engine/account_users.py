@@ -48,7 +48,7 @@ class AccountUsers:
                     yield from self._defaulting.of(namespace)
 
     def account_of(self, key: ObjectKey, reference: Reference) -> ObjectKey | None:
-        """What this object's reference means now; None where its kind uses no account, or there is no default.
+        """What this object's reference means now; None if its kind uses no account, or there is no default.
 
         An account is its own.
         """
@@ -61,7 +61,7 @@ class AccountUsers:
         return named_account(namespace, *reference) if reference[1] else self.default(namespace)
 
     def default(self, namespace: str) -> ObjectKey | None:
-        """The namespace's own account of that name before the cluster's; None where there is neither."""
+        """The namespace's own account of that name before the cluster's; None if there is neither."""
         kinds = (AccountKind.CLOUD_ACCOUNT, AccountKind.CLUSTER_CLOUD_ACCOUNT)
         candidates = (named_account(namespace, kind, DEFAULT_NAME) for kind in kinds)
         return next(filter(self.exists, candidates), None)

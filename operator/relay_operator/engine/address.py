@@ -7,6 +7,6 @@ def address(cloud_id: str, part_of: str) -> str:
 
 
 def parts_of(asked: str) -> tuple[str, str]:
-    """The id of what it is part of, empty where it is not told, and its own."""
+    """The id of what it is part of, empty if it is not told, and its own."""
     part_of, _, cloud_id = asked.rpartition("/")
     return part_of, cloud_id

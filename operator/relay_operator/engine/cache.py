@@ -112,7 +112,7 @@ class Cache:
         return self._by_token.of(token)
 
     def cloud_id_of(self, key: ObjectKey) -> str:
-        """What the object records; empty where it records none, or is not there."""
+        """What the object records; empty if it records none, or is not there."""
         entry = self._entries.get(key)
         return "" if entry is None else entry.cloud_id
 
@@ -153,7 +153,7 @@ class Cache:
         return sums
 
     def account_of(self, key: ObjectKey) -> ObjectKey | None:
-        """The account that the object uses, would use, or is; None where it is not known, or there is none."""
+        """The account that the object uses, would use, or is; None if it is not known, or there is none."""
         entry = self._entries.get(key)
         return None if entry is None else self.account_meant(key, entry)
 
@@ -162,7 +162,7 @@ class Cache:
         return self._users.account_of(key, entry.account)
 
     def default_account(self, namespace: str) -> ObjectKey | None:
-        """What objects of this namespace use that name no account; None where there is no such account."""
+        """What objects of this namespace use that name no account; None if there is no such account."""
         return self._users.default(namespace)
 
     def keys(self, kind: str | None = None) -> Iterator[ObjectKey]:

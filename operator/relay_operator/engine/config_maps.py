@@ -20,14 +20,14 @@ class ConfigMaps:
     """Of the text."""
 
     def text(self, config_map: Mapping[str, JsonValue]) -> str | None:
-        """What it keeps; None where it is none of these."""
+        """What it keeps; None if it is none of these."""
         text = part(config_map, "data").get(self.key)
         return text if self.label in part(config_map, "metadata", "labels") and isinstance(text, str) else None
 
     async def put(self, name: str, value: str, text: str, replaces: Callable[[JsonObject], bool] | None = None) -> None:
         """Create it with this value of the label, or write it again; then only if `replaces` says so of what is there.
 
-        Raises KubeError: Conflict where what `replaces` was asked about is changed meanwhile.
+        Raises KubeError: Conflict if what `replaces` was asked about is changed meanwhile.
         """
         data: JsonObject = {"data": {self.key: text}}
         labels: JsonObject = {self.label: value}

@@ -114,7 +114,7 @@ class Controller(Generic[ObjT, FactsT, ActionT, ResultT, MemoryT]):
             await self.engine.sleep(_SHORTLY)
 
     async def _recorded_at_last(self, key: ObjectKey, memory: MemoryT) -> bool:
-        """What was paid for comes before everything else, though its object be gone; False where it has to wait."""
+        """What was paid for comes before everything else, though its object be gone; False if it has to wait."""
         try:
             if memory.unwritten is not None:
                 await self._record(key, memory, memory.unwritten)

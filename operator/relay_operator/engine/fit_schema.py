@@ -22,7 +22,7 @@ def fit_schema(model: type[Model], told: Mapping[str, object]) -> dict[str, obje
 
 
 def moment(text: str | None) -> datetime | None:
-    """A moment the cloud tells; None where it is none, or was never set."""
+    """A moment the cloud tells; None if it is none, or was never set."""
     try:
         told = _MOMENT.validate_python(text)
     except (ValidationError, OverflowError):

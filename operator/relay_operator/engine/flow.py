@@ -106,7 +106,7 @@ class Flow(Protocol[ObjT, FactsT, ActionT, ResultT, MemoryT]):
         ...
 
     def intent(self, facts: FactsT) -> CreateIntent | None:
-        """The intent that has to stand on the object, with the finalizer; None where nothing of it is in the cloud."""
+        """The intent that has to stand on the object, with the finalizer; None if nothing of it is in the cloud."""
         ...
 
     async def act(self, facts: FactsT, action: ActionT, memory: MemoryT, writer: ObjectWriter) -> ResultT:

@@ -96,7 +96,7 @@ class Informer:
     async def relist(self, kube: Kube, kind: str, resource: ResourceType, namespaces: tuple[str, ...]) -> None:
         """Read all objects of a kind: drops ghosts that no event told of, and repairs what is stale.
 
-        Raises KubeError, and drops nothing, where the list could not be read to its end.
+        Raises KubeError, and drops nothing, if the list could not be read to its end.
         """
         known = {key: self.cache.get(key) for key in self.cache.keys(kind) if not key.vanished}
         present: set[ObjectKey] = set()

@@ -40,7 +40,7 @@ def named(cloud_id: str, name: str) -> str:
 
 
 def intent_of(raw: Mapping[str, JsonValue]) -> CreateIntent | None:
-    """The intent of an object as JSON; None where it has none that can be read."""
+    """The intent of an object as JSON; None if it has none that can be read."""
     text = part(raw, "metadata", "annotations").get(CREATE_INTENT)
     intent = CreateIntent.parse(text) if isinstance(text, str) else None
     return intent if isinstance(intent, CreateIntent) else None

@@ -148,7 +148,7 @@ class Kube:
         await self._request("GET", f"{kind.path(namespace)}?limit=1")
 
     async def create(self, kind: ResourceType, namespace: str | None, body: Mapping[str, JsonValue]) -> JsonObject:
-        """Raises AlreadyExists where the name is taken."""
+        """Raises AlreadyExists if the name is taken."""
         return await self._write("POST", kind, kind.path(namespace), body)
 
     async def try_create(self, kind: ResourceType, namespace: str | None, body: Mapping[str, JsonValue]) -> None:

@@ -284,7 +284,7 @@ def _config_map(organization: str, kind: str, what: str) -> str:
 
 
 def _read(name: str, text: str) -> Leftover | None:
-    """What a ConfigMap of this name keeps; None where it cannot be read, or somebody else gave the name."""
+    """What a ConfigMap of this name keeps; None if it cannot be read, or somebody else gave the name."""
     try:
         record = Leftover.model_validate_json(text)
     except ValidationError:

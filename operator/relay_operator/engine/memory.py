@@ -41,7 +41,7 @@ class SearchingMemory(Memory):
     not_seen_at: float = 0.0
 
     def lacks(self, what: str, now: float, delays: ConfirmationDelays) -> float | None:
-        """One more complete list without it: seconds until another can tell more, None where it was not created.
+        """One more complete list without it: seconds until another can tell more, None if it was not created.
 
         By this process's own clock: the cloud may act on a create long after it was sent.
         """

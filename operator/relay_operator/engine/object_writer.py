@@ -54,7 +54,7 @@ class ObjectWriter:
     """None as long as nothing was written or read again."""
 
     async def metadata(self, change: Mapping[str, JsonValue]) -> None:
-        """A merge patch of metadata. Raises Conflict where somebody else wrote meanwhile."""
+        """A merge patch of metadata. Raises Conflict if somebody else wrote meanwhile."""
         self.answered(await self._metadata(change))
 
     async def last(self, change: Mapping[str, JsonValue]) -> None:
@@ -66,14 +66,14 @@ class ObjectWriter:
         return await self.objects.patch(self.type, self.key.namespace, self.key.name, body)
 
     async def status(self, patch: Mapping[str, JsonValue]) -> None:
-        """A merge patch of status. Raises NotFound, and Conflict where somebody else wrote meanwhile."""
+        """A merge patch of status. Raises NotFound, and Conflict if somebody else wrote meanwhile."""
         # The uid alone would not do: the API server ignores it in a patch of a status.
         body: JsonObject = {"metadata": {"uid": self.uid, "resourceVersion": self.version}, "status": dict(patch)}
         raw = await self.objects.patch(self.type, self.key.namespace, self.key.name, body, subresource="status")
         self.answered(raw)
 
     async def read(self) -> JsonObject | None:
-        """The object as it is; None where it is gone, or another took its name."""
+        """The object as it is; None if it is gone, or another took its name."""
         try:
             raw = await self.objects.get(self.type, self.key.namespace, self.key.name)
         except NotFound:

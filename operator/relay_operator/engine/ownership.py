@@ -17,14 +17,14 @@ class Owned:
     owner: ObjectKey
     owner_uid: str
     created: str
-    """RFC 3339, as all times here; empty where it is not told."""
+    """RFC 3339, as all times here; empty if it is not told."""
     outcome: str
     """The condition that ended it, `Complete` or `Failed`; empty while it is not finished."""
     ended: str
 
 
 def owned(metadata: Mapping[str, JsonValue], status: Mapping[str, JsonValue]) -> Owned | None:
-    """None where no object of the operator's group controls this one."""
+    """None if no object of the operator's group controls this one."""
     references = metadata.get("ownerReferences")
     for reference in references if isinstance(references, list) else ():
         if not isinstance(reference, dict) or reference.get("controller") is not True:

@@ -77,7 +77,7 @@ class Persistence:
     random: Random
 
     async def write(self, unwritten: Unwritten) -> Recorded:
-        """Raises KubeError where some tries in a row did not do, or the API server will never take it."""
+        """Raises KubeError if some tries in a row did not do, or the API server will never take it."""
         failures = 0
         while True:
             try:

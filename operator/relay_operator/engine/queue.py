@@ -52,7 +52,7 @@ class Shares(Generic[KeyT]):
     giving_way: int = 1
     """Of those that give way, all together."""
     lane: Callable[[KeyT], Lane | None] = lambda _: None
-    """What a key's work may be held up by, together with others of this lane; None where it is by nothing."""
+    """What a key's work may be held up by, together with others of this lane; None if it is by nothing."""
     in_lane: int = 1
     """Of each lane."""
 
@@ -178,7 +178,7 @@ class Queue(Generic[KeyT]):
         return waiting is not None and waiting.priority == ready[0] and ready[3] not in self._working
 
     def _foremost(self) -> list[_Ready[KeyT]]:
-        """Those among whom the next one is; empty where none may be taken."""
+        """Those among whom the next one is; empty if none may be taken."""
         others, giving_way = self._ready[False], self._ready[True]
         if not giving_way or self._giving_way >= self.shares.giving_way:
             return others

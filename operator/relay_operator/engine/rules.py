@@ -50,5 +50,5 @@ def paused(view: View) -> Wait | None:
 
 
 def first(rules: Sequence[Callable[[ViewT], ActionT | None]], view: ViewT) -> ActionT | None:
-    """What the first rule that applies says; None where none does."""
+    """What the first rule that applies says; None if none does."""
     return next((action for rule in rules if (action := rule(view)) is not None), None)

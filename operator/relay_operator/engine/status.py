@@ -66,7 +66,7 @@ def dumped(status: ObjectStatus, only: set[str] | None = None) -> dict[str, Json
 
 
 def status_patch(before: ObjectStatus, after: ObjectStatus) -> dict[str, JsonValue]:
-    """The merge patch from one to the other; empty where they are the same."""
+    """The merge patch from one to the other; empty if they are the same."""
     known = vars(before)
     changed = {name for name, value in vars(after).items() if value != known[name]}
     return merge_patch(dumped(before, changed), dumped(after, changed)) if changed else {}

@@ -20,7 +20,7 @@ class Traces(Protocol):
         ...
 
     async def name_of(self, cloud: Cloud, cloud_id: str) -> str | None:
-        """Its name, empty where the cloud does not tell; None where it is gone."""
+        """Its name, empty if the cloud does not tell; None if it is gone."""
         ...
 
     async def end(self, cloud: Cloud, cloud_id: str) -> None:

@@ -166,7 +166,7 @@ class Vanished:
         )
 
     def trouble(self, account: ObjectKey) -> str:
-        """Why what this account has in the cloud without an object is not all written down; empty where it is."""
+        """Why what this account has in the cloud without an object is not all written down; empty if it is."""
         own = (why for key, why in sorted(self._refused.items()) if self.cache.account_of(key) == account)
         return next(own, "") or self.leftovers.trouble(self.leftovers.of_account(account))
 
@@ -179,7 +179,7 @@ class Vanished:
         self.queue.add(key, Priority.REPAIR)  # for the flow to forget what it remembers of it
 
     def _read(self, config_map: Mapping[str, JsonValue]) -> tuple[ObjectKey, JsonObject] | None:
-        """The object that it keeps, with what people answered on the ConfigMap itself; None where it keeps none."""
+        """The object that it keeps, with what people answered on the ConfigMap itself; None if it keeps none."""
         metadata, text = part(config_map, "metadata"), self._config_maps.text(config_map)
         if text is None:
             return None

@@ -63,7 +63,7 @@ def login(text: str, server: str | None) -> Login | str:
 
 
 def _pair(entry: _Login) -> tuple[str, str]:
-    """User and password, be they written out or in `auth`; empty where there are none."""
+    """User and password, be they written out or in `auth`; empty if there are none."""
     if entry.username and entry.password:
         return entry.username, entry.password
     try:

@@ -83,7 +83,7 @@ class ListedParts(ExternalResource[SpecT, StatusT, PartT], Generic[SpecT, Status
         return CannotTell()
 
     async def delete(self, cloud: Cloud, cloud_id: str) -> None:
-        """Raises NotServed where the cloud has no such call."""
+        """Raises NotServed if the cloud has no such call."""
         whole_id, part_id = parts_of(cloud_id)
         try:
             await self.end(cloud, whole_id, part_id)
@@ -110,7 +110,7 @@ class ListedParts(ExternalResource[SpecT, StatusT, PartT], Generic[SpecT, Status
         return self._cache.cloud_id_of(other) if mine in {its, None} else ""
 
     async def _listed(self, cloud: Cloud, whole_id: str) -> Mapping[str, PartT]:
-        """None of one that is gone. Raises NotServed where the cloud has no such list."""
+        """None of one that is gone. Raises NotServed if the cloud has no such list."""
         try:
             rows = await self.rows(cloud, whole_id)
         except CloudError as error:

@@ -164,7 +164,7 @@ async def _look_up(cloud: Cloud, unclaimed: UnclaimedIds) -> None:
 
 
 async def _listed(cloud: Cloud) -> Listing[VmRecord] | None:
-    """None where the cloud has no such list."""
+    """None if the cloud has no such list."""
     try:
         return await listing(cloud, operations.LIST_VMS)
     except (NotFound, NotServed, Unreadable):

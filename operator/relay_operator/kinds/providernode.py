@@ -41,7 +41,7 @@ Node: TypeAlias = Resource[ProviderNodeSpec, ProviderNodeStatus]
 
 
 class EarningMachine(Machine):
-    """A node with what it earned; None where the cloud did not say."""
+    """A node with what it earned; None if the cloud did not say."""
 
     earned: int | None = None
 

@@ -52,7 +52,7 @@ class Records(ExternalResource[SpecT, StatusT, RecordT], Generic[SpecT, StatusT,
         self._lists = SharedLists[Mapping[str, RecordT]](parts.settings.poll_settled_seconds, parts.engine.clock)
 
     async def _listed(self, cloud: Cloud) -> Mapping[str, RecordT]:
-        """Raises NotServed where the cloud has no such list: that says nothing of what would be in it."""
+        """Raises NotServed if the cloud has no such list: that says nothing of what would be in it."""
         try:
             listed = await cloud.call(self.list_operation, query=self.list_query)
         except (NotFound, NotServed, Unreadable) as error:

@@ -194,7 +194,7 @@ class ServingDeployments(ExternalResource[ServingDeploymentSpec, ServingDeployme
 
 
 async def _listed(cloud: Cloud) -> Mapping[str, Deployment]:
-    """All of the organization's. Raises NotServed where there is no such list, and Unreadable where it has no end."""
+    """All of the organization's. Raises NotServed if there is no such list, and Unreadable if it has no end."""
     operation = operations.LIST_DEPLOYMENTS
     try:
         found = await listing(cloud, operation, limit=200)

@@ -121,7 +121,7 @@ class Election:
     on_turn: Callable[[], None] = lambda: None
     """Called at every turn of either loop: it is alive."""
     former: str = field(default="", init=False)
-    """Whose Lease was taken over; empty where it was free, or this replica's own."""
+    """Whose Lease was taken over; empty if it was free, or this replica's own."""
     _lease: Lease | None = field(default=None, init=False)
     _changed_at: float = field(default=0.0, init=False)
     _deadline: float | None = field(default=None, init=False)
@@ -150,7 +150,7 @@ class Election:
             await self.renew()
 
     async def attempt(self) -> bool:
-        """One turn of a candidate; True where it leads afterwards."""
+        """One turn of a candidate; True if it leads afterwards."""
         self.on_turn()
         try:
             async with asyncio.timeout(self.times.renew_deadline):

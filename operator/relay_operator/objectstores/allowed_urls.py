@@ -54,7 +54,7 @@ class UrlPrefix:
 
 
 def why_refused(url: str, allowed: Iterable[UrlPrefix]) -> str | None:
-    """The sentence for the account's status where no prefix covers the URL; None where one does."""
+    """The sentence for the account's status where no prefix covers the URL; None if one does."""
     try:
         candidate = UrlPrefix.parse(url)
     except UrlNotPlainError as not_understood:

@@ -100,7 +100,7 @@ class _Secret:
         return value
 
     def endpoint(self, key: str) -> str:
-        """A service's URL without a trailing slash; empty where the key is absent."""
+        """A service's URL without a trailing slash; empty if the key is absent."""
         url = self.get(key)
         if url:
             try:

@@ -26,7 +26,7 @@ class ProxyRequest:
 
     @property
     def user(self) -> str:
-        """The user of Basic authorization; empty where there is none."""
+        """The user of Basic authorization; empty if there is none."""
         scheme, _, encoded = self.authorization.partition(" ")
         if scheme.lower() != "basic":
             return ""

@@ -17,8 +17,8 @@ class Reading:
     """
 
     def __init__(self, location: Location, store: Store, opened: Opened) -> None:
-        self.size = opened.info.size  # bytes of the whole object; None where a web server does not tell
-        self.version = opened.info.version  # changes when the content does; empty where the server gives no marker
+        self.size = opened.info.size  # bytes of the whole object; None if a web server does not tell
+        self.version = opened.info.version  # changes when the content does; empty if the server gives no marker
         self._location = location
         self._store = store
         self._opened: Opened | None = opened

@@ -28,7 +28,7 @@ class Store(Protocol):
     """One object. Every method raises `StoreError`."""
 
     async def find(self) -> ObjectInfo | None:
-        """The object as it is; None where there is none in a bucket that exists."""
+        """The object as it is; None if there is none in a bucket that exists."""
 
     async def open(self, start: int, version: str) -> Opened:
         """From a byte within the object on; of this version, where it is given and the place can tell: else Changed."""
@@ -37,7 +37,7 @@ class Store(Protocol):
         """Whole or not at all; what is there is replaced. The version as in `ObjectInfo`."""
 
     async def create(self, content: bytes) -> bool:
-        """Whole or not at all; False where there is an object, which stays as it is."""
+        """Whole or not at all; False if there is an object, which stays as it is."""
 
     async def delete(self) -> None:
         """Absence is success."""

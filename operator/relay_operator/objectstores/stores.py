@@ -62,7 +62,7 @@ class ObjectStores:
     async def write(self, location: Location, credentials: Credentials | None, chunks: AsyncIterable[bytes]) -> str:
         """Publishes an object whole or not at all, also when cancelled; what `chunks` raises is raised.
 
-        An object that is there is replaced. Answers the store's marker of exactly this content, empty where it gives
+        An object that is there is replaced. Answers the store's marker of exactly this content, empty if it gives
         none. After Unreachable the object may be there all the same.
         """
         async with self._store(location, credentials) as store:
@@ -94,7 +94,7 @@ class ObjectStores:
                 await store.delete()
 
     async def _content(self, mark: Location, store: Store) -> bytes | None:
-        """Of an object of a few bytes; what is longer is nobody's mark. None where there is none."""
+        """Of an object of a few bytes; what is longer is nobody's mark. None if there is none."""
         if await store.find() is None:
             return None
         reading = Reading(mark, store, await store.open(0, ""))

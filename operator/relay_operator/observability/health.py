@@ -30,7 +30,7 @@ class Heartbeat:
 
 
 Check = Callable[[], str | None]
-"""Answers None where all is well, else what is not."""
+"""Answers None if all is well, else what is not."""
 
 
 def health_app(metrics: Metrics, alive: Mapping[str, Check], ready: Mapping[str, Check]) -> web.Application:

@@ -21,7 +21,7 @@ class PartFiles:
     """One cloud batch: what was sent, and what came back, as far as there is something."""
 
     input: Open | None
-    """None where the cloud has lost it."""
+    """None if the cloud has lost it."""
     output: Open | None
     errors: Open | None
 

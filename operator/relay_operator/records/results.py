@@ -34,7 +34,7 @@ _CUSTOM_ID = SchemaValidator(
 
 
 def custom_id_of(line: bytes) -> str | None:
-    """The custom_id of a record or result; None where the line is no object or has none that could have been sent."""
+    """The custom_id of a record or result; None if the line is no object or has none that could have been sent."""
     try:
         return str(_CUSTOM_ID.validate_json(line)["custom_id"])
     except ValidationError:

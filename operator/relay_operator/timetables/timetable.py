@@ -46,7 +46,7 @@ class Timetable:
     _zone: ZoneInfo
 
     def after(self, moment: datetime) -> datetime | None:
-        """The first moment later than this one, in UTC; None where no such date comes."""
+        """The first moment later than this one, in UTC; None if no such date comes."""
         local = moment.astimezone(self._zone)
         begin = local.replace(tzinfo=None, fold=0)
         regular = self._first(begin, moment)
@@ -73,7 +73,7 @@ class Timetable:
         return None
 
     def once_until(self, moment: datetime) -> datetime | None:
-        """The last one not later than this one, by the same count; None where no such date was."""
+        """The last one not later than this one, by the same count; None if no such date was."""
         wall = self._local(moment) + self._leap(moment) + _MINUTE
         while moment.year - wall.year <= _YEARS:
             try:
@@ -86,7 +86,7 @@ class Timetable:
         return None
 
     def missed(self, since: datetime, until: datetime) -> Missed | None:
-        """What lies after the one and not after the other; None where nothing does."""
+        """What lies after the one and not after the other; None if nothing does."""
         times = list(islice(self._between(since, until), MANY + 1))
         if not times:
             return None

@@ -27,7 +27,7 @@ class Windows:
         return start is not None and (stop is None or stop < start)
 
     def change(self, moment: datetime) -> datetime | None:
-        """When the open one shuts, or the next one opens, in UTC; None where that never comes."""
+        """When the open one shuts, or the next one opens, in UTC; None if that never comes."""
         if self.open(moment):
             return self.stops.once_after(moment)
         return next(filter(self.open, islice(self._starts(moment), MANY)), None)

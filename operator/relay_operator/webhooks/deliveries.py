@@ -23,11 +23,11 @@ class Evidence:
     arrived: bool = False
     """One came to this process."""
     before: str | None = None
-    """The newest attempt when it first looked, empty where there was none: what failed earlier, nobody listened to."""
+    """The newest attempt when it first looked, empty if there was none: what failed earlier, nobody listened to."""
 
 
 async def why_missing(cloud: Cloud, webhook_id: str, evidence: Evidence) -> str | None:
-    """Why deliveries count as missing; empty where they arrive, None where there is nothing to judge by.
+    """Why deliveries count as missing; empty if they arrive, None if there is nothing to judge by.
 
     Raises Unauthorized.
 

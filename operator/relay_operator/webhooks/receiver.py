@@ -29,7 +29,7 @@ class Receiver:
     """Takes deliveries at `/webhooks/{namespace}/{account}`."""
 
     secrets_for: Callable[[ObjectKey], tuple[str, ...] | None]
-    """The secrets of an account's subscription, None where there is none; while a rolled secret is still accepted,
+    """The secrets of an account's subscription, None if there is none; while a rolled secret is still accepted,
     both. Answers from memory, since it is asked before any proof."""
     on_event: Callable[[ObjectKey, Event], None]
     """Takes an event whose signature held; MUST only enqueue. It may be replayed, late, or about anything."""

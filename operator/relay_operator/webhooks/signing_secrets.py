@@ -30,7 +30,7 @@ class SigningSecrets:
             self._held[account] = _Held(secret, held.current, self.clock() + self.overlap)
 
     def of(self, account: ObjectKey) -> tuple[str, ...] | None:
-        """None where there is no subscription."""
+        """None if there is no subscription."""
         held = self._held.get(account)
         if held is None:
             return None

@@ -35,7 +35,7 @@ class SecretNameTakenError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Subscribed:
-    """A subscription, and its secret, as the Secret keeps both; they are empty where there is none."""
+    """A subscription, and its secret, as the Secret keeps both; they are empty if there is none."""
 
     webhook_id: str = ""
     secret: str = field(default="", repr=False)

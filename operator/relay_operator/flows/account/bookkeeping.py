@@ -92,7 +92,7 @@ class Bookkeeper:
     ) -> tuple[Month | None, str]:
         """What was spent this month, and why it is not kept for whom.
 
-        None where what is kept cannot be read at the moment: too little would be attributed.
+        None if what is kept cannot be read at the moment: too little would be attributed.
         """
         if books.owners is None:
             if not usage.breakdown:
@@ -142,7 +142,7 @@ class Bookkeeper:
         ]
 
     async def _read(self, page: Page) -> Owners:
-        """Raises Refused, also where the ConfigMap is somebody else's, KubeError."""
+        """Raises Refused, also if the ConfigMap is somebody else's, KubeError."""
         there = await self._there(page)
         text = texts(part(there, "data"), encoded=False).get(_KEY) if there is not None else None
         kept = read(text, page.account.namespace) if text is not None else None
@@ -180,7 +180,7 @@ class Bookkeeper:
         await kube.create(CONFIG_MAPS, namespace, {"metadata": metadata, **data})
 
     async def _there(self, page: Page) -> JsonObject | None:
-        """The ConfigMap. Raises Refused where it is somebody else's, KubeError."""
+        """The ConfigMap. Raises Refused if it is somebody else's, KubeError."""
         namespace = self._where(page)
         try:
             found = await self.engine.kube.get(CONFIG_MAPS, namespace, page.name)

@@ -78,7 +78,7 @@ class AccountFacts:
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What a look showed; `seen` is None where the cloud did not answer, and `state` says what that means."""
+    """What a look showed; `seen` is None if the cloud did not answer, and `state` says what that means."""
 
     state: AccountState
     seen: OrganizationSeen | None
@@ -196,7 +196,7 @@ class AccountFlow:
     def _secret_to_hold(self, account: AnyAccount) -> str | None:
         """The Secret in the account's own namespace; a shared one is the administrator's to keep.
 
-        None where it could not be let go at the namespace's end.
+        None if it could not be let go at the namespace's end.
         """
         name = account.spec.api_key_secret_ref.name
         return name if isinstance(account, CloudAccount) and self.settings.may_hold_secret(name) else None

@@ -35,7 +35,7 @@ class AccountObserver:
     """Empty: no subscriptions."""
 
     async def look(self, account: AnyAccount, cloud: Cloud, *, read_only: bool) -> OrganizationSeen:
-        """Raises CloudError where the cloud did not answer or refuses the key, KubeError."""
+        """Raises CloudError if the cloud did not answer or refuses the key, KubeError."""
         notes: list[str] = []
         webhook, trouble = account.status.webhook, ""
         if not read_only:  # first, since creates wait for it

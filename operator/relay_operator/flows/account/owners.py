@@ -90,7 +90,7 @@ class Evidence:
 
 
 def owner_of(evidence: Evidence, installation: str, *, adoptable: bool) -> Owner | None:
-    """Whose the resource is; None where that cannot be said.
+    """Whose the resource is; None if that cannot be said.
 
     Its name shows the object that gave it: it is that one's, whatever statuses say. Those can be forged, so what has
     another name, or was adopted, stays with whom it was found first in a month. `adoptable`: an object may have taken
@@ -116,7 +116,7 @@ def owner_of(evidence: Evidence, installation: str, *, adoptable: bool) -> Owner
 
 
 def read(text: str, namespace: str) -> Owners | None:
-    """What a ConfigMap keeps; None where it cannot be read.
+    """What a ConfigMap keeps; None if it cannot be read.
 
     With a namespace, the account is its own, and so is everything that it pays for: whoever edits the ConfigMap cannot
     have it paid by another.

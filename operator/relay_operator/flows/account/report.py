@@ -30,7 +30,7 @@ _DRIFTING = ("balance_cents", "available_cents", "runway_hours", "spend")
 
 @dataclass(frozen=True, slots=True)
 class OrganizationSeen:
-    """What a look at the cloud showed; None where the key may not see it or the cloud did not answer."""
+    """What a look at the cloud showed; None if the key may not see it or the cloud did not answer."""
 
     balance: Balance | None = None
     usage: CurrentUsage | None = None
@@ -38,7 +38,7 @@ class OrganizationSeen:
     webhook_trouble: str = ""
     """Why there is no subscription though one is wanted."""
     deliveries_missing: str | None = ""
-    """Why what the cloud delivers counts as not arriving; None where nothing tells: it is as it was."""
+    """Why what the cloud delivers counts as not arriving; None if nothing tells: it is as it was."""
     notes: tuple[str, ...] = ()
     """What else a person should know, in sentences."""
     spend: Spend | None = None

@@ -80,7 +80,7 @@ class Sweeper:
     on_late: Callable[[str], None]
     """Told the kind of each late create."""
     organization_of: Callable[[ObjectKey], str | None]
-    """An account's; None where it is not known."""
+    """An account's; None if it is not known."""
 
     def anxious(self, account: ObjectKey, ready: AccountReady, memory: SweepMemory) -> bool:
         """Whether something may be in the cloud, or on its way there, that no object tells of."""
@@ -121,7 +121,7 @@ class Sweeper:
         await self.engine.leftovers.save(())
 
     def _fate(self, ready: AccountReady, stray: Stray) -> Fate | None:
-        """What is to become of it; None where it is left alone, or its object is to find it."""
+        """What is to become of it; None if it is left alone, or its object is to find it."""
         cache, leftovers, traces = self.engine.cache, self.engine.leftovers, self.traces[stray.kind]
         if cache.with_cloud_id(stray.id) or not traces.ours(stray.name):
             return None

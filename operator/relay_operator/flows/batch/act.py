@@ -66,7 +66,7 @@ _DROPPING = (
 
 @dataclass(slots=True)
 class Actor:
-    """Acts on batches. Raises KubeError where a write that must come first did not land: nothing was sent then."""
+    """Acts on batches. Raises KubeError if a write that must come first did not land: nothing was sent then."""
 
     accounts: Accounts
     transfers: Transfers

@@ -56,7 +56,7 @@ class Destinations:
     """Whether this replica may still do what others see."""
 
     async def check(self, obj: InferenceBatch, token: str) -> None:
-        """Raises StoppedError where the output could not be written, or would overwrite what it must not."""
+        """Raises StoppedError if the output could not be written, or would overwrite what it must not."""
         if obj.spec.output.config_map_ref is not None:
             with suppress(kube.NotFound):
                 await self._allowed(obj, obj.spec.output.config_map_ref.name, token)
@@ -72,7 +72,7 @@ class Destinations:
                     raise StoppedError(_exists(str(location))) from None
 
     def check_size(self, obj: InferenceBatch, records: int) -> None:
-        """Raises StoppedError where so many answers are certain not to fit."""
+        """Raises StoppedError if so many answers are certain not to fit."""
         if obj.spec.output.config_map_ref is not None and records * SHORTEST_RESULT > CONFIG_MAP_LIMIT:
             raise StoppedError(_too_large(f"the answers to {records} records"))
 
@@ -264,7 +264,7 @@ class Destinations:
 
 @contextmanager
 def _told_of(namespace: str, name: str) -> Iterator[None]:
-    """Raises StoppedError where the API server will not take it."""
+    """Raises StoppedError if the API server will not take it."""
     try:
         yield
     except kube.Refused as refused:

@@ -274,7 +274,7 @@ def _place(batch: Batch, token: str) -> tuple[int, int] | None:
 
 
 def _must_be_of(part: PartStatus, batch: Batch, token: str) -> None:
-    """Raises Unreadable where the cloud tells of another batch under this id, or of an end without saying whose."""
+    """Raises Unreadable if the cloud tells of another batch under this id, or of an end without saying whose."""
     if batch.metadata is None and batch.status not in FINAL:
         return
     if _place(batch, token) != (part.round, part.part):

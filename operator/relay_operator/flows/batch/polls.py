@@ -27,7 +27,7 @@ class BatchPolls:
     """Who was asked for lately."""
 
     async def look(self, cloud: Cloud, ids: Iterable[str], *, exact: bool) -> Mapping[str, Batch | None]:
-        """Each batch, None where the cloud does not find it. Raises CloudError."""
+        """Each batch, None if the cloud does not find it. Raises CloudError."""
         wanted, now = list(ids), self.clock()
         known = {each: at for each, at in self._asked.get(cloud, {}).items() if now - at < self.memory}
         asked = self._asked[cloud] = known | dict.fromkeys(wanted, now)

@@ -130,7 +130,7 @@ def may_go_on(spec: InferenceBatchSpec, status: InferenceBatchStatus) -> bool:
 
 
 def retry_time(spec: InferenceBatchSpec, attempt: int, now: datetime) -> datetime | None:
-    """When this attempt of records that failed may begin, in whole seconds; None where at once."""
+    """When this attempt of records that failed may begin, in whole seconds; None: at once."""
     policy = spec.retry_policy or RecordRetry()
     if not policy.backoff_seconds:
         return None
@@ -236,7 +236,7 @@ def dollars(nano_usd: int) -> str:
 
 
 def ending(spec: InferenceBatchSpec, status: InferenceBatchStatus, now: datetime) -> Ending | None:
-    """Why it has to end now without being complete; None where it need not."""
+    """Why it has to end now without being complete; None if it need not."""
     refused = next((part for part in status.parts or () if part.state == BatchStatus.FAILED), None)
     if refused is not None:
         message = status.status_reason or f"the cloud refuses batch {refused.batch_id}"
@@ -258,7 +258,7 @@ def ending(spec: InferenceBatchSpec, status: InferenceBatchStatus, now: datetime
 
 
 def too_many_failures(spec: InferenceBatchSpec, counts: RequestCounts) -> str | None:
-    """What `failurePolicy` says to these counts; None where it has nothing to say."""
+    """What `failurePolicy` says to these counts; None if it has nothing to say."""
     policy = spec.failure_policy
     if policy is None:
         return None

@@ -162,7 +162,7 @@ class Sending:
     async def _given(
         self, obj: InferenceBatch, cloud: Cloud, expected: Expected, file_id: str
     ) -> Uploaded | WorkRefused | None:
-        """The given file as the only part; None where its records have to be completed, in a file of our own."""
+        """The given file as the only part; None if its records have to be completed, in a file of our own."""
         with Ids() as ids:
             async with self.sources.open(obj, cloud) as chunks:
                 source = _Source(chunks)

@@ -104,7 +104,7 @@ class Sources:
 
 
 def located(url: str) -> Location:
-    """Raises StoppedError where the URL cannot be used as written."""
+    """Raises StoppedError if the URL cannot be used as written."""
     try:
         return Location.parse(url)
     except StoreError as invalid:

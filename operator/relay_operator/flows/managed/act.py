@@ -32,7 +32,7 @@ AnswerT = TypeVar("AnswerT")
 
 @dataclass(slots=True)
 class Actor(Generic[SpecT, StatusT, ObsT]):
-    """Acts for one kind. Raises KubeError where a write that must come first did not land: nothing was sent then."""
+    """Acts for one kind. Raises KubeError if a write that must come first did not land: nothing was sent then."""
 
     resource: ExternalResource[SpecT, StatusT, ObsT]
     accounts: Accounts
@@ -207,7 +207,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
         ending: bool = False,
         paying: bool = False,
     ) -> AnswerT:
-        """The answer. Raises CloudError, and SupersededError where nothing was sent and another decision is needed.
+        """The answer. Raises CloudError, and SupersededError if nothing was sent and another decision is needed.
 
         `ending`: something may have begun to be made meanwhile of what is stopped or ended. `paying`: other grants
         may have come to light.

@@ -42,7 +42,7 @@ class Reached:
 
 
 def _host(url: str) -> str:
-    """Host and port; empty where the cloud tells an address that is none."""
+    """Host and port; empty if the cloud tells an address that is none."""
     try:
         return urlsplit(url).netloc
     except ValueError:
@@ -74,7 +74,7 @@ class ConnectionWriter:
     async def write(
         self, key: ObjectKey, uid: str, connection: Connection | None, reached: Reached, memory: ManagedMemory
     ) -> str | None:
-        """None where all is written, else the sentence that says what is in the way. Raises KubeError."""
+        """None if all is written, else the sentence that says what is in the way. Raises KubeError."""
         if connection is None or not reached.endpoint_url:
             return None
         for kind, target in _targets(connection):

@@ -41,7 +41,7 @@ class Facts(UsesAccount, Generic[SpecT, StatusT, ObsT]):
     """The one that was put aside and is to be ended, or is gone."""
     inputs: Inputs | None = None
     env_digest: str = ""
-    """Of the Secrets and ConfigMaps as they are; empty where none are used or they were not read."""
+    """Of the Secrets and ConfigMaps as they are; empty if none are used or they were not read."""
     unanswered: int = 0
     """Looks in a row that the cloud did not answer, this one included."""
     exact: bool = True

@@ -35,7 +35,7 @@ def without(status: ManagedStatus, gone: Former) -> list[Former] | None:
 def unused(status: ManagedStatus, cache: Cache, key: ObjectKey, now: datetime | None = None) -> Former | None:
     """The first that no resource of another object was given, nor may have been: its create may be under way.
 
-    `now` is None where the end of all is asked for, also of those that have time left.
+    `now` is None if the end of all is asked for, also of those that have time left.
     """
     rows = [row for row in former(status) if _is_due(status, row, now)]
     if not rows:

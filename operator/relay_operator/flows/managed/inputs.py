@@ -28,7 +28,7 @@ class ReadInputs:
     ssh_keys: tuple[str, ...]
     texts: Mapping[str, str] = field(repr=False)
     digest: str
-    """Of what came from Secrets and ConfigMaps; empty where nothing did."""
+    """Of what came from Secrets and ConfigMaps; empty if nothing did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class InputReader:
     ) -> ReadInputs | MissingInput:
         """`salt` keys the digest; `registered` are those of `refs.registered`.
 
-        Raises KubeError where the API server cannot be asked.
+        Raises KubeError if the API server cannot be asked.
         """
         sources = _Sources(self.kube, namespace)
         borrowed: dict[str, str] = {}

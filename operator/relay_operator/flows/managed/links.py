@@ -51,13 +51,13 @@ def _problem(cache: Cache, key: ObjectKey, other: ObjectKey) -> tuple[Reason, st
 
 
 def users(cache: Cache, key: ObjectKey) -> str:
-    """The sentence that names who holds it; empty where nobody does."""
+    """The sentence that names who holds it; empty if nobody does."""
     holders = cache.holders(key)
     return f"in use by {_named(holders)}: delete what uses it first" if holders else ""
 
 
 def made_of(cache: Cache, key: ObjectKey) -> str:
-    """The sentence that names what is being made of it; empty where nothing is, or nobody looks after it any more."""
+    """The sentence that names what is being made of it; empty if nothing is, or nobody looks after it any more."""
     made = [other for other in cache.holders(key) if _goes_on(cache.get(other))]
     return f"in use by {_named(made)}, being made of it: it is stopped or ended after that" if made else ""
 

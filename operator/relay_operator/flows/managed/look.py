@@ -114,7 +114,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         return replace(found, note=f"{found.note}{refused}")
 
     def _adopts(self, obj: Resource[SpecT, StatusT]) -> str:
-        """The id of what is to be taken over; empty where nothing is."""
+        """The id of what is to be taken over; empty if nothing is."""
         if brought_in(self.resource):
             return self.resource.given_id(obj) if predicates.demand(obj) is Demand.EXIST else ""
         return obj.metadata.annotations.get(meta.ADOPT_ID, "")
@@ -243,7 +243,7 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         return Sight(Seen.FOUND if intent is not None else Seen.ADOPTEE, observed)
 
     def _never_adopts(self, account: AccountReady) -> str:
-        """Why nothing is, whatever it may be; empty where something may be."""
+        """Why nothing is, whatever it may be; empty if something may be."""
         if shown_once(self.resource):
             return "this kind cannot be adopted: the cloud showed its value once, when it was created"
         return "" if account.adoption_allowed else "the account is shared, and its spec.allowAdoption is not true"

@@ -8,7 +8,7 @@ from relay_operator.flows.managed.resource import ExternalResource, ObsT, PartOf
 
 
 def part_of(status: StatusT) -> str:
-    """The id of that; empty where there is none, or it is not known."""
+    """The id of that; empty if there is none, or it is not known."""
     return (status.part_of or "") if isinstance(status, PartStatus) else ""
 
 

@@ -187,7 +187,7 @@ def end_asked(resource: ExternalResource[SpecT, StatusT, ObsT], obj: Resource[Sp
 
 
 def models_of(resource: ExternalResource[SpecT, StatusT, ObsT], obj: Resource[SpecT, StatusT]) -> tuple[str, ...]:
-    """GPU models to try, in order; empty where the cloud chooses, or the kind has none."""
+    """GPU models to try, in order; empty if the cloud chooses, or the kind has none."""
     return resource.models(obj) if tries_models(resource) else ()
 
 

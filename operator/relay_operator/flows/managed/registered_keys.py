@@ -18,7 +18,7 @@ class RegisteredKey:
     source: ValueSource | str
     """Where its text is read from, or the text."""
     fingerprint: str | None
-    """Of what is registered with the organization; None where the cloud does not tell."""
+    """Of what is registered with the organization; None if the cloud does not tell."""
 
 
 class _Spec(Model):

@@ -119,7 +119,7 @@ class Inputs:
     ids: Mapping[ObjectKey, str] = field(default_factory=dict)
     """Cloud ids of what the spec refers to, as far as they can be given."""
     model_id: str = ""
-    """Which of `gpu.modelIds` this attempt asks for; empty where the spec names none."""
+    """Which of `gpu.modelIds` this attempt asks for; empty if the spec names none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ class ExternalResource(Protocol[SpecT, StatusT, ObsT]):
         ...
 
     async def delete(self, cloud: Cloud, cloud_id: str) -> None:
-        """Terminate what has that id, or `address`. Repeatable; raises NotFound where it is gone."""
+        """Terminate what has that id, or `address`. Repeatable; raises NotFound if it is gone."""
         ...
 
     def immutable(self, obj: Resource[SpecT, StatusT]) -> Mapping[str, JsonValue]:
@@ -208,7 +208,7 @@ class ExternalResource(Protocol[SpecT, StatusT, ObsT]):
     def progress(self, observed: ObsT) -> Progress: ...
 
     def identity(self, observed: ObsT) -> tuple[str, str]:
-        """The cloud's id and name; the name is empty where the cloud does not tell."""
+        """The cloud's id and name; the name is empty if the cloud does not tell."""
         ...
 
     def detail(self, observed: ObsT) -> str:
@@ -263,7 +263,7 @@ class ShownOnce(Protocol[SpecT_contra, StatusT_contra, ObjT_contra, ObsT_contra]
         ...
 
     def shown(self, observed: ObsT_contra) -> str:
-        """The value; empty where this is not the answer to a create."""
+        """The value; empty if this is not the answer to a create."""
         ...
 
     def life(self, spec: SpecT_contra, status: StatusT_contra) -> Life:
@@ -299,7 +299,7 @@ class Unnamed(Nameless[ObjT_contra, ResT], Protocol[ObjT_contra, ResT]):
         ...
 
     def made_at(self, observed: ResT) -> datetime | None:
-        """When the cloud made it; None where it does not tell."""
+        """When the cloud made it; None if it does not tell."""
         ...
 
 
@@ -311,7 +311,7 @@ class PartOf(Protocol[ObjT_contra]):
     """
 
     def whole(self, obj: ObjT_contra) -> str:
-        """The id of that, as the object that the spec refers to has it now; empty where it has none."""
+        """The id of that, as the object that the spec refers to has it now; empty if it has none."""
         ...
 
 
@@ -333,7 +333,7 @@ class TriesModels(Protocol[ObjT_contra]):
     """Runs on one of several GPU models."""
 
     def models(self, obj: ObjT_contra) -> tuple[str, ...]:
-        """Those to try, in order; empty where the cloud chooses."""
+        """Those to try, in order; empty if the cloud chooses."""
         ...
 
 
@@ -342,7 +342,7 @@ class Connects(Protocol[ObsT_contra]):
     """Is reached at an endpoint."""
 
     def reached(self, observed: ObsT_contra) -> Reached | None:
-        """Where; None where this observation does not tell all of it."""
+        """Where; None if this observation does not tell all of it."""
         ...
 
 

@@ -15,7 +15,7 @@ _NOT_CREATED = frozenset({Seen.NOTHING, Seen.UNKNOWABLE})
 
 
 def _read(spec: ManagedSpec) -> Windows | str | None:
-    """The windows, or why they cannot be read; None where it may always run."""
+    """The windows, or why they cannot be read; None if it may always run."""
     lifetime = asked(spec).lifetime
     schedule = None if lifetime is None else lifetime.schedule
     if schedule is None:
@@ -40,7 +40,7 @@ def next_change(spec: ManagedSpec, now: datetime) -> datetime | None:
 
 
 def gate(spec: ManagedSpec, seen: Seen, now: datetime) -> tuple[Gate, str] | None:
-    """What the schedule holds back, and the sentence about it; None where it holds nothing back."""
+    """What the schedule holds back, and the sentence about it; None if it holds nothing back."""
     found = _read(spec)
     if isinstance(found, str):
         return Gate.UNSCHEDULED, found

@@ -60,7 +60,7 @@ class Kept:
     """What is known of the Secret."""
 
     value_of: str = ""
-    """The cloud's id of what it has the value of; empty where it has none."""
+    """The cloud's id of what it has the value of; empty if it has none."""
     taken: str = ""
     """The sentence that says why nothing can be written there."""
 

@@ -38,7 +38,7 @@ class View:
 
     name: str
     timetable: Timetable | None
-    """None where the schedule or its time zone cannot be used."""
+    """None if the schedule or its time zone cannot be used."""
     created: datetime
     last: datetime | None
     """The time for which a batch was started last."""
