@@ -14,7 +14,7 @@ _PROGRAM: Final = "kubectl-relay"
 VARIABLE: Final = "_KUBECTL_RELAY_COMPLETE"
 """What a shell's script asks by."""
 NO_FILES: Final = 4
-"""To kubectl: where nothing was offered, no file is meant."""
+"""To kubectl: if nothing was offered, no file is meant."""
 
 
 class Shell(StrEnum):

@@ -15,7 +15,7 @@ class Circuit:
         self._recheck_at: float | None = None
 
     def wait(self, now: float) -> float:
-        """Seconds until a call may be tried; 0 where it may go now."""
+        """Seconds until a call may be tried; 0 if it may go now."""
         return 0.0 if self._recheck_at is None else max(0.0, self._recheck_at - now)
 
     def enter(self, now: float) -> float:
@@ -57,7 +57,7 @@ class Outages:
         self._runs: dict[str, _Run] = {}
 
     def wait(self, operation: str, now: float) -> float:
-        """Seconds until the operation may be tried; 0 where it may go now."""
+        """Seconds until the operation may be tried; 0 if it may go now."""
         run = self._runs.get(operation)
         return 0.0 if run is None or run.failures < self._limit else max(0.0, run.until - now)
 

@@ -136,7 +136,7 @@ class ConnectionPool:
         seconds: float | None,
         policy: CallPolicy,
     ) -> OpenAnswer:
-        """One request, and the head of its answer within `seconds`, where they are given. Raises NoAnswerError.
+        """One request, and the head of its answer within `seconds`, if they are given. Raises NoAnswerError.
 
         Content is sent as it comes; an answer that comes before its end ends the sending.
         """

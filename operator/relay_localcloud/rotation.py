@@ -41,7 +41,7 @@ def start(chosen: Namespace) -> int:
 
 
 def rotate(state: Path, former: Path, other: Path) -> int:
-    """Seal every secret of a state under the key at `other`, which is made where there is none; how many were sealed.
+    """Seal every secret of a state under the key at `other`, which is made if there is none; how many were sealed.
 
     StateError if a cloud serves the state, or `former` is not the key that they are sealed under.
     """

@@ -60,7 +60,7 @@ class Binding:
 
 
 def start(chosen: Namespace) -> int:
-    """Serve as the command line says; 0 once told to end, 1 with a sentence on stderr where it cannot start."""
+    """Serve as the command line says; 0 once told to end, 1 with a sentence on stderr if it cannot start."""
     ports = (chosen.port, chosen.inference_port, chosen.gateway_port)
     binding = Binding(chosen.host, *ports, chosen.tls, chosen.advertise, chosen.gateway_domain)
     switches = (chosen.list_vms, chosen.public_control, chosen.admin_token_file)

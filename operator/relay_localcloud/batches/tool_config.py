@@ -1,4 +1,4 @@
-"""Tool configs of records (section 2, "Tool config"): read, clamped, and refused where they are malformed.
+"""Tool configs of records (section 2, "Tool config"): read, clamped, and refused if they are malformed.
 
 Internal and private addresses are rejected.
 """

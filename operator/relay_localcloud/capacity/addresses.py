@@ -39,7 +39,7 @@ def none_free(tx: Tx) -> ApiError:
 
 
 def take(tx: Tx, holder_id: str) -> None:
-    """Give a holder an address; ApiError INSUFFICIENT_IP_CAPACITY where none is free."""
+    """Give a holder an address; ApiError INSUFFICIENT_IP_CAPACITY if none is free."""
     if not is_one_free(tx):
         raise none_free(tx)
     ADDRESSES.insert(tx, holder_id=holder_id)

@@ -88,7 +88,7 @@ _CHANGE_FREE: Final = Prepared(
 
 @dataclass(frozen=True, slots=True)
 class NewNode:
-    """A node to add; `organization_id` alone uses it, or everybody where that is empty."""
+    """A node to add; `organization_id` alone uses it, or everybody if that is empty."""
 
     gpu_model_id: str
     gpu_count: int

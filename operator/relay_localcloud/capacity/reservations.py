@@ -129,7 +129,7 @@ def set_free(tx: Tx, node_id: str, units: Sequence[int], free: bool) -> None:
 def granted_units(
     connection: Connection, node_id: str, organization_id: str, *, named: bool, spot: bool
 ) -> tuple[int, ...]:
-    """The free reserved units of a node that a workload may have: its organization's where it names the node, lent
+    """The free reserved units of a node that a workload may have: its organization's if it names the node, lent
     ones where it is spot.
     """
     if not (named or spot):

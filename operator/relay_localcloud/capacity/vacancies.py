@@ -12,7 +12,7 @@ from relay_localcloud.kernel.store import Tx
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A cluster or deployment that waits for GPUs of a model, or, where that is empty, for an address alone."""
+    """A cluster or deployment that waits for GPUs of a model, or, if that is empty, for an address alone."""
 
     sequence: int  # its own: the oldest is served first
     group_id: str

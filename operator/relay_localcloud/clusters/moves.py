@@ -52,7 +52,7 @@ def apply(tx: Tx, cluster: Cluster, trigger: ClusterTrigger, reason: str | None 
 
 
 def scale(tx: Tx, cluster: Cluster, replica_count: int) -> Cluster:
-    """Change how many replicas there are; refused where none of the added ones finds room."""
+    """Change how many replicas there are; refused if none of the added ones finds room."""
     decided(CLUSTER_TRANSITIONS[cluster.status, ClusterTrigger.SCALE])
     had = REPLICAS.staying(tx, cluster)
     if replica_count > cluster.replica_count:

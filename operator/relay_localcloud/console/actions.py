@@ -29,7 +29,7 @@ _MOST_FIELDS: Final = 50
 
 @dataclass(frozen=True)
 class Pressed:
-    """A button that was pressed: what its form says, and the id in its address where there is one."""
+    """A button that was pressed: what its form says, and the id in its address if there is one."""
 
     cloud: Cloud
     form: Mapping[str, str]

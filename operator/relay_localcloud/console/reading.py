@@ -58,7 +58,7 @@ class Reading:
     def part(
         self, found: Sequence[Any], size: int, number: Callable[[Any], int], place: str = "before", **kept: str | None
     ) -> Part:
-        """The first `size` of what was found, which is one more where there are others.
+        """The first `size` of what was found, which is one more if there are others.
 
         `place` is the parameter that says where a page begins: `before`, or `<key of the section>-before`.
         """

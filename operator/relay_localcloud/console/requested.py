@@ -25,7 +25,7 @@ class Requested:
 
     @classmethod
     def at(cls, address: str) -> "Requested":
-        """The page of the console at an address that a form sent; the first page where it is none of them."""
+        """The page of the console at an address that a form sent; the first page if it is none of them."""
         page = _PAGE.fullmatch(address)
         return cls("/") if page is None else cls(page[1], dict(parse_qsl(page[2] or "")))
 

@@ -1,4 +1,4 @@
-"""Answers requests for pages: nothing where nothing has changed since the page that the browser has."""
+"""Answers requests for pages: nothing if nothing has changed since the page that the browser has."""
 
 import secrets
 from dataclasses import dataclass, replace

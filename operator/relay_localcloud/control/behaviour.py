@@ -122,7 +122,7 @@ def remove_faults(cloud: CurrentCloud, tx: Tx) -> None:
 
 @router.delete("/faults/{id}", status_code=204, summary="Remove a fault")
 def remove_fault(fault_id: ResourceId, cloud: CurrentCloud, tx: Tx) -> None:
-    """Answers 204, or 404 where there is none of this id."""
+    """Answers 204, or 404 if there is none of this id."""
     if not faults.FAULTS.remove(tx, id=fault_id):
         raise not_found("fault", fault_id)
     tx.after_commit(cloud.faults.reload)

@@ -151,7 +151,7 @@ def create_invite(organization_id: OrganizationId, body: ControlBody[InviteCreat
 
 @router.post("/users", summary="Sign somebody up or in")
 def sign_in(body: OptionalControlBody[SignIn], tx: Tx) -> Answer:
-    """Answers `{userId, email, userSessionToken}` of the user with this e-mail, who is made where there is none."""
+    """Answers `{userId, email, userSessionToken}` of the user with this e-mail, who is made if there is none."""
     known = None if body.email is None else users.by_email(tx, body.email)
     user_id = known or users.sign_up(tx, body.email)
     token = credentials.create_session(tx, user_id)

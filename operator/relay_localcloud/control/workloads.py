@@ -69,7 +69,7 @@ class Upstream(ControlRequest):
 
 @router.post("/workloads/{id}/events", summary="Make something happen to a workload")
 def workload_event(workload_id: ResourceId, body: ControlBody[WorkloadEvent], tx: Tx) -> Answer:
-    """Answers `{id, status}`; 409 where it cannot happen in the present state."""
+    """Answers `{id, status}`; 409 if it cannot happen in the present state."""
     workload = workloads.find(tx, workload_id)
     cluster = clusters.find(tx, workload_id) if workload is None else None
     if workload is not None:
@@ -121,7 +121,7 @@ def list_upstreams(tx: Tx) -> Answer:
 
 @router.delete("/upstreams", summary="Let the echo answer for an image again")
 def remove_upstream(tx: Tx, image: Annotated[str, Query(), Field(max_length=2000)]) -> None:
-    """404 where nothing was set for the image."""
+    """404 if nothing was set for the image."""
     if not images.remove(tx, image):
         raise ApiError(404, f"There is no upstream for the image {image!r}.")
 

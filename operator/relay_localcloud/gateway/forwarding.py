@@ -83,7 +83,7 @@ class Body:
         self._content = passage.request.content
         self._turn = passage.turn
         self.fault: ApiError | None = None
-        """Why it broke off, where it was the client that broke it off."""
+        """Why it broke off, if it was the client that broke it off."""
 
     async def pieces(self) -> AsyncIterator[bytes]:
         """The body as it comes. ApiError 400 if it stops coming, or is not framed as HTTP says."""

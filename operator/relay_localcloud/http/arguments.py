@@ -65,7 +65,7 @@ class Depends:
 
 
 class Value:
-    """One value of the path or of the query string, as pydantic makes it of text; 400 where it cannot."""
+    """One value of the path or of the query string, as pydantic makes it of text; 400 if it cannot."""
 
     def __init__(self, name: str, place: Literal["path", "query"], parameter: Parameter) -> None:
         self.name = name
@@ -84,7 +84,7 @@ class Value:
         return self.default is Parameter.empty
 
     async def __call__(self, request: Request) -> object:
-        """The value, or the default where it is absent."""
+        """The value, or the default if it is absent."""
         given = (request.path_params if self.place == "path" else request.query_params).get(self.name)
         if given is None:
             if self.required:

@@ -141,7 +141,7 @@ class ControlRequest(BaseModel):
 
 
 def unstalled(receive: Receive, seconds: float) -> Receive:
-    """Receives a body; ApiError 408, which ends the connection, where nothing of it comes for so long."""
+    """Receives a body; ApiError 408, which ends the connection, if nothing of it comes for so long."""
     whole = False
 
     async def receive_more() -> Message:

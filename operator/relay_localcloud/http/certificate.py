@@ -15,7 +15,7 @@ _LIFE = timedelta(days=3650)
 
 
 def server_context(directory: Path, *hosts: str) -> ssl.SSLContext:
-    """TLS with the certificate in `directory` (`tls.crt`, `tls.key`), which is made where there is none."""
+    """TLS with the certificate in `directory` (`tls.crt`, `tls.key`), which is made if there is none."""
     certificate, key = directory / "tls.crt", directory / "tls.key"
     if not (certificate.exists() and key.exists()):
         _write(certificate, key, hosts)

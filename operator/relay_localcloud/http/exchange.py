@@ -66,7 +66,7 @@ class Operations:
         return [name for candidates in self._by_length.values() for _, name in candidates]
 
     def find(self, method: str, path: str) -> tuple[str | None, dict[str, str]]:
-        """The operation and its path parameters; (None, {}) where there is none."""
+        """The operation and its path parameters; (None, {}) if there is none."""
         parts = path.split("/")
         for template, operation in self._by_length.get((method, len(parts)), ()):
             params = _match(template, parts)

@@ -168,7 +168,7 @@ def _content(shape: Json, description: str) -> Json:
 
 
 def _model_of(route: Route) -> Any:  # noqa: ANN401 - a model, or a list of one
-    """What is answered, where it is known."""
+    """What is answered, if it is known."""
     model = route.said.get("response_model")
     returned = get_annotations(route.endpoint).get("return")
     known = isinstance(returned, type) and issubclass(returned, BaseModel)

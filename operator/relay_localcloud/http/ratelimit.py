@@ -66,7 +66,7 @@ class Standing:
 
     @property
     def wait(self) -> float:
-        """In how many seconds there is one request left; 0 where there is."""
+        """In how many seconds there is one request left; 0 if there is."""
         return max(0.0, (1 - self.left) / self.policy.per_second)
 
     @property

@@ -35,7 +35,7 @@ def add(tx: Tx, organization_id: str, email: str, role: str) -> RowMapping:
 
 
 def change_role(tx: Tx, organization_id: str, user_id: str, role: str) -> RowMapping:
-    """Give a member another role; ApiError 404 for who is none, 409 where nobody would be owner any more."""
+    """Give a member another role; ApiError 404 for who is none, 409 if nobody would be owner any more."""
     if member(tx, organization_id, user_id)["role"] == "owner" != role:
         _require_another_owner(tx, organization_id, user_id)
     of_member = tables.members.c

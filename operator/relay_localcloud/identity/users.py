@@ -12,7 +12,7 @@ _MAIL_DOMAIN = "example.test"
 
 
 def sign_up(tx: Tx, email: str | None = None, *, user_id: str | None = None) -> str:
-    """Make a user, with an address of their own where none is given, and return the user's id."""
+    """Make a user, with an address of their own if none is given, and return the user's id."""
     user_id = user_id or tx.new_id("usr")
     address = f"{user_id}@{_MAIL_DOMAIN}" if email is None else email.lower()
     tx.connection.execute(insert(tables.users), {"id": user_id, "email": address, "created_at": tx.now})

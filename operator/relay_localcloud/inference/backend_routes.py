@@ -41,7 +41,7 @@ _BACKEND: Final = f"{_BACKENDS}/{{id}}"
 def create_backend(
     caller: CatalogWriter, model_id: ModelId, body: Body[BackendCreate], cloud: CurrentCloud, tx: Tx
 ) -> Backend:
-    """Makes the model where there is none; weight 0 keeps the server in the overflow tail."""
+    """Makes the model if there is none; weight 0 keeps the server in the overflow tail."""
     _require_base_address(body.endpoint)
     quotas.require(tx, caller.organization_id, {quotas.BACKENDS: 1})
     return _shown(backends.add(tx, cloud.vault, caller.organization_id, model_id, body))

@@ -61,7 +61,7 @@ def _owners(tx: Tx, organization_id: str) -> list[str]:
 
 
 def _behind(tx: Tx, organization_id: str, model_id: str) -> tuple[str, list[Server], list[Published]]:
-    """The first owner with something behind the model, and what that is; the organization itself where nobody has."""
+    """The first owner with something behind the model, and what that is; the organization itself if nobody has."""
     for owner_id in _owners(tx, organization_id):
         servers = [row.server for row in BACKENDS.all(tx, organization_id=owner_id, model_id=model_id)]
         published = traffic.behind(tx, owner_id, model_id)

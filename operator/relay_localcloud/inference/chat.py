@@ -61,7 +61,7 @@ class Chat:
         return {**base, "choices": choices, "usage": _usage(turn)}
 
     def frames(self, request: ChatRequest, turn: Turn, identifier: str, created: int) -> Iterator[Frame]:
-        """The answer as the chunks of a stream, one a word; the usage last where it was asked for."""
+        """The answer as the chunks of a stream, one a word; the usage last if it was asked for."""
         asked = _wants_usage(request)
         base = {"id": identifier, "object": "chat.completion.chunk", "created": created, "model": request.model}
         # Where usage is asked for, every chunk but the last says that it has none.

@@ -58,7 +58,7 @@ class Question:
         return cls(family, read(DIALECTS[family].request, body))
 
     def sent(self, server: Server, *, stream: bool) -> bytes:
-        """What a server is asked: the request with all its fields, and its usage where it streams."""
+        """What a server is asked: the request with all its fields, and its usage if it streams."""
         body: Json = self.request.model_dump(mode="json", exclude_unset=True, exclude={"stream_options"})
         options = self.dialect.stream_options if stream else {}
         return json.dumps({**body, "model": server.ref, "stream": stream, **options}).encode()
@@ -179,7 +179,7 @@ async def _relayed(asked: Question, asked_bytes: int, events: AsyncGenerator[str
 
 
 def _reached(upstreams: Upstreams, model: Model, asked: Question) -> tuple[BuiltInModel | Server, Turn | None]:
-    """What answers, and whose turn it is where that is a replica."""
+    """What answers, and whose turn it is if that is a replica."""
     chosen = routing.choose(model, upstreams.under_way, upstreams.draw(), asked.prompt.size)
     if chosen is None:
         raise InferenceError(*UPSTREAM_UNAVAILABLE, f"All capacity for the model {model.id!r} is in use.")

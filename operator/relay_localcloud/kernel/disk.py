@@ -65,7 +65,7 @@ def opening(directory: Path) -> Iterator[None]:
 
 
 def keep_private(directory: Path, *names: str) -> None:
-    """Make the directory and these files where they do not exist: its owner's alone, since keys are in them.
+    """Make the directory and these files if they do not exist: its owner's alone, since keys are in them.
 
     A directory that is somebody else's, such as a volume that is mounted for a group, stays as open as it is.
     """
@@ -88,7 +88,7 @@ def free_bytes(directory: Path) -> int:
 
 
 def failure(error: BaseException) -> Unwritable | None:
-    """What ended a transaction, where that was the disk."""
+    """What ended a transaction, if that was the disk."""
     cause = _cause(error)
     return Unwritable(cause) if _code(cause) in _NO_ROOM | _DAMAGED else None
 

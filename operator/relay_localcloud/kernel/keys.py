@@ -17,7 +17,7 @@ _RECREATED: Final = "registry credentials, runner pools that have a grant, and b
 
 
 def open_vault(store: Store, key_file: Path | None) -> Vault:
-    """The vault of a cloud; its key is made where there is none, in memory where neither state nor key is a file.
+    """The vault of a cloud; its key is made if there is none, in memory if neither state nor key is a file.
 
     StateError if the key cannot be read or made, or secrets are sealed under another one.
     """

@@ -13,7 +13,7 @@ from relay_localcloud.kernel.schema import metadata
 from relay_localcloud.kernel.store import Tx
 
 FORGET: Final = "forget"
-"""The due item of a table some of whose rows have ended; there is none where none has."""
+"""The due item of a table some of whose rows have ended; there is none if none has."""
 
 AT_ONCE: Final = 500
 """Rows that are deleted in one transaction, which holds up every request."""

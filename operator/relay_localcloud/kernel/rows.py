@@ -106,12 +106,12 @@ class Rows(Generic[_RowT]):
         statement.run(tx.connection, **self._kept(self._defaults | values))
 
     def add(self, tx: Tx, **values: object) -> bool:
-        """Keep a row where none has its key; whether that was so."""
+        """Keep a row if none has its key; whether that was so."""
         statement = self._statement("add", lambda: insert_into(self.table).prefix_with("OR IGNORE"))
         return statement.run(tx.connection, **self._kept(self._defaults | values)).rowcount == 1
 
     def change(self, tx: Tx, row_id: object, **values: object) -> None:
-        """Change fields of the row with this id; where it has none, its first field names it."""
+        """Change fields of the row with this id; if it has none, its first field names it."""
         self.change_all(tx, values, **{self._id: row_id})
 
     def change_all(self, tx: Tx, values: Mapping[str, object], **equal: object) -> int:
@@ -131,7 +131,7 @@ class Rows(Generic[_RowT]):
         return replace(row, **values)
 
     def updated(self, tx: Tx, row: _RowT, **values: object) -> _RowT:
-        """Likewise; where that makes it another one, its `updated_at` is now."""
+        """Likewise; if that makes it another one, its `updated_at` is now."""
         same = all(getattr(row, field) == value for field, value in values.items())
         return row if same else self.changed(tx, row, updated_at=tx.now, **values)
 

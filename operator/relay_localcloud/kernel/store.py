@@ -125,7 +125,7 @@ class Tx:
         return f"{prefix}_{secrets.token_hex(10)}"
 
     def after_commit(self, callback: Callable[[], None]) -> None:
-        """Call `callback` once this transaction is on disk, and never where it rolls back."""
+        """Call `callback` once this transaction is on disk, and never if it rolls back."""
         self._after_commit.append(callback)
 
     def note(self, write: "Callable[[Tx], None]") -> None:
@@ -167,7 +167,7 @@ class Store:
 
     @classmethod
     def at(cls, directory: Path) -> "Store":
-        """State in a directory, made where it does not exist; StateError if it cannot be used."""
+        """State in a directory, made if it does not exist; StateError if it cannot be used."""
         with disk.opening(directory):
             disk.keep_private(directory, "lock", "state.db")
             lock = _lock(directory / "lock")

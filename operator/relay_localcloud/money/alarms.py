@@ -38,7 +38,7 @@ def handlers(stops: Sequence[Stop]) -> Mapping[str, DueHandler]:
 
 
 def recharge_settings(tx: Tx, organization_id: str) -> AutoRecharge:
-    """The auto-recharge settings; the defaults where they were never set."""
+    """The auto-recharge settings; the defaults if they were never set."""
     row = ACCOUNTS.find(tx, organization_id=organization_id)
     if row is None:
         return RECHARGE_DEFAULTS

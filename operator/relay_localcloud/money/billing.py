@@ -92,7 +92,7 @@ def account(tx: Tx, organization_id: str) -> Account:
 
 
 def require_funds(tx: Tx, organization_id: str) -> None:
-    """The deploy gate: refuses with 402 where nothing is available above the floor, or the month's limit is spent."""
+    """The deploy gate: refuses with 402 if nothing is available above the floor, or the month's limit is spent."""
     has = account(tx, organization_id)
     if has.available_cents <= has.floor_cents:
         raise ApiError(

@@ -64,7 +64,7 @@ def set_mode(tx: Tx, wanted: Mode) -> None:
 
 
 def require_configured(tx: Tx) -> None:
-    """Refuses with 503 where there is no processor (section 7)."""
+    """Refuses with 503 if there is no processor (section 7)."""
     if mode(tx) == "unconfigured":
         message = "Payments are not configured: no card can be charged or changed; an administrator adds funds."
         raise ApiError(503, message, "PAYMENTS_UNCONFIGURED")

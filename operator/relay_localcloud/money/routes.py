@@ -128,7 +128,7 @@ def delete_payment_method(
 
 @router.get("/v1/orgs/{orgId}/billing/auto-recharge", response_model=AutoRecharge, summary="Auto-recharge settings")
 def get_auto_recharge(_: BillingReader, organization_id: OrganizationId, tx: Tx) -> Answer:
-    """Answers the defaults where they were never set."""
+    """Answers the defaults if they were never set."""
     return alarms.recharge_settings(tx, organization_id)
 
 

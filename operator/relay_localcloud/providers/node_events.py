@@ -70,7 +70,7 @@ def set_by_owner(tx: Tx, node_id: str, status: NodeStatus) -> None:
 
 
 def was_removed(tx: Tx, node_id: str) -> None:
-    """The node left the platform: pods and VMs end with their volumes, replicas are replaced where there is room."""
+    """The node left the platform: pods and VMs end with their volumes, replicas are replaced if there is room."""
     reason = "Its node was removed from the platform."
     for workload in workloads.on_node(tx, node_id):
         moves.apply(tx, workload, Trigger.NODE_REMOVED, reason)

@@ -106,7 +106,7 @@ def _announce(tx: Tx, reservation: Reservation) -> None:
 
 
 def _evict(tx: Tx, node_id: str, units: Collection[int], reason: str) -> None:
-    """End whatever holds these units: VMs for good, replicas to be replaced where there is room."""
+    """End whatever holds these units: VMs for good, replicas to be replaced if there is room."""
     affected: dict[str, Cluster] = {}
     held = claims.holdings(tx, node_id, units)
     for holder_id, workload_id in dict.fromkeys((claim.holder_id, claim.workload_id) for claim in held):

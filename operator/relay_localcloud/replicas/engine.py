@@ -138,7 +138,7 @@ class Replicas(Generic[GroupT]):
         return [replica.group_id for replica in replicas]
 
     def grace_over(self, tx: Tx, node_id: str) -> None:
-        """The node is still silent: what it had is replaced elsewhere where there is room."""
+        """The node is still silent: what it had is replaced elsewhere if there is room."""
         lost = [replica for replica in self.on(tx, node_id) if replica.status is ReplicaState.LOST]
         for replica in lost:
             self.rows.change(tx, replica.id, replacement_due=True)

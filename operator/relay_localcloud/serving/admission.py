@@ -26,7 +26,7 @@ from relay_wire.serving import GREEN, DeploymentChange, DeploymentCreate, Deploy
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What must hold, and the sentence of the 400 where it does not."""
+    """What must hold, and the sentence of the 400 if it does not."""
 
     holds: Callable[[DeploymentCreate], bool]
     otherwise: str
@@ -98,7 +98,7 @@ def create(tx: Tx, spec: DeploymentCreate, price_factor: float) -> Deployment:
 
 
 def change(tx: Tx, deployment: Deployment, asked: DeploymentChange) -> Deployment:
-    """Change what is wanted of a deployment, promote it where that is asked; 409 where its status does not allow it."""
+    """Change what is wanted of a deployment, promote it if that is asked; 409 if its status does not allow it."""
     changes = {name: value for name in asked.model_fields_set if (value := getattr(asked, name)) is not None}
     spec = deployment.spec.model_copy(update=changes)
     if spec.rollout_role == GREEN and deployment.spec.rollout_role != GREEN:

@@ -70,7 +70,7 @@ def get_deployment(caller: ServingReader, deployment_id: ResourceId, tx: Tx) -> 
 def change_deployment(
     caller: CatalogWriter, deployment_id: ResourceId, body: Body[DeploymentChange], tx: Tx
 ) -> wire.Deployment:
-    """Answers the deployment; 409 where its status does not allow it."""
+    """Answers the deployment; 409 if its status does not allow it."""
     return _shown(tx, caller, admission.change(tx, _visible(tx, caller, deployment_id), body))
 
 

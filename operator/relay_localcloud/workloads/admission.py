@@ -86,7 +86,7 @@ def require_tier(tier: str, tiers: frozenset[str]) -> None:
 
 
 def room_for(tx: Tx, demand: Demand) -> NodeRoom:
-    """The node to place a demand on; the capacity codes or 422 where there is none."""
+    """The node to place a demand on; the capacity codes or 422 if there is none."""
     room = claims.find_room(tx.connection, demand)
     if room is None:
         raise no_room(tx, demand)

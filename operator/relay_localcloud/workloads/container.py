@@ -69,7 +69,7 @@ def check_list(field: str, values: Sequence[str] | None, most: int) -> None:
 
 
 def from_template(body: _CreateT) -> _CreateT:
-    """The request with what its template says where it says nothing itself; ApiError 422 for an unknown template."""
+    """The request with what its template says if it says nothing itself; ApiError 422 for an unknown template."""
     if body.template_id is None:
         return body
     template = catalog.entry("templateId", VM_TEMPLATES, body.template_id)

@@ -51,7 +51,7 @@ class AutoRechargeSpec(Model):
 
 
 class CreateRecovery(StrEnum):
-    """What to do about a create whose answer was lost, where the cloud offers no way to find out."""
+    """What to do about a create whose answer was lost, if the cloud offers no way to find out."""
 
     HOLD = "Hold"
     RETRY_BY_NAME = "RetryByName"

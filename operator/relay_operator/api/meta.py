@@ -193,7 +193,7 @@ class CreateIntent(Model):
 
     @staticmethod
     def parse(text: str | None) -> "CreateIntent | MalformedIntent | None":
-        """Reads the annotation: None if there is none, the error as a value where it cannot be understood.
+        """Reads the annotation: None if there is none, the error as a value if it cannot be understood.
 
         A malformed intent must be treated as open: what it stood for may exist.
         """

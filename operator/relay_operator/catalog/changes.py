@@ -105,7 +105,7 @@ def _patch(raw: JsonObject, facts: GpuModelStatus, wanted: Iterable[Wanted], now
 
 
 def _status(raw: JsonObject) -> GpuModelStatus:
-    """What the object says; nothing where somebody made it unreadable."""
+    """What the object says; nothing if somebody made it unreadable."""
     try:
         return GpuModelStatus.model_validate(part(raw, "status"))
     except ValidationError:

@@ -12,7 +12,7 @@ from relay_operator.engine.manifests import part
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Of one object, as its status tells; nothing where it does not."""
+    """Of one object, as its status tells; nothing if it does not."""
 
     gpus: int = 0
     """Of what runs."""

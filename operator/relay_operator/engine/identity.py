@@ -111,7 +111,7 @@ def own(obj: ObjT, installation: str) -> ObjT:
 
 
 def uids_in(name: str) -> tuple[str, ...]:
-    """What may be the UID part of a name that an operator gave; none where people gave it."""
+    """What may be the UID part of a name that an operator gave; none if people gave it."""
     return tuple(word for word in name.split("-")[-_LAST_WORDS:] if _UID.fullmatch(word))
 
 

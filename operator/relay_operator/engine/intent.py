@@ -48,7 +48,7 @@ def intent_of(raw: Mapping[str, JsonValue]) -> CreateIntent | None:
 
 @dataclass(frozen=True, slots=True)
 class Has:
-    """What an object has in the cloud, or may have; empty texts where nobody knows."""
+    """What an object has in the cloud, or may have; empty texts if nobody knows."""
 
     id: str
     name: str
@@ -74,7 +74,7 @@ def fingerprints(fields: Mapping[str, JsonValue]) -> str:
 
 
 def changed_fields(recorded: str, fields: Mapping[str, JsonValue]) -> tuple[str, ...]:
-    """The fields that are not what `recorded` was made from; none where nothing was recorded."""
+    """The fields that are not what `recorded` was made from; none if nothing was recorded."""
     known = dict(part.split("=", 1) for part in recorded.split(",") if "=" in part)
     return tuple(name for name, value in sorted(fields.items()) if name in known and known[name] != _digest(value))
 

@@ -31,7 +31,7 @@ def _quoted(part: str) -> str:
 
 
 class KubeError(Exception):
-    """The API server refused, or could not be asked. `status` is 0 where there was no answer."""
+    """The API server refused, or could not be asked. `status` is 0 if there was no answer."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
         super().__init__(f"{reason}: {message}" if message else reason)

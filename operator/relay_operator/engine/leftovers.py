@@ -278,7 +278,7 @@ class Leftovers:
 
 
 def _config_map(organization: str, kind: str, what: str) -> str:
-    """`what` is the id, or the name where no id is known."""
+    """`what` is the id, or the name if no id is known."""
     digest = hashlib.sha256(f"{organization}/{kind}/{what}".encode()).hexdigest()
     return f"leftover-{kind.lower()}-{digest[:16]}"
 

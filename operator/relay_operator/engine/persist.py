@@ -90,7 +90,7 @@ class Persistence:
 
 
 async def _landed(unwritten: Unwritten) -> Recorded:
-    """After a conflict it is written only where nobody decided on the object meanwhile. Raises KubeError."""
+    """After a conflict it is written only if nobody decided on the object meanwhile. Raises KubeError."""
     writer, patch, after = unwritten.writer, unwritten.patch, unwritten.after
     known = _records(writer.latest())
     try:
@@ -119,7 +119,7 @@ class Records:
 
 
 def after_conflict(known: Records, found: Records, cloud_id: str) -> Recorded | None:
-    """What became of the write of this id where somebody else wrote meanwhile; None: it may still be written. Pure."""
+    """What became of the write of this id if somebody else wrote meanwhile; None: it may still be written. Pure."""
     if cloud_id in found.ids:
         return Recorded.WRITTEN
     # A status or an annotation that was lost is nobody's decision.

@@ -18,7 +18,7 @@ from relay_operator.engine.queue import Priority
 
 
 class Return(Enum):
-    """When the object is looked at again, where no attempt is agreed."""
+    """When the object is looked at again, if no attempt is agreed."""
 
     NEVER = auto()  # an event will wake it, or it is going
     SOON = auto()  # there is a next step
@@ -53,7 +53,7 @@ class Report:
     extra: tuple[Wanted, ...] = ()
     deletion_deadline: datetime | None = None
     next_attempt: datetime | None = None
-    """The moment that is waited for, where it is known without a retry."""
+    """The moment that is waited for, if it is known without a retry."""
     patient: bool = False
     """What `trouble` tells may come by itself: it is told as Reconciling at first, as Stalled once it has lasted."""
     looks: tuple[tuple[float, Priority], ...] = ()

@@ -41,7 +41,7 @@ LABEL = f"{ANNOTATION_PREFIX}vanished"
 _OBJECT = "object.json"
 _PREFIX = "vanished-"
 _UNDONE = frozenset({PAUSED, PLAN_ONLY})
-"""Nobody can take them back where there is no object."""
+"""Nobody can take them back if there is no object."""
 
 
 def vanished(raw: Mapping[str, JsonValue]) -> bool:
@@ -142,7 +142,7 @@ class Vanished:
         return self.leftovers.kept(left.organization, left.id, left.name)
 
     async def save(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> None:
-        """Raises KubeError, but where it can never be saved: it goes on in this process alone then."""
+        """Raises KubeError, but if it can never be saved: it goes on in this process alone then."""
         try:
             await self._config_maps.put(_name(key), "true", json.dumps({"kind": key.kind, **raw}))
         except Refused as refused:

@@ -37,7 +37,7 @@ Reserving: TypeAlias = Resource[NodeReservationSpec, NodeReservationStatus]
 
 
 class NodeReservations(ListedParts[NodeReservationSpec, NodeReservationStatus, Reserved]):
-    """What it is in the cloud, where nothing but the list of its node shows it."""
+    """What it is in the cloud, if nothing but the list of its node shows it."""
 
     definition = DEFINITION
     model = NodeReservation

@@ -138,7 +138,7 @@ def _shown(gpus: list[ProviderGpu]) -> list[NodeGpu]:
 
 
 async def _earnings(cloud: Cloud) -> Mapping[str, int]:
-    """By node; none where the cloud does not say, as to a key that may not know: the nodes are told all the same."""
+    """By node; none if the cloud does not say, as to a key that may not know: the nodes are told all the same."""
     try:
         return {row.node_id: row.cents for row in (await cloud.call(operations.GET_PROVIDER_EARNINGS)).items}
     except CloudError:

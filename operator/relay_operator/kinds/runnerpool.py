@@ -133,7 +133,7 @@ class RunnerPools(Records[RunnerPoolSpec, RunnerPoolStatus, Pool]):
         return made.model_copy(update={name: value for name, value in sent.items() if getattr(made, name) is None})
 
     async def delete(self, cloud: Cloud, cloud_id: str) -> None:
-        """Raises NotServed if the cloud has no such call, or where nothing tells what its 404 is about."""
+        """Raises NotServed if the cloud has no such call, or if nothing tells what its 404 is about."""
         try:
             await cloud.call(operations.DELETE_RUNNER_POOL, id=cloud_id)
         except CloudError as error:

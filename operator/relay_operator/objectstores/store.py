@@ -21,7 +21,7 @@ class Opened:
 
     info: ObjectInfo
     pieces: AsyncGenerator[bytes, None]
-    close: Callable[[], None]  # also where nothing was read: a generator that never began has nothing to clean up
+    close: Callable[[], None]  # also if nothing was read: a generator that never began has nothing to clean up
 
 
 class Store(Protocol):

@@ -14,7 +14,7 @@ from typing import Literal, TextIO
 from aiohttp import ClientError
 
 FIELDS = ("kind", "namespace", "name", "uid", "action", "outcome", "durationSeconds")
-"""What a line can say beside time, level, logger and message; absent where it does not apply."""
+"""What a line can say beside time, level, logger and message; absent if it does not apply."""
 
 EXPECTED_ERRORS: tuple[type[BaseException], ...] = (OSError, TimeoutError, ClientError)
 """Failures of the world: one line says enough. Everything else is a mistake of ours and keeps its traceback."""

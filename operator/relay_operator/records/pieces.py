@@ -7,7 +7,7 @@ SENT_BYTES = 64 * 1024
 
 
 async def gathered(pieces: AsyncIterable[bytes], size: int = SENT_BYTES) -> AsyncIterator[bytes]:
-    """The same bytes in pieces of at least `size`, but for the last; nothing at all where there are none."""
+    """The same bytes in pieces of at least `size`, but for the last; nothing at all if there are none."""
     held, length = list[bytes](), 0
     async for piece in pieces:
         held.append(piece)

@@ -247,7 +247,7 @@ class AccountFlow:
         *,
         read_only: bool,
     ) -> OrganizationSeen:
-        """With what was spent this month, and for whom, where the cloud tells."""
+        """With what was spent this month, and for whom, if the cloud tells."""
         if seen.usage is None:
             return seen
         page = Page(account.key, account.metadata.uid)

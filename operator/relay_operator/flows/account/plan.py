@@ -37,7 +37,7 @@ class View:
     usable: bool = True
     """The cloud takes its key."""
     reason: Reason = Reason.AVAILABLE
-    """Why it cannot be used, where it cannot."""
+    """Why it cannot be used, if it cannot."""
     refused: bool = False
     """A person has to act before it can be."""
     subscribed: bool = False
@@ -73,5 +73,5 @@ RULES: tuple[Rule, ...] = (rules.not_ours, _end, _unusable, _look)
 
 
 def plan(view: View) -> Action:
-    """The first rule of `RULES` that applies; `Keep` where none does."""
+    """The first rule of `RULES` that applies; `Keep` if none does."""
     return rules.first(RULES, view) or Keep()

@@ -65,7 +65,7 @@ class AccountFinding:
     orphans: tuple[Ownerless, ...] = ()
     kept: tuple[Ownerless, ...] = ()
     deaf: str = ""
-    """Why there is no webhook subscription, where the cloud did not answer."""
+    """Why there is no webhook subscription, if the cloud did not answer."""
     unrecorded: str = ""
     """Why what is told of the last three, or was told of until now, cannot be written down."""
 

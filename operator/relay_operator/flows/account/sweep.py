@@ -1,4 +1,4 @@
-"""What an account's organization has that no object knows: found, told, and ended where that is safe.
+"""What an account's organization has that no object knows: found, told, and ended if that is safe.
 
 The cloud can act on a create long after it was given up, and an object can be forced away. What is left is known by
 its name: every attempt has one that its object gave.

@@ -73,7 +73,7 @@ class BeginPublication:
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """Write down how it ended, where nothing is to be published."""
+    """Write down how it ended, if nothing is to be published."""
 
 
 Action = (

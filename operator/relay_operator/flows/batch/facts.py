@@ -28,7 +28,7 @@ class Facts(UsesAccount):
     found: tuple[Batch, ...] = ()
     """What a search found: batches with this object's tag that no status tells of."""
     ending: Ending | None = None
-    """Why it has to end, where it does."""
+    """Why it has to end, if it does."""
     error: CloudError | None = None
     """Why the cloud could not be looked at."""
     note: str = ""

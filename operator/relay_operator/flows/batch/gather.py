@@ -248,7 +248,7 @@ def _asked(obj: InferenceBatch) -> bool:
 
 
 def _from_status(obj: InferenceBatch) -> CreateIntent | None:
-    """The intent as status tells it, where somebody took the annotation away."""
+    """The intent as status tells it, if somebody took the annotation away."""
     status = obj.status
     if not status.create_token:
         return None

@@ -273,5 +273,5 @@ RULES: tuple[Rule, ...] = (
 
 
 def plan(view: View) -> Action:
-    """The first rule of `RULES` that applies; the round's next step where none does."""
+    """The first rule of `RULES` that applies; the round's next step if none does."""
     return rules.first(RULES, view) or _go_on(view)

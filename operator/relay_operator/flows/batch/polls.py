@@ -1,4 +1,4 @@
-"""Reads the state of batches: one by one, or in one list for all of an account where that is cheaper."""
+"""Reads the state of batches: one by one, or in one list for all of an account if that is cheaper."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field

@@ -21,7 +21,7 @@ from relay_operator.flows.batch.plan import BatchDemand, Holds, Phase, Round
 from relay_wire.batches import FINAL, Batch, BatchStatus
 
 GONE = "gone"
-"""A part's state where the cloud does not find its batch any more."""
+"""A part's state if the cloud does not find its batch any more."""
 _OVER = {*FINAL, GONE}
 _MOST = 2**53
 """Of what the cloud counts: the sum over all parts is a number that the API server takes."""

@@ -268,7 +268,7 @@ def why(status: InferenceBatchStatus) -> str:
 
 
 def _where(status: InferenceBatchStatus) -> str:
-    """Where the answers are; the failures too, where there are some."""
+    """Where the answers are; the failures too, if there are some."""
     output, counts = status.output, status.request_counts
     if output is None or not output.answers:
         return ""

@@ -26,7 +26,7 @@ from relay_wire.batches import Batch
 
 @dataclass(frozen=True, slots=True)
 class Uploaded:
-    """The round's records are in the cloud; none where nothing may be sent again."""
+    """The round's records are in the cloud; none if nothing may be sent again."""
 
     parts: tuple[PartStatus, ...]
     records: int
@@ -89,7 +89,7 @@ def shown(problems: Problems) -> tuple[Problem, ...]:
 
 
 def no_access(error: NotFound) -> WorkTroubled:
-    """What a 404 means where nothing was named that could be absent (section 7, "Batch and file endpoints")."""
+    """What a 404 means if nothing was named that could be absent (section 7, "Batch and file endpoints")."""
     text = f"{clause(error.message)}: the cloud answers so if the organization has no access to batches"
     return WorkTroubled(Reason.ACCOUNT_FORBIDDEN, text, stalled=True)
 

@@ -50,7 +50,7 @@ async def select(obj: InferenceBatch, cloud: Cloud, ids: Ids, pace: Pace) -> Cho
 
 
 def retry_policy(spec: RecordRetry | None) -> RetryableFailures:
-    """The codes of a spec are HTTP statuses where they are numbers."""
+    """The codes of a spec are HTTP statuses if they are numbers."""
     if spec is None or spec.codes is None:
         return RetryableFailures()
     statuses = frozenset(int(code) for code in spec.codes if code.isascii() and code.isdigit())

@@ -80,7 +80,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
                 return Nothing()
 
     def guarding(self, facts: Facts[SpecT, StatusT, ObsT]) -> CreateIntent | None:
-        """The open intent, or that of an object that has a resource, made from status where somebody took it away."""
+        """The open intent, or that of an object that has a resource, made from status if somebody took it away."""
         obj, status = facts.obj, facts.obj.status
         if not status.id:
             return facts.intent if predicates.intent_open(obj, facts.intent) or former(status) else None
@@ -109,7 +109,7 @@ class Actor(Generic[SpecT, StatusT, ObsT]):
     async def _intent_for_adoption(
         self, facts: Facts[SpecT, StatusT, ObsT], observed: ObsT, memory: ManagedMemory, writer: ObjectWriter
     ) -> CreateIntent:
-        """The open intent where there is one of its own, else a new one that names what was found."""
+        """The open intent if there is one of its own, else a new one that names what was found."""
         obj, known = facts.obj, facts.intent
         own = known is not None and whose_intent(known, obj.metadata, self.installation.name) is Whose.OWN
         if known is not None and own and predicates.intent_open(obj, known):

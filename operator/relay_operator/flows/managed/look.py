@@ -55,7 +55,7 @@ _SEEN_BY_PROGRESS = {
 
 @dataclass(frozen=True, slots=True)
 class Sight(Generic[ObsT]):
-    """What a look yielded; `observed` only where it is this object's own, or may become it."""
+    """What a look yielded; `observed` only if it is this object's own, or may become it."""
 
     seen: Seen
     observed: ObsT | None = None

@@ -436,7 +436,7 @@ RULES: tuple[Rule, ...] = (
 
 
 def plan(view: View) -> Action:
-    """The first rule of `RULES` that applies, `Keep` where none does; what changes something is only told if asked."""
+    """The first rule of `RULES` that applies, `Keep` if none does; what changes something is only told if asked."""
     action: Action = rules.first(RULES, view) or Keep()
     if not view.plan_only or not isinstance(action, Held):
         return action

@@ -96,7 +96,7 @@ def _unfunded(facts: Facts[SpecT, StatusT, ObsT], refusal: Report) -> Report:
 
 
 def _kept(facts: Facts[SpecT, StatusT, ObsT], since: datetime) -> tuple[datetime | None, str]:
-    """Until when the cloud keeps it, and how that is told; neither where it does not say."""
+    """Until when the cloud keeps it, and how that is told; neither if it does not say."""
     if facts.resource.retention is None:
         return None, ""
     deadline = since + facts.resource.retention
@@ -113,7 +113,7 @@ def _resent(facts: Facts[SpecT, StatusT, ObsT], error: CloudError) -> Report:
 
 
 def _created(facts: Facts[SpecT, StatusT, ObsT], observed: ObsT) -> Report:
-    """Ready at once only where nothing is left to be changed, as it is where it was asked for stopped."""
+    """Ready at once only if nothing is left to be changed, as it is if it was asked for stopped."""
     if not predicates.changes_of(facts.resource, facts.obj, observed, facts.now):
         report = _progressing(facts, observed)
         return replace(report, back=Return.SOON) if former(facts.obj.status) else report

@@ -102,7 +102,7 @@ def _protocol(facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result
 
 
 def _money(facts: Facts[SpecT, StatusT, ObsT], report: Report) -> Fields:
-    """What it costs where the cloud does not tell; what was reserved is over once everything is as asked."""
+    """What it costs if the cloud does not tell; what was reserved is over once everything is as asked."""
     changed: Fields = {} if facts.funded.price is None else {"price_per_hour_cents": facts.funded.price}
     reserved = facts.intent.reserved if facts.intent is not None else None
     return changed | ({"reservation_token": reserved.token} if reserved is not None and report.ready == "True" else {})
