@@ -69,23 +69,23 @@ def test_one_object(raw: Json, expected: Commitment) -> None:
 
 
 def test_sums_follow_every_change_and_end_with_the_objects() -> None:
-    known, freed = cache(), list[ObjectKey]()
-    known.on_freed = lambda account, _namespace: freed.append(account)
+    known, freed = cache(), list[tuple[ObjectKey, str]]()
+    known.on_freed = lambda *whose: freed.append(whose)
     first, second = (ObjectKey("GpuPod", "team-a", name) for name in ("a", "b"))
     known.put(first, pod(id="p", state="running", pricePerHourCents=200))
     known.put(second, pod(f"{{{TOKEN},{RESERVED}}}"))
     assert (mine(known), freed) == (Commitment(500, 3, 200), [])
     known.put(first, pod(version=2, id="p", state="stopped", pricePerHourCents=200))
-    assert (mine(known), freed) == (Commitment(300, 3), [OWN])
+    assert (mine(known), freed) == (Commitment(300, 3), [(OWN, "team-a")])
     known.drop(second)
-    assert (mine(known), freed) == (NOTHING, [OWN, OWN])
+    assert (mine(known), freed) == (NOTHING, [(OWN, "team-a")] * 2)
     known.drop(first)
-    assert freed == [OWN, OWN]
+    assert len(freed) == 2
 
 
 def test_what_costs_nothing_by_the_hour_and_what_has_no_account_count_nowhere() -> None:
-    known, freed = cache(), list[ObjectKey]()
-    known.on_freed = lambda account, _namespace: freed.append(account)
+    known, freed = cache(), list[tuple[ObjectKey, str]]()
+    known.on_freed = lambda *whose: freed.append(whose)
     key = ObjectKey("ApiKey", "team-a", "k")
     known.put(key, pod(f"{{{TOKEN}}}"))
     assert known.committed(OWN) == {}
