@@ -5,7 +5,7 @@ stands only what is not written yet, so a new leader counts what the former one 
 """
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 import orjson
 
@@ -23,14 +23,29 @@ from relay_operator.engine.queue import Priority, Queue
 _BEHIND: Final = "an older object waits for what is free"
 
 
+class _Grant(NamedTuple):
+    account: ObjectKey
+    need: Commitment
+
+
+class _Refused(NamedTuple):
+    """What was asked for a plan."""
+
+    age: Age
+    account: AccountReady
+    need: Commitment
+
+
 @dataclass(slots=True)
 class Budgets:
     """Grants and lines. No method waits: between the question and the grant nobody else is asked."""
 
     cache: Cache
     queue: Queue[ObjectKey]
-    _granted: dict[ObjectKey, Commitment] = field(default_factory=dict)
+    _granted: dict[ObjectKey, _Grant] = field(default_factory=dict)
     """What the objects may not say yet."""
+    _planned: dict[ObjectKey, _Refused] = field(default_factory=dict)
+    """What is only planned, and had no room: it has no place in a line, and is called once it would be granted."""
     _funds: dict[ObjectKey, Funds] = field(default_factory=dict)
     _known: set[ObjectKey] = field(default_factory=set)
     """Accounts for which those who waited when this process began are in line."""
@@ -45,21 +60,28 @@ class Budgets:
         if account.budget is None:
             self.leave(key)
             return ""
-        self._granted.pop(key, None)
+        self._planned.pop(key, None)
+        before, why = self._granted.pop(key, None), ""
         refused = self._refused(key, age, account, need)
-        if refused is not None:
+        if refused is None:
+            self._granted[key] = _Grant(account.key, need)
+            left = self._lines.leave(key)
+        else:
             line, why = refused
-            for left in self._lines.join(key, age, [line] if can_fit(account.budget, need) else []):
-                self._call_next(left)
-            return why
-        self.leave(key)
-        self._granted[key] = need
-        return ""
+            left = self._lines.join(key, age, [line] if can_fit(account.budget, need) else [])
+        for each in left:
+            self._call_next(each)
+        self._give_back(key, before)
+        return why
 
     def would_refuse(self, key: ObjectKey, age: Age, account: AccountReady, need: Commitment) -> str:
-        """What `ask` would say; nothing is granted, and no place taken."""
+        """What `ask` would say; nothing is granted, and no place taken. It is called once that would be granted."""
+        self.leave(key)
         refused = None if account.budget is None else self._refused(key, age, account, need)
-        return "" if refused is None else refused[1]
+        if refused is None:
+            return ""
+        self._planned[key] = _Refused(age, account, need)
+        return refused[1]
 
     def line_up(self, key: ObjectKey, age: Age, account: AccountReady) -> None:
         """What it was granted came to nothing, and it is about to ask again: nobody who is younger comes before it."""
@@ -68,19 +90,20 @@ class Budgets:
 
     def leave(self, key: ObjectKey) -> None:
         """It asks for nothing: what it was granted stands on it by now, or nothing came of it."""
-        self.written(key)
+        self._planned.pop(key, None)
         for account in self._lines.leave(key):
             self._call_next(account)
+        self.written(key)
 
     def written(self, key: ObjectKey) -> None:
-        """What it was granted stands on it."""
-        self._granted.pop(key, None)
+        """What it was granted stands on it; room for what does not is for others."""
+        self._give_back(key, self._granted.pop(key, None))
 
     def stands(self, key: ObjectKey, account: AccountReady) -> bool:
         """Whether all that was granted still fits, with what others may have granted before this process did."""
         if account.budget is None:
             return True
-        own = _larger(self._said(key), self._granted.get(key, NOTHING))
+        own = self._has(key)
         return not any(self._beyond(key, account, own))
 
     def looked(self, account: AccountReady, available_cents: int | None, burn_cents: int | None) -> None:
@@ -111,6 +134,16 @@ class Budgets:
         entry = self.cache.get(key)
         return entry.committed if entry is not None else NOTHING
 
+    def _has(self, key: ObjectKey) -> Commitment:
+        """With what it was granted."""
+        said, grant = self._said(key), self._granted.get(key)
+        return said if grant is None else _larger(said, grant.need)
+
+    def _give_back(self, key: ObjectKey, before: _Grant | None) -> None:
+        """Whoever waits is called if the object does not have all that it was granted."""
+        if before is not None and not self._has(key).covers(before.need):
+            self._call_next(before.account, key.namespace)
+
     def _beyond(self, key: ObjectKey, account: AccountReady, need: Commitment) -> tuple[str, str]:
         """Why the namespace, and why the account has no room for it beside all others; empty if there is room."""
         budget, of_each = account.budget, of_namespace(account.budget)
@@ -126,13 +159,12 @@ class Budgets:
         sums = self.cache.committed(account)
         for granted in {key, *self._unwritten(account)}:
             said = self._said(granted)
-            counts = NOTHING if granted == key else _larger(said, self._granted[granted])
+            counts = NOTHING if granted == key else self._has(granted)
             sums[granted.namespace] = sums.get(granted.namespace, NOTHING) - said + counts
         return sums
 
     def _unwritten(self, account: ObjectKey) -> list[ObjectKey]:
-        for key in [key for key in self._granted if self.cache.get(key) is None]:
-            del self._granted[key]
+        """What is gone asks for nothing, and leaves with its last pass."""
         return [key for key in self._granted if self.cache.account_of(key) == account]
 
     def _recall(self, account: AccountReady) -> None:
@@ -153,6 +185,13 @@ class Budgets:
             first = self._lines.first(line)
             if first is not None:
                 self.queue.add(first, Priority.CHANGE)
+        self._call_planned(account)
+
+    def _call_planned(self, account: ObjectKey) -> None:
+        for key, refused in [each for each in self._planned.items() if each[1].account.key == account]:
+            if self._refused(key, *refused) is None:
+                del self._planned[key]
+                self.queue.add(key, Priority.CHANGE)
 
 
 def _lines(account: ObjectKey, namespace: str) -> tuple[Line, Line]:

@@ -60,8 +60,13 @@ class Desk:
         """What it is told, after a look at the account under this budget."""
         if self._looked != (budget, self.burn):
             self.look(budget)
-        age = Age(f"2026-03-01T12:00:{ord(key.name) - ord('a'):02}Z", f"u-{key.name}")
-        return self.budgets.ask(key, age, account(budget), need)
+        return self.budgets.ask(key, age(key), account(budget), need)
+
+    def plans(self, key: ObjectKey, need: Commitment, budget: AccountBudget | None) -> str:
+        """The same of what is only planned."""
+        if self._looked != (budget, self.burn):
+            self.look(budget)
+        return self.budgets.would_refuse(key, age(key), account(budget), need)
 
     def look(self, budget: AccountBudget | None) -> None:
         """What the cloud says: 1000 cents are available, and `burn` is paid an hour."""
@@ -76,6 +81,10 @@ class Desk:
             self.queue.done(taken.key)
             names.append(taken.key.name)
         return names
+
+
+def age(key: ObjectKey) -> Age:
+    return Age(f"2026-03-01T12:00:{ord(key.name) - ord('a'):02}Z", f"u-{key.name}")
 
 
 def account(budget: AccountBudget | None) -> AccountReady:
@@ -103,8 +112,75 @@ def test_what_is_granted_counts_before_anything_is_written(desk: Desk) -> None:
     assert "100 are taken: 50 too much" in desk.asks(b, ONE, burn(150))
     assert desk.asks(a, ONE, burn(150)) == ""  # its own counts once
     desk.budgets.leave(a)
-    assert desk.called() == []
+    assert desk.called() == ["b"]
     assert desk.asks(b, ONE, burn(150)) == ""
+
+
+@pytest.mark.parametrize("how", ["leaves", "wrote nothing", "asks for too much", "is gone"])
+def test_room_that_is_granted_and_not_taken_is_for_whoever_waits(desk: Desk, how: str) -> None:
+    a, b = desk.has("a"), desk.has("b")
+    assert desk.asks(a, ONE, burn(150)) == ""
+    assert desk.asks(b, ONE, burn(150))
+    match how:
+        case "leaves":
+            desk.budgets.leave(a)
+        case "wrote nothing":
+            desk.budgets.written(a)
+        case "asks for too much":
+            assert desk.asks(a, TWO, burn(150))
+        case _:
+            desk.cache.drop(a)
+            desk.budgets.leave(a)
+    assert desk.called() == ["b"]
+
+
+def test_what_stands_on_an_object_is_no_room_for_others(desk: Desk) -> None:
+    a, b = desk.has("a"), desk.has("b")
+    assert desk.asks(a, ONE, burn(150)) == ""
+    assert desk.asks(b, ONE, burn(150))
+    desk.has("a", id="p", state="running", pricePerHourCents=100, gpuCount=1)
+    desk.budgets.written(a)
+    assert desk.called() == []
+
+
+def test_what_is_only_planned_takes_no_place_and_is_called_once_there_is_room(desk: Desk) -> None:
+    a, b = desk.has("a"), desk.has("b")
+    r = desk.has("r", id="p", state="running", pricePerHourCents=150)
+    assert "150 are taken: 100 too much" in desk.plans(a, ONE, burn(150))
+    assert desk.asks(b, Commitment(50), burn(150)) != "an older object waits for what is free"
+    desk.has("r", id="p", state="running", pricePerHourCents=100)
+    assert desk.called() == ["b"]
+    assert desk.asks(b, Commitment(50), burn(150)) == ""
+    desk.budgets.leave(b)
+    assert desk.called() == []
+    desk.cache.drop(r)
+    assert desk.called() == ["a"]
+    assert desk.plans(a, ONE, burn(150)) == ""
+    desk.look(burn(150))
+    assert desk.called() == []
+
+
+@pytest.mark.parametrize("how", ["leaves", "asks"])
+def test_what_is_not_planned_any_more_is_not_called(desk: Desk, how: str) -> None:
+    a = desk.has("a")
+    r = desk.has("r", id="p", state="running", pricePerHourCents=100)
+    assert desk.plans(a, ONE, burn(150))
+    if how == "leaves":
+        desk.budgets.leave(a)
+    else:
+        assert desk.asks(a, Commitment(50), burn(150)) == ""
+    desk.cache.drop(r)
+    assert desk.called() == []
+
+
+def test_who_waits_and_only_plans_then_waits_no_more(desk: Desk) -> None:
+    desk.has("r", id="p", state="running", pricePerHourCents=100)
+    a, b = desk.has("a"), desk.has("b")
+    assert desk.asks(a, ONE, burn(150))
+    assert desk.asks(b, Commitment(50), burn(150)) == "an older object waits for what is free"
+    assert desk.plans(a, ONE, burn(150))
+    assert desk.called() == ["b"]
+    assert desk.plans(a, ONE, None) == ""
 
 
 def test_what_is_written_counts_once(desk: Desk) -> None:
@@ -213,8 +289,7 @@ def test_what_is_paid_elsewhere_counts(desk: Desk) -> None:
 def test_under_another_budget_the_account_is_looked_at_first(desk: Desk) -> None:
     a = desk.has("a")
     assert desk.asks(a, ONE, burn(100)) == ""
-    age = Age("2026-03-01T12:00:00Z", "u-a")
-    assert desk.budgets.ask(a, age, account(burn(101)), ONE) == "the account's balance is not known yet"
+    assert desk.budgets.ask(a, age(a), account(burn(101)), ONE) == "the account's balance is not known yet"
 
 
 def test_one_that_asks_for_something_else_calls_the_next(desk: Desk) -> None:
