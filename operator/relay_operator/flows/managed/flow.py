@@ -40,7 +40,7 @@ from relay_operator.flows.managed.report import report_of
 from relay_operator.flows.managed.resource import Connects, ExternalResource, ObsT, brought_in, shown_once
 from relay_operator.flows.managed.result import Accepted, Rejected, Result
 from relay_operator.flows.managed.shown_once import Shown
-from relay_operator.flows.managed.status import new_status
+from relay_operator.flows.managed.status import new_status, still_waiting
 from relay_operator.flows.managed.workload import asked
 
 
@@ -153,6 +153,8 @@ class ManagedFlow(Generic[SpecT, StatusT, ObsT]):
         if report is not None:
             report = self._with_looks(facts, action, result, _with_connection(report, memory))
             status = new_status(facts, action, result, report, self.retry_policy)
+        elif action == Wait(Reason.WAITING_FOR_RETRY):
+            status = still_waiting(facts, action)
         known = self._deadlines(obj.spec, obj.status)
         # A moment that had passed before was part of this decision.
         due = tuple(at for at in self._deadlines(obj.spec, status) if at > facts.now or at not in known)

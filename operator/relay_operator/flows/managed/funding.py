@@ -14,6 +14,7 @@ from relay_operator.budgets.prices import Capacity, Pricing, quote
 from relay_operator.engine.account import AccountReady, Accounts
 from relay_operator.engine.actions import Stall, Wait
 from relay_operator.engine.commitment import Commitment
+from relay_operator.flows.managed.actions import RESTART, START, STOP
 from relay_operator.flows.managed.resource import ExternalResource, ObsT, is_priced
 
 
@@ -29,13 +30,31 @@ class Funded:
     price: int | None = None
     """Of what there is, if the cloud does not report it."""
     quote: int | None = None
-    """Of what is about to be sent, or planned."""
+    """Of what is about to be sent; or of all of it, once what is planned is done."""
+    later: str = ""
+    """Why what is planned to take its place would not be created so far."""
     asked: bool = False
     """Whether it was granted something, or waits for it."""
 
 
+_OF_POWER: Final = frozenset({"", STOP, START, RESTART})
+"""Changes after which there are as many replicas as before."""
 UNLIMITED: Final = Funded()
 """Nothing limits it, or nothing is to be sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """What is about to be sent, or planned."""
+
+    pays: bool = False
+    """It costs more than what there is."""
+    again: bool = False
+    """Something that pays follows soon."""
+    anew: bool = False
+    """Another is planned to take the place of what there is."""
+    change: str = ""
+    """The name of what is to be changed in place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +74,14 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
         intent: CreateIntent | None,
         observed: ObsT | None,
         model_id: str,
-        *,
-        pays: bool,
-        again: bool,
+        ahead: Ahead,
     ) -> Funded:
-        """`pays`: something is about to be sent that costs more than what there is; `again`: it will be, soon."""
+        """What budgets say to what is ahead; `observed` is what there is."""
         resource, planned = self.resource, obj.metadata.plan_only
         limited = _own(obj) is not None or account.budget is not None
         if not is_priced(resource) or not (limited or planned):
             return UNLIMITED
-        if again and not planned:
+        if ahead.again and not planned:
             self.budgets.line_up(key, _age(obj.metadata), account)
             return Funded(asked=True)
         try:
@@ -73,17 +90,23 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
             self.accounts.failed(account, error)
             note = f"the cloud's prices cannot be read: {error.message}"
             unknown = Funded(Wait(Reason.PRICE_UNKNOWN), note, asked=not planned)
-            return unknown if pays and limited else UNLIMITED
+            if not (limited and (ahead.pays or ahead.anew)):
+                return UNLIMITED
+            return _of_the_next(unknown) if ahead.anew else unknown
         has = None if observed is None or not limited else resource.untold(obj, observed)
         said = Funded(price=None if has is None else quote(prices, has))
-        if not (pays or planned):
+        if not (ahead.pays or planned):
             return said
-        wanted = resource.capacity(obj, model_id) if observed is None else resource.grown(obj, observed)
+        there, asked = None if ahead.anew else observed, resource.capacity(obj, model_id)
+        wanted = asked if there is None else resource.grown(obj, there)
         cents = quote(prices, wanted)
-        if observed is not None:
-            cents = _at_least(cents, obj.status)
-        said = replace(said, quote=cents)
-        return self._allowed(key, obj, account, intent, wanted, said) if pays and limited else said
+        said = replace(said, quote=cents if there is None else _at_least(cents, obj.status))
+        if limited and (ahead.pays or ahead.anew):
+            said = self._allowed(key, obj, account, intent, wanted, said)
+        if ahead.anew:
+            return _of_the_next(said)
+        left = wanted.replicas if ahead.change in _OF_POWER else asked.replicas
+        return replace(said, quote=_share(said.quote, left, wanted.replicas))
 
     def _allowed(
         self,
@@ -107,11 +130,20 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
         ask = self.budgets.would_refuse if planned else self.budgets.ask
         beyond = ask(key, _age(obj.metadata), account, need)
         if beyond:
-            return replace(said, refusal=Wait(Reason.WAITING_FOR_BUDGET), note=beyond, asked=not planned)
+            return replace(said, refusal=Wait(Reason.WAITING_FOR_BUDGET), note=beyond, asked=True)
         if planned:
             return said
         covered = account.budget is None or _reserved(obj.status, intent).covers(need)
         return replace(said, reserve=None if covered else need, asked=True)
+
+
+def _of_the_next(said: Funded) -> Funded:
+    """What there is ends whatever budgets say: only what would take its place may have to wait."""
+    return replace(said, refusal=None, note="", later=said.note)
+
+
+def _share(cents: int | None, replicas: int, of: int) -> int | None:
+    return None if cents is None else cents * replicas // max(of, 1)
 
 
 def _own(obj: Resource[SpecT, StatusT]) -> Budget | None:

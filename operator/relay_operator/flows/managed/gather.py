@@ -20,7 +20,7 @@ from relay_operator.engine.rules import Account
 from relay_operator.flows.managed import links, predicates, recovery, schedule
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.former import former, unused
-from relay_operator.flows.managed.funding import Funding
+from relay_operator.flows.managed.funding import Ahead, Funding
 from relay_operator.flows.managed.inputs import InputReader, MissingInput, ReadInputs
 from relay_operator.flows.managed.links import Links
 from relay_operator.flows.managed.look import Looker, Sight
@@ -169,12 +169,15 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
         starts = (
             (asked is Recovery.RESTART or (change is not None and change.pays)) and not sent and gate is not Gate.LATER
         )
-        pays = demand is Demand.EXIST and (creates or starts)
+        held_back = recovery.held_back(obj, sight.seen, asked, difference, now)
+        planned = demand is Demand.EXIST and obj.metadata.plan_only
+        anew = planned and _anew(obj, sight.seen, asked, difference, held_back)
+        pays = demand is Demand.EXIST and (creates or starts) and not anew
         soon = sight.seen is Seen.ABSENT or (sight.seen is Seen.NOTHING and gate is Gate.DEAF)
         again = demand is Demand.EXIST and soon
-        anew = difference in _ANEW or asked is Recovery.RECREATE
-        present = None if obj.metadata.plan_only and anew else sight.observed
-        funded = await self.funding.look(turn.key, obj, account, known, present, model, pays=pays, again=again)
+        named = change.name if change is not None else ""
+        ahead = Ahead(pays, again, anew, named)
+        funded = await self.funding.look(turn.key, obj, account, known, sight.observed, model, ahead)
         aside, idle = await self._former(turn, obj, account, memory, sight)
         used = self._used(turn.key, demand)
         view = View(
@@ -186,11 +189,11 @@ class Gatherer(Generic[SpecT, StatusT, ObsT]):
             undecided=undecided,
             recovery=asked,
             end_asked=predicates.end_asked(self.resource, obj),
-            held_back=recovery.held_back(obj, sight.seen, asked, difference, now),
+            held_back=held_back,
             replacing=bool(obj.status.replacing),
             difference=difference,
             expired=predicates.expired(obj, sight.seen, now),
-            change=change.name if change is not None else "",
+            change=named,
             sent=sent,
             unfunded=funded.refusal,
             value=value,
@@ -297,6 +300,12 @@ def _inputs(read: ReadInputs | MissingInput | None, linked: Links, model_id: str
     if not isinstance(read, ReadInputs):
         return Inputs(ids=linked.ids, model_id=model_id)
     return Inputs(read.env, read.ssh_keys, read.texts, linked.ids, model_id)
+
+
+def _anew(obj: Resource[SpecT, StatusT], seen: Seen, asked: Recovery, difference: Difference, held_back: bool) -> bool:
+    """Whether another takes the place of what there is, or was."""
+    begun = seen is Seen.GONE and bool(obj.status.replacing)
+    return begun or (not held_back and (difference in _ANEW or asked is Recovery.RECREATE))
 
 
 def _unusable(

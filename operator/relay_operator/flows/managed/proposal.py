@@ -97,24 +97,30 @@ def _price(facts: Facts[SpecT, StatusT, ObsT], planned: PlannedAction) -> int | 
     if not is_priced(facts.resource):
         return None
     idle = planned in _FREE or (planned is PlannedAction.UPDATE and facts.view.seen in _IDLE)
-    return 0 if idle else facts.funded.quote
+    return 0 if idle or facts.funded.later else facts.funded.quote
 
 
 def _present(facts: Facts[SpecT, StatusT, ObsT]) -> int | None:
-    status = facts.obj.status
+    obj, observed, told = facts.obj, facts.observed, facts.funded.price
+    status = obj.status if observed is None else facts.resource.status(obj, observed)
     if not isinstance(status, PricedStatus):
         return None
-    return 0 if facts.view.seen in _IDLE else status.price_per_hour_cents
+    return 0 if facts.view.seen in _IDLE else status.price_per_hour_cents if told is None else told
 
 
 def _losses(facts: Facts[SpecT, StatusT, ObsT], held: Held, planned: PlannedAction) -> list[str] | None:
+    later = f"nothing takes its place so far: {facts.funded.later}"[:1024]
+    return [*_ended(facts, held, planned), *([later] if facts.funded.later else ())] or None
+
+
+def _ended(facts: Facts[SpecT, StatusT, ObsT], held: Held, planned: PlannedAction) -> list[str]:
     obj, cloud_id = facts.obj, facts.obj.status.id
     if isinstance(held, actions.Update) and held.change in {STOP, RESTART}:
         return [f"what runs in {cloud_id} is interrupted; its volume stays"]
     ended = planned in {PlannedAction.DELETE, PlannedAction.RECREATE} and not isinstance(held, Release)
     stays = isinstance(held, Expire) and obj.spec.deletion_policy is not DeletionPolicy.DELETE
     if isinstance(held, _HARMLESS) or stays or not ended or not cloud_id:
-        return None
+        return []
     volume = ", and its volume with it" if isinstance(obj.spec, WorkloadSpec) else ""
     lost = [f"{cloud_id} is ended{volume}"]
     if shown_once(facts.resource):

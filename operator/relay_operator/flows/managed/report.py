@@ -27,11 +27,11 @@ from relay_operator.engine.report import (
     unknown,
     without_account,
 )
-from relay_operator.flows.managed import actions, predicates, recovery, schedule
+from relay_operator.flows.managed import actions, predicates, recovery, schedule, workload
 from relay_operator.flows.managed.actions import Action
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.former import former
-from relay_operator.flows.managed.plan import Former, Recovery, Seen, Value, plan
+from relay_operator.flows.managed.plan import Former, Gate, Recovery, Seen, Value, plan
 from relay_operator.flows.managed.proposal import proposal, sentence
 from relay_operator.flows.managed.resource import Change, ObsT, Progress, brought_in, shown_once
 from relay_operator.flows.managed.result import Accepted, OutcomeUnknown, Rejected, Result, Sent
@@ -142,8 +142,7 @@ def _decided(facts: Facts[SpecT, StatusT, ObsT], action: Action, *, unreachable:
         case Stall(reason):
             return _stalled(facts, reason)
         case actions.Propose():
-            message = f"{meta.PLAN_ONLY} holds it back: {sentence(proposal(facts, action))}"
-            return Report("False", ConditionType.RECONCILING, Reason.PLAN_ONLY, message, Return.SETTLED)
+            return _proposed(facts, action)
         case actions.Replace() | actions.Forget() | actions.CloseIntent():
             return _again(facts, action)
         case actions.Rest():
@@ -158,6 +157,18 @@ def _decided(facts: Facts[SpecT, StatusT, ObsT], action: Action, *, unreachable:
             return _progressing(facts, facts.observed)
         case _:
             return None
+
+
+def _proposed(facts: Facts[SpecT, StatusT, ObsT], action: actions.Propose) -> Report:
+    """Nothing is done, so what was agreed and what the cloud is about to do still hold."""
+    message = f"{meta.PLAN_ONLY} holds it back: {sentence(proposal(facts, action))}"
+    status, seen = facts.obj.status, facts.view.seen
+    agreed = status.next_attempt_time if facts.view.gate is Gate.LATER else None
+    deadline = workload.told(status).deletion_deadline if seen is Seen.STOPPED else None
+    if seen is Seen.INTERRUPTED:
+        deadline, _ = _kept(facts, predicates.since_in(facts.obj, "interrupted", facts.now))
+    report = Report("False", ConditionType.RECONCILING, Reason.PLAN_ONLY, message, Return.SETTLED)
+    return replace(report, deletion_deadline=deadline, next_attempt=agreed)
 
 
 def _again(

@@ -5,9 +5,10 @@ from datetime import datetime
 
 from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType, Reason
-from relay_operator.api.meta import CreateIntent, ObjectKey
+from relay_operator.api.meta import CreateIntent, ObjectKey, rfc3339
 from relay_operator.api.references import HeldReference
 from relay_operator.api.workload import SpecT, StatusT
+from relay_operator.engine import conditions
 from relay_operator.engine.account import pinned
 from relay_operator.engine.actions import Keep
 from relay_operator.engine.backoff import RetryPolicy
@@ -69,6 +70,17 @@ def new_status(
     changed.setdefault("deletion_deadline", report.deletion_deadline)
     fields = type(mirrored).model_fields  # what does not run has less to tell
     return storable(mirrored.model_copy(update={name: value for name, value in changed.items() if name in fields}))
+
+
+def still_waiting(facts: Facts[SpecT, StatusT, ObsT], action: Action) -> StatusT:
+    """What status should say until the attempt that is agreed: what it said, with the plan as it is now."""
+    status = facts.obj.status
+    if not facts.obj.metadata.plan_only:
+        return status.model_copy(update={"plan": None})
+    ready = conditions.find(status.conditions, ConditionType.READY)
+    last = f": {ready.message}" if ready is not None else ""
+    until = rfc3339(status.next_attempt_time or facts.now)
+    return status.model_copy(update={"plan": proposal(facts, action, f"nothing is tried before {until}{last}")})
 
 
 def _protocol(facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result[ObsT]) -> Fields:

@@ -8,11 +8,15 @@ from pydantic import JsonValue
 from relay_client import CapacityExhausted, CloudUnavailable
 from relay_operator.api.cloudaccount import AccountBudget, NamespaceBudget, SharedBudget
 from relay_operator.api.conditions import ConditionType
-from relay_operator.api.meta import CreateIntent, ObjectKey, Reservation
+from relay_operator.api.meta import PLAN_ONLY, CreateIntent, ObjectKey, Reservation
 from relay_operator.budgets.prices import Prices
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.commitment import NOTHING, Commitment
 from relay_operator.engine.queue import Priority
+from relay_operator.engine.shared_lists import SharedLists
+from relay_operator.flows.managed.funding import Ahead, Funding
+from relay_operator.kinds.gpucluster import GpuCluster, GpuClusters, SeenCluster
+from relay_wire.clusters import ClusterSummary
 from tests.unit.flows.managed.cloudpods import lost, refused
 from tests.unit.flows.managed.world import NAMESPACE, World
 
@@ -400,3 +404,24 @@ async def test_a_limit_that_goes_lets_all_go(priced: World) -> None:
     limited(priced, None)
     await priced.wait(10)
     assert priced.reason() == "Running"
+
+
+@pytest.mark.parametrize(
+    ("change", "model", "cents"),
+    [("scale", "h100", 500), ("restart", "h100", 1500), ("", "h100", 1500), ("scale", "a9", None)],
+)
+async def test_scaling_down_is_planned_at_the_price_after_it(
+    world: World, change: str, model: str, cents: int | None
+) -> None:
+    metadata: JsonValue = {"name": "c", "namespace": NAMESPACE, "annotations": {PLAN_ONLY: "true"}}
+    spec: JsonValue = {"image": "i", "replicas": 1, "gpu": {"modelId": model, "count": 2}}
+    status: JsonValue = {"id": "c-1", "gpuCount": 2, "pricePerHourCents": 1500}
+    obj = GpuCluster.model_validate({"metadata": metadata, "spec": spec, "status": status})
+    summary = {"id": "c-1", "organizationId": "org-1", "name": "c", "status": "running", "replicaCount": 3}
+    seen = SeenCluster(ClusterSummary.model_validate({**summary, "gpuModelId": model}))
+    ready = world.account.state
+    assert isinstance(ready, AccountReady)
+    resource = GpuClusters(SharedLists(60.0, world.clock.monotonic))
+    funding = Funding(resource, world.account, world.budgets, world.pricing)
+    key = ObjectKey("GpuCluster", NAMESPACE, "c")
+    assert (await funding.look(key, obj, ready, None, seen, "", Ahead(change=change))).quote == cents

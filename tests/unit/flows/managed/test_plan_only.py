@@ -6,15 +6,15 @@ import orjson
 import pytest
 from pydantic import JsonValue
 
-from relay_client import CloudUnavailable
+from relay_client import CapacityExhausted, CloudUnavailable
 from relay_operator.api.cloudaccount import AccountBudget
 from relay_operator.api.conditions import ConditionType
-from relay_operator.api.meta import PLAN_ONLY
+from relay_operator.api.meta import PLAN_ONLY, rfc3339
 from relay_operator.budgets.prices import Prices
 from relay_operator.engine.entry import uid_of
 from relay_operator.engine.flow import Turn
 from relay_operator.engine.queue import Priority
-from tests.unit.flows.managed.cloudpods import lost
+from tests.unit.flows.managed.cloudpods import lost, refused
 from tests.unit.flows.managed.test_funding import H100, TWO, account, committed, limited, message
 from tests.unit.flows.managed.world import World
 
@@ -230,3 +230,107 @@ async def test_without_prices_a_plan_has_none(world: World) -> None:
     world.pricing.failure, world.pricing.prices = None, Prices({}, {})
     await world.wait(400)
     assert planned(world) == {"action": "Create", "reason": "nothing of it is in the cloud"}
+
+
+async def test_room_that_comes_calls_what_is_only_planned(world: World) -> None:
+    limited(world, AccountBudget(max_burn_per_hour_cents=400))
+    world.apply("other", gpu=H100)
+    await world.wait(10)
+    world.pods.become(world.status("other").id or "", "running", price_per_hour_cents=200)
+    world.hint("other")
+    world.apply(gpu=TWO, annotations=ONLY)
+    await world.wait(10)
+    assert (world.reason(), (planned(world) or {})["action"]) == ("WaitingForBudget", "None")
+    world.delete("other")
+    await world.wait(60)
+    assert (world.reason(), (planned(world) or {})["action"]) == ("PlanOnly", "Create")
+
+
+async def test_a_recreation_tells_that_the_budget_has_no_room_for_the_next_until_it_has(world: World) -> None:
+    limited(world, AccountBudget(max_burn_per_hour_cents=500))
+    world.apply("other", gpu=H100)
+    cloud_id = await made(world, updateStrategy={"type": "Recreate"})
+    world.pods.become(world.status("other").id or "", "running", price_per_hour_cents=200)
+    world.hint("other")
+    world.change(gpu=TWO)
+    await world.wait(10)
+    ended, reason = f"{cloud_id} is ended, and its volume with it", "gpu.count: asked 2, has 1"
+    refused = "it costs 400 cents/h, and of the 500 cents/h that the account may pay, 200 are taken: 100 too much"
+    plan = {"action": "Recreate", "reason": reason, "pricePerHourCents": 0}
+    assert planned(world) == plan | {"loses": [ended, f"nothing takes its place so far: {refused}"]}
+    assert message(world).endswith(refused)
+    world.delete("other")
+    await world.wait(60)
+    assert planned(world) == plan | {"pricePerHourCents": 400, "loses": [ended]}
+
+
+async def test_so_does_the_limit_of_its_own(world: World) -> None:
+    await made(world, updateStrategy={"type": "Recreate"}, budget={"maxPricePerHourCents": 399})
+    world.change(gpu=TWO)
+    await world.wait(10)
+    assert "budget.maxPricePerHourCents is 399: 1 too much" in message(world)
+    world.pricing.failure = CloudUnavailable("get_pricing", "no answer")
+    world.annotate(reconcile_at="now")
+    await world.wait(10)
+    plan = planned(world)
+    assert plan is not None
+    assert "nothing takes its place so far: the cloud's prices cannot be read" in str(plan["loses"])
+
+
+async def test_so_does_a_recreation_that_was_begun(world: World) -> None:
+    cloud_id = await made(world, updateStrategy={"type": "Recreate"}, budget={"maxPricePerHourCents": 399})
+    world.change(gpu=TWO)
+    world.annotate(plan_only=None)
+    await world.one_pass()
+    assert world.status().replacing
+    world.annotate(plan_only="true")
+    del world.pods.records[cloud_id]
+    world.hint()
+    await world.wait(400)
+    plan = planned(world)
+    assert plan is not None
+    assert (plan["action"], plan["pricePerHourCents"], len(plan["loses"])) == ("Recreate", 0, 1)
+
+
+async def test_until_the_attempt_that_is_agreed_nothing_is_planned(world: World) -> None:
+    world.pods.fail("create", *[refused(CapacityExhausted)] * 20)
+    world.apply(gpu=H100)
+    await world.wait(60)
+    before, tried = world.status(), world.pods.count("create")
+    world.annotate(plan_only="true")
+    await world.settle()
+    assert before.next_attempt_time is not None
+    reason = f"nothing is tried before {rfc3339(before.next_attempt_time)}: {message(world)}"
+    assert planned(world) == {"action": "None", "reason": reason, "pricePerHourCents": 0}
+    assert world.status().model_copy(update={"plan": None}) == before
+    world.annotate(plan_only=None)
+    await world.settle()
+    assert world.status() == before
+    world.annotate(plan_only="true")
+    await world.wait(400)
+    assert ((planned(world) or {})["action"], world.pods.count("create")) == ("Create", tried)
+
+
+async def test_what_is_agreed_outlives_a_plan(world: World) -> None:
+    world.apply(gpu=H100, powerState="Stopped", recovery={"onTerminated": "Recreate"})
+    await world.wait(10)
+    world.pods.fail("start", *[lost(acted=False)] * 20)
+    world.change(powerState="Running")
+    await world.wait(60)
+    agreed, tried = world.status().next_attempt_time, world.pods.count("start")
+    world.annotate(plan_only="true")
+    world.pods.become(world.status().id or "", "terminated")
+    world.hint()
+    await world.settle()
+    assert ((planned(world) or {})["action"], world.status().next_attempt_time) == ("Recreate", agreed)
+    await world.wait(400)
+    assert (world.status().next_attempt_time, world.pods.count("start")) == (None, tried)
+
+
+async def test_a_plan_of_nothing_has_the_price_as_it_is_now(world: World) -> None:
+    cloud_id = await made(world)
+    for cents in (200, 300):
+        world.pods.become(cloud_id, "running", price_per_hour_cents=cents)
+        world.hint()
+        await world.one_pass()
+        assert planned(world) == {"action": "None", "reason": message(world), "pricePerHourCents": cents}
