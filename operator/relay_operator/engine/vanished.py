@@ -190,7 +190,8 @@ class Vanished:
         if raw.get("kind") not in self.kinds:
             logger.error("the ConfigMap %s cannot be read: what it stands for is left", metadata.get("name"))
             return None
-        raw = _merged(part(raw), {"metadata": {"annotations": _ours(metadata)}})
+        answers: JsonObject = {**_ours(metadata), **dict.fromkeys(_UNDONE)}
+        raw = _merged(part(raw), {"metadata": {"annotations": answers}})
         kept = part(raw, "metadata")
         kind, name = str(raw.get("kind")), str(metadata.get("name"))
         vanished_uid = name.removeprefix(_PREFIX + kind.lower() + "-")

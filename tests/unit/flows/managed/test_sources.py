@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from relay_operator.api.meta import PAUSED, ObjectKey
+from relay_operator.api.meta import PAUSED, PLAN_ONLY, ObjectKey
 from relay_operator.engine.queue import Priority
 from tests.unit.engine.apiserver import Json
 from tests.unit.flows.managed.cloudpods import MemoryPods
@@ -91,6 +91,16 @@ async def test_so_do_its_end_and_its_replacement(source: World) -> None:
 async def test_nothing_waits_for_what_nobody_makes_any_more(source: World, changes: dict[str, Any]) -> None:
     shot(source, 10, HELD, **changes)
     source.change(powerState="Stopped", updateStrategy={"type": "Recreate"})
+    await source.wait(10)
+    assert source.reason() == "Stopped"
+
+
+async def test_what_is_being_made_is_followed_and_waited_for_though_it_only_plans(source: World) -> None:
+    shot(source, 10, HELD, metadata={"annotations": {PLAN_ONLY: "true"}})
+    source.change(powerState="Stopped", updateStrategy={"type": "Recreate"})
+    await source.wait(10)
+    assert (source.reason(), source.pods.count("stop")) == ("InUse", 0)
+    shot(source, 11, metadata={"annotations": {PLAN_ONLY: "true"}})
     await source.wait(10)
     assert source.reason() == "Stopped"
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from pydantic import JsonValue
 
-from relay_operator.api.meta import ANNOTATION_PREFIX, CREATE_INTENT, FINALIZER, ObjectKey
+from relay_operator.api.meta import ANNOTATION_PREFIX, CREATE_INTENT, FINALIZER, PAUSED, PLAN_ONLY, ObjectKey
 from relay_operator.engine.account import AccountReady
 from relay_operator.engine.kube import NotFound
 from relay_operator.engine.vanished import DepartedObject
@@ -215,6 +215,23 @@ async def test_people_answer_on_the_config_map(world: World) -> None:
     await world.informer.vanished.load()
     await world.wait(10)
     assert (world.left_behind(), world.pods.count("create")) == ([], 1)
+
+
+@pytest.mark.parametrize("name", [PAUSED, PLAN_ONLY])
+@pytest.mark.parametrize("where", ["on the ConfigMap", "in the object that it keeps"])
+async def test_nothing_that_a_config_map_tells_holds_its_end_back(ending: World, name: str, where: str) -> None:
+    await _vanished(ending)
+    await ending.one_pass()
+    (kept,) = ending.left_behind()
+    change: Json = {"metadata": {"annotations": {name: "true"}}}
+    if where == "in the object that it keeps":
+        left = json.loads(str(part(kept, "data")["object.json"]))
+        left["metadata"]["annotations"][name] = "true"
+        change = {"data": {"object.json": json.dumps(left)}}
+    ending.server.edit("configmaps", OPERATOR_NAMESPACE, str(part(kept, "metadata")["name"]), change)
+    await ending.restart()
+    await ending.wait(60)
+    assert (ending.pods.live, ending.left_behind()) == ([], [])
 
 
 @pytest.mark.parametrize(
