@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import aiohttp
 
-from tests.faults import hurried
+from tests.faults import deeds, hurried
 from tests.faults.ground import Site
 from tests.faults.grounds import prepared
 from tests.faults.run import Played, Run
@@ -167,7 +167,10 @@ class Stage:
     async def _attended(self, run: Coroutine[None, None, T], ground: Ground) -> T:
         """The run, while somebody does the deeds of holds and starts again whichever operator has ended."""
         playing = asyncio.create_task(run)
-        attending = [asyncio.create_task(self._do_deeds(ground)), asyncio.create_task(self._keep_running())]
+        attending = [
+            asyncio.create_task(deeds.attend(self.proxy.held, lambda held: self._do(held, ground))),
+            asyncio.create_task(self._keep_running()),
+        ]
         tasks: list[asyncio.Task[Any]] = [playing, *attending]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -179,29 +182,6 @@ class Stage:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def _do_deeds(self, ground: Ground) -> None:
-        """Beside each other: while one waits for another leader, what is held may keep that one from leading."""
-        held, doing = asyncio.create_task(self.proxy.held.get()), set[asyncio.Task[Any]]()
-        try:
-            while True:
-                done, _ = await asyncio.wait({held, *doing}, return_when=asyncio.FIRST_COMPLETED)
-                doing -= done
-                for task in done - {held}:
-                    task.result()
-                if held in done:
-                    doing.add(asyncio.create_task(self._deed(held.result(), ground)))
-                    held = asyncio.create_task(self.proxy.held.get())
-        finally:
-            for task in {held, *doing}:
-                task.cancel()
-            await asyncio.gather(held, *doing, return_exceptions=True)
-
-    async def _deed(self, held: Held, ground: Ground) -> None:
-        try:
-            await self._do(held, ground)
-        finally:
-            held.release()
 
     async def _do(self, held: Held, ground: Ground) -> None:
         match held.action.deed:
