@@ -12,7 +12,7 @@ from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.openapi import ASSUMED
 from relay_localcloud.http.principal import ResourceId
 from relay_localcloud.http.routing import Router
-from relay_localcloud.inference.bodies import InferenceBody
+from relay_localcloud.inference.bodies import RecordsBody
 from relay_localcloud.inference.callers import BatchCaller, PayingBatchCaller
 from relay_localcloud.kernel.store import Tx
 from relay_localcloud.quotas import quotas
@@ -27,7 +27,7 @@ MOST_METADATA, LONGEST_KEY, LONGEST_VALUE = 16, 64, 512
 
 @router.post("/v1/batches", response_model=Batch, summary="Create a batch", openapi_extra=ASSUMED)
 def create_batch(
-    caller: PayingBatchCaller, body: InferenceBody[BatchCreate], cloud: CurrentCloud, tx: Tx
+    caller: PayingBatchCaller, body: RecordsBody[BatchCreate], cloud: CurrentCloud, tx: Tx
 ) -> dict[str, object]:
     """Takes the id of an uploaded file, or the records inline; what is wrong with them is found in validation."""
     endpoint = _endpoint(body)

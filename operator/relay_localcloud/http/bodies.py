@@ -57,10 +57,11 @@ class BodyReader(Generic[_ModelT]):
 
     async def __call__(self, request: Request) -> _ModelT:
         """Read the body; ApiError 400 names the field that is wrong, 413 a body that is too large."""
-        raw = await read_body(request, self.marker.largest)
+        raw = await read_body(request, self.marker.largest, self.marker.remedy)
         most = self.marker.most_values
         if len(raw) > 2 * most and await has_more(raw, most):  # each takes two bytes
-            raise ApiError(413 if len(raw) > LARGEST_BODY else 400, f"The body has over {most} values.")
+            over = f"The body has over {most} values (items of lists and members of objects)"
+            raise ApiError(413 if len(raw) > LARGEST_BODY else 400, f"{over}{self.marker.remedy}.")
         document: JsonValue = {} if self.marker.optional and not raw else parse(raw)
         await asyncio.sleep(0)  # each of the two may take a while
         return self.validated(document, request)
@@ -110,6 +111,8 @@ class BodyMarker:
     known_fields_only: bool = False
     largest: int = LARGEST_BODY
     most_values: int = MOST_BODY_VALUES
+    remedy: str = ""
+    """What to do with a body that is over either, as the end of a sentence."""
     reader: type[BodyReader[Any]] = BodyReader
 
     def source(self, parameter: Parameter) -> Source:
@@ -160,7 +163,7 @@ def unstalled(receive: Receive, seconds: float) -> Receive:
     return receive_more
 
 
-async def read_body(request: Request, largest: int = LARGEST_BODY) -> bytes:
+async def read_body(request: Request, largest: int = LARGEST_BODY, remedy: str = "") -> bytes:
     """The raw body; ApiError 413 if it is over the limit, once the client has sent the rest, which is dropped."""
     chunks = bytearray()
     size = 0
@@ -171,7 +174,7 @@ async def read_body(request: Request, largest: int = LARGEST_BODY) -> bytes:
         elif size > largest + LONGEST_REST:
             break
     if size > largest:
-        raise ApiError(413, f"The body is over {largest} bytes.")
+        raise ApiError(413, f"The body is over {largest} bytes{remedy}.")
     return bytes(chunks)
 
 

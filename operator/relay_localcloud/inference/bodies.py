@@ -34,8 +34,9 @@ def read(model: type[_AskedT], document: JsonValue) -> _AskedT:
         raise InferenceError(*INVALID_REQUEST, sentence(wrong)) from None
 
 
-InferenceBody = Annotated[_ModelT, BodyMarker(largest=LARGEST_BODY, most_values=MOST_VALUES)]
-"""A parameter that is the request's body."""
+_TO_A_FILE = ": upload the records as a file with POST /v1/files, and give its id as input_file_id"
+RecordsBody = Annotated[_ModelT, BodyMarker(largest=LARGEST_BODY, most_values=MOST_VALUES, remedy=_TO_A_FILE)]
+"""A parameter that is the request's body, and may hold the records of a batch."""
 
 AskedBody = Annotated[_AskedT, BodyMarker(largest=LARGEST_BODY, most_values=MOST_VALUES, reader=_AskedReader)]
 """The request's body that goes on to a model: its unknown fields are kept."""

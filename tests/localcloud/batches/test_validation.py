@@ -223,10 +223,21 @@ async def test_records_come_inline_and_can_be_read_again(organization: Organizat
     assert [line["custom_id"] for line in await lines(organization, shown)] == ["a", "b"]
 
 
-async def test_inline_records_over_ten_mebibytes_are_413(organization: Organization) -> None:
-    body = {"requests": [record("a", "x" * LIMIT)], "endpoint": CHAT}
-    answer = await call(organization, "POST", "/v1/batches", body)
+@pytest.mark.parametrize(
+    ("records", "over"),
+    [
+        ([record("a", "x" * LIMIT)], f"The body is over {LIMIT} bytes"),
+        ([record("a")] * 6000, "The body has over 50000 values (items of lists and members of objects)"),
+    ],
+    ids=["bytes", "values"],
+)
+async def test_inline_records_over_ten_mebibytes_are_413(
+    organization: Organization, records: list[dict[str, Any]], over: str
+) -> None:
+    answer = await call(organization, "POST", "/v1/batches", {"requests": records, "endpoint": CHAT})
     assert refusal(answer) == (413, "invalid_request_error", "payload_too_large")
+    file = "upload the records as a file with POST /v1/files, and give its id as input_file_id."
+    assert answer.body["error"]["message"] == f"{over}: {file}"
 
 
 async def test_metadata_is_echoed_unchanged(organization: Organization) -> None:
