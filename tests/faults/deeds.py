@@ -12,7 +12,7 @@ async def attend(calls: asyncio.Queue[Held], do: Callable[[Held], Coroutine[Any,
 
     Raises what a deed raises. However it ends, what it took from the queue is released.
     """
-    following, doing = asyncio.create_task(calls.get()), dict[asyncio.Task[None], Held]()
+    following, doing = asyncio.create_task(calls.get()), dict[asyncio.Task[Any], Held]()
     try:
         while True:
             done, _ = await asyncio.wait({following, *doing}, return_when=asyncio.FIRST_COMPLETED)
