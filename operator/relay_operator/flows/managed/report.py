@@ -100,7 +100,11 @@ def _kept(facts: Facts[SpecT, StatusT, ObsT], since: datetime) -> tuple[datetime
     if facts.resource.retention is None:
         return None, ""
     deadline = since + facts.resource.retention
-    return deadline, f"; deleted by the cloud with its volume on {rfc3339(deadline)} unless it runs again"
+    return deadline, _doom(deadline)
+
+
+def _doom(deadline: datetime) -> str:
+    return f"; deleted by the cloud with its volume on {rfc3339(deadline)} unless it runs again"
 
 
 def _resent(facts: Facts[SpecT, StatusT, ObsT], error: CloudError) -> Report:
@@ -304,7 +308,10 @@ def _stopped(facts: Facts[SpecT, StatusT, ObsT], detail: str) -> Report:
     if schedule.resting(spec, now) and not predicates.stopped_for_good(facts.obj, now):
         reason = Reason.OUTSIDE_SCHEDULE
         detail = f"{detail} until its schedule lets it run{schedule.until(spec, now)}"
-    return Report("True", None, reason, detail, Return.SETTLED)
+    # What the balance stopped is doomed also if it is to be stopped by now: the cloud does not know of that.
+    deadline = workload.told(facts.obj.status).deletion_deadline
+    doom = "" if deadline is None else _doom(deadline)
+    return Report("True", None, reason, detail + doom, Return.SETTLED, deletion_deadline=deadline)
 
 
 def _progressing(facts: Facts[SpecT, StatusT, ObsT], observed: ObsT) -> Report:

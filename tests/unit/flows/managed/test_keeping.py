@@ -194,6 +194,15 @@ async def test_no_funds_to_start_tells_until_when_it_is_kept(world: World) -> No
     deadline = world.status().deletion_deadline
     assert deadline is not None
     assert (deadline - world.clock.wall()).days == 7
+    world.change(powerState="Stopped")
+    await world.wait(400)
+    assert (world.reason(), world.status().deletion_deadline) == ("Stopped", deadline)
+    ready = world.condition()
+    assert ready is not None
+    assert "deleted by the cloud with its volume" in ready.message
+    world.change(powerState="Running")
+    await world.wait(400)
+    assert (world.reason(), world.status().deletion_deadline) == ("Running", None)
 
 
 async def test_an_interruption_tells_until_when_it_is_kept_and_is_waited_out(world: World) -> None:
