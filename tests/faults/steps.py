@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
-from tests.cluster.batch_schedule.runs import Runs
+from tests.cluster.batch_schedule.runs import BATCH, Runs
 from tests.cluster.cloud_side import new_key, revoke
 from tests.faults.scenarios import LOOKS_AT_AN_ACCOUNT, STARTED, Step, workload
 from tests.support.faultrules import Side
 from tests.support.kube import KubeError
-from tests.support.manifests import SECRET_KEY, api_key_secret, cloud_account
+from tests.support.manifests import SECRET_KEY, api_key_secret, cloud_account, condition
 
 if TYPE_CHECKING:
     from tests.faults.ground import Ground
@@ -146,10 +146,11 @@ async def _start_again(ground: Ground) -> None:
 
 
 async def _fire(ground: Ground) -> None:
-    """A time of the schedule has just been missed."""
+    """A time of the schedule has just been missed; its batch says that it is paused."""
     runs = Runs(ground.workspace)
     await runs.create()
     await runs.run(0)
+    await ground.workspace.becomes(BATCH, runs.batch(0), lambda item: bool(condition(item, "Paused")), within=60)
 
 
 STOP, START = changed("stop", powerState="Stopped"), changed("start", powerState="Running")
