@@ -27,7 +27,7 @@ from starlette.types import Message, Receive
 from relay_localcloud.http.arguments import Source
 from relay_localcloud.http.errors import ApiError, sentence
 from relay_localcloud.http.exchange import exchange_of
-from relay_localcloud.http.json_values import MOST_VALUES, has_more
+from relay_localcloud.http.json_values import MOST_VALUES, has_more, uncollected
 
 LARGEST_BODY = 256 * 1024
 MOST_BODY_VALUES = 20_000
@@ -64,7 +64,8 @@ class BodyReader(Generic[_ModelT]):
             raise ApiError(413 if len(raw) > LARGEST_BODY else 400, f"{over}{self.marker.remedy}.")
         document: JsonValue = {} if self.marker.optional and not raw else parse(raw)
         await asyncio.sleep(0)  # each of the two may take a while
-        return self.validated(document, request)
+        with uncollected():
+            return self.validated(document, request)
 
     def validated(self, document: JsonValue, request: Request) -> _ModelT:
         """The document as the model; fields that it does not have are noted as unread."""
@@ -178,6 +179,7 @@ async def read_body(request: Request, largest: int = LARGEST_BODY, remedy: str =
     return bytes(chunks)
 
 
+@uncollected()
 def parse(raw: bytes) -> JsonValue:
     """Parse JSON; ApiError 400 for what is none, and for values that nothing could store."""
     if not raw:

@@ -4,8 +4,10 @@ Parsing and validating cannot be interrupted, and take time by the value rather 
 """
 
 import asyncio
+import gc
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 MOST_VALUES: Final = 50_000
@@ -40,6 +42,21 @@ def exceeds(raw: bytes, most: int = MOST_VALUES) -> Iterator[bool]:
             if texts % _TEXTS_A_STEP == 0 or at - rested > _BYTES_A_STEP:
                 rested = at
                 yield False
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Look for no garbage while a document is read or written: all of it is alive, and to look takes longer.
+
+    Nothing may be awaited inside.
+    """
+    outermost = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if outermost:
+            gc.enable()
 
 
 async def has_more(raw: bytes, most: int = MOST_VALUES) -> bool:

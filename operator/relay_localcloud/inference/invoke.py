@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from pydantic import JsonValue
 
+from relay_localcloud.http.json_values import uncollected
 from relay_localcloud.inference import engine, frames, routing
 from relay_localcloud.inference.bodies import read
 from relay_localcloud.inference.catalog import Model, find_model
@@ -57,6 +58,7 @@ class Question:
         """From a body; InferenceError 400."""
         return cls(family, read(DIALECTS[family].request, body))
 
+    @uncollected()
     def sent(self, server: Server, *, stream: bool) -> bytes:
         """What a server is asked: the request with all its fields, and its usage if it streams."""
         body: Json = self.request.model_dump(mode="json", exclude_unset=True, exclude={"stream_options"})

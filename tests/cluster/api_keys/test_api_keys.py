@@ -140,7 +140,7 @@ async def test_a_key_that_exists_is_not_adopted(brisk_workspace: Workspace) -> N
     adopting["metadata"]["annotations"] = {"gpurelay.dev/adopt-id": by_hand["id"]}
     await brisk_workspace.apply(adopting)
     refused = await brisk_workspace.becomes("ApiKey", "ci", _says("AdoptionRefused"))
-    assert "nothing of this kind is adopted" in condition(refused, "Stalled")["message"]
+    assert "this kind cannot be adopted" in condition(refused, "Stalled")["message"]
     assert await count(brisk_workspace, CREATE) == 1
 
 

@@ -121,7 +121,7 @@ def _cases(item: Manifest, world: World) -> dict[str, Bad]:
             {ADOPT_ID: LONG},
             {},
             "AdoptionRefused",
-            "no id of the cloud's",
+            "not an id of the cloud",
             {"metadata": {"annotations": {ADOPT_ID: None}}},
         ),
         "a long reconcile-at": Bad({"gpurelay.dev/reconcile-at": LONG}),

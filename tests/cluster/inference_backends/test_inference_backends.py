@@ -88,7 +88,7 @@ async def test_what_cannot_be_changed_is_told_or_refused(brisk_workspace: Worksp
     first = (await workspace.becomes(KIND, "eu"))["status"]["id"]
     with pytest.raises(KubeError, match="modelId cannot be changed"):
         await workspace.apply(_backend(modelId="other"))
-    with pytest.raises(KubeError, match="apiKeySecretRef is what auth: api_key sends"):
+    with pytest.raises(KubeError, match="only auth: api_key sends apiKeySecretRef"):
         await workspace.apply(_backend(apiKeySecretRef=KEYED["apiKeySecretRef"]))
     odd: dict[str, Any] = {"weight": -1, "provider": "mine", "nativeFamilies": [], "endpoint": "https://a@b/v1"}
     for field, value in odd.items():

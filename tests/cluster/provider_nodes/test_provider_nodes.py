@@ -131,7 +131,7 @@ async def test_a_node_is_removed_if_that_is_confirmed_and_stays_so(brisk_workspa
     assert (await brisk_workspace.organization.vm(vm_id))["status"] == "terminated"
     await brisk_workspace.apply(_object(node_id, "online", confirmRemoval=node_id))
     told = await brisk_workspace.becomes(KIND, "rack1", _says("TerminatedExternally"))
-    assert "nothing of this kind is created" in condition(told, "Stalled")["message"]
+    assert "the operator cannot create this kind" in condition(told, "Stalled")["message"]
     await brisk_workspace.kube.delete(KIND, "rack1")
     await brisk_workspace.is_gone(KIND, "rack1")
     assert await count(brisk_workspace, SET) == 1

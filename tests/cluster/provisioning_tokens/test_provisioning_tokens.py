@@ -172,14 +172,14 @@ async def test_a_token_that_exists_is_not_adopted(brisk_workspace: Workspace) ->
     adopting["metadata"]["annotations"] = {"gpurelay.dev/adopt-id": by_hand["id"]}
     await brisk_workspace.apply(adopting)
     refused = await brisk_workspace.becomes(KIND, "racks", _says("AdoptionRefused"))
-    assert "nothing of this kind is adopted" in condition(refused, "Stalled")["message"]
+    assert "this kind cannot be adopted" in condition(refused, "Stalled")["message"]
     assert await count(brisk_workspace, CREATE) == 1
 
 
 async def test_an_organization_that_is_no_provider_is_told_by_the_cloud(brisk_workspace: Workspace) -> None:
     await brisk_workspace.apply(_token())
     refused = await brisk_workspace.becomes(KIND, "racks", _says("AccountForbidden"))
-    assert "is no provider" in condition(refused, "Stalled")["message"]
+    assert "is not a provider" in condition(refused, "Stalled")["message"]
     await _provider(brisk_workspace)
     refresh = {"metadata": {"annotations": {"gpurelay.dev/reconcile-at": "now"}}}
     await brisk_workspace.kube.patch(KIND, "racks", refresh)

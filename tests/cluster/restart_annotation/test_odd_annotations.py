@@ -73,7 +73,7 @@ async def test_what_is_no_id_is_not_adopted_and_that_is_told(brisk_workspace: Wo
     manifest["metadata"]["annotations"] = {f"{PREFIX}adopt-id": named}
     await brisk_workspace.apply(manifest)
     told = await brisk_workspace.becomes("GpuPod", "one", lambda item: stalled(item) == "AdoptionRefused")
-    assert "is no id of the cloud's" in told["status"]["conditions"][0]["message"]
+    assert "is not an id of the cloud" in told["status"]["conditions"][0]["message"]
     await brisk_workspace.kube.delete("GpuPod", "one")
     await brisk_workspace.is_gone("GpuPod", "one")
 

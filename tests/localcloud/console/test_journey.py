@@ -105,7 +105,7 @@ async def test_a_fault_is_added_met_and_removed(console: Console, fresh: Server)
     await console.open("/console/faults")
     await console.page.get_by_label("Effect").select_option("Answer 503")
     await console.press("Add the fault")
-    await console.has_said("The fault is there")
+    await console.has_said("The fault is set")
     refused = await fresh.seeded().call("POST", "/v1/pods", {"image": "app:1", "gpuModelId": "h100"})
     assert refused.status == 503
     await expect(console.page.locator("#present")).to_contain_text("1 of 1 seen")
