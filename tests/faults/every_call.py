@@ -48,6 +48,11 @@ SOMETIMES: Final[Mapping[tuple[Side, str, str], str]] = {
     },
 }
 """Requests that a phase can do without, and why."""
+_BETWEEN: Final[Mapping[str, str]] = {
+    "rotated-key": "only a pass between the two keys has something to report",
+    "namespace": "only a pass between the end of its Secrets and that of the pod has something to report",
+}
+"""Scenarios that report something only if a pass falls between two steps of others, and which."""
 _WHEN_FORCED: Final = frozenset({CLUSTER.terminate, "DELETE configmaps"})
 """What is asked in which phase, if at all, is decided by who is faster: the operator, or who takes a finalizer off."""
 
@@ -137,8 +142,10 @@ def may_be_hollow(plan: Plan) -> str:
             return "the operator may be faster than who takes the finalizer off"
     if rule.operation == "PATCH cloudaccounts/status" and rule.phase != "account":
         return "the account's next look at its money, or at who uses it, asks for it, in whatever phase that is"
-    if plan.scenario == "rotated-key" and rule.operation == "POST events":
-        return "only a pass between the two keys has something to report"
+    if rule.operation == "POST events" and plan.scenario in _BETWEEN:
+        return _BETWEEN[plan.scenario]
+    if rule.operation == POD.look[0] and EVERY[plan.scenario].kind is CLUSTER:
+        return "a pod beside the cluster has settled, so the clock says when it is looked at"
     if rule.phase == _REST and rule.side is Side.CLOUD and rule.operation.startswith("GET "):
         return "what rests is looked at by the clock, and the rest may be over before"
     return SOMETIMES.get((rule.side, rule.operation, rule.subject), "")
