@@ -29,6 +29,8 @@ class Funded:
     """What has to be written down before anything is sent."""
     price: int | None = None
     """Of what there is, if the cloud does not report it."""
+    unasked: bool = False
+    """The cloud does not report the price of what there is, and without a limit nobody asks for it."""
     quote: int | None = None
     """Of what is about to be sent; or of all of it, once what is planned is done."""
     later: str = ""
@@ -79,8 +81,11 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
         """What budgets say to what is ahead; `observed` is what there is."""
         resource, planned = self.resource, obj.metadata.plan_only
         limited = _own(obj) is not None or account.budget is not None
-        if not is_priced(resource) or not (limited or planned):
+        if not is_priced(resource):
             return UNLIMITED
+        has = None if observed is None else resource.untold(obj, observed)
+        if not (limited or planned):
+            return Funded(unasked=has is not None)
         if ahead.again and not planned:
             self.budgets.line_up(key, _age(obj.metadata), account)
             return Funded(asked=True)
@@ -93,8 +98,8 @@ class Funding(Generic[SpecT, StatusT, ObsT]):
             if not (limited and (ahead.pays or ahead.anew)):
                 return UNLIMITED
             return _of_the_next(unknown) if ahead.anew else unknown
-        has = None if observed is None or not limited else resource.untold(obj, observed)
-        said = Funded(price=None if has is None else quote(prices, has))
+        price = None if has is None or not limited else quote(prices, has)
+        said = Funded(price=price, unasked=has is not None and not limited)
         if not (ahead.pays or planned):
             return said
         there, asked = None if ahead.anew else observed, resource.capacity(obj, model_id)

@@ -166,10 +166,9 @@ def _decided(facts: Facts[SpecT, StatusT, ObsT], action: Action, *, unreachable:
 def _proposed(facts: Facts[SpecT, StatusT, ObsT], action: actions.Propose) -> Report:
     """Nothing is done, so what was agreed and what the cloud is about to do still hold."""
     message = f"{meta.PLAN_ONLY} holds it back: {sentence(proposal(facts, action))}"
-    status, seen = facts.obj.status, facts.view.seen
-    agreed = status.next_attempt_time if facts.view.gate is Gate.LATER else None
-    deadline = workload.told(status).deletion_deadline if seen is Seen.STOPPED else None
-    if seen is Seen.INTERRUPTED:
+    agreed = facts.obj.status.next_attempt_time if facts.view.gate is Gate.LATER else None
+    deadline = None
+    if facts.view.seen is Seen.INTERRUPTED:
         deadline, _ = _kept(facts, predicates.since_in(facts.obj, "interrupted", facts.now))
     report = Report("False", ConditionType.RECONCILING, Reason.PLAN_ONLY, message, Return.SETTLED)
     return replace(report, deletion_deadline=deadline, next_attempt=agreed)

@@ -67,7 +67,7 @@ def new_status(
     changed["next_schedule_time"] = None if facts.view.deleting else schedule.next_change(obj.spec, facts.now)
     if mirrored.state != obj.status.state and "state" not in changed:
         changed["state_since"] = facts.now
-    changed.setdefault("deletion_deadline", report.deletion_deadline)
+    changed.setdefault("deletion_deadline", report.deletion_deadline or _doomed(obj.status, changed))
     fields = type(mirrored).model_fields  # what does not run has less to tell
     return storable(mirrored.model_copy(update={name: value for name, value in changed.items() if name in fields}))
 
@@ -115,9 +115,15 @@ def _protocol(facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result
 
 def _money(facts: Facts[SpecT, StatusT, ObsT], report: Report) -> Fields:
     """What it costs if the cloud does not tell; what was reserved is over once everything is as asked."""
-    changed: Fields = {} if facts.funded.price is None else {"price_per_hour_cents": facts.funded.price}
+    funded = facts.funded
+    changed: Fields = {"price_per_hour_cents": funded.price} if funded.price is not None or funded.unasked else {}
     reserved = facts.intent.reserved if facts.intent is not None else None
     return changed | ({"reservation_token": reserved.token} if reserved is not None and report.ready == "True" else {})
+
+
+def _doomed(before: StatusT, changed: Fields) -> datetime | None:
+    """The deadline that stands: it holds whatever is reported, until the state ends or a start is sent."""
+    return None if "state_since" in changed else told(before).deletion_deadline
 
 
 def _until(facts: Facts[SpecT, StatusT, ObsT]) -> datetime | None:

@@ -1,6 +1,8 @@
 """What may not cost what it would cost is not created, started or scaled up; what is granted is written down first."""
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from pydantic import JsonValue
@@ -14,11 +16,15 @@ from relay_operator.engine.account import AccountReady
 from relay_operator.engine.commitment import NOTHING, Commitment
 from relay_operator.engine.queue import Priority
 from relay_operator.engine.shared_lists import SharedLists
-from relay_operator.flows.managed.funding import Ahead, Funding
+from relay_operator.flows.managed.funding import UNLIMITED, Ahead, Funding
 from relay_operator.kinds.gpucluster import GpuCluster, GpuClusters, SeenCluster
+from relay_operator.kinds.sshkey import SshKey, SshKeys
 from relay_wire.clusters import ClusterSummary
 from tests.unit.flows.managed.cloudpods import lost, refused
 from tests.unit.flows.managed.world import NAMESPACE, World
+
+if TYPE_CHECKING:
+    from relay_operator.flows.wiring import Parts
 
 H100: JsonValue = {"modelId": "h100"}
 TWO: JsonValue = {"modelId": "h100", "count": 2}
@@ -425,3 +431,36 @@ async def test_scaling_down_is_planned_at_the_price_after_it(
     funding = Funding(resource, world.account, world.budgets, world.pricing)
     key = ObjectKey("GpuCluster", NAMESPACE, "c")
     assert (await funding.look(key, obj, ready, None, seen, "", Ahead(change=change))).quote == cents
+
+
+@pytest.mark.parametrize("annotations", [{}, {PLAN_ONLY: "true"}])
+@pytest.mark.parametrize(
+    ("budget", "price", "unasked"), [({"maxPricePerHourCents": 9999}, 1200, False), (None, None, True)]
+)
+async def test_a_cluster_has_a_price_while_something_limits_it(
+    world: World, annotations: dict[str, JsonValue], budget: JsonValue, price: int | None, unasked: bool
+) -> None:
+    metadata: JsonValue = {"name": "c", "namespace": NAMESPACE, "annotations": annotations}
+    spec: JsonValue = {"image": "i", "replicas": 3, "gpu": TWO, "budget": budget}
+    obj = GpuCluster.model_validate({"metadata": metadata, "spec": spec, "status": {"id": "c-1", "gpuCount": 2}})
+    summary = {"id": "c-1", "organizationId": "org-1", "name": "c", "status": "running", "replicaCount": 3}
+    seen = SeenCluster(ClusterSummary.model_validate({**summary, "gpuModelId": "h100"}))
+    ready = world.account.state
+    assert isinstance(ready, AccountReady)
+    resource = GpuClusters(SharedLists(60.0, world.clock.monotonic))
+    funding = Funding(resource, world.account, world.budgets, world.pricing)
+    said = await funding.look(ObjectKey("GpuCluster", NAMESPACE, "c"), obj, ready, None, seen, "", Ahead())
+    assert (said.price, said.unasked) == (price, unasked)
+
+
+async def test_what_has_no_price_asks_for_none(world: World) -> None:
+    parts = SimpleNamespace(
+        settings=SimpleNamespace(poll_settled_seconds=300.0), engine=SimpleNamespace(clock=world.clock.monotonic)
+    )
+    funding = Funding(SshKeys(cast("Parts", parts)), world.account, world.budgets, world.pricing)
+    metadata: JsonValue = {"name": "ada", "namespace": NAMESPACE}
+    obj = SshKey.model_validate({"metadata": metadata, "spec": {"publicKey": "ssh-ed25519 AAAA"}})
+    ready = world.account.state
+    assert isinstance(ready, AccountReady)
+    said = await funding.look(ObjectKey("SshKey", NAMESPACE, "ada"), obj, ready, None, None, "", Ahead(pays=True))
+    assert (said, world.pricing.asked) == (UNLIMITED, 0)

@@ -205,6 +205,24 @@ async def test_no_funds_to_start_tells_until_when_it_is_kept(world: World) -> No
     assert (world.reason(), world.status().deletion_deadline) == ("Running", None)
 
 
+async def test_what_is_waited_for_meanwhile_leaves_the_deadline(world: World) -> None:
+    """It is the cloud's, and says when a volume is lost: whatever is reported, until the pod is started."""
+    await made(world)
+    world.pods.fail("start", refused(PaymentRequired))
+    await becomes(world, "stopped")
+    deadline = world.status().deletion_deadline
+    assert deadline is not None
+    world.change(lifetime={"schedule": {"timeZone": "UTC", "start": "0 0 30 2 *", "stop": "0 1 * * *"}})
+    await world.settle()
+    assert (world.reason(), world.status().deletion_deadline) == ("ScheduleInvalid", deadline)
+    world.change(lifetime=None, budget={"maxPricePerHourCents": 0})
+    await world.settle()
+    assert (world.reason(), world.status().deletion_deadline) == ("BudgetExceeded", deadline)
+    world.change(budget=None)
+    await world.settle()
+    assert (world.pods.count("start"), world.status().deletion_deadline) == (2, None)
+
+
 async def test_an_interruption_tells_until_when_it_is_kept_and_is_waited_out(world: World) -> None:
     await made(world)
     await becomes(world, "interrupted")

@@ -15,6 +15,7 @@ from relay_operator.engine.status import merge_patch, status_patch
 from relay_operator.flows.managed import actions
 from relay_operator.flows.managed.actions import RESTART, START, STOP, Action
 from relay_operator.flows.managed.facts import Facts
+from relay_operator.flows.managed.funding import Funded
 from relay_operator.flows.managed.plan import Difference, Recovery, Seen, View
 from relay_operator.flows.managed.result import Accepted, Rejected, Result, Sent
 from relay_operator.flows.managed.status import new_status
@@ -277,6 +278,33 @@ def test_recoveries_in_a_row(
     obj: GpuPod, action: Action, result: Result[VmRecord], report: Report, view: View, recoveries: int | None
 ) -> None:
     assert written(obj, action, result, report, view=view).recoveries == recoveries
+
+
+@pytest.mark.parametrize(
+    ("action", "result", "state", "stands"),
+    [
+        (KEEP, NOTHING, "stopped", True),
+        (actions.Update(START), REFUSED_START, "stopped", True),
+        (actions.Update(STOP), Sent(), "stopped", True),
+        (actions.Update(START), Sent(), "stopped", False),
+        (KEEP, NOTHING, "deploying", False),
+        (actions.Forget(), NOTHING, "stopped", False),
+    ],
+)
+def test_what_the_cloud_is_about_to_delete_is_told_until_it_is_started_or_gone(
+    action: Action, result: Result[VmRecord], state: str, *, stands: bool
+) -> None:
+    was = pod(status={"id": "pod-1", "state": "stopped", "deletionDeadline": ago(-60)})
+    waiting = Report("False", ConditionType.RECONCILING, Reason.WAITING_FOR_BUDGET, "no room")
+    status = written(was, action, result, waiting, observed=record(state))
+    assert status.deletion_deadline == (NOW + timedelta(minutes=1) if stands else None)
+
+
+@pytest.mark.parametrize(("funded", "price"), [(Funded(unasked=True), None), (Funded(), 5), (Funded(price=9), 9)])
+def test_a_price_that_nobody_asks_for_any_more_goes(funded: Funded, price: int | None) -> None:
+    was = pod(status={"id": "pod-1", "pricePerHourCents": 5})
+    facts: PodFacts = Facts(PODS, was.key, was, NOW, account(), View(), INTENT, funded=funded)
+    assert new_status(facts, KEEP, NOTHING, READY, PACING).price_per_hour_cents == price
 
 
 def test_what_the_cloud_does_not_find_any_more_reads_as_terminated() -> None:
