@@ -66,9 +66,12 @@ async def test_a_pod_asked_to_be_stopped_is_not_started_by_new_funds(brisk_works
     await brisk_workspace.apply(gpu_pod())
     pod = await brisk_workspace.becomes("GpuPod", "trainer")
     await _balance(brisk_workspace, -1)
-    await brisk_workspace.becomes("GpuPod", "trainer", _exhausted)
+    told = await brisk_workspace.becomes("GpuPod", "trainer", _exhausted)
+    await brisk_workspace.kube.patch("GpuPod", "trainer", {"spec": {"budget": {"maxPricePerHourCents": 0}}})
+    held = await brisk_workspace.becomes("GpuPod", "trainer", lambda item: stalled(item) == "BudgetExceeded")
     await brisk_workspace.kube.patch("GpuPod", "trainer", {"spec": {"powerState": "Stopped"}})
-    await brisk_workspace.becomes("GpuPod", "trainer")
+    stopped = await brisk_workspace.becomes("GpuPod", "trainer")
+    assert {one["status"]["deletionDeadline"] for one in (held, stopped)} == {told["status"]["deletionDeadline"]}
     await _balance(brisk_workspace, 100_000)
     await brisk_workspace.kube.annotate("GpuPod", "trainer", {"gpurelay.dev/reconcile-at": "now"})
 
@@ -89,6 +92,17 @@ async def test_a_cluster_stopped_for_its_balance_is_started_when_funds_are_back(
     await _balance(brisk_workspace, 100_000)
     started = await brisk_workspace.becomes("GpuCluster", "llm")
     assert started["status"]["id"] == cluster["status"]["id"]
+
+
+async def test_a_cluster_has_a_price_as_long_as_a_budget_limits_it(brisk_workspace: Workspace) -> None:
+    await brisk_workspace.apply(gpu_cluster(replicas=1, budget={"maxPricePerHourCents": 10_000}))
+
+    def priced(item: Manifest | None) -> bool:
+        return bool(item and item["status"].get("pricePerHourCents"))
+
+    await brisk_workspace.becomes("GpuCluster", "llm", priced)
+    await brisk_workspace.kube.patch("GpuCluster", "llm", {"spec": {"budget": None}})
+    await brisk_workspace.becomes("GpuCluster", "llm", lambda item: item is not None and not priced(item))
 
 
 async def test_a_pod_not_funded_for_a_week_is_gone_and_told_so(brisk_private_workspace: Workspace) -> None:
