@@ -1,6 +1,7 @@
 """`relay-localcloud serve`: three ports, one process, the ready line, and a clean end."""
 
 import asyncio
+import ctypes
 import json
 import logging
 import signal
@@ -33,6 +34,8 @@ from relay_localcloud.kernel.store import Store
 
 _log = logging.getLogger("relay_localcloud")
 _LONGEST_START_SECONDS = 30
+_M_MMAP_THRESHOLD = -3
+_LARGE_BLOCK_BYTES = 128 * 1024
 
 
 @dataclass(frozen=True)
@@ -68,12 +71,19 @@ def start(chosen: Namespace) -> int:
     options = Options(
         chosen.state, chosen.clock, chosen.seed, *switches, reach, not is_loopback(chosen.host), chosen.key_file
     )
+    _return_large_blocks()
     try:
         uvloop.run(serve(binding, options))
     except (StateError, ListenError, StateFileError) as error:
         sys.stderr.write(f"relay-localcloud: {error}\n")
         return 1
     return 0
+
+
+def _return_large_blocks() -> None:
+    """Hold glibc's threshold at its default: each large body raises it, and then large bodies stay on the heap."""
+    if adjust := getattr(ctypes.CDLL(None), "mallopt", None):  # other C libraries have no such threshold
+        adjust(_M_MMAP_THRESHOLD, _LARGE_BLOCK_BYTES)
 
 
 async def serve(binding: Binding, options: Options) -> None:
