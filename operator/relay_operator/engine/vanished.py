@@ -143,8 +143,10 @@ class Vanished:
 
     async def save(self, key: ObjectKey, raw: Mapping[str, JsonValue]) -> None:
         """Raises KubeError, but if it can never be saved: it goes on in this process alone then."""
+        # No larger than the object was: escaped, what is not ASCII would not fit into a ConfigMap.
+        text = json.dumps({"kind": key.kind, **raw}, ensure_ascii=False, separators=(",", ":"))
         try:
-            await self._config_maps.put(_name(key), "true", json.dumps({"kind": key.kind, **raw}))
+            await self._config_maps.put(_name(key), "true", text)
         except Refused as refused:
             logger.error("%s is not remembered beyond this process: %s", key, refused)  # noqa: TRY400
             self._refused[key] = f"the ConfigMap {self.namespace}/{_name(key)} cannot be written: {refused}"

@@ -4,6 +4,7 @@ import json
 import logging
 from dataclasses import replace
 
+import orjson
 import pytest
 from pydantic import JsonValue
 
@@ -156,6 +157,17 @@ async def test_the_next_process_goes_on(ending: World) -> None:
     await ending.informer.vanished.load()
     await ending.wait(60)
     assert (ending.pods.live, ending.left_behind()) == ([], [])
+
+
+async def test_it_is_remembered_in_no_more_bytes_than_it_had(ending: World) -> None:
+    """An object may have half of what fits into a ConfigMap: escaped, it would have three times as many."""
+    ending.apply(annotations={"example.com/note": "é" * 100_000})
+    await ending.settle()
+    size = len(orjson.dumps(ending.raw()))
+    ending.vanish()
+    await ending.one_pass()
+    (kept,) = ending.left_behind()
+    assert len(str(part(kept, "data")["object.json"]).encode()) < size + 1000
 
 
 async def test_it_is_ended_only_once_it_is_written_down(ending: World) -> None:
