@@ -10,6 +10,7 @@ import yaml
 from prometheus_client import CollectorRegistry
 
 from relay_operator.api.conditions import ConditionType, Reason
+from relay_operator.api.reasons import REASONS, Resolver
 from relay_operator.crds import DEFINITIONS
 from relay_operator.observability.metrics import Metrics
 from relay_operator.settings import PREFIX, Settings
@@ -107,6 +108,18 @@ def test_every_kind_has_a_page_that_names_only_conditions_and_reasons_that_exist
     named = {word.partition("=")[0] for row in rows for word in re.findall(r"`([^`]+)`", row)}
     assert named <= {*map(str, Reason), *map(str, ConditionType)}
     assert f"[`{_kind_name(kind)}`](docs/kinds/{kind}.md)" in _text(ROOT / "README.md")
+
+
+@pytest.mark.parametrize("kind", [definition.singular for definition in DEFINITIONS])
+def test_every_page_of_a_kind_leads_to_all_reasons(kind: str) -> None:
+    assert "](../reference/conditions.md)" in _text(ROOT / "docs" / "kinds" / f"{kind}.md")
+
+
+def test_what_a_person_has_to_resolve_is_on_a_page_of_a_kind() -> None:
+    pages = " ".join(_text(page) for page in (ROOT / "docs" / "kinds").glob("*.md"))
+    by_people = {Resolver.AUTHOR, Resolver.ACCOUNT_OWNER, Resolver.ADMINISTRATOR}
+    reasons = {reason for reason, doc in REASONS.items() if doc.resolver in by_people}
+    assert {reason for reason in (*reasons, *ConditionType) if not re.search(rf"`{reason}(=\w+)?`", pages)} == set()
 
 
 def _kind_name(singular: str) -> str:
