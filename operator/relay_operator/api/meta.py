@@ -156,6 +156,13 @@ class Identity(Model):
 class MalformedIntent(ValueError):
     """The text of the create-intent annotation is not an intent: somebody edited it."""
 
+    TOKEN = "-"  # noqa: S105 - in `status.createToken`, says that a person gave the answer to such an intent
+
+    @classmethod
+    def is_open(cls, token: str | None, cloud_id: str | None) -> bool:
+        """Whether a create may have been sent with it; the token of an earlier one says nothing of it."""
+        return not token or (not cloud_id and token != cls.TOKEN)
+
 
 class Reservation(Model):
     """What an account's budget was asked for, before anything was sent that costs as much."""

@@ -196,13 +196,14 @@ def _compact(
 def _open_intent(
     annotations: Mapping[str, JsonValue], status: Mapping[str, JsonValue]
 ) -> CreateIntent | MalformedIntent | None:
-    """The intent whose end no status tells; one that cannot be read is open until a create's end is told at all."""
+    """The intent whose end no status tells."""
     text, ended = annotations.get(CREATE_INTENT), status.get("createToken")
     if not isinstance(text, str) or (status.get("id") and status.get("account")):
         return None  # who has both needs no other answer, and parsing takes its time
     intent = CreateIntent.parse(text)
-    closed = intent.token == ended if isinstance(intent, CreateIntent) else bool(ended)
-    return None if closed else intent
+    if isinstance(intent, CreateIntent):
+        return None if intent.token == ended else intent
+    return intent if MalformedIntent.is_open(str(ended or ""), str(status.get("id") or "")) else None
 
 
 def _lacks_a_batch(status: Mapping[str, JsonValue]) -> bool:

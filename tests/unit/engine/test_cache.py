@@ -173,10 +173,11 @@ INTENTS: dict[str, tuple[Json, bool]] = {
     "an intent that cannot be read": (raw(metadata=BROKEN), True),
     "no intent": (raw(), False),
     "an intent whose create was refused": (raw(metadata=OPEN, status={"createToken": "t1"}), False),
-    "an intent that cannot be read, and the end of a create": (
+    "an intent that cannot be read, and the end of an earlier create": (
         raw(metadata=BROKEN, status={"createToken": "t1"}),
-        False,
+        True,
     ),
+    "an intent that cannot be read, and a person's answer": (raw(metadata=BROKEN, status={"createToken": "-"}), False),
     "an id": (raw(metadata=OPEN, status={"id": "pod-1"}), False),
 }
 

@@ -50,7 +50,7 @@ def intent_open(obj: Resource[SpecT, StatusT], intent: Intent) -> bool:
     """Whether a create may have been sent whose end no status tells. What cannot be read counts as open."""
     if isinstance(intent, CreateIntent):
         return intent.token != obj.status.create_token
-    return intent is not None and not obj.status.create_token
+    return intent is not None and MalformedIntent.is_open(obj.status.create_token, obj.status.id)
 
 
 def created_at(obj: Resource[SpecT, StatusT]) -> datetime | None:

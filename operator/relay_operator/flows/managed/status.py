@@ -5,7 +5,7 @@ from datetime import datetime
 
 from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType, Reason
-from relay_operator.api.meta import CreateIntent, ObjectKey, rfc3339
+from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey, rfc3339
 from relay_operator.api.references import HeldReference
 from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine import conditions
@@ -97,7 +97,9 @@ def _protocol(facts: Facts[SpecT, StatusT, ObsT], action: Action, result: Result
         case _:
             pass
     if isinstance(action, actions.CloseIntent):
-        token, attempt = (facts.intent.token, facts.intent.attempt) if facts.intent is not None else ("-", 1)
+        token, attempt = (
+            (facts.intent.token, facts.intent.attempt) if facts.intent is not None else (MalformedIntent.TOKEN, 1)
+        )
         return {"create_token": token, "attempt": max(attempt, facts.obj.status.attempt or 0)}
     if isinstance(action, actions.Replace):
         return {"replacing": True}

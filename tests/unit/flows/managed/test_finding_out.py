@@ -304,6 +304,18 @@ async def test_an_intent_that_cannot_be_read_is_held_without_a_loop(world: World
     assert world.pods.count("create") == 1
 
 
+async def test_the_end_of_an_earlier_create_does_not_close_an_intent_that_cannot_be_read(world: World) -> None:
+    """A second create was sent, its process ended, and somebody spoiled the annotation."""
+    world.apply(annotations={meta.CREATE_INTENT: "{broken"})
+    world.server.edit("gpupods", NAMESPACE, "train", {"status": {"createToken": "t1", "attempt": 1}}, status=True)
+    await world.wait(400)
+    assert world.pods.count("create") == 0
+    assert "create-intent cannot be read" in message_of(world)
+    world.annotate(retry_create="yes")
+    await world.wait(10)
+    assert world.pods.count("create") == 1
+
+
 async def test_a_wiped_annotation_is_put_back_and_nothing_is_made_again(world: World) -> None:
     """What `kubectl replace` does."""
     world.apply()

@@ -45,13 +45,18 @@ INTENTS: dict[str, tuple[CreateIntent | MalformedIntent | None, str | None, bool
     "one after another that ended": (INTENT, "t0", True),
     "one that ended": (INTENT, "t1", False),
     "one that cannot be read": (BROKEN, None, True),
-    "one that cannot be read, of a create that ended": (BROKEN, "t1", False),
+    "one that cannot be read, after another that ended": (BROKEN, "t1", True),
+    "one that cannot be read, and that a person answered": (BROKEN, "-", False),
 }
 
 
 @pytest.mark.parametrize(("intent", "token", "is_open"), INTENTS.values(), ids=INTENTS)
 def test_an_intent_is_open(intent: CreateIntent | MalformedIntent | None, token: str | None, is_open: bool) -> None:
     assert predicates.intent_open(pod(status={"createToken": token}), intent) is is_open
+
+
+def test_an_intent_that_cannot_be_read_is_not_open_beside_a_resource() -> None:
+    assert not predicates.intent_open(pod(status={"createToken": "t1", "id": "pod-1"}), BROKEN)
 
 
 @pytest.mark.parametrize(
