@@ -90,8 +90,10 @@ def _version() -> str:
 
 
 def _wheel() -> Path:
-    run(*_PIP, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(FOLDER), str(REPOSITORY))
-    (wheel,) = FOLDER.glob("*.whl")
+    """That of the operator; that of the local cloud alone lies beside it."""
+    distributions = (str(REPOSITORY), str(REPOSITORY / "distributions" / "localcloud"))
+    run(*_PIP, "wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", str(FOLDER), *distributions)
+    (wheel,) = FOLDER.glob("relay_operator-*.whl")
     return wheel
 
 

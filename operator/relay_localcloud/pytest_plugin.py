@@ -1,4 +1,4 @@
-"""The fixture `localcloud` of pytest: one cloud process a session, fresh for each test, with an organization of the test's own."""
+"""The fixture `localcloud` of pytest: one cloud process a session, reset for each test, with its own organization."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ class LocalCloud:
     organization_id: str
     api_key: str
 
-    def call(self, method: str, path: str, body: object = None) -> Any:
-        """Any call of the management API with the test's key; None if the answer is empty; raises LocalCloudRefusal."""
+    def call(self, method: str, path: str, body: object = None) -> dict[str, Any]:
+        """Any call of the management API with the test's key; {} if the answer is empty; raises LocalCloudRefusal."""
         return _call(method, self.management_url + path, body, self.api_key)
 
-    def control(self, method: str, path: str, body: object = None) -> Any:
+    def control(self, method: str, path: str, body: object = None) -> dict[str, Any]:
         """Any call of the control interface, such as `PATCH /settings`; raises LocalCloudRefusal."""
         return _call(method, self.control_url + path, body)
 
-    def advance(self, seconds: float) -> Any:
+    def advance(self, seconds: float) -> dict[str, Any]:
         """Moves the clock, which stands still otherwise; returns `{now, mode, rate}` once all that fell due is done."""
         return self.control("POST", "/clock", {"advanceSeconds": seconds})
 
-    def fault(self, operation: str, effect: dict[str, Any], **more: object) -> Any:
-        """Injects a fault into this organization's requests: `operation` is `METHOD /path/{template}`; `more`: count, skip."""
+    def fault(self, operation: str, effect: dict[str, Any], **more: object) -> dict[str, Any]:
+        """A fault in this organization's requests: `operation` is `METHOD /path/{template}`; `more`: `count`, `skip`."""
         fault = {"operation": operation, "organizationId": self.organization_id, "effect": effect, **more}
         return self.control("POST", "/faults", fault)
 
@@ -66,17 +66,17 @@ class LocalCloud:
         return sent
 
     def reset(self) -> LocalCloud:
-        """The cloud as it was when it started, with another organization: whatever the test has made is gone, its key too."""
+        """The cloud as it started, with another organization: all that the test made is gone, its key too."""
         self.control("POST", "/reset")
         return _with_organization(self)
 
 
 @pytest.fixture(scope="session")
 def localcloud_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCloud]:
-    """The cloud of this session (of this worker under xdist) on free ports, with the organization that it starts with."""
+    """The cloud of this session (of this worker under xdist) on free ports, with its first organization."""
     log = tmp_path_factory.mktemp("localcloud") / "log"
     with log.open("w") as errors:
-        process = subprocess.Popen(_SERVE, stdout=subprocess.PIPE, stderr=errors, text=True)
+        process = subprocess.Popen(_SERVE, stdout=subprocess.PIPE, stderr=errors, text=True)  # noqa: S603 - a constant
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
@@ -111,7 +111,7 @@ def _with_organization(cloud: LocalCloud) -> LocalCloud:
     return replace(cloud, organization_id=made["organizationId"], api_key=made["apiKey"])
 
 
-def _call(method: str, url: str, body: object, key: str = "") -> Any:
+def _call(method: str, url: str, body: object, key: str = "") -> dict[str, Any]:
     headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
     data = None if body is None else json.dumps(body).encode()
     request = Request(url, data, headers, method=method)  # noqa: S310 - the URL is that of the cloud started here
@@ -120,4 +120,5 @@ def _call(method: str, url: str, body: object, key: str = "") -> Any:
             text = reply.read()
     except HTTPError as error:
         raise LocalCloudRefusal(f"{method} {url} answered {error.code}: {error.read().decode()}") from error
-    return json.loads(text) if text else None
+    answer: dict[str, Any] = json.loads(text) if text else {}
+    return answer
