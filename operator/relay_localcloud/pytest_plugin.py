@@ -52,7 +52,7 @@ class LocalCloud:
         return self.control("POST", "/clock", {"advanceSeconds": seconds})
 
     def fault(self, operation: str, effect: dict[str, Any], **more: object) -> dict[str, Any]:
-        """A fault in this organization's requests: `operation` is `METHOD /path/{template}`; `more`: `count`, `skip`."""
+        """A fault in this organization's requests: `operation` is `METHOD /path/{template}`; `more`: count, skip."""
         fault = {"operation": operation, "organizationId": self.organization_id, "effect": effect, **more}
         return self.control("POST", "/faults", fault)
 
