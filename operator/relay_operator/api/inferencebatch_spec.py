@@ -13,6 +13,8 @@ from relay_operator.api.workload import SAME_ACCOUNT
 from relay_operator.records import check, results
 
 MAX_ATTEMPTS: Final = 10
+NANO_PLACES: Final = 9
+"""Decimal places of a dollar in nano-USD."""
 MAX_INLINE_RECORDS: Final = 1000
 """More belong into a ConfigMap or a bucket: an object holds 1.5 MB at most."""
 TRANSIENT_CODES: Final = tuple(map(str, sorted(results.RetryableFailures().statuses))) + tuple(
@@ -213,15 +215,34 @@ class FailurePolicy(Model):
 
 
 class BatchBudget(Model):
-    """What the batch may cost."""
+    """What the batch may cost; one of two spellings."""
 
-    max_cost_nano_usd: int = Field(
+    model_config = rules(
+        ("has(self.maxCost) != has(self.maxCostNanoUsd)", "set exactly one of maxCost and maxCostNanoUsd")
+    )
+
+    max_cost: str | None = Field(
+        None,
+        max_length=16,
+        pattern=r"^[0-9]{1,6}([.][0-9]{1,9})?$",
+        json_schema_extra=field_rules(("self.matches('[1-9]')", "maxCost must be above zero")),
+        description="When the cost reaches this, the batch is cancelled and the answers so far are published. In "
+        'dollars, as a string: "0.50" is fifty cents. What is under way at that moment still costs.',
+    )
+    max_cost_nano_usd: int | None = Field(
+        None,
         ge=1,
         le=10**15,
-        description="When the cost reaches this, the batch is cancelled and the answers so far are published. In "
-        "nano-USD, as `status.usage.costNanoUsd`: 1000000000 is one dollar. What is under way at that moment still "
-        "costs.",
+        description="The same in nano-USD, as `status.usage.costNanoUsd`: 1000000000 is one dollar.",
     )
+
+    @property
+    def limit_nano_usd(self) -> int | None:
+        """What it may cost, in nano-USD."""
+        if self.max_cost is None:
+            return self.max_cost_nano_usd
+        whole, _, fraction = self.max_cost.partition(".")
+        return int(whole + fraction.ljust(NANO_PLACES, "0"))
 
 
 class BatchDeletionPolicy(StrEnum):

@@ -157,6 +157,13 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "credentialsSecretRef belongs to url",
     ),
     "an empty failure policy": ({"failurePolicy": {}}, "set maxFailedRecords, maxFailedPercent or both"),
+    "two budgets": ({"budget": {"maxCost": "0.50", "maxCostNanoUsd": 1}}, "set exactly one of maxCost and"),
+    "an empty budget": ({"budget": {}}, "set exactly one of maxCost and maxCostNanoUsd"),
+    "a budget of nothing": ({"budget": {"maxCost": "0.00"}}, "maxCost must be above zero"),
+    "a budget with a currency": ({"budget": {"maxCost": "$0.50"}}, "spec.budget.maxCost"),
+    "a budget below zero": ({"budget": {"maxCost": "-1"}}, "spec.budget.maxCost"),
+    "a budget in ten places": ({"budget": {"maxCost": "0.1234567891"}}, "spec.budget.maxCost"),
+    "a budget of a million dollars": ({"budget": {"maxCost": "1000000"}}, "spec.budget.maxCost"),
     "metadata of the operator": ({"metadata": {"gpurelay.dev/part": "x"}}, "are the operator's own"),
 }
 
@@ -197,7 +204,7 @@ async def test_suspend_ttl_budget_and_the_deletion_policy_can_be_changed(brisk_w
     change = {
         "suspend": False,
         "ttlSecondsAfterFinished": 100,
-        "budget": {"maxCostNanoUsd": 1},
+        "budget": {"maxCost": "0.50"},
         "deletionPolicy": "Discard",
     }
     await brisk_workspace.kube.patch(KIND, NAME, {"spec": change})

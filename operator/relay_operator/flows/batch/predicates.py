@@ -246,7 +246,7 @@ def ending(spec: InferenceBatchSpec, status: InferenceBatchStatus, now: datetime
         return Ending(reason=Reason.RESULTS_LOST, message=f"the cloud does not find batch {lost.batch_id} any more")
     if round_of(spec, status, now) is Round.OVER:
         return None
-    due, limit = deadline(spec, status), spec.budget.max_cost_nano_usd if spec.budget is not None else None
+    due, limit = deadline(spec, status), spec.budget.limit_nano_usd if spec.budget is not None else None
     if due is not None and now >= due:
         message = f"not finished within {spec.active_deadline_seconds} s (activeDeadlineSeconds)"
         return Ending(reason=Reason.DEADLINE_EXCEEDED, message=message)

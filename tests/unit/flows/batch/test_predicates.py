@@ -227,6 +227,25 @@ def test_a_budget_is_over_all_rounds_and_only_while_something_is_left_to_pay() -
 
 
 @pytest.mark.parametrize(
+    ("dollars", "nano_usd"),
+    [
+        ("0.000000001", 1),
+        ("0.10", 100_000_000),
+        ("0.5", 500_000_000),
+        ("3", 3_000_000_000),
+        ("007.25", 7_250_000_000),
+        ("999999.999999999", 999_999_999_999_999),
+    ],
+)
+def test_a_budget_in_dollars_ends_it_at_exactly_that_cost(dollars: str, nano_usd: int) -> None:
+    spec = batch(budget={"maxCost": dollars}).spec
+    assert predicates.ending(spec, status(sent(usage={"costNanoUsd": nano_usd - 1})), NOON) is None
+    ending = predicates.ending(spec, status(sent(usage={"costNanoUsd": nano_usd})), NOON)
+    assert ending is not None
+    assert ending.reason == "BudgetExceeded"
+
+
+@pytest.mark.parametrize(
     ("policy", "failed", "refused"),
     [
         (None, 100, False),
