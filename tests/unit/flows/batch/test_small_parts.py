@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from relay_operator.api.inferencebatch import InferenceBatchStatus
+    from relay_operator.flows.batch.transfers import LongWork
 
 KEY = ObjectKey("InferenceBatch", "ns", "nightly")
 INTENT = CreateIntent(token="t0ken", name="ns-nightly-0123456789", attempt=1, spec_hash="", started_at=NOON)
@@ -267,6 +268,35 @@ async def test_other_work_for_the_same_object_drops_what_was_under_way() -> None
     assert transfers.state(KEY, _job(Work.PUBLISH)) is Transfer.BUSY
     await transfers.close()
     assert transfers.state(KEY, _job(Work.PUBLISH)) is Transfer.IDLE
+
+
+async def test_nothing_runs_any_more_once_all_long_work_is_closed() -> None:
+    running: set[str] = set()
+    begun = asyncio.Semaphore(0)
+
+    def slow_to_end(name: str, turns: int) -> LongWork:
+        async def work() -> WorkResult:
+            running.add(name)
+            begun.release()
+            try:
+                return await _forever()
+            finally:
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                running.remove(name)
+
+        return work
+
+    transfers = Transfers(Queue[ObjectKey](time.monotonic), Places(4))
+    other = KEY._replace(namespace="other")
+    transfers.start(KEY, _job(), "ns/default", slow_to_end("dropped", 20))
+    transfers.start(other, _job(uid="other"), "other/default", slow_to_end("under way", 1))
+    async with asyncio.timeout(10):
+        await begun.acquire()
+        await begun.acquire()
+    transfers.drop(KEY)
+    await transfers.close()
+    assert running == set()
 
 
 async def test_a_mistake_in_long_work_is_logged_and_tried_again_later(caplog: pytest.LogCaptureFixture) -> None:
