@@ -86,6 +86,7 @@ class Vanished:
     def take_over(self, key: ObjectKey, raw: Mapping[str, JsonValue], surplus: str = "") -> ObjectKey:
         """From here on the object is taken to its end; what is told later of the same one completes what was known.
 
+        What people may let grow and its end does not need is left out: it has to fit into a ConfigMap, and to be read.
         `surplus` is the id of what was made for an object that lives on, and has another.
         """
         number = f"-{hashlib.sha256(surplus.encode()).hexdigest()[:8]}" if surplus else ""
@@ -93,13 +94,18 @@ class Vanished:
         metadata, known = part(raw, "metadata"), self.body(own) if own in self._known else {}
         # Whoever tells of it may know less than others did: what people answered, and its id, are not lost by that.
         answers = {**_answers(known), **part(metadata, "annotations")}
-        annotations = {name: value for name, value in answers.items() if name not in _UNDONE}
+        annotations = {name: value for name, value in _ours({"annotations": answers}).items() if name not in _UNDONE}
         same_create = part(known, "metadata", "annotations").get(CREATE_INTENT) == annotations.get(CREATE_INTENT)
         status = part(known if same_create and not part(raw, "status").get("id") else raw, "status")
         departed: JsonObject = {
             **raw,
+            "spec": _but(part(raw, "spec"), "env"),
             "status": dict(status),
-            "metadata": {**metadata, "annotations": annotations, "deletionTimestamp": rfc3339(self.wall_clock())},
+            "metadata": {
+                **_but(metadata, "managedFields"),
+                "annotations": annotations,
+                "deletionTimestamp": rfc3339(self.wall_clock()),
+            },
         }
         if self._stays(departed):
             logger.info("%s: what it had in the cloud stays there on purpose", key)
@@ -266,6 +272,10 @@ def _merged(before: Mapping[str, JsonValue], patch: Mapping[str, JsonValue]) -> 
         elif value is not None:
             after[name] = value
     return after
+
+
+def _but(members: Mapping[str, JsonValue], left_out: str) -> JsonObject:
+    return {name: value for name, value in members.items() if name != left_out}
 
 
 def _answers(raw: Mapping[str, JsonValue]) -> dict[str, JsonValue]:

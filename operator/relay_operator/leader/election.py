@@ -187,6 +187,7 @@ class Election:
                 lease = await self._read()
                 if lease.holder == self.identity:
                     await self._write(lease, {"holderIdentity": None, "leaseDurationSeconds": 1})
+                    _log.info("the Lease is released")
         except (KubeError, TimeoutError) as error:
             _log.warning("the Lease could not be released, a standby waits %g s: %s", self.times.duration, error)
 

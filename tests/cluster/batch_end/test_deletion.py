@@ -83,6 +83,38 @@ async def test_with_orphan_the_cloud_goes_on(brisk_private_workspace: Workspace)
     assert [each["status"] for each in await batches_in_cloud(workspace)] == ["in_progress"]
 
 
+@pytest.mark.parametrize("replaced", [True, False], ids=["a namesake", "nothing"])
+async def test_what_is_paid_for_while_a_batch_is_forced_away_is_cancelled(
+    brisk_private_workspace: Workspace, *, replaced: bool
+) -> None:
+    """Its create is answered only when another object, or none, has its name."""
+    workspace = brisk_private_workspace
+    control, organization = workspace.cloud.control, workspace.organization
+    await control.settings(batchRecordSeconds=100)
+    await put_prompts(workspace, ALL)
+    await workspace.becomes("CloudAccount", "default")
+    fault = await control.fault(CREATE_BATCH, {"delaySeconds": 3}, organizationId=organization.id, count=1)
+
+    async def sent() -> bool:
+        told = {one["id"]: one for one in (await control.call("GET", "/faults"))["items"]}
+        return bool(told[fault]["applied"])
+
+    await workspace.apply(batch())
+    await eventually(sent, what="the create is under way")
+    await workspace.kube.delete(KIND, NAME)
+    await workspace.kube.patch(KIND, NAME, {"metadata": {"finalizers": None}})
+    await workspace.is_gone(KIND, NAME)
+    if replaced:
+        await workspace.apply(batch(output={"configMapRef": {"name": "others"}}))
+        await workspace.becomes(KIND, NAME, tells("Running"))
+
+    async def states() -> list[str]:
+        return sorted(each["status"] for each in await batches_in_cloud(workspace))
+
+    wanted = ["cancelled", "in_progress"] if replaced else ["cancelled"]
+    await eventually(states, lambda seen: seen == wanted, what="what was made for the former one is cancelled")
+
+
 async def test_the_annotation_abandon_lets_go_without_touching_the_cloud(brisk_private_workspace: Workspace) -> None:
     workspace = brisk_private_workspace
     await _half_done(workspace)

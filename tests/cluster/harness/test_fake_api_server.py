@@ -87,6 +87,8 @@ TABLE: dict[str, tuple[Ask, ...]] = {
     "create that the CRD refuses": (Ask("POST", PODS, gpu_pod("a", count=-1)),),
     "create in a namespace that is missing": (Ask("POST", PODS.format(namespace="missing"), gpu_pod("a")),),
     "create of another kind": (Ask("POST", CONFIG_MAPS, CONFIG), Ask("GET", f"{CONFIG_MAPS}/a")),
+    "create of a ConfigMap with as much as fits": (Ask("POST", CONFIG_MAPS, CONFIG | {"data": {"a": "x" * 2**20}}),),
+    "create of a ConfigMap with more": (Ask("POST", CONFIG_MAPS, CONFIG | {"data": {"a": "x" * 2**20, "b": "c"}}),),
     "read of what is missing": (GET,),
     "status patch": (made(), Ask("PATCH", STATUS, bound()), GET),
     "status patch with the right uid and version": (

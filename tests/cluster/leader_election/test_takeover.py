@@ -14,6 +14,7 @@ from relay_operator.engine.kube import Kube
 from relay_operator.leader.election import Election, LeaseLostError, LeaseTimes
 from relay_operator.leader.label import LeaderLabel
 from relay_operator.leader.owner import own
+from tests.cluster.batch_side import batch, put_prompts, record
 from tests.cluster.operators_client import client_of
 from tests.conftest import OPERATOR_NAMESPACE
 from tests.support.chart import grant_access, rendered
@@ -25,13 +26,14 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from tests.conftest import SharedOperator
+    from tests.conftest import SharedOperator, StartOperator
     from tests.support.controlplane import Cluster
     from tests.support.kube import Kube as Administrator
     from tests.support.localcloud import LocalCloud
     from tests.support.workspace import Workspace
 
 LEASE = "relay-operator"
+DOWNLOAD = "GET /v1/files/{id}/content"
 SELECTED = {"app.kubernetes.io/name": "relay-operator", "app.kubernetes.io/instance": "relay-operator"}
 QUICK = LeaseTimes(duration=2, renew_deadline=1.5, retry=0.2)
 LEASE_SETTINGS = {
@@ -291,3 +293,25 @@ async def test_a_process_whose_lease_another_took_ends_at_once(
         assert "somebody holds it" in str(first.log_lines()[-1]["message"])
     finally:
         await first.kill()
+
+
+async def test_the_lease_is_released_after_long_work_has_ended(
+    unattended_workspace: Workspace, start_operator: StartOperator
+) -> None:
+    workspace = unattended_workspace
+    operator = await start_operator(workspace, **LEASE_SETTINGS)
+    control = workspace.cloud.control
+    await control.settings(batchRecordSeconds=0.01)
+    fault = await control.fault(DOWNLOAD, {"delaySeconds": 60}, organizationId=workspace.organization.id)
+
+    async def downloading() -> bool:
+        told = {one["id"]: one for one in (await control.call("GET", "/faults"))["items"]}
+        return bool(told[fault]["applied"])
+
+    await put_prompts(workspace, [record("r1")])
+    await workspace.apply(batch())
+    await eventually(downloading, what="answers are being fetched")
+    await operator.stop()
+    said = [str(line.get("message")) for line in operator.log_lines()]
+    ended = next(place for place, line in enumerate(said) if line.startswith("long work has ended"))
+    assert ended < said.index("the Lease is released")

@@ -89,13 +89,13 @@ class ApiServer:
         """Called before a request is looked at: what somebody else does just then."""
         self.answers: list[int] = []
         self._now = now
-        self._validate = validate
+        self._validate: Validate = lambda raw: _too_much_data(raw) or validate(raw)
         self._revision = 100
         self._uids = 0
 
     async def start(self) -> web.AppRunner:
         """Listens on a free port of this machine; the caller cleans the runner up."""
-        app = web.Application()
+        app = web.Application(client_max_size=3 * 2**20)
         app.router.add_route("*", "/{path:.*}", self._answer)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await runner.setup()
@@ -377,6 +377,13 @@ def _operated(before: Json, operations: list[dict[str, JsonValue]]) -> Json | No
             case _:
                 pass
     return after
+
+
+def _too_much_data(raw: Json) -> str | None:
+    """What a ConfigMap is refused for."""
+    data = raw.get("data")
+    size = sum(len(str(text).encode()) for text in data.values()) if isinstance(data, dict) else 0
+    return None if size <= 2**20 else "[]: Too long: may not be more than 1048576 bytes"
 
 
 def _refusal(status: int, reason: str, message: str) -> Answer:

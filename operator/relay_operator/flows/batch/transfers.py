@@ -90,6 +90,7 @@ class Transfers:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+            logger.info("long work has ended: the next leader does it again (%d under way)", len(tasks))
 
     async def _run(self, share: Share, work: LongWork) -> WorkResult:
         async with self.places.one(share):

@@ -163,6 +163,9 @@ class Looker(Generic[SpecT, StatusT, ObsT]):
         if name and obj.status.cloud_name and name != obj.status.cloud_name:
             note = f"status.id {obj.status.id} is the cloud's {name!r}, not {obj.status.cloud_name!r}"
             return Sight(Seen.FOREIGN, note=note)
+        givers = frozenset() if obj.status.cloud_name or not name else self._givers(obj, observed)
+        if givers:
+            return Sight(Seen.FOREIGN, note=_belongs(obj.status.id or "", givers))
         ended, sent = memory.terminated
         sent_lately = ended == obj.status.id and self.clock() - sent < self.delays.termination
         if progress is not Progress.GONE and sent_lately:

@@ -161,13 +161,34 @@ async def test_the_next_process_goes_on(ending: World) -> None:
 
 async def test_it_is_remembered_in_no_more_bytes_than_it_had(ending: World) -> None:
     """An object may have half of what fits into a ConfigMap: escaped, it would have three times as many."""
-    ending.apply(annotations={"example.com/note": "é" * 100_000})
+    ending.apply(annotations={CREATE_INTENT + "-note": "é" * 100_000})
     await ending.settle()
     size = len(orjson.dumps(ending.raw()))
     ending.vanish()
     await ending.one_pass()
     (kept,) = ending.left_behind()
     assert len(str(part(kept, "data")["object.json"]).encode()) < size + 1000
+
+
+@pytest.mark.parametrize("where", ["annotations", "env"])
+async def test_one_that_grew_beyond_what_fits_into_a_config_map_is_remembered_and_ended(
+    ending: World, where: str
+) -> None:
+    much = "x" * 2**20
+    grown: dict[str, Json] = {
+        "annotations": {"metadata": {"annotations": {"example.com/note": much}}},
+        "env": {"spec": {"env": [{"name": "NOTE", "value": much}]}},
+    }
+    ending.apply()
+    await ending.settle()
+    ending.server.edit("gpupods", NAMESPACE, "train", grown[where])
+    ending.vanish()
+    await ending.one_pass()
+    assert len(ending.left_behind()) == 1
+    await ending.restart()
+    await ending.informer.vanished.load()
+    await ending.wait(60)
+    assert (ending.pods.live, ending.left_behind()) == ([], [])
 
 
 async def test_it_is_ended_only_once_it_is_written_down(ending: World) -> None:

@@ -457,6 +457,28 @@ async def test_what_two_objects_record_is_changed_and_ended_by_neither(world: Wo
     assert cloud_id not in {record.id for record in world.pods.live}
 
 
+async def test_an_id_without_a_name_is_not_believed_if_another_object_gave_the_name(world: World) -> None:
+    """Whoever may write a status may know an id before its own object has recorded it."""
+    world.pods.listable = False
+    world.pods.fail("create", lost(acted=True))
+    world.apply()
+    await world.one_pass()
+    (victim,) = world.pods.live
+    world.apply("other", annotations={PAUSED: "true"})
+    await world.settle()
+    world.server.edit("gpupods", NAMESPACE, "other", {"status": {"id": victim.id}}, status=True)
+    world.annotate("other", paused=None)
+    await world.settle()
+    assert _told(world, "other").startswith(
+        f"IdentityMismatch: the resource {victim.id} belongs to GpuPod/team-a/train"
+    )
+    world.change("other", powerState="Stopped")
+    world.delete("other")
+    await world.wait(60)
+    assert victim in world.pods.live
+    assert world.pods.count("stop") == 0
+
+
 async def test_both_go_on_once_one_of_them_lets_go(world: World) -> None:
     await _with_one_id(world)
     await world.settle()
