@@ -49,6 +49,7 @@ async def forward(
     except (aiohttp.ClientError, TimeoutError, OSError) as failure:
         raise body.fault or bad_upstream(url, failure) from failure
     async with answer:
+        await passage.turn()  # upstreams may answer many requests at once
         response = Streamed(
             status=answer.status, reason=answer.reason, headers=confined(answer.headers, passage.prefix)
         )
@@ -70,9 +71,10 @@ def bad_upstream(url: URL, failure: BaseException) -> ApiError:
 
 async def _pour(source: aiohttp.StreamReader, passage: Passage, response: web.StreamResponse) -> None:
     async for piece in source.iter_any():
-        await passage.turn()
         async with asyncio.timeout(SILENT_SECONDS):
             await response.write(piece)
+        if not source.at_eof():
+            await passage.turn()
     await response.write_eof()
 
 

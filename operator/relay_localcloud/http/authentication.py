@@ -1,6 +1,8 @@
 """The layer that finds out who calls, before faults and routes see the request."""
 
+import hashlib
 from collections.abc import Callable
+from typing import Final
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -10,6 +12,9 @@ from relay_localcloud.http.exchange import exchange_of
 from relay_localcloud.http.principal import Principal
 from relay_localcloud.http.turns import REFUSED, Turns
 from relay_localcloud.kernel.store import Store, Tx
+
+KNOWN: Final = 10_000
+"""Credentials that are remembered as good; any other takes its turn among the refused before it is looked up."""
 
 
 class Authentication:
@@ -30,21 +35,40 @@ class Authentication:
         self._holder = holder
         self._refused = refused
         self._turns = turns
+        self._known: Final[dict[bytes, None]] = {}  # SHA-256 of each, the oldest first
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on with its principal, or answer 401."""
         exchange = exchange_of(scope)
         if exchange.operation is not None and scope["path"].startswith("/v1/"):
             try:
-                credential = self._credential(Headers(scope=scope))
-                with self._store.transaction() as tx:
-                    principal = self._holder(tx, credential)
+                principal = await self._caller(Headers(scope=scope))
             except ApiError as error:
-                await self._turns.of(REFUSED)
                 await self._refused(error, scope)(scope, receive, send)
                 return
             exchange.principal = principal.acting_in(exchange.path_params.get("orgId", principal.organization_id))
         await self._app(scope, receive, send)
+
+    async def _caller(self, headers: Headers) -> Principal:
+        """ApiError 401; who floods with keys that nobody has waits for others who do, and delays nobody else."""
+        try:
+            credential = self._credential(headers)
+        except ApiError:
+            await self._turns.of(REFUSED)
+            raise
+        digest = hashlib.sha256(credential.encode()).digest()
+        if digest not in self._known:
+            await self._turns.of(REFUSED)
+        try:
+            with self._store.transaction() as tx:
+                principal = self._holder(tx, credential)
+        except ApiError:
+            self._known.pop(digest, None)
+            raise
+        self._known[digest] = None
+        if len(self._known) > KNOWN:
+            del self._known[next(iter(self._known))]
+        return principal
 
 
 def bearer(headers: Headers) -> str:
