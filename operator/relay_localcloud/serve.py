@@ -1,7 +1,6 @@
 """`relay-localcloud serve`: three ports, one process, the ready line, and a clean end."""
 
 import asyncio
-import ctypes
 import json
 import logging
 import signal
@@ -28,14 +27,12 @@ from relay_localcloud.gateway.endpoints import Names
 from relay_localcloud.gateway.server import GatewayServer
 from relay_localcloud.http.servers import ListenError, Server, listen
 from relay_localcloud.identity.organizations import Founded
-from relay_localcloud.kernel import disk
+from relay_localcloud.kernel import disk, memory
 from relay_localcloud.kernel.disk import StateError, StateFileError
 from relay_localcloud.kernel.store import Store
 
 _log = logging.getLogger("relay_localcloud")
 _LONGEST_START_SECONDS = 30
-_M_MMAP_THRESHOLD = -3
-_LARGE_BLOCK_BYTES = 128 * 1024
 
 
 @dataclass(frozen=True)
@@ -71,19 +68,13 @@ def start(chosen: Namespace) -> int:
     options = Options(
         chosen.state, chosen.clock, chosen.seed, *switches, reach, not is_loopback(chosen.host), chosen.key_file
     )
-    _return_large_blocks()
+    memory.return_large_blocks()
     try:
         uvloop.run(serve(binding, options))
     except (StateError, ListenError, StateFileError) as error:
         sys.stderr.write(f"relay-localcloud: {error}\n")
         return 1
     return 0
-
-
-def _return_large_blocks() -> None:
-    """Hold glibc's threshold at its default: each large body raises it, and then large bodies stay on the heap."""
-    if adjust := getattr(ctypes.CDLL(None), "mallopt", None):  # other C libraries have no such threshold
-        adjust(_M_MMAP_THRESHOLD, _LARGE_BLOCK_BYTES)
 
 
 async def serve(binding: Binding, options: Options) -> None:
@@ -123,13 +114,14 @@ async def _run(cloud: Cloud, servers: list[Server | GatewayServer], line: str) -
     sys.stdout.flush()
     async with cloud.upstreams, cloud.deliveries, cloud.batches:
         clock = asyncio.create_task(cloud.clock.run())
-        stopping = asyncio.create_task(ended.wait())
+        stopping, returning = asyncio.create_task(ended.wait()), asyncio.create_task(memory.return_small_blocks())
         # Only the signal may end it: a defect in the clock must not leave a cloud behind whose time stands still.
         done, _ = await asyncio.wait([clock, stopping, *serving], return_when=asyncio.FIRST_COMPLETED)
         for server in servers:
             server.end()
         clock.cancel()
         stopping.cancel()
+        returning.cancel()
         await asyncio.gather(*serving)
         with suppress(asyncio.CancelledError):
             await clock
