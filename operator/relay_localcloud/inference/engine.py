@@ -8,11 +8,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import islice
+from typing import Final
 
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.inference.charges import Usage
 from relay_localcloud.inference.errors import of_api_error
 from relay_localcloud.models.built_in import BuiltInModel
+
+LARGEST_ANSWER: Final = 10 * 1024 * 1024
+"""Bytes of an answer: of a built-in model, the texts of all its choices (assumed)."""
 
 _WORD = re.compile(r"\s*\S+")
 _DONE = "done"
@@ -78,7 +82,7 @@ class Turn:
 
 
 def turn(model: BuiltInModel, prompt: Prompt) -> Turn:
-    """The model's turn; InferenceError if the model is one that fails."""
+    """The model's turn; InferenceError if the model is one that fails, or all choices together are too large."""
     if model.failure is not None:
         raise of_api_error(ApiError(*model.failure))
     if not model.calls_tools:
@@ -125,5 +129,10 @@ def _spoken(prompt: Prompt, text: str) -> Turn:
     if prompt.limit is not None and spoken > prompt.limit:
         *_, last = islice(_WORD.finditer(text), prompt.limit)
         finish, stop_sequence, text, spoken = Finish.LENGTH, None, text[: last.end()], prompt.limit
+    size = len(text.encode()) * prompt.choices
+    if size > LARGEST_ANSWER:
+        raise of_api_error(
+            ApiError(400, f"n: {prompt.choices} choices have {size} bytes, and an answer at most {LARGEST_ANSWER}.")
+        )
     taken = spoken * prompt.choices
     return Turn(finish, text, prompt.input_tokens, taken, prompt.choices, stop_sequence=stop_sequence)

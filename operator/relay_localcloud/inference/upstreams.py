@@ -12,6 +12,7 @@ from pydantic_core import from_json
 
 from relay_localcloud.egress.reach import Reach
 from relay_localcloud.http.json_values import MOST_VALUES, has_more
+from relay_localcloud.inference.engine import LARGEST_ANSWER
 from relay_localcloud.inference.errors import (
     INVALID_REQUEST,
     PAYLOAD_TOO_LARGE,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 CONNECT_SECONDS: Final = 10.0
 SILENT_SECONDS: Final = 300.0
 WHOLE_SECONDS: Final = 3600.0
-LARGEST_ANSWER: Final = 64 * 1024 * 1024
 LARGEST_REFUSAL: Final = 64 * 1024
 """Of more nothing is told."""
 
@@ -106,11 +106,14 @@ class Upstreams:
         async with self._posted(server, family, body) as response:
             yield ""
             data: list[str] = []
+            size = 0
             async for line in _lines(response):
                 if line.startswith("data:"):
                     data.append(line[5:].removeprefix(" "))
+                    size += len(line.encode()) + 1
+                    _require_small(size)
                 elif not line and data:
-                    event, data = "\n".join(data), []
+                    event, data, size = "\n".join(data), [], 0
                     await _require_few_values(event.encode())
                     yield event
 
@@ -196,8 +199,12 @@ async def _lines(response: "aiohttp.ClientResponse") -> AsyncIterator[str]:
         for line in lines:
             yield rest.rstrip(b"\r").decode(errors="replace")
             rest = bytearray(line)
-        if len(rest) > LARGEST_ANSWER:
-            raise _unwell(f"sent an event of more than {LARGEST_ANSWER} bytes")
+        _require_small(len(rest))
+
+
+def _require_small(event_bytes: int) -> None:
+    if event_bytes > LARGEST_ANSWER:
+        raise _unwell(f"sent an event of more than {LARGEST_ANSWER} bytes")
 
 
 async def _require_few_values(raw: bytes) -> None:
