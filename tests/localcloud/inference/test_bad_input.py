@@ -87,9 +87,13 @@ BAD_CHAT_FIELDS: dict[str, Any] = {
 }
 
 BAD_MESSAGES_FIELDS: dict[str, Any] = {
-    "messages": [[{"role": "tool", "content": "x"}], [{"role": "assistant", "content": None}]],
+    "messages": [
+        [{"role": "tool", "content": "x"}],
+        [{"role": "assistant", "content": None}],
+        [{"role": "user", "content": "x"}] * 10_001,
+    ],
     "system": [1, {}, [1], [{"type": "text"}]],
-    "stop_sequences": ["x", [1]],
+    "stop_sequences": ["x", [1], ["x"] * 17],
     "top_k": [-1, 0.5],
     "tools": [{}, [1]],
     "tool_choice": ["auto", []],
@@ -123,6 +127,25 @@ async def test_a_bad_field_is_400_and_named(organization: Organization, path: st
     answer = await call(organization, "POST", path, body)
     assert refusal(answer, path) == (400, "invalid_request_error", None)
     assert answer.body["error"]["message"].startswith(field)
+
+
+@pytest.mark.parametrize("less", [1, 0])
+@pytest.mark.parametrize(
+    ("path", "field", "most"),
+    [
+        (CHAT, "n", 128),
+        (CHAT, "stop", 4),
+        (MESSAGES, "stop_sequences", 16),
+        (CHAT, "messages", 10_000),
+        (MESSAGES, "messages", 10_000),
+    ],
+)
+async def test_as_many_as_there_may_be_are_taken(
+    organization: Organization, path: str, field: str, most: int, less: int
+) -> None:
+    body: dict[str, Any] = (chat if path == CHAT else message)("x")
+    value = most - less if field == "n" else (body.get(field) or ["stop"]) * (most - less)
+    assert (await call(organization, "POST", path, {**body, field: value})).status == 200
 
 
 async def test_the_sentence_never_repeats_what_was_sent(organization: Organization) -> None:
