@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import resource
 import signal
 import socket
 import ssl
@@ -26,6 +27,7 @@ from relay_localcloud.gateway.directory import Directory
 from relay_localcloud.gateway.endpoints import Names
 from relay_localcloud.gateway.server import GatewayServer
 from relay_localcloud.http.servers import ListenError, Server, listen
+from relay_localcloud.http.visitors import Visitors
 from relay_localcloud.identity.organizations import Founded
 from relay_localcloud.kernel import disk, memory
 from relay_localcloud.kernel.disk import StateError, StateFileError
@@ -33,6 +35,7 @@ from relay_localcloud.kernel.store import Store
 
 _log = logging.getLogger("relay_localcloud")
 _LONGEST_START_SECONDS = 30
+_DESCRIPTORS = 65_536
 
 
 @dataclass(frozen=True)
@@ -69,12 +72,21 @@ def start(chosen: Namespace) -> int:
         chosen.state, chosen.clock, chosen.seed, *switches, reach, not is_loopback(chosen.host), chosen.key_file
     )
     memory.return_large_blocks()
+    _take_descriptors()
     try:
         uvloop.run(serve(binding, options))
     except (StateError, ListenError, StateFileError) as error:
         sys.stderr.write(f"relay-localcloud: {error}\n")
         return 1
     return 0
+
+
+def _take_descriptors() -> None:
+    """As many as may be had without asking: connections of strangers must not leave none for our own."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    enough = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
+    if soft < enough:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (enough, hard))
 
 
 async def serve(binding: Binding, options: Options) -> None:
@@ -94,9 +106,14 @@ async def serve(binding: Binding, options: Options) -> None:
         tls = _tls(binding, options, stack)
         *api_listeners, gateway_listener = listeners
         apis = zip(app.apis(cloud, options, Reset(document, founded)), api_listeners, strict=True)
-        directory = Directory(store, cloud.clock.now)
-        gateway = GatewayServer(directory, binding.workload_names, cloud.under_way, cloud.turns, gateway_listener, tls)
-        servers: list[Server | GatewayServer] = [*(Server(api, listener, tls) for api, listener in apis), gateway]
+        directory, visitors = Directory(store, cloud.clock.now), Visitors(store)
+        gateway = GatewayServer(
+            directory, binding.workload_names, cloud.under_way, cloud.turns, visitors, gateway_listener, tls
+        )
+        servers: list[Server | GatewayServer] = [
+            *(Server(api, visitors, listener, tls) for api, listener in apis),
+            gateway,
+        ]
         line = _ready_line(urls, founded)
         await _run(cloud, servers, line)
 

@@ -5,7 +5,8 @@ Of each request: which workload, whether it may pass, and what answers it.
 
 import asyncio
 from functools import partial
-from typing import Final
+from http import HTTPStatus
+from typing import Any, Final, cast
 
 import aiohttp
 from aiohttp import web
@@ -20,12 +21,20 @@ from relay_localcloud.gateway.forwarding import forward, open_session
 from relay_localcloud.gateway.headers import to_workload
 from relay_localcloud.gateway.passages import Passage, Passages, admit
 from relay_localcloud.gateway.websockets import bridge, echo_messages, is_handshake
+from relay_localcloud.http.connections import (
+    HEAD_SECONDS,
+    LARGEST_HEAD,
+    MOST_HEADERS,
+    TOO_LARGE,
+    TOO_LATE,
+    last_answer,
+)
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.http.turns import Turns
 from relay_localcloud.http.under_way import Replaced, UnderWay, replaced_error
+from relay_localcloud.http.visitors import Visitors
 
 _KEEP_ALIVE_SECONDS: Final = 75.0
-_LINE_BYTES: Final = 65_536
 _MOST_HOPS: Final = 32
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -91,7 +100,61 @@ class _Handler:
 
 
 class _Connection(web.RequestHandler):
-    """One client; what is no HTTP is answered as every other error, and a defect here is a 500 with its traceback."""
+    """One client; what is no HTTP is answered as every other error, and a defect here is a 500 with its traceback.
+
+    Its heads have the bounds of `http/connections.py`; one more than its address may have is ended at once.
+    """
+
+    _visitor: str | None = None
+    _deadline: asyncio.TimerHandle | None = None
+    _head_bytes = 0
+
+    def __init__(self, visitors: Visitors, server: web.Server, **more: Any) -> None:  # noqa: ANN401 - aiohttp's own
+        super().__init__(server, **more)
+        self._visitors = visitors
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Wait for the first head, or end it."""
+        super().connection_made(transport)
+        self._visitor = self._visitors.come(transport)
+        if self._visitor is None:
+            cast(asyncio.Transport, transport).abort()
+        else:
+            self._await_head()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Count it no more."""
+        if self._visitor is not None:
+            self._visitors.go(self._visitor)
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read a head, no further than its bound, or what follows one."""
+        next_request = self._waiter
+        super().data_received(data)
+        if next_request is None or next_request.done():
+            self._head_bytes = 0
+            self._stop_waiting()
+            return
+        self._head_bytes += len(data)
+        if self._head_bytes > LARGEST_HEAD:
+            self._refuse(*TOO_LARGE)
+        elif self._deadline is None:
+            self._await_head()
+
+    def _await_head(self) -> None:
+        self._deadline = self._loop.call_later(HEAD_SECONDS, self._refuse, *TOO_LATE)
+
+    def _stop_waiting(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _refuse(self, status: HTTPStatus, message: str) -> None:
+        if self._head_bytes and self.transport is not None:
+            self.transport.write(last_answer(status, message))
+        self.force_close()
 
     def handle_error(
         self, request: web.BaseRequest, status: int = 500, exc: BaseException | None = None, message: str | None = None
@@ -110,21 +173,26 @@ class _Connection(web.RequestHandler):
 class Connections:
     """Everything that is open at the gateway's port."""
 
-    def __init__(self, directory: Directory, names: Names, under_way: UnderWay, turns: Turns) -> None:
+    def __init__(
+        self, directory: Directory, names: Names, under_way: UnderWay, turns: Turns, visitors: Visitors
+    ) -> None:
         self._handler = _Handler(directory, names, under_way, turns)
+        self._visitors = visitors
         self._server = web.Server(self._handler, handler_cancellation=True)
         self._loop = asyncio.get_running_loop()
 
     def open(self) -> asyncio.Protocol:
         """What speaks with the next client."""
         return _Connection(
+            self._visitors,
             self._server,
             loop=self._loop,
-            access_log=None,  # type: ignore[arg-type] # documented to turn it off
+            access_log=None,
             auto_decompress=False,
             keepalive_timeout=_KEEP_ALIVE_SECONDS,
-            max_line_size=_LINE_BYTES,
-            max_field_size=_LINE_BYTES,
+            max_headers=MOST_HEADERS,
+            max_line_size=LARGEST_HEAD,
+            max_field_size=LARGEST_HEAD,
         )
 
     async def close(self, within: float) -> None:

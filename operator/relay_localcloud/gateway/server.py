@@ -9,6 +9,7 @@ from relay_localcloud.gateway.directory import Directory
 from relay_localcloud.gateway.endpoints import Names
 from relay_localcloud.http.turns import Turns
 from relay_localcloud.http.under_way import UnderWay
+from relay_localcloud.http.visitors import Visitors
 
 if TYPE_CHECKING:
     from relay_localcloud.gateway.connections import Connections
@@ -25,6 +26,7 @@ class GatewayServer:
         names: Names,
         under_way: UnderWay,
         turns: Turns,
+        visitors: Visitors,
         listener: socket.socket,
         tls: ssl.SSLContext | None,
     ) -> None:
@@ -32,6 +34,7 @@ class GatewayServer:
         self._names = names
         self._under_way = under_way
         self._turns = turns
+        self._visitors = visitors
         self._listener = listener
         self._tls = tls
         self._connections: Connections | None = None
@@ -61,5 +64,5 @@ class GatewayServer:
             # It takes a fifth of the start, and nobody may ever visit a workload.
             from relay_localcloud.gateway.connections import Connections  # noqa: PLC0415
 
-            self._connections = Connections(self._directory, self._names, self._under_way, self._turns)
+            self._connections = Connections(self._directory, self._names, self._under_way, self._turns, self._visitors)
         return self._connections.open()

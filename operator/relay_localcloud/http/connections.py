@@ -3,10 +3,11 @@
 import asyncio
 import json
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from relay_localcloud.http.visitors import Visitors
 from relay_localcloud.kernel.refusals import CODES
 
 ABORT: Final = "relay_localcloud.abort"
@@ -17,24 +18,50 @@ LARGEST_HEAD: Final = 64 * 1024
 MOST_HEADERS: Final = 100
 HEAD_SECONDS: Final = 10.0
 """How long a head may take; also how long a connection may be open before anything comes."""
+TOO_LARGE: Final = (
+    HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+    f"A request's head has at most {LARGEST_HEAD} bytes.",
+)
+TOO_LATE: Final = (HTTPStatus.REQUEST_TIMEOUT, f"A request's head takes at most {HEAD_SECONDS:g} seconds.")
 LINGER_SECONDS: Final = 2.0
 """How long a refused client has to read why: of a connection that is closed while it sends, it may read nothing."""
 
 
-class Connection(HttpToolsProtocol):
-    """Its requests know how to end it; a head that is too large is answered 431, one that is too slow 408."""
+def last_answer(status: HTTPStatus, message: str) -> bytes:
+    """A refusal of what nobody has read, after which its connection ends."""
+    head = f"HTTP/1.1 {status.value} {status.phrase}\r\nconnection: close\r\ncontent-type: application/json\r\n"
+    body = json.dumps({"error": message, "code": CODES[status]})
+    return f"{head}content-length: {len(body)}\r\n\r\n{body}".encode()
 
+
+class Connection(HttpToolsProtocol):
+    """Its requests know how to end it; a head that is too large is answered 431, one that is too slow 408.
+
+    One more than its client's address may have is ended at once.
+    """
+
+    _visitor: str | None = None
     _in_head = True
     _head_bytes = 0
     _message_ended = False
     _refused = False
     _deadline: asyncio.TimerHandle | None = None
 
+    def __init__(self, visitors: Visitors, *arguments: Any, **more: Any) -> None:  # noqa: ANN401 - uvicorn's own
+        super().__init__(*arguments, **more)
+        self._visitors = visitors
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._await_head()
+        self._visitor = self._visitors.come(transport)
+        if self._visitor is None:
+            transport.abort()
+        else:
+            self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        if self._visitor is not None:
+            self._visitors.go(self._visitor)
         self._stop_waiting()
         super().connection_lost(exc)
 
@@ -52,9 +79,7 @@ class Connection(HttpToolsProtocol):
         # Of what came after the end of a request nobody knows how much is the next one's.
         self._head_bytes += 0 if self._message_ended else len(data)
         if self._head_bytes > LARGEST_HEAD:
-            self._refuse(
-                HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"A request's head has at most {LARGEST_HEAD} bytes."
-            )
+            self._refuse(*TOO_LARGE)
         elif self._head_bytes and self._deadline is None and self.cycle.response_complete:
             self._await_head()
 
@@ -69,6 +94,8 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._in_head, self._head_bytes = False, 0
+        if self._head_size > LARGEST_HEAD:
+            self._refuse(*TOO_LARGE)
         if not self._is_over:
             self._stop_waiting()
             super().on_headers_complete()
@@ -82,6 +109,12 @@ class Connection(HttpToolsProtocol):
         if not self._is_over:
             super().on_message_complete()
 
+    @property
+    def _head_size(self) -> int:
+        """Of a head that is whole, as clients usually write it."""
+        line = len(self.parser.get_method()) + len(self.url) + len("  HTTP/1.1\r\n\r\n")
+        return line + sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)
+
     def _await_head(self) -> None:
         self._deadline = self.loop.call_later(HEAD_SECONDS, self._head_is_late)
 
@@ -93,7 +126,7 @@ class Connection(HttpToolsProtocol):
     def _head_is_late(self) -> None:
         self._deadline = None
         if self._head_bytes:
-            self._refuse(HTTPStatus.REQUEST_TIMEOUT, f"A request's head takes at most {HEAD_SECONDS:g} seconds.")
+            self._refuse(*TOO_LATE)
         else:
             self.transport.close()
 
@@ -104,9 +137,7 @@ class Connection(HttpToolsProtocol):
         self._refused = True
         is_answered = self.cycle is None or self.cycle.response_complete
         if is_answered:
-            head = f"HTTP/1.1 {status.value} {status.phrase}\r\nconnection: close\r\ncontent-type: application/json\r\n"
-            body = json.dumps({"error": message, "code": CODES[status]})
-            self.transport.write(f"{head}content-length: {len(body)}\r\n\r\n{body}".encode())
+            self.transport.write(last_answer(status, message))
         if not is_answered or not self.transport.can_write_eof():  # TLS has no half of a connection
             self.transport.close()
             return

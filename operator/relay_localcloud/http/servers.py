@@ -5,11 +5,14 @@ import socket
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import Any, cast
 
 import uvicorn
 from starlette.types import ASGIApp
 
 from relay_localcloud.http.connections import Connection
+from relay_localcloud.http.visitors import Visitors
 
 
 class ListenError(Exception):
@@ -19,11 +22,11 @@ class ListenError(Exception):
 class Server(uvicorn.Server):
     """One port. Signals are the process's affair, and being ready can be waited for."""
 
-    def __init__(self, app: ASGIApp, listener: socket.socket, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, app: ASGIApp, visitors: Visitors, listener: socket.socket, tls: ssl.SSLContext | None) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
-                http=Connection,
+                http=cast(Any, partial(Connection, visitors)),  # it is called, and nothing else
                 ws="none",
                 lifespan="off",
                 log_config=None,

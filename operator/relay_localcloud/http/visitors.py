@@ -1,0 +1,45 @@
+"""Who has connections open, over all ports: beyond loopback, an address has a bounded number of them."""
+
+import asyncio
+from collections import Counter
+from ipaddress import IPv6Address, IPv6Network, ip_address
+from typing import Final
+
+from relay_localcloud.kernel.store import Store
+
+_PREFIX_OF_ONE: Final = 64
+"""Bits of IPv6 by which a network is one visitor's: it has as many addresses below it as it wants."""
+
+
+class Visitors:
+    """Counts the open connections of each address."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._open: Counter[str] = Counter()
+
+    def come(self, transport: asyncio.BaseTransport) -> str | None:
+        """Whose connection this is, counted until `go`; None if it is one too many."""
+        peer = transport.get_extra_info("peername")
+        visitor = visitor_at(str(peer[0])) if peer else ""  # who has hung up already has no address
+        most = self._store.settings.connections_per_address
+        if most and self._store.beyond_loopback and self._open[visitor] >= most:
+            return None
+        self._open[visitor] += 1
+        return visitor
+
+    def go(self, visitor: str) -> None:
+        """A connection has ended."""
+        self._open[visitor] -= 1
+        if not self._open[visitor]:
+            del self._open[visitor]
+
+
+def visitor_at(host: str) -> str:
+    """What counts as one address: an address of IPv4, however it is written, or a network of IPv6."""
+    address = ip_address(host.partition("%")[0])
+    if not isinstance(address, IPv6Address):
+        return str(address)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return str(IPv6Network((address, _PREFIX_OF_ONE), strict=False))
