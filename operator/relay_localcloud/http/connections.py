@@ -23,6 +23,8 @@ TOO_LARGE: Final = (
     f"A request's head has at most {LARGEST_HEAD} bytes.",
 )
 TOO_LATE: Final = (HTTPStatus.REQUEST_TIMEOUT, f"A request's head takes at most {HEAD_SECONDS:g} seconds.")
+_PIECE: Final = 16 * 1024
+"""Bytes that are parsed at once: of what came with the end of a request, so many at most count towards no head."""
 LINGER_SECONDS: Final = 2.0
 """How long a refused client has to read why: of a connection that is closed while it sends, it may read nothing."""
 
@@ -70,8 +72,12 @@ class Connection(HttpToolsProtocol):
         return self._refused or self.transport.is_closing()
 
     def data_received(self, data: bytes) -> None:
-        if self._refused:
-            return
+        for start in range(0, len(data), _PIECE):
+            if self._is_over:
+                return
+            self._parse(data[start : start + _PIECE])
+
+    def _parse(self, data: bytes) -> None:
         self._message_ended = False
         super().data_received(data)
         if not self._in_head or self._is_over:
