@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from aiohttp import web
 
 if TYPE_CHECKING:
+    import ssl
     from types import TracebackType
 
 USAGE = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
@@ -33,6 +34,7 @@ class ModelServer:
     """Where set, every answer waits for it, after `body` was sent."""
     received: list[tuple[dict[str, str], Any]] = field(default_factory=list)
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
+    tls: ssl.SSLContext | None = None
     url: str = ""
     _runner: web.AppRunner | None = None
 
@@ -41,8 +43,9 @@ class ModelServer:
         application.router.add_post("/v1/{tail:.*}", self._take)
         self._runner = web.AppRunner(application, shutdown_timeout=0.1, handler_cancellation=True)
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}/v1"
+        await web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=self.tls).start()
+        scheme = "http" if self.tls is None else "https"
+        self.url = f"{scheme}://127.0.0.1:{self._runner.addresses[0][1]}/v1"
         return self
 
     async def __aexit__(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from aiohttp import web
 
 if TYPE_CHECKING:
+    import ssl
     from types import TracebackType
 
 
@@ -44,6 +45,7 @@ class Receiver:
     received: list[Received] = field(default_factory=list)
     hang: asyncio.Event | None = None
     """Where set, every call waits for it."""
+    tls: ssl.SSLContext | None = None
     url: str = ""
     _runner: web.AppRunner | None = None
 
@@ -52,9 +54,9 @@ class Receiver:
         application.router.add_route("*", "/{tail:.*}", self._take)
         self._runner = web.AppRunner(application, shutdown_timeout=0.1)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0)
-        await site.start()
-        self.url = f"http://127.0.0.1:{self._runner.addresses[0][1]}/hook"
+        await web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=self.tls).start()
+        scheme = "http" if self.tls is None else "https"
+        self.url = f"{scheme}://127.0.0.1:{self._runner.addresses[0][1]}/hook"
         return self
 
     async def __aexit__(
