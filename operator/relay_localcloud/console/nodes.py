@@ -4,16 +4,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from sqlalchemy import RowMapping, func, select
+from sqlalchemy import func, select
 
 from relay_localcloud.capacity.catalog import GPU_MODELS, LOCATIONS
 from relay_localcloud.capacity.claims import claims
-from relay_localcloud.capacity.nodes import nodes
-from relay_localcloud.clusters.clusters import clusters
+from relay_localcloud.capacity.nodes import NODES, Node, nodes
+from relay_localcloud.capacity.reservations import reserved_units
 from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.wording import counted
+from relay_localcloud.console.workloads import KINDS
 from relay_localcloud.kernel.store import Tx
-from relay_localcloud.workloads.workloads import workloads
 
 _ON_A_PAGE: Final = 24
 _UNITS_SHOWN: Final = 64
@@ -22,44 +22,50 @@ _COLOURS: Final = 6
 
 
 def sentence(tx: Tx) -> str:
-    """How many nodes and GPUs there are, and how many are up and taken."""
+    """How many nodes there are in each status, and how many of their GPUs somebody holds."""
     node = nodes.c
-    totals = select(func.count(), func.sum(node.gpu_count), func.sum(node.gpu_count - node.free_count))
-    there = tx.connection.execute(totals.where(node.removed_at.is_(None))).one()
-    silent = select(func.count()).where(node.removed_at.is_(None), node.reporting.is_(False))
-    down = int(tx.connection.execute(silent).scalar_one())
-    up = "all report" if not down else f"{down:,} silent"
-    return f"{counted(there[0], 'node')}, {up}; {there[2] or 0:,} of {counted(there[1] or 0, 'GPU')} taken."
+    query = select(node.hold, node.reporting, func.count(), func.sum(node.gpu_count))
+    query = query.where(node.removed_at.is_(None)).group_by(node.hold, node.reporting)
+    by_status: Counter[str] = Counter()
+    gpus = 0
+    for hold, reporting, count, units in tx.connection.execute(query):
+        by_status[hold or ("online" if reporting else "offline")] += count
+        gpus += units
+    taken = tx.connection.execute(select(func.count()).select_from(claims)).scalar_one()
+    statuses = ", ".join(f"{count:,} {status}" for status, count in by_status.most_common())
+    return f"{counted(by_status.total(), 'node')}: {statuses or 'none'}; {taken:,} of {counted(gpus, 'GPU')} taken."
 
 
 def content(reading: Reading) -> dict[str, object]:
     """Every node in the order in which they came, or one."""
     tx, node = reading.tx, nodes.c
     after, only = reading.requested.number("after"), reading.requested.word("node")
-    query = select(nodes).where(node.removed_at.is_(None)).order_by(node.sequence).limit(_ON_A_PAGE + 1)
+    query = select(*NODES.columns.values()).where(node.removed_at.is_(None)).order_by(node.sequence)
     if after is not None:
         query = query.where(node.sequence > after)
     if only is not None:
         query = query.where(node.id == only)
-    found = tx.connection.execute(query).mappings().all()
-    part = reading.part(found, _ON_A_PAGE, lambda row: row["sequence"], "after")
-    units = _units(tx, [row["id"] for row in part.rows])
+    found = [NODES.of(row) for row in tx.connection.execute(query.limit(_ON_A_PAGE + 1))]
+    part = reading.part(found, _ON_A_PAGE, lambda each: each.sequence, "after")
+    shown = [each.id for each in part.rows]
+    units, reserved = _units(tx, shown), _reserved(tx, shown)
     names = _names(tx, {workload for held in units.values() for workload in held.values()})
-    cards = [_card(row, units.get(row["id"], {}), names) for row in part.rows]
+    cards = [_card(each, units.get(each.id, {}), reserved[each.id], names) for each in part.rows]
     return {"sentence": sentence(tx), "cards": cards, "part": part, "most_units": _UNITS_SHOWN}
 
 
-def _card(row: RowMapping, units: Mapping[int, str], names: Mapping[str, str]) -> dict[str, object]:
+def _card(node: Node, units: Mapping[int, str], reserved: set[int], names: Mapping[str, str]) -> dict[str, object]:
     """A node, its holders in the order of their first units, and who holds which unit."""
-    model, place = GPU_MODELS.get(row["gpu_model_id"]), LOCATIONS.get(row["location"])
+    model, place = GPU_MODELS.get(node.gpu_model_id), LOCATIONS.get(node.location)
     holders = {
         workload: {"id": workload, "name": names.get(workload, workload), "units": count, "colour": number % _COLOURS}
         for number, (workload, count) in enumerate(Counter(units.values()).items())
     }
     return {
-        "row": row,
-        "model": model.name if model else row["gpu_model_id"],
-        "where": place.name if place else row["location"],
+        "node": node,
+        "model": model.name if model else node.gpu_model_id,
+        "where": place.name if place else node.location,
+        "reserved": reserved,
         "units": {number: holders[workload] for number, workload in units.items()},
         "holders": list(holders.values()),
     }
@@ -76,9 +82,19 @@ def _units(tx: Tx, node_ids: Sequence[str]) -> dict[str, dict[int, str]]:
     return found
 
 
+def _reserved(tx: Tx, node_ids: Sequence[str]) -> dict[str, set[int]]:
+    """Which units are reserved and held by nobody, by node."""
+    unit = reserved_units.c
+    query = select(unit.node_id, unit.unit).where(unit.node_id.in_(node_ids), unit.free)
+    found: dict[str, set[int]] = {node_id: set() for node_id in node_ids}
+    for row in tx.connection.execute(query):
+        found[row.node_id].add(row.unit)
+    return found
+
+
 def _names(tx: Tx, workload_ids: set[str]) -> dict[str, str]:
     names: dict[str, str] = {}
-    for table in (workloads, clusters):
-        query = select(table.c.id, table.c.name).where(table.c.id.in_(workload_ids))
-        names.update((row.id, row.name) for row in tx.connection.execute(query))
+    for kind in KINDS:
+        query = select(kind.table.c.id, kind.name).where(kind.table.c.id.in_(workload_ids))
+        names.update((row[0], row[1]) for row in tx.connection.execute(query))
     return names

@@ -12,8 +12,11 @@ _SECRET: Final = re.compile(r"(?<![A-Za-z0-9])(or|vl|ust|whsec|inv)_[A-Za-z0-9_-
 
 _WORDS: Final = {
     "good": ("running", "healthy", "completed", "online"),
-    "busy": ("deploying", "provisioning", "stopping", "validating", "in_progress", "finalizing", "cancelling"),
-    "warning": ("interrupted", "degraded", "unhealthy", "lost", "expired"),
+    "busy": (
+        *("deploying", "provisioning", "stopping", "draining"),
+        *("validating", "in_progress", "finalizing", "cancelling"),
+    ),
+    "warning": ("interrupted", "degraded", "unhealthy", "lost", "expired", "maintenance"),
     "bad": ("failed", "offline"),
 }
 """What a state means to whoever looks, which is the class of its colour; all other states are over, or off."""

@@ -1,17 +1,20 @@
-"""The page of workloads: pods, VMs and clusters with their replicas."""
+"""The page of workloads: pods, VMs, and clusters and deployments with their replicas."""
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import urlsplit
 
-from sqlalchemy import RowMapping, func, or_, select
+from sqlalchemy import Column, RowMapping, Table, func, or_, select
 
 from relay_localcloud.capacity.catalog import GPU_MODELS
 from relay_localcloud.clusters.clusters import clusters, replicas
 from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.wording import TONES, counted
+from relay_localcloud.replicas.states import ReplicaState
+from relay_localcloud.serving import rows as serving
+from relay_localcloud.serving.rows import DEPLOYMENTS, deployments
 from relay_localcloud.workloads.records import PRODUCTION, endpoint_url
 from relay_localcloud.workloads.workloads import VM, workloads
 
@@ -23,83 +26,142 @@ _ORDER: Final = list(TONES)
 
 
 def tallied(reading: Reading) -> Mapping[str, int]:
-    """How many live pods, VMs and clusters of an organization, or of all, there are in each state."""
+    """How many live workloads of an organization, or of all, there are in each state."""
     found: Counter[str] = Counter()
-    for table in (workloads, clusters):
-        query = select(table.c.status, func.count()).where(table.c.terminated_at.is_(None)).group_by(table.c.status)
+    for kind in KINDS:
+        status = kind.table.c.status
+        query = select(status, func.count()).where(kind.ended.is_(None)).group_by(status)
         if reading.requested.organization_id is not None:
-            query = query.where(table.c.organization_id == reading.requested.organization_id)
+            query = query.where(kind.table.c.organization_id == reading.requested.organization_id)
         found.update({row[0]: row[1] for row in reading.tx.connection.execute(query)})
     return dict(sorted(found.items(), key=lambda entry: _ORDER.index(entry[0]) if entry[0] in _ORDER else len(_ORDER)))
 
 
 def newest(reading: Reading, count: int) -> list[dict[str, object]]:
     """The newest live workloads of every kind."""
-    parts = [reading.newest(source, count, source.c.terminated_at.is_(None)) for source in (workloads, clusters)]
-    found = sorted((row for part in parts for row in part), key=lambda row: int(row["created_at"]), reverse=True)
-    return [_shown(reading, row) for row in found[:count]]
+    parts = [(kind, reading.newest(kind.table, count, kind.ended.is_(None))) for kind in KINDS]
+    found = sorted(
+        ((kind, row) for kind, rows in parts for row in rows), key=lambda each: int(each[1]["created_at"]), reverse=True
+    )
+    return [kind.shown(reading, row) for kind, row in found[:count]]
 
 
 def content(reading: Reading) -> dict[str, object]:
-    """Pods, VMs and clusters, newest first, those of one state where asked."""
+    """Workloads of every kind, newest first, those of one state where asked."""
     status, find = reading.requested.word("status"), reading.requested.word("find")
+    empty = f"Nothing here has the name or id {find}." if find else f"Nothing here is {status}." if status else None
     parts = []
-    for title, source, key in (("Pods and VMs", workloads, "pods"), ("Clusters", clusters, "clusters")):
-        conditions = [source.c.terminated_at.is_(None) if status is None else source.c.status == status]
+    for kind in KINDS:
+        conditions = [kind.ended.is_(None) if status is None else kind.table.c.status == status]
         if find is not None:
-            conditions.append(or_(source.c.id == find, source.c.name == find))
-        part = reading.page(source, _ON_A_PAGE, *conditions, place=f"{key}-before", status=status)
-        parts.append((title, key, replace(part, rows=[_shown(reading, row) for row in part.rows])))
-    empty = f"No workload has the name or id {find}." if find else f"No workload is {status}." if status else None
-    return {"states": tallied(reading), "filters": _FILTERS, "parts": parts, "empty": empty}
-
-
-def _shown(reading: Reading, row: RowMapping) -> dict[str, object]:
-    """A workload of any kind: its row, and what is said of it."""
-    return {**row, **(_cluster(reading, row) if "replica_count" in row else _pod_or_vm(reading, row))}
+            conditions.append(or_(kind.table.c.id == find, kind.name == find))
+        part = reading.page(kind.table, _ON_A_PAGE, *conditions, place=f"{kind.key}-before", status=status)
+        shown = replace(part, rows=[kind.shown(reading, row) for row in part.rows])
+        parts.append((kind, shown, empty or kind.hint))
+    return {"states": tallied(reading), "filters": _FILTERS, "parts": parts}
 
 
 def _pod_or_vm(reading: Reading, row: RowMapping) -> dict[str, object]:
     kind = "VM" if row["kind"] == VM else "Pod"
     label = f"{row['http_port']}-{row['label']}" if row["capability_tier"] == PRODUCTION else row["label"]
     return {
+        **row,
         "kind": kind,
         "status": "provisioning" if kind == "VM" and row["status"] == "deploying" else row["status"],
         "replicas": None,
         "price": row["price_per_hour_cents"],
         "access": "public" if row["public"] else "needs a key",
-        **_gpus(row, row["gpu_count"]),
+        **_gpus(row["gpu_model_id"], row["gpu_count"], row["resource_size"]),
         **_host(reading, row, label),
     }
 
 
 def _cluster(reading: Reading, row: RowMapping) -> dict[str, object]:
-    replica = replicas.c
-    query = select(replica.id, replica.status, replica.node_id).where(
-        replica.cluster_id == row["id"], replica.terminated_at.is_(None)
-    )
     ended = row["terminated_at"] is not None
-    query = query.order_by(replica.sequence).limit(0 if ended else _REPLICAS_SHOWN + 1)
-    members = reading.tx.connection.execute(query).all()
     return {
+        **row,
         "kind": "Cluster",
         "replicas": counted(row["replica_count"], "replica"),
-        "members": members[:_REPLICAS_SHOWN],
-        "more_members": len(members) > _REPLICAS_SHOWN,
+        **_members(reading, replicas, replicas.c.cluster_id, row["id"], 0 if ended else _REPLICAS_SHOWN + 1),
         "price": row["replica_price_cents"],
         "access": "needs a key",
-        **_gpus(row, row["gpus_per_replica"]),
+        **_gpus(row["gpu_model_id"], row["gpus_per_replica"], row["resource_size"]),
         **_host(reading, row, row["label"]),
     }
 
 
-def _gpus(row: RowMapping, count: int) -> dict[str, str | None]:
-    model = GPU_MODELS.get(row["gpu_model_id"] or "")
+def _deployment(reading: Reading, row: RowMapping) -> dict[str, object]:
+    """One has no endpoint of its own: who asks for its model reaches it."""
+    deployment, replica = DEPLOYMENTS.of(row.values()), serving.replicas.c
+    of_it = (replica.deployment_id == deployment.id, replica.terminated_at.is_(None))
+    healthy = select(func.count()).where(*of_it, replica.status == ReplicaState.HEALTHY)
+    return {
+        **row,
+        "kind": "Deployment",
+        "name": deployment.name,
+        "replicas": counted(deployment.wanted, "replica"),
+        "replica_count": deployment.wanted,
+        "active_replicas": reading.tx.connection.execute(healthy).scalar_one(),
+        **_members(reading, serving.replicas, replica.deployment_id, deployment.id, _REPLICAS_SHOWN + 1),
+        "price": deployment.replica_price_cents,
+        "access": None,
+        "host": None,
+        **_gpus(deployment.gpu_model_id, deployment.spec.gpu_count_per_replica, None),
+    }
+
+
+def _members(reading: Reading, table: Table, group: Column[str], group_id: str, count: int) -> dict[str, object]:
+    """The first live replicas of a cluster or deployment."""
+    replica = table.c
+    query = select(replica.id, replica.status, replica.node_id).where(
+        group == group_id, replica.terminated_at.is_(None)
+    )
+    members = reading.tx.connection.execute(query.order_by(replica.sequence).limit(count)).all()
+    return {"members": members[:_REPLICAS_SHOWN], "more_members": len(members) > _REPLICAS_SHOWN}
+
+
+def _gpus(gpu_model_id: str | None, count: int, size: str | None) -> dict[str, str | None]:
+    model = GPU_MODELS.get(gpu_model_id or "")
     if model is None or not count:
-        return {"gpus": f"CPU, {row['resource_size'] or 'small'}", "gpus_title": None}
+        return {"gpus": f"CPU, {size or 'small'}", "gpus_title": None}
     return {"gpus": f"{count} x {model.id}", "gpus_title": model.name}
 
 
 def _host(reading: Reading, row: RowMapping, label: str) -> dict[str, str | None]:
     ended = row["terminated_at"] is not None
     return {"host": None if ended else urlsplit(endpoint_url(label, reading.cloud.gateway_url)).netloc}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Workloads that are kept in one table: what they are called, and how they are shown."""
+
+    key: str
+    title: str
+    hint: str
+    table: Table
+    ended: Column[int]
+    name: Column[str]
+    shown: Callable[[Reading, RowMapping], dict[str, object]]
+
+
+_PODS_HINT: Final = (
+    "Nothing here yet. Create a pod with the API, POST /v1/pods, or apply a GpuPod to a cluster whose operator uses "
+    "this cloud."
+)
+_CLUSTERS_HINT: Final = "No cluster yet: POST /v1/orgs/{orgId}/clusters/create makes one."
+_DEPLOYMENTS_HINT: Final = "No deployment yet: POST /v1/serving/deployments makes one."
+
+KINDS: Final = (
+    Kind("pods", "Pods and VMs", _PODS_HINT, workloads, workloads.c.terminated_at, workloads.c.name, _pod_or_vm),
+    Kind("clusters", "Clusters", _CLUSTERS_HINT, clusters, clusters.c.terminated_at, clusters.c.name, _cluster),
+    Kind(
+        "deployments",
+        "Deployments",
+        _DEPLOYMENTS_HINT,
+        deployments,
+        deployments.c.gone_at,
+        deployments.c.public_model_id,
+        _deployment,
+    ),
+)
