@@ -72,13 +72,39 @@ async def busy(server: Server) -> Server:
 
 
 async def test_every_page_fits_on_a_phone(browser: Browser, busy: Server) -> None:
-    too_small = "[...document.querySelectorAll('button, select, nav a')].filter(e => e.offsetHeight < 24).length"
+    too_small = """[...document.querySelectorAll('button, select, nav a, label:has(input)')].filter(
+        (e) => e.checkVisibility() && e.offsetHeight < 24).length"""
     async with console_of(browser, busy.ready["consoleUrl"], **PHONE) as console:
         for path in PAGES:
             await console.open(path)
             assert await console.page.evaluate("document.documentElement.scrollWidth") == 360, path
             assert await console.page.evaluate(too_small) == 0, path
+            await console.page.get_by_label("Menu").check()
+            assert await console.page.evaluate("document.documentElement.scrollWidth") == 360, path
+            assert await console.page.evaluate(too_small) == 0, path
+            await console.page.get_by_label("Menu").uncheck()
             await console.picture(f"phone-{path.rpartition('/')[2] or 'overview'}")
+
+
+@pytest.mark.parametrize("scripts", [True, False])
+async def test_on_a_phone_the_header_leaves_three_quarters_to_the_page(
+    browser: Browser, busy: Server, scripts: bool
+) -> None:
+    phone: dict[str, Any] = {**PHONE, "viewport": {"width": 375, "height": 740}, "java_script_enabled": scripts}
+    async with console_of(browser, busy.ready["consoleUrl"], **phone) as console:
+        await console.open()
+        box = await console.page.locator("main").bounding_box()
+        assert box is not None
+        assert box["y"] <= 740 / 4
+        ways = console.page.get_by_role("navigation", name="Console")
+        await expect(ways).to_be_hidden()
+        await expect(console.page.get_by_label("Organization")).to_be_hidden()
+        await console.page.get_by_label("Menu").focus()
+        await console.page.keyboard.press("Space")
+        await expect(console.page.get_by_label("Organization")).to_be_visible()
+        await console.picture("phone-menu")
+        await console.go("Nodes")
+        await expect(ways).to_be_hidden()
 
 
 async def test_no_page_scrolls_sideways_at_any_width(browser: Browser, busy: Server) -> None:
@@ -86,6 +112,7 @@ async def test_no_page_scrolls_sideways_at_any_width(browser: Browser, busy: Ser
         for path in PAGES:
             await console.open(path)
             await console.page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+            await console.page.evaluate("document.getElementById('menu').checked = true")
             for width in (320, 480, 740, 768, 1024, 1272, 1273, 1920):
                 await console.page.set_viewport_size({"width": width, "height": 800})
                 sticks_out = """[...document.querySelectorAll('main *, header *, .ways *')].filter((e) =>
