@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 
 from relay_localcloud.audit.entries import ENTRIES
 from relay_localcloud.batches.rows import BATCHES, FILES
-from relay_localcloud.console import money, nodes, quotas, workloads
+from relay_localcloud.console import money, nodes, quotas, workload, workloads
 from relay_localcloud.console.balance import Chart
 from relay_localcloud.console.reading import Reading
 from relay_localcloud.faults import faults
@@ -151,16 +151,21 @@ def _clock(reading: Reading) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class Page:
-    """A page: what the way to it is called, its template, and what that is given."""
+    """A page: what the way to it is called, its template, and what that is given.
+
+    One of a single object is `under` the page that lists them, and has no way of its own.
+    """
 
     label: str
     template: str
     content: Callable[[Reading], dict[str, object]]
+    under: str | None = None
 
 
 PAGES: Final[Mapping[str, Page]] = {
     "/": Page("Overview", "overview.html", _overview),
     "/console/workloads": Page("Workloads", "workloads.html", workloads.content),
+    "/console/workload": Page("Workload", "workload.html", workload.content, under="/console/workloads"),
     "/console/nodes": Page("Nodes", "nodes.html", nodes.content),
     "/console/money": Page("Money", "money.html", money.content),
     "/console/quotas": Page("Quotas", "quotas.html", quotas.content),

@@ -17,11 +17,14 @@ class Requested:
 
     path: str
     parameters: Mapping[str, str] = field(default_factory=dict)
+    origin: str = ""
+    """Scheme and host that the request was sent to; empty for a page that a form names."""
 
     @classmethod
     def by(cls, request: Request) -> "Requested":
         """As the request has it."""
-        return cls(request.url.path, dict(request.query_params))
+        origin = f"{request.url.scheme}://{request.url.netloc}"
+        return cls(request.url.path, dict(request.query_params), origin)
 
     @classmethod
     def at(cls, address: str) -> "Requested":

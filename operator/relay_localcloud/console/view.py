@@ -67,8 +67,8 @@ class View:
                 frame = self._frame(tx, version)
                 shown = page.content(Reading(tx, self.cloud, self.requested))
         except ApiError as error:
-            # An organization that is not there would be chosen by every link.
-            return replace(self, requested=Requested(self.requested.path)).refusal(error)
+            # An organization that is not there would be chosen by every link; an object that is not, by this very page.
+            return replace(self, requested=Requested(page.under or self.requested.path)).refusal(error)
         return _response(page.template, {**frame, "title": page.label, **shown})
 
     def refusal(self, error: ApiError) -> Response:
@@ -79,6 +79,7 @@ class View:
 
     def _frame(self, tx: Tx, version: str) -> dict[str, object]:
         """What is around every page's own content."""
+        path = self.requested.path
         return {
             "requested": self.requested,
             "version": version,
@@ -86,7 +87,8 @@ class View:
             "now": tx.now,
             "organizations": _organizations(tx, self.requested.organization_id),
             "notice": NOTICES.get(self.requested.parameters.get("done", "")),
-            "pages": {path: page.label for path, page in PAGES.items()},
+            "pages": {address: page.label for address, page in PAGES.items() if page.under is None},
+            "way": (PAGES[path].under if path in PAGES else None) or path,
         }
 
 

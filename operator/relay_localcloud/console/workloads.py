@@ -143,6 +143,8 @@ class Kind:
     ended: Column[int]
     name: Column[str]
     shown: Callable[[Reading, RowMapping], dict[str, object]]
+    path: str  # of the API, before the id
+    asked: str  # the column that has the body of its create
 
 
 _PODS_HINT: Final = (
@@ -153,15 +155,37 @@ _CLUSTERS_HINT: Final = "No cluster yet: POST /v1/orgs/{orgId}/clusters/create m
 _DEPLOYMENTS_HINT: Final = "No deployment yet: POST /v1/serving/deployments makes one."
 
 KINDS: Final = (
-    Kind("pods", "Pods and VMs", _PODS_HINT, workloads, workloads.c.terminated_at, workloads.c.name, _pod_or_vm),
-    Kind("clusters", "Clusters", _CLUSTERS_HINT, clusters, clusters.c.terminated_at, clusters.c.name, _cluster),
     Kind(
-        "deployments",
-        "Deployments",
-        _DEPLOYMENTS_HINT,
-        deployments,
-        deployments.c.gone_at,
-        deployments.c.public_model_id,
-        _deployment,
+        key="pods",
+        title="Pods and VMs",
+        hint=_PODS_HINT,
+        table=workloads,
+        ended=workloads.c.terminated_at,
+        name=workloads.c.name,
+        shown=_pod_or_vm,
+        path="/v1/vms",
+        asked="request",
+    ),
+    Kind(
+        key="clusters",
+        title="Clusters",
+        hint=_CLUSTERS_HINT,
+        table=clusters,
+        ended=clusters.c.terminated_at,
+        name=clusters.c.name,
+        shown=_cluster,
+        path="/v1/clusters",
+        asked="request",
+    ),
+    Kind(
+        key="deployments",
+        title="Deployments",
+        hint=_DEPLOYMENTS_HINT,
+        table=deployments,
+        ended=deployments.c.gone_at,
+        name=deployments.c.public_model_id,
+        shown=_deployment,
+        path="/v1/serving/deployments",
+        asked="spec",
     ),
 )

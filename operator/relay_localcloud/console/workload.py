@@ -1,0 +1,132 @@
+"""The page of one workload: what it is and was asked to be, what it cost, what was done to it, and who was told."""
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Final
+from urllib.parse import urlsplit
+
+from pydantic import JsonValue
+from sqlalchemy import RowMapping, func, select
+
+from relay_localcloud.audit.entries import ENTRIES
+from relay_localcloud.console.reading import Reading
+from relay_localcloud.console.workloads import KINDS, Kind
+from relay_localcloud.http.errors import ApiError
+from relay_localcloud.http.requestlog import LoggedRequest
+from relay_localcloud.kernel.instants import SECOND
+from relay_localcloud.kernel.store import Tx
+from relay_localcloud.money import accrual
+from relay_localcloud.money.ledger import USAGE, UsageRecord, usage_records
+from relay_localcloud.webhooks.webhooks import ATTEMPTS, DELIVERIES
+from relay_localcloud.workloads.vm_logs import LINES
+
+_NEWEST_SHOWN: Final = 10
+_LINES_SHOWN: Final = 100
+_LOOKED_THROUGH: Final = 1_000
+"""How many of its organization's newest changes, requests and attempts are looked through for those about it."""
+
+_UNTOLD: Final = "…"
+_NAMED_ONLY: Final = frozenset({"envVars", "env"})
+_NOT_TOLD: Final = frozenset({"cloudInit", "containerCommand", "extraArgs", "sshKeys"})
+"""Of the body of its create: what may have secrets in it, with names that have none, or without."""
+
+
+def content(reading: Reading) -> dict[str, object]:
+    """A workload of any kind; ApiError 404 if there is none of this id."""
+    tx = reading.tx
+    kind, row = found(tx, reading.requested.word("id") or "")
+    it = kind.shown(reading, row)
+    stints = USAGE.page(tx, None, _NEWEST_SHOWN, resource_id=row["id"])
+    return {
+        "title": it["name"],
+        "it": it,
+        "cost": cost_cents(tx, row["id"]),
+        "stints": [_stint(each, tx.now) for each in stints],
+        "commands": list(_commands(reading, kind, it)),
+        "asked": json.dumps(_told(json.loads(row[kind.asked])), indent=2, ensure_ascii=False),
+        "lines": LINES.page(tx, None, _LINES_SHOWN, vm_id=row["id"])[::-1] if it["kind"] == "VM" else None,
+        "changes": _changes(tx, row),
+        "requests": _requests(reading, row),
+        "attempts": _attempts(tx, row),
+    }
+
+
+def found(tx: Tx, workload_id: str) -> tuple[Kind, RowMapping]:
+    """What a workload is, and its row; ApiError 404 if there is none of this id."""
+    for kind in KINDS:
+        row = tx.connection.execute(select(kind.table).where(kind.table.c.id == workload_id)).mappings().first()
+        if row is not None:
+            return kind, row
+    raise ApiError(404, f"There is no workload {workload_id!r}: it is gone, or never was.")
+
+
+def cost_cents(tx: Tx, workload_id: str) -> int:
+    """What all its stints came to by now."""
+    record = usage_records.c
+    span = func.coalesce(record.ended_at, tx.now) - record.started_at
+    # Apart, since units can outgrow the integers of SQLite.
+    query = select(func.sum(record.rate_cents * (span // SECOND)), func.sum(record.rate_cents * (span % SECOND)))
+    whole, rest = tx.connection.execute(query.where(record.resource_id == workload_id)).one()
+    return accrual.cents((whole or 0) * SECOND + (rest or 0))
+
+
+def _stint(record: UsageRecord, now: int) -> dict[str, object]:
+    spent = ((now if record.ended_at is None else record.ended_at) - record.started_at) * record.rate_cents
+    return {
+        "id": record.sequence,
+        "holder_id": record.holder_id,
+        "started_at": record.started_at,
+        "ended_at": record.ended_at,
+        "rate_cents": record.rate_cents,
+        "cents": accrual.cents(spent),
+    }
+
+
+def _commands(reading: Reading, kind: Kind, it: Mapping[str, object]) -> Sequence[tuple[str, str]]:
+    """What to paste into a shell, and what for; `$KEY` is for whoever pastes it to have."""
+    key = ' -H "Authorization: Bearer $KEY"'
+    record = shlex.quote(f"{reading.requested.origin}{kind.path}/{it['id']}")
+    commands = [("Read it", f"curl {record}{key}")]
+    if it["host"] is not None:
+        endpoint = shlex.quote(f"{urlsplit(reading.cloud.gateway_url).scheme}://{it['host']}/")
+        commands.append(("Call it", f"curl {endpoint}{'' if it['access'] == 'public' else key}"))
+    return commands
+
+
+def _told(asked: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """The body of its create without what may be secret in it."""
+    return {name: _told_of(name, value) for name, value in asked.items()}
+
+
+def _told_of(name: str, value: JsonValue) -> JsonValue:
+    if name in _NAMED_ONLY and isinstance(value, dict):
+        return dict.fromkeys(value, _UNTOLD)
+    return _UNTOLD if name in _NOT_TOLD else value
+
+
+def _changes(tx: Tx, row: RowMapping) -> Sequence[RowMapping]:
+    """Who did what to it, newest first."""
+    entry = ENTRIES.table.c
+    of_its_organization = entry.organization_id == row["organization_id"]
+    last = select(func.max(entry.number)).where(of_its_organization).scalar_subquery()
+    query = select(ENTRIES.table).where(of_its_organization, entry.number > last - _LOOKED_THROUGH)
+    query = query.where(entry.object_id == row["id"]).order_by(entry.number.desc()).limit(_NEWEST_SHOWN)
+    return tx.connection.execute(query).mappings().all()
+
+
+def _requests(reading: Reading, row: RowMapping) -> list[LoggedRequest]:
+    """Requests to the APIs that name it, newest first."""
+    newest = islice(reading.cloud.requests.before(None, row["organization_id"]), _LOOKED_THROUGH)
+    return list(islice((logged for logged in newest if row["id"] in logged.path.split("/")), _NEWEST_SHOWN))
+
+
+def _attempts(tx: Tx, row: RowMapping) -> Sequence[RowMapping]:
+    """Webhook attempts whose events tell of it, newest first."""
+    attempt, delivery = ATTEMPTS.table.c, DELIVERIES.table.c
+    of_its_organization = select(ATTEMPTS.table).where(attempt.organization_id == row["organization_id"])
+    newest = of_its_organization.order_by(attempt.sequence.desc()).limit(_LOOKED_THROUGH).subquery()
+    query = select(newest).join(DELIVERIES.table, newest.c.delivery_id == delivery.id)
+    query = query.where(func.instr(delivery.body, f'"{row["id"]}"') > 0).order_by(newest.c.sequence.desc())
+    return tx.connection.execute(query.limit(_NEWEST_SHOWN)).mappings().all()
