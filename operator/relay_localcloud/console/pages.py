@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 
 from relay_localcloud.audit.entries import ENTRIES
 from relay_localcloud.batches.rows import BATCHES, FILES
-from relay_localcloud.console import money, nodes, quotas, workload, workloads
+from relay_localcloud.console import batch, delivery, money, nodes, quotas, workload, workloads
 from relay_localcloud.console.balance import Chart
 from relay_localcloud.console.reading import Reading
 from relay_localcloud.faults import faults
@@ -170,7 +170,9 @@ PAGES: Final[Mapping[str, Page]] = {
     "/console/money": Page("Money", "money.html", money.content),
     "/console/quotas": Page("Quotas", "quotas.html", quotas.content),
     "/console/batches": Page("Batches", "batches.html", _batches),
+    "/console/batch": Page("Batch", "batch.html", batch.content, under="/console/batches"),
     "/console/webhooks": Page("Webhooks", "webhooks.html", _webhooks),
+    "/console/delivery": Page("Delivery", "delivery.html", delivery.content, under="/console/webhooks"),
     "/console/requests": Page("Requests", "requests.html", _requests),
     "/console/audit": Page("Audit", "audit.html", _audit),
     "/console/faults": Page("Faults", "faults.html", _faults),
