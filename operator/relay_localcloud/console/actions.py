@@ -1,4 +1,4 @@
-"""What the console's buttons do: the very calls of the control interface, and then the page again."""
+"""What the console's buttons do: calls of the control interface, changes of workloads, and then the page again."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
@@ -11,6 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from relay_localcloud.cloud import Cloud
+from relay_localcloud.console import changes
+from relay_localcloud.console.changes import Change
 from relay_localcloud.console.pages import SIMPLE_EFFECTS
 from relay_localcloud.console.requested import Requested
 from relay_localcloud.console.view import HEADERS, CurrentView
@@ -45,6 +47,13 @@ class Pressed:
             raise ApiError(400, f"{name}: give a finite number.")
         return number
 
+    def whole_number(self, name: str) -> int:
+        """A field as a whole number; ApiError 400."""
+        number = self.number(name)
+        if not number.is_integer():
+            raise ApiError(400, f"{name}: give a whole number.")
+        return int(number)
+
 
 async def _advance(pressed: Pressed) -> str:
     amount = pressed.number("amount") if "amount" in pressed.form else 1.0
@@ -77,6 +86,16 @@ async def _change_node(pressed: Pressed) -> str:
     with pressed.cloud.store.transaction() as tx:
         nodes.change_node(pressed.id, NodeChange(reporting=reporting), tx)
     return "node-up" if reporting else "node-down"
+
+
+def _changing(change: Change) -> "_Action":
+    async def make(pressed: Pressed) -> str:
+        count = pressed.whole_number("replicas") if change is Change.SCALE else None
+        with pressed.cloud.store.transaction() as tx:
+            changes.make(tx, pressed.id, change, count)
+        return change.value
+
+    return make
 
 
 async def _replay(pressed: Pressed) -> str:
@@ -119,6 +138,7 @@ _ACTIONS: Final[Mapping[str, _Action]] = {
     "/console/clock/mode": _change_mode,
     "/console/clock/gap": _settle_gap,
     "/console/nodes/{id}/reporting": _change_node,
+    **{f"/console/workloads/{{id}}/{change}": _changing(change) for change in Change},
     "/console/deliveries/{id}/replay": _replay,
     "/console/faults": _add_fault,
     "/console/faults/remove-all": _remove_faults,

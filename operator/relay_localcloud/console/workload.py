@@ -11,6 +11,7 @@ from pydantic import JsonValue
 from sqlalchemy import RowMapping, func, select
 
 from relay_localcloud.audit.entries import ENTRIES
+from relay_localcloud.console.changes import offered
 from relay_localcloud.console.reading import Reading
 from relay_localcloud.console.workloads import KINDS, Kind
 from relay_localcloud.http.errors import ApiError
@@ -27,6 +28,7 @@ _LINES_SHOWN: Final = 100
 _LOOKED_THROUGH: Final = 1_000
 """How many of its organization's newest changes, requests and attempts are looked through for those about it."""
 
+_AT_REST: Final = frozenset({"stopped", "failed"})
 _UNTOLD: Final = "…"
 _NAMED_ONLY: Final = frozenset({"envVars", "env"})
 _NOT_TOLD: Final = frozenset({"cloudInit", "containerCommand", "extraArgs", "sshKeys"})
@@ -42,6 +44,8 @@ def content(reading: Reading) -> dict[str, object]:
     return {
         "title": it["name"],
         "it": it,
+        "offered": offered(kind.key, row["status"]),
+        "start": "Start" if row["status"] in _AT_REST else "Restart",
         "cost": cost_cents(tx, row["id"]),
         "stints": [_stint(each, tx.now) for each in stints],
         "commands": list(_commands(reading, kind, it)),

@@ -106,7 +106,9 @@ async function send(form, submitter) {
   try {
     const answer = await fetch(form.action, { method: "POST", body: fields });
     const html = await answer.text();
-    if (answer.ok) {
+    if (answer.ok && new URL(answer.url).pathname !== location.pathname) {
+      location.assign(answer.url);
+    } else if (answer.ok) {
       show(html, true);
     } else {
       const page = new DOMParser().parseFromString(html, "text/html");
