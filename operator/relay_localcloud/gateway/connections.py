@@ -131,9 +131,9 @@ class _Connection(web.RequestHandler):
 
     def data_received(self, data: bytes) -> None:
         """Read a head, no further than its bound, or what follows one."""
-        next_request = self._waiter
+        next_request = self._waiter  # None until it waits for the first one, and while one is under way
         super().data_received(data)
-        if next_request is None or next_request.done():
+        if self._request_count if next_request is None else next_request.done():
             self._head_bytes = 0
             self._stop_waiting()
             return

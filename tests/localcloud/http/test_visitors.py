@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -10,13 +11,13 @@ import pytest
 
 from relay_localcloud.http.visitors import visitor_at
 from tests.localcloud.support.gateway import PATIENCE_SECONDS
+from tests.localcloud.support.server import COMMAND, Server
 from tests.support.eventually import eventually
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from tests.localcloud.conftest import StartServer
-    from tests.localcloud.support.server import Server
 
 PORTS = ("managementUrl", "inferenceUrl", "gatewayUrl")
 BEYOND = ("--ephemeral", "--clock", "frozen", "--host", "0.0.0.0")
@@ -85,6 +86,19 @@ async def test_on_loopback_there_is_no_limit(start_server: StartServer) -> None:
     assert all([await connections.answers(PORTS[number % 3], ONE) for number in range(2 * MOST)])
     for each in connections.open:
         each.close()
+
+
+def test_a_cloud_takes_more_descriptors_than_an_address_may_use_up() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    server = Server(("--ephemeral",), (str(COMMAND),))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (512, hard))
+    try:
+        server.start()
+        taken, _ = resource.prlimit(server.child.pid, resource.RLIMIT_NOFILE)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        server.kill()
+    assert taken > 1_000
 
 
 @pytest.mark.parametrize(
