@@ -13,6 +13,7 @@ from relay_localcloud.batches.records import RecordFailure
 from relay_localcloud.batches.tool_config import Tools
 from relay_localcloud.egress.connections import Resolver, connector_to, was_refused
 from relay_localcloud.egress.reach import AddressRefusedError
+from relay_localcloud.http.json_values import MOST_VALUES, has_more
 
 ToolCall = Mapping[str, Any]
 """A call as the model made it: `{id, type, function: {name, arguments}}`."""
@@ -42,6 +43,17 @@ def refused_address() -> ToolRoundError:
     return ToolRoundError(
         "invalid_tool_config", "body.relay.tool_config: url: it does not resolve to an address that is allowed."
     )
+
+
+async def require_few_values(raw: bytes) -> None:
+    """Raises ToolRoundError if reading this answer would hold up everybody else."""
+    if await has_more(raw):
+        raise executor_error(f"its answer has over {MOST_VALUES} values")
+
+
+def too_large() -> ToolRoundError:
+    """The executor answered more than is read."""
+    return executor_error(f"its answer is over {LARGEST_ANSWER} bytes")
 
 
 class Executor(Protocol):
@@ -104,6 +116,7 @@ class HttpExecutor:
             raise executor_error(f"{type(error).__name__} while it was called") from error
         if not 200 <= response.status < 300:
             raise executor_error(f"it answered {response.status}, not 200")
+        await require_few_values(raw)
         return _contents(raw, calls)
 
 
@@ -112,7 +125,7 @@ async def _bounded(response: aiohttp.ClientResponse) -> bytes:
     async for piece in response.content.iter_any():
         raw += piece
         if len(raw) > LARGEST_ANSWER:
-            raise executor_error(f"its answer is over {LARGEST_ANSWER} bytes")
+            raise too_large()
     return bytes(raw)
 
 

@@ -1,5 +1,6 @@
 """Tool executors that are MCP servers over Streamable HTTP. Imports the MCP client: loaded when first needed."""
 
+import asyncio
 import json
 import logging
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -14,22 +15,30 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, RequestParamsMeta, TextContent
 from yarl import URL
 
+from relay_localcloud.batches.event_data import EventData
 from relay_localcloud.batches.executors import (
     LARGEST_ANSWER,
     ToolCall,
     ToolRoundError,
     executor_error,
     refused_address,
+    require_few_values,
     session,
+    too_large,
 )
 from relay_localcloud.batches.tool_config import Tools
 from relay_localcloud.egress.connections import was_refused
+from relay_localcloud.http.json_values import MOST_VALUES, has_more
 
 # What goes wrong is the record's failure, not the cloud's; and an executor's URL may have a secret in it.
 for _name in ("mcp", "httpx2"):
     logging.getLogger(_name).setLevel(logging.CRITICAL)
 
+_EVENTS: Final = "text/event-stream"
+_STEP: Final = 16 * 1024
+"""Bytes of an answer that are read in a row: they may be as many lines as half of them."""
 _HOP_BY_HOP: Final = frozenset({"connection", "transfer-encoding", "content-length", "accept-encoding", "host"})
+_DONE_HERE: Final = frozenset({"content-encoding", "content-type"})
 
 
 class McpExecutor:
@@ -39,7 +48,7 @@ class McpExecutor:
         self._tools = tools
         self._stack = AsyncExitStack()
         self._client: Client | None = None
-        self._refused = False
+        self._failure: ToolRoundError | None = None
 
     async def __aenter__(self) -> Self:
         """Nothing is connected before the first round."""
@@ -59,14 +68,12 @@ class McpExecutor:
         except (MCPError, httpx2.HTTPError, ExceptionGroup, OSError, RuntimeError, ValueError) as error:
             if isinstance(error, TimeoutError):
                 raise
-            if self._refused:
-                raise refused_address() from error
-            raise executor_error(_reason(error)) from error
+            raise self._failure or executor_error(_reason(error)) from error
 
     async def _connected(self) -> Client:
         if self._client is None:
             opened = await self._stack.enter_async_context(session(self._tools))
-            http = httpx2.AsyncClient(transport=_Transport(opened, self._note_refusal), max_redirects=0, timeout=None)
+            http = httpx2.AsyncClient(transport=_Transport(opened, self._note_failure), max_redirects=0, timeout=None)
             http = await self._stack.enter_async_context(http)
             transport = streamable_http_client(self._tools.url, http_client=http)
             self._client = await self._stack.enter_async_context(Client(transport))
@@ -74,8 +81,13 @@ class McpExecutor:
 
     async def _call(self, client: Client, call: ToolCall) -> str:
         function = call["function"]
+        given = function["arguments"] or "{}"
+        if await has_more(given.encode()):
+            raise ToolRoundError(
+                "tool_executor_error", f"The model gave arguments for a tool that have over {MOST_VALUES} values."
+            )
         try:
-            arguments = json.loads(function["arguments"] or "{}")
+            arguments = json.loads(given)
         except ValueError:
             arguments = None
         if not isinstance(arguments, dict):
@@ -85,16 +97,19 @@ class McpExecutor:
         meta = None if self._tools.context is None else cast("RequestParamsMeta", dict(self._tools.context))
         return _text(await client.call_tool(function["name"], arguments, meta=meta))
 
-    def _note_refusal(self) -> None:
-        self._refused = True
+    def _note_failure(self, failure: ToolRoundError) -> None:
+        self._failure = failure
 
 
 class _Transport(httpx2.AsyncBaseTransport):
-    """Sends httpx2's requests over a session that checks the addresses it connects to."""
+    """Sends httpx2's requests over a session that checks the addresses it connects to.
 
-    def __init__(self, session: aiohttp.ClientSession, on_refusal: Callable[[], None]) -> None:
+    `failed` is told what no error of the Model Context Protocol says.
+    """
+
+    def __init__(self, session: aiohttp.ClientSession, failed: Callable[[ToolRoundError], None]) -> None:
         self._session = session
-        self._on_refusal = on_refusal
+        self._failed = failed
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Answers as soon as the head of the response is there."""
@@ -109,28 +124,48 @@ class _Transport(httpx2.AsyncBaseTransport):
             )
         except (aiohttp.ClientError, TimeoutError) as error:
             if was_refused(error):
-                self._on_refusal()
+                self._failed(refused_address())
             raise httpx2.ConnectError(type(error).__name__) from error
-        kept = [(name, value) for name, value in answer.headers.items() if name.lower() != "content-encoding"]
-        return httpx2.Response(answer.status, headers=kept, stream=_Body(answer))
+        kept = [(name, value) for name, value in answer.headers.items() if name.lower() not in _DONE_HERE]
+        # Without a charset: values are counted in UTF-8.
+        kept.append(("Content-Type", answer.content_type))
+        return httpx2.Response(answer.status, headers=kept, stream=_Body(answer, self._failed))
 
 
 class _Body(httpx2.AsyncByteStream):
-    """The body of an answer, as it comes, up to a limit."""
+    """The body of an answer, as it comes, up to a limit; it breaks off before the end of what has too many values."""
 
-    def __init__(self, answer: aiohttp.ClientResponse) -> None:
+    def __init__(self, answer: aiohttp.ClientResponse, failed: Callable[[ToolRoundError], None]) -> None:
         self._answer = answer
+        self._failed = failed
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        read = 0
         try:
-            async for piece in self._answer.content.iter_any():
-                read += len(piece)
-                if read > LARGEST_ANSWER:
-                    raise httpx2.ReadError(f"over {LARGEST_ANSWER} bytes")
-                yield piece
+            async for piece in self._checked():
+                for at in range(0, len(piece), _STEP):
+                    yield piece[at : at + _STEP]
+                    await asyncio.sleep(0)
+        except ToolRoundError as failure:
+            self._failed(failure)
+            raise httpx2.StreamError(str(failure)) from failure  # the one that the client answers in all cases
         except (aiohttp.ClientError, TimeoutError) as error:
             raise httpx2.ReadError(type(error).__name__) from error
+
+    async def _checked(self) -> AsyncIterator[bytes]:
+        events, whole, read = EventData(), bytearray(), 0
+        streamed = self._answer.content_type == _EVENTS
+        async for piece in self._answer.content.iter_any():
+            read += len(piece)
+            if read > LARGEST_ANSWER:
+                raise too_large()
+            if not streamed:
+                whole += piece
+            else:
+                for data in events.fed(piece):
+                    await require_few_values(data)
+            yield piece
+        for data in events.rest() if streamed else [bytes(whole)]:
+            await require_few_values(data)
 
     async def aclose(self) -> None:
         self._answer.close()

@@ -10,12 +10,13 @@ import pytest
 from aiohttp import web
 
 from relay_localcloud.http.certificate import server_context
+from relay_localcloud.http.json_values import MOST_VALUES
 from tests.localcloud.support.batches import batch_of, content, create, errors, failure, lines, record, run
-from tests.localcloud.support.executors import HttpExecutor, mcp_server
+from tests.localcloud.support.executors import HttpExecutor, mcp_server, results
 from tests.localcloud.support.inference import MESSAGES, message, ok
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
     from tests.localcloud.support.server import Organization, Server
@@ -146,6 +147,63 @@ async def test_an_executor_that_answers_nonsense_fails_the_record(
     response, error = await failure(organization, with_tools(executor.url))
     assert (response, error["code"]) == (None, "tool_executor_error")
     assert len(executor.received) == 1
+
+
+def values(document: Any) -> int:
+    """Items of lists and members of objects; none of them is empty."""
+    inner = document.values() if isinstance(document, dict) else document if isinstance(document, list) else ()
+    return len(inner) + sum(map(values, inner))
+
+
+def answering(most: int, method: str | None, answered: Callable[[Any], Any]) -> Callable[[Any], web.Response]:
+    """The answers of an executor, those to this method with so many values; its texts have more separators."""
+
+    def respond(body: Any) -> web.Response:
+        answer = answered(body)
+        if isinstance(answer, web.Response):
+            return answer
+        if method is None or body["method"] == method:
+            inner = answer if method is None else answer["result"]
+            inner["_meta"] = {"text": "[,{" * MOST_VALUES, "more": [0]}
+            inner["_meta"]["more"] *= most - values(answer) + 1
+        return web.json_response(answer)
+
+    return respond
+
+
+def in_events(respond: Callable[[Any], web.Response], end: str, head: str = "") -> Callable[[Any], web.Response]:
+    """The same as server-sent events, whose lines end like this, after these."""
+
+    def streamed(body: Any) -> web.Response:
+        if "id" not in body:
+            return respond(body)
+        text = respond(body).text
+        event = head.encode() + f"event: message{end}data: {text}{end}{end}".encode()
+        return web.Response(body=event, headers={"Content-Type": "text/event-stream; charset=utf-8"})
+
+    return streamed
+
+
+@pytest.mark.parametrize("kind", ["http", "mcp", "mcp in events", "mcp in events with CRLF"])
+@pytest.mark.parametrize("beyond", [0, 1])
+async def test_an_answer_with_too_many_values_is_not_read(
+    organization: Organization, executor: HttpExecutor, kind: str, beyond: int
+) -> None:
+    most = MOST_VALUES + beyond
+    if kind == "http":
+        executor.respond = answering(most, None, results)
+    else:
+        executor.respond = answering(most, "tools/call", legacy_mcp)
+    if "events" in kind:
+        executor.respond = in_events(executor.respond, "\r\n" if "CRLF" in kind else "\n", ': "\n')
+    sent = with_tools(executor.url, type=kind.partition(" ")[0])
+    if beyond:
+        response, error = await failure(organization, sent)
+        assert (response, error["code"]) == (None, "tool_executor_error")
+        assert f"its answer has over {MOST_VALUES} values" in error["message"]
+    else:
+        body, _ = await answered(organization, sent)
+        assert "done" in body["choices"][0]["message"]["content"]
 
 
 async def test_an_executor_that_is_not_there_fails_the_record(organization: Organization) -> None:
