@@ -114,7 +114,7 @@ class FileStorage:
             self._temporary = tempfile.TemporaryDirectory(prefix="relay-localcloud-")
             self._directory = Path(self._temporary.name)
         elif self._temporary is None:
-            self._directory.mkdir(exist_ok=True)
+            self._directory.mkdir(mode=0o700, exist_ok=True)
         return self._directory
 
 

@@ -271,7 +271,8 @@ async def test_a_state_is_its_owners_alone(start_server: StartServer, tmp_path: 
         (folder / "state.db").touch(mode=0o666)
     organization = await start_server("--state", str(folder)).organization()
     await organization.ok("POST", "/v1/orgs/{org}/webhooks/create", {"name": "hook", "url": "http://127.0.0.1:9/"})
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    await batches.upload(organization, b"{}")
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (folder, folder / "files")] == [0o700, 0o700]
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir() if path.is_file()}
     assert {"state.db", "secrets.key", "lock"} <= modes.keys()
     assert set(modes.values()) == {0o600}
