@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from relay_localcloud.clock.clock import KEPT_EVERY, Clock
 from relay_localcloud.clock.state import LARGEST_GAP, ClockState, steady
 from relay_localcloud.kernel.instants import DAY, HOUR, LAST, SECOND
+from relay_localcloud.kernel.store import Store
 from tests.localcloud.support.machine import Machine
 from tests.localcloud.support.server import request
 from tests.localcloud.support.workloads import act, balance, new_pod, record, set_organization, status
@@ -92,6 +94,27 @@ def test_whoever_sets_the_clock_moves_nothing(monkeypatch: pytest.MonkeyPatch) -
     between = machine()
     monkeypatch.setattr(time, "time_ns", lambda: real() + MONTH * 10**9)
     assert before <= between <= machine() < before + HOUR
+
+
+def test_a_kill_forgets_at_most_ten_seconds_of_the_time_that_passed(tmp_path: Path) -> None:
+    machine = [NOW]
+
+    def opened(store: Store) -> Clock:
+        return Clock(store, {}, [], lambda: machine[0], "real")
+
+    store = Store.at(tmp_path)
+    clock = opened(store)
+    machine[0] += KEPT_EVERY + 5 * SECOND
+    with store.transaction():
+        known = clock.now()
+    machine[0] += KEPT_EVERY - 1
+    with store.transaction():
+        pass
+    store.close()  # and nothing is written by then, as where the process is killed
+    machine[0] -= HOUR
+    store = Store.at(tmp_path)
+    assert (known, opened(store).now()) == (NOW + KEPT_EVERY + 5 * SECOND, known)
+    store.close()
 
 
 # A cloud on such a machine.
