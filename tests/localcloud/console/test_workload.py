@@ -93,6 +93,16 @@ async def test_what_was_done_to_it_asked_of_it_and_told_of_it_is_on_its_page(fre
     assert "boot: The VM booted." in text_of(await page(fresh, f"/console/workload?id={vm}"))
 
 
+async def test_the_commands_for_a_shell_name_the_key_where_one_is_needed(fresh: Server) -> None:
+    owner = fresh.seeded()
+    private, public = await running_pod(owner), await running_pod(owner, public=True)
+    for pod, keys in ((private, 2), (public, 1)):
+        shown = text_of(await page(fresh, f"/console/workload?id={pod}"))
+        assert f'curl {fresh.url}/v1/vms/{pod} -H "Authorization: Bearer $KEY"' in shown
+        assert shown.count('-H "Authorization: Bearer $KEY"') == keys
+        assert shown.count("with a key of the organization in $KEY") == keys
+
+
 async def test_names_and_images_are_text(fresh: Server) -> None:
     owner = fresh.seeded()
     pod = await new_pod(owner, image=SCRIPT, envVars={SCRIPT: QUOTES})
