@@ -8,6 +8,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import expect
 
+from tests.localcloud.support import batches, clusters, deployments
 from tests.localcloud.support.browsing import PAGES, Console, console_of
 from tests.localcloud.support.events import create_webhook
 from tests.localcloud.support.receiver import Receiver
@@ -71,11 +72,33 @@ async def busy(server: Server) -> Server:
     return server
 
 
-async def test_every_page_fits_on_a_phone(browser: Browser, busy: Server) -> None:
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def every_page(busy: Server) -> dict[str, str]:
+    """The address of every page by a name for its picture, of single objects with one of each kind."""
+    organization = busy.seeded()
+    pod = await new_pod(organization, name="again", envVars={"A": "b"})
+    vm = {"name": "box", "gpuModelId": "a100", "cloudInit": "#!/bin/sh", "healthCheckPath": "/health"}
+    made = await organization.ok("POST", "/v1/orgs/{org}/vms/create", vm)
+    cluster = await clusters.create(organization, name="other")
+    deployment = await deployments.create(organization)
+    batch = await batches.run(organization, [batches.record("first"), batches.record("second", max_tokens=-1)])
+    delivery = (await busy.ok("GET", "/deliveries"))["items"][0]
+    objects = {
+        "workload-pod": f"/console/workload?id={pod['id']}",
+        "workload-vm": f"/console/workload?id={made['id']}",
+        "workload-cluster": f"/console/workload?id={cluster['id']}",
+        "workload-deployment": f"/console/workload?id={deployment['id']}",
+        "delivery": f"/console/delivery?id={delivery['deliveryId']}",
+        "batch": f"/console/batch?id={batch['id']}",
+    }
+    return {path.rpartition("/")[2] or "overview": path for path in PAGES} | objects
+
+
+async def test_every_page_fits_on_a_phone(browser: Browser, busy: Server, every_page: dict[str, str]) -> None:
     too_small = """[...document.querySelectorAll('button, select, nav a, label:has(input)')].filter(
         (e) => e.checkVisibility() && e.offsetHeight < 24).length"""
     async with console_of(browser, busy.ready["consoleUrl"], **PHONE) as console:
-        for path in PAGES:
+        for name, path in every_page.items():
             await console.open(path)
             assert await console.page.evaluate("document.documentElement.scrollWidth") == 360, path
             assert await console.page.evaluate(too_small) == 0, path
@@ -83,7 +106,7 @@ async def test_every_page_fits_on_a_phone(browser: Browser, busy: Server) -> Non
             assert await console.page.evaluate("document.documentElement.scrollWidth") == 360, path
             assert await console.page.evaluate(too_small) == 0, path
             await console.page.get_by_label("Menu").uncheck()
-            await console.picture(f"phone-{path.rpartition('/')[2] or 'overview'}")
+            await console.picture(f"phone-{name}")
 
 
 @pytest.mark.parametrize("scripts", [True, False])
@@ -107,9 +130,11 @@ async def test_on_a_phone_the_header_leaves_three_quarters_to_the_page(
         await expect(ways).to_be_hidden()
 
 
-async def test_no_page_scrolls_sideways_at_any_width(browser: Browser, busy: Server) -> None:
+async def test_no_page_scrolls_sideways_at_any_width(
+    browser: Browser, busy: Server, every_page: dict[str, str]
+) -> None:
     async with console_of(browser, busy.ready["consoleUrl"]) as console:
-        for path in PAGES:
+        for path in every_page.values():
             await console.open(path)
             await console.page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
             await console.page.evaluate("document.getElementById('menu').checked = true")
@@ -124,13 +149,15 @@ async def test_no_page_scrolls_sideways_at_any_width(browser: Browser, busy: Ser
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_every_text_can_be_read(browser: Browser, busy: Server, scheme: Literal["light", "dark"]) -> None:
+async def test_every_text_can_be_read(
+    browser: Browser, busy: Server, every_page: dict[str, str], scheme: Literal["light", "dark"]
+) -> None:
     async with console_of(browser, busy.ready["consoleUrl"], color_scheme=scheme) as console:
-        for path in PAGES:
+        for name, path in every_page.items():
             await console.open(path)
             contrast, text = await console.page.evaluate(CONTRAST)
             assert contrast >= 4.5, (path, text)
-            await console.picture(f"{scheme}-{path.rpartition('/')[2] or 'overview'}")
+            await console.picture(f"{scheme}-{name}")
 
 
 async def tab_to(page: Page, text: str) -> None:
@@ -173,11 +200,13 @@ async def test_the_clock_is_moved_and_a_node_taken_down_by_keyboard_alone(consol
     assert (await page.evaluate(FOCUSED)).startswith("Bring back"), "the focus was lost"
 
 
-async def test_every_control_has_a_name_and_every_page_one_heading(browser: Browser, busy: Server) -> None:
+async def test_every_control_has_a_name_and_every_page_one_heading(
+    browser: Browser, busy: Server, every_page: dict[str, str]
+) -> None:
     unnamed = """[...document.querySelectorAll('button, a, select, input:not([type=hidden])')].filter(
         (e) => !(e.textContent.trim() || e.labels?.length || e.getAttribute('aria-label'))).map((e) => e.outerHTML)"""
     async with console_of(browser, busy.ready["consoleUrl"]) as console:
-        for path in PAGES:
+        for path in every_page.values():
             await console.open(path)
             assert await console.page.evaluate(unnamed) == []
             assert await console.page.get_by_role("heading", level=1).count() == 1
