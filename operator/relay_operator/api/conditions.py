@@ -27,6 +27,7 @@ class ConditionType(StrEnum):
     SUSPENDED = "Suspended"
     LATE_CREATE = "LateCreate"
     LEFTOVER_UNRECORDED = "LeftoverUnrecorded"
+    OUTPUT_MAY_NOT_FIT = "OutputMayNotFit"
 
 
 class Reason(StrEnum):
@@ -119,6 +120,7 @@ class Reason(StrEnum):
     INPUT_CHANGED = "InputChanged"
     CREDENTIALS_INVALID = "CredentialsInvalid"
     OUTPUT_EXISTS = "OutputExists"
+    OUTPUT_MAY_NOT_FIT = "OutputMayNotFit"
     OUTPUT_TOO_LARGE = "OutputTooLarge"
     OUTPUT_UNAVAILABLE = "OutputUnavailable"
     RESULTS_LOST = "ResultsLost"

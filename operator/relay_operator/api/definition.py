@@ -38,8 +38,8 @@ class Definition:
     summary: str
     namespaced: bool = True
     scale: Scale | None = None
-    longest_name: int | None = None
-    """Where names of other objects are made from the name of this one."""
+    rules: tuple[tuple[str, str], ...] = ()
+    """CEL on a whole object, each with the sentence that says what to do."""
     creates: str | None = None
     """Plural of the kind whose objects it makes and deletes."""
     read_only: bool = False

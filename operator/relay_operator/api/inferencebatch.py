@@ -4,9 +4,9 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from relay_operator.api.conditions import ObjectStatus
+from relay_operator.api.conditions import ObjectStatus, Reason
 from relay_operator.api.definition import AGE, Column, Definition
-from relay_operator.api.inferencebatch_spec import InferenceBatchSpec
+from relay_operator.api.inferencebatch_spec import ONCE_SENT, InferenceBatchSpec
 from relay_operator.api.meta import Identity, Model, Resource, Time
 from relay_operator.api.references import AccountRef
 from relay_operator.api.schema import atomic, map_by
@@ -15,6 +15,15 @@ MAX_PARTS: Final = 128
 """Batches in the cloud that one object can have over all its rounds."""
 SHOWN_PROBLEMS: Final = 20
 SHOWN_REASONS: Final = 5
+
+
+MOVABLE: Final = (
+    Reason.OUTPUT_TOO_LARGE,
+    Reason.OUTPUT_EXISTS,
+    Reason.OUTPUT_UNAVAILABLE,
+    Reason.CREDENTIALS_INVALID,
+)
+"""What Ready says while nothing is, or can be, written where `spec.output` says: another place may be named then."""
 
 
 class RequestCounts(Model):
@@ -164,11 +173,25 @@ class InferenceBatch(Resource[InferenceBatchSpec, InferenceBatchStatus]):
     status: InferenceBatchStatus = Field(default_factory=InferenceBatchStatus)
 
 
+_NOTHING_WRITTEN: Final = (
+    "!has(oldSelf.status.completionTime)"
+    " && (!has(oldSelf.status.output) || !has(oldSelf.status.output.begunAt))"
+    " && has(oldSelf.status.conditions)"
+    f" && oldSelf.status.conditions.exists(c, c.type == 'Ready' && c.reason in {list(map(str, MOVABLE))})"
+)
+_CHANGEABLE: Final = f"while Ready says {', '.join(MOVABLE[:-1])} or {MOVABLE[-1]}, and nothing was written, it can"
+_OUTPUT_STAYS: Final = (
+    f"self.spec.output == oldSelf.spec.output || (has(oldSelf.status) && {_NOTHING_WRITTEN})",
+    f"output cannot be changed, since {ONCE_SENT}; only {_CHANGEABLE}",
+)
+
+
 DEFINITION: Final = Definition(
     kind="InferenceBatch",
     plural="inferencebatches",
     short_name="ibatch",
     spec=InferenceBatchSpec,
+    rules=(_OUTPUT_STAYS,),
     status=InferenceBatchStatus,
     summary="Inference requests that are answered within a day, at a discount: records in, answers out.",
     columns=(

@@ -331,12 +331,12 @@ class BatchSpec(Model):
     )
 
 
-_ONCE_SENT: Final = "what was sent cannot be changed: delete this object and create another"
+ONCE_SENT: Final = "what was sent cannot be changed: delete this object and create another"
 
 
 def _fixed(field: str) -> tuple[str, str]:
     rule = f"has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})"
-    return rule, f"{field} cannot be changed, since {_ONCE_SENT}"
+    return rule, f"{field} cannot be changed, since {ONCE_SENT}"
 
 
 def _no_placeholder(url: str) -> tuple[str, str]:
@@ -351,6 +351,6 @@ class InferenceBatchSpec(BatchSpec):
         CROSS_FIELD,
         *map(_no_placeholder, ("input.url", "output.url")),
         SAME_ACCOUNT,
-        *(_fixed(field) for field in ("model", "endpoint", "input", "output", "toolConfig", "metadata")),
+        *(_fixed(field) for field in ("model", "endpoint", "input", "toolConfig", "metadata")),
         *(_fixed(field) for field in ("retryPolicy", "failurePolicy", "activeDeadlineSeconds")),
     )

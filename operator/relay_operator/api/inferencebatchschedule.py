@@ -183,7 +183,7 @@ DEFINITION: Final = Definition(
     spec=InferenceBatchScheduleSpec,
     status=InferenceBatchScheduleStatus,
     summary="InferenceBatches on a schedule, as a CronJob makes Jobs.",
-    longest_name=MAX_NAME,
+    rules=((f"self.metadata.name.size() <= {MAX_NAME}", f"the name has at most {MAX_NAME} characters"),),
     creates=inferencebatch.DEFINITION.plural,
     columns=(
         Column("Schedule", ".spec.schedule"),

@@ -108,6 +108,11 @@ TYPES: Final[dict[ConditionType, TypeDoc]] = {
         "What stays in the cloud without an object cannot be recorded: an object that leaves it there waits, and "
         "what an account reports about it is lost with the operator's process.",
     ),
+    ConditionType.OUTPUT_MAY_NOT_FIT: TypeDoc(
+        Polarity.NEGATIVE,
+        "only while True; batches, until the answers are published",
+        "By the size of the input, the answers are likely too large for the ConfigMap that `output` names.",
+    ),
     ConditionType.SUSPENDED: TypeDoc(
         Polarity.NEUTRAL,
         "only while True; batches, schedules",
@@ -218,9 +223,12 @@ _BY_RESOLVER: Final[dict[Resolver, dict[Reason, str]]] = {
         "Nothing was sent or paid.",
         Reason.CREDENTIALS_INVALID: "A Secret with credentials does not exist, or lacks a key that its store needs; "
         "the batch waits for it.",
-        Reason.OUTPUT_EXISTS: "There is an output already, and `output.onExisting` is Fail. Nothing was sent or paid.",
+        Reason.OUTPUT_EXISTS: "There is an output already, and `output.onExisting` is Fail. If you paid already, the "
+        "cloud keeps the answers until the output is gone or `output` names another place.",
+        Reason.OUTPUT_MAY_NOT_FIT: "The input and 400 bytes for each record are more than a ConfigMap holds (1 MiB): "
+        "the answers are likely not to fit: use `output.url`, now or when they do not fit.",
         Reason.OUTPUT_TOO_LARGE: "The answers do not fit into a ConfigMap (1 MiB): use `output.url`. If you paid "
-        "for them already, the cloud keeps them and the message says how to fetch them.",
+        "already, the cloud keeps the answers until `output` names another place; nothing is paid again.",
         Reason.OUTPUT_UNAVAILABLE: "The output cannot be written: bucket missing or forbidden, no Secret, or the "
         "store does not answer. The operator tries again; the cloud keeps its files, and the message says how to fetch "
         "them.",

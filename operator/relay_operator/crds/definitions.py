@@ -57,9 +57,8 @@ def object_schema(definition: Definition) -> Schema:
         "status": _status(definition),
     }
     schema: Schema = {"type": "object", "description": definition.summary, "required": ["spec"]}
-    if definition.longest_name is not None:
-        limit = definition.longest_name
-        schema |= field_rules((f"self.metadata.name.size() <= {limit}", f"the name has at most {limit} characters"))
+    if definition.rules:
+        schema |= field_rules(*definition.rules)
     return schema | {"properties": properties}
 
 

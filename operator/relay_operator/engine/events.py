@@ -64,7 +64,8 @@ def _trouble(written: Sequence[Condition], *, deleting: bool) -> Condition | Non
         held_up = deleting and reconciling.reason not in {Reason.DELETING, Reason.STOPPING}
         if held_up or reconciling.reason in _WARNED:
             return reconciling
-    return conditions.find(written, ConditionType.LEFTOVER_UNRECORDED)
+    left = conditions.find(written, ConditionType.LEFTOVER_UNRECORDED)
+    return left or conditions.find(written, ConditionType.OUTPUT_MAY_NOT_FIT)
 
 
 @dataclass(slots=True)

@@ -113,20 +113,6 @@ async def test_more_answers_than_a_config_map_holds_are_refused_before_anything_
     assert await files_in_cloud(brisk_workspace) == []
 
 
-async def test_answers_that_turn_out_too_large_stay_in_the_cloud_and_status_says_how_to_fetch_them(
-    brisk_private_workspace: Workspace,
-) -> None:
-    workspace = brisk_private_workspace
-    await workspace.cloud.control.settings(batchRecordSeconds=0)
-    await put_prompts(workspace, [record(str(number)) for number in range(4000)])
-    await workspace.apply(batch())
-    done = await workspace.becomes(KIND, NAME, failed("OutputTooLarge"))
-    (part,) = done["status"]["parts"]
-    assert part["outputFileId"] in condition(done, "Failed")["message"]
-    assert "/content" in condition(done, "Failed")["message"]
-    assert part["outputFileId"] in {each["id"] for each in await files_in_cloud(workspace)}
-
-
 async def test_a_model_that_does_not_exist_fails_the_batch_with_the_clouds_words(brisk_workspace: Workspace) -> None:
     await put_prompts(brisk_workspace, [GOOD])
     await brisk_workspace.apply(batch(model="no-such-model"))

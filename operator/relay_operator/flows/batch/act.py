@@ -8,7 +8,6 @@ from typing import assert_never
 from pydantic import JsonValue
 
 from relay_client import Cloud, CloudError, Conflict, NotFound, Outcome, Withheld
-from relay_client.errors import clause
 from relay_client.operations import CANCEL_BATCH, CREATE_BATCH, GET_FILE
 from relay_operator.api.conditions import Reason
 from relay_operator.api.inferencebatch import InferenceBatch, PartStatus
@@ -30,7 +29,7 @@ from relay_operator.flows.batch.facts import BatchMemory, Facts
 from relay_operator.flows.batch.files import clear
 from relay_operator.flows.batch.gather import job_of
 from relay_operator.flows.batch.names import PartTag, metadata_of
-from relay_operator.flows.batch.publishing import Publishing, how_to_fetch
+from relay_operator.flows.batch.publishing import Publishing, unpublished
 from relay_operator.flows.batch.result import (
     Begun,
     CancelRefused,
@@ -245,13 +244,11 @@ class Actor:
         return Nothing() if refused is None else CancelRefused(refused)
 
     async def _checked(self, facts: Facts) -> Result:
-        """Somebody may have put something there since it was checked before anything was paid."""
+        """Since it was checked before anything was paid, it may be taken, or another place."""
         try:
             await self.destinations.check(facts.obj, facts.known_intent.token)
+            if predicates.may_be_elsewhere(facts.obj.status):
+                await self.destinations.claim(facts.obj, facts.known_intent.token)
         except StoppedError as stopped:
-            how = how_to_fetch(facts.obj.model_copy(update={"status": facts.status}))
-            message = f"{clause(stopped.came.message)}; {how}"
-            if isinstance(stopped.came, WorkRefused):
-                return Hindered(WorkRefused(stopped.came.reason, message))
-            return Hindered(WorkTroubled(stopped.came.reason, message, stopped.came.stalled))
+            return Hindered(unpublished(stopped.came, facts.obj.model_copy(update={"status": facts.status})))
         return Nothing()

@@ -18,6 +18,7 @@ from relay_operator.engine.kube import CONFIG_MAPS, JsonObject, Kube
 from relay_operator.engine.manifests import owner, owners, part
 from relay_operator.flows.batch.marks import LONGEST, mark_of, published_by
 from relay_operator.flows.batch.result import Published, StoppedError, WorkRefused, WorkTroubled
+from relay_operator.flows.batch.room import CONFIG_MAP_LIMIT, SHORTEST_RESULT
 from relay_operator.flows.batch.sources import Sources, located
 from relay_operator.objectstores.credentials import Credentials
 from relay_operator.objectstores.errors import StoreError, StoreReason
@@ -34,13 +35,12 @@ MADE_BY: Final = f"{meta.ANNOTATION_PREFIX}batch-token"
 """On an output ConfigMap: the token of the batch that wrote it."""
 MARK: Final = f"{meta.ANNOTATION_PREFIX}batch-result"
 """On an output ConfigMap: how that batch ended. Beside answers in a store it is an object of its own."""
-CONFIG_MAP_LIMIT: Final = 1024 * 1024
-"""Bytes that Kubernetes lets a ConfigMap hold."""
-SHORTEST_RESULT: Final = 64
-"""Bytes that the line of any result has: custom_id, response and error with their names."""
 _LONGEST_RELEASE_SECONDS: Final = 30.0
 _TERMINATED: Final = "being terminated"
 """What the API server says of a namespace in which it creates nothing more."""
+_TOO_LONG: Final = "Too long"
+"""What it says of a ConfigMap that holds too much, keys of others included."""
+_ENTITY_TOO_LARGE: Final = 413
 
 _Place: TypeAlias = tuple[Location, Credentials | None]
 
@@ -235,8 +235,12 @@ class Destinations:
     async def _write_config_map(
         self, obj: InferenceBatch, name: str, merge: Merge, token: str, ended: Callable[[OutputStatus], Published]
     ) -> Published:
-        answers = await _all_of(merge.outputs(), CONFIG_MAP_LIMIT)
-        errors = await _all_of(merge.errors(), CONFIG_MAP_LIMIT - len(answers))
+        try:
+            answers = await _all_of(merge.outputs(), CONFIG_MAP_LIMIT)
+            errors = await _all_of(merge.errors(), CONFIG_MAP_LIMIT - len(answers))
+        except StoppedError:
+            await self.release(obj, token)  # nothing is going to be written there
+            raise
         data: JsonObject = {ANSWERS: answers.decode(errors="replace"), ERRORS: errors.decode(errors="replace")}
         output = OutputStatus(answers=f"ConfigMap {name}, key {ANSWERS}", errors=f"ConfigMap {name}, key {ERRORS}")
         came = ended(output)
@@ -271,6 +275,8 @@ def _told_of(namespace: str, name: str) -> Iterator[None]:
         if _TERMINATED in str(refused):
             text = f"the namespace {namespace} is being deleted, so ConfigMap {name} cannot be written"
             raise StoppedError(WorkRefused(Reason.OUTPUT_UNAVAILABLE, text)) from None
+        if _TOO_LONG in str(refused) or refused.status == _ENTITY_TOO_LARGE:
+            raise StoppedError(_too_large("the answers, with the other keys that are in it,")) from None
         text = f"ConfigMap {name} cannot be written: {refused}"
         raise StoppedError(WorkTroubled(Reason.OUTPUT_UNAVAILABLE, text, stalled=True)) from None
 

@@ -27,7 +27,7 @@ from relay_operator.flows.batch.actions import Action
 from relay_operator.flows.batch.facts import BatchMemory, Facts
 from relay_operator.flows.batch.gather import Gatherer
 from relay_operator.flows.batch.plan import plan
-from relay_operator.flows.batch.report import report_of
+from relay_operator.flows.batch.report import doubts, report_of
 from relay_operator.flows.batch.result import NotPaid, Paid, Result
 from relay_operator.flows.batch.transfers import Transfers
 from relay_operator.flows.batch.transitions import after
@@ -126,7 +126,8 @@ def _told(
     facts: Facts, status: InferenceBatchStatus, report: Report, retry_policy: RetryPolicy
 ) -> InferenceBatchStatus:
     """The status with conditions and the time of the next attempt."""
-    before, wanted = facts.obj.status, conditions_of(facts.obj.status.conditions, report, facts.now)
+    before = facts.obj.status
+    wanted = [*conditions_of(before.conditions, report, facts.now), *doubts(facts, status, report.reason)]
     always = of_every_pass(before, facts.obj.metadata, wanted, facts.now, looked=facts.error is None)
     return status.model_copy(update=always | _attempts(facts, report, retry_policy))
 

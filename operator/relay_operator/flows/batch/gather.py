@@ -118,6 +118,7 @@ class Gatherer:
             holds=predicates.holds(obj.status),
             rested=bool(obj.status.suspended),
             waiting=due is not None and now < due and not changed and not _asked(obj),
+            misplaced=predicates.fits_nowhere(obj.status) and not changed and not _asked(obj),
         )
 
     def _names_anothers(self, obj: InferenceBatch, written: CreateIntent | MalformedIntent | None) -> bool:

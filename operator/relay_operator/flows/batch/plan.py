@@ -123,6 +123,8 @@ class View:
     """The last round was ended by suspend."""
     waiting: bool = False
     """The next attempt is agreed for later."""
+    misplaced: bool = False
+    """What is paid for does not fit where the output is to be, and nothing changed since that was told."""
     outdated: bool = False
     """A CRD would drop what has to be recorded."""
 
@@ -200,6 +202,10 @@ def _publish(view: View) -> Action | None:
     return _patiently(view, Start(Work.PUBLISH))
 
 
+def _misplaced(view: View) -> Action | None:
+    return Wait(Reason.OUTPUT_TOO_LARGE) if view.misplaced else None
+
+
 def _end(view: View) -> Action | None:
     return End() if view.ending is EndingState.DUE and not view.deleting else None
 
@@ -267,6 +273,7 @@ RULES: tuple[Rule, ...] = (
     _begin,
     _clear,
     _publish,
+    _misplaced,
     _end,
     _stop,
 )

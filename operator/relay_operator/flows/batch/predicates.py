@@ -4,8 +4,9 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 from relay_operator.api import meta
-from relay_operator.api.conditions import Reason
+from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.inferencebatch import (
+    MOVABLE,
     SHOWN_PROBLEMS,
     Ending,
     InferenceBatch,
@@ -17,11 +18,14 @@ from relay_operator.api.inferencebatch import (
 )
 from relay_operator.api.inferencebatch_spec import BatchDeletionPolicy, InferenceBatchSpec, RecordRetry
 from relay_operator.api.meta import CreateIntent, MalformedIntent
+from relay_operator.engine import conditions
 from relay_operator.flows.batch.plan import BatchDemand, Holds, Phase, Round
 from relay_wire.batches import FINAL, Batch, BatchStatus
 
 GONE = "gone"
 """A part's state if the cloud does not find its batch any more."""
+MISPLACED = frozenset({Reason.OUTPUT_TOO_LARGE, Reason.OUTPUT_EXISTS})
+"""Answers that are paid for cannot go where `spec.output` says: they wait until it names another place."""
 _OVER = {*FINAL, GONE}
 _MOST = 2**53
 """Of what the cloud counts: the sum over all parts is a number that the API server takes."""
@@ -53,6 +57,18 @@ def phase(obj: InferenceBatch, intent: Intent, now: datetime) -> Phase:
     if status.output is not None and status.output.begun_at is not None:
         return Phase.PUBLISHING
     return Phase.NEW if intent is None and not status.create_token else Phase.ACTIVE
+
+
+def fits_nowhere(status: InferenceBatchStatus) -> bool:
+    """Whether the answers were found to be too large for the output that was named when this was written."""
+    stalled = conditions.find(status.conditions, ConditionType.STALLED)
+    return stalled is not None and stalled.reason == Reason.OUTPUT_TOO_LARGE
+
+
+def may_be_elsewhere(status: InferenceBatchStatus) -> bool:
+    """Whether `spec.output` could be changed since it was claimed."""
+    ready = conditions.find(status.conditions, ConditionType.READY)
+    return ready is not None and ready.reason in MOVABLE
 
 
 def expires_at(spec: InferenceBatchSpec, status: InferenceBatchStatus) -> datetime | None:

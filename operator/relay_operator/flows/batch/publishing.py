@@ -20,7 +20,8 @@ from relay_operator.api.inferencebatch import (
 from relay_operator.api.meta import CreateIntent
 from relay_operator.flows.batch.destinations import Destinations
 from relay_operator.flows.batch.files import LostFiles, files_of, opened, results_of
-from relay_operator.flows.batch.result import Published, StoppedError, WorkRefused, frequent, shown
+from relay_operator.flows.batch.predicates import MISPLACED
+from relay_operator.flows.batch.result import Published, StoppedError, WorkRefused, WorkTroubled, frequent, shown
 from relay_operator.records.ids import Ids
 from relay_operator.records.merge import Merge, PartFiles, Round
 from relay_operator.records.pace import Pace
@@ -59,8 +60,7 @@ class Publishing:
 
                 return await self.destinations.write(obj, merge, intent.token, ended)
         except StoppedError as stopped:
-            message = f"{clause(stopped.came.message)}; {how_to_fetch(obj)}"
-            raise StoppedError(replace(stopped.came, message=message)) from None
+            raise StoppedError(unpublished(stopped.came, obj)) from None
 
 
 def _rounds(status: InferenceBatchStatus, cloud: Cloud, gone: Collection[str]) -> tuple[list[Problem], list[Round]]:
@@ -96,8 +96,15 @@ def _published(output: OutputStatus, merge: Merge, lost: list[Problem], now: dat
     )
 
 
-def how_to_fetch(obj: InferenceBatch) -> str:
-    """The sentence for results that could not be published."""
+def unpublished(came: WorkRefused | WorkTroubled, obj: InferenceBatch) -> WorkRefused | WorkTroubled:
+    """What is said of paid answers that could not be published: if another place helps, they wait for it."""
+    if came.reason in MISPLACED:
+        text = f"{clause(came.message)}; spec.output can be changed, and nothing is paid again; {_how_to_fetch(obj)}"
+        return WorkTroubled(came.reason, text, stalled=True)
+    return replace(came, message=f"{clause(came.message)}; {_how_to_fetch(obj)}")
+
+
+def _how_to_fetch(obj: InferenceBatch) -> str:
     files = [file_id for part in obj.status.parts or () for file_id in results_of(part)]
     shown = ", ".join(files[:6]) + (", ... (status.parts)" if len(files) > 6 else "")
     return f"the cloud keeps the results: GET /v1/files/<id>/content of its inference API, with the id {shown}"

@@ -38,6 +38,7 @@ from relay_operator.flows.batch.result import (
     WorkTroubled,
     no_access,
 )
+from relay_operator.flows.batch.room import doubt
 from relay_operator.flows.batch.transitions import is_final
 
 _ON_THE_WAY: Final = ConditionType.RECONCILING
@@ -136,6 +137,8 @@ def _hindered_by(error: CloudError) -> Report:
 
 
 def _troubled(reason: Reason, message: str, *, stalled: bool, retry_after: float | None) -> Report:
+    if reason is Reason.OUTPUT_TOO_LARGE:  # it would be again: what wakes it is a change of the spec
+        return Report("False", ConditionType.STALLED, reason, message, Return.NEVER)
     trouble: Trouble = ConditionType.STALLED if stalled else ConditionType.RECONCILING
     retry = RetryKind.ADVISED if retry_after is not None else RetryKind.QUICK
     return Report("False", trouble, reason, message, retry=retry, retry_after=retry_after)
@@ -143,7 +146,7 @@ def _troubled(reason: Reason, message: str, *, stalled: bool, retry_after: float
 
 def _waiting(facts: Facts, reason: Reason, *, unreachable: bool) -> Report | None:
     match reason:
-        case Reason.WAITING_FOR_RETRY:
+        case Reason.WAITING_FOR_RETRY | Reason.OUTPUT_TOO_LARGE:
             return None
         case Reason.RETRYING:
             return _held(facts.status)
@@ -253,6 +256,14 @@ def outcome(status: InferenceBatchStatus, back: Return) -> Report:
     failed = Wanted(ConditionType.FAILED, "True", ending.reason, message)
     extra = (failed, *because(ending))
     return Report("False", ConditionType.STALLED, Reason(ending.reason), message, back, extra=extra)
+
+
+def doubts(facts: Facts, status: InferenceBatchStatus, reason: Reason) -> Iterator[Wanted]:
+    """The condition that warns of an output that is likely too small, until it is known."""
+    known = reason is Reason.OUTPUT_TOO_LARGE or status.completion_time is not None
+    text = None if known else doubt(facts.obj.spec, status)
+    if text is not None:
+        yield Wanted(ConditionType.OUTPUT_MAY_NOT_FIT, "True", Reason.OUTPUT_MAY_NOT_FIT, text)
 
 
 def because(ending: Ending) -> Iterator[Wanted]:

@@ -55,7 +55,7 @@ def after(facts: Facts, action: Action, result: Result) -> InferenceBatchStatus:
             return _with(status, _refused(facts, Reason.BATCH_REFUSED, error.message)) if final else status
         case Hindered(WorkRefused(reason, message)):
             return _with(status, _unpublished(facts, reason, message))
-        case Hindered(WorkTroubled(reason, message)) if gives_up(facts):
+        case Hindered(WorkTroubled(reason, message)) if gives_up(facts, reason):
             return _with(status, _unpublished(facts, reason, message))
         case Hindered():
             return status
@@ -68,10 +68,10 @@ def is_final(status: int | None) -> bool:
     return status in {400, 413, 422}
 
 
-def gives_up(facts: Facts) -> bool:
-    """Whether the object's deletion has waited long enough for its output."""
+def gives_up(facts: Facts, reason: Reason) -> bool:
+    """Whether the object's deletion has waited long enough for its output; nobody names another one by then."""
     since = facts.obj.metadata.deletion_timestamp
-    return since is not None and facts.now - since > GIVE_UP
+    return since is not None and (reason in predicates.MISPLACED or facts.now - since > GIVE_UP)
 
 
 def _decided(facts: Facts, action: Action) -> Fields:
@@ -170,8 +170,10 @@ def _recorded(facts: Facts) -> Fields:
             return _refused(facts, reason, message) | {"problems": list(problems) or None}
         case WorkRefused(reason, message, _):
             return _unpublished(facts, reason, message)
-        case WorkTroubled(reason, message) if gives_up(facts) and facts.status.completion_time is None:
+        case WorkTroubled(reason, message) if gives_up(facts, reason) and facts.status.completion_time is None:
             return _unpublished(facts, reason, message)
+        case WorkTroubled(reason) if reason in predicates.MISPLACED:
+            return {"output": None}  # nothing was written there, and the next place is looked at like the first
         case _:
             return {}
 

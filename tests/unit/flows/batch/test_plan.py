@@ -47,6 +47,7 @@ def every_view() -> Iterator[View]:
         yield replace(state, demand=demand, finalizer=False)
         yield replace(state, demand=demand, paused=True)
         yield replace(state, demand=demand, outdated=True)
+        yield replace(state, demand=demand, misplaced=True)
 
 
 def test_every_view_gets_one_action_and_none_breaks_an_invariant() -> None:
@@ -155,6 +156,11 @@ SENTENCES: dict[str, tuple[View, Action]] = {
     "under an older CRD no batch begins": (replace(FRESH, outdated=True), Stall(Reason.CRD_OUTDATED)),
     "under an older CRD nothing is paid": (View(round=Round.UNPAID, outdated=True), Stall(Reason.CRD_OUTDATED)),
     "under an older CRD what is paid is published": (replace(OVER, outdated=True), actions.BeginPublication()),
+    "what fits nowhere waits for another place": (replace(OVER, misplaced=True), Wait(Reason.OUTPUT_TOO_LARGE)),
+    "so does what ended early": (
+        replace(ENDING, holds=Holds.RESULTS, misplaced=True),
+        Wait(Reason.OUTPUT_TOO_LARGE),
+    ),
     "the records are uploaded": (View(round=Round.UNSENT), Start(Work.SEND)),
     "an upload that failed waits": (View(round=Round.UNSENT, waiting=True), Wait(Reason.WAITING_FOR_RETRY)),
     "an upload under way is not waited for": (

@@ -258,13 +258,27 @@ def test_bad_input_ends_it_and_a_refused_output_keeps_the_clouds_files() -> None
     refused = recorded(status(), WorkRefused(Reason.INPUT_INVALID, "line 2: not JSON"))
     assert refused.ending == Ending(reason="InputInvalid", message="line 2: not JSON")
     assert refused.completion_time is None, "what was uploaded is still to be cleared"
-    kept = recorded(status(sent(), output=PUBLISHING), WorkRefused(Reason.OUTPUT_TOO_LARGE, "too large"))
+    kept = recorded(status(sent(), output=PUBLISHING), WorkRefused(Reason.RESULTS_LOST, "lost"))
     assert (kept.completion_time, kept.cleared) == (NOON, True)
     hindered = led_to(
-        facts(status(sent())), actions.BeginPublication(), Hindered(WorkRefused(Reason.OUTPUT_EXISTS, "there"))
+        facts(status(sent())), actions.BeginPublication(), Hindered(WorkRefused(Reason.OUTPUT_UNAVAILABLE, "going"))
     )
-    assert hindered.ending == Ending(reason="OutputExists", message="there")
+    assert hindered.ending == Ending(reason="OutputUnavailable", message="going")
     assert hindered.cleared is True
+
+
+@pytest.mark.parametrize("reason", [Reason.OUTPUT_TOO_LARGE, Reason.OUTPUT_EXISTS])
+def test_paid_answers_that_cannot_go_where_they_should_wait_for_another_place_but_not_while_deleting(
+    reason: Reason,
+) -> None:
+    trouble, publishing = WorkTroubled(reason, "name another place", stalled=True), status(sent(), output=PUBLISHING)
+    waiting = recorded(publishing, trouble)
+    assert (waiting.output, waiting.ending, waiting.completion_time) == (None, None, None)
+    assert waiting.parts == publishing.parts
+    deleted = recorded(publishing, trouble, deleting=True)
+    assert (deleted.cleared, deleted.ending) == (True, Ending(reason=reason, message="name another place"))
+    begins = led_to(facts(status(sent()), deleting=True), actions.BeginPublication(), Hindered(trouble))
+    assert begins.cleared is True
 
 
 def test_trouble_is_no_end_but_while_deleting_it_is_waited_for_no_longer_than_agreed() -> None:
