@@ -1,6 +1,6 @@
 """Reference pages from the schemas, as Markdown."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -57,7 +57,7 @@ def kind_page(definition: Definition) -> str:
         f"`{API_VERSION}`, {scope}, {names}.\n",
         "## spec\n",
         _table(_rows(spec, "")),
-        *_rule_section(spec),
+        *_rule_section(spec, definition.rules),
         "## status\n",
         "Written by the operator alone. [What the conditions and reasons mean](conditions.md).\n",
         _table(_rows(status, "")),
@@ -142,8 +142,8 @@ def _table(rows: Iterator[_Row]) -> str:
     return "\n".join(["| field | type | bounds | meaning |", "|---|---|---|---|", *lines, ""])
 
 
-def _rule_section(schema: Schema) -> list[str]:
-    sentences = list(_sentences(schema, ""))
+def _rule_section(schema: Schema, of_the_object: Iterable[tuple[str, str]]) -> list[str]:
+    sentences = [*_sentences(schema, ""), *(f"- the object: {message}" for _, message in of_the_object)]
     return ["The API server also refuses, with these words:\n", *sentences, ""] if sentences else []
 
 
