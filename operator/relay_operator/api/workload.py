@@ -43,7 +43,7 @@ FIRST_COLUMNS = (Column("State", ".status.state"), Column("GPU", ".status.gpuMod
 """Of whatever runs, with `LAST_COLUMNS`."""
 LAST_COLUMNS = (
     Column("Endpoint", ".status.endpointUrl"),
-    Column("Cents/h", ".status.pricePerHourCents", "integer"),
+    Column("Cents/h", ".status.payingPerHourCents", "integer"),
     AGE,
     REASON,
     Column("ID", ".status.id", priority=1),
@@ -184,6 +184,9 @@ class WorkloadStatus(PricedStatus):
     """What the status of everything that runs tells."""
 
     endpoint_url: str | None = Field(None, max_length=2048, description="Where it is reached.")
+    paying_per_hour_cents: int | None = Field(
+        None, ge=0, description="What is paid for it now, in cents; absent while nothing is, as for what is stopped."
+    )
     gpu_model_id: str | None = Field(None, max_length=128, description="The GPU model it got.")
     gpu_count: int | None = Field(None, ge=0, description="GPUs it got; of a cluster, those of each replica.")
     running_since: Time | None = Field(None, description="Start of the present run.")

@@ -11,7 +11,8 @@ from relay_operator.engine.account_users import Reference
 from relay_operator.engine.manifests import part
 
 _COSTS_NOTHING = frozenset({"stopped", "terminated"})
-_BILLED = frozenset({"running", "degraded"})
+BILLED = frozenset({"running", "degraded"})
+"""States in which a workload costs something at this moment (section 3)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ def commitment(
     if state in _COSTS_NOTHING:
         return NOTHING if waiting is None else Commitment(waiting.cents, waiting.gpus)
     cents = price if isinstance(price, int) else None
-    gpus, billed = _gpus(spec, status), (cents or 0) if state in _BILLED else 0
+    gpus, billed = _gpus(spec, status), (cents or 0) if state in BILLED else 0
     if waiting is not None:
         return Commitment(max(waiting.cents, cents or 0), max(waiting.gpus, gpus), billed)
     return Commitment(cents or 0, gpus, billed, unpriced=int(cents is None))

@@ -7,11 +7,12 @@ from relay_operator.api import meta
 from relay_operator.api.conditions import ConditionType, Reason
 from relay_operator.api.meta import CreateIntent, MalformedIntent, ObjectKey, rfc3339
 from relay_operator.api.references import HeldReference
-from relay_operator.api.workload import SpecT, StatusT
+from relay_operator.api.workload import SpecT, StatusT, WorkloadStatus
 from relay_operator.engine import conditions
 from relay_operator.engine.account import pinned
 from relay_operator.engine.actions import Keep
 from relay_operator.engine.backoff import RetryPolicy
+from relay_operator.engine.commitment import BILLED
 from relay_operator.engine.conditions import Wanted
 from relay_operator.engine.intent import named
 from relay_operator.engine.report import Report
@@ -69,7 +70,8 @@ def new_status(
         changed["state_since"] = facts.now
     changed.setdefault("deletion_deadline", report.deletion_deadline or _doomed(obj.status, changed))
     fields = type(mirrored).model_fields  # what does not run has less to tell
-    return storable(mirrored.model_copy(update={name: value for name, value in changed.items() if name in fields}))
+    after = mirrored.model_copy(update={name: value for name, value in changed.items() if name in fields})
+    return storable(_with_what_is_paid(after))
 
 
 def still_waiting(facts: Facts[SpecT, StatusT, ObsT], action: Action) -> StatusT:
@@ -121,6 +123,14 @@ def _money(facts: Facts[SpecT, StatusT, ObsT], report: Report) -> Fields:
     changed: Fields = {"price_per_hour_cents": funded.price} if funded.price is not None or funded.unasked else {}
     reserved = facts.intent.reserved if facts.intent is not None else None
     return changed | ({"reservation_token": reserved.token} if reserved is not None and report.ready == "True" else {})
+
+
+def _with_what_is_paid(status: StatusT) -> StatusT:
+    """The price counts only in some states."""
+    if not isinstance(status, WorkloadStatus):
+        return status
+    paying = status.price_per_hour_cents if status.state in BILLED else None
+    return status.model_copy(update={"paying_per_hour_cents": paying})
 
 
 def _doomed(before: StatusT, changed: Fields) -> datetime | None:

@@ -307,6 +307,22 @@ def test_a_price_that_nobody_asks_for_any_more_goes(funded: Funded, price: int |
     assert new_status(facts, KEEP, NOTHING, READY, PACING).price_per_hour_cents == price
 
 
+@pytest.mark.parametrize(
+    ("state", "paying"),
+    [("running", 249), ("stopped", None), ("interrupted", None), ("deploying", None), ("failed", None)],
+)
+def test_what_is_paid_now_is_the_price_only_while_it_is_billed(state: str, paying: int | None) -> None:
+    was = pod(status={"id": "pod-1", "state": "running", "pricePerHourCents": 249, "payingPerHourCents": 249})
+    status = written(was, observed=record(state, pricePerHourCents=249))
+    assert (status.price_per_hour_cents, status.paying_per_hour_cents) == (249, paying)
+
+
+def test_nothing_is_paid_for_what_is_gone() -> None:
+    was = pod(status={"id": "pod-1", "state": "running", "pricePerHourCents": 249, "payingPerHourCents": 249})
+    assert written(was, view=View(seen=Seen.GONE)).paying_per_hour_cents is None
+    assert written(was, actions.Forget()).paying_per_hour_cents is None
+
+
 def test_what_the_cloud_does_not_find_any_more_reads_as_terminated() -> None:
     status = written(pod(status={"id": "pod-1", "state": "running"}), view=View(seen=Seen.GONE))
     assert (status.id, status.state, status.state_since) == ("pod-1", "terminated", NOW)
