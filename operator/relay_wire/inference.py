@@ -4,6 +4,7 @@ Section 4 leaves the bodies to the two client libraries that people use; these a
 knows. Unknown ones are accepted and kept, since a server behind a model may know more.
 """
 
+import re
 from enum import StrEnum
 from typing import Annotated, Literal
 
@@ -131,6 +132,26 @@ class StreamOptions(Asked):
     include_usage: bool | None = None
 
 
+class ResponseFormat(Asked):
+    """The form of the answer: text, any JSON object, or a value of a JSON schema."""
+
+    type: Literal["text", "json_object", "json_schema"]
+    json_schema: dict[str, JsonValue] | None = None
+
+    @model_validator(mode="after")
+    def _schema_is_there(self) -> "ResponseFormat":
+        if self.type != "json_schema":
+            return self
+        if self.json_schema is None:
+            raise ValueError("a response_format of type json_schema needs its json_schema")
+        name, schema = self.json_schema.get("name"), self.json_schema.get("schema")
+        if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
+            raise ValueError("json_schema.name has 1 to 64 letters, digits, _ and -")
+        if schema is not None and not isinstance(schema, dict):
+            raise ValueError("json_schema.schema is a JSON schema, an object")
+        return self
+
+
 class ChatRequest(Asked):
     """The body of `POST /v1/chat/completions`."""
 
@@ -144,6 +165,7 @@ class ChatRequest(Asked):
     stream_options: StreamOptions | None = None
     tools: SentList[ChatTool] | None = None
     tool_choice: str | dict[str, JsonValue] | None = None
+    response_format: ResponseFormat | None = None
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
     frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
@@ -165,7 +187,6 @@ class ChatRequest(Asked):
     prompt_cache_options: JsonValue = None
     prompt_cache_retention: JsonValue = None
     reasoning_effort: JsonValue = None
-    response_format: JsonValue = None
     safety_identifier: JsonValue = None
     service_tier: JsonValue = None
     store: JsonValue = None

@@ -44,6 +44,7 @@ class Chat:
             offered_tool=_offered(request),
             turns_with_calls=sum(bool(message.tool_calls) for message in request.messages),
             tool_results=[text for message, text in texts if message.role == "tool"],
+            form=request.response_format,
         )
 
     def whole(self, request: ChatRequest, turn: Turn, identifier: str, created: int) -> Json:

@@ -13,7 +13,9 @@ from typing import Final
 from relay_localcloud.http.errors import ApiError
 from relay_localcloud.inference.charges import Usage
 from relay_localcloud.inference.errors import of_api_error
+from relay_localcloud.inference.structured import answer_in
 from relay_localcloud.models.built_in import BuiltInModel
+from relay_wire.inference import ResponseFormat
 
 LARGEST_ANSWER: Final = 10 * 1024 * 1024
 """Bytes of an answer: of a built-in model, the texts of all its choices (assumed)."""
@@ -51,6 +53,7 @@ class Prompt:
     offered_tool: str | None = None
     turns_with_calls: int = 0
     tool_results: Sequence[str] = ()
+    form: ResponseFormat | None = None
 
     @property
     def input_tokens(self) -> int:
@@ -121,6 +124,7 @@ def pieces(text: str) -> Iterator[str]:
 
 
 def _spoken(prompt: Prompt, text: str) -> Turn:
+    text = text if prompt.form is None else answer_in(prompt.form, text)
     finish, stop_sequence = Finish.STOP, None
     first = min(((at, stop) for stop in prompt.stops if stop and (at := text.find(stop)) >= 0), default=None)
     if first is not None:

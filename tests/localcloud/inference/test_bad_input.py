@@ -82,6 +82,16 @@ BAD_CHAT_FIELDS: dict[str, Any] = {
     "stream_options": [1, {"include_usage": "yes"}],
     "tools": [{}, [1], [{"type": "function"}], [{"type": "function", "function": {}}], [{"function": {"name": "f"}}]],
     "tool_choice": [1, []],
+    "response_format": [
+        "json_object",
+        {},
+        {"type": "xml"},
+        {"type": "json_schema"},
+        {"type": "json_schema", "json_schema": "x"},
+        {"type": "json_schema", "json_schema": {"schema": {}}},
+        {"type": "json_schema", "json_schema": {"name": "a b", "schema": {}}},
+        {"type": "json_schema", "json_schema": {"name": "a", "schema": []}},
+    ],
     "seed": ["1", 1.5],
     "frequency_penalty": [3],
 }
