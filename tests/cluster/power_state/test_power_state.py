@@ -44,7 +44,7 @@ async def test_it_is_stopped_and_started_again_in_place(workspace: Workspace, ki
     await _power(workspace, kind, "Stopped")
     stopped = (await workspace.becomes(kind, "one", _stopped))["status"]
     assert (stopped["id"], stopped["state"]) == (before["id"], "stopped")
-    assert before["payingPerHourCents"] == before["pricePerHourCents"] == stopped["pricePerHourCents"]
+    assert before.get("payingPerHourCents") == before.get("pricePerHourCents"), "the cloud tells that of a pod alone"
     assert "payingPerHourCents" not in stopped
     assert await _held(workspace, before["id"]) == 0
     await _power(workspace, kind, "Running")
