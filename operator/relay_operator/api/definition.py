@@ -1,9 +1,9 @@
 """What the API server needs to know of a kind beside its fields."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from relay_operator.api.meta import Model
+from relay_operator.api.meta import Model, Resource
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,3 +53,30 @@ class Definition:
 READY = Column("Ready", '.status.conditions[?(@.type=="Ready")].status')
 REASON = Column("Reason", '.status.conditions[?(@.type=="Ready")].reason', priority=1)
 AGE = Column("Age", ".metadata.creationTimestamp", "date")
+ID = Column("ID", ".status.id", priority=1)
+RECORD_COLUMNS = (READY, AGE, REASON, ID)
+"""Of a resource of the cloud that does not run, after those of its own."""
+
+
+def definition_of(
+    model: type[Resource[Any, Any]],
+    short_name: str,
+    *,
+    summary: str,
+    columns: tuple[Column, ...],
+    scale: Scale | None = None,
+) -> Definition:
+    """The definition of a namespaced kind whose model says all about it, and whose plural is its name with an s."""
+    kind, spec, status = (model.model_fields[name] for name in ("kind", "spec", "status"))
+    assert spec.annotation is not None, "every kind says what its spec is"
+    assert status.annotation is not None, "every kind says what its status is"
+    return Definition(
+        kind=kind.default,
+        plural=f"{kind.default.lower()}s",
+        short_name=short_name,
+        spec=spec.annotation,
+        status=status.annotation,
+        columns=columns,
+        summary=summary,
+        scale=scale,
+    )

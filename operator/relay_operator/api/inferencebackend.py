@@ -5,7 +5,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from relay_operator.api.definition import AGE, READY, REASON, Column, Definition
+from relay_operator.api.definition import AGE, ID, READY, REASON, Column, definition_of
 from relay_operator.api.meta import Resource, Time
 from relay_operator.api.references import SecretKeyRef
 from relay_operator.api.schema import as_set, rules
@@ -116,12 +116,9 @@ class InferenceBackend(Resource[InferenceBackendSpec, InferenceBackendStatus]):
     status: InferenceBackendStatus = Field(default_factory=InferenceBackendStatus)
 
 
-DEFINITION = Definition(
-    kind="InferenceBackend",
-    plural="inferencebackends",
-    short_name="ibackend",
-    spec=InferenceBackendSpec,
-    status=InferenceBackendStatus,
+DEFINITION = definition_of(
+    InferenceBackend,
+    "ibackend",
     summary="A server that answers for a model of the catalog.",
     columns=(
         Column("Model", ".spec.modelId"),
@@ -131,7 +128,7 @@ DEFINITION = Definition(
         AGE,
         REASON,
         Column("Endpoint", ".status.endpoint", priority=1),
-        Column("ID", ".status.id", priority=1),
+        ID,
     ),
 )
 

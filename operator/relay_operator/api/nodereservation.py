@@ -4,7 +4,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from relay_operator.api.definition import AGE, READY, REASON, Column, Definition
+from relay_operator.api.definition import AGE, ID, READY, REASON, Column, definition_of
 from relay_operator.api.meta import Resource, Time
 from relay_operator.api.references import LocalRef
 from relay_operator.api.schema import as_set, atomic, rules
@@ -86,12 +86,9 @@ class NodeReservation(Resource[NodeReservationSpec, NodeReservationStatus]):
     status: NodeReservationStatus = Field(default_factory=NodeReservationStatus)
 
 
-DEFINITION = Definition(
-    kind="NodeReservation",
-    plural="nodereservations",
-    short_name="nres",
-    spec=NodeReservationSpec,
-    status=NodeReservationStatus,
+DEFINITION = definition_of(
+    NodeReservation,
+    "nres",
     summary="GPUs of a provider's node that some organizations alone may use.",
     columns=(
         Column("Node", ".spec.nodeRef.name"),
@@ -103,6 +100,6 @@ DEFINITION = Definition(
         AGE,
         REASON,
         Column("Contract", ".spec.contractRef", priority=1),
-        Column("ID", ".status.id", priority=1),
+        ID,
     ),
 )

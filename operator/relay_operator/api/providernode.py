@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from relay_operator.api.definition import AGE, READY, REASON, Column, Definition
+from relay_operator.api.definition import AGE, READY, REASON, Column, definition_of
 from relay_operator.api.meta import Model, Resource
 from relay_operator.api.parts import DeletionPolicy
 from relay_operator.api.schema import map_by, rules
@@ -100,12 +100,9 @@ class ProviderNode(Resource[ProviderNodeSpec, ProviderNodeStatus]):
     status: ProviderNodeStatus = Field(default_factory=ProviderNodeStatus)
 
 
-DEFINITION = Definition(
-    kind="ProviderNode",
-    plural="providernodes",
-    short_name="pnode",
-    spec=ProviderNodeSpec,
-    status=ProviderNodeStatus,
+DEFINITION = definition_of(
+    ProviderNode,
+    "pnode",
     summary="A machine that the organization brought in as a provider, and what it is to do.",
     columns=(
         Column("State", ".status.state"),

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from relay_operator.api.definition import AGE, READY, REASON, Column, Definition
+from relay_operator.api.definition import RECORD_COLUMNS, Column, definition_of
 from relay_operator.api.meta import Resource, Time
 from relay_operator.api.references import ObjectName
 from relay_operator.api.schema import rules
@@ -76,12 +76,9 @@ class ProvisioningToken(Resource[ProvisioningTokenSpec, ProvisioningTokenStatus]
     status: ProvisioningTokenStatus = Field(default_factory=ProvisioningTokenStatus)
 
 
-DEFINITION = Definition(
-    kind="ProvisioningToken",
-    plural="provisioningtokens",
-    short_name="ptoken",
-    spec=ProvisioningTokenSpec,
-    status=ProvisioningTokenStatus,
+DEFINITION = definition_of(
+    ProvisioningToken,
+    "ptoken",
     summary="A token with which machines join the organization's nodes, in a Secret of this namespace.",
     columns=(
         Column("Pool", ".status.nodePool"),
@@ -89,9 +86,6 @@ DEFINITION = Definition(
         Column("Max", ".status.maxNodes", "integer"),
         Column("Secret", ".spec.secretName"),
         Column("Expires", ".status.expiresAt"),
-        READY,
-        AGE,
-        REASON,
-        Column("ID", ".status.id", priority=1),
+        *RECORD_COLUMNS,
     ),
 )

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
-from relay_operator.api.definition import AGE, READY, REASON, Column, Definition, Scale
+from relay_operator.api.definition import AGE, ID, READY, REASON, Column, Scale, definition_of
 from relay_operator.api.inferencebackend import CatalogModel, NativeFamily
 from relay_operator.api.meta import Model, Resource
 from relay_operator.api.parts import EnvVar, ReplicaGpu
@@ -214,12 +214,9 @@ class ServingDeployment(Resource[ServingDeploymentSpec, ServingDeploymentStatus]
     status: ServingDeploymentStatus = Field(default_factory=ServingDeploymentStatus)
 
 
-DEFINITION = Definition(
-    kind="ServingDeployment",
-    plural="servingdeployments",
-    short_name="sdep",
-    spec=ServingDeploymentSpec,
-    status=ServingDeploymentStatus,
+DEFINITION = definition_of(
+    ServingDeployment,
+    "sdep",
     summary="Replicas of an engine behind a model of the catalog, scaled by kubectl scale, HPA or KEDA.",
     scale=Scale(".spec.replicas.desired", ".status.replicas", ".status.selector"),
     columns=(
@@ -233,7 +230,7 @@ DEFINITION = Definition(
         Column("Cents/h", ".status.pricePerHourCents", "integer"),
         AGE,
         REASON,
-        Column("ID", ".status.id", priority=1),
+        ID,
     ),
 )
 

@@ -6,7 +6,7 @@ from pydantic import Field
 
 from relay_operator.api.conditions import ObjectStatus
 from relay_operator.api.connection import Connection
-from relay_operator.api.definition import AGE, REASON, Column
+from relay_operator.api.definition import AGE, ID, REASON, Column
 from relay_operator.api.meta import ECHO_CHARS, Identity, Model, Time
 from relay_operator.api.parts import (
     Budget,
@@ -46,7 +46,7 @@ LAST_COLUMNS = (
     Column("Cents/h", ".status.payingPerHourCents", "integer"),
     AGE,
     REASON,
-    Column("ID", ".status.id", priority=1),
+    ID,
     Column("Image", ".spec.image", priority=1),
 )
 

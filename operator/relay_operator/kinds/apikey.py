@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field, JsonValue
 
 from relay_client import Cloud, operations
-from relay_operator.api.definition import AGE, READY, REASON, Column, Definition
+from relay_operator.api.definition import AGE, ID, READY, REASON, Column, definition_of
 from relay_operator.api.meta import CreateIntent, Resource, Time
 from relay_operator.api.parts import DAY
 from relay_operator.api.references import ObjectName
@@ -78,12 +78,9 @@ class ApiKey(Resource[ApiKeySpec, ApiKeyStatus]):
     status: ApiKeyStatus = Field(default_factory=ApiKeyStatus)
 
 
-DEFINITION = Definition(
-    kind="ApiKey",
-    plural="apikeys",
-    short_name="akey",
-    spec=ApiKeySpec,
-    status=ApiKeyStatus,
+DEFINITION = definition_of(
+    ApiKey,
+    "akey",
     summary="A key to the organization, in a Secret of this namespace.",
     columns=(
         Column("Prefix", ".status.prefix"),
@@ -93,7 +90,7 @@ DEFINITION = Definition(
         AGE,
         REASON,
         Column("Used", ".status.lastUsedAt", "date", priority=1),
-        Column("ID", ".status.id", priority=1),
+        ID,
     ),
 )
 

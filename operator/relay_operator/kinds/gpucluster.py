@@ -8,7 +8,7 @@ from pydantic import Field, JsonValue
 
 from relay_client import Cloud, list_clusters, operations
 from relay_operator.api.conditions import Reason
-from relay_operator.api.definition import READY, Column, Definition, Scale
+from relay_operator.api.definition import READY, Column, Scale, definition_of
 from relay_operator.api.meta import GROUP, CreateIntent, Model, ObjectKey, Resource, Time
 from relay_operator.api.parts import ReplicaGpu
 from relay_operator.api.schema import field_rules, map_by, rules
@@ -101,12 +101,9 @@ class GpuCluster(Resource[GpuClusterSpec, GpuClusterStatus]):
     status: GpuClusterStatus = Field(default_factory=GpuClusterStatus)
 
 
-DEFINITION = Definition(
-    kind="GpuCluster",
-    plural="gpuclusters",
-    short_name="gcl",
-    spec=GpuClusterSpec,
-    status=GpuClusterStatus,
+DEFINITION = definition_of(
+    GpuCluster,
+    "gcl",
     summary="Replicas of a container behind one HTTPS endpoint, scaled by kubectl scale, HPA or KEDA.",
     scale=Scale(".spec.replicas", ".status.replicas", ".status.selector"),
     columns=(

@@ -8,7 +8,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field, JsonValue, WithJsonSchema
 
 from relay_client import Cloud, operations
-from relay_operator.api.definition import READY, Definition
+from relay_operator.api.definition import READY, definition_of
 from relay_operator.api.meta import CreateIntent, ObjectKey, Resource
 from relay_operator.api.parts import Gpu, Image, Port
 from relay_operator.api.public_keys import NO_PRIVATE_KEY
@@ -106,12 +106,9 @@ class GpuPod(Resource[GpuPodSpec, GpuPodStatus]):
     status: GpuPodStatus = Field(default_factory=GpuPodStatus)
 
 
-DEFINITION = Definition(
-    kind="GpuPod",
-    plural="gpupods",
-    short_name="gpod",
-    spec=GpuPodSpec,
-    status=GpuPodStatus,
+DEFINITION = definition_of(
+    GpuPod,
+    "gpod",
     summary="A container with a persistent volume on GPUs of one node, and an HTTPS endpoint.",
     columns=(*FIRST_COLUMNS, READY, *LAST_COLUMNS),
 )

@@ -7,7 +7,7 @@ from pydantic import Field, JsonValue
 
 from relay_client import Cloud, operations
 from relay_operator.api.conditions import Reason
-from relay_operator.api.definition import READY, Column, Definition
+from relay_operator.api.definition import READY, Column, definition_of
 from relay_operator.api.meta import CreateIntent, ObjectKey, Resource
 from relay_operator.api.parts import Gpu
 from relay_operator.api.references import REFERENCES, HeldReference, LocalRef, ValueSource
@@ -80,12 +80,9 @@ class GpuVm(Resource[GpuVmSpec, GpuVmStatus]):
     status: GpuVmStatus = Field(default_factory=GpuVmStatus)
 
 
-DEFINITION = Definition(
-    kind="GpuVm",
-    plural="gpuvms",
-    short_name="gvm",
-    spec=GpuVmSpec,
-    status=GpuVmStatus,
+DEFINITION = definition_of(
+    GpuVm,
+    "gvm",
     summary="A virtual machine with GPUs or without, with an HTTPS endpoint, SSH keys and a script for its first boot.",
     columns=(*FIRST_COLUMNS, Column("Size", ".status.resourceSize"), READY, *LAST_COLUMNS),
 )

@@ -8,7 +8,7 @@ from pydantic import Field, JsonValue
 
 from relay_client import Cloud, Conflict, Outcome, operations
 from relay_operator.api.conditions import Reason
-from relay_operator.api.definition import AGE, READY, REASON, Column, Definition
+from relay_operator.api.definition import RECORD_COLUMNS, Column, definition_of
 from relay_operator.api.meta import CreateIntent, Resource
 from relay_operator.api.parts import DeletionPolicy
 from relay_operator.api.schema import rules
@@ -74,21 +74,11 @@ class OrganizationMember(Resource[OrganizationMemberSpec, OrganizationMemberStat
     status: OrganizationMemberStatus = Field(default_factory=OrganizationMemberStatus)
 
 
-DEFINITION = Definition(
-    kind="OrganizationMember",
-    plural="organizationmembers",
-    short_name="omember",
-    spec=OrganizationMemberSpec,
-    status=OrganizationMemberStatus,
+DEFINITION = definition_of(
+    OrganizationMember,
+    "omember",
     summary="A person who belongs to the organization, and in which role.",
-    columns=(
-        Column("Email", ".spec.email"),
-        Column("Role", ".status.role"),
-        READY,
-        AGE,
-        REASON,
-        Column("ID", ".status.id", priority=1),
-    ),
+    columns=(Column("Email", ".spec.email"), Column("Role", ".status.role"), *RECORD_COLUMNS),
 )
 
 Person: TypeAlias = Resource[OrganizationMemberSpec, OrganizationMemberStatus]

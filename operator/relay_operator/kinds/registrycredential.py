@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 from pydantic import Field, JsonValue
 
 from relay_client import Cloud, operations
-from relay_operator.api.definition import AGE, READY, REASON, Column, Definition
+from relay_operator.api.definition import RECORD_COLUMNS, Column, definition_of
 from relay_operator.api.meta import CreateIntent, Resource
 from relay_operator.api.parts import EnvFromRef, EnvFromSource
 from relay_operator.api.references import LocalRef, SecretKeyRef, ValueSource
@@ -90,21 +90,11 @@ class RegistryCredential(Resource[RegistryCredentialSpec, RegistryCredentialStat
     status: RegistryCredentialStatus = Field(default_factory=RegistryCredentialStatus)
 
 
-DEFINITION = Definition(
-    kind="RegistryCredential",
-    plural="registrycredentials",
-    short_name="rcred",
-    spec=RegistryCredentialSpec,
-    status=RegistryCredentialStatus,
+DEFINITION = definition_of(
+    RegistryCredential,
+    "rcred",
     summary="What the private images of one registry are pulled with, from a Secret.",
-    columns=(
-        Column("Server", ".status.server"),
-        Column("Type", ".status.authType"),
-        READY,
-        AGE,
-        REASON,
-        Column("ID", ".status.id", priority=1),
-    ),
+    columns=(Column("Server", ".status.server"), Column("Type", ".status.authType"), *RECORD_COLUMNS),
 )
 
 Login: TypeAlias = Resource[RegistryCredentialSpec, RegistryCredentialStatus]

@@ -11,7 +11,7 @@ from pydantic import Field, JsonValue
 
 from relay_client import Cloud, CloudError, NotFound, NotServed, operations
 from relay_operator.api import meta
-from relay_operator.api.definition import AGE, READY, REASON, Column, Definition
+from relay_operator.api.definition import RECORD_COLUMNS, Column, definition_of
 from relay_operator.api.meta import CreateIntent, Resource
 from relay_operator.api.references import SecretSource, ValueSource
 from relay_operator.api.schema import rules
@@ -68,22 +68,16 @@ class RunnerPool(Resource[RunnerPoolSpec, RunnerPoolStatus]):
     status: RunnerPoolStatus = Field(default_factory=RunnerPoolStatus)
 
 
-DEFINITION = Definition(
-    kind="RunnerPool",
-    plural="runnerpools",
-    short_name="rpool",
-    spec=RunnerPoolSpec,
-    status=RunnerPoolStatus,
+DEFINITION = definition_of(
+    RunnerPool,
+    "rpool",
     summary="CI runners for an installation at a version control service.",
     columns=(
         Column("Installation", ".spec.installationId", "integer"),
         Column("Owner", ".status.vcsOwner"),
         Column("RAM GB", ".status.poolRamGb", "integer"),
         Column("Disk GB", ".status.diskSizeGb", "integer"),
-        READY,
-        AGE,
-        REASON,
-        Column("ID", ".status.id", priority=1),
+        *RECORD_COLUMNS,
     ),
 )
 

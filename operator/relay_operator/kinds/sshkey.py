@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 from pydantic import Field, JsonValue
 
 from relay_client import Cloud, operations
-from relay_operator.api.definition import AGE, READY, REASON, Column, Definition
+from relay_operator.api.definition import RECORD_COLUMNS, Column, definition_of
 from relay_operator.api.meta import CreateIntent, Resource
 from relay_operator.api.public_keys import NO_PRIVATE_KEY, OPENSSH, fingerprint
 from relay_operator.api.references import ValueSource
@@ -52,20 +52,11 @@ class SshKey(Resource[SshKeySpec, SshKeyStatus]):
     status: SshKeyStatus = Field(default_factory=SshKeyStatus)
 
 
-DEFINITION = Definition(
-    kind="SshKey",
-    plural="sshkeys",
-    short_name="sshk",
-    spec=SshKeySpec,
-    status=SshKeyStatus,
+DEFINITION = definition_of(
+    SshKey,
+    "sshk",
     summary="A public key that is registered with the organization: its SSH gateway lets the owner in.",
-    columns=(
-        Column("Fingerprint", ".status.fingerprint"),
-        READY,
-        AGE,
-        REASON,
-        Column("ID", ".status.id", priority=1),
-    ),
+    columns=(Column("Fingerprint", ".status.fingerprint"), *RECORD_COLUMNS),
 )
 
 Key: TypeAlias = Resource[SshKeySpec, SshKeyStatus]

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 from pydantic import Field, JsonValue
 
 from relay_client import Cloud, NotFound, Unreadable, listing, operations
-from relay_operator.api.definition import AGE, READY, REASON, Column, Definition
+from relay_operator.api.definition import RECORD_COLUMNS, Column, definition_of
 from relay_operator.api.meta import CreateIntent, ObjectKey, Resource, Time
 from relay_operator.api.references import REFERENCES, HeldReference, LocalRef
 from relay_operator.api.schema import rules
@@ -64,22 +64,16 @@ class VmSnapshot(Resource[VmSnapshotSpec, VmSnapshotStatus]):
     status: VmSnapshotStatus = Field(default_factory=VmSnapshotStatus)
 
 
-DEFINITION = Definition(
-    kind="VmSnapshot",
-    plural="vmsnapshots",
-    short_name="vsnap",
-    spec=VmSnapshotSpec,
-    status=VmSnapshotStatus,
+DEFINITION = definition_of(
+    VmSnapshot,
+    "vsnap",
     summary="A snapshot of a GpuVm's disk.",
     columns=(
         Column("VM", ".spec.vmRef.name"),
         Column("Snapshot", ".spec.name"),
         Column("State", ".status.state"),
         Column("GB", ".status.sizeGb", "integer"),
-        READY,
-        AGE,
-        REASON,
-        Column("ID", ".status.id", priority=1),
+        *RECORD_COLUMNS,
     ),
 )
 

@@ -16,7 +16,7 @@ FILLED_IN = 12
 _CLAUSE_WORDS = 6
 """A piece of a sentence, which may do without a verb, has fewer."""
 _TITLES = frozenset(
-    {"Field", "Definition", "Option", "Argument", "Rule", "TypeDoc", "Quota", "BuiltInModel", "_Need"}
+    {"Field", "Definition", "definition_of", "Option", "Argument", "Rule", "TypeDoc", "Quota", "BuiltInModel", "_Need"}
     | {"get", "post", "put", "patch", "delete", "add_argument", "add_parser", "ArgumentParser"}
     | {"gauge", "counter", "histogram", "strftime", "compile", "rules", "field_rules", "basicConfig"}
 )
