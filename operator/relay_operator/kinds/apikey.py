@@ -13,7 +13,7 @@ from relay_operator.api.parts import DAY
 from relay_operator.api.references import ObjectName
 from relay_operator.api.schema import as_set, rules
 from relay_operator.api.workload import NEVER_STOPPED, SAME_ACCOUNT, ManagedSpec, SupersedingStatus
-from relay_operator.engine.fit_schema import fit_schema, moment
+from relay_operator.engine.fit_schema import moment
 from relay_operator.flows.managed.resource import Inputs, Progress
 from relay_operator.flows.managed.shown_once import Life, Place
 from relay_operator.kinds.comparison import differing
@@ -109,6 +109,7 @@ class ApiKeys(Records[ApiKeySpec, ApiKeyStatus, ApiKeySummary]):
     definition = DEFINITION
     model = ApiKey
     list_operation = operations.LIST_API_KEYS
+    delete_operation = operations.REVOKE_API_KEY
 
     async def create(self, cloud: Cloud, obj: Key, intent: CreateIntent, inputs: Inputs) -> ApiKeySummary:
         lives = obj.spec.expires_in_seconds
@@ -125,9 +126,6 @@ class ApiKeys(Records[ApiKeySpec, ApiKeyStatus, ApiKeySummary]):
             expires_at=ends,
             value=made.key,
         )
-
-    async def delete(self, cloud: Cloud, cloud_id: str) -> None:
-        await cloud.call(operations.REVOKE_API_KEY, id=cloud_id)
 
     def scopes(self, obj: Key) -> Sequence[str]:
         return obj.spec.scopes
@@ -153,13 +151,8 @@ class ApiKeys(Records[ApiKeySpec, ApiKeyStatus, ApiKeySummary]):
     def progress(self, observed: ApiKeySummary) -> Progress:
         return Progress.GONE if observed.revoked_at else Progress.READY
 
-    def status(self, obj: Key, observed: ApiKeySummary) -> ApiKeyStatus:
+    def told(self, obj: Key, observed: ApiKeySummary) -> Mapping[str, object]:
         used, told = moment(observed.last_used_at), obj.status.last_used_at
         if told is not None and obj.status.id == observed.id and (used is None or used - told < _USED_AGAIN):
             used = told
-        shown = {
-            "prefix": observed.key_prefix,
-            "expires_at": moment(observed.expires_at),
-            "last_used_at": used,
-        }
-        return obj.status.model_copy(update=fit_schema(ApiKeyStatus, shown))
+        return {"prefix": observed.key_prefix, "expires_at": moment(observed.expires_at), "last_used_at": used}

@@ -300,7 +300,7 @@ class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster
         detail = observed.detail
         return None if detail is None else Reached(detail.endpoint_url or "", detail.id, detail.deploy_token or "")
 
-    def status(self, obj: Cluster, observed: SeenCluster) -> GpuClusterStatus:
+    def told(self, obj: Cluster, observed: SeenCluster) -> Mapping[str, object]:
         summary, detail = observed.summary, observed.detail
         told: dict[str, object] = {
             "state": summary.status,
@@ -310,9 +310,7 @@ class GpuClusters(ExternalResource[GpuClusterSpec, GpuClusterStatus, SeenCluster
             "endpoint_url": summary.endpoint_url,
             "gpu_model_id": summary.gpu_model_id,
         }
-        if detail is not None:
-            told |= _detail_fields(detail)
-        return obj.status.model_copy(update=fit_schema(GpuClusterStatus, told))
+        return told if detail is None else told | _detail_fields(detail)
 
 
 def clusters(parts: Parts) -> GpuClusters:

@@ -16,14 +16,13 @@ from relay_operator.api.references import REFERENCES, SshKeyRef, ValueSource
 from relay_operator.api.schema import as_set, atomic, field_rules, rules
 from relay_operator.api.workload import FIRST_COLUMNS, LAST_COLUMNS, SAME_ACCOUNT, WorkloadSpec
 from relay_operator.budgets.prices import Capacity
-from relay_operator.engine.fit_schema import fit_schema
 from relay_operator.flows.managed.resource import (
     Change,
     InputRefs,
     Inputs,
 )
 from relay_operator.kinds.comparison import differing, env_fields, texts
-from relay_operator.kinds.machines import Machines, MachineStatus
+from relay_operator.kinds.machines import MIRRORED, Machines, MachineStatus
 from relay_wire.pods import PodCreate
 from relay_wire.vms import VmRecord
 
@@ -129,6 +128,7 @@ class GpuPods(Machines[GpuPodSpec, GpuPodStatus]):
     model = GpuPod
     others = "vm"
     retention = timedelta(days=7)
+    mirrored = (*MIRRORED, "volume_gb")
 
     async def create(self, cloud: Cloud, obj: Pod, intent: CreateIntent, inputs: Inputs) -> VmRecord:
         spec = obj.spec
@@ -190,10 +190,6 @@ class GpuPods(Machines[GpuPodSpec, GpuPodStatus]):
 
     def changes(self, obj: Pod, observed: VmRecord, *, running: bool) -> tuple[Change, ...]:
         return self.visibility(observed, public=obj.spec.public)
-
-    def status(self, obj: Pod, observed: VmRecord) -> GpuPodStatus:
-        told = {**self.told(observed), "volume_gb": observed.volume_gb}
-        return obj.status.model_copy(update=fit_schema(GpuPodStatus, told))
 
 
 def _gpu_count(spec: GpuPodSpec) -> int:

@@ -14,11 +14,10 @@ from relay_operator.api.references import REFERENCES, HeldReference, LocalRef, V
 from relay_operator.api.schema import field_rules, map_by, rules
 from relay_operator.api.workload import FIRST_COLUMNS, LAST_COLUMNS, SAME_ACCOUNT
 from relay_operator.budgets.prices import Capacity
-from relay_operator.engine.fit_schema import fit_schema
 from relay_operator.flows.managed.resource import Change, InputRefs, Inputs
 from relay_operator.kinds.comparison import differing
 from relay_operator.kinds.container import ONE_CREDENTIAL, ContainerSpec, credential, requested, unchangeable
-from relay_operator.kinds.machines import Machines, MachineStatus
+from relay_operator.kinds.machines import MIRRORED, Machines, MachineStatus
 from relay_wire.ssh_keys import SshKeyAttach
 from relay_wire.vms import VmCreate, VmRecord
 
@@ -97,6 +96,7 @@ class GpuVms(Machines[GpuVmSpec, GpuVmStatus]):
     model = GpuVm
     others = "pod"
     is_source = True
+    mirrored = (*MIRRORED, "resource_size", "tier", "disk_size_gb")
 
     async def create(self, cloud: Cloud, obj: Vm, intent: CreateIntent, inputs: Inputs) -> VmRecord:
         spec = obj.spec
@@ -171,10 +171,6 @@ class GpuVms(Machines[GpuVmSpec, GpuVmStatus]):
 
     def changes(self, obj: Vm, observed: VmRecord, *, running: bool) -> tuple[Change, ...]:
         return self.visibility(observed, public=obj.spec.public)
-
-    def status(self, obj: Vm, observed: VmRecord) -> GpuVmStatus:
-        machine = {name: getattr(observed, name) for name in ("resource_size", "tier", "disk_size_gb")}
-        return obj.status.model_copy(update=fit_schema(GpuVmStatus, self.told(observed) | machine))
 
 
 def _keys(obj: Vm) -> tuple[ObjectKey, ...]:

@@ -18,11 +18,9 @@ from relay_operator.api.inferencebackend import (
 from relay_operator.api.meta import CreateIntent
 from relay_operator.api.references import ValueSource
 from relay_operator.engine.address import parts_of
-from relay_operator.engine.fit_schema import fit_schema, moment
+from relay_operator.engine.fit_schema import moment
 from relay_operator.engine.shared_lists import SharedLists
-from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.resource import (
-    CannotTell,
     Change,
     ExternalResource,
     InputRefs,
@@ -35,8 +33,6 @@ from relay_operator.kinds.comparison import differing
 from relay_wire.inference import LONGEST_KEY, Backend, BackendCreate, BackendUpdate
 
 _KEY = "apiKeySecretRef"
-_MIRRORED = {"provider", "ref", "endpoint", "auth", "transport", "weight", "max_concurrency"}
-"""Fields that are called the same in an answer and in status."""
 
 
 class InferenceBackends(ExternalResource[InferenceBackendSpec, InferenceBackendStatus, Backend]):
@@ -44,6 +40,7 @@ class InferenceBackends(ExternalResource[InferenceBackendSpec, InferenceBackendS
 
     definition = DEFINITION
     model = InferenceBackend
+    mirrored = ("provider", "ref", "endpoint", "auth", "transport", "weight", "max_concurrency")
 
     def __init__(self, parts: Parts) -> None:
         self._lists = SharedLists[Mapping[str, Backend]](parts.settings.poll_settled_seconds, parts.engine.clock)
@@ -70,10 +67,6 @@ class InferenceBackends(ExternalResource[InferenceBackendSpec, InferenceBackendS
 
     def made_at(self, observed: Backend) -> datetime | None:
         return moment(observed.created_at)
-
-    async def find(self, cloud: Cloud, name: str, unclaimed: UnclaimedIds) -> CannotTell:
-        """It has no name: see `alike`."""
-        return CannotTell()
 
     async def create(self, cloud: Cloud, obj: Backing, intent: CreateIntent, inputs: Inputs) -> Backend:
         request = BackendCreate.model_validate({**_asked(obj.spec), "apiKey": _key(inputs) or None})
@@ -129,9 +122,8 @@ class InferenceBackends(ExternalResource[InferenceBackendSpec, InferenceBackendS
     def detail(self, observed: Backend) -> str:
         return f"the cloud has it as {observed.id}, with the weight {observed.weight}"
 
-    def status(self, obj: Backing, observed: Backend) -> InferenceBackendStatus:
-        told = observed.model_dump(include=_MIRRORED, by_alias=False) | {"created_at": self.made_at(observed)}
-        return obj.status.model_copy(update=fit_schema(InferenceBackendStatus, told))
+    def told(self, obj: Backing, observed: Backend) -> Mapping[str, object]:
+        return {**super().told(obj, observed), "created_at": self.made_at(observed)}
 
 
 async def _listed(cloud: Cloud, model_id: str) -> Mapping[str, Backend]:

@@ -11,8 +11,8 @@ from relay_operator.api.meta import ObjectKey, Resource
 from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.engine.address import parts_of
 from relay_operator.engine.shared_lists import SharedLists
-from relay_operator.engine.unclaimed_ids import UnclaimedIds
-from relay_operator.flows.managed.resource import CannotTell, Change, ExternalResource, Look
+from relay_operator.flows.managed.part_of import part_of
+from relay_operator.flows.managed.resource import Change, ExternalResource, Look
 from relay_operator.flows.wiring import Parts
 from relay_operator.kinds.records import BY_HAND, NO_LIST, UNSERVED
 
@@ -22,6 +22,8 @@ class Part(Protocol):
 
     @property
     def id(self) -> str: ...
+    @property
+    def status(self) -> str | None: ...
 
 
 PartT = TypeVar("PartT", bound=Part)
@@ -63,6 +65,11 @@ class ListedParts(ExternalResource[SpecT, StatusT, PartT], Generic[SpecT, Status
         """By id, as a list has them that began to be read after this was asked. Raises NotServed."""
         return await self._lists.fresh(cloud, partial(self._listed, cloud, whole_id), whole_id)
 
+    async def siblings(self, cloud: Cloud, obj: Resource[SpecT, StatusT]) -> Iterable[PartT]:
+        """All in what the object's is to be part of. Raises NotServed: what could not be found again is not made."""
+        whole_id = part_of(obj.status)
+        return (await self.fresh(cloud, whole_id)).values() if whole_id else ()
+
     async def observe(self, cloud: Cloud, cloud_id: str, last: StatusT, look: Look) -> PartT:
         """As a list has it that all share; what was made since that was read is in the next."""
         whole_id, part_id = parts_of(cloud_id)
@@ -77,10 +84,6 @@ class ListedParts(ExternalResource[SpecT, StatusT, PartT], Generic[SpecT, Status
         if found is None:
             raise NotFound("list", f"the id {part_id} is not among the {self.noun} of {whole_id}")
         return found
-
-    async def find(self, cloud: Cloud, name: str, unclaimed: UnclaimedIds) -> CannotTell:
-        """The name of an attempt is not sent."""
-        return CannotTell()
 
     async def delete(self, cloud: Cloud, cloud_id: str) -> None:
         """Raises NotServed if the cloud has no such call."""
@@ -108,6 +111,13 @@ class ListedParts(ExternalResource[SpecT, StatusT, PartT], Generic[SpecT, Status
         other = self.part_of(obj)
         mine, its = self._cache.account_of(obj.key), self._cache.account_of(other)
         return self._cache.cloud_id_of(other) if mine in {its, None} else ""
+
+    def identity(self, observed: PartT) -> tuple[str, str]:
+        return observed.id, ""
+
+    def detail(self, observed: PartT) -> str:
+        said = f", and says {observed.status}" if observed.status else ""
+        return f"the cloud has it as {observed.id}{said}"
 
     async def _listed(self, cloud: Cloud, whole_id: str) -> Mapping[str, PartT]:
         """None of one that is gone. Raises NotServed if the cloud has no such list."""

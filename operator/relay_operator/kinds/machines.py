@@ -38,6 +38,16 @@ _PROGRESS: Mapping[str, Progress] = {
     PodStatus.TERMINATED: Progress.GONE,
 }
 
+MIRRORED = (
+    "status_reason",
+    "endpoint_url",
+    "price_per_hour_cents",
+    "gpu_model_id",
+    "gpu_count",
+    "public",
+    "provisioning_stage",
+)
+"""Fields that the status of both has, and the cloud calls the same."""
 _LOOKUPS = 10
 """Ids that webhooks named and one pass looks up: there may be a thousand, and others wait for the worker."""
 
@@ -55,6 +65,7 @@ class Machines(ExternalResource[SpecT, StatusT, VmRecord], Generic[SpecT, Status
     others: ClassVar[str]
     """What `serviceType` says of the other of the two; which words it has is assumed, so nothing else is concluded."""
     told_by_webhooks = frozenset({PodStatus.RUNNING, PodStatus.STOPPED, PodStatus.TERMINATED})
+    mirrored = MIRRORED
 
     async def observe(self, cloud: Cloud, cloud_id: str, last: StatusT, look: Look) -> VmRecord:
         return await cloud.call(operations.GET_VM, id=cloud_id)
@@ -138,18 +149,16 @@ class Machines(ExternalResource[SpecT, StatusT, VmRecord], Generic[SpecT, Status
     def reached(self, observed: VmRecord) -> Reached:
         return Reached(observed.endpoint_url or "", observed.id)
 
-    def told(self, observed: VmRecord) -> dict[str, object]:
-        """What the status of both shows."""
-        return {
-            "state": observed.status,
-            "status_reason": observed.status_reason,
-            "endpoint_url": observed.endpoint_url,
-            "price_per_hour_cents": observed.price_per_hour_cents,
-            "gpu_model_id": observed.gpu_model_id,
-            "gpu_count": observed.gpu_count,
-            "public": observed.public,
-            "provisioning_stage": observed.provisioning_stage,
-        }
+    def told(self, obj: Resource[SpecT, StatusT], observed: VmRecord) -> Mapping[str, object]:
+        return {**super().told(obj, observed), "state": observed.status}
+
+
+async def is_gone(cloud: Cloud, cloud_id: str) -> bool:
+    """Whether that machine has ended. Raises CloudError."""
+    try:
+        return not _lives(await cloud.call(operations.GET_VM, id=cloud_id))
+    except NotFound:
+        return True
 
 
 async def _look_up(cloud: Cloud, unclaimed: UnclaimedIds) -> None:

@@ -21,7 +21,7 @@ from relay_operator.api.nodereservation import (
     NodeReservationStatus,
 )
 from relay_operator.api.references import REFERENCES
-from relay_operator.engine.fit_schema import fit_schema, moment
+from relay_operator.engine.fit_schema import moment
 from relay_operator.flows.managed.resource import Change, Inputs, Progress
 from relay_operator.kinds.comparison import differing, texts
 from relay_operator.kinds.listed_parts import ListedParts
@@ -54,10 +54,8 @@ class NodeReservations(ListedParts[NodeReservationSpec, NodeReservationStatus, R
         return ObjectKey(NODE, obj.metadata.namespace, obj.spec.node_ref.name)
 
     async def alike(self, cloud: Cloud, obj: Reserving) -> Sequence[Reserved]:
-        """Raises NotServed: what could not be found again is not made."""
-        node_id = obj.status.part_of
-        listed = await self.fresh(cloud, node_id) if node_id is not None else {}
-        return [row for row in listed.values() if row.status != _ENDED and self._equals(obj, row)]
+        rows = await self.siblings(cloud, obj)
+        return [row for row in rows if row.status != _ENDED and self._equals(obj, row)]
 
     async def existing(self, cloud: Cloud, obj: Reserving) -> Reserved | None:
         return next(iter(await self.alike(cloud, obj)), None)
@@ -131,15 +129,9 @@ class NodeReservations(ListedParts[NodeReservationSpec, NodeReservationStatus, R
         """One that ended is as asked if an end was asked for."""
         return Progress.GONE if observed.status == _ENDED and not observed.ends_at else Progress.READY
 
-    def identity(self, observed: Reserved) -> tuple[str, str]:
-        return observed.id, ""
-
-    def detail(self, observed: Reserved) -> str:
-        return f"the cloud has it as {observed.id}{f', and says {observed.status}' if observed.status else ''}"
-
-    def status(self, obj: Reserving, observed: Reserved) -> NodeReservationStatus:
+    def told(self, obj: Reserving, observed: Reserved) -> Mapping[str, object]:
         guests = [each[:LONGEST_ID] for each in observed.spot_workload_ids if each]
-        shown = {
+        return {
             "state": observed.status,
             "starts_at": moment(observed.starts_at),
             "ends_at": moment(observed.ends_at),
@@ -147,7 +139,6 @@ class NodeReservations(ListedParts[NodeReservationSpec, NodeReservationStatus, R
             "spot_workload_ids": guests[:SHOWN_WORKLOADS] or None,
             "spot_workloads": len(guests),
         }
-        return obj.status.model_copy(update=fit_schema(NodeReservationStatus, shown))
 
 
 def _written(at: datetime | None) -> str | None:

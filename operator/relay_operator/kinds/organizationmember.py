@@ -13,7 +13,6 @@ from relay_operator.api.meta import CreateIntent, Resource
 from relay_operator.api.parts import DeletionPolicy
 from relay_operator.api.schema import rules
 from relay_operator.api.workload import NEVER_STOPPED, SAME_ACCOUNT, ManagedSpec, ManagedStatus
-from relay_operator.engine.fit_schema import fit_schema
 from relay_operator.engine.report import LAST_OWNER
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.resource import Change, Inputs
@@ -132,9 +131,8 @@ class OrganizationMembers(Records[OrganizationMemberSpec, OrganizationMemberStat
     def detail(self, observed: Member) -> str:
         return f"the cloud has it as {observed.id}, with the role {observed.role}"
 
-    def status(self, obj: Person, observed: Member) -> OrganizationMemberStatus:
-        told = {"email": observed.email or obj.status.email, "role": observed.role}
-        return obj.status.model_copy(update=fit_schema(OrganizationMemberStatus, told))
+    def told(self, obj: Person, observed: Member) -> Mapping[str, object]:
+        return {"email": observed.email or obj.status.email, "role": observed.role}
 
 
 async def _unless_last_owner(cloud: Cloud, name: str, user_id: str, send: Callable[[], Awaitable[object]]) -> None:

@@ -51,6 +51,7 @@ class ProviderNodes(Records[ProviderNodeSpec, ProviderNodeStatus, Machine]):
 
     definition = DEFINITION
     model = ProviderNode
+    mirrored = ("workloads", "location", "region", "node_pool")
     list_operation = operations.LIST_PROVIDER_NODES
     list_query: Mapping[str, str | int] | None = {"includeRemoved": "true"}
 
@@ -108,20 +109,16 @@ class ProviderNodes(Records[ProviderNodeSpec, ProviderNodeStatus, Machine]):
         held = observed.workloads
         return said if held is None else f"{said}; workloads that hold GPUs of it: {held}"
 
-    def status(self, obj: Node, observed: Machine) -> ProviderNodeStatus:
+    def told(self, obj: Node, observed: Machine) -> Mapping[str, object]:
         earned = observed.earned if isinstance(observed, EarningMachine) else None
         gpus = None if observed.gpus is None else _shown(observed.gpus)
-        told: dict[str, object] = {
+        return {
+            **super().told(obj, observed),
             "state": observed.status,
             "gpus": None if gpus is None else gpus[:SHOWN_GPUS],
             "gpu_count": None if gpus is None else len(gpus),
-            "workloads": observed.workloads,
             "earnings_cents": obj.status.earnings_cents if earned is None else earned,
-            "location": observed.location,
-            "region": observed.region,
-            "node_pool": observed.node_pool,
         }
-        return obj.status.model_copy(update=fit_schema(ProviderNodeStatus, told))
 
 
 def _is_as_asked(asked: Wanted, has: str) -> bool:

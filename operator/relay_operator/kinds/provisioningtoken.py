@@ -14,7 +14,7 @@ from relay_operator.api.provisioningtoken import (
     ProvisioningTokenSpec,
     ProvisioningTokenStatus,
 )
-from relay_operator.engine.fit_schema import fit_schema, moment
+from relay_operator.engine.fit_schema import moment
 from relay_operator.flows.managed.resource import Inputs
 from relay_operator.flows.managed.shown_once import Life, Place
 from relay_operator.kinds.comparison import differing
@@ -32,14 +32,13 @@ class ProvisioningTokens(Records[ProvisioningTokenSpec, ProvisioningTokenStatus,
 
     definition = DEFINITION
     model = ProvisioningToken
+    mirrored = ("max_nodes", "used_nodes", "node_pool")
     list_operation = operations.LIST_PROVISIONING_TOKENS
+    delete_operation = operations.REVOKE_PROVISIONING_TOKEN
 
     async def create(self, cloud: Cloud, obj: Token, intent: CreateIntent, inputs: Inputs) -> IssuedToken:
         wanted = ProvisioningTokenCreate.model_validate({"name": intent.name, **_asked(obj.spec)})
         return await cloud.call(operations.CREATE_PROVISIONING_TOKEN, wanted)
-
-    async def delete(self, cloud: Cloud, cloud_id: str) -> None:
-        await cloud.call(operations.REVOKE_PROVISIONING_TOKEN, id=cloud_id)
 
     def kept_in(self, obj: Token) -> Place:
         return Place(obj.spec.secret_name, _KEY_IN_SECRET)
@@ -71,14 +70,8 @@ class ProvisioningTokens(Records[ProvisioningTokenSpec, ProvisioningTokenStatus,
         quota = f" of {observed.max_nodes}" if observed.max_nodes else ""
         return f"the cloud has it as {observed.id}; joined with it: {observed.used_nodes}{quota}"
 
-    def status(self, obj: Token, observed: IssuedToken) -> ProvisioningTokenStatus:
-        shown = {
-            "expires_at": moment(observed.expires_at),
-            "max_nodes": observed.max_nodes,
-            "used_nodes": observed.used_nodes,
-            "node_pool": observed.node_pool,
-        }
-        return obj.status.model_copy(update=fit_schema(ProvisioningTokenStatus, shown))
+    def told(self, obj: Token, observed: IssuedToken) -> Mapping[str, object]:
+        return {**super().told(obj, observed), "expires_at": moment(observed.expires_at)}
 
 
 def _asked(spec: ProvisioningTokenSpec) -> dict[str, JsonValue]:

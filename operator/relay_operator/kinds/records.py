@@ -47,6 +47,8 @@ class Records(ExternalResource[SpecT, StatusT, RecordT], Generic[SpecT, StatusT,
     """The list without pages that has all of the organization's."""
     list_query: Mapping[str, str | int] | None = None
     """What it is asked with."""
+    delete_operation: Operation[None, object]
+    """What ends the record with an `id`; a kind that has more to say of its end has a `delete` of its own."""
 
     def __init__(self, parts: Parts) -> None:
         self._lists = SharedLists[Mapping[str, RecordT]](parts.settings.poll_settled_seconds, parts.engine.clock)
@@ -78,6 +80,9 @@ class Records(ExternalResource[SpecT, StatusT, RecordT], Generic[SpecT, StatusT,
         except NotServed:
             return CannotTell()
         return next((Found(record) for record in listed.values() if record.name == name), NotSeen())
+
+    async def delete(self, cloud: Cloud, cloud_id: str) -> None:
+        await cloud.call(self.delete_operation, id=cloud_id)
 
     async def living(self, cloud: Cloud, unclaimed: UnclaimedIds) -> Mapping[str, str]:
         """An organization where nobody asked for such a record is not asked for the list."""

@@ -13,7 +13,6 @@ from relay_operator.api.parts import EnvFromRef, EnvFromSource
 from relay_operator.api.references import LocalRef, SecretKeyRef, ValueSource
 from relay_operator.api.schema import rules
 from relay_operator.api.workload import NEVER_STOPPED, SAME_ACCOUNT, ManagedSpec, SupersedingStatus
-from relay_operator.engine.fit_schema import fit_schema
 from relay_operator.flows.managed.resource import InputRefs, Inputs
 from relay_operator.kinds.comparison import differing
 from relay_operator.kinds.docker_config import KEY, login, same_server
@@ -105,7 +104,9 @@ class RegistryCredentials(Records[RegistryCredentialSpec, RegistryCredentialStat
 
     definition = DEFINITION
     model = RegistryCredential
+    mirrored = ("server", "auth_type")
     list_operation = operations.LIST_REGISTRY_CREDENTIALS
+    delete_operation = operations.DELETE_REGISTRY_CREDENTIAL
 
     async def create(self, cloud: Cloud, obj: Login, intent: CreateIntent, inputs: Inputs) -> Credential:
         given = _given(obj.spec, inputs)
@@ -113,9 +114,6 @@ class RegistryCredentials(Records[RegistryCredentialSpec, RegistryCredentialStat
         request = RegistryCredentialCreate.model_validate({"name": intent.name, **given})
         made = await cloud.call(operations.CREATE_REGISTRY_CREDENTIAL, request)
         return made.model_copy(update={"server": made.server or request.server, "auth_type": request.auth_type})
-
-    async def delete(self, cloud: Cloud, cloud_id: str) -> None:
-        await cloud.call(operations.DELETE_REGISTRY_CREDENTIAL, id=cloud_id)
 
     def input_refs(self, obj: Login) -> InputRefs:
         config, keys = obj.spec.docker_config_secret_ref, obj.spec.credentials_secret_ref
@@ -142,10 +140,6 @@ class RegistryCredentials(Records[RegistryCredentialSpec, RegistryCredentialStat
             ("server", asked, has),
             ("authType", spec.auth_type or AuthType.BASIC, observed.auth_type),
         )
-
-    def status(self, obj: Login, observed: Credential) -> RegistryCredentialStatus:
-        told = {"server": observed.server, "auth_type": observed.auth_type}
-        return obj.status.model_copy(update=fit_schema(RegistryCredentialStatus, told))
 
 
 def _given(spec: RegistryCredentialSpec, inputs: Inputs) -> Mapping[str, object] | str:

@@ -16,7 +16,6 @@ from relay_operator.api.meta import CreateIntent, Resource
 from relay_operator.api.references import SecretSource, ValueSource
 from relay_operator.api.schema import rules
 from relay_operator.api.workload import NEVER_STOPPED, SAME_ACCOUNT, ManagedSpec, ManagedStatus
-from relay_operator.engine.fit_schema import fit_schema
 from relay_operator.flows.managed.resource import InputRefs, Inputs, Look
 from relay_operator.flows.wiring import Parts
 from relay_operator.kinds.comparison import differing
@@ -26,8 +25,8 @@ from relay_wire.runner_pools import RunnerPool as Pool
 
 _UNSEEN: Final = f'there is no list that tells whether it is gone, so annotate {meta.ABANDON}="true" then'
 _GRANT: Final = "grantFrom"
-_MIRRORED: Final = {"installation_id", "pool_ram_gb", "disk_size_gb", "vcs_owner", "vcs_owner_type"}
-"""Fields that are called the same in a request, an answer and status."""
+_ALIKE: Final = ("installation_id", "pool_ram_gb", "disk_size_gb", "vcs_owner", "vcs_owner_type")
+"""Fields that are called the same in a spec, a request, an answer and status: all that a pool is."""
 _LARGEST_ID: Final = 9_223_372_036_854_775_000
 """The API server keeps a bound as a float: of those that fit into 64 bits, the last that it shows as it is written."""
 _Gigabytes: TypeAlias = Annotated[int, Field(ge=1, le=65_536)]
@@ -93,6 +92,7 @@ class RunnerPools(Records[RunnerPoolSpec, RunnerPoolStatus, Pool]):
 
     definition = DEFINITION
     model = RunnerPool
+    mirrored = _ALIKE
     list_operation = operations.LIST_RUNNER_POOLS
 
     def __init__(self, parts: Parts) -> None:
@@ -108,7 +108,7 @@ class RunnerPools(Records[RunnerPoolSpec, RunnerPoolStatus, Pool]):
                 raise
             if (await cloud.organization_id(), cloud_id) in self._ended:
                 raise NotFound(error.operation, f"the cloud answered that it deleted the pool {cloud_id}") from error
-            told = last.model_dump(include=_MIRRORED, by_alias=False)
+            told = last.model_dump(include=set(_ALIKE), by_alias=False)
             return UnlistedPool(id=cloud_id, name=last.cloud_name, **told)
 
     async def create(self, cloud: Cloud, obj: Runners, intent: CreateIntent, inputs: Inputs) -> Pool:
@@ -123,7 +123,7 @@ class RunnerPools(Records[RunnerPoolSpec, RunnerPoolStatus, Pool]):
             grant=_grant(inputs) or None,
         )
         made = await cloud.call(operations.CREATE_RUNNER_POOL, request)
-        sent = request.model_dump(include=_MIRRORED, by_alias=False)
+        sent = request.model_dump(include=set(_ALIKE), by_alias=False)
         return made.model_copy(update={name: value for name, value in sent.items() if getattr(made, name) is None})
 
     async def delete(self, cloud: Cloud, cloud_id: str) -> None:
@@ -186,10 +186,6 @@ class RunnerPools(Records[RunnerPoolSpec, RunnerPoolStatus, Pool]):
         if isinstance(observed, UnlistedPool):
             return f"the cloud made it as {observed.id}, and has no list by which to see whether it is still there"
         return super().detail(observed)
-
-    def status(self, obj: Runners, observed: Pool) -> RunnerPoolStatus:
-        told = observed.model_dump(include=_MIRRORED, by_alias=False)
-        return obj.status.model_copy(update=fit_schema(RunnerPoolStatus, told))
 
 
 def _grant(inputs: Inputs) -> str:

@@ -20,11 +20,9 @@ from relay_operator.api.servingdeployment import (
     ServingDeploymentStatus,
 )
 from relay_operator.budgets.prices import Capacity
-from relay_operator.engine.fit_schema import fit_schema, moment
+from relay_operator.engine.fit_schema import moment
 from relay_operator.engine.shared_lists import SharedLists
-from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.resource import (
-    CannotTell,
     Change,
     ExternalResource,
     InputRefs,
@@ -90,10 +88,6 @@ class ServingDeployments(ExternalResource[ServingDeploymentSpec, ServingDeployme
 
     def made_at(self, observed: Seen) -> datetime | None:
         return moment(observed.row.created_at)
-
-    async def find(self, cloud: Cloud, name: str, unclaimed: UnclaimedIds) -> CannotTell:
-        """It has no name: see `alike`."""
-        return CannotTell()
 
     async def create(self, cloud: Cloud, obj: Serving, intent: CreateIntent, inputs: Inputs) -> Seen:
         """Raises Conflict, and sends nothing, if what is asked for is out of its bounds."""
@@ -175,9 +169,9 @@ class ServingDeployments(ExternalResource[ServingDeploymentSpec, ServingDeployme
         counts = f"{row.replicas_ready or 0} of {row.replicas_desired or 0} replicas healthy"
         return f"the cloud says {row.status}, {counts}{reason}"
 
-    def status(self, obj: Serving, observed: Seen) -> ServingDeploymentStatus:
+    def told(self, obj: Serving, observed: Seen) -> Mapping[str, object]:
         row, price = observed.row, observed.row.price_per_hour_cents
-        told: dict[str, object] = {
+        return {
             "state": row.status,
             "status_reason": row.status_reason,
             "replicas": len(row.replicas),
@@ -190,7 +184,6 @@ class ServingDeployments(ExternalResource[ServingDeploymentSpec, ServingDeployme
             "lane": lanes.shown(observed.lane),
             "traffic_percent": lanes.share(row, observed.lane),
         }
-        return obj.status.model_copy(update=fit_schema(ServingDeploymentStatus, told))
 
 
 async def _listed(cloud: Cloud) -> Mapping[str, Deployment]:

@@ -12,7 +12,6 @@ from relay_operator.api.public_keys import NO_PRIVATE_KEY, OPENSSH, fingerprint
 from relay_operator.api.references import ValueSource
 from relay_operator.api.schema import field_rules, rules
 from relay_operator.api.workload import NEVER_STOPPED, SAME_ACCOUNT, ManagedSpec, ManagedStatus
-from relay_operator.engine.fit_schema import fit_schema
 from relay_operator.flows.managed.resource import InputRefs, Inputs
 from relay_operator.kinds.comparison import differing
 from relay_operator.kinds.records import Records
@@ -68,14 +67,12 @@ class SshKeys(Records[SshKeySpec, SshKeyStatus, RegisteredKey]):
     definition = DEFINITION
     model = SshKey
     list_operation = operations.LIST_SSH_KEYS
+    delete_operation = operations.DELETE_SSH_KEY
 
     async def create(self, cloud: Cloud, obj: Key, intent: CreateIntent, inputs: Inputs) -> RegisteredKey:
         text = obj.spec.public_key or "".join(inputs.ssh_keys)
         made = await cloud.call(operations.CREATE_SSH_KEY, SshKeyCreate(name=intent.name, public_key=text.strip()))
         return made.model_copy(update={"public_key": made.public_key or text})
-
-    async def delete(self, cloud: Cloud, cloud_id: str) -> None:
-        await cloud.call(operations.DELETE_SSH_KEY, id=cloud_id)
 
     def input_refs(self, obj: Key) -> InputRefs:
         source = obj.spec.public_key_from
@@ -91,6 +88,5 @@ class SshKeys(Records[SshKeySpec, SshKeyStatus, RegisteredKey]):
     def differences(self, obj: Key, observed: RegisteredKey) -> tuple[str, ...]:
         return differing(("publicKey", fingerprint(obj.spec.public_key), fingerprint(observed.public_key)))
 
-    def status(self, obj: Key, observed: RegisteredKey) -> SshKeyStatus:
-        known = fingerprint(observed.public_key) or obj.status.fingerprint
-        return obj.status.model_copy(update=fit_schema(SshKeyStatus, {"fingerprint": known}))
+    def told(self, obj: Key, observed: RegisteredKey) -> Mapping[str, object]:
+        return {"fingerprint": fingerprint(observed.public_key) or obj.status.fingerprint}

@@ -5,17 +5,17 @@ from typing import Literal, TypeAlias
 
 from pydantic import Field, JsonValue
 
-from relay_client import Cloud, NotFound, Unreadable, listing, operations
+from relay_client import Cloud, Unreadable, listing, operations
 from relay_operator.api.definition import RECORD_COLUMNS, Column, definition_of
 from relay_operator.api.meta import CreateIntent, ObjectKey, Resource, Time
 from relay_operator.api.references import REFERENCES, HeldReference, LocalRef
 from relay_operator.api.schema import rules
 from relay_operator.api.workload import NEVER_STOPPED, SAME_ACCOUNT, ManagedSpec, PartStatus
-from relay_operator.engine.fit_schema import fit_schema, moment
+from relay_operator.engine.fit_schema import moment
 from relay_operator.flows.managed.resource import Inputs, Progress
+from relay_operator.kinds import machines
 from relay_operator.kinds.comparison import differing
 from relay_operator.kinds.listed_parts import ListedParts
-from relay_wire.pods import PodStatus
 from relay_wire.snapshots import Snapshot as Taken
 from relay_wire.snapshots import SnapshotCreate, SnapshotStatus
 
@@ -85,6 +85,7 @@ class VmSnapshots(ListedParts[VmSnapshotSpec, VmSnapshotStatus, Taken]):
 
     definition = DEFINITION
     model = VmSnapshot
+    mirrored = ("status_reason", "size_gb")
     noun, whole_noun = "snapshots", "VM"
 
     async def rows(self, cloud: Cloud, whole_id: str) -> Iterable[Taken]:
@@ -94,21 +95,13 @@ class VmSnapshots(ListedParts[VmSnapshotSpec, VmSnapshotStatus, Taken]):
         return listed.items
 
     async def is_gone(self, cloud: Cloud, whole_id: str) -> bool:
-        try:
-            return (await cloud.call(operations.GET_VM, id=whole_id)).status == PodStatus.TERMINATED
-        except NotFound:
-            return True
+        return await machines.is_gone(cloud, whole_id)
 
     def part_of(self, obj: Shot) -> ObjectKey:
         return ObjectKey(VM, obj.metadata.namespace, obj.spec.vm_ref.name)
 
     async def existing(self, cloud: Cloud, obj: Shot) -> Taken | None:
-        """The VM's one of that name. Raises NotServed: what could not be found again is not made."""
-        vm_id = obj.status.part_of
-        if vm_id is None:
-            return None
-        listed = await self.fresh(cloud, vm_id)
-        return next((taken for taken in listed.values() if taken.name == obj.spec.name), None)
+        return next((taken for taken in await self.siblings(cloud, obj) if taken.name == obj.spec.name), None)
 
     async def create(self, cloud: Cloud, obj: Shot, intent: CreateIntent, inputs: Inputs) -> Taken:
         name, vm_id = obj.spec.name, intent.part_of
@@ -136,19 +129,16 @@ class VmSnapshots(ListedParts[VmSnapshotSpec, VmSnapshotStatus, Taken]):
         return observed.id, observed.name or ""
 
     def detail(self, observed: Taken) -> str:
-        reason = f": {observed.status_reason}" if observed.status_reason else ""
-        said = f", and says {observed.status}{reason}" if observed.status else ""
-        return f"the cloud has it as {observed.id}{said}"
+        reason = f": {observed.status_reason}" if observed.status and observed.status_reason else ""
+        return f"{super().detail(observed)}{reason}"
 
-    def status(self, obj: Shot, observed: Taken) -> VmSnapshotStatus:
+    def told(self, obj: Shot, observed: Taken) -> Mapping[str, object]:
         """The VM is held while the cloud says that the snapshot is being made; a word nobody knows may be its last."""
         vm_id = observed.vm_id or obj.status.part_of or observed.id
         made_of = HeldReference(kind=VM, name=obj.spec.vm_ref.name, id=vm_id)
-        shown = {
+        return {
+            **super().told(obj, observed),
             "state": observed.status,
-            "status_reason": observed.status_reason,
-            "size_gb": observed.size_gb,
             "created_at": moment(observed.created_at),
             "references": [made_of] if observed.status == SnapshotStatus.CREATING else None,
         }
-        return obj.status.model_copy(update=fit_schema(VmSnapshotStatus, shown))

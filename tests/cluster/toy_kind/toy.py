@@ -71,8 +71,8 @@ class Toys(ExternalResource[ToySpec, ManagedStatus, ClusterSummary]):
     def detail(self, observed: ClusterSummary) -> str:
         return f"the cloud says {observed.status}"
 
-    def status(self, obj: Obj, observed: ClusterSummary) -> ManagedStatus:
-        return obj.status.model_copy(update={"state": observed.status})
+    def told(self, obj: Obj, observed: ClusterSummary) -> dict[str, object]:
+        return {"state": observed.status}
 
 
 KIND = Kind(Toys.definition, managed(lambda _: Toys()))

@@ -20,6 +20,7 @@ from relay_operator.api.parts import EnvFromSource, EnvVar
 from relay_operator.api.references import HeldReference, ValueSource
 from relay_operator.api.workload import SpecT, StatusT
 from relay_operator.budgets.prices import Capacity
+from relay_operator.engine.fit_schema import fit_schema
 from relay_operator.engine.unclaimed_ids import UnclaimedIds
 from relay_operator.flows.managed.actions import RESTART, START, STOP
 from relay_operator.flows.managed.connection import Reached
@@ -165,6 +166,8 @@ class ExternalResource(Protocol[SpecT, StatusT, ObsT]):
     """Whether it is Deploying and Running, though it is no workload with a power switch."""
     is_source: bool = False
     """Whether others are made of it: they hold it, its stop included, while they are being made and no longer."""
+    mirrored: tuple[str, ...] = ()
+    """Fields of status that an observation has under the same names."""
 
     async def observe(self, cloud: Cloud, cloud_id: str, last: StatusT, look: Look) -> ObsT:
         """The resource with that id, or `address`. Raises NotFound."""
@@ -175,7 +178,7 @@ class ExternalResource(Protocol[SpecT, StatusT, ObsT]):
 
         `unclaimed` are ids that webhooks named and nobody owns; what is learned of them is kept there.
         """
-        ...
+        return CannotTell()
 
     async def living(self, cloud: Cloud, unclaimed: UnclaimedIds) -> Mapping[str, str]:
         """Names by id, of all that lives, as far as lists and webhooks tell; a bounded number of requests."""
@@ -217,7 +220,11 @@ class ExternalResource(Protocol[SpecT, StatusT, ObsT]):
 
     def status(self, obj: Resource[SpecT, StatusT], observed: ObsT) -> StatusT:
         """`obj.status` with everything that mirrors the cloud filled in again, but not the id: that is the engine's."""
-        ...
+        return obj.status.model_copy(update=fit_schema(type(obj.status), self.told(obj, observed)))
+
+    def told(self, obj: Resource[SpecT, StatusT], observed: ObsT) -> Mapping[str, object]:
+        """What status mirrors, by its field names: those that are `mirrored`, and whatever a kind adds."""
+        return {name: getattr(observed, name) for name in self.mirrored}
 
 
 @runtime_checkable

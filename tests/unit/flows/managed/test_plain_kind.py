@@ -1,7 +1,7 @@
 """A kind that has no power switch, no GPUs, no inputs and no endpoint, and says nothing of them."""
 
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Literal, cast
 
 import pytest
 from pydantic import Field, JsonValue
@@ -19,7 +19,7 @@ from relay_operator.flows.managed import predicates
 from relay_operator.flows.managed.facts import Facts
 from relay_operator.flows.managed.plan import Seen, View
 from relay_operator.flows.managed.report import report_of
-from relay_operator.flows.managed.resource import ExternalResource, Inputs, Look, NotSeen, Progress
+from relay_operator.flows.managed.resource import CannotTell, ExternalResource, Inputs, Look, Progress
 from relay_operator.flows.managed.status import new_status
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -38,9 +38,6 @@ class Keys(ExternalResource[ManagedSpec, ManagedStatus, str]):
 
     async def observe(self, cloud: Cloud, cloud_id: str, last: ManagedStatus, look: Look) -> str:
         return cloud_id
-
-    async def find(self, cloud: Cloud, name: str, unclaimed: UnclaimedIds) -> NotSeen:
-        return NotSeen()
 
     async def create(
         self, cloud: Cloud, obj: Resource[ManagedSpec, ManagedStatus], intent: CreateIntent, inputs: Inputs
@@ -61,9 +58,6 @@ class Keys(ExternalResource[ManagedSpec, ManagedStatus, str]):
     def detail(self, observed: str) -> str:
         return "it is there"
 
-    def status(self, obj: Resource[ManagedSpec, ManagedStatus], observed: str) -> ManagedStatus:
-        return obj.status
-
 
 KEYS = Keys()
 KEY = Key.model_validate({"metadata": {"name": "mine", "namespace": "team-a", "generation": 1}, "spec": {}})
@@ -75,6 +69,10 @@ def test_it_has_nothing_to_change_nor_models_to_try() -> None:
     assert predicates.models_of(KEYS, KEY) == ()
     assert predicates.deadlines(KEY.spec, KEY.status) == ()
     assert predicates.running_wanted(KEY, NOW)
+
+
+async def test_without_a_search_nothing_tells_what_an_attempt_led_to() -> None:
+    assert await KEYS.find(cast("Cloud", None), "team-a-mine", UnclaimedIds()) == CannotTell()
 
 
 def test_a_change_of_power_that_it_does_not_have_is_a_mistake() -> None:
