@@ -1,7 +1,7 @@
 """What the API server needs to know of a kind beside its fields."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from relay_operator.api.meta import Model, Resource
 
@@ -67,15 +67,14 @@ def definition_of(
     scale: Scale | None = None,
 ) -> Definition:
     """The definition of a namespaced kind whose model says all about it, and whose plural is its name with an s."""
-    kind, spec, status = (model.model_fields[name] for name in ("kind", "spec", "status"))
-    assert spec.annotation is not None, "every kind says what its spec is"
-    assert status.annotation is not None, "every kind says what its status is"
+    fields = model.model_fields
+    kind: str = fields["kind"].default
     return Definition(
-        kind=kind.default,
-        plural=f"{kind.default.lower()}s",
+        kind=kind,
+        plural=f"{kind.lower()}s",
         short_name=short_name,
-        spec=spec.annotation,
-        status=status.annotation,
+        spec=cast("type[Model]", fields["spec"].annotation),
+        status=cast("type[Model]", fields["status"].annotation),
         columns=columns,
         summary=summary,
         scale=scale,

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Mapping
 from itertools import islice
-from typing import ClassVar, Generic
+from typing import ClassVar, Final, Generic
 
 from pydantic import Field
 
@@ -38,7 +38,7 @@ _PROGRESS: Mapping[str, Progress] = {
     PodStatus.TERMINATED: Progress.GONE,
 }
 
-MIRRORED = (
+MIRRORED: Final[tuple[str, ...]] = (
     "status_reason",
     "endpoint_url",
     "price_per_hour_cents",
