@@ -333,14 +333,12 @@ class CloudAccount(Resource[CloudAccountSpec, AccountStatus]):
     """The account of one namespace."""
 
     kind: Literal["CloudAccount"] = "CloudAccount"
-    status: AccountStatus = Field(default_factory=AccountStatus)
 
 
 class ClusterCloudAccount(Resource[ClusterCloudAccountSpec, AccountStatus]):
     """An account that several namespaces share."""
 
     kind: Literal["ClusterCloudAccount"] = "ClusterCloudAccount"
-    status: AccountStatus = Field(default_factory=AccountStatus)
 
 
 _COLUMNS = (

@@ -8,14 +8,11 @@ from pydantic import Field
 from relay_operator.api.definition import AGE, ID, READY, REASON, Column, definition_of
 from relay_operator.api.meta import Resource, Time
 from relay_operator.api.references import SecretKeyRef
-from relay_operator.api.schema import as_set, rules
+from relay_operator.api.schema import as_set, never_changed, rules
 from relay_operator.api.workload import NEVER_STOPPED, SAME_ACCOUNT, ManagedSpec, PartStatus
 
 _MOST = 2**31 - 1
-_SAME_MODEL = (
-    "self.modelId == oldSelf.modelId",
-    "modelId cannot be changed, since a backend stands behind one model: create another object",
-)
+_SAME_MODEL = never_changed("modelId", ", since a backend stands behind one model: create another object")
 _KEY_IS_SENT = (
     "!has(self.apiKeySecretRef) || (has(self.auth) && self.auth == 'api_key')",
     "only auth: api_key sends apiKeySecretRef: set auth: api_key, or leave apiKeySecretRef out",
@@ -113,7 +110,6 @@ class InferenceBackend(Resource[InferenceBackendSpec, InferenceBackendStatus]):
     """One backend."""
 
     kind: Literal["InferenceBackend"] = "InferenceBackend"
-    status: InferenceBackendStatus = Field(default_factory=InferenceBackendStatus)
 
 
 DEFINITION = definition_of(

@@ -170,7 +170,6 @@ class InferenceBatch(Resource[InferenceBatchSpec, InferenceBatchStatus]):
     """One batch of inference requests."""
 
     kind: Literal["InferenceBatch"] = "InferenceBatch"
-    status: InferenceBatchStatus = Field(default_factory=InferenceBatchStatus)
 
 
 _NOTHING_WRITTEN: Final = (

@@ -8,7 +8,7 @@ from pydantic import Field, JsonValue, WithJsonSchema
 from relay_operator.api.meta import Model
 from relay_operator.api.parts import DAY
 from relay_operator.api.references import AccountRef, ConfigMapKeyRef, ObjectName, SecretKeyRef
-from relay_operator.api.schema import OPEN_OBJECT, as_set, atomic, field_rules, rules
+from relay_operator.api.schema import OPEN_OBJECT, as_set, atomic, exactly_one, field_rules, rules
 from relay_operator.api.workload import SAME_ACCOUNT
 from relay_operator.records import check, results
 
@@ -110,7 +110,7 @@ class BatchOutput(Model):
     """Where the answers go; exactly one."""
 
     model_config = rules(
-        ("has(self.url) != has(self.configMapRef)", "set exactly one of url and configMapRef"),
+        exactly_one("url", "configMapRef"),
         ("!has(self.credentialsSecretRef) || has(self.url)", "credentialsSecretRef belongs to url"),
         (
             "!has(self.url) || !self.url.contains('?')",
@@ -217,9 +217,7 @@ class FailurePolicy(Model):
 class BatchBudget(Model):
     """What the batch may cost; one of two spellings."""
 
-    model_config = rules(
-        ("has(self.maxCost) != has(self.maxCostNanoUsd)", "set exactly one of maxCost and maxCostNanoUsd")
-    )
+    model_config = rules(exactly_one("maxCost", "maxCostNanoUsd"))
 
     max_cost: str | None = Field(
         None,

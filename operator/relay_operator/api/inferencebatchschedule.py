@@ -173,7 +173,6 @@ class InferenceBatchSchedule(Resource[ScheduleSpec, InferenceBatchScheduleStatus
     """One schedule, as the operator reads it."""
 
     kind: Literal["InferenceBatchSchedule"] = "InferenceBatchSchedule"
-    status: InferenceBatchScheduleStatus = Field(default_factory=InferenceBatchScheduleStatus)
 
 
 DEFINITION: Final = Definition(

@@ -1,10 +1,10 @@
 """What every object has: its metadata, its place in the API, and the annotations that people and the operator use."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Annotated, Generic, NamedTuple, TypeVar
+from typing import Annotated, Any, Final, Generic, NamedTuple, TypeVar
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, PlainSerializer, ValidationError
 from pydantic.alias_generators import to_camel
@@ -129,14 +129,18 @@ class ObjectMeta(Model):
         return self.paused or self.plan_only
 
 
+_EMPTY: Final[Callable[[], Any]] = dict
+"""What validation makes a status of, whatever its type."""
+
+
 class Resource(Model, Generic[SpecT, StatusT]):
-    """One object of a kind; concrete kinds fix `kind` and give `status` its default."""
+    """One object of a kind; concrete kinds fix `kind`. Its status is empty until the operator saw it."""
 
     api_version: str = API_VERSION
     kind: str
     metadata: ObjectMeta
     spec: SpecT
-    status: StatusT
+    status: StatusT = Field(default_factory=_EMPTY, validate_default=True)
 
     @property
     def key(self) -> ObjectKey:

@@ -7,17 +7,14 @@ from pydantic import Field
 from relay_operator.api.definition import AGE, ID, READY, REASON, Column, definition_of
 from relay_operator.api.meta import Resource, Time
 from relay_operator.api.references import LocalRef
-from relay_operator.api.schema import as_set, atomic, rules
+from relay_operator.api.schema import as_set, atomic, never_changed, rules
 from relay_operator.api.workload import NEVER_STOPPED, SAME_ACCOUNT, ManagedSpec, PartStatus
 
 SHOWN_WORKLOADS = 64
 LONGEST_ID = 253
 MOST_UNITS = 256
 MOST_ORGANIZATIONS = 256
-_SAME_NODE = (
-    "self.nodeRef.name == oldSelf.nodeRef.name",
-    "nodeRef cannot be changed, since the units are of one node: create another object",
-)
+_SAME_NODE = never_changed("nodeRef.name", ", since the units are of one node: create another object")
 _IN_ORDER = (
     "!has(self.startsAt) || !has(self.endsAt) || self.startsAt < self.endsAt",
     "endsAt has to be later than startsAt",
@@ -83,7 +80,6 @@ class NodeReservation(Resource[NodeReservationSpec, NodeReservationStatus]):
     """One reservation."""
 
     kind: Literal["NodeReservation"] = "NodeReservation"
-    status: NodeReservationStatus = Field(default_factory=NodeReservationStatus)
 
 
 DEFINITION = definition_of(

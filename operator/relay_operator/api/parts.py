@@ -8,7 +8,7 @@ from pydantic import Field
 from relay_operator.api.cron import CronTimes, TimeZoneName
 from relay_operator.api.meta import Model
 from relay_operator.api.references import ObjectName, ValueSource
-from relay_operator.api.schema import atomic, rules
+from relay_operator.api.schema import atomic, exactly_one, rules
 
 DAY = 86_400
 
@@ -21,7 +21,7 @@ Image: TypeAlias = Annotated[str, Field(min_length=1, max_length=1024, pattern=r
 class EnvVar(Model):
     """One environment variable of the container."""
 
-    model_config = rules(("has(self.value) != has(self.valueFrom)", "set exactly one of value and valueFrom"))
+    model_config = rules(exactly_one("value", "valueFrom"))
 
     name: str = Field(min_length=1, max_length=253, pattern=r"^[^=\s]+$", description="Name of the variable.")
     value: str | None = Field(None, max_length=32_768, repr=False, description="The value, in plain text.")
@@ -39,9 +39,7 @@ class EnvFromRef(Model):
 class EnvFromSource(Model):
     """Every key of a Secret or ConfigMap as an environment variable; later sources and `env` win."""
 
-    model_config = rules(
-        ("has(self.secretRef) != has(self.configMapRef)", "set exactly one of secretRef and configMapRef")
-    )
+    model_config = rules(exactly_one("secretRef", "configMapRef"))
 
     prefix: str | None = Field(
         None, min_length=1, max_length=64, pattern=r"^[^=\s]+$", description="Put before each key."

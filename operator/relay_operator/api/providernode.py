@@ -8,15 +8,12 @@ from pydantic import Field
 from relay_operator.api.definition import AGE, READY, REASON, Column, definition_of
 from relay_operator.api.meta import Model, Resource
 from relay_operator.api.parts import DeletionPolicy
-from relay_operator.api.schema import map_by, rules
+from relay_operator.api.schema import map_by, never_changed, rules
 from relay_operator.api.workload import SAME_ACCOUNT, ManagedSpec, ManagedStatus
 from relay_wire.base import RESOURCE_ID
 
 SHOWN_GPUS = 64
-_SAME_NODE = (
-    "self.nodeId == oldSelf.nodeId",
-    "nodeId cannot be changed, since it says which node this is: delete this object and create another",
-)
+_SAME_NODE = never_changed("nodeId", ", since it says which node this is: delete this object and create another")
 _CONFIRMED = (
     "self.status != 'removed' || has(self.confirmRemoval) && self.confirmRemoval == self.nodeId",
     "removing a node ends all that runs on it, for good: repeat nodeId in confirmRemoval",
@@ -97,7 +94,6 @@ class ProviderNode(Resource[ProviderNodeSpec, ProviderNodeStatus]):
     """One node."""
 
     kind: Literal["ProviderNode"] = "ProviderNode"
-    status: ProviderNodeStatus = Field(default_factory=ProviderNodeStatus)
 
 
 DEFINITION = definition_of(

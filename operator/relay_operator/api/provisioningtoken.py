@@ -7,15 +7,12 @@ from pydantic import Field
 from relay_operator.api.definition import RECORD_COLUMNS, Column, definition_of
 from relay_operator.api.meta import Resource, Time
 from relay_operator.api.references import ObjectName
-from relay_operator.api.schema import rules
+from relay_operator.api.schema import never_changed, rules
 from relay_operator.api.workload import NEVER_STOPPED, SAME_ACCOUNT, ManagedSpec, SupersedingStatus
 
 _MOST_HOURS = 8760
 """The specification gives no bound: a year is assumed."""
-_SAME_SECRET = (
-    "self.secretName == oldSelf.secretName",
-    "secretName cannot be changed: delete this object and create it with the other name",
-)
+_SAME_SECRET = never_changed("secretName", ": delete this object and create it with the other name")
 _IN_TIME = (
     "!has(self.renewBeforeSeconds) || has(self.expiresInHours) && self.renewBeforeSeconds < self.expiresInHours * 3600",
     "renewBeforeSeconds must be less than the seconds of expiresInHours, which must be set",
@@ -73,7 +70,6 @@ class ProvisioningToken(Resource[ProvisioningTokenSpec, ProvisioningTokenStatus]
     """One token."""
 
     kind: Literal["ProvisioningToken"] = "ProvisioningToken"
-    status: ProvisioningTokenStatus = Field(default_factory=ProvisioningTokenStatus)
 
 
 DEFINITION = definition_of(

@@ -7,7 +7,7 @@ from typing import Annotated, Final, TypeAlias
 from pydantic import Field
 
 from relay_operator.api.meta import Model
-from relay_operator.api.schema import rules
+from relay_operator.api.schema import exactly_one, rules
 
 ObjectName: TypeAlias = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
 NamespaceName: TypeAlias = Annotated[
@@ -85,9 +85,7 @@ class HeldReference(Model):
 class ValueSource(Model):
     """Where a text is read from; exactly one."""
 
-    model_config = rules(
-        ("has(self.secretKeyRef) != has(self.configMapKeyRef)", "set exactly one of secretKeyRef and configMapKeyRef")
-    )
+    model_config = rules(exactly_one("secretKeyRef", "configMapKeyRef"))
 
     secret_key_ref: SecretKeyRef | None = Field(None, description="A key of a Secret.")
     config_map_key_ref: ConfigMapKeyRef | None = Field(None, description="A key of a ConfigMap.")

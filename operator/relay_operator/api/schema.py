@@ -19,6 +19,16 @@ def field_rules(*validations: tuple[str, str]) -> JsonDict:
     return {VALIDATIONS: [{"rule": rule, "message": message} for rule, message in validations]}
 
 
+def exactly_one(one: str, other: str) -> tuple[str, str]:
+    """The rule that one of two fields is set."""
+    return f"has(self.{one}) != has(self.{other})", f"set exactly one of {one} and {other}"
+
+
+def never_changed(path: str, otherwise: str) -> tuple[str, str]:
+    """The rule that a required field, such as `vmRef.name`, stays as it is; `otherwise` says why, and what to do."""
+    return f"self.{path} == oldSelf.{path}", f"{path.partition('.')[0]} cannot be changed{otherwise}"
+
+
 def map_by(*keys: str) -> JsonDict:
     """A list whose items are known by these keys: two writers can own different items."""
     return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}

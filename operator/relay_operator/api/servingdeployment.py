@@ -211,7 +211,6 @@ class ServingDeployment(Resource[ServingDeploymentSpec, ServingDeploymentStatus]
     """One deployment."""
 
     kind: Literal["ServingDeployment"] = "ServingDeployment"
-    status: ServingDeploymentStatus = Field(default_factory=ServingDeploymentStatus)
 
 
 DEFINITION = definition_of(
